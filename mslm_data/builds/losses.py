@@ -42,6 +42,8 @@ RULES = frozenset(
 """Reasons that are not losses: rules of the pipeline, or of the corpus itself."""
 _IN_ASIDE = "in documents set aside: "
 """Stands before the reason of a document in that of its mentions."""
+_FILES_SHOWN = 3
+"""Files whose columns a message names."""
 _SHOWN = 3
 """Reasons that a message names."""
 _NUMBER = re.compile(r"\d+")
@@ -168,6 +170,16 @@ _ADVICE = (
         ("expected a file of annotations (.ann) beside the text",),
         "without_annotations",
         "--set source.without_annotations=empty if such texts have no mentions",
+    ),
+    _Advice(
+        (standoff.NO_LABEL,),
+        "label_feature",
+        "name the feature that holds the label with source.label_feature",
+    ),
+    _Advice(
+        (standoff.NO_LABEL,),
+        "label",
+        "name what holds the label with source.label",
     ),
     _Advice(
         (standoff.MISMATCH,),
@@ -437,15 +449,15 @@ def _refuse_no_mention(inputs: Inputs, receipts: Sequence[Accounted]) -> None:
 
 
 def _columns(inputs: Inputs) -> str:
-    """Return which columns the first file has, where its records have named ones, for a message."""
+    """Return which columns the first files have, where their records have named ones."""
     paths = next(iter(inputs.files.values()), [])
-    names = [
+    names = dict.fromkeys(
         name
-        for path in paths[:1]
+        for path in paths[:_FILES_SHOWN]
         for name in inputs.source.columns_of(path)
         if cells.can_be_shown(name)
-    ]
-    return f", the columns there are {', '.join(names)}" if names else ""
+    )
+    return f", {inputs.source.columns_are} there are {', '.join(names)}" if names else ""
 
 
 def _refuse_no_doc_label(pipeline: Pipeline, receipts: Sequence[Accounted]) -> None:

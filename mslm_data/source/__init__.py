@@ -54,6 +54,7 @@ class Source(ABC):
         suffixes: What names of the format's files usually end with (`.gz` may follow).
         by_content: Whether files that end with anything else are looked into, and read where a
             split has no other.
+        columns_are: What `columns_of` names, for messages.
         without_mentions: Whether the format has no mentions, so that none are missed.
         one_form: Whether files with different suffixes are different forms of a corpus, so that no
             split has both.
@@ -64,6 +65,7 @@ class Source(ABC):
 
     suffixes: ClassVar[tuple[str, ...]]
     by_content: ClassVar[bool] = False
+    columns_are: ClassVar[str] = "the columns"
     without_mentions: ClassVar[bool] = False
     one_form: ClassVar[bool] = True
     segmenter: ClassVar[str] = "presplit"
@@ -201,7 +203,8 @@ class Source(ABC):
     def columns_of(self, path: Path) -> list[str]:  # noqa: ARG002 - overridden
         """Return the names of the columns of a file's first record, for messages.
 
-        Formats whose records have named columns override it.
+        Formats whose records have named columns override it, and those whose mentions stand under
+        names that the options choose from; see `columns_are`.
         """
         return []
 

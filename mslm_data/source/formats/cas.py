@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from codecs import BOM_UTF8
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,12 +14,15 @@ from mslm_data.errors import SourceError
 from mslm_data.io import json_once
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
+from mslm_data.source.reading.candidates import is_of_users, take_only
 from mslm_data.source.reading.elements import MalformedError, children, elements
 from mslm_data.source.reading.files import IdFrom, document_id, opened, packed_or_plain, read_bytes
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.standoff import Annotation
 
 _NAMED_ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
+_HAS_USUAL = re.compile(rb'<[^<>\s]*:NamedEntity[\s/>]|"%TYPE"\s*:\s*"[^"]*\bNamedEntity"')
+"""The beginning of an annotation of that type, in XMI or JSON."""
 _SENTENCE = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type.Sentence"
 _SOFA = "uima.cas.Sofa"
 _VIEW = "uima.cas.View"
@@ -70,8 +74,10 @@ class Cas(Source):
 
     Attributes:
         mention_type: The type of mentions, with its package, or its last part alone. Layers of
-            INCEpTION's users are named like `webanno.custom.Symptom`.
+            INCEpTION's users are named like `webanno.custom.Symptom`. Where no file has the usual
+            one, the only type of users is taken, with its only feature.
         label_feature: The feature that holds the label.
+        label: The label of all mentions, for a type without such a feature; "" for the feature's.
         concept_feature: The feature that holds the concept, "" for none.
         sentence_type: The type of sentences, "" for none.
         view: The view whose text and annotations are read.
@@ -81,9 +87,11 @@ class Cas(Source):
 
     suffixes = (".xmi", ".json")
     by_content = True
+    columns_are = "the types of users"
 
     mention_type: str = _NAMED_ENTITY
     label_feature: str = "value"
+    label: str = ""
     concept_feature: str = "identifier"
     sentence_type: str = _SENTENCE
     view: str = "_InitialView"
@@ -103,6 +111,67 @@ class Cas(Source):
             return "it has the fields %TYPES or %FEATURE_STRUCTURES"
         return ""
 
+    def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
+        """Take the one type that files have where none has the usual one; see `Source.settle`.
+
+        Raises:
+            SourceError: There are several, or one cannot be read.
+        """
+        if self.mention_type != _NAMED_ENTITY or any(
+            _HAS_USUAL.search(read_bytes(path)) for path in paths
+        ):
+            return {}
+        found: dict[str, dict[str, None]] = {}
+        for path in paths:
+            if self._has_mentions(path):
+                return {}
+            for name, features in self._layers(path).items():
+                found.setdefault(name, {}).update(dict.fromkeys(features))
+        if not found:
+            return {}
+        return take_only(
+            "mention_type",
+            {name: [*features] for name, features in found.items()},
+            feature="label_feature",
+            instead_of=self.mention_type,
+            may_take=not self.label,
+        )
+
+    def columns_of(self, path: Path) -> list[str]:
+        """Return the types of users that a file has annotations of; see `Source.columns_of`."""
+        return [*self._layers(path)]
+
+    def _has_mentions(self, path: Path) -> bool:
+        """Return whether a file has annotations of the type of mentions, or of a subtype."""
+        wanted = self._wanted(path)
+        try:
+            return bool(self._contents(path, wanted).mentions)
+        except (RecordError, MalformedError):
+            return False
+
+    def _layers(self, path: Path) -> dict[str, list[str]]:
+        """Return a file's types of users with their features of text; none of a broken file."""
+        given: Iterator[tuple[str, Mapping[str, Any]]]
+        found: dict[str, dict[str, None]] = {}
+        try:
+            if _is_json(path):
+                root = _object(json_once.decode(read_bytes(path).removeprefix(BOM_UTF8)))
+                structures = _structures(root.get("%FEATURE_STRUCTURES", []))
+                given = ((one.type, one.features) for one in structures)
+            else:
+                given = ((_type_name(one.tag), one.attrib) for _, one in children(path))
+            for name, features in given:
+                if is_of_users(name) and "begin" in features and "end" in features:
+                    of_type = found.setdefault(name, {})
+                    of_type.update(
+                        (feature, None)
+                        for feature, value in features.items()
+                        if isinstance(value, str) and not _is_of_all(feature)
+                    )
+        except (RecordError, MalformedError, json_once.KeyTwiceError, *json_once.DECODE_ERRORS):
+            return {}
+        return {name: [*features] for name, features in found.items()}
+
     def files(self, path: Path) -> list[Path]:
         """Return a file, and the type system of an XMI."""
         types = None if _is_json(path) else self._type_system(path)
@@ -117,16 +186,22 @@ class Cas(Source):
         path = Path(part.path)
         doc_id = document_id(path, self.id_from)
         place = f"{path.name}:1"
-        is_json = _is_json(path)
-        types = None if is_json else self._type_system(path)
-        wanted = set() if types is None else self._subtypes(_supertypes_of_xml(types), types.name)
+        wanted = self._wanted(path)
         try:
-            contents = self._of_json(path) if is_json else self._of_xmi(path, wanted)
-            yield self._document(contents, doc_id, place)
+            yield self._document(self._contents(path, wanted), doc_id, place)
         except RecordError as error:
             yield SetAside(doc_id, place, str(error))
         except MalformedError as error:
             yield SetAside(doc_id, f"{path.name}:{error.line}", error.reason)
+
+    def _wanted(self, path: Path) -> set[str]:
+        """Return the type of mentions and its subtypes, as the type system of an XMI says."""
+        types = None if _is_json(path) else self._type_system(path)
+        return set() if types is None else self._subtypes(_supertypes_of_xml(types), types.name)
+
+    def _contents(self, path: Path, wanted: Collection[str]) -> _Contents:
+        """Read what is wanted of a file."""
+        return self._of_json(path) if _is_json(path) else self._of_xmi(path, wanted)
 
     def _document(self, contents: _Contents, doc_id: str, place: str) -> Document:
         number, text = next(
@@ -148,7 +223,7 @@ class Cas(Source):
         for one in contents.mentions:
             if one.number in members:
                 begin, end = _offsets(one)
-                label = _value(one, self.label_feature)
+                label = self.label or _value(one, self.label_feature)
                 concept = _value(one, self.concept_feature)
                 mentions.append(Annotation([(at(begin), at(end))], label, concept=concept))
 
@@ -251,6 +326,11 @@ class Cas(Source):
                 raise RecordError("expected a list of a view's members, got another value")
             contents.members[name] = set(map(str, members))
         return contents
+
+
+def _is_of_all(feature: str) -> bool:
+    """Return whether a feature is one that every annotation has."""
+    return feature in ("begin", "end", "sofa", "_indexed") or feature.startswith(("{", "@", "%"))
 
 
 def _is_json(path: Path) -> bool:

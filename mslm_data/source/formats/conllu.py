@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from mslm_data.errors import SourceError
 from mslm_data.io import limits
 from mslm_data.source import Source
 from mslm_data.source.reading import marks, standoff, tags
+from mslm_data.source.reading.candidates import say_taken
 from mslm_data.source.reading.encodings import Encoding, TextOptions, opened_utf8
 from mslm_data.source.reading.files import NumberedLine, ends_with, lines, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
@@ -74,6 +75,7 @@ class Conllu(TextOptions, Source):
     Attributes:
         tag_column: Column or key of MISC that holds entities; "" takes the first of `ner`, `bio`,
             `iob`, `ne`, `entity` and `entities` in the file's beginning, or else in the whole file.
+            Where no file has one, the only key of MISC with tags is taken.
         untyped: Label of entities without a type.
         scheme: "auto" for tags and brackets; "label" where the tag is the label itself, so that
             equal neighbours are one mention.
@@ -81,6 +83,7 @@ class Conllu(TextOptions, Source):
 
     suffixes = (".conllu", ".conllup")
     by_content = True
+    columns_are = "the keys of MISC"
 
     tag_column: str = ""
     untyped: str = "Entity"
@@ -129,6 +132,32 @@ class Conllu(TextOptions, Source):
             except RecordError as error:
                 place = f"{path.name}:{error.line or document.line}"
                 yield SetAside(doc_id, place, str(error), reader.count(document))
+
+    def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
+        """Take the one key of MISC that has tags where none has a usual name; see `Source.settle`.
+
+        Raises:
+            SourceError: A file cannot be read, or has no column FORM.
+        """
+        if self.tag_column:
+            return {}
+        found: dict[str, None] = {}
+        for path in paths:
+            layout = self._layout(path)
+            if layout.key:
+                return {}
+            if layout.width == len(COLUMNS):
+                key = _only_key_of_tags(self.beginning(path, _HEAD_BYTES))
+                found |= {key: None} if key else {}
+        if len(found) != 1:
+            return {}
+        chosen = {"tag_column": next(iter(found))}
+        say_taken(chosen)
+        return chosen
+
+    def columns_of(self, path: Path) -> list[str]:
+        """Return the keys in a file's column MISC; see `Source.columns_of`."""
+        return _keys(self.beginning(path, _HEAD_BYTES), self._layout(path).misc)
 
     def _layout(self, path: Path) -> _Layout:
         """Find a file's columns from its beginning, so that all its parts are read alike."""

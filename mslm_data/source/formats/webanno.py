@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from mslm_data.data.document import Document, Part, SetAside
-from mslm_data.errors import SourceError
 from mslm_data.source import Source
+from mslm_data.source.reading.candidates import is_of_users, take_only
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import IdFrom, NumberedLine, document_id, lines
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.standoff import Annotation, Ends, OffsetOptions, OffsetUnit
 
+_NAMED_ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
 _FORMAT = re.compile(r"#FORMAT=WebAnno TSV 3\.(\d)\s*\Z")
 _LAYER = re.compile(r"#T_(SP|RL|CH)=(.*)\Z")
 _TEXT = "#Text="
@@ -50,6 +51,14 @@ class _Layer(NamedTuple):
     name: str
     columns: Sequence[str]
     first: int
+
+    def features(self) -> list[str]:
+        """Return the names of its features, without roles and what they point to."""
+        return [
+            name
+            for i, name in enumerate(self.columns)
+            if name and not name.startswith("ROLE_") and not _is_target(self, i)
+        ]
 
 
 class _Unit(NamedTuple):
@@ -112,7 +121,8 @@ class WebAnno(OffsetOptions, TextOptions, Source):
 
     Attributes:
         layer: The layer of mentions: its type, with its package or its last part alone. Layers of
-            INCEpTION's users are named like `webanno.custom.Symptom`.
+            INCEpTION's users are named like `webanno.custom.Symptom`. Where no file has the usual
+            one, the only layer of users is taken, with its only feature.
         label_feature: The feature that holds the label.
         concept_feature: The feature that holds the concept, "" for none.
         id_from: Whether a document is named like its file or like the folder of its file.
@@ -122,8 +132,9 @@ class WebAnno(OffsetOptions, TextOptions, Source):
 
     suffixes = (".tsv",)
     by_content = True
+    columns_are = "the features"
 
-    layer: str = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
+    layer: str = _NAMED_ENTITY
     label_feature: str = "value"
     concept_feature: str = "identifier"
     id_from: IdFrom = "file"
@@ -141,11 +152,12 @@ class WebAnno(OffsetOptions, TextOptions, Source):
         return "its first line is #FORMAT=WebAnno TSV 3" if _is_format(first) else ""
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
-        """Refuse files that have layers, but none of them the one of mentions.
+        """Take the one layer that files have where none has the usual one; see `Source.settle`.
 
         Raises:
-            SourceError: None has it, or one cannot be read.
+            SourceError: None has that of the options, or there are several, or one cannot be read.
         """
+        found: dict[str, dict[str, None]] = {}
         has_layers = False
         for path in paths:
             head = lines(self.beginning(path, _HEAD))
@@ -156,13 +168,28 @@ class WebAnno(OffsetOptions, TextOptions, Source):
                 continue  # it is set aside when it is read
             if has_layer:
                 return {}
+            for layer in layers:
+                if layer.kind == "SP" and is_of_users(layer.name):
+                    found.setdefault(layer.name, {}).update(dict.fromkeys(layer.features()))
             has_layers = has_layers or bool(layers)
         if not has_layers:
             return {}
-        raise SourceError(
-            f"expected the layer '{self.layer}' in one of {len(paths)} file(s), found it in none; "
-            f"set [source] layer to the type of your mentions"
+        return take_only(
+            "layer",
+            {name: [*features] for name, features in found.items()},
+            feature="label_feature",
+            instead_of=self.layer,
+            may_take=self.layer == _NAMED_ENTITY,
         )
+
+    def columns_of(self, path: Path) -> list[str]:
+        """Return the features of the layer that is read, those of a file; see `Source`."""
+        try:
+            _, layers = _read_header(list(lines(self.beginning(path, _HEAD))))
+            layer = self._chosen(layers)
+        except RecordError:
+            return []
+        return layer.features() if layer else []
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read the one document; see `Source.read`."""

@@ -110,6 +110,38 @@ def test_read__reads_a_layer_of_ones_own(tmp_path: Path, name: str, form: str) -
     assert found.sentences is None
 
 
+def only_symptoms() -> cassis.Cas:
+    made = cas("Red sore skin", [], [])
+    symptom = made.typesystem.get_type("webanno.custom.Symptom")
+    made.add(symptom(begin=4, end=8, Kind="Pain"))
+    return made
+
+
+@pytest.mark.parametrize("form", ["xmi", "json"])
+def test_settle__takes_the_only_type_and_its_only_feature(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "a.json"
+    if form == "xmi":
+        path = xmi(tmp_path, only_symptoms())
+    else:
+        only_symptoms().to_json(path)
+
+    options = Cas().settle([path])
+
+    assert options == {"mention_type": "webanno.custom.Symptom", "label_feature": "Kind"}
+    assert Cas().columns_of(path) == ["webanno.custom.Symptom"]
+    assert document(path, **options).spans == (Span(4, 8, "Pain"),)
+    assert document(path, **{**options, "label": "Sign"}).spans == (Span(4, 8, "Sign"),)
+
+
+def test_settle__keeps_the_usual_type_where_a_file_has_it(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.json", tmp_path / "b.json"]
+    only_symptoms().to_json(paths[0])
+    custom().to_json(paths[1])
+
+    assert Cas().settle(paths) == {}
+    assert Cas(mention_type="my.Type").settle(paths[:1]) == {}
+
+
 def test_read__subtypes_are_mentions_where_a_type_system_says_so(tmp_path: Path) -> None:
     assert document(xmi(tmp_path, custom())).spans == (Span(0, 3, "PER"),)
 

@@ -501,3 +501,35 @@ def test_recognises__ten_columns(tmp_path: Path) -> None:
     assert Conllu.recognises(path, b"# text = x\n" + row(1, "a").encode())
     assert Conllu.recognises(path, b"# global.columns = FORM\na\n")
     assert not Conllu.recognises(path, b"a\tO\nb\tB-X\n")
+
+
+def misc(*values: str) -> str:
+    rows = (f"{n}\tw{n}\t_\t_\t_\t_\t_\t_\t_\t{value}" for n, value in enumerate(values, start=1))
+    return "\n".join(rows) + "\n\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "key"),
+    [
+        ([misc("name=B-PER|SpaceAfter=No", "name=O")], "name"),
+        ([misc("_", "_"), misc("name=O", "name=O", "name=B-PER")], "name"),
+        ([misc("name=B-PER", "_"), misc("NER=B-PER", "_")], ""),
+        ([misc("name=B-PER|kind=B-PER", "_")], ""),
+        ([misc("SpaceAfter=No", "Vowel=O")], ""),
+    ],
+)
+def test_settle__takes_the_only_key_with_tags(tmp_path: Path, files: list[str], key: str) -> None:
+    paths = [tmp_path / f"{number}.conllu" for number in range(len(files))]
+    for path, text in zip(paths, files, strict=True):
+        path.write_text(text, encoding="utf-8")
+
+    assert Conllu().settle(paths) == ({"tag_column": key} if key else {})
+    assert Conllu(tag_column="kind").settle(paths) == {}
+
+
+def test_recognises__wants_entities_under_an_unusual_ending() -> None:
+    head = misc("name=B-PER", "name=O").encode()
+
+    assert Conllu.recognises(Path("a.conll"), head) != ""
+    assert Conllu.recognises(Path("a.conll"), misc("_", "_").encode()) == ""
+    assert Conllu.recognises(Path("a.conllu"), misc("_", "_").encode()) != ""

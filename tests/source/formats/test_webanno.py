@@ -266,9 +266,43 @@ def test_settle__refuses_files_of_which_none_has_the_layer(tmp_path: Path) -> No
     assert WebAnno().settle(paths) == {}
     assert WebAnno(layer="Symptom").settle(paths[:1]) == {}
     with pytest.raises(
-        SourceError, match=r"in one of 2 file\(s\), found it in none; set \[source\] layer"
+        SourceError, match=r"in one of the files, got no layers of users; set \[source\] layer"
     ):
         WebAnno(layer="Symptom").settle(paths)
+
+
+def test_settle__takes_the_only_layer_and_its_only_feature(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "mslm_data")
+    pos = "#T_SP=de.tudarmstadt.ukp.dkpro.core.api.lexmorph.type.pos.POS|PosValue"
+    options = {"layer": "webanno.custom.Symptom", "label_feature": "Kind"}
+    lines = "#Text=Red\n1-1 0-3 Red N X "
+    header = f"{pos}\n#T_SP=webanno.custom.Symptom|Kind"
+    record = written(tmp_path, lines, header=header, **options)
+    path = tmp_path / "a.tsv"
+
+    assert found(record) == [("Red", "X")]
+    assert WebAnno().settle([path]) == options
+    assert WebAnno().columns_of(path) == []
+    assert WebAnno(layer="Symptom").columns_of(path) == ["Kind"]
+    assert "took layer = 'webanno.custom.Symptom', label_feature = 'Kind', as the" in caplog.text
+    with pytest.raises(SourceError, match=r"got the layers webanno\.custom\.Symptom; set"):
+        WebAnno(layer="Finding").settle([path])
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("#T_SP=a.B|value\n#T_SP=a.C|value", r"got the layers a\.B, a\.C; set \[source\] layer"),
+        ("#T_SP=a.B|kind|note", r"got the features kind, note; set \[source\] layer and label_f"),
+    ],
+)
+def test_settle__asks_where_there_are_several(tmp_path: Path, header: str, words: str) -> None:
+    written(tmp_path, "#Text=R\n1-1 0-1 R X Y ", header=header)
+
+    with pytest.raises(SourceError, match=words):
+        WebAnno().settle([tmp_path / "a.tsv"])
 
 
 def test_read__a_layer_that_two_have_is_refused(tmp_path: Path) -> None:

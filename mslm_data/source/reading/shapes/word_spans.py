@@ -73,7 +73,7 @@ class WordsWithSpans(Shape):
         Raises:
             SourceError: Nothing tells.
         """
-        found = self.file.options.ends
+        found: str = self.file.options.ends
         if found == "auto":
             found = "exclusive" if _is_of_spert(row) else self._ends_of_file
         if found == "auto" and _spans(row[_column(row) or ""]):

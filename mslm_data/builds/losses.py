@@ -119,6 +119,11 @@ _ADVICE = (
         "--set source.id_column=''",
     ),
     _Advice(
+        ("expected an id that no document before it has",),
+        "ids",
+        "--set source.ids=line if they are different documents of one PMID",
+    ),
+    _Advice(
         ("expected a text in column", "expected columns tokens", "expected a task whose data"),
         "text_column",
         "name the column of the text with source.text_column",

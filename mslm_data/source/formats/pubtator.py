@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.errors import SourceError
@@ -35,13 +36,20 @@ _PROBE_MENTIONS = 10
 class PubTator(OffsetOptions, TextOptions, Source):
     """PubTator files, such as NCBI-disease and BC5CDR in their original form.
 
-    A document's id is its PMID; documents that share one are both given. Title and abstract are its
+    A document's id is its PMID. A second document of a PMID, such as another passage of the same
+    article, is set aside as a copy unless `ids` tells them apart. Title and abstract are its
     sentences. Relations are left out. A mention whose text differs from the characters at its
     offsets is counted as unplaced.
+
+    Attributes:
+        ids: What a document's id is: its PMID, or that with the line of its title ("line"), for
+            files in which several documents share one.
     """
 
     suffixes = (".txt", ".pubtator", ".PubTator")
     by_content = True
+
+    ids: Literal["pmid", "line"] = "pmid"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes say it
@@ -80,12 +88,13 @@ class PubTator(OffsetOptions, TextOptions, Source):
     def _document(self, record: list[NumberedLine], name: str) -> Document | SetAside:
         """Make a document of a record's lines, or set it aside."""
         title = _TITLE.match(record[0].data)
-        doc_id = title[1].decode(errors="replace") if title else ""
+        pmid = title[1].decode(errors="replace") if title else ""
+        doc_id = f"{pmid}:{record[0].number}" if pmid and self.ids == "line" else pmid
         try:
             if title is None:
                 raise RecordError("expected PMID|t|title as its first line, got another")
             text, sentences, rows = _text(record, title)
-            mentions = [mention for row in rows if (mention := _mention(row, doc_id))]
+            mentions = [mention for row in rows if (mention := _mention(row, pmid))]
         except RecordError as error:
             count = sum(_MENTION_ROW.match(line.data) is not None for line in record)
             return SetAside(doc_id, f"{name}:{error.line or record[0].number}", str(error), count)
@@ -136,10 +145,10 @@ def _text(
     return text, tuple(sentence for sentence in bounds if sentence.start < sentence.end), rows
 
 
-def _mention(row: NumberedLine, doc_id: str) -> Annotation | None:
+def _mention(row: NumberedLine, pmid: str) -> Annotation | None:
     """Read a mention's row; return None for a relation, whose second column is not an offset."""
     fields = _decode(row).split("\t")
-    if fields[0] != doc_id:
+    if fields[0] != pmid:
         raise RecordError("expected a row of the title's PMID, got another's", line=row.number)
     if len(fields) in (4, 5) and not _NUMBER.match(fields[1]):
         return None

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import collections
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -169,3 +170,17 @@ def test_recognises__a_title() -> None:
     assert PubTator.recognises(Path("a.txt"), b"\xef\xbb\xbf\n12|t|Gout\n12|a|It hurts.\n") != ""
     assert PubTator.recognises(Path("a.txt"), b"Gout hurts.\n") == ""
     assert PubTator.recognises(Path("a.txt"), b"") == ""
+
+
+def test_read__tells_passages_of_one_article_apart(tmp_path: Path) -> None:
+    (tmp_path / "own.txt").write_text(
+        "7|t|Gout.\n7|a|\n7\t0\t4\tGout\tDisease\tD1\n\n7|t|Rash.\n7\t0\t4\tRash\tDisease\tD2\n"
+    )
+
+    def ids(**options: Any) -> list[str]:
+        source = PubTator(**options)
+        parts = source.cut(Part(str(tmp_path / "own.txt")), target_bytes=1)
+        return [record.id for part in parts for record in source.read(part)]
+
+    assert ids() == ["7", "7"]
+    assert ids(ids="line") == ["7:1", "7:5"]

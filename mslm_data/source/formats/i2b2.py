@@ -24,6 +24,9 @@ _CONCEPT = re.compile(
 _CONCEPT_LINE = re.compile(rb'(?:\xef\xbb\xbf)?c=".*" \d+:\d+ \d+:\d+\|\|t="')
 _TOKEN = re.compile(r"[^ \t\r\f\v]+")
 _OFFSET = re.compile(r"[0-9]{1,18}")
+_SPAN = re.compile(r"([0-9]{1,18})~([0-9]{1,18})")
+_SPANS = re.compile(rf"{_SPAN.pattern}(?:,{_SPAN.pattern})*")
+"""Pieces of a mention as MedTator writes them: `8~13,20~25`."""
 _HEAD = 1 << 16
 _BOM = "\ufeff"
 _NOWHERE = (-1, -1)
@@ -48,6 +51,8 @@ class I2b2(OffsetOptions, TextOptions, Source):
     | 2010 | `NAME.txt`, and `NAME.con` with lines of `c="words" line:token line:token||t="type"` |
     | 2006 | XML: a `RECORD` a document, whose `TEXT` has `PHI` elements |
     | 2012, 2014 | XML: a file a document, with `TEXT` and `TAGS`, whose children have offsets |
+
+    The last is MAE's; MedTator's `spans="8~13,20~25"` are read as well.
 
     In the form of 2010, a line of the text is a sentence. Lines are counted from 1 and tokens,
     which white space parts, from 0; the last token is in the mention. The words of a mention are
@@ -207,18 +212,23 @@ class I2b2(OffsetOptions, TextOptions, Source):
 
     def _mentions(self, tags: Element, line: int) -> Iterator[Annotation]:
         for tag in tags.iter():
+            spans = tag.get("spans")
             start = tag.get("start")
             end = tag.get("end") or ""
-            if start is None or (start, end) == _OF_DOCUMENT:
+            if spans is not None and _SPANS.fullmatch(spans):
+                fragments = [(int(a), int(b)) for a, b in _SPAN.findall(spans)]
+            elif start is None or (start, end) == _OF_DOCUMENT:
                 continue
-            if not (_OFFSET.fullmatch(start) and _OFFSET.fullmatch(end)):
+            elif _OFFSET.fullmatch(start) and _OFFSET.fullmatch(end):
+                fragments = [(int(start), int(end))]
+            else:
                 raise RecordError(
                     "expected whole numbers as start and end of tags, got other values", line=line
                 )
             label = tag.get("TYPE") or tag.get("type") or ""
             if self.label == "tag" or not label:
                 label = tag.tag
-            yield Annotation([(int(start), int(end))], label, words=tag.get("text"))
+            yield Annotation(fragments, label, words=tag.get("text"))
 
 
 def _has_records(path: Path) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -19,6 +20,8 @@ from mslm_data.source.reading.shapes.medcattrainer import document_of_medcattrai
 from mslm_data.source.reading.standoff import OffsetOptions
 from mslm_data.source.reading.versions import Version, VersionOptions
 
+_CUI = re.compile(rb'"cui"\s*:\s*"([\x20-\x7e]*?)"')
+_DIGIT = re.compile(rb"[0-9]")
 _BEGINS = re.compile(rb'\s*\{\s*"projects"\s*:')
 
 
@@ -89,6 +92,13 @@ class MedcatTrainer(VersionOptions, OffsetOptions, TextOptions, Source):
             )
         except RecordError as error:
             return SetAside(doc_id, row.place, str(error))
+
+    @classmethod
+    def options_of(cls, head: bytes) -> Mapping[str, Any]:
+        """Take concepts for labels where they are words, as in de-identification; see `Source`."""
+        concepts = set(_CUI.findall(head))
+        are_words = not any(map(_DIGIT.search, concepts))
+        return {"label": "cui"} if concepts and are_words else {}
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes tell

@@ -47,6 +47,7 @@ _TEXT_IDS = (*_KNOWN["id"], "id")
 
 _OFFSET = re.compile(r"\s*([0-9]{1,18})\s*")
 _RANGE = re.compile(r"\s*([0-9]{1,18})[\s,:-]+([0-9]{1,18})\s*")
+_RANGE_WITHOUT_COMMA = re.compile(r"\s*([0-9]{1,18})[\s:-]+([0-9]{1,18})\s*")
 _NO_CONCEPT = "-1"
 
 
@@ -433,10 +434,12 @@ def _range(start: str, end: str) -> list[tuple[int, int]]:
 
 
 def _ranges(cell: str) -> list[tuple[int, int]]:
-    """Return the ranges of a cell such as `3 9;12 15`."""
+    """Return the ranges of a cell such as `3 9;12 15` or `3-9, 12-15`."""
     if not cell.strip():
         return []
     found = [_RANGE.fullmatch(piece) for piece in cell.split(";")]
+    if not all(found):
+        found = [_RANGE_WITHOUT_COMMA.fullmatch(piece) for piece in cell.split(",")]
     pairs = [(int(match[1]), int(match[2])) for match in found if match is not None]
     if len(pairs) != len(found):
         raise RecordError("expected ranges such as '3 9;12 15', got another value")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from mslm_data.data.document import Part
+from mslm_data.data.document import Part, SetAside
+from mslm_data.source.reading import json_rows
 from mslm_data.source.reading.json_sources import JsonRows, JsonVersions
 from mslm_data.source.reading.versions import Version
 
 _OWN_KEY = re.compile(rb'(?<!\\)"_(?:input|task)_hash"\s*:')
 _SPANS = re.compile(rb'(?<!\\)"(?:spans|tokens)"\s*:')
+_MAY_BE_BINARY = re.compile(rb'"_is_binary"\s*:\s*true|"_view_id"\s*:\s*"ner"')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +28,8 @@ class Prodigy(JsonVersions):
 
     Several accepted rows of one input (`_input_hash`, or else the same text with a session each)
     are annotations of one document, by several sessions or later ones: `of_several` says which is
-    read. `annotator` is a session or an annotator, as `_session_id` or `_annotator_id` name it.
+    read. Accepted rows of `ner.teach`, each of which asks about one mention, are one annotation
+    together. `annotator` is a session or an annotator, as `_session_id` or `_annotator_id` name it.
     """
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
@@ -47,8 +51,34 @@ class Prodigy(JsonVersions):
         # Rows that no session made are documents of their own: the same sentence may stand in many.
         return Version(("text", str(row.get("text"))) if names else ("row", number), names)
 
+    def united(self, part: Part) -> Callable[[object], object]:
+        """Return what gives an input the accepted mentions of all its binary answers."""
+        path = Path(part.path)
+        if _MAY_BE_BINARY.search(self.utf8(path, part.start, part.stop)) is None:
+            return super().united(part)
+        spans: dict[object, list[Any]] = {}
+        for row in json_rows.rows(part, self):
+            if not isinstance(row, SetAside) and _is_binary(row.value):
+                of_input = spans.setdefault(row.value["_input_hash"], [])
+                of_input += [span for span in row.value.get("spans") or () if span not in of_input]
+
+        def unite(row: object) -> object:
+            if not isinstance(row, Mapping) or not _is_binary(row):
+                return row
+            return {**row, "spans": spans[row["_input_hash"]]}
+
+        return unite
+
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes tell
         """Return what speaks for Prodigy; see `Source.recognises`."""
         is_own = _OWN_KEY.search(head) and _SPANS.search(head)
         return "its rows have Prodigy's hashes beside spans or tokens" if is_own else ""
+
+
+def _is_binary(row: object) -> bool:
+    """Return whether a row accepts one mention of several, as `ner.teach` asks."""
+    if not isinstance(row, Mapping) or type(row.get("_input_hash")) is not int:
+        return False
+    is_accepted = row.get("answer", "accept") == "accept"
+    return is_accepted and (row.get("_is_binary") is True or row.get("_view_id") == "ner")

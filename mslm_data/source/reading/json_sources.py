@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,6 +85,7 @@ class JsonVersions(VersionOptions, JsonRows):
             None if isinstance(row, SetAside) else self.version_of(row.value, number)
             for number, row in enumerate(json_rows.rows(part, self))
         )
+        united = self.united(part)
         reader = RowReader(RowFile(options=self, versions=self))
         for row, reason in zip(json_rows.rows(part, self), reasons, strict=True):
             if isinstance(row, SetAside):
@@ -92,7 +93,15 @@ class JsonVersions(VersionOptions, JsonRows):
             elif reason:
                 yield NotChosen(reason)
             else:
-                yield reader.document(row.value, numbered=row.numbered, place=row.place)
+                value = united(row.value)
+                yield reader.document(value, numbered=row.numbered, place=row.place)
+
+    def united(self, part: Part) -> Callable[[object], object]:  # noqa: ARG002 - overridden
+        """Return what makes one row of the several that are one annotation together.
+
+        Formats that have such rows override it. By default, each row is one of its own.
+        """
+        return lambda row: row
 
     @abstractmethod
     def version_of(self, row: object, number: int) -> Version | None:

@@ -240,6 +240,18 @@ def test_read__labels_are_types_or_elements(
     assert [label for _, label in found(document)] == expected
 
 
+def test_read__takes_the_spans_of_medtator(tmp_path: Path) -> None:
+    tags = (
+        '<DRUG spans="0~7" text="Aspirin" id="D0"/><SIGN spans="9~12,18~22" text="Red ... skin"/>'
+        '<META spans="" text=""/>'
+    )
+    (document,) = written(
+        tmp_path, {"a.xml": f"<X><TEXT>Aspirin. Red sore skin</TEXT><TAGS>{tags}</TAGS></X>"}
+    )
+
+    assert found(document) == [("Aspirin", "DRUG"), ("Red sore skin", "SIGN")]
+
+
 def test_read__nested_phi_are_mentions_and_one_without_a_type_is_counted(tmp_path: Path) -> None:
     text = '<TEXT>To <PHI TYPE="A">St <PHI TYPE="B">Ann</PHI>e</PHI> <PHI>x</PHI></TEXT>'
 

@@ -88,3 +88,14 @@ def test_recognises__an_object_of_projects() -> None:
 
     assert MedcatTrainer.recognises(path, json.dumps(export([document(1, "Gout.")])).encode())
     assert not MedcatTrainer.recognises(path, b'[{"projects": "documents"}]')
+
+
+@pytest.mark.parametrize(
+    ("concepts", "options"),
+    [(["NAME", "DATE_OF_BIRTH"], {"label": "cui"}), (["C0018099"], {}), ([], {})],
+)
+def test_options_of__takes_words_for_labels(concepts: list[str], options: dict[str, str]) -> None:
+    annotations = ", ".join(f'{{"cui": "{concept}"}}' for concept in concepts)
+    head = f'{{"projects": [{{"documents": [{{"annotations": [{annotations}]}}]}}]}}'
+
+    assert MedcatTrainer.options_of(head.encode()) == options

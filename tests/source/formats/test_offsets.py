@@ -410,3 +410,12 @@ def test_recognises__a_header_that_says_all_and_texts_beside(tmp_path: Path) -> 
     assert "its header names a document" in Offsets.recognises(path, HEADER.encode())
     path.write_text("Red\tB-X\n", encoding="utf-8")
     assert Offsets.recognises(path, b"Red\tB-X\n") == ""
+
+
+@pytest.mark.parametrize("cell", ["0 3;9 13", "0-3, 9-13", "0,3;9,13", "0:3,9:13"])
+def test_read__ranges_are_parted_by_semicolons_or_commas(tmp_path: Path, cell: str) -> None:
+    files = {"m.tsv": f"file\tstart\tlabel\na\t{cell}\tSign\n", "a.txt": "red sore skin"}
+
+    (found,) = written(tmp_path, files, end_column="")
+
+    assert spans(found) == (Span(0, 13, "Sign"),)

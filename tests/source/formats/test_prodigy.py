@@ -88,3 +88,22 @@ def test_recognises__hashes_beside_spans() -> None:
     assert Prodigy.recognises(path, line)
     assert not Prodigy.recognises(path, b'{"text": "a", "spans": []}')
     assert not Prodigy.recognises(path, json.dumps({"text": line.decode()}).encode())
+
+
+@pytest.mark.parametrize("kind", [{"_is_binary": True}, {"_view_id": "ner"}])
+def test_read__unites_answers_about_single_mentions(tmp_path: Path, kind: dict[str, Any]) -> None:
+    def row(start: int, end: int, answer: str = "accept", **more: Any) -> dict[str, Any]:
+        spans = [{"start": start, "end": end, "label": "X"}]
+        given = {"text": "Gout, rash, pain", "_input_hash": 1, "spans": spans, "answer": answer}
+        return {**given, **kind, **more}
+
+    rows = [row(0, 4), row(6, 10, "reject"), row(12, 16), row(12, 16)]
+    other = {"text": "Rash", "_input_hash": 2, "spans": [], "answer": "accept"}
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, [*rows, other])))
+
+    records = [*Prodigy().read(Part(str(tmp_path / "a.jsonl")))]
+
+    documents = [record for record in records if isinstance(record, Document)]
+    assert [len(document.spans) for document in documents] == [2, 0]
+    assert {span.start for span in documents[0].spans} == {0, 12}
+    assert sum(isinstance(record, NotChosen) for record in records) == 3

@@ -101,7 +101,7 @@ class Source(ABC):
     def disowns(self, path: Path) -> str:  # noqa: ARG002 - overridden
         """Return why a file with one of the suffixes is surely of another form, "" where it may be.
 
-        Such files are left out where their names speak of no split and others are of the form.
+        Such files are left out where others, of the same split if names speak of one, are of it.
         """
         return ""
 

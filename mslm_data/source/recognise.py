@@ -16,7 +16,13 @@ from mslm_data.errors import SourceError
 from mslm_data.io import resources
 from mslm_data.io.files import sha256_of
 from mslm_data.source import Source
-from mslm_data.source.reading.files import ending, ends_with, head_of, is_annotated
+from mslm_data.source.reading.files import (
+    HEAD_BYTES,
+    ending,
+    ends_with,
+    head_of,
+    is_annotated,
+)
 from mslm_data.source.reading.splits import plain_files
 from mslm_data.source.table import SOURCES, usual_tables
 
@@ -101,6 +107,9 @@ def recognise(inputs: Sequence[Path]) -> Recognised:
             f"such as --source {next(iter(claims))}, or pass the files of one form with --input"
         )
     if not claims:
+        for name in SOURCES.names():
+            claims |= _claims(name, _together(seen))
+    if len(claims) != 1:
         raise _nothing_sure(inputs[0], files, seen)
 
     [(what, claim)] = claims.items()
@@ -126,6 +135,18 @@ def _looked_at(files: Iterable[Path]) -> list[_Seen]:
         if len(seen) < _LOOKED_AT and path.stat().st_size and not is_annotated(path):
             seen.append(_Seen(path, head_of(path)))
     return [one for seen in of_endings.values() for one in seen]
+
+
+def _together(seen: Iterable[_Seen]) -> list[_Seen]:
+    """Return files of each ending as one: a short one may not show all that its form has."""
+    of_endings: dict[str, list[_Seen]] = {}
+    for one in seen:
+        of_endings.setdefault(ending(one.path), []).append(one)
+    return [
+        _Seen(files[0].path, b"\n\n".join(one.head for one in files)[:HEAD_BYTES])
+        for files in of_endings.values()
+        if len(files) > 1
+    ]
 
 
 def _claims(name: str, seen: Iterable[_Seen]) -> dict[str, _Claim]:

@@ -335,6 +335,26 @@ def test_recognise__passes_on_what_the_nearest_source_says(
     assert "Oslo" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("names", "kept"),
+    [
+        (["train.tsv", "test.tsv", "test-unlabeled.tsv"], ["train.tsv", "test.tsv"]),
+        (["train.tsv", "test-unlabeled.tsv"], ["train.tsv", "test-unlabeled.tsv"]),
+        (["a.tsv", "b-unlabeled.tsv"], ["a.tsv"]),
+        (["b-unlabeled.tsv"], ["b-unlabeled.tsv"]),
+    ],
+)
+def test_find__leaves_out_words_without_tags_where_others_have_some(
+    names: list[str], kept: list[str], tmp_path: Path
+) -> None:
+    bare = "1\tOslo\n2\twins\n3\tagain\n"
+    folder = write(tmp_path, {n: bare if "unlabeled" in n else COLUMNS for n in names})
+
+    found = SOURCES.make("conll", {}).find([folder])
+
+    assert sorted(path.name for paths in found.values() for path in paths) == sorted(kept)
+
+
 def test_build__leaves_a_stray_list_out_and_says_so(tmp_path: Path) -> None:
     folder = write(tmp_path / "in", {"words.txt": COLUMNS, "entity-list.txt": "Place\nPerson\n"})
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +14,7 @@ import numpy as np
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import Documents
 from mslm_data.errors import SourceError
+from mslm_data.log import LOGGER, TO_KEEP, plain
 from mslm_data.source import Source
 from mslm_data.source.reading import comments, marks, tagged_lines, tags
 from mslm_data.source.reading.encodings import TextOptions, marked, to_utf8
@@ -23,6 +25,8 @@ from mslm_data.source.reading.word_documents import documents_of_lines
 
 MOST_COLUMNS = 1000
 """Columns that an option can name."""
+_LAYER_LINES = 10_000
+"""Lines that are looked through for nested layers, which may be rare."""
 _FEW_BYTES = 1 << 12
 """How much of a file says that it is of another form."""
 _SCHEME_BYTES = 1 << 20
@@ -63,6 +67,9 @@ class Conll(TextOptions, Source):
     Attributes:
         word_column: Column of the word, from 0. It is found if it is not set.
         tag_column: Column of the tag. It is found if it is not set; for "label" it is the last one.
+            Several, as in `[2, 3]`, are layers: the mentions of all of them are read.
+        word_prefix: What words begin with that is no part of them, such as `en:` in WikiANN; for
+            words in the first column.
         untyped: Label of mentions whose tag is a bare B or I.
         scheme: "auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" where the tag is the
             label itself, so that equal neighbours are one mention; "brackets" for `(ORG*` and `*)`,
@@ -74,19 +81,25 @@ class Conll(TextOptions, Source):
     by_content = True
 
     word_column: int | None = None
-    tag_column: int | None = None
+    tag_column: int | tuple[int, ...] | None = None
+    word_prefix: str = ""
     untyped: str = "Entity"
     scheme: Literal["auto", "label", "brackets"] = "auto"
     outside: str = "O"
 
     def __post_init__(self) -> None:
-        for name, column in (("word_column", self.word_column), ("tag_column", self.tag_column)):
-            if column is not None and not 0 <= column < MOST_COLUMNS:
-                raise ValueError(f"expected {name} from 0 to {MOST_COLUMNS - 1}, got {column}")
-        if self.word_column is not None and self.word_column == self.tag_column:
+        words = [] if self.word_column is None else [self.word_column]
+        for name, columns in (("word_column", words), ("tag_column", self._tag_columns())):
+            for column in columns:
+                if column is not None and not 0 <= column < MOST_COLUMNS:
+                    raise ValueError(f"expected {name} from 0 to {MOST_COLUMNS - 1}, got {column}")
+        if self.word_column is not None and self.word_column in self._tag_columns():
             raise ValueError(
                 f"expected word_column and tag_column to differ, got {self.word_column} for both"
             )
+
+    def _tag_columns(self) -> Sequence[int | None]:
+        return self.tag_column if isinstance(self.tag_column, tuple) else [self.tag_column]
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it
@@ -98,6 +111,9 @@ class Conll(TextOptions, Source):
                 return "its lines hold a token and a tag"
         except RecordError:
             pass
+        layers = tagged_lines.find_layers(_lines_of(head, most=_LAYER_LINES))
+        if layers:
+            return f"its lines hold a token and {len(layers)} tags, of nested layers"
         labels = tagged_lines.find_labels(lines)
         if labels is None:
             return ""
@@ -105,9 +121,17 @@ class Conll(TextOptions, Source):
 
     @classmethod
     def options_of(cls, head: bytes) -> Mapping[str, Any]:
-        """Return the scheme of lines whose tags are labels; see `Source.options_of`."""
-        labels = tagged_lines.find_labels(_lines_of(head))
-        return {"scheme": "label", "outside": labels.outside} if labels else {}
+        """Return what lines say of layers, labels and a prefix; see `Source.options_of`."""
+        lines = _lines_of(head)
+        options: dict[str, Any] = {}
+        more = _lines_of(head, most=_LAYER_LINES)
+        if tagged_lines.falls_short(lines) and (layers := tagged_lines.find_layers(more)):
+            options["tag_column"] = layers
+        elif labels := tagged_lines.find_labels(lines):
+            options |= {"scheme": "label", "outside": labels.outside}
+        if prefix := tagged_lines.find_prefix(lines):
+            options["word_prefix"] = prefix
+        return options
 
     @classmethod
     def falls_short(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it
@@ -117,7 +141,9 @@ class Conll(TextOptions, Source):
     def disowns(self, path: Path) -> str:
         """Return why a file is surely no such lines; see `Source.disowns`."""
         lines = _lines_of(head_of(path)[:_FEW_BYTES])
-        return "its lines hold no token and tag" if tagged_lines.are_of_another_form(lines) else ""
+        tag = self._tag_columns()[0]
+        is_other = tagged_lines.are_of_another_form(lines, tag, _IS_TAG[self.scheme])
+        return "its lines hold no token and tag" if is_other else ""
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file at document marks if it has any, else between sentences; see `Source.cut`."""
@@ -155,11 +181,19 @@ class Conll(TextOptions, Source):
         columns = self.columns(path)
         data = tagged_lines.clean(self.utf8(path, part.start, part.stop), first=part.line)
         data = columns.without_header(data, first=part.line)
+        if self.word_prefix:
+            prefix = re.escape(self.word_prefix.encode())
+            data = re.sub(rb"^%s(?=[^\s])" % prefix, b"", data, flags=re.MULTILINE)
 
         # Until the last step, comments are not counted as lines.
         uncommented = comments.take_out(data, columns.is_comment)
         documents, data = marks.divide(uncommented.data, first=part.line)
-        found = tagged_lines.scan(data, first=part.line, columns=columns)
+        layers = self._layers(columns)
+        scans = [
+            tagged_lines.scan(data, first=part.line, columns=one, keep_empty=len(layers) > 1)
+            for one in layers
+        ]
+        found = scans[0]
 
         if documents:
             given = [document.id for document in documents]
@@ -172,13 +206,20 @@ class Conll(TextOptions, Source):
             firsts = np.arange(len(lines))
             ids = [f"{of_file}:{number}" for number in range(part.first, part.first + len(lines))]
 
-        mentions = self._decode(found)
-        if mentions.late.any() and self._opens_with_i(path, columns):
-            mentions = self._decode(found, i_opens=True)
+        of_layers = []
+        for one, layer in zip(scans, layers, strict=True):
+            mentions = self._decode(one)
+            if mentions.late.any() and self._opens_with_i(path, layer):
+                mentions = self._decode(one, i_opens=True)
+            of_layers.append(mentions)
+        mentions = tags.united(of_layers)
+        if len(scans) > 1:
+            broken = [item for one in reversed(scans) for item in one.broken.items()]
+            found = replace(found, broken=dict(sorted(dict(broken).items())))
         lines = uncommented.number(lines, first=part.line)
-        for sentence, broken in found.broken.items():
-            (line,) = uncommented.number(np.array([broken.line]), first=part.line).tolist()
-            found.broken[sentence] = broken._replace(line=line)
+        for sentence, at in found.broken.items():
+            (line,) = uncommented.number(np.array([at.line]), first=part.line).tolist()
+            found.broken[sentence] = at._replace(line=line)
         yield from documents_of_lines(found, mentions, firsts, ids, LinesOfFile(path.name, lines))
 
     def columns(self, path: Path) -> TagColumns:
@@ -188,10 +229,32 @@ class Conll(TextOptions, Source):
             SourceError: Most lines there are not a token and a tag.
         """
         beginning = self.beginning(path, tagged_lines.HEAD_BYTES)
+        tag = self._tag_columns()[0]
         try:
-            return _columns_in(beginning, self.word_column, self.tag_column, self.scheme)
+            return _columns_in(beginning, self.word_column, tag, self.scheme)
         except RecordError as error:
             raise SourceError(f"{path.name}:{error.line}: {error}") from None
+
+    def _layers(self, columns: TagColumns) -> list[TagColumns]:
+        """Return the columns of each layer."""
+        if not isinstance(self.tag_column, tuple):
+            return [columns]
+        return [replace(columns, tag=tag) for tag in self.tag_column]
+
+    def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
+        """Warn of a prefix of words that nobody has named; see `Source.settle`."""
+        lines = _lines_of(head_of(paths[0])) if paths else []
+        prefix = "" if self.word_prefix else tagged_lines.find_prefix(lines)
+        if prefix:
+            LOGGER.warning(
+                "source: nearly all words of %s begin with '%s'; set [source] word_prefix = '%s' "
+                "if that is no part of them",
+                plain(paths[0].name),
+                prefix,
+                prefix,
+                extra=TO_KEEP,
+            )
+        return {}
 
     def _decode(self, found: TaggedSentences, *, i_opens: bool = False) -> tags.TaggedMentions:
         if self.scheme == "brackets":
@@ -232,10 +295,10 @@ class Conll(TextOptions, Source):
         return tags.opens_with_i(mentions=len(mentions.spans), late=int(mentions.late.sum()))
 
 
-def _lines_of(head: bytes) -> list[tuple[int, str]]:
+def _lines_of(head: bytes, most: int = tagged_lines.HEAD_LINES) -> list[tuple[int, str]]:
     """Return the whole lines of a file's beginning, with their numbers."""
     head = to_utf8(head, marked(head, "utf-8"))
-    return tagged_lines.head(head[: head.rfind(b"\n") + 1] or head)
+    return tagged_lines.head(head[: head.rfind(b"\n") + 1] or head, most=most)
 
 
 _IS_TAG: Mapping[str, Callable[[str], bool]] = {

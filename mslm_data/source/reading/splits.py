@@ -152,7 +152,7 @@ def by_split(
         holds: Whether a file with another ending is of the format; it is read where its split has
             no other. None for formats that know their files by their endings.
         disowns: Why a file is surely of another form, "" where it may be of this one. It is left
-            out if its name speaks of no split, and others are of the form.
+            out where others are of the form: of its split, if its name speaks of one.
 
     Returns:
         Split -> files, sorted by path; train, validation and test first.
@@ -181,8 +181,16 @@ def by_split(
 
 
 def _without_strays(found: Iterable[Candidate], disowns: Callable[[Path], str]) -> list[Candidate]:
-    """Leave out files that are surely of another form and speak of no split, as others do not."""
-    return [one for one in found if not one.folder or _nearest(one.below) or not disowns(one.path)]
+    """Leave out files that are surely of another form, where others are of this one.
+
+    Those are all others or, of a file whose name speaks of a split, those of the split.
+    """
+    given = [*found]
+    strays = {one: _nearest(one.below) for one in given if one.folder and disowns(one.path)}
+    splits = {_nearest(one.below) for one in given if one not in strays} if strays else set()
+    return [
+        one for one in given if one not in strays or (strays[one] and strays[one] not in splits)
+    ]
 
 
 def _add_by_content(

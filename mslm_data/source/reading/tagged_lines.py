@@ -50,6 +50,10 @@ _MOST_OF = 0.9
 _MOST_DIGITS = 9
 _HEADER = frozenset({"token", "tokens", "word", "words", "form"})
 """Names of the column of words, in any case, by which a row of names is known."""
+_PREFIX = re.compile(r"[a-z]{2,3}(?:-[a-z]+)?:")
+_FEWEST_NESTED = 3
+_MOST_NESTED = 0.8
+"""Share of the mentions of inner layers that must lie within longer ones."""
 _LABEL = re.compile(r"[^\W\d_][\w./:+-]*")
 _MOST_LABELS = 40
 _MANY = 10
@@ -145,6 +149,7 @@ class TagColumns:
             and isinstance(parsed[0], tuple)
             and len(pairs) >= _MOST_OF * len(rows)
             and _Rows.of(lines).are_even()
+            and (len(rows) < _NOT_ALL_NUMBERS or any(_has_letter(word) for word, _ in pairs))
         )
 
     def is_comment(self, line: bytes) -> bool:
@@ -222,14 +227,15 @@ def clean(data: bytes, *, first: int = 1) -> bytes:
     return data
 
 
-def head(beginning: bytes) -> list[tuple[int, str]]:
+def head(beginning: bytes, *, most: int = HEAD_LINES) -> list[tuple[int, str]]:
     """Return numbers and texts of a file's first lines, which decide how all of it is read.
 
     Args:
         beginning: The whole lines of the file's first `HEAD_BYTES`.
+        most: Number of lines.
     """
-    lines = _lines(clean(beginning), HEAD_LINES)
-    return list(enumerate(lines[:HEAD_LINES], start=1))
+    lines = _lines(clean(beginning), most)
+    return list(enumerate(lines[:most], start=1))
 
 
 def _lines(data: bytes, most: int = -1) -> list[str]:
@@ -461,6 +467,64 @@ def find_labels(lines: Iterable[tuple[int, str]]) -> Labels | None:
     return Labels(TagColumns(_find_words(rows, []), column, bool, rows.tabs, rows.header), outside)
 
 
+def find_layers(lines: Iterable[tuple[int, str]]) -> list[int]:
+    """Return the columns of tags of nested layers, none where they may be anything else.
+
+    Nearly all mentions of a layer lie within a longer one of the layers before it or around a
+    shorter one, and have labels of these. So no second opinion counts as one, nor what a model has
+    found.
+    """
+    rows = _Rows.of(lines)
+    width = min(map(len, rows.fields), default=0)
+    columns = [column for column in _tagged(rows, width) if column]
+    if len(columns) < 2 or rows.names or not rows.are_even():
+        return []
+
+    outer: list[set[tags.WordSpan]] = [set() for _ in rows.sentences[:-1]]
+    labels: set[str] = set()
+    num_inner = num_nested = 0
+    for column in columns:
+        values = rows.column(column)
+        of_layer: set[str] = set()
+        for known, (start, stop) in zip(outer, itertools.pairwise(rows.sentences), strict=True):
+            try:
+                found, _ = tags.decode(values[start:stop], untyped="", i_opens=True)
+            except ValueError:
+                return []
+            of_layer.update(span.label for span in found)
+            if column != columns[0]:
+                num_inner += len(found)
+                num_nested += sum(_is_nested(span, known) for span in found)
+            known.update(found)
+        if column != columns[0] and not of_layer <= labels:
+            return []
+        labels |= of_layer
+    is_nested = num_inner >= _FEWEST_NESTED and num_nested >= _MOST_NESTED * num_inner
+    return columns if is_nested and not labels <= CHUNKS else []
+
+
+def _is_nested(span: tags.WordSpan, others: Iterable[tags.WordSpan]) -> bool:
+    """Return whether a mention lies within a longer one, or around a shorter one, or both."""
+    touching = [one for one in others if one.start < span.end and span.start < one.end]
+    if any(one[:2] == span[:2] for one in touching):
+        return False
+    return any(
+        (one.start <= span.start and span.end <= one.end)
+        or (span.start <= one.start and one.end <= span.end)
+        for one in touching
+    )
+
+
+def find_prefix(lines: Iterable[tuple[int, str]]) -> str:
+    """Return what nearly all words begin with, as `en:` in WikiANN; "" for nothing."""
+    words = _Rows.of(lines).column(0)
+    found = Counter(match[0] for word in words if (match := _PREFIX.match(word)))
+    if len(words) < _NOT_ALL_NUMBERS or not found:
+        return ""
+    prefix, number = found.most_common(1)[0]
+    return prefix if number >= _MOST_OF * len(words) else ""
+
+
 def falls_short(lines: Iterable[tuple[int, str]]) -> str:
     """Return why columns of words and tags cannot be found in lines that surely have tags.
 
@@ -477,13 +541,22 @@ def falls_short(lines: Iterable[tuple[int, str]]) -> str:
     return ""
 
 
-def are_of_another_form(lines: Iterable[tuple[int, str]]) -> bool:
-    """Return whether lines surely hold no words with tags: a list, a text, or nothing."""
+def are_of_another_form(
+    lines: Iterable[tuple[int, str]], tag: int | None, is_tag: Callable[[str], bool]
+) -> bool:
+    """Return whether lines surely hold no words with tags: a list, a text, or other columns.
+
+    Args:
+        lines: Numbers and texts of a file's first lines.
+        tag: Column of the tag where it is known.
+        is_tag: Which words can be tags.
+    """
     rows = _Rows.of(lines)
     alone = sum(len(fields) < 2 for fields in rows.fields)
     if not rows.numbers or alone >= _MOST_OF * len(rows.numbers):
         return True
-    return not (rows.tabs or rows.are_even() or _tagged(rows, max(map(len, rows.fields))))
+    columns = range(max(map(len, rows.fields))) if tag is None else [tag]
+    return not any(rows.are_tags(column, is_tag) for column in columns)
 
 
 def _tagged(rows: _Rows, width: int) -> list[int]:
@@ -638,13 +711,17 @@ def _listed(columns: Sequence[int]) -> str:
     return " and ".join(map(str, columns))
 
 
-def scan(data: bytes, *, first: int, columns: TagColumns) -> TaggedSentences:
+def scan(
+    data: bytes, *, first: int, columns: TagColumns, keep_empty: bool = False
+) -> TaggedSentences:
     """Read lines into sentences.
 
     Args:
         data: Whole lines without document marks, as `clean` and `marks.divide` give them.
         first: Number of the first line.
         columns: Where word and tag stand.
+        keep_empty: Whether rows without a word break their sentence even with the tag O, so that
+            scans for other tags have the same words.
     """
     if not data.endswith(b"\n"):
         data += b"\n"
@@ -684,7 +761,7 @@ def scan(data: bytes, *, first: int, columns: TagColumns) -> TaggedSentences:
     good = np.array([*map(columns.is_tag, found.names), False], np.bool_)
     if found.tags.min(initial=0) < 0 or not good[:-1].all():
         lines = _lines(data)
-        is_empty = _are_empty(found, lines, first, columns)
+        is_empty = _are_empty(found, [] if keep_empty else lines, first, columns)
         found.broken.update(_broken(found, ~good[found.tags] & ~is_empty, lines, first, columns))
         if is_empty.any():
             return _without_words(found, is_empty)
@@ -699,6 +776,8 @@ def _are_empty(
     Only sentences that have other words lose such rows: so none loses all of them.
     """
     is_empty = np.zeros(len(found.tags), np.bool_)
+    if not lines:
+        return is_empty
     for word in np.flatnonzero((found.tags < 0) & (found.bounds[:, 0] == found.bounds[:, 1])):
         sentence = int(np.searchsorted(found.offsets, word, side="right")) - 1
         line = lines[found.lines[sentence] + word - found.offsets[sentence] - first]

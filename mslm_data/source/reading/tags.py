@@ -207,6 +207,29 @@ def decode_sentences(tags: Ints, offsets: Ints, means: TagMeanings) -> TaggedMen
     return TaggedMentions(found.spans, found.offsets, found.late, means.labels)
 
 
+def united(layers: Sequence[TaggedMentions]) -> TaggedMentions:
+    """Return the mentions of several layers of the same sentences together."""
+    if len(layers) == 1:
+        return layers[0]
+    labels = list(dict.fromkeys(label for layer in layers for label in layer.labels))
+    sentences = [np.repeat(np.arange(len(one.offsets) - 1), np.diff(one.offsets)) for one in layers]
+    spans = []
+    for layer in layers:
+        number = np.array([labels.index(label) for label in layer.labels], np.int64)
+        of_layer = layer.spans.copy()
+        of_layer[:, 2] = number[of_layer[:, 2]] if len(of_layer) else of_layer[:, 2]
+        spans.append(of_layer)
+
+    order = np.argsort(np.concatenate(sentences), kind="stable")
+    counts = np.sum([np.diff(one.offsets) for one in layers], axis=0)
+    return TaggedMentions(
+        np.concatenate(spans)[order],
+        np.append(0, np.cumsum(counts)),
+        np.sum([one.late for one in layers], axis=0),
+        labels,
+    )
+
+
 def decode(
     tags: Sequence[str], *, untyped: str, i_opens: bool = False
 ) -> tuple[list[WordSpan], int]:

@@ -210,6 +210,81 @@ def test_read__refuses_two_layers_of_entities(tmp_path: Path, rows: list[str]) -
     assert mentions(read(tmp_path, data, tag_column=2)) == [[("a b", "X")]]
 
 
+NESTED = (
+    "The\tO\tO\nUniversity\tB-ORG\tO\nof\tI-ORG\tO\nOslo\tI-ORG\tB-LOC\n\n"
+    "Oslo\tB-LOC\tO\nwins\tO\tO\n\n"
+)
+
+
+@pytest.mark.parametrize("target_bytes", [1, 10**9])
+def test_read__reads_layers_together(tmp_path: Path, target_bytes: int) -> None:
+    data = NESTED * 2 + "\tO\tO\nx\tO\tbroken\n\n" + NESTED
+
+    records = read(tmp_path, data, tag_column=(1, 2), target_bytes=target_bytes)
+
+    found = [one for one in records if isinstance(one, Document)]
+    assert [sorted(one) for one in mentions(found)] == [  # type: ignore[arg-type]
+        [("Oslo", "LOC"), ("University of Oslo", "ORG")],
+        [("Oslo", "LOC")],
+    ] * 3
+    (aside,) = [one for one in records if isinstance(one, SetAside)]
+    assert (aside.id, aside.place) == ("f:4", "f.tsv:17")
+    assert found[-1].id == "f:6"
+
+
+@pytest.mark.parametrize(
+    ("data", "layers"),
+    [
+        (NESTED * 3, [1, 2]),
+        (NESTED * 2, None),  # too few to tell
+        ("a\tB-X\tB-X\nb\tO\tO\n\n" * 9, None),  # a second opinion
+        (NESTED * 3 + "a\tB-X\tB-X\nb\tO\tO\n\n" * 3, None),
+        (NESTED.replace("B-LOC\n\nOslo", "B-PLACE\n\nOslo") * 3, None),  # other labels
+        ("TOKEN\tNE-A\tNE-B\n" + NESTED * 3, None),
+    ],
+)
+def test_recognises__nested_layers(data: str, layers: list[int] | None) -> None:
+    why = Conll.recognises(Path("f.tsv"), data.encode())
+
+    assert why == ((layers and "its lines hold a token and 2 tags, of nested layers") or "")
+    assert Conll.options_of(data.encode()).get("tag_column") == layers
+
+
+def test_read__takes_off_what_words_begin_with(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = "en:Oslo\tB-X\nen:wins\tO\nen::\tO\nen:en:x\tO\nother\tO\n\n" * 5
+    (tmp_path / "f.tsv").write_text(data.replace("other", "en:other"))
+
+    assert Conll.options_of((tmp_path / "f.tsv").read_bytes()) == {"word_prefix": "en:"}
+    assert Conll().settle([tmp_path / "f.tsv"]) == {}
+    assert "f.tsv begin with 'en:'; set [source] word_prefix = 'en:'" in caplog.text
+    assert Conll.options_of(data.encode()) == {}
+    (first, *_) = read(tmp_path, data, word_prefix="en:")
+    assert isinstance(first, Document)
+    assert first.text == "Oslo wins : en:x other"
+    assert mentions([first]) == [[("Oslo", "X")]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options"),
+    [
+        (["a P", "b O", "c P", "d O", "e O"], {"scheme": "label", "outside": "O"}),
+        (["a P", "b 0", "c P", "d 0", "e 0"], {"scheme": "label", "outside": "0"}),
+        (["1 a P", "2 b O", "3 c P", "4 d O", "5 e O"], {"scheme": "label", "outside": "O"}),
+        (["a P", "b O", "c Q", "d O", "e O"], {}),  # each label once
+        (["a N", "b V", "c N", "d V", "e N"], {}),  # nothing is outside
+        (["a 1", "b 0", "c 1", "d 0", "e 0"], {}),
+        (["a P Q", "b O O", "c P Q", "d O O", "e O O"], {}),
+        (["a B-P", "b O", "c B-P", "d O", "e O"], {}),
+    ],
+)
+def test_options_of__labels_alone(rows: list[str], options: dict[str, str]) -> None:
+    data = "\n".join(rows).encode() + b"\n"
+
+    assert Conll.options_of(data) == options
+
+
 def test_read__reads_any_number_of_columns(tmp_path: Path) -> None:
     more = "\t_" * 300
     data = f"a{more}\tO{more}\nb{more}\tB-X{more}\nb _ O\n"

@@ -276,6 +276,20 @@ def test_find__reads_an_unusual_ending_where_a_split_has_no_other(tmp_path: Path
     assert found == {"train": [folder / "train.tsv"], "test": [folder / "test.annotated"]}
 
 
+def test_find__asks_where_files_of_unusual_endings_may_be_versions(tmp_path: Path) -> None:
+    folder = write(tmp_path, dict.fromkeys(["a.train", "a_2nd.train", "a.dev"], COLUMNS))
+
+    with pytest.raises(SourceError, match=r"split 'train': expected one file, got .*a\.train and"):
+        SOURCES.make("conll", {}).find([folder])
+    splits = {"train": ["*.train"]}
+    found = SOURCES.make("conll", {"splits": splits}).find([folder])
+    assert [path.name for path in found["train"]] == ["a.train", "a_2nd.train"]
+    assert [*SOURCES.make("conll", {}).find([folder / "a.train", folder / "a.dev"])] == [
+        "train",
+        "validation",
+    ]
+
+
 @pytest.mark.parametrize("annotations", [".ann", ".a1", ".a2"])
 def test_recognise__asks_the_annotations_beside_a_text(annotations: str, tmp_path: Path) -> None:
     # Each text alone could be columns of words and tags.

@@ -200,6 +200,8 @@ def _add_by_content(
 ) -> None:
     """Add files with unusual endings to the splits that have no other."""
     found = [*others]
+    if not splits:
+        _refuse_versions(found)
     if not sorted_out:
         sorted_out.update(assign(found, splits=splits))
         return
@@ -211,6 +213,28 @@ def _add_by_content(
     sorted_out |= {split: sorted(paths) for split, paths in more.items()}
     for split in sorted(sorted_out, key=split_order):
         sorted_out[split] = sorted_out.pop(split)
+
+
+def _refuse_versions(found: Iterable[Candidate]) -> None:
+    """Raise if several files of a folder, whose endings say nothing, are called like one split.
+
+    They are probably versions of one corpus, as a corpus has one file a split.
+
+    Raises:
+        SourceError: Names two of them.
+    """
+    first_of: dict[tuple[str, str], Candidate] = {}
+    for one in found:
+        folder, _, name = one.below.rpartition("/")
+        split = split_of(name)
+        if split is None:
+            continue
+        first = first_of.setdefault((folder, split), one)
+        if first is not one:
+            raise SourceError(
+                f"split '{split}': expected one file, got {first.path} and {one.path}; if they are "
+                f"versions of one corpus, pass one of each split with --input, else {_SAY_WHICH}"
+            )
 
 
 def _others(

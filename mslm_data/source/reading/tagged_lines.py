@@ -669,10 +669,8 @@ def _choose(rows: _Rows, candidates: Sequence[int]) -> int:
             line=rows.numbers[0],
         )
     with_labels = [column for column in not_chunks if labels[column]]
-    if len(with_labels) <= 1 and candidates[-1] in (with_labels or candidates):
-        return candidates[-1]
-    if len(not_chunks) == 1:
-        return not_chunks[0]
+    if len(with_labels) <= 1 and not_chunks[-1] in (with_labels or not_chunks):
+        return not_chunks[-1]
     raise _several(rows, not_chunks)
 
 

@@ -204,7 +204,8 @@ class Shards(Mapping[str, Split]):
         """Write rows for tools that do not read Arrow; what `mslm-data export` does.
 
         Args:
-            to: `parquet`, `mds` or `jsonl`.
+            to: `parquet`, `mds` or `jsonl` with all columns; or `gliner`, `docbin` or `conll` with
+                words and mentions, for a folder built with `encode.keep_text`.
             out: A new folder, which appears when it is whole. If it holds this export already,
                 nothing is done.
             splits: Names of the splits. None: all.

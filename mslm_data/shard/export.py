@@ -1,5 +1,8 @@
 """Writes the rows of a built folder as files for trainers and tools that do not read Arrow.
 
+Parquet, MDS and JSON lines have all columns. GLiNER's, spaCy's and CoNLL's files have the words of
+the rows with their mentions, for which the folder must hold its text.
+
 An export is made in a private folder beside its own, which takes the name when all of it is on the
 disk. So a folder with `export.json` is whole, and one that a killed process left is removed by the
 next export that is made beside it.
@@ -16,6 +19,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 import pyarrow as pa
 
+from mslm_data import _optional
 from mslm_data.data.columns import FORMAT
 from mslm_data.errors import CallError, ExportError
 from mslm_data.io.files import (
@@ -30,9 +34,12 @@ from mslm_data.registry import did_you_mean
 from mslm_data.shard import mds
 from mslm_data.shard.manifest import Manifest
 from mslm_data.shard.split import Split
+from mslm_data.shard.words import RowWords, words_of_row
 
 NAME = "export.json"
 """The record of an export; it is in each folder that is whole."""
+_CONLL_MARK = b"-DOCSTART- -X- O O\n\n"
+"""The line of CoNLL-2003 before a document, the only one that spaCy knows."""
 _ROWS_AT_ONCE = 1024
 """Rows that are turned into JSON at a time."""
 Bytes = Annotated[int, msgspec.Meta(ge=0)]
@@ -60,7 +67,7 @@ class Export:
     """Describe an export; `export.json` holds it.
 
     Attributes:
-        to: `parquet`, `mds` or `jsonl`.
+        to: `parquet`, `mds`, `jsonl`, `gliner`, `docbin` or `conll`.
         format: The format of the built folder, whose FORMAT.md says what the columns mean.
         name: The name of the pipeline that built it.
         plan: SHA-256 of all that made its rows.
@@ -84,6 +91,11 @@ class Export:
     splits: Mapping[str, tuple[ExportedFile, ...]]
 
     @property
+    def has_words(self) -> bool:
+        """Return whether the files have words in place of columns."""
+        return self.to in OF_WORDS
+
+    @property
     def protected(self) -> bool:
         """Return whether the rows are patients' text."""
         return bool(self.about.get("protected", False))
@@ -104,7 +116,7 @@ def export(
         splits: Name -> the split; at least one.
         manifest: Of their folder.
         tokenizer: Its tokenizer's file, of which the export gets a copy.
-        to: `parquet`, `mds` or `jsonl`.
+        to: One of `WRITERS`.
         out: The export's folder. If it is an export of the same rows already, nothing is done.
         progress: Called with the rows that are done, and all rows.
 
@@ -113,10 +125,16 @@ def export(
         ExportError: `out` holds something else, or an export of these rows that is damaged.
         ShardError: A shard is missing or damaged.
         FetchError: A shard of a remote folder is out of reach.
+        MissingExtraError: spaCy is wanted and not installed.
     """
     if to not in WRITERS:
         raise CallError(
             f"to: expected one of {', '.join(WRITERS)}, got '{to}'{did_you_mean(to, WRITERS)}"
+        )
+    if to in OF_WORDS and not manifest.pipeline["encode"]["keep_text"]:
+        raise ExportError(
+            f"{out}: expected rows with their text for --to {to}, got a folder without; build it "
+            "with --set encode.keep_text=true"
         )
     there = _already(out, to, manifest, splits)
     if there is not None:
@@ -234,9 +252,9 @@ def _described(
 
 def _page(made: Export) -> str:
     """Return the export's README: how to read it, and whether it is patients' text."""
+    how = "" if made.has_words else ": token ids can be turned back into it"
     protected = (
-        "**Patients' text: token ids can be turned back into it. "
-        "Treat this folder as you treat the notes.**\n\n"
+        f"**Patients' text{how}. Treat this folder as you treat the notes.**\n\n"
         if made.protected
         else ""
     )
@@ -258,6 +276,15 @@ _READ = {
     "    rows = [json.loads(line) for line in file]",
     "mds": "from streaming import StreamingDataset\n"
     'rows = StreamingDataset(local="this folder", split="{split}", batch_size=32)',
+    "gliner": "import json\n"
+    'with open("this folder/{split}/FILE.json") as file:\n'
+    "    rows = json.load(file)  # what GLiNER trains on",
+    "docbin": "import spacy\n"
+    "from spacy.tokens import DocBin\n"
+    'docs = DocBin().from_disk("this folder/{split}/FILE.spacy").get_docs(spacy.blank("en").vocab)',
+    "conll": "from spacy.training.converters import conll_ner_to_docs\n"
+    'with open("this folder/{split}/FILE.conll") as file:\n'
+    '    docs = list(conll_ner_to_docs(file.read().replace("\\t", " ")))',
 }
 """How files of each kind are read."""
 
@@ -312,6 +339,79 @@ def _mds(split: Split, folder: Path) -> Iterator[ExportedFile]:
     _write(folder / "index.json", mds.index_of(index))
 
 
+def _gliner(split: Split, folder: Path) -> Iterator[ExportedFile]:
+    """Write a list of `{"tokenized_text", "ner"}` for each shard; the last word is in a mention."""
+    for name, batch in _shards(split, "json"):
+        with writing_whole(folder / name) as file:
+            before = b"[\n"
+            for row in _words(batch, split):
+                ner = [[first, stop - 1, label] for first, stop, label in row.mentions]
+                record = {"tokenized_text": row.words, "ner": ner}
+                file.write(before + msgspec.json.encode(record))
+                before = b",\n"
+            file.write(b"\n]\n" if before != b"[\n" else b"[]\n")
+        yield _written(folder / name, batch.num_rows)
+
+
+def _conll(split: Split, folder: Path) -> Iterator[ExportedFile]:
+    """Write a word, a TAB and its tag a line for each shard, and a mark before each document."""
+    for name, batch in _shards(split, "conll"):
+        doc_id = None
+        with writing_whole(folder / name) as file:
+            for row in _words(batch, split):
+                if row.doc_id != doc_id:
+                    doc_id = row.doc_id
+                    file.write(_CONLL_MARK)
+                rows = zip(row.words, row.tags(), strict=True)
+                lines = "".join(f"{word}\t{tag}\n" for word, tag in rows)
+                file.write(f"{lines}\n".encode())
+        yield _written(folder / name, batch.num_rows)
+
+
+def _docbin(split: Split, folder: Path) -> Iterator[ExportedFile]:
+    """Write a DocBin of a `Doc` a row for each shard, with the mentions as entities."""
+    spacy = _optional.load("spacy", wanted_by="export to docbin")
+    vocab = spacy.vocab.Vocab()
+    for name, batch in _shards(split, "spacy"):
+        docs = spacy.tokens.DocBin(attrs=["ENT_IOB", "ENT_TYPE"])
+        for row in _words(batch, split):
+            docs.add(_doc(spacy, vocab, row))
+        with writing_whole(folder / name) as file:
+            file.write(docs.to_bytes())
+        yield _written(folder / name, batch.num_rows)
+
+
+def _doc(spacy: Any, vocab: Any, row: RowWords) -> Any:
+    """Return a row as spaCy's `Doc`: one space may follow a token, other white space is one."""
+    tokens: list[str] = []
+    spaces: list[bool] = []
+    places = []  # of each word among the tokens
+    for word, gap in zip(["", *row.words], row.gaps, strict=True):
+        has_space = bool(word) and gap.startswith(" ")
+        if word:
+            places.append(len(tokens))
+            tokens.append(word)
+            spaces.append(has_space)
+        if len(gap) > has_space:
+            tokens.append(gap[has_space:])
+            spaces.append(False)
+    doc = spacy.tokens.Doc(vocab, words=tokens, spaces=spaces)
+    doc.set_ents(
+        [
+            spacy.tokens.Span(doc, places[first], places[stop - 1] + 1, label=label)
+            for first, stop, label in row.mentions
+        ]
+    )
+    return doc
+
+
+def _words(batch: pa.RecordBatch, split: Split) -> Iterator[RowWords]:
+    """Give the words of the rows of a shard."""
+    for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+        for row in batch.slice(start, _ROWS_AT_ONCE).to_pylist():
+            yield words_of_row(row, split.manifest.labels)
+
+
 def _shards(split: Split, suffix: str) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Give each shard with the name of the file that it becomes."""
     # `strict` asks for one batch more, which is when `batches` looks whether a file has changed.
@@ -326,5 +426,14 @@ def _written(path: Path, rows: int) -> ExportedFile:
 
 
 Writer: TypeAlias = Callable[[Split, Path], Iterator[ExportedFile]]
-WRITERS: Mapping[str, Writer] = {"parquet": _parquet, "mds": _mds, "jsonl": _jsonl}
+WRITERS: Mapping[str, Writer] = {
+    "parquet": _parquet,
+    "mds": _mds,
+    "jsonl": _jsonl,
+    "gliner": _gliner,
+    "docbin": _docbin,
+    "conll": _conll,
+}
 """Name of a kind of files -> the function that writes a split into a folder."""
+OF_WORDS = ("gliner", "docbin", "conll")
+"""Those that have words in place of columns."""

@@ -21,7 +21,9 @@ from tests.cli.running import run
 from tests.cli.test_killed import killed, temporaries
 from tests.shard.mds_reader import read_split
 
-KINDS = ("parquet", "mds", "jsonl")
+OF_COLUMNS = ("parquet", "mds", "jsonl")
+OF_WORDS = ("gliner", "docbin", "conll")
+KINDS = (*OF_COLUMNS, *OF_WORDS)
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +166,144 @@ def test_export__a_url_is_read_shard_by_shard(
     assert made.tree(tmp_path / "there") == made.tree(tmp_path / "here")
 
 
+# Words --------------------------------------------------------------------------------------------
+
+TEXTS = {
+    "one": "Naïve  β-blocker\u00a0use,\n\tanti-IL2 test 🧬x. ",
+    "two (b)": "O I B-X -\n# 1\tGout.",
+}
+SPANS = {
+    # A mention that begins within a word, one over white space, one at the end.
+    "one": [(7, 16, "Drug"), (29, 32, "Gene"), (38, 40, "Gene")],
+    "two (b)": [(0, 5, "A-B"), (16, 20, "Disease")],
+}
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows whose white space and mentions are odd, of two documents."""
+    root = tmp_path_factory.mktemp("odd")
+    rows = [{"id": name, "text": text, "entities": SPANS[name]} for name, text in TEXTS.items()]
+    (root / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    pipeline = made.pipeline_of(source={"use": "jsonl"}, encode={"keep_text": True})
+    made.built(root / "out", root / "train.jsonl", pipeline)
+    return root / "out"
+
+
+def gold(folder: Path, split: str) -> list[list[tuple[str, str]]]:
+    """Return words and label of each mention of each row, by the row's own characters."""
+    shards = md.load(folder)
+    return [
+        [
+            (
+                "".join(row["text"][row["token_starts"][a] : row["token_ends"][b - 1]].split()),
+                shards.labels[label],
+            )
+            for a, b, label in zip(
+                row["span_starts"], row["span_ends"], row["span_labels"], strict=True
+            )
+        ]
+        for row in shards[split]
+    ]
+
+
+def exported(folder: Path, to: str, out: Path, split: str) -> list[Path]:
+    assert run("export", folder, "--to", to, "--out", out).code == 0
+    return sorted(path for path in (out / split).iterdir())
+
+
+@pytest.mark.parametrize("name", ["folder", "odd"])
+def test_export__docbin_is_what_spacy_reads(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    spacy = pytest.importorskip("spacy")
+    built = request.getfixturevalue(name)
+    vocab = spacy.blank("en").vocab
+
+    docs = [
+        doc
+        for path in exported(built, "docbin", tmp_path / "out", "train")
+        for doc in spacy.tokens.DocBin().from_disk(path).get_docs(vocab)
+    ]
+
+    assert [doc.text for doc in docs] == [row["text"] for row in rows_of(built, "train")]
+    assert [[("".join(e.text.split()), e.label_) for e in doc.ents] for doc in docs] == gold(
+        built, "train"
+    )
+
+
+@pytest.mark.parametrize("name", ["folder", "odd"])
+def test_export__conll_is_what_spacy_and_seqeval_read(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    converters = pytest.importorskip("spacy.training.converters")
+    labeling = pytest.importorskip("seqeval.metrics.sequence_labeling")
+    built = request.getfixturevalue(name)
+
+    files = [path.read_text() for path in exported(built, "conll", tmp_path / "out", "train")]
+
+    blocks = [block for text in files for block in text.strip("\n").split("\n\n")]
+    rows = [[line.split("\t") for line in block.split("\n")] for block in blocks]
+    sentences = [row for row in rows if not row[0][0].startswith("-DOCSTART-")]
+    found = [labeling.get_entities([tag for _, tag in row]) for row in sentences]
+    in_words = [
+        [("".join(word for word, _ in row[a : b + 1]), label) for label, a, b in of_row]
+        for row, of_row in zip(sentences, found, strict=True)
+    ]
+    assert in_words == gold(built, "train")
+    marks = sum(row[0][0].startswith("-DOCSTART-") for row in rows)
+    assert marks >= len({row["doc_id"] for row in rows_of(built, "train")})
+
+    docs = [doc for text in files for doc in converters.conll_ner_to_docs(text.replace("\t", " "))]
+    ents = [("".join(e.text.split()), e.label_) for doc in docs for e in doc.ents]
+    assert ents == [mention for row in gold(built, "train") for mention in row]
+
+
+@pytest.mark.parametrize("name", ["folder", "odd"])
+def test_export__gliner_has_inclusive_words(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    built = request.getfixturevalue(name)
+
+    rows = [
+        row
+        for path in exported(built, "gliner", tmp_path / "out", "train")
+        for row in json.loads(path.read_text())
+    ]
+
+    assert {tuple(row) for row in rows} == {("tokenized_text", "ner")}
+    assert [
+        [("".join(row["tokenized_text"][a : b + 1]), label) for a, b, label in row["ner"]]
+        for row in rows
+    ] == gold(built, "train")
+    texts = ["".join(row["text"].split()) for row in rows_of(built, "train")]
+    assert ["".join(row["tokenized_text"]) for row in rows] == texts
+
+
+@pytest.mark.parametrize("to", OF_WORDS)
+def test_export__words_are_read_back_by_a_build(to: str, odd: Path, tmp_path: Path) -> None:
+    run("export", odd, "--to", to, "--out", tmp_path / "out")
+
+    done = run("build", "--source", "auto", "--input", tmp_path / "out" / "train", "--tokenizer",
+               made.SAMPLE / "vocab.txt", "--set", "encode.keep_text=true", "--out",
+               tmp_path / "again")  # fmt: skip
+
+    assert done.code == 0
+    before = [mention for row in gold(odd, "train") for mention in row]
+    assert [mention for row in gold(tmp_path / "again", "train") for mention in row] == before
+
+
+@pytest.mark.parametrize("to", OF_WORDS)
+def test_export__words_need_texts(to: str, tmp_path: Path) -> None:
+    made.built(tmp_path / "plain")
+
+    done = run("export", tmp_path / "plain", "--to", to, "--out", tmp_path / "out")
+
+    assert done.code == 1
+    assert "build it with --set encode.keep_text=true" in done.err
+    assert not (tmp_path / "out").exists()
+
+
 # Folders that cannot be written -------------------------------------------------------------------
 
 
@@ -202,7 +342,7 @@ def test_export__again_is_refused_where_a_file_is_damaged(
 ) -> None:
     words = ("export", folder, "--to", to, "--out", tmp_path / "out")
     run(*words)
-    path = sorted((tmp_path / "out" / "test").glob("*[!n]"))[-1]  # not index.json
+    path = sorted((tmp_path / "out" / "test").glob("data*" if to != "mds" else "shard*"))[-1]
     damage(path)
 
     done = run(*words)
@@ -312,7 +452,9 @@ def test_export__wrong_calls(
 
 
 def test_export__unknown_kind_and_missing_folder(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(CallError, match="expected one of parquet, mds, jsonl, got 'parket'; did"):
+    with pytest.raises(
+        CallError, match="expected one of parquet, mds, .*, conll, got 'parket'; did"
+    ):
         md.load(folder).export(to="parket", out=tmp_path / "out")
 
     done = run("export", tmp_path / "nothing", "--to", "mds", "--out", tmp_path / "out")

@@ -1,4 +1,4 @@
-"""The annotator "gliner", where that package is installed: `make test-gliner`."""
+"""The annotator "gliner" and the export for it, with that package: `make test-gliner`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import torch
 from gliner import GLiNER
 from transformers import BertConfig
 
+import mslm_data as md
 from mslm_data.annotate import ANNOTATORS
 from mslm_data.annotate.one_by_one import FoundMentions
 from mslm_data.builds import build
@@ -285,3 +286,44 @@ def test_model__that_is_damaged_is_refused(model: str, tmp_path: Path) -> None:
 def test_model__must_be_named() -> None:
     with pytest.raises(AnnotateError, match=r"expected model, got none; pass --set annotate\.mod"):
         GlinerNer(prompts=PROMPTS).start()
+
+
+def test_export__gliner_trains_on_the_mentions_of_the_rows(
+    random_model: str, tmp_path: Path
+) -> None:
+    made.built(tmp_path / "built", pipeline=made.pipeline_of(encode={"keep_text": True}))
+    shards = md.load(tmp_path / "built")
+    shards.export(to="gliner", out=tmp_path / "out")
+    rows = [
+        row
+        for path in sorted((tmp_path / "out" / "train").glob("*.json"))
+        for row in json.loads(path.read_text())
+    ]
+    processor = GLiNER.from_pretrained(random_model, local_files_only=True).data_processor
+    processor.config.max_len, processor.config.max_width = 500, 20
+
+    batch = processor.collate_raw_batch(rows, entity_types=[*shards.labels])
+
+    of_spans = zip(batch["tokens"], batch["span_idx"], batch["span_label"], strict=True)
+    found = [
+        [
+            ("".join(words[first : last + 1]), batch["id_to_classes"][label])
+            for (first, last), label in zip(places.tolist(), labels.tolist(), strict=True)
+            if label > 0
+        ]
+        for words, places, labels in of_spans
+    ]
+    gold = [
+        [
+            (
+                "".join(row["text"][row["token_starts"][a] : row["token_ends"][b - 1]].split()),
+                shards.labels[label],
+            )
+            for a, b, label in zip(
+                row["span_starts"], row["span_ends"], row["span_labels"], strict=True
+            )
+        ]
+        for row in shards["train"]
+    ]
+    assert any(gold)
+    assert found == gold

@@ -453,7 +453,7 @@ def test_export__wrong_calls(
 
 def test_export__unknown_kind_and_missing_folder(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(
-        CallError, match="expected one of parquet, mds, .*, conll, got 'parket'; did"
+        CallError, match=r"expected one of parquet, mds, .*, conll, got 'parket'; did"
     ):
         md.load(folder).export(to="parket", out=tmp_path / "out")
 

@@ -33,8 +33,8 @@ from mslm_data.io.files import (
 from mslm_data.registry import did_you_mean
 from mslm_data.shard import mds
 from mslm_data.shard.manifest import Manifest
+from mslm_data.shard.row_words import RowWords, words_of_row
 from mslm_data.shard.split import Split
-from mslm_data.shard.words import RowWords, words_of_row
 
 NAME = "export.json"
 """The record of an export; it is in each folder that is whole."""

@@ -53,7 +53,7 @@ class Recognised(NamedTuple):
 
 
 class _Claim(NamedTuple):
-    """What speaks for a source, or for a shipped pipeline of it.
+    """Hold what speaks for a source, or for a shipped pipeline of it.
 
     Attributes:
         first: The first file that it recognises.

@@ -68,8 +68,8 @@ class Conll(TextOptions, Source):
         word_column: Column of the word, from 0. It is found if it is not set.
         tag_column: Column of the tag. It is found if it is not set; for "label" it is the last one.
             Several, as in `[2, 3]`, are layers: the mentions of all of them are read.
-        word_prefix: What words begin with that is no part of them, such as `en:` in WikiANN; for
-            words in the first column.
+        word_prefix: A prefix to take off words, such as `en:` in WikiANN; for words in the first
+            column.
         untyped: Label of mentions whose tag is a bare B or I.
         scheme: "auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" where the tag is the
             label itself, so that equal neighbours are one mention; "brackets" for `(ORG*` and `*)`,
@@ -248,7 +248,7 @@ class Conll(TextOptions, Source):
         if prefix:
             LOGGER.warning(
                 "source: nearly all words of %s begin with '%s'; set [source] word_prefix = '%s' "
-                "if that is no part of them",
+                "if it does not belong to them",
                 plain(paths[0].name),
                 prefix,
                 prefix,

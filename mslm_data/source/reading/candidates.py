@@ -58,7 +58,7 @@ def take_only(
 
 
 def say_taken(chosen: Mapping[str, str]) -> None:
-    """Say that files have one candidate for options, which is taken."""
+    """Log which option was set to the only candidate that files have."""
     LOGGER.info(
         "source: took %s, as the files have no other",
         ", ".join(f"{option} = '{name}'" for option, name in chosen.items()),

@@ -208,7 +208,7 @@ def packed_or_plain(path: Path) -> Path | None:
 
 
 def is_annotated(path: Path) -> bool:
-    """Return whether a text has a file of annotations beside it, so that it is nothing else."""
+    """Return whether a text has a file of annotations beside it, and so is stand-off alone."""
     name = stem(path)
     return ending(path) not in ANNOTATIONS and any(
         packed_or_plain(path.with_name(name + suffix)) for suffix in ANNOTATIONS

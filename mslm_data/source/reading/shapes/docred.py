@@ -10,7 +10,7 @@ from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.shapes.word_spans import (
-    WordMention,
+    WordRange,
     check_words,
     document_of_word_mentions,
 )
@@ -48,8 +48,8 @@ class DocRed(Shape):
                 is_within = 0 <= start < stop <= len(sentences[sentence])
                 first = firsts[sentence]
                 mentions.append(
-                    WordMention(first + start, first + stop, label)
+                    WordRange(first + start, first + stop, label)
                     if is_within
-                    else WordMention(-1, -1, label)
+                    else WordRange(-1, -1, label)
                 )
         return document_of_word_mentions(doc_id, sentences, mentions, place=place)

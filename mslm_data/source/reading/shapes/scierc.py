@@ -8,7 +8,7 @@ from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.shapes.word_spans import (
-    WordMention,
+    WordRange,
     check_words,
     document_of_word_mentions,
 )
@@ -53,5 +53,5 @@ class SciErc(Shape):
                     "expected mentions of first word, last word and label, got others"
                 )
             ((first, last),) = cells.pairs([entity[:2]])
-            mentions.append(WordMention(first, last + 1, self.file.name(entity[2], "ner", place)))
+            mentions.append(WordRange(first, last + 1, self.file.name(entity[2], "ner", place)))
         return document_of_word_mentions(doc_id, sentences, mentions, place=place)

@@ -23,7 +23,7 @@ TAGS = ("ner_tags", "tags", "labels")
 _LABELS = ("type", "label", "tag")
 
 
-class WordMention(NamedTuple):
+class WordRange(NamedTuple):
     """A mention in words `[first, stop)` of a document."""
 
     first: int
@@ -54,7 +54,7 @@ class WordsWithSpans(Shape):
         column = _column(row) or ""
         past = int(self._ends(row, place) == "inclusive")
         mentions = [
-            WordMention(one.start, one.end + past, self.file.name(one.label, column, place))
+            WordRange(one.start, one.end + past, self.file.name(one.label, column, place))
             for one in _spans(row[column])
         ]
         ranges = row.get("sentences")
@@ -86,7 +86,7 @@ class WordsWithSpans(Shape):
 
     @functools.cached_property
     def _ends_of_file(self) -> str:
-        """What an end is in this file, as its first rows say; "auto" where they do not."""
+        """Return what an end is in this file, as its first rows say; "auto" where they do not."""
         is_inclusive = is_exclusive = False
         for row in self.file.beginning():
             if not isinstance(row, Mapping) or not self.fits(row):
@@ -99,7 +99,7 @@ class WordsWithSpans(Shape):
         return "inclusive" if is_inclusive else "exclusive"
 
 
-class _WordSpan(NamedTuple):
+class _GivenSpan(NamedTuple):
     """A mention as a row gives it."""
 
     start: int
@@ -124,11 +124,11 @@ def _column(row: Cells) -> str | None:
     return None
 
 
-def _spans(items: Iterable[object]) -> list[_WordSpan]:
+def _spans(items: Iterable[object]) -> list[_GivenSpan]:
     return [span for item in items if (span := _as_span(item))]
 
 
-def _as_span(item: object) -> _WordSpan | None:
+def _as_span(item: object) -> _GivenSpan | None:
     """Return a mention of two integers and a label, None for anything else."""
     if isinstance(item, Mapping):
         values = (item.get("start"), item.get("end"), item.get(cells.first_of(item, _LABELS) or ""))
@@ -140,7 +140,7 @@ def _as_span(item: object) -> _WordSpan | None:
     # `type` and not `isinstance`, as True is an int.
     if type(start) is not int or type(end) is not int or not isinstance(label, str | int):
         return None
-    return _WordSpan(start, end, label)
+    return _GivenSpan(start, end, label)
 
 
 def _is_of_spert(row: Cells) -> bool:
@@ -177,7 +177,7 @@ def check_words(words: Sequence[object]) -> None:
 def document_of_word_mentions(
     doc_id: str,
     sentences: Sequence[Sequence[str]],
-    mentions: Iterable[WordMention],
+    mentions: Iterable[WordRange],
     *,
     place: str,
 ) -> Document:
@@ -209,7 +209,7 @@ def document_of_word_mentions(
     )
 
 
-def _placed(text: str, bounds: list[list[int]], mentions: Iterable[WordMention]) -> Any:
+def _placed(text: str, bounds: list[list[int]], mentions: Iterable[WordRange]) -> Any:
     found = []
     for first, stop, label in mentions:
         fragment = (-1, -1)  # beyond the text, so that it is counted

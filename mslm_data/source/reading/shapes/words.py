@@ -16,7 +16,7 @@ from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.shapes.word_spans import (
     TAGS,
     WORDS,
-    WordMention,
+    WordRange,
     check_words,
     document_of_word_mentions,
 )
@@ -137,7 +137,7 @@ class Gliner(Shape):
                 )
             ((first, last),) = cells.pairs([entity[:2]])
             label = self.file.name(entity[2], "ner", place)
-            mentions.append(WordMention(first, last + 1, label))
+            mentions.append(WordRange(first, last + 1, label))
         return document_of_word_mentions(doc_id, [words], mentions, place=place)
 
 

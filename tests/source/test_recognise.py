@@ -369,6 +369,16 @@ def test_find__leaves_out_words_without_tags_where_others_have_some(
     assert sorted(path.name for paths in found.values() for path in paths) == sorted(kept)
 
 
+def test_find__leaves_out_lists_of_names_beside_words_with_labels(tmp_path: Path) -> None:
+    words = "Budi\tPerson\nlives\tO\n" * 20
+    names = "Budi Santoso\nRatu\nAnwar bin Sadat\n" * 20
+    folder = write(tmp_path, {"gold.txt": words, "lists/person.txt": names})
+
+    found = SOURCES.make("conll", {"scheme": "label"}).find([folder])
+
+    assert [path.name for path in found["train"]] == ["gold.txt"]
+
+
 def test_build__leaves_a_stray_list_out_and_says_so(tmp_path: Path) -> None:
     folder = write(tmp_path / "in", {"words.txt": COLUMNS, "entity-list.txt": "Place\nPerson\n"})
 

@@ -142,7 +142,10 @@ class Conll(TextOptions, Source):
         """Return why a file is surely no such lines; see `Source.disowns`."""
         lines = _lines_of(head_of(path)[:_FEW_BYTES])
         tag = self._tag_columns()[0]
-        is_other = tagged_lines.are_of_another_form(lines, tag, _IS_TAG[self.scheme])
+        is_other = tagged_lines.are_of_another_form(lines, tag, _IS_TAG[self.scheme]) or (
+            # Any word can be a label, so a list of names looks like words with labels.
+            self.scheme == "label" and tagged_lines.are_names(lines, self.outside)
+        )
         return "its lines hold no token and tag" if is_other else ""
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:

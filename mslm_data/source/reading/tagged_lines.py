@@ -559,6 +559,19 @@ def are_of_another_form(
     return not any(rows.are_tags(column, is_tag) for column in columns)
 
 
+def are_names(lines: Iterable[tuple[int, str]], outside: str) -> bool:
+    """Return whether lines are names of some words each, and no words with labels.
+
+    Their numbers of words differ, and none ends with the label of words in no mention.
+
+    Args:
+        lines: Numbers and texts of a file's first lines.
+        outside: That label.
+    """
+    fields = _Rows.of(lines).fields
+    return len(set(map(len, fields))) > 1 and all(row[-1] != outside for row in fields)
+
+
 def _tagged(rows: _Rows, width: int) -> list[int]:
     return [column for column in range(width) if rows.are_tags(column, tags.is_tag)]
 

@@ -45,6 +45,8 @@ _NOT_ALL_NUMBERS = 20
 """So many words of a text are never all without a letter."""
 _FEWEST_STEPS = 2
 """Rows that must go on counting in a column of numbers."""
+_FEW_COLUMNS = 4
+"""Columns of a word with its part of speech, chunk and tag; the first may be a number."""
 _MOST_OF = 0.9
 """Share of the rows that must; others may be words in several pieces, or broken."""
 _MOST_DIGITS = 9
@@ -317,10 +319,17 @@ class _Rows:
         """Return whether a column numbers the rows of each sentence.
 
         Nearly all rows hold the number after the one before, and there are at least two such rows.
+        In a shorter file with more columns than a word, its part of speech, chunk and tag take, the
+        rows are numbered from 1.
         """
         values = self.column(column)
         starts = set(self.sentences)
         steps = [row for row in range(len(values)) if row not in starts]
+        if len(steps) < _FEWEST_STEPS and min(map(len, self.fields)) > _FEW_COLUMNS:
+            return all(
+                values[start:stop] == [str(1 + row) for row in range(stop - start)]
+                for start, stop in itertools.pairwise(self.sentences)
+            )
         good = sum(_follows(values[row - 1], values[row]) for row in steps)
         return good >= _FEWEST_STEPS and good >= _MOST_OF * len(steps)
 
@@ -623,24 +632,30 @@ def _words_behind_tags(rows: _Rows, tag: int, others: Sequence[int]) -> int:
 
 
 def _refuse_numbers(rows: _Rows, word: int, tagged: Sequence[int]) -> None:
-    """Raise if the column found for words never holds a letter, and another mostly does.
+    """Raise if the column found for words never holds a letter.
 
-    Numbers of sentences and offsets stand before words in some files. A few words of a file may all
-    be numbers.
+    Numbers of sentences and offsets stand before words in some files, and in some there are no
+    words. A few words of a file may all be numbers.
     """
     width = min(map(len, rows.fields), default=0)
     if len(rows.numbers) < _NOT_ALL_NUMBERS or width <= word:
         return
     if any(map(_has_letter, rows.column(word))):
         return
+    got = f"expected words in column {word}, got values without any letter"
     for column in range(word + 1, width):
         with_letters = sum(map(_has_letter, rows.column(column)))
         if column not in tagged and 2 * with_letters > len(rows.numbers):
             raise RecordError(
-                f"expected words in column {word}, got values without any letter, while column "
-                f"{column} has some; set [source] word_column to the one that has the words",
+                f"{got}, while column {column} has some; set [source] word_column to the one that "
+                "has the words",
                 line=rows.numbers[0],
             )
+    if width > word + 1 + len(tagged):
+        raise RecordError(
+            f"{got}, and no other column with some; check that the file has words",
+            line=rows.numbers[0],
+        )
 
 
 def _has_letter(word: str) -> bool:

@@ -109,6 +109,28 @@ def test_read__takes_numbers_that_are_words(tmp_path: Path, rows: list[str], wor
 
 
 @pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (["1\tb\tb\tNN\tB-X\t_", "2\tc\tc\tNN\tI-X\t_"], "b c"),
+        (["1\tb\tb\tNN\tB-X\t_"], "b"),
+        (["1 CD B-NP B-X"], "1"),  # CoNLL-2003
+        (["1967 b b NN B-X _"], "1967"),
+    ],
+)
+def test_read__knows_numbers_of_rows_in_short_files_by_their_columns(
+    tmp_path: Path, rows: list[str], words: str
+) -> None:
+    assert mentions(read(tmp_path, "\n".join(rows) + "\n")) == [[(words, "X")]]
+
+
+def test_read__refuses_a_file_of_numbers_and_tags(tmp_path: Path) -> None:
+    data = "".join(f"1\t{row}\t{10 * row}\t{10 * row + 4}\tB-X\n" for row in range(20))
+
+    with pytest.raises(SourceError, match="check that the file has words"):
+        read(tmp_path, data)
+
+
+@pytest.mark.parametrize(
     ("tags_of_rows", "label"),
     [
         (["B-NP O", "I-NP B-X", "B-VP O"], "X"),

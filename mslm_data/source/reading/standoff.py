@@ -148,7 +148,8 @@ class OffsetOptions:
 
     "auto" takes, for each document, the convention under which the most annotations lie where their
     own words stand, the usual one first. A source that does not repeat an annotation's words has
-    nothing to tell by; there, "auto" is the usual convention: characters, exclusive, two.
+    nothing to tell by; there, "auto" is the usual convention: characters, exclusive, two. In rows
+    of JSON ends are inclusive where nearly all would cut a word otherwise.
 
     Attributes:
         offsets: What offsets count.

@@ -913,3 +913,34 @@ def test_document__finds_that_label_studio_counts_utf_16() -> None:
     found = document({"text": text, "label": [value]})
 
     assert [text[span.start : span.end] for span in found.spans] == ["gout"]
+
+
+RATES = {"text": "Gout came with aspirin, gout left.", "entities": [[0, 4, "D"], [15, 22, "C"]]}
+
+
+@pytest.mark.parametrize(
+    ("less", "number", "options", "words"),
+    [
+        (0, 5, {}, ["Gout", "aspirin"]),
+        (1, 5, {}, ["Gout", "aspirin"]),
+        (1, 4, {}, ["Gou", "aspiri"]),  # too few to tell
+        (1, 5, {"ends": "exclusive"}, ["Gou", "aspiri"]),
+    ],
+)
+def test_document__knows_inclusive_ends_by_the_words_that_they_would_cut(
+    less: int, number: int, options: dict[str, Any], words: list[str]
+) -> None:
+    entities = [[start, end - less, label] for start, end, label in RATES["entities"]]
+    row = {**RATES, "entities": entities}
+
+    found = document(row, beginning=lambda: [row] * number, **options)
+
+    assert [found.text[span.start : span.end] for span in found.spans] == words
+
+
+def test_document__takes_text_from_a_column_that_is_called_like_sentences() -> None:
+    row = {"sentences": "Gout came.", "ners": [[0, 4, "D"]]}
+
+    found = document(row, text_column="sentences", mentions_column="ners")
+
+    assert (found.text, found.spans) == ("Gout came.", (Span(0, 4, "D"),))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
 
 from mslm_data.data.document import Document, NotChosen
 from mslm_data.source.reading import cells
@@ -27,6 +30,10 @@ MENTIONS = (
 """Columns of mentions. The first that holds some in the file's beginning counts."""
 
 _MOST_NAMES = 8
+_FEWEST_ENDS = 10
+"""Mentions that must tell what an end is."""
+_MOST_OF = 0.9
+"""Share of the mentions that must."""
 _ANSWERS = {"reject": REJECTED, "ignore": IGNORED}
 """Prodigy's answers besides "accept"."""
 
@@ -42,14 +49,16 @@ class TextWithMentions(Shape):
 
     def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
         text = text_of(row, self.file.options.text_column)
+        return self.document(row, text, self._mentions(row, place), doc_id, place)
+
+    def _mentions(self, row: Cells, place: str) -> list[Annotation]:
         column = self._column(row)
         entities = [] if column is None else mention_forms.items(row[column], column)
-        found = [
+        return [
             annotation
             for entity in entities
             for annotation in mention_forms.read_mention(entity, column or "", place, self.file)
         ]
-        return self.document(row, text, found, doc_id, place)
 
     def _column(self, row: Cells) -> str | None:
         """Return the column of a row's mentions, None where it has none."""
@@ -71,14 +80,42 @@ class TextWithMentions(Shape):
         found = {_filled(row) for row in rows}
         return next((name for name in MENTIONS if name in found), "")
 
+    @functools.cached_property
+    def _usual_ends(self) -> Literal["auto", "inclusive"]:
+        """What ends are where mentions do not repeat their words.
+
+        They are inclusive if nearly all mentions of the first rows cut a word otherwise, and nearly
+        none does so.
+        """
+        ends = []
+        for row in self.file.beginning():
+            if isinstance(row, Mapping):
+                with contextlib.suppress(RecordError):
+                    text = text_of(row, self.file.options.text_column)
+                    mentions = self._mentions(row, "")
+                    ends += [(text, end) for one in mentions for _, end in one.fragments]
+        cut = sum(_cuts_a_word(text, end) for text, end in ends)
+        cut_inclusive = sum(_cuts_a_word(text, end + 1) for text, end in ends)
+        are_enough = len(ends) >= _FEWEST_ENDS
+        is_sure = cut >= _MOST_OF * len(ends) and cut_inclusive <= (1 - _MOST_OF) * len(ends)
+        return "inclusive" if are_enough and is_sure else "auto"
+
     def document(
         self, row: Cells, text: str, found: list[Annotation], doc_id: str, place: str
     ) -> Document:
         """Make a document of a text, its mentions, and the row's sentences."""
-        column = cells.first_of(row, ("sentences", "sents"))
+        of_text = self.file.options.text_column
+        column = cells.first_of(row, [name for name in ("sentences", "sents") if name != of_text])
         sentences = None if column is None else cells.sentences(cells.objects(row[column]), text)
-        placed = self.file.options.place(text, found)
+        options = self.file.options
+        if options.ends == "auto" and found and all(one.words is None for one in found):
+            options = replace(options, ends=self._usual_ends)
+        placed = options.place(text, found)
         return placed.document(doc_id, text, sentences=sentences, place=place)
+
+
+def _cuts_a_word(text: str, end: int) -> bool:
+    return 0 < end < len(text) and text[end - 1].isalnum() and text[end].isalnum()
 
 
 def _filled(row: Cells) -> str:

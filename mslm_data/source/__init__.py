@@ -181,10 +181,11 @@ class Source(ABC):
         return ""
 
     @classmethod
-    def options_of(cls, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003 - overridden
+    def options_of(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003 - overridden
         """Return the options that a recognised file wants besides the usual ones.
 
         Args:
+            path: The file.
             head: The file's first 64 KiB, unpacked.
         """
         return {}

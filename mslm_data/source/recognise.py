@@ -158,7 +158,7 @@ def _claims(name: str, seen: Iterable[_Seen]) -> dict[str, _Claim]:
             continue
         why = source.recognises(path, head)
         if why:
-            claim = _Claim(path, why, source.options_of(head))
+            claim = _Claim(path, why, source.options_of(path, head))
             claims.setdefault(source.pipeline_of(head) or name, claim)
     return claims
 

@@ -391,3 +391,47 @@ def test_build__leaves_a_stray_list_out_and_says_so(tmp_path: Path) -> None:
     alone = run("build", "--source", "conll", "--input", folder / "entity-list.txt", "--tokenizer",
                 VOCAB, "--out", tmp_path / "alone")  # fmt: skip
     assert "entity-list.txt:1: expected a token and a tag, got 1 field(s)" in alone.err
+
+
+OF_OWN_NAMES = {"lang": "no", "sentence": "Ola saw Oslo .", "ners": [[0, 3, "P"], [8, 12, "L"]]}
+
+
+def in_lines(*rows: object) -> str:
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("row", "options"),
+    [
+        (OF_OWN_NAMES, {"text_column": "sentence", "mentions_column": "ners"}),
+        ({**OF_OWN_NAMES, "relations": [[0, 3, "R"]]}, {"text_column": "sentence"}),
+        ({"text": "Ola saw", "ners": [[0, 3, "P"]]}, {"text_column": "text"}),
+        ({**OF_OWN_NAMES, "events": [], "other": [[0, 3, "P"]]}, None),  # which are the mentions?
+        ({**OF_OWN_NAMES, "title": "Oslo and Ola saw"}, None),  # which is the text?
+        ({**OF_OWN_NAMES, "ners": [[0, 99, "P"]]}, None),
+    ],
+)
+def test_recognise__takes_the_only_columns_of_text_and_mentions(
+    row: dict[str, object], options: dict[str, str] | None, tmp_path: Path
+) -> None:
+    write(tmp_path, {"train.jsonl": in_lines(row, row)})
+
+    if options is None:
+        with pytest.raises(SourceError):
+            recognise([tmp_path])
+    else:
+        source = recognise([tmp_path]).tables["source"]
+        assert source["use"] == "jsonl"
+        assert options.items() <= source.items()
+
+
+def test_build__asks_about_a_file_without_the_mentions_that_others_have(tmp_path: Path) -> None:
+    unlabelled = {"sentence": "Ola saw Oslo ."}
+    folder = write(tmp_path / "in", {"train.jsonl": in_lines(OF_OWN_NAMES),
+                                     "test.jsonl": in_lines(unlabelled)})  # fmt: skip
+
+    done = run("build", "--input", folder, "--source", "auto", "--tokenizer", VOCAB, "--out",
+               tmp_path / "out")  # fmt: skip
+
+    assert done.code == 1
+    assert "test.jsonl: expected rows with column 'ners', as other files have" in done.err

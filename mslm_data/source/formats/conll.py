@@ -120,7 +120,7 @@ class Conll(TextOptions, Source):
         return f"its lines hold a token and a label, {labels.outside} outside of mentions"
 
     @classmethod
-    def options_of(cls, head: bytes) -> Mapping[str, Any]:
+    def options_of(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003
         """Return what lines say of layers, labels and a prefix; see `Source.options_of`."""
         lines = _lines_of(head)
         options: dict[str, Any] = {}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mslm_data.data.document import SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import json_rows
 from mslm_data.source.reading.json_sources import JsonRows
-from mslm_data.source.reading.shapes import RowReader, recognised
+from mslm_data.source.reading.shapes import RowReader, find_columns, recognised
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +27,17 @@ class JsonLines(JsonRows):
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
         """Return what speaks for rows of JSON; see `Source.recognises`."""
-        return recognised(json_rows.first_rows(path, head))
+        why = recognised(json_rows.first_rows(path, head))
+        if not why and (columns := find_columns(json_rows.first_rows(path, head))):
+            why = f"its rows have a text and, in {columns['mentions_column']}, mentions"
+        return why
+
+    @classmethod
+    def options_of(cls, path: Path, head: bytes) -> Mapping[str, Any]:
+        """Return the columns of rows that have none of the usual names; see `Source.options_of`."""
+        if recognised(json_rows.first_rows(path, head)):
+            return {}
+        return find_columns(json_rows.first_rows(path, head))
 
     @classmethod
     def falls_short(cls, path: Path, head: bytes) -> str:

@@ -94,7 +94,7 @@ class MedcatTrainer(VersionOptions, OffsetOptions, TextOptions, Source):
             return SetAside(doc_id, row.place, str(error))
 
     @classmethod
-    def options_of(cls, head: bytes) -> Mapping[str, Any]:
+    def options_of(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003
         """Take concepts for labels where they are words, as in de-identification; see `Source`."""
         concepts = set(_CUI.findall(head))
         are_words = not any(map(_DIGIT.search, concepts))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.errors import SourceError
 from mslm_data.source import Source
 from mslm_data.source.reading import json_rows
+from mslm_data.source.reading.cells import shown
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import head_of
 from mslm_data.source.reading.shapes import RowFile, RowOptions, RowReader
@@ -54,6 +57,28 @@ class JsonRows(RowOptions, TextOptions, Source):
             row: What its JSON says.
         """
         return ""
+
+    def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
+        """Check that files have the column of mentions that some have; see `Source.settle`.
+
+        Raises:
+            SourceError: One has not, such as a test set without answers.
+        """
+        column = self.mentions_column
+        if column != "auto":
+            lacking = [path for path in paths if not self._has_column(path, column)]
+            if lacking and len(lacking) < len(paths):
+                raise SourceError(
+                    f"{lacking[0].name}: expected rows with column {shown(column)}, as other files "
+                    "have, got none in its beginning; if it has no mentions, leave it out with "
+                    "[source] splits"
+                )
+        return {}
+
+    def _has_column(self, path: Path, column: str) -> bool:
+        return any(
+            isinstance(row, Mapping) and column in row for row in json_rows.beginning(path, self)
+        )
 
     def columns_of(self, path: Path) -> list[str]:
         """Return the columns of a file's first row; see `Source.columns_of`."""

@@ -5,13 +5,14 @@ The columns tell which shape a row has; `SHAPES` is the table of those that are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mslm_data.data.document import Document, NotChosen, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import cells
-from mslm_data.source.reading.cells import Cells, shown
+from mslm_data.source.reading.cells import Cells, can_be_shown, shown
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.argilla import ArgillaRecord, ArgillaResponses
 from mslm_data.source.reading.shapes.bioc import BiocJson
@@ -30,7 +31,16 @@ from mslm_data.source.reading.shapes.scierc import SciErc
 from mslm_data.source.reading.shapes.word_spans import WordsWithSpans
 from mslm_data.source.reading.shapes.words import Gliner, WordsWithTags, tag_columns
 
-__all__ = ["COLUMNS", "IDS", "SHAPES", "RowFile", "RowOptions", "RowReader", "recognised"]
+__all__ = [
+    "COLUMNS",
+    "IDS",
+    "SHAPES",
+    "RowFile",
+    "RowOptions",
+    "RowReader",
+    "find_columns",
+    "recognised",
+]
 
 IDS = ("id", "doc_id", "document_id", "pmid", "doc_key")
 """Columns of ids; the first that a row has counts."""
@@ -75,6 +85,8 @@ _FILES_OF_ROWS = {"projects": "medcattrainer", "documents": "bioc"}
 _OF_TOOLS = frozenset({"Label Studio", "Label Studio, JSON-MIN", "Prodigy"})
 """Shapes whose tools have a source of their own."""
 _OF_DOCCANO = frozenset({"Comments", "annotation_approver"})
+_ROWS_TRIED = 20
+"""First rows that must be read by columns of unusual names."""
 
 
 class RowReader:
@@ -213,3 +225,48 @@ def recognised(rows: Iterable[object]) -> str:
         else:
             return f"its rows are those of {name}"
     return ""
+
+
+def find_columns(rows: Iterable[object]) -> dict[str, str]:
+    """Return the options that name the text and the mentions of rows without the usual names.
+
+    They are named where all first rows can be read by one pair of columns, and by no other.
+    """
+    first = [row for row in itertools.islice(rows, _ROWS_TRIED) if isinstance(row, Mapping) and row]
+    if not all(map(_is_of_no_tool, first)):
+        return {}
+    texts = {
+        name: None
+        for row in first
+        for name, value in row.items()
+        if isinstance(value, str) and " " in value.strip()
+    }
+    mentions = {
+        name: None
+        for row in first
+        for name, value in row.items()
+        if name not in _NO_MENTIONS and look_like_mentions(value)
+    }
+    pairs = itertools.product(["text"] if "text" in texts else texts, mentions)
+    found = [
+        {"text_column": text, "mentions_column": column}
+        for text, column in pairs
+        if can_be_shown(text) and can_be_shown(column) and _are_read(first, text, column)
+    ]
+    return found[0] if len(found) == 1 else {}
+
+
+def _is_of_no_tool(row: Mapping[str, Any]) -> bool:
+    return SHAPES[shape_of(row)] is TextWithMentions and _OF_DOCCANO.isdisjoint(row)
+
+
+def _are_read(rows: Sequence[Mapping[str, Any]], text: str, mentions: str) -> bool:
+    """Return whether all mentions of rows lie in their texts."""
+    options = RowOptions(text_column=text, mentions_column=mentions)
+    reader = RowReader(RowFile(options=options, beginning=lambda: rows))
+    try:
+        found = [reader.document(row, numbered="", place="") for row in rows]
+    except SourceError:
+        return False
+    documents = [one for one in found if isinstance(one, Document) and not one.unplaced]
+    return len(documents) == len(found) and any(one.spans for one in documents)

@@ -706,7 +706,7 @@ def _several(rows: _Rows, columns: Sequence[int]) -> RecordError:
     got = f"columns {_listed(columns)} with tags{rows.named(columns)}"
     return RecordError(
         f"expected one column of tags, got {got}; set [source] tag_column to the one that is to be "
-        "read",
+        f"read, or to {[*columns]} if they are layers of mentions",
         line=rows.numbers[0],
     )
 

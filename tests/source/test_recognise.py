@@ -406,6 +406,7 @@ def in_lines(*rows: object) -> str:
         (OF_OWN_NAMES, {"text_column": "sentence", "mentions_column": "ners"}),
         ({**OF_OWN_NAMES, "relations": [[0, 3, "R"]]}, {"text_column": "sentence"}),
         ({"text": "Ola saw", "ners": [[0, 3, "P"]]}, {"text_column": "text"}),
+        ({"text": "Ola saw", "entities": [{"offsets": [[0, 3]], "label": "P"}]}, {}),
         ({**OF_OWN_NAMES, "events": [], "other": [[0, 3, "P"]]}, None),  # which are the mentions?
         ({**OF_OWN_NAMES, "title": "Oslo and Ola saw"}, None),  # which is the text?
         ({**OF_OWN_NAMES, "ners": [[0, 99, "P"]]}, None),

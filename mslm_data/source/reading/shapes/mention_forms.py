@@ -163,13 +163,20 @@ def _is_tag(value: object) -> bool:
 
 def _has_range(of: Mapping[Any, Any], is_place: Any) -> bool:
     """Return whether an object says where something starts, and where it ends or how long it is."""
-    if _are_integers(of.get("span")) and len(of["span"]) == 2:
+    if _are_pair(of.get("span")):
+        return True
+    pieces = of.get("offsets")
+    if isinstance(pieces, list) and pieces and all(map(_are_pair, pieces)):
         return True
     names = [str(name) for name, value in of.items() if is_place(value)]
     places = [words for name in names if _OF_TIME.isdisjoint(words := _words_of(name))]
     starts = any(_begins(words, ("start", "begin", "offset")) for words in places)
     ends = any(_begins(words, ("end", "stop", "length")) for words in places)
     return starts and ends
+
+
+def _are_pair(value: Any) -> bool:
+    return _are_integers(value) and len(value) == 2
 
 
 def _words_of(name: str) -> list[str]:

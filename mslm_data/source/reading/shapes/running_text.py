@@ -82,7 +82,7 @@ class TextWithMentions(Shape):
 
     @functools.cached_property
     def _usual_ends(self) -> Literal["auto", "inclusive"]:
-        """What ends are where mentions do not repeat their words.
+        """Return what ends are where mentions do not repeat their words.
 
         They are inclusive if nearly all mentions of the first rows cut a word otherwise, and nearly
         none does so.

@@ -87,6 +87,23 @@ class Budget:
             quota[out] = 0
         return quota
 
+    def chances(self, rows: int, draws: Draws) -> npt.NDArray[np.float64]:
+        """Return the rate as the chance of each row's units, `[N]`, or `[]` where all have one.
+
+        Args:
+            rows: N.
+            draws: Of the pick.
+        """
+        rate = rate_at(self.rate, draws)
+        if isinstance(rate, float | int) and self.gate == 1:
+            return np.array(float(rate))
+
+        chances = np.broadcast_to(rate, rows).astype(np.float64)
+        out = self.rows_out(draws)
+        if out is not None:
+            chances[out] = 0
+        return chances
+
     def table(self, rate: float, largest: int) -> npt.NDArray[np.int64]:
         """Return the budget of rows of n, for n up to `largest`; callers must not change it.
 

@@ -13,7 +13,8 @@ from mslm_data.data.examples import Examples
 from mslm_data.kernels.choose import choose_each, choose_uniform
 from mslm_data.mask.budget import quotas
 from mslm_data.mask.draws import BRANCH, Draws
-from mslm_data.mask.pick import AnyPick, Pick, real_tokens, run
+from mslm_data.mask.eligible import real_tokens
+from mslm_data.mask.pick import AnyPick, Pick, run
 from mslm_data.mask.plan import Draft, MaskKind
 from mslm_data.mask.rate import Rate, check_rate, check_share, follows_training, rate_at
 
@@ -165,7 +166,7 @@ class Hints:
 
     def __post_init__(self) -> None:
         check_share("show", self.show)
-        if self.of.order.by not in ("highest", "lowest", "first"):
+        if not self.of.order.has_top:
             raise ValueError(
                 "of: expected a pick in the order 'highest', 'lowest' or 'first', got "
                 f"'{self.of.order.by}'"

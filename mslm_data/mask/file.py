@@ -26,7 +26,8 @@ from mslm_data.mask.budget import Budget
 from mslm_data.mask.combined_picks import ByEpoch, Coins, Hints, OneOf, WithoutMentions
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.listed_picks import InOrder, Occurrences, Scattered
-from mslm_data.mask.pick import Among, AnyPick, Listed, Order, Pick
+from mslm_data.mask.orders import Order
+from mslm_data.mask.pick import Among, AnyPick, Listed, Pick
 from mslm_data.mask.rate import Schedule
 from mslm_data.mask.score import Score
 from mslm_data.mask.span_picks import GrowSpans, PlaceSpans

@@ -19,7 +19,7 @@ from mslm_data.lexicon.trie import open_words
 from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.budget import quotas
 from mslm_data.mask.draws import BRANCH, Draws
-from mslm_data.mask.pick import free_tokens
+from mslm_data.mask.eligible import free_tokens
 from mslm_data.mask.plan import Draft, MaskKind
 from mslm_data.mask.rate import Rate, check_limit, check_rate, follows_training, rate_at
 from mslm_data.mask.units import Units

@@ -17,7 +17,7 @@ from mslm_data.kernels.span_draws import grow_spans, open_spans, place_spans
 from mslm_data.kernels.tokens import count_numbered
 from mslm_data.mask.budget import quotas
 from mslm_data.mask.draws import BRANCH, LENGTH, SAMPLE, Draws
-from mslm_data.mask.pick import real_tokens
+from mslm_data.mask.eligible import real_tokens
 from mslm_data.mask.plan import Draft, MaskKind
 from mslm_data.mask.rate import Rate, check_rate, follows_training, rate_at
 

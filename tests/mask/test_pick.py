@@ -10,7 +10,8 @@ from mslm_data.mask.budget import Budget
 from mslm_data.mask.combined_picks import Coins, Hints, OneOf, WithoutMentions
 from mslm_data.mask.draws import Draws
 from mslm_data.mask.file import pick_of
-from mslm_data.mask.pick import Among, Order, Pick, run
+from mslm_data.mask.orders import Order
+from mslm_data.mask.pick import Among, Pick, run
 from mslm_data.mask.plan import Draft
 from mslm_data.mask.rate import Schedule
 from mslm_data.mask.score import Score

@@ -11,7 +11,8 @@ from typing import Literal
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.combined_picks import OneOf, WithoutMentions
 from mslm_data.mask.corruption import Corruption
-from mslm_data.mask.pick import Among, Listed, Order, Pick
+from mslm_data.mask.orders import Order
+from mslm_data.mask.pick import Among, Listed, Pick
 from mslm_data.mask.rate import Limit, Rate, Share
 from mslm_data.mask.score import Score
 from mslm_data.mask.strategy import Recipe

@@ -14,7 +14,8 @@ from typing import Literal
 
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.corruption import Corruption
-from mslm_data.mask.pick import Among, Order, Pick
+from mslm_data.mask.orders import Order
+from mslm_data.mask.pick import Among, Pick
 from mslm_data.mask.rate import Rate
 from mslm_data.mask.strategy import Recipe
 

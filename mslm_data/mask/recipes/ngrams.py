@@ -12,7 +12,8 @@ from mslm_data.mask.budget import Budget
 from mslm_data.mask.combined_picks import ByEpoch
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.listed_picks import InOrder, Occurrences, Scattered
-from mslm_data.mask.pick import Listed, Order, Pick
+from mslm_data.mask.orders import Order
+from mslm_data.mask.pick import Listed, Pick
 from mslm_data.mask.rate import Limit, Rate
 from mslm_data.mask.strategy import Recipe
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.corruption import Corruption
-from mslm_data.mask.pick import Among, Order, Pick
+from mslm_data.mask.orders import Order
+from mslm_data.mask.pick import Among, Pick
 from mslm_data.mask.rate import Limit, Rate, Schedule
 from mslm_data.mask.strategy import Recipe
 

@@ -1,0 +1,133 @@
+"""Kernels that do all steps of the most common picks in one pass over the rows.
+
+Each takes a pick where it applies, hides its units and says so; elsewhere the pick goes on by
+itself: it lists what is eligible, and its order takes from that. Both ways hide the same tokens,
+with the same draws; the pass takes 0.7 of the time, as nothing is written in between.
+
+| kernel | order | budget | eligible |
+|---|---|---|---|
+| `hide_tokens` | uniform | of tokens or units, exact | tokens that no pick has hidden |
+| `hide_units` | uniform | of units, exact, no minimum | all units, in the first pick |
+| `hide_weighted` | weighted | of units | any |
+
+A budget is exact where the rate is one number and rounding, gate and earlier picks change nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Array
+from mslm_data.kernels.hide import hide_tokens, hide_units, hide_weighted
+from mslm_data.mask.draws import Draws
+from mslm_data.mask.plan import Draft
+from mslm_data.mask.rate import rate_at
+from mslm_data.mask.units import Units
+
+if TYPE_CHECKING:
+    from mslm_data.mask.pick import Pick
+
+
+def hide_uniform(
+    pick: Pick, examples: Examples, units: Units | None, draws: Draws, draft: Draft
+) -> bool:
+    """Hide units uniformly, if the pick is plain enough, and return whether it was."""
+    budget = pick.budget
+    is_exact = budget.gate == 1 and budget.rounding != "random" and not budget.total
+    if pick.order.by != "uniform" or pick.among.where != "any" or not is_exact:
+        return False
+    rate = rate_at(budget.rate, draws)
+    if not isinstance(rate, float | int):
+        return False
+
+    if units is None and budget.of != "all tokens":
+        _hide_tokens(pick, examples, rate, draws, draft)
+        return True
+
+    # The kernel takes any unit, so none may be hidden already.
+    all_free = draft.untouched and pick.among.excludes_nothing and draft.joined is None
+    if units is not None and all_free and budget.of == "units" and not budget.least:
+        _hide_units(pick, examples, units, rate, draws, draft)
+        return True
+    return False
+
+
+def _hide_tokens(pick: Pick, examples: Examples, rate: float, draws: Draws, draft: Draft) -> None:
+    ids = examples.input_ids
+    budgets = pick.budget.table(rate, int(ids.lengths.max(initial=0)))
+    hide_tokens(
+        ids.offsets,
+        examples.word_ids.values,
+        ids.values,
+        -1 if pick.among.unknown else examples.ids.unk,
+        budgets,
+        draws.streams(),
+        pick.mask_kind,
+        np.empty(len(budgets), np.uint8),
+        np.empty(len(budgets), np.int32),
+        draft.kinds,
+        draft.owed,
+    )
+
+
+def _hide_units(
+    pick: Pick, examples: Examples, units: Units, rate: float, draws: Draws, draft: Draft
+) -> None:
+    starts = units.starts
+    budgets = pick.budget.table(rate, int(starts.lengths.max(initial=0)))
+    hide_units(
+        examples.input_ids.offsets,
+        starts.offsets,
+        starts.values,
+        units.ends.values,
+        budgets,
+        draws.streams(),
+        pick.mask_kind,
+        np.empty(len(budgets), np.int32),
+        draft.kinds,
+    )
+
+
+def hide_weighted_units(
+    pick: Pick,
+    examples: Examples,
+    units: Units | None,
+    eligible: Array,
+    score: Array | None,
+    budget: Array,
+    draws: Draws,
+    draft: Draft,
+) -> bool:
+    """Draw units by weight and hide them at once, if each costs one; return whether it did.
+
+    Args:
+        pick: The pick.
+        examples: N rows.
+        units: Its units; None where it hides single tokens.
+        eligible: uint8 `[U]`, which of them can be hidden.
+        score: float64 `[U]`, their weights.
+        budget: int64 `[N]`; what is left of it is written, and owed.
+        draws: Of the pick.
+        draft: Written.
+    """
+    draws_units = pick.order.by == "weighted" and pick.budget.of == "units"
+    if units is None or score is None or not draws_units or draft.joined is not None:
+        return False
+
+    hide_weighted(
+        examples.input_ids.offsets,
+        units.starts.offsets,
+        units.starts.values,
+        units.ends.values,
+        eligible,
+        score,
+        budget,
+        draws.streams(),
+        pick.mask_kind,
+        draft.kinds,
+    )
+    draft.owed += budget
+    return True

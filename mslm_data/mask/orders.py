@@ -1,0 +1,187 @@
+"""Orders: which of a row's candidates are taken first, until its budget is spent.
+
+An order is a function `take(candidates, budget, draws)`. Orders differ in three points: whether
+chance decides, whether they look at scores, and whether what they are given is a budget to spend or
+the chance of each candidate. Their kernels are in `kernels/choose.py`, where each candidate costs
+one, and `kernels/fill.py`, where it costs its tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from mslm_data.data.ragged import Array
+from mslm_data.kernels.choose import choose_again, choose_bernoulli, choose_each, choose_uniform
+from mslm_data.kernels.fill import CUT, SKIP, STOP, fill_ranked, fill_uniform, fill_weighted
+from mslm_data.mask.draws import Draws
+from mslm_data.mask.score import Score
+
+OrderName = Literal["uniform", "weighted", "highest", "lowest", "first", "coins", "replacement"]
+
+OVERRUNS = {"cut": CUT, "skip": SKIP, "stop": STOP}
+"""What `Budget.overrun` is called -> what kernels call it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """In which order units are hidden until the budget is spent.
+
+    Attributes:
+        by: `uniform` is at random, each unit as likely; `weighted` at random by score; `highest`
+            and `lowest` by score, without chance; `first` is from the row's start. `coins` has no
+            budget: each unit is hidden with chance `rate`, times its score if there is one.
+            `replacement` draws with replacement, so that a unit drawn twice is hidden once.
+        score: The score of each unit. Units with a score of 0 or less are hidden by `lowest` only.
+
+    Raises:
+        ValueError: An order by score without one, or a score that the order does not use.
+    """
+
+    by: OrderName = "uniform"
+    score: Score | None = None
+
+    def __post_init__(self) -> None:
+        scored = ("weighted", "highest", "lowest")
+        if self.score is None and self.by in scored:
+            raise ValueError(f"order: expected a score for '{self.by}', got none")
+        if self.score is not None and self.by not in (*scored, "coins"):
+            expected = "'weighted', 'highest', 'lowest' or 'coins'"
+            raise ValueError(f"order: expected {expected} with a score, got '{self.by}'")
+
+    @property
+    def spends(self) -> bool:
+        """Whether it spends a budget; by coins the budget's rate is each unit's chance."""
+        return self.by != "coins"
+
+    @property
+    def has_top(self) -> bool:
+        """Whether it takes units without chance, so that the first ones are the top."""
+        return self.by in ("highest", "lowest", "first")
+
+    @property
+    def may_cut(self) -> bool:
+        """Whether a unit can cost its tokens, and be cut where the budget ends."""
+        return self.by not in ("coins", "replacement")
+
+    def take(self, candidates: Candidates, budget: Array, draws: Draws) -> Array:
+        """Return how much of each candidate is taken, `[C]`, in what the budget counts.
+
+        Args:
+            candidates: Of N rows.
+            budget: int64 `[N]`; what is left of it is written. By coins, the chance of each row's
+                candidates: float64 `[N]`, or one number for all rows, `[]`.
+            draws: Of the pick.
+        """
+        return _TAKE[self.by](candidates, budget, draws)
+
+
+class Candidates(NamedTuple):
+    """What a pick chooses from in N rows: C units, or single tokens.
+
+    Attributes:
+        offsets: int64 `[N + 1]` of the candidates.
+        eligible: uint8 `[C]`, 1 where a candidate can be taken.
+        score: float64 `[C]`; None where the order looks at none.
+        costs: int64 `[C]`, how much of the budget each takes; None where each takes one.
+        overrun: CUT, SKIP or STOP: what happens to one that costs more than is left.
+    """
+
+    offsets: Array
+    eligible: Array
+    score: Array | None
+    costs: Array | None
+    overrun: int
+
+    def units_taken(self) -> Array:
+        """Return an array for kernels that take each candidate or not: uint8 zeros `[C]`."""
+        return np.zeros(len(self.eligible), np.uint8)
+
+    def filled(self) -> tuple[Array, Array]:
+        """Return costs and an array for kernels that take a part of one: int64 `[C]` both."""
+        size = len(self.eligible)
+        costs = np.ones(size, np.int64) if self.costs is None else self.costs
+        return costs, np.zeros(size, np.int64)
+
+
+def take_uniform(candidates: Candidates, budget: Array, draws: Draws) -> Array:
+    """Take candidates at random, each as likely."""
+    offsets, eligible, _, costs, overrun = candidates
+    if costs is None:
+        chosen = candidates.units_taken()
+        choose_uniform(offsets, eligible, budget, draws.streams(), 1, chosen)
+        return chosen
+
+    _, taken = candidates.filled()
+    fill_uniform(offsets, eligible, costs, budget, overrun, draws.streams(), taken)
+    return taken
+
+
+def take_by_coins(candidates: Candidates, chances: Array, draws: Draws) -> Array:
+    """Take each candidate with its row's chance, times its score."""
+    offsets, eligible, score, _, _ = candidates
+    chosen = candidates.units_taken()
+    if score is None and chances.ndim == 0:
+        choose_bernoulli(offsets, eligible, float(chances), draws.streams(), 1, chosen)
+        return chosen
+
+    weights = eligible if score is None else eligible * score
+    per_candidate = chances if chances.ndim == 0 else np.repeat(chances, np.diff(offsets))
+    choose_each(offsets, weights * per_candidate, draws.streams(), 1, chosen)
+    return chosen
+
+
+def take_with_replacement(candidates: Candidates, budget: Array, draws: Draws) -> Array:
+    """Draw candidates with replacement; one that is drawn twice is taken once."""
+    chosen = candidates.units_taken()
+    choose_again(candidates.offsets, candidates.eligible, budget, draws.streams(), 1, chosen)
+    return chosen
+
+
+def take_by_weight(candidates: Candidates, budget: Array, draws: Draws) -> Array:
+    """Take candidates at random, in proportion to their scores."""
+    offsets, eligible, score, _, overrun = candidates
+    assert score is not None  # noqa: S101 - `Order` has seen to that
+    costs, taken = candidates.filled()
+    fill_weighted(offsets, eligible, score, costs, budget, overrun, draws.streams(), taken)
+    return taken
+
+
+def take_first(candidates: Candidates, budget: Array, _draws: Draws) -> Array:
+    """Take candidates from the row's start."""
+    return _take_by_rank(
+        candidates, candidates.eligible, np.zeros(len(candidates.eligible)), budget
+    )
+
+
+def take_lowest(candidates: Candidates, budget: Array, _draws: Draws) -> Array:
+    """Take candidates from the lowest score; equal ones from the row's start."""
+    assert candidates.score is not None  # noqa: S101 - `Order` has seen to that
+    return _take_by_rank(candidates, candidates.eligible, candidates.score, budget)
+
+
+def take_highest(candidates: Candidates, budget: Array, _draws: Draws) -> Array:
+    """Take candidates from the highest score above 0; equal ones from the row's start."""
+    score = candidates.score
+    assert score is not None  # noqa: S101 - `Order` has seen to that
+    return _take_by_rank(candidates, candidates.eligible & (score > 0), -score, budget)
+
+
+def _take_by_rank(candidates: Candidates, eligible: Array, ranks: Array, budget: Array) -> Array:
+    costs, taken = candidates.filled()
+    fill_ranked(candidates.offsets, eligible, ranks, costs, budget, candidates.overrun, taken)
+    return taken
+
+
+_TAKE: dict[OrderName, Callable[[Candidates, Array, Draws], Array]] = {
+    "uniform": take_uniform,
+    "weighted": take_by_weight,
+    "highest": take_highest,
+    "lowest": take_lowest,
+    "first": take_first,
+    "coins": take_by_coins,
+    "replacement": take_with_replacement,
+}

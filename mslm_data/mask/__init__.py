@@ -1,5 +1,6 @@
 """Masking: which tokens are predicted and why, then what the model sees in their place.
 
+docs/one_row.md follows one sentence through this folder, with the numbers of each step.
 `table.py` has the shipped strategies, `recipes/` their picks, `pick.py` says what a pick is, and
 `strategy.py` what a strategy is. The function `strategy` is imported from `table.py`: a name here
 would be taken by the module. A strategy of your own is a class derived from `md.Strategy`, which

@@ -85,7 +85,8 @@ def _put_off_declarations(compiled: Any) -> None:
     """Have numba load stored machine code without reading what functions it could compile.
 
     Before it looks for stored code it reads all declarations that it has, and imports their
-    modules: a tenth of a second. It does so again before it compiles anything. Machine code that is
+    modules: a third of the CPU time of `mask-stats` on a small folder (0.3 of 1.0 seconds), in each
+    command and worker. It does so again before it compiles anything. Machine code that is
     loaded needs nothing of them but numba's runtime, whose functions it calls.
 
     Args:

@@ -20,6 +20,7 @@ from tests import made
 from tests.cli.running import run
 from tests.cli.test_killed import killed, temporaries
 from tests.shard.mds_reader import read_split
+from tests.support.cases import long
 
 OF_COLUMNS = ("parquet", "mds", "jsonl")
 OF_WORDS = ("gliner", "docbin", "conll")
@@ -403,7 +404,7 @@ def test_export__a_folder_that_fills_meanwhile_is_left_alone(folder: Path, tmp_p
     assert made.tree(tmp_path) == {"out/mine": b"x"}
 
 
-@pytest.mark.parametrize("to", KINDS)
+@pytest.mark.parametrize("to", ["mds", "conll", *long("parquet", "jsonl", "gliner", "docbin")])
 def test_export__a_killed_one_leaves_no_folder_and_the_next_clears_it(
     to: str, folder: Path, tmp_path: Path
 ) -> None:

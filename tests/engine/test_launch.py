@@ -93,7 +93,7 @@ def run_python(of: Any, folder: Path, code: str) -> subprocess.CompletedProcess[
         )
 
 
-@pytest.mark.parametrize("of", [of_script, of_stdin, *long(of_module, of_argument, of_session)])
+@pytest.mark.parametrize("of", [of_script, *long(of_module, of_argument, of_stdin, of_session)])
 def test_build__has_workers_without_a_main_guard(
     of: Any, inputs: Path, whole: dict[str, bytes], tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -29,3 +30,22 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(varlen, "_is_ampere_or_later", lambda: True)
     with torch.compiler.set_stance("force_eager"):
         yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave all but the first case of each test to the long suite, where there is no card.
+
+    They compare the CPU with a pretended card then, which is the CPU again; tests/torch has the same
+    cases on a CPU.
+    """
+    if not find_spec("torch") or torch.cuda.is_available():
+        return
+
+    seen = set()
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            name = item.path, getattr(item, "originalname", item.name)
+            if name in seen:
+                item.add_marker(pytest.mark.long)
+            seen.add(name)

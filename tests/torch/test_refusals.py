@@ -30,6 +30,7 @@ from mslm_data.torch import (  # noqa: E402
 )
 from mslm_data.torch.refusals import refuse_other_tokenizer  # noqa: E402
 from tests import made  # noqa: E402
+from tests.support.cases import long  # noqa: E402
 from tests.torch.families import masked_lm  # noqa: E402
 from tests.torch.shards import JOINT  # noqa: E402
 
@@ -85,7 +86,7 @@ def train(
     ).train()
 
 
-TRAINERS = [MslmTrainer, transformers.Trainer]
+TRAINERS = [MslmTrainer, *long(transformers.Trainer)]
 
 
 def trained_by(kind: Any, shards: Any, *, protected: bool) -> Any:
@@ -171,8 +172,8 @@ def test_trainer__looks_at_the_tokenizer_of_the_collator(shards: Any, tmp_path: 
         )
 
 
-@pytest.mark.parametrize("kind", TRAINERS)
-@pytest.mark.parametrize("protected", ["model", "rows", "some rows"])
+@pytest.mark.parametrize("kind", [MslmTrainer, transformers.Trainer])
+@pytest.mark.parametrize("protected", [*long("model"), "rows", *long("some rows")])
 def test_trainer__uploads_no_checkpoint_of_patients_text(
     shards: Any, notes: Any, tmp_path: Path, kind: Any, protected: str, monkeypatch: Any
 ) -> None:
@@ -294,8 +295,8 @@ def test_callback__refuses_what_has_no_epoch(place: str, shards: Any) -> None:
         MaskEpochCallback({"split": shards["train"], "strategy": JOINT}[place])
 
 
-@pytest.mark.parametrize("kind", TRAINERS)
-@pytest.mark.parametrize("given", ["rows", "loader", "split"])
+@pytest.mark.parametrize("kind", [MslmTrainer, transformers.Trainer])
+@pytest.mark.parametrize("given", ["rows", *long("loader", "split")])
 @pytest.mark.parametrize("protected", [True, False])
 def test_trainer__marks_a_model_that_learns_from_patients_text(
     shards: Any, notes: Any, tmp_path: Path, kind: Any, given: str, protected: bool

@@ -2,9 +2,9 @@
 
 | file | what it holds |
 |---|---|
-| `agenda` | which tasks are possible, and what lies between them |
+| `story`, `rounds` | what a build does, in order; how engines are given it, round by round |
 | `tasks`, `work` | the tasks, and what does them in any process |
-| `looking`, `plan` | the input files; shards and work units; a record of all that decides bytes |
+| `scan`, `plan` | the input files; shards and work units; a record of all that decides bytes |
 | `stages` | the source, annotator and segmenter that a pipeline names |
 | `reading`, `trail`, `work_unit` | one unit, from its documents to its piece and receipt |
 | `leave_out` | documents that share text with built folders |
@@ -25,8 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mslm_data.builds import looking
-from mslm_data.builds.agenda import Agenda, Progress
+from mslm_data.builds import scan, story
 from mslm_data.builds.folder import (
     begin_again,
     claimed,
@@ -40,8 +39,10 @@ from mslm_data.builds.folder import (
     refuse_foreign,
 )
 from mslm_data.builds.plan import Plan, find, identity_of, labels_of, make_plan, stamps_of
+from mslm_data.builds.rounds import Rounds
 from mslm_data.builds.stages import Inputs
-from mslm_data.builds.tasks import Digest, read_answer
+from mslm_data.builds.story import Progress
+from mslm_data.builds.tasks import Digest
 from mslm_data.builds.work import BuildWork
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.engine import ENGINES, WORTH_WORKERS, Preload
@@ -143,18 +144,20 @@ def build_found(
         if workers is None and _bytes_of(found) < WORTH_WORKERS:
             workers = 1
 
-        agenda = Agenda(out, found, tokenizer, identity, part=part, progress=progress)
+        counter = story.Counter(out, progress)
+        told = story.tell(out, found, tokenizer, identity, part=part, counter=counter)
+        rounds = Rounds(told, done=counter.count)
         run = ENGINES.load(engine)
         preload = _preload(found.pipeline)
         try:
-            run(work, agenda.first(), workers=workers, done=agenda.done, preload=preload)
+            run(work, rounds.first(), workers=workers, done=rounds.take, preload=preload)
         except BaseException:
             # The engine has killed the workers, whatever they were at.
             with suppress(OSError):  # the disk may be what has failed
                 if alone:
                     clear_leftovers(out, found.files)
             raise
-        return agenda.manifest
+        return rounds.made
 
 
 def planned(found: Inputs, tokenizer: Tokenizer, out: Path) -> tuple[Plan, tuple[str, ...]]:
@@ -180,11 +183,12 @@ def planned(found: Inputs, tokenizer: Tokenizer, out: Path) -> tuple[Plan, tuple
         refuse_foreign(out, found.files)
 
     work = BuildWork(pipeline=found.pipeline, tokenizer=tokenizer, folder="", stamps={})
-    looked = looking.Looking(found, staging=None)
-    tasks = deque(looked.tasks())
+    rounds = Rounds(scan.scan_inputs(found, staging=None))
+    tasks = deque(rounds.first())
     while tasks:
-        tasks += looked.take(*read_answer(work(tasks.popleft())))
-    return make_plan(found, looked, identity), labels_of(found)
+        tasks += rounds.take(work(tasks.popleft()))
+    assert rounds.made is not None  # noqa: S101 - it has come to its end
+    return make_plan(found, rounds.made, identity), labels_of(found)
 
 
 def _finished(out: Path, found: Inputs, identity: Mapping[str, Any]) -> tuple[Manifest, list[str]]:
@@ -202,7 +206,7 @@ def _finished(out: Path, found: Inputs, identity: Mapping[str, Any]) -> tuple[Ma
 def _manifest_of(out: Path, found: Inputs, identity: Mapping[str, Any]) -> Manifest:
     """Return the manifest of a folder that is finished, if it is made of these inputs."""
     files = found.every_file()
-    digests = looking.digest(Digest(0, tuple(map(str, files))))
+    digests = scan.digest(Digest(0, tuple(map(str, files))))
     return finished_already(out, found, identity, dict(zip(files, digests, strict=True)))
 
 

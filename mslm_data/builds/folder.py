@@ -28,8 +28,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mslm_data.builds.looking import Fingerprint
 from mslm_data.builds.plan import Plan, PlannedShard, fingerprints
+from mslm_data.builds.scan import Fingerprint
 from mslm_data.builds.stages import Inputs
 from mslm_data.builds.tasks import Join, WorkUnit
 from mslm_data.data.document import SetAside

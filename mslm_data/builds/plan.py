@@ -19,8 +19,8 @@ from mslm_data._optional import load
 from mslm_data._version import __version__
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.leave_out import record_of
-from mslm_data.builds.looking import Fingerprint, Looking
 from mslm_data.builds.losses import refuse_texts
+from mslm_data.builds.scan import Fingerprint, Scan
 from mslm_data.builds.stages import (
     Inputs,
     annotator_of,
@@ -198,17 +198,17 @@ def refuse_too_many(pipeline: Pipeline, labels: Sequence[str]) -> None:
         )
 
 
-def make_plan(found: Inputs, looked: Looking, identity: Mapping[str, Any]) -> Plan:
+def make_plan(found: Inputs, scan: Scan, identity: Mapping[str, Any]) -> Plan:
     """Plan a build.
 
     Args:
         found: The files of each split.
-        looked: What they hold.
+        scan: What they hold.
         identity: All that decides bytes besides the files; see `identity_of`.
     """
     pipeline = found.pipeline
-    shards = tuple(_shards(found, looked))
-    sources = fingerprints(found, looked.fingerprints)
+    shards = tuple(_shards(found, scan))
+    sources = fingerprints(found, scan.fingerprints)
     record = {
         **identity,
         "format": FORMAT,
@@ -278,14 +278,14 @@ class _Piece(NamedTuple):
     parts: list[Part]
 
 
-def _shards(found: Inputs, looked: Looking) -> Iterator[PlannedShard]:
+def _shards(found: Inputs, scan: Scan) -> Iterator[PlannedShard]:
     """Give the shards of all splits."""
     shard_bytes = found.pipeline.shard.unit_bytes
     for split, paths in found.files.items():
-        pieces = (_pieces(looked.cuts[split, path]) for path in paths)
+        pieces = (_pieces(scan.cuts[split, path]) for path in paths)
         share = found.source.share_of(split)
         for number, shard in enumerate(_pack(pieces, shard_bytes)):
-            units, sizes = _units(split, number, shard, looked.unit_bytes)
+            units, sizes = _units(split, number, shard, scan.unit_bytes)
             parts = tuple(piece.part for piece in shard)
             yield PlannedShard(
                 split, number, parts, units, tuple(int(size * share) for size in sizes)

@@ -1,6 +1,6 @@
 """The tasks of a build: what an engine's workers do, one at a time.
 
-A build has these kinds, in this order. `agenda` says when each becomes possible.
+A build has these kinds, in this order. `story` says what comes between them.
 
 1. `Unpack` large compressed files, so that they can be cut like others.
 2. `Digest` files and `Cut` them, first into what makes a shard each, then into work units.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mslm_data.builds import looking
+from mslm_data.builds import scan
 from mslm_data.builds.folder import is_joined, piece_path, write_joined
 from mslm_data.builds.plan import Stamp, refuse_changed
 from mslm_data.builds.reading import Record, begun, records_of
@@ -68,7 +68,7 @@ class BuildWork:
 
     def is_light(self, task: Task) -> bool:
         """Return whether a task needs no kernel, model or tokenizer; see `engine.Work`."""
-        return isinstance(task, Digest) and looking.is_short(task)
+        return isinstance(task, Digest) and scan.is_short(task)
 
     def died(self, task: Task, how: str) -> None:
         """Record that a process died at a task; see `engine.Work`."""
@@ -77,11 +77,11 @@ class BuildWork:
     def _do(self, task: Task) -> Any:
         match task:
             case Unpack():
-                looking.unpack(task, lambda: refuse_changed(self.stamps, task.paths))
+                scan.unpack(task, lambda: refuse_changed(self.stamps, task.paths))
             case Digest():
-                return looking.digest(task)
+                return scan.digest(task)
             case Cut():
-                return looking.cut(task, source_of(self.pipeline))
+                return scan.cut(task, source_of(self.pipeline))
             case Sign():
                 self._sign(task)
             case Match():

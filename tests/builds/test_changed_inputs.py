@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mslm_data.builds import looking, plan, work
+from mslm_data.builds import plan, scan, work
 from mslm_data.builds.reading import records_of
 from mslm_data.errors import SourceError
 from tests import made
@@ -69,7 +69,7 @@ def test_build__keeps_nothing_of_a_file_that_changed_while_it_was_read(
     path.write_bytes(first)
     expected = made.built(tmp_path / "expected", path.parent, pipeline)
 
-    where, name = (looking, "_unpacked") if kind == "unpacked" else (work, "records_of")
+    where, name = (scan, "_unpacked") if kind == "unpacked" else (work, "records_of")
     with monkeypatch.context() as patch:
         patch.setattr(where, name, swapping(path, other, getattr(where, name)))
         with pytest.raises(SourceError, match="expected a file that stays as it is"):

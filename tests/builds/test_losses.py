@@ -239,7 +239,7 @@ def joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         made.built(tmp_path / "out", inputs, pipeline())
 
     with monkeypatch.context() as while_joined:
-        while_joined.setattr("mslm_data.builds.agenda.finish", cut_off)
+        while_joined.setattr("mslm_data.builds.story.finish", cut_off)
         with pytest.raises(KeyboardInterrupt):
             made.built(tmp_path / "out", inputs, pipeline(max_loss=1))
     assert list((tmp_path / "out" / "train").glob("data-*.arrow"))

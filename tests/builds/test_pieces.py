@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mslm_data.builds import looking, repeats, work, work_unit
+from mslm_data.builds import repeats, scan, work, work_unit
 from mslm_data.builds.tasks import Join, Task, WorkUnit
 from mslm_data.builds.work import BuildWork
 from mslm_data.errors import BuildError
@@ -55,7 +55,7 @@ def test_build__gives_the_same_bytes_for_any_size_of_work_units(
     corpus = one_shard(name)
     inputs = corpus.write(tmp_path / "in")
     corpus.build(inputs, tmp_path / "whole")
-    monkeypatch.setattr(looking, "UNIT_BYTES", size)
+    monkeypatch.setattr(scan, "UNIT_BYTES", size)
     built = units_of(monkeypatch)
 
     corpus.build(inputs, tmp_path / "out")
@@ -77,7 +77,7 @@ def test_build__joins_pieces_in_the_order_of_the_input_whenever_they_were_made(
     words = one_shard("words")
     inputs = words.write(tmp_path / "in")
     words.build(inputs, tmp_path / "whole")
-    monkeypatch.setattr(looking, "UNIT_BYTES", 150)
+    monkeypatch.setattr(scan, "UNIT_BYTES", 150)
     built = units_of(monkeypatch)
 
     words.build(inputs, tmp_path / "out", part=(2, 2))
@@ -116,7 +116,7 @@ def test_build__goes_on_where_it_was_interrupted(
     words = one_shard("words")
     inputs = words.write(tmp_path / "in")
     words.build(inputs, tmp_path / "whole")
-    monkeypatch.setattr(looking, "UNIT_BYTES", 150)
+    monkeypatch.setattr(scan, "UNIT_BYTES", 150)
     built = units_of(monkeypatch)
 
     with monkeypatch.context() as until_stopped:
@@ -160,7 +160,7 @@ def test_build__joins_labels_that_units_meet_in_any_order(
     inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
     pipeline = json_pipeline(unit_bytes=1 << 20)
     made.built(tmp_path / "whole", inputs, pipeline)
-    monkeypatch.setattr(looking, "UNIT_BYTES", 1)
+    monkeypatch.setattr(scan, "UNIT_BYTES", 1)
 
     manifest = made.built(tmp_path / "out", inputs, pipeline)
 
@@ -188,7 +188,7 @@ def test_build__sets_ids_aside_that_work_units_of_a_shard_share(
 ) -> None:
     pipeline = bare_pipeline(unit_bytes=1 << 20)
     made.built(tmp_path / "whole", repeated, pipeline)
-    monkeypatch.setattr(looking, "UNIT_BYTES", 1)
+    monkeypatch.setattr(scan, "UNIT_BYTES", 1)
 
     if stop:
         with monkeypatch.context() as until_stopped:
@@ -207,7 +207,7 @@ def test_build__does_a_unit_with_repeated_ids_again_as_it_was(
 ) -> None:
     pipeline, out = bare_pipeline(unit_bytes=1 << 20), tmp_path / "out"
     made.built(tmp_path / "whole", repeated, pipeline)
-    monkeypatch.setattr(looking, "UNIT_BYTES", 1)
+    monkeypatch.setattr(scan, "UNIT_BYTES", 1)
     with monkeypatch.context() as until_stopped:
         until_stopped.setattr(work, "join", stopping(work.join, 1))
         with pytest.raises(KeyboardInterrupt):
@@ -225,7 +225,7 @@ def test_compare__is_not_misled_by_equal_hashes(
     words = one_shard("words")
     inputs = words.write(tmp_path / "in")
     words.build(inputs, tmp_path / "whole")
-    monkeypatch.setattr(looking, "UNIT_BYTES", 150)
+    monkeypatch.setattr(scan, "UNIT_BYTES", 150)
     hash_rows = pieces.hash_rows
 
     def hash_badly(text: Any, offsets: Any, hashes: Any) -> None:
@@ -245,7 +245,7 @@ def test_compare__finds_the_same_in_any_number_of_shares(
 ) -> None:
     pipeline = bare_pipeline(unit_bytes=1 << 20)
     made.built(tmp_path / "whole", repeated, pipeline)
-    monkeypatch.setattr(looking, "UNIT_BYTES", 1)
+    monkeypatch.setattr(scan, "UNIT_BYTES", 1)
     monkeypatch.setattr(repeats, "COMPARED_AT_ONCE", at_once)
 
     made.built(tmp_path / "out", repeated, pipeline)
@@ -259,7 +259,7 @@ def test_build__refuses_ids_that_units_of_two_files_share(
 ) -> None:
     jsonl(tmp_path / "in", "train-a.jsonl", {"id": "1", "text": "kinase"})
     inputs = jsonl(tmp_path / "in", "train-b.jsonl", {"id": "1", "text": "kinase"})
-    monkeypatch.setattr(looking, "UNIT_BYTES", 1)
+    monkeypatch.setattr(scan, "UNIT_BYTES", 1)
 
     with pytest.raises(BuildError, match="expected ids that no two files share"):
         made.built(tmp_path / "out", inputs, json_pipeline(unit_bytes=1 << 20))
@@ -269,4 +269,4 @@ def test_build__of_the_sample_of_notes_has_one_piece_a_split() -> None:
     """Hold what the size of units was chosen for: small corpora are one unit."""
     size = resources.path("vocab", "sample/mimic/NOTEEVENTS.csv").stat().st_size
 
-    assert size < looking.UNIT_BYTES
+    assert size < scan.UNIT_BYTES

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mslm_data import builds
-from mslm_data.builds import looking
+from mslm_data.builds import scan
 from mslm_data.builds.plan import Plan, find, refuse_changed, stamps_of
 from mslm_data.builds.tasks import Digest
 from mslm_data.data.document import Part
@@ -36,7 +36,7 @@ def assert_covered(parts: list[Part], path: Path) -> None:
 def test_plan__cuts_each_file_into_shards_and_units_that_cover_it(
     small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "UNIT_BYTES", small)
+    monkeypatch.setattr(scan, "UNIT_BYTES", small)
 
     plan = plan_of(unit_bytes=1500)
 
@@ -135,7 +135,7 @@ def test_is_short__goes_by_the_bytes_of_all_files(tmp_path: Path) -> None:
         os.truncate(path, size)
 
     def short(*paths: Path) -> bool:
-        return looking.is_short(Digest(0, tuple(map(str, paths))))
+        return scan.is_short(Digest(0, tuple(map(str, paths))))
 
     assert short(small, small)
     assert not short(small, large)
@@ -145,15 +145,13 @@ def test_is_short__goes_by_the_bytes_of_all_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("annotate", "expected"),
     [
-        ({"use": "gold"}, looking.UNIT_BYTES),
-        ({"use": "model", "model": "m", "labels": ["X"]}, looking.SLOW_UNIT_BYTES),
+        ({"use": "gold"}, scan.UNIT_BYTES),
+        ({"use": "model", "model": "m", "labels": ["X"]}, scan.SLOW_UNIT_BYTES),
     ],
 )
-def test_looking__makes_small_units_for_slow_annotators(
+def test_scan__makes_small_units_for_slow_annotators(
     annotate: dict[str, object], expected: int
 ) -> None:
     pipeline = made.pipeline_of(annotate=annotate)
 
-    found = find(pipeline, [made.SAMPLE / "ncbi-disease"])
-
-    assert looking.Looking(found, staging=None).unit_bytes == expected
+    assert scan.unit_bytes_of(pipeline) == expected

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.builds import looking
+from mslm_data.builds import scan
 from mslm_data.builds.tasks import Unpack
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
@@ -84,13 +84,13 @@ def test_build__names_unpacked_documents_like_their_own_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unpacked: list[str] = []
-    unpack = looking.unpack
+    unpack = scan.unpack
 
     def counted(task: Unpack, refuse_changed: Callable[[], object]) -> None:
         unpacked.append(task.path)
         unpack(task, refuse_changed)
 
-    monkeypatch.setattr(looking, "unpack", counted)
+    monkeypatch.setattr(scan, "unpack", counted)
     paths = write_notes(tmp_path / "in")
     first = made.built(tmp_path / "first", tmp_path / "in", NOTES)
     for path in paths:
@@ -113,7 +113,7 @@ def test_staged__stays_in_its_own_folder_below_a_path_with_dots(
     monkeypatch.chdir(below)
     staging = tmp_path / "staging"
 
-    staged = looking._staged(staging, Path("..", path.name))
+    staged = scan._staged(staging, Path("..", path.name))
 
     assert staged.parent.name == "note1.txt"
     assert staged.parents[2] == staging
@@ -126,10 +126,10 @@ def unpacking(path: Path, staging: Path) -> Unpack:
 def test_unpack__is_private_and_done_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = next(packed(tmp_path / "in").glob("train*"))
     task = unpacking(path, tmp_path / "staging")
-    looking.unpack(task, lambda: None)
-    monkeypatch.setattr(looking, "write_whole", pytest.fail)
+    scan.unpack(task, lambda: None)
+    monkeypatch.setattr(scan, "write_whole", pytest.fail)
 
-    looking.unpack(task, lambda: None)
+    scan.unpack(task, lambda: None)
 
     plain = Path(task.into)
     assert plain.read_bytes() == (NCBI / "train.tsv").read_bytes()
@@ -142,7 +142,7 @@ def test_unpack__says_that_a_file_is_damaged_and_leaves_nothing(tmp_path: Path) 
     path.write_bytes(path.read_bytes()[:-20])
 
     with pytest.raises(SourceError, match=r"train\.tsv\.gz: cannot be read"):
-        looking.unpack(unpacking(path, tmp_path / "staging"), lambda: None)
+        scan.unpack(unpacking(path, tmp_path / "staging"), lambda: None)
 
     assert not [file for file in (tmp_path / "staging").rglob("*") if file.is_file()]
 
@@ -152,4 +152,4 @@ def test_unpack__stops_at_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(limits, "LIMITS", Limits(num_bytes=100))
 
     with pytest.raises(SourceError, match="expected at most 100 bytes unpacked from"):
-        looking.unpack(unpacking(path, tmp_path / "staging"), lambda: None)
+        scan.unpack(unpacking(path, tmp_path / "staging"), lambda: None)

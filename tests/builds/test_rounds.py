@@ -1,0 +1,81 @@
+"""Stories are told round by round, several of them side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from mslm_data.builds.rounds import Rounds, Story, together
+from mslm_data.builds.tasks import Digest, Task, answer
+
+
+def digest(number: int) -> Digest:
+    return Digest(number, ())
+
+
+def story(*rounds: Sequence[int]) -> Story[list[int]]:
+    """Yield rounds of tasks with these numbers, and return the sum of each round's answers."""
+    sums = []
+    for numbers in rounds:
+        answers = yield [digest(number) for number in numbers]
+        sums.append(sum(answers.values()))
+    return sums
+
+
+def run(rounds: Rounds[list[int]]) -> list[list[str]]:
+    """Answer each task with its number, the last one first; return the names of each round."""
+    told = []
+    tasks: Sequence[Task] = rounds.first()
+    while tasks:
+        told.append([task.name for task in tasks])
+        after: list[Sequence[Task]] = []
+        for task in reversed(tasks):
+            assert not any(after)
+            assert isinstance(task, Digest)
+            after.append(rounds.take(answer(task, task.number)))
+        tasks = after[-1]
+    return told
+
+
+def test_rounds__wait_for_the_last_task_and_pass_over_empty_ones() -> None:
+    done: list[str] = []
+    rounds = Rounds(story([], [1, 2], [], [3], []), done=done.append)
+
+    told = run(rounds)
+
+    assert told == [["digest-00001", "digest-00002"], ["digest-00003"]]
+    assert done == ["digest-00002", "digest-00001", "digest-00003"]
+    assert rounds.made == [0, 3, 0, 3, 0]
+
+
+def test_rounds__of_nothing_are_over_at_once() -> None:
+    rounds = Rounds(story([], []))
+
+    assert not rounds.first()
+    assert rounds.made == [0, 0]
+
+
+def test_together__each_story_gets_its_own_answers() -> None:
+    def both() -> Story[list[int]]:
+        first, second = yield from together([story([1], [2, 3], [4]), story([], [10, 20])])
+        return [*first, *second]
+
+    rounds = Rounds(both())
+
+    told = run(rounds)
+
+    assert [len(names) for names in told] == [3, 2, 1]
+    assert rounds.made == [1, 5, 4, 0, 30]
+
+
+def test_rounds__raise_what_a_story_raises() -> None:
+    def fails() -> Story[list[int]]:
+        yield [digest(1)]
+        raise ValueError("here")
+
+    rounds = Rounds(fails())
+    (task,) = rounds.first()
+
+    with pytest.raises(ValueError, match="here"):
+        rounds.take(answer(task))

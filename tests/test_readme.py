@@ -174,7 +174,7 @@ def test_building__weighs_every_extra() -> None:
 
     for extra in set(project["optional-dependencies"]) - {"test", "docs", "fuzz", "bench"}:
         assert re.search(rf"^\| `{extra}` \| [\d,]+ \|", page, re.MULTILINE), extra
-    assert "download.pytorch.org/whl/cpu" in page
+    assert "pytorch.org/get-started" in page
 
 
 def test_readme__links_every_page_of_docs() -> None:

@@ -276,7 +276,7 @@ class Shards(Mapping[str, Split]):
         if self.doc_labels:
             about += f"; labels of documents: {', '.join(self.doc_labels)}"
         first = next(iter(self.values()), None)
-        rows = drawn_rows(first, [first], self.labels) if first is not None else ""
+        rows = drawn_rows(first) if first is not None else ""
 
         return shown(
             f'<p><b>{text(title)}</b> <span class="soft">{text(about)}</span></p>',

@@ -14,8 +14,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from mslm_data.batches.mix import Mix, MixedSplit
+from mslm_data.batches.mix import Mix
 from mslm_data.loading import Shards, load
+from mslm_data.shard.row_protocol import SplitShare
 from mslm_data.shard.split import Split
 
 Folder: TypeAlias = str | Path | Shards | Split
@@ -85,7 +86,7 @@ def mix(
     shares = [weight / sum(weights) for weight in weights]
     whole = _whole(sizes, shares, epoch_size)
     parts = [
-        MixedSplit(
+        SplitShare(
             split=one,
             share=float(share),
             rows=max(1, round(whole * share * len(one) / size)),

@@ -15,13 +15,13 @@ import numpy.typing as npt
 import tokenizers
 
 from mslm_data.batches.masked import check_split, strategy_for
-from mslm_data.batches.mix import Mix
 from mslm_data.draw import shown
 from mslm_data.draw.id_words import words_of
 from mslm_data.draw.sentences import HIDDEN, Sentences, choose_rows
 from mslm_data.errors import ShardError
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.remote import RemoteFolder
+from mslm_data.shard.row_protocol import Rows
 from mslm_data.shard.split import Split, whole_numbers
 
 
@@ -51,7 +51,7 @@ class Drawing:
 
 
 def show(
-    split: Split | Mix,
+    split: Rows,
     *strategies: Strategy | str | Path,
     rows: int | Sequence[int] = 3,
     seed: int = 0,
@@ -79,9 +79,9 @@ def show(
         VocabularyError: A strategy needs a lexicon that the folder does not have.
     """
     check_split(split)
-    splits = [part.split for part in split.splits] if isinstance(split, Mix) else [split]
+    splits = [part.split for part in split.splits]
     for part in splits:
-        if part.manifest.protected and not show_text:
+        if part.protected and not show_text:
             raise ShardError(
                 f"{part.folder}: holds patients' text, which a notebook would keep; pass "
                 "show_text=True to show it"
@@ -94,7 +94,7 @@ def show(
         rows=chosen.tolist(),
         examples=examples,
         tokenizer=_words_of(splits[0]),
-        labels=split.labels if isinstance(split, Mix) else split.manifest.labels,
+        labels=split.labels,
     )
     named = _named([strategy_for(split, strategy) for strategy in strategies])
     if named:
@@ -104,7 +104,7 @@ def show(
     return Drawing(rows=tuple(chosen.tolist()), strategies=tuple(named), html=shown(drawn))
 
 
-def _chosen(split: Split | Mix, rows: Any, *, seed: int) -> npt.NDArray[np.int64]:
+def _chosen(split: Rows, rows: Any, *, seed: int) -> npt.NDArray[np.int64]:
     """Return the numbers of the rows to draw, of their count or of the numbers themselves."""
     if not isinstance(rows, int | np.integer) or isinstance(rows, bool):
         return whole_numbers(rows)

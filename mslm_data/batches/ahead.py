@@ -8,10 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from mslm_data.batches.mix import Mix, MixedOrder
 from mslm_data.batches.order import EpochOrder, Place
 from mslm_data.batches.row_order import ShardUses
 from mslm_data.io.remote import TOGETHER, Ahead
+from mslm_data.shard.row_protocol import Rows
 from mslm_data.shard.split import Split
 
 
@@ -107,11 +107,11 @@ class WantedOfSplits:
 
 
 @contextmanager
-def reading(split: Split | Mix, order: EpochOrder, epoch: int) -> Iterator[WantedOfSplits | None]:
+def reading(rows: Rows, order: EpochOrder, epoch: int) -> Iterator[WantedOfSplits | None]:
     """Read the rows of an epoch; None where all shards are wanted all the time, which are here.
 
     Args:
-        split: Whose rows, or a mix's.
+        rows: Which rows.
         order: Their order.
         epoch: Which pass over them.
 
@@ -120,20 +120,15 @@ def reading(split: Split | Mix, order: EpochOrder, epoch: int) -> Iterator[Wante
         ShardError: A shard is missing or damaged.
         ValueError: The shards that are wanted at a time take more than `cache_bytes`.
     """
-    splits = [part.split for part in split.splits] if isinstance(split, Mix) else [split]
-    row_order = order.row_order
-    if isinstance(row_order, MixedOrder):
-        of_splits = row_order.uses_of_splits(seed=order.seed, epoch=epoch)
-    else:
-        of_splits = [row_order.uses(seed=order.seed, epoch=epoch)]
+    uses_of_splits = order.row_order.uses(seed=order.seed, epoch=epoch)
 
     ahead = Ahead()
     wanted = []
-    for own, uses in zip(splits, of_splits, strict=True):
+    for part, uses in zip(rows.splits, uses_of_splits, strict=True):
         if uses is None:
-            own.bring()
+            part.split.bring()
         else:
-            wanted.append(WantedShards(own, order, uses, ahead))
+            wanted.append(WantedShards(part.split, order, uses, ahead))
     try:
         yield WantedOfSplits(wanted) if wanted else None
     finally:

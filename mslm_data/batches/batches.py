@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mslm_data.batches.collate import Batch
-from mslm_data.batches.masked import check_split, mask_batches, refuse_scores_of_mix, strategy_for
-from mslm_data.batches.mix import Mix
+from mslm_data.batches.masked import check_split, mask_batches, strategy_for
 from mslm_data.batches.order import Cursor, EpochOrder
 from mslm_data.batches.row_order import OPEN_SHARDS, row_order
 from mslm_data.batches.shape import BatchShape
 from mslm_data.mask.strategy import Strategy
-from mslm_data.shard.split import Split
+from mslm_data.shard.row_protocol import Rows
 
 
 class Batches:
@@ -38,7 +37,7 @@ class Batches:
 
     def __init__(
         self,
-        split: Split | Mix,
+        split: Rows,
         strategy: Strategy | str | Path,
         *,
         batch_size: int | None = None,
@@ -85,7 +84,6 @@ class Batches:
         check_split(split)
         self._split = split
         self._strategy = strategy_for(split, strategy)
-        refuse_scores_of_mix(split, self._strategy)
         self._shape = BatchShape(
             batch_size=batch_size,
             batch_tokens=batch_tokens,

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from mslm_data.batches.ahead import reading
 from mslm_data.batches.collate import PADDED, Batch, collate
-from mslm_data.batches.mix import Mix
 from mslm_data.batches.order import EpochOrder, Place, Step
 from mslm_data.batches.shape import BatchShape, RowNumbers
 from mslm_data.data.examples import Examples, concatenate
@@ -22,7 +21,7 @@ from mslm_data.lexicon.artefacts import ArtefactKind, find_artefact
 from mslm_data.mask.artefacts import artefacts_of, with_artefacts
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import strategy as make_strategy
-from mslm_data.shard.split import Split
+from mslm_data.shard.row_protocol import Rows
 
 BATCHES_AT_ONCE = 64
 """The most batches that one call masks."""
@@ -105,7 +104,7 @@ class PlacedBatch(NamedTuple):
 
 
 def mask_batches(
-    split: Split | Mix,
+    split: Rows,
     strategy: Strategy,
     steps: Iterator[Step],
     *,
@@ -120,7 +119,7 @@ def mask_batches(
     together.
 
     Args:
-        split: Whose rows; a mix's too.
+        split: Whose rows.
         strategy: What masks.
         steps: The batches, as `EpochOrder.batches` gives them.
         order: What gives them.
@@ -166,7 +165,7 @@ def mask_batches(
     split.check()
 
 
-def gather_rows(split: Split | Mix, rows: RowNumbers) -> Examples:
+def gather_rows(split: Rows, rows: RowNumbers) -> Examples:
     """Return rows of a split: views of a shard if they stand side by side, else a copy."""
     side_by_side = len(rows) > 1 and rows[-1] - rows[0] == len(rows) - 1
     if side_by_side and np.all(np.diff(rows) == 1):
@@ -187,7 +186,7 @@ def check_split(split: object) -> None:
             "strategy.plan(rows) masks these, and torch.utils.data.Subset(MaskedDataset(split, "
             "strategy), numbers) trains on some rows"
         )
-    if not isinstance(split, Split | Mix):
+    if not isinstance(split, Rows):
         raise TypeError(
             "split: expected one split, as md.load(folder)['train'] gives, or md.mix(...) of "
             f"several, got {type(split).__name__}"
@@ -212,46 +211,42 @@ def as_strategy(strategy: Strategy | str | Path) -> Strategy:
     return strategy
 
 
-def strategy_for(split: Split | Mix, strategy: Strategy | str | Path) -> Strategy:
+def strategy_for(split: Rows, strategy: Strategy | str | Path) -> Strategy:
     """Return a strategy whose lexicons and score columns are those of a split's folder.
 
-    They are looked for as `Shards.strategy` looks for them. A mix has no folder of its own, so
-    their names are paths there.
+    They are looked for as `Shards.strategy` looks for them. Rows of several folders have no folder
+    of their own, so names of lexicons are paths there. A score column knows the rows of one folder
+    by their keys, and a row that comes again in a mix has another key.
 
     Raises:
         TypeError: As from `as_strategy`.
-        ValueError: The same.
-        VocabularyError: One of them is missing, damaged, or of another tokenizer.
+        ValueError: The same, or the strategy reads score columns and the rows are of several
+            folders.
+        VocabularyError: A lexicon or score column is missing, damaged, or of another tokenizer.
     """
     made = as_strategy(strategy)
-    if isinstance(split, Mix) or not any(artefacts_of(made)):
+    folder = split.place
+    if folder is None:
+        if "scores" in made.needs:
+            raise ValueError(
+                "strategy: expected one without score columns for a mix of folders, got one that "
+                "reads them; they know the rows of one folder: train on its split alone, or take "
+                "another strategy"
+            )
+        return made
+    if not any(artefacts_of(made)):
         return made
 
+    (part,) = split.splits
+    tokenizer = part.split.manifest.tokenizer["sha256"]
+
     def find(name: str, kind: ArtefactKind) -> str:
-        tokenizer = split.manifest.tokenizer["sha256"]
-        return str(find_artefact(split.place, name, kind, tokenizer=tokenizer))
+        return str(find_artefact(folder, name, kind, tokenizer=tokenizer))
 
     return with_artefacts(made, find)
 
 
-def refuse_scores_of_mix(split: Split | Mix, strategy: Strategy) -> None:
-    """Refuse a mix to a strategy that reads score columns.
-
-    A column knows the rows of one folder by their keys, and a row that comes again in a mix has
-    another.
-
-    Raises:
-        ValueError: Both.
-    """
-    if isinstance(split, Mix) and "scores" in strategy.needs:
-        raise ValueError(
-            "strategy: expected one without score columns for a mix of folders, got one that reads "
-            "them; they know the rows of one folder: train on its split alone, or take another "
-            "strategy"
-        )
-
-
-def _batches_at_once(split: Split | Mix, strategy: Strategy, shape: BatchShape) -> int:
+def _batches_at_once(split: Rows, strategy: Strategy, shape: BatchShape) -> int:
     """Return how many batches have about `TOKENS_AT_ONCE` tokens, to be masked by one call."""
     if strategy.follows_training:
         return 1

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -38,61 +37,27 @@ from mslm_data.data.ragged import offsets_of
 from mslm_data.draw import shown
 from mslm_data.draw.parts import Markup, table
 from mslm_data.kernels.mixing import deal_places, name_repeats, renumber_labels
+from mslm_data.shard.row_protocol import CHUNK, Rows, SplitShare
 from mslm_data.shard.shown import drawn_rows
 from mslm_data.shard.split import Picks, Split, check_chunk, gather_picks, lengths_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MixedSplit:
-    """A split of a mix, and what an epoch takes of it.
-
-    Attributes:
-        split: Its rows.
-        share: The part of an epoch's tokens or rows that was asked for, in `(0, 1]`.
-        rows: Number of rows that an epoch takes of it, at least 1.
-    """
-
-    split: Split
-    share: float
-    rows: int
-
-    @property
-    def name(self) -> str:
-        """The folder and the split."""
-        return f"{self.split.folder}/{self.split.name}"
-
-    @property
-    def tokens(self) -> int:
-        """About how many tokens an epoch takes of it: its rows, times their mean length."""
-        return self.rows * self.split.tokens // len(self.split)
-
-    @property
-    def times(self) -> float:
-        """How often an epoch takes each row, on average."""
-        return self.rows / len(self.split)
-
-    @property
-    def described(self) -> list[Any]:
-        """Corpus, split, digest and rows, as JSON takes them; the folder itself may be moved."""
-        digest = sha256("".join(shard.sha256 for shard in self.split.record.shards).encode())
-        return [self.split.manifest.name, self.split.name, digest.hexdigest()[:16], self.rows]
-
-
-class Mix:
+class Mix(Rows):
     """The rows of several splits as one; goes wherever a split goes.
 
     `md.mix` makes one. The length of a mix is the number of rows of an epoch.
 
     Attributes:
-        splits: What it is mixed of, in the order that was given.
         labels: The label of each index of `span_labels`: those of the first split, then those that
             the second adds, and so on.
+        tags: The tag of each index of `bio`.
         doc_labels: The label of each index of `doc_labels`; empty where documents have none.
         token_ids: The ids of the one tokenizer.
         protected: Whether some of the rows are patients' text.
+        place: None, as the rows are of several folders.
     """
 
-    def __init__(self, splits: Sequence[MixedSplit]) -> None:
+    def __init__(self, splits: Sequence[SplitShare]) -> None:
         """Unite the labels; no row is read.
 
         Raises:
@@ -102,13 +67,15 @@ class Mix:
         _refuse_twice(splits)
 
         manifests = [part.split.manifest for part in splits]
-        self.splits = tuple(splits)
+        self._splits = tuple(splits)
         self.labels = _united([manifest.labels for manifest in manifests], "labels")
+        self.tags = tuple(bio.tag_names(self.labels))
         self.doc_labels = _united(
             [manifest.doc_labels or () for manifest in manifests], "doc_labels"
         )
         self.token_ids = splits[0].split.token_ids
         self.protected = any(manifest.protected for manifest in manifests)
+        self.place = None
 
         self._starts = offsets_of(np.array([part.rows for part in splits], np.int64))
         """int64 `[S + 1]`: where each split begins among the numbers of an epoch's rows."""
@@ -122,6 +89,11 @@ class Mix:
         return int(self._starts[-1])
 
     @property
+    def splits(self) -> tuple[SplitShare, ...]:
+        """What it is mixed of, in the order that was given."""
+        return self._splits
+
+    @property
     def tokens(self) -> int:
         """About how many tokens an epoch has: each split's rows, times their mean length."""
         return sum(part.tokens for part in self.splits)
@@ -130,11 +102,6 @@ class Mix:
     def digest(self) -> None:
         """None: the order of a mix names the digests of its splits."""
         return None
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The tag of each index of `bio`."""
-        return tuple(bio.tag_names(self.labels))
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{part.name} {part.share:.1%}" for part in self.splits)
@@ -155,9 +122,8 @@ class Mix:
             for part in self.splits
         ]
         names = ("split", "share", "rows of it", "rows an epoch", "tokens an epoch", "times")
-        drawn = drawn_rows(self, [part.split for part in self.splits], self.labels)
 
-        return shown(table(names, rows), drawn)
+        return shown(table(names, rows), drawn_rows(self))
 
     def row_order(self, *, shuffle: Any, **options: Any) -> MixedOrder:
         """Return the order of an epoch's rows.
@@ -214,7 +180,7 @@ class Mix:
         stop = len(self) if stop is None else stop
         return self.take(self.of_epoch(np.arange(start, stop), seed=seed, epoch=epoch))
 
-    def chunks(self, rows: int = 8192, *, seed: int = 0, epoch: int = 0) -> Iterator[Examples]:
+    def chunks(self, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0) -> Iterator[Examples]:
         """Yield the rows of an epoch, at most this many at a time; see `examples`.
 
         Raises:
@@ -223,7 +189,7 @@ class Mix:
         yield from self._chunks(0, len(self), rows, seed, epoch)
 
     def chunks_of(
-        self, split: int, rows: int = 8192, *, seed: int = 0, epoch: int = 0
+        self, split: int, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0
     ) -> Iterator[Examples]:
         """Yield the rows that an epoch takes of one split alone; see `chunks`.
 
@@ -341,7 +307,7 @@ class MixedOrder:
         firsts: Where each split begins among the numbers of rows.
     """
 
-    splits: tuple[MixedSplit, ...] = field(repr=False)
+    splits: tuple[SplitShare, ...] = field(repr=False)
     orders: tuple[RowOrder, ...]
     firsts: tuple[int, ...]
 
@@ -388,10 +354,7 @@ class MixedOrder:
             filled += more
         return given + self.firsts[split]
 
-    def uses(self, *, seed: int, epoch: int) -> None:
-        """Return None: shards of several splits are not in one order; see `uses_of_splits`."""
-
-    def uses_of_splits(self, *, seed: int, epoch: int) -> list[ShardUses | None]:
+    def uses(self, *, seed: int, epoch: int) -> list[ShardUses | None]:
         """Return between which places of the mix the rows of each split's shards come.
 
         A shard stands there once for each round of the epoch. None for a split whose rows come from
@@ -409,7 +372,7 @@ class MixedOrder:
         # In rows that the split gives in this epoch: rounds follow each other.
         of_rounds = []
         for number in rounds:
-            uses = self.orders[split].uses(seed=seed, epoch=number % MOST_EPOCHS)
+            (uses,) = self.orders[split].uses(seed=seed, epoch=number % MOST_EPOCHS)
             if uses is None:
                 return None
             begin = number * size - first
@@ -459,7 +422,7 @@ def _dealt_before(place: int, rows: Sequence[int]) -> tuple[list[int], list[int]
     return before, remainders
 
 
-def _most_rounds(part: MixedSplit) -> int:
+def _most_rounds(part: SplitShare) -> int:
     """Return in how many rounds of a split an epoch can be: most where it begins with one's end."""
     size = len(part.split)
     return (size - 1 + part.rows - 1) // size + 1
@@ -527,7 +490,7 @@ class _Found:
     picks: Picks
 
 
-def _optional_columns(splits: Sequence[MixedSplit]) -> frozenset[str]:
+def _optional_columns(splits: Sequence[SplitShare]) -> frozenset[str]:
     """Return the columns that rows have besides those that all shards have.
 
     Tokens' characters come along where all splits have them; sentences of joined rows, and labels
@@ -559,7 +522,7 @@ def _united(names: Sequence[tuple[str, ...]], what: str) -> tuple[str, ...]:
     return united
 
 
-def _refuse_other_tokenizers(splits: Sequence[MixedSplit]) -> None:
+def _refuse_other_tokenizers(splits: Sequence[SplitShare]) -> None:
     """Refuse splits whose ids mean different tokens.
 
     Raises:
@@ -577,7 +540,7 @@ def _refuse_other_tokenizers(splits: Sequence[MixedSplit]) -> None:
             )
 
 
-def _refuse_twice(splits: Sequence[MixedSplit]) -> None:
+def _refuse_twice(splits: Sequence[SplitShare]) -> None:
     """Refuse a split that stands twice, as its rows would come twice with the same masks.
 
     Raises:

@@ -55,8 +55,11 @@ class RowOrder(Protocol):
             epoch: In `[0, 2**63)`.
         """
 
-    def uses(self, *, seed: int, epoch: int) -> ShardUses | None:
-        """Return between which places the rows of each shard come; None where it is any places."""
+    def uses(self, *, seed: int, epoch: int) -> list[ShardUses | None]:
+        """Return for each split between which places the rows of its shards come.
+
+        None for a split whose shards' rows come at any places.
+        """
 
     def described(self) -> dict[str, Any]:
         """Return what two orders must agree on to be the same, as JSON takes it."""
@@ -78,12 +81,12 @@ class Stored:
         """Return the rows at places `[start, stop)`, which are these numbers."""
         return np.arange(start, stop)
 
-    def uses(self, *, seed: int, epoch: int) -> ShardUses | None:  # noqa: ARG002
+    def uses(self, *, seed: int, epoch: int) -> list[ShardUses | None]:  # noqa: ARG002
         """Return the places of each shard, None where there are no shards."""
         if not self.shard_rows:
-            return None
+            return [None]
         bounds = offsets_of(np.array(self.shard_rows, np.int64))
-        return ShardUses(np.arange(len(self.shard_rows)), bounds[:-1], bounds[1:])
+        return [ShardUses(np.arange(len(self.shard_rows)), bounds[:-1], bounds[1:])]
 
     def described(self) -> dict[str, Any]:
         """Return what two orders must agree on to be the same."""
@@ -104,8 +107,9 @@ class Shuffled:
         """Return the rows at places `[start, stop)` of the permutation of (seed, epoch)."""
         return shuffle_rows(start, stop, size=self.size, seed=seed, epoch=epoch)
 
-    def uses(self, *, seed: int, epoch: int) -> None:
-        """Return None: rows of each shard come at any place."""
+    def uses(self, *, seed: int, epoch: int) -> list[ShardUses | None]:  # noqa: ARG002
+        """Return None alone: rows of each shard come at any place."""
+        return [None]
 
     def described(self) -> dict[str, Any]:
         """Return what two orders must agree on to be the same."""
@@ -170,12 +174,12 @@ class ByShards:
             done = until
         return out
 
-    def uses(self, *, seed: int, epoch: int) -> ShardUses:
+    def uses(self, *, seed: int, epoch: int) -> list[ShardUses | None]:
         """Return the places of the blocks that each shard has pieces in."""
         blocks = _blocks(self.shard_rows, self.open_shards, seed, epoch)
         count = len(blocks.shards)
         last = np.minimum(np.arange(count) + blocks.open_shards, count)
-        return ShardUses(blocks.shards, blocks.starts[:-1], blocks.starts[last])
+        return [ShardUses(blocks.shards, blocks.starts[:-1], blocks.starts[last])]
 
     def described(self) -> dict[str, Any]:
         """Return what two orders must agree on to be the same."""

@@ -19,11 +19,10 @@ from mslm_data.cli.output import echo, print_json
 from mslm_data.cli.written import TextFile
 
 if TYPE_CHECKING:
-    from mslm_data.batches.mix import Mix
     from mslm_data.data.examples import Examples
     from mslm_data.loading import Shards
     from mslm_data.mask.strategy import Strategy
-    from mslm_data.shard.split import Split
+    from mslm_data.shard.row_protocol import Rows
     from mslm_data.stats import BatchStats, MaskStats, PartStats, Scheme, SweepPoint
 
 WORDS_OF_REPORT = 20
@@ -278,7 +277,7 @@ class _Counted(NamedTuple):
 
 
 def _count(
-    rows: Split | Mix,
+    rows: Rows,
     shards: Shards,
     strategies: Mapping[str, Strategy],
     *,
@@ -298,10 +297,9 @@ def _count(
         sweeps: Whether the first strategy is counted at all rates too.
         most_words: How many of the words masked most are named.
     """
-    from mslm_data.batches.mix import Mix
     from mslm_data.stats import mask_stats, stats_of_splits, sweep
 
-    labels = _labels(rows)
+    labels = rows.labels
     chunks = _chunks(rows, seed)
     first = next(iter(strategies.values()))
     return _Counted(
@@ -309,7 +307,7 @@ def _count(
             name: mask_stats(chunks, strategy, labels=labels, seed=seed, epochs=epochs)
             for name, strategy in strategies.items()
         },
-        parts=stats_of_splits(rows, first, seed=seed) if isinstance(rows, Mix) else (),
+        parts=stats_of_splits(rows, first, seed=seed) if len(rows.splits) > 1 else (),
         points=sweep(chunks, first, seed=seed, epochs=epochs) if sweeps else (),
         words=_masked_most(shards, chunks, first, most_words, seed=seed, epochs=epochs),
     )
@@ -358,13 +356,6 @@ def _found(
     return found
 
 
-def _labels(rows: Split | Mix) -> Sequence[str]:
-    """Return the label of each index of `span_labels`."""
-    from mslm_data.batches.mix import Mix
-
-    return rows.labels if isinstance(rows, Mix) else rows.manifest.labels
-
-
 def _rows(
     opened: Sequence[Shards],
     split: str,
@@ -372,7 +363,7 @@ def _rows(
     how: Mapping[str, Any],
     *,
     epochs: int,
-) -> Split | Mix:
+) -> Rows:
     """Return the split of a folder, or the mix of those of several.
 
     Args:
@@ -425,7 +416,7 @@ def _option(name: str) -> str:
 
 def _write_page(
     file: Path,
-    rows: Split | Mix,
+    rows: Rows,
     shards: Shards,
     counted: _Counted,
     shown: int,
@@ -454,7 +445,7 @@ def _write_page(
 
     chosen = choose_rows(rows, shown, seed=seed)
     examples = rows.take(rows.of_epoch(chosen, seed=seed, epoch=0))
-    sentences = Sentences(chosen.tolist(), examples, open_tokenizer(shards), _labels(rows))
+    sentences = Sentences(chosen.tolist(), examples, open_tokenizer(shards), rows.labels)
     names = _names_on_page(strategies)
     page = Report(
         seed=seed,
@@ -565,7 +556,7 @@ def _refuse_to_show_text(opened: Sequence[Shards], asked_for: dict[str, Any]) ->
 
 
 def _count_batches(
-    split: Split | Mix, shape: Mapping[str, Any], bucketed: bool, *, seed: int, epochs: int
+    split: Rows, shape: Mapping[str, Any], bucketed: bool, *, seed: int, epochs: int
 ) -> BatchStats | None:
     """Count the batches of a split; None if no option of batches is given.
 
@@ -601,16 +592,15 @@ def _rate(strategy: Strategy, option: str) -> float:
     return float(value) if isinstance(value, float | int) else 0.0
 
 
-def _chunks(rows: Split | Mix, seed: int) -> Callable[[], Iterator[Examples]]:
+def _chunks(rows: Rows, seed: int) -> Callable[[], Iterator[Examples]]:
     """Return a function that reads a split, or a mix's first epoch, and shows how far it is."""
-    from mslm_data.batches.mix import Mix
     from mslm_data.cli.progress import counting
 
     def chunks() -> Iterator[Examples]:
         done = 0
         with counting("mask-stats", "tokens") as show:
             show(0, rows.tokens)
-            for examples in rows.chunks(seed=seed) if isinstance(rows, Mix) else rows.chunks():
+            for examples in rows.chunks(seed=seed):
                 yield examples
                 done += len(examples.input_ids.values)
                 show(done, rows.tokens)

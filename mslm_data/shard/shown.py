@@ -6,17 +6,16 @@ Rows of a remote folder are not drawn either, as an object that is looked at sho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mslm_data.draw.id_words import words_of
 from mslm_data.draw.parts import text
-from mslm_data.draw.sentences import DrawnRows, Sentences, choose_rows
+from mslm_data.draw.sentences import Sentences, choose_rows
 from mslm_data.errors import MslmDataError
 from mslm_data.shard.remote import RemoteFolder
 
 if TYPE_CHECKING:
-    from mslm_data.shard.split import Split
+    from mslm_data.shard.row_protocol import Rows
 
 ROWS = 3
 """Rows that are drawn."""
@@ -26,23 +25,18 @@ _PROTECTED = (
 )
 
 
-def drawn_rows(rows: DrawnRows, splits: Sequence[Split], labels: Sequence[str]) -> str:
-    """Return some rows with their mentions as HTML, or why there are none.
-
-    Args:
-        rows: A split, or a mix.
-        splits: The splits that its rows come from, at least one.
-        labels: The names that `span_labels` index.
-    """
-    if any(split.manifest.protected for split in splits):
+def drawn_rows(rows: Rows) -> str:
+    """Return some rows with their mentions as HTML, or why there are none."""
+    if rows.protected:
         return f'<p class="note">{text(_PROTECTED)}</p>'
 
-    folders = [split.place for split in splits if not isinstance(split.place, RemoteFolder)]
-    if len(folders) < len(splits):
+    folders = [part.split.place for part in rows.splits]
+    local = [folder for folder in folders if not isinstance(folder, RemoteFolder)]
+    if len(local) < len(folders):
         return ""
 
     # Splits that are mixed have one tokenizer.
-    words = words_of(folders[0] / "tokenizer.json")
+    words = words_of(local[0] / "tokenizer.json")
     if words is None:
         return ""
 
@@ -51,4 +45,4 @@ def drawn_rows(rows: DrawnRows, splits: Sequence[Split], labels: Sequence[str]) 
         examples = rows.take(rows.of_epoch(chosen, seed=0, epoch=0))
     except MslmDataError as error:
         return f'<p class="note">{text(error)}</p>'
-    return Sentences(chosen.tolist(), examples, words, labels).mentions()
+    return Sentences(chosen.tolist(), examples, words, rows.labels).mentions()

@@ -23,11 +23,12 @@ from mslm_data.kernels.gather import gather, gather_alike
 from mslm_data.shard.manifest import Manifest, SplitRecord
 from mslm_data.shard.read import Shard
 from mslm_data.shard.remote import RemoteFolder, RemoteShard, bring, fetches_ahead
+from mslm_data.shard.row_protocol import CHUNK, Rows, SplitShare
 from mslm_data.shard.shown import drawn_rows
 from mslm_data.shard.write import ShardRecord
 
 
-class Split:
+class Split(Rows):
     """Read the rows of one split, over all its shards.
 
     Attributes:
@@ -36,7 +37,12 @@ class Split:
         name: The split's.
         manifest: The folder's.
         record: What the manifest says of the split.
+        labels: The label of each index of `span_labels`.
+        tags: The tag of each index of `bio`.
+        doc_labels: The label of each index of `doc_labels`; empty where documents have none.
         token_ids: The tokenizer's special ids.
+        protected: Whether the manifest says that these are patients' notes, not to be shown or
+            shared.
         cache_bytes: Bytes that shards of a remote folder may take in the cache; None for any.
     """
 
@@ -49,11 +55,17 @@ class Split:
             manifest: The folder's.
         """
         self.folder = folder
-        self.place = folder if isinstance(folder, RemoteFolder) else folder.absolute()
+        self.place: Path | RemoteFolder = (
+            folder if isinstance(folder, RemoteFolder) else folder.absolute()
+        )
         self.name = name
         self.manifest = manifest
         self.record: SplitRecord = manifest.splits[name]
+        self.labels = manifest.labels
+        self.tags = manifest.tags
+        self.doc_labels = manifest.doc_labels or ()
         self.token_ids = manifest.token_ids
+        self.protected = manifest.protected
         self._shards = [_shard(self.place, name, shard, manifest) for shard in self.record.shards]
         self._first = offsets_of(np.array([shard.rows for shard in self.record.shards], np.int64))
         self._is_remote = isinstance(folder, RemoteFolder)
@@ -61,6 +73,11 @@ class Split:
 
     def __len__(self) -> int:
         return int(self._first[-1])
+
+    @property
+    def splits(self) -> tuple[SplitShare]:
+        """The split itself: an epoch takes each row once."""
+        return (SplitShare(split=self, share=1.0, rows=len(self)),)
 
     @property
     def shard_rows(self) -> tuple[int, ...]:
@@ -83,11 +100,6 @@ class Split:
         made_of = canonical_json([self.manifest.name, self.name, sources])
         return hashlib.sha256(made_of).hexdigest()[:16]
 
-    @property
-    def protected(self) -> bool:
-        """Whether the manifest says that these are patients' notes, not to be shown or shared."""
-        return self.manifest.protected
-
     def __repr__(self) -> str:
         record = self.record
 
@@ -98,7 +110,7 @@ class Split:
 
     def _repr_html_(self) -> str:
         """Return the counts and some rows, as notebooks show them; see `shard.shown`."""
-        rows = drawn_rows(self, [self], self.manifest.labels)
+        rows = drawn_rows(self)
 
         return shown(table_of_splits([self]), rows)
 
@@ -185,8 +197,19 @@ class Split:
         """Return the number of tokens of any rows, in any order, `[R]`; see `take`."""
         return lengths_of(self.picks(rows), len(rows))
 
-    def chunks(self, rows: int = 8192) -> Iterator[Examples]:
+    def chunks(
+        self,
+        rows: int = CHUNK,
+        *,
+        seed: int = 0,  # noqa: ARG002
+        epoch: int = 0,  # noqa: ARG002
+    ) -> Iterator[Examples]:
         """Yield all rows in their stored order, at most this many at a time.
+
+        Args:
+            rows: Maximum number of rows in a chunk.
+            seed: Ignored, as every epoch has the same rows; a mix has others in each.
+            epoch: Ignored too.
 
         Raises:
             ValueError: `rows` is below 1, or not a whole number.

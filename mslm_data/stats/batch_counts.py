@@ -9,11 +9,10 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.batches.mix import Mix
 from mslm_data.batches.order import EpochOrder, Place, Step
 from mslm_data.batches.row_order import row_order
 from mslm_data.batches.shape import BatchShape
-from mslm_data.shard.split import Split
+from mslm_data.shard.row_protocol import Rows
 from mslm_data.stats.tally import check_epochs
 
 Lengths = npt.NDArray[np.int64]
@@ -80,12 +79,12 @@ class BatchStats:
 
 
 def batch_stats(
-    split: Split | Mix, shape: BatchShape, *, bucketed: bool = False, seed: int = 0, epochs: int = 1
+    split: Rows, shape: BatchShape, *, bucketed: bool = False, seed: int = 0, epochs: int = 1
 ) -> BatchStats:
     """Count the batches of `md.Batches` with the same options, from the lengths of rows alone.
 
     Args:
-        split: Whose rows, or a mix's; they come in the shuffled order of the seed and each epoch.
+        split: Whose rows; they come in the shuffled order of the seed and each epoch.
         shape: What a batch is made of.
         bucketed: Whether rows of like length share a batch.
         seed: As in training.
@@ -131,7 +130,7 @@ def batch_stats(
     )
 
 
-def _with_lengths(split: Split | Mix, steps: Iterator[Step]) -> Iterator[tuple[Step, Lengths]]:
+def _with_lengths(split: Rows, steps: Iterator[Step]) -> Iterator[tuple[Step, Lengths]]:
     """Give each step with the tokens of its rows; the lengths of many steps are read at once."""
     while group := list(islice(steps, _STEPS_AT_ONCE)):
         lengths = split.lengths(np.concatenate([step.drawn.rows for step in group]))

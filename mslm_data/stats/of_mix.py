@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-from mslm_data.batches.mix import Mix, MixedSplit
 from mslm_data.mask.strategy import Strategy
+from mslm_data.shard.row_protocol import Rows, SplitShare
 from mslm_data.stats.counts import MaskStats
 from mslm_data.stats.tally import mask_stats
 
@@ -19,18 +19,18 @@ class PartStats(NamedTuple):
         stats: The counts.
     """
 
-    part: MixedSplit
+    part: SplitShare
     stats: MaskStats
 
 
-def stats_of_splits(mix: Mix, strategy: Strategy, *, seed: int = 0) -> list[PartStats]:
-    """Count what a strategy hides of each split of a mix, in the order of `mix.splits`.
+def stats_of_splits(rows: Rows, strategy: Strategy, *, seed: int = 0) -> list[PartStats]:
+    """Count what a strategy hides of each split of a mix, in the order of `rows.splits`.
 
     The rows are those that the first shuffled epoch takes of the split. One that comes again counts
     again, as it has a mask of its own each time.
 
     Args:
-        mix: Whose splits.
+        rows: A mix, or a split alone.
         strategy: What plans the masks.
         seed: As in training.
 
@@ -39,8 +39,8 @@ def stats_of_splits(mix: Mix, strategy: Strategy, *, seed: int = 0) -> list[Part
         ShardError: A shard is missing or damaged, or has changed meanwhile.
     """
     parts = []
-    for number, part in enumerate(mix.splits):
-        chunks = partial(mix.chunks_of, number, seed=seed)
-        stats = mask_stats(chunks, strategy, seed=seed, labels=mix.labels)
+    for number, part in enumerate(rows.splits):
+        chunks = partial(rows.chunks_of, number, seed=seed)
+        stats = mask_stats(chunks, strategy, seed=seed, labels=rows.labels)
         parts.append(PartStats(part, stats))
     return parts

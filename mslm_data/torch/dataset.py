@@ -15,15 +15,15 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Dataset
 
-from mslm_data.batches.masked import Masked, check_split, refuse_scores_of_mix, strategy_for
-from mslm_data.batches.mix import Mix
+from mslm_data.batches.masked import Masked, check_split, strategy_for
 from mslm_data.batches.row_order import RowOrder, row_order
 from mslm_data.mask.draws import check_count
 from mslm_data.mask.strategy import Strategy
-from mslm_data.shard.split import Split, number_of
+from mslm_data.shard.row_protocol import Rows
+from mslm_data.shard.split import number_of
 from mslm_data.torch.epoch import Epoch, FollowsEpoch
 from mslm_data.torch.masked import MaskedRow
-from mslm_data.torch.sampler import Rows, epoch_of
+from mslm_data.torch.sampler import BatchRows, ShardsOfSplits, epoch_of
 
 if TYPE_CHECKING:
     from mslm_data.torch.loader import MaskedLoader
@@ -64,7 +64,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
 
     def __init__(
         self,
-        split: Split | Mix,
+        split: Rows,
         strategy: Strategy | str | Path,
         *,
         seed: int = 0,
@@ -94,7 +94,6 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         check_count("seed", seed)
         self.split = split
         self.strategy = strategy_for(split, strategy)
-        refuse_scores_of_mix(split, self.strategy)
         if static and self.strategy.follows_training:
             raise ValueError(
                 "static: expected a strategy whose rates stay, so that masks do too, got one whose "
@@ -105,7 +104,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         self._epoch = Epoch(0 if static and epoch is None else epoch)
         self._checked: int | None = None
         """The epoch at whose first rows this process has looked at the split's files."""
-        self._kept: frozenset[int] | None = None
+        self._kept: ShardsOfSplits | None = None
         """Shards that the rows asked for last can be of, if that is known."""
 
         first = np.arange(min(1, len(self)))
@@ -155,11 +154,12 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         """
         epoch = epoch_of(rows)
         step = tokens = None
-        if isinstance(rows, Rows):
+        if isinstance(rows, BatchRows):
             step = rows.step
             if rows.shards != self._kept and rows.shards is not None:
-                if isinstance(self.split, Split):
-                    self.split.keep(rows.shards)
+                for part, shards in zip(self.split.splits, rows.shards, strict=True):
+                    if shards is not None:
+                        part.split.keep(shards)
                 self._kept = rows.shards
             tokens = rows.tokens
 
@@ -167,7 +167,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         if not self.static and epoch is None:
             self._epoch.watch(chunk.examples.keys, _HOW)
 
-        if not isinstance(rows, Rows) or rows.packs is None:
+        if not isinstance(rows, BatchRows) or rows.packs is None:
             return [MaskedRow(chunk, place) for place in range(len(chunk))]
         packs = np.repeat(np.arange(len(rows.packs) - 1), np.diff(rows.packs)).tolist()
         return [MaskedRow(chunk, place, pack) for place, pack in enumerate(packs)]

@@ -8,10 +8,10 @@ from itertools import islice
 from torch.utils.data import Sampler
 
 from mslm_data.batches.order import Place
-from mslm_data.torch.sampler import Rows, ShardSampler
+from mslm_data.torch.sampler import BatchRows, ShardSampler
 
 
-class EvenEpochs(Sampler[Rows]):
+class EvenEpochs(Sampler[BatchRows]):
     """Gives as many batches in each epoch as the first epoch of the rows has.
 
     The Trainer asks once for the number of steps. Where rows are counted by their tokens, epochs of
@@ -38,7 +38,7 @@ class EvenEpochs(Sampler[Rows]):
         """Return the number of batches of each epoch."""
         return self._batches_of(0)
 
-    def __iter__(self) -> Iterator[Rows]:
+    def __iter__(self) -> Iterator[BatchRows]:
         """Give the batches of the epoch that was set."""
         # In which epoch of the rows its first batch is, and how many batches of that come before.
         before = self._epoch * len(self)

@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.pad import IGNORED, pad_rows
-from mslm_data.shard.split import Split
+from mslm_data.shard.row_protocol import Rows
 
 Model: TypeAlias = Callable[..., Any]
 """A module, a method of one, or any callable with `input_ids` and `attention_mask`, int64 `[B, L]`,
@@ -49,7 +49,7 @@ def check_batches(batches: object) -> None:
     Raises:
         TypeError: A split, a dataset, or rows of one.
     """
-    if isinstance(batches, Dataset | Split | Examples):
+    if isinstance(batches, Dataset | Rows | Examples):
         raise TypeError(
             "batches: expected batches, as MaskedDataset(split, strategy).loader(batch_size=32) "
             f"gives, got {type(batches).__name__}, which gives rows"

@@ -18,7 +18,7 @@ from mslm_data.batches.row_order import OPEN_SHARDS
 from mslm_data.torch.collate import MaskingCollator
 from mslm_data.torch.epoch import FollowsEpoch
 from mslm_data.torch.even_epochs import EvenEpochs
-from mslm_data.torch.sampler import Rows, ShardSampler
+from mslm_data.torch.sampler import BatchRows, ShardSampler
 
 if TYPE_CHECKING:
     from mslm_data.torch.dataset import MaskedDataset
@@ -210,7 +210,7 @@ class MaskedLoader:
             self.sampler.cursor.count()
             yield batch
 
-    def _data_loader(self, sampler: Sampler[Rows]) -> DataLoader[Any]:
+    def _data_loader(self, sampler: Sampler[BatchRows]) -> DataLoader[Any]:
         """Return torch's loader of the batches whose rows a sampler gives."""
         return DataLoader(
             self.dataset,

@@ -21,7 +21,7 @@ from mslm_data.kernels.pad import IGNORED
 from mslm_data.mask.table import strategy
 from mslm_data.metrics import MentionScores
 from mslm_data.registry import check_names
-from mslm_data.shard.split import Split
+from mslm_data.shard.row_protocol import Rows
 from mslm_data.torch.forward import (
     Model,
     check_batches,
@@ -47,7 +47,7 @@ LEAK = (
 
 def evaluate(
     model: Model,
-    rows: Split | Examples,
+    rows: Rows | Examples,
     *,
     labels: Sequence[str],
     batch_size: int = 32,
@@ -84,7 +84,7 @@ def evaluate(
             split's.
         AnnotateError: The model's scores are not numbers.
     """
-    if not isinstance(rows, Split | Examples):
+    if not isinstance(rows, Rows | Examples):
         raise TypeError(
             "rows: expected one split, as md.load(folder)['test'] gives, or rows of one, got "
             f"{type(rows).__name__}"
@@ -96,7 +96,7 @@ def evaluate(
     refuse_other_tokenizer("evaluate", module_of(model), ids)
 
     scores = MentionScores(labels)
-    tags = None if isinstance(rows, Examples) else _tags_by_name(rows.manifest.labels, labels)
+    tags = None if isinstance(rows, Examples) else _tags_by_name(rows.labels, labels)
     with evaluating(model):
         for examples in _chunks(rows):
             _score(model, examples, scores, tags, batch_size=batch_size, masked=masked)
@@ -298,7 +298,7 @@ def _tags(
     return tags
 
 
-def _chunks(rows: Split | Examples) -> Iterator[Examples]:
+def _chunks(rows: Rows | Examples) -> Iterator[Examples]:
     if isinstance(rows, Examples):
         yield rows
     else:

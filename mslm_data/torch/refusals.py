@@ -11,13 +11,12 @@ import numpy.typing as npt
 
 from mslm_data import _optional
 from mslm_data.batches.batches import Batches
-from mslm_data.batches.mix import Mix
 from mslm_data.data.examples import TokenIds
 from mslm_data.encode import tokenizer as tokenizers_of_models
 from mslm_data.errors import AnnotateError, PushError, TokenizerError
 from mslm_data.loading import Shards
 from mslm_data.log import LOGGER
-from mslm_data.shard.split import Split
+from mslm_data.shard.row_protocol import Rows
 
 _SPARE_IDS = 512
 """A model's vocabulary is often rounded up, to a multiple of 64 or 128: it has fewer spare ids."""
@@ -151,7 +150,7 @@ def _refuse_other_rows(where: str, datasets: Mapping[str, Any] | Any, collator: 
     # A folder is a mapping too, of its splits.
     several = isinstance(datasets, Mapping) and not isinstance(datasets, Shards)
     for rows in datasets.values() if several else [datasets]:
-        unmasked = isinstance(rows, Split | Mix) and not masks
+        unmasked = isinstance(rows, Rows) and not masks
         if unmasked or isinstance(rows, Shards | Batches | str | Path):
             raise TypeError(
                 f"{where}: expected masked rows, as MaskedDataset(split, strategy) gives, got "
@@ -161,8 +160,7 @@ def _refuse_other_rows(where: str, datasets: Mapping[str, Any] | Any, collator: 
 
 def _refuse_other_labels(where: str, of_model: Sequence[str], split: Any) -> None:
     """Raise if the labels of rows are not the first of a model's, as heads know numbers alone."""
-    manifest = getattr(split, "manifest", None)
-    of_rows: Any = getattr(split, "labels", None) or getattr(manifest, "labels", ())
+    of_rows = getattr(split, "labels", ())
     if of_model and [*of_rows] != [*of_model][: len(of_rows)]:
         raise ValueError(
             f"{where}: expected rows with the labels of the model, {', '.join(of_model)}, got "
@@ -222,7 +220,7 @@ def _splits_of(datasets: Mapping[str, Any] | Any) -> list[Any]:
         if inner:
             found += _splits_of(dict(enumerate(inner)))
         else:
-            found.append(one if isinstance(one, Split | Mix) else getattr(one, "split", None))
+            found.append(one if isinstance(one, Rows) else getattr(one, "split", None))
     return found
 
 

@@ -7,7 +7,7 @@ Which rows each batch has is decided in `mslm_data.batches.order`; with one rank
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from mslm_data.batches.order import Cursor, EpochOrder, Place, Step
 from mslm_data.batches.row_order import OPEN_SHARDS, row_order
 from mslm_data.batches.shape import BatchShape
 from mslm_data.mask.draws import check_count
+
+ShardsOfSplits: TypeAlias = tuple[frozenset[int] | None, ...]
+"""The shards of each split of which rows come; None for any shard."""
 
 
 class EpochRow(int):
@@ -40,7 +43,7 @@ def epoch_of(rows: Sequence[int]) -> int | None:
     return epochs.pop() if len(epochs) == 1 else None
 
 
-class Rows(list[int]):
+class BatchRows(list[int]):
     """The rows of a batch, with its training step: to any DataLoader a plain list.
 
     Attributes:
@@ -48,7 +51,8 @@ class Rows(list[int]):
         step: Batches of this rank before, those of earlier epochs included.
         tokens: Tokens that all ranks were given before this step; None where they are not known.
         packs: int64 `[B + 1]`, where each packed row begins among the rows; None where none is.
-        shards: Shards of which rows come now; None where it can be all.
+        shards: For each split, the shards of which rows come now, None for any of them; None where
+            rows come of any shard of all splits.
     """
 
     def __init__(
@@ -59,7 +63,7 @@ class Rows(list[int]):
         step: int,
         tokens: int | None = None,
         packs: npt.NDArray[np.int64] | None = None,
-        shards: frozenset[int] | None = None,
+        shards: ShardsOfSplits | None = None,
     ) -> None:
         """Give each row the epoch."""
         numbers = [EpochRow(row) for row in rows]
@@ -78,11 +82,11 @@ class Rows(list[int]):
         return _rows, ([int(row) for row in self], vars(self))
 
 
-def _rows(rows: list[int], options: dict[str, Any]) -> Rows:
-    return Rows(rows, **options)
+def _rows(rows: list[int], options: dict[str, Any]) -> BatchRows:
+    return BatchRows(rows, **options)
 
 
-class ShardSampler(Sampler[Rows]):
+class ShardSampler(Sampler[BatchRows]):
     """Gives the rows of each batch, as the `batch_sampler` of any DataLoader.
 
     In a loader of torch's::
@@ -241,12 +245,12 @@ class ShardSampler(Sampler[Rows]):
 
         return self.cursor.steps(world)
 
-    def __iter__(self) -> Iterator[Rows]:
+    def __iter__(self) -> Iterator[BatchRows]:
         self.cursor.rewind()
 
         return self._pass()
 
-    def _pass(self) -> Iterator[Rows]:
+    def _pass(self) -> Iterator[BatchRows]:
         """Give the batches from where the cursor stands to the end of its epoch.
 
         Raises:
@@ -257,9 +261,10 @@ class ShardSampler(Sampler[Rows]):
         moves = self._moves
         order = self.cursor.order
         uses = order.row_order.uses(seed=order.seed, epoch=epoch)
+        is_by_shards = any(of_split is not None for of_split in uses)
         place = Place(epoch)
-        wanted: tuple[int, int] | None = None
-        shards: frozenset[int] | None = None
+        ranges: list[tuple[int, int]] = []
+        shards: ShardsOfSplits | None = None
         for step in steps:
             if self._moves != moves:
                 # Lightning does so where it resumes a DataLoader with workers, which ask for
@@ -269,15 +274,19 @@ class ShardSampler(Sampler[Rows]):
                     "the batches from dataset.loader(...), whose place a checkpoint keeps, or set "
                     "the epoch before iterating"
                 )
-            if uses is not None:
-                now = order.wanted(uses, place, step.after)
-                if now != wanted:
-                    shards = frozenset(uses.shards[slice(*now)].tolist())
-                wanted = now
+            if is_by_shards:
+                before = ranges
+                ranges = [order.wanted(own, place, step.after) for own in uses if own is not None]
+                if ranges != before:
+                    left = iter(ranges)
+                    shards = tuple(
+                        None if own is None else frozenset(own.shards[slice(*next(left))].tolist())
+                        for own in uses
+                    )
                 place = step.after
             if self.counts:
                 self.cursor.count()
-            yield Rows(
+            yield BatchRows(
                 step.drawn.rows.tolist(),
                 epoch=epoch,
                 step=step.number,

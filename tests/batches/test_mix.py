@@ -16,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mslm_data as md
-from mslm_data.batches.mix import Mix, MixedOrder, MixedSplit
+from mslm_data.batches.mix import Mix, MixedOrder
 from mslm_data.batches.order import Cursor, EpochOrder
 from mslm_data.batches.row_order import ByShards, Shuffled, Stored, row_order
 from mslm_data.batches.shape import BatchShape
+from mslm_data.shard.row_protocol import SplitShare
 from tests import made
 from tests.batches.test_packed import alone, unpacked
 from tests.reference import mix as reference
@@ -69,7 +70,7 @@ def mixed(folders: dict[str, Path]) -> Mix:
 def order_of(parts: Sequence[tuple[int, int]], kind: Any = Shuffled) -> MixedOrder:
     """Return the order of splits of some rows, which need not be there for that."""
     rooms = itertools.accumulate([size * (rows + 2) for size, rows in parts], initial=1000)
-    splits: Any = [MixedSplit(split=range(size), share=0.0, rows=rows) for size, rows in parts]  # type: ignore[arg-type]
+    splits: Any = [SplitShare(split=range(size), share=0.0, rows=rows) for size, rows in parts]  # type: ignore[arg-type]
     orders = tuple(kind(size) for size, _ in parts)
     return MixedOrder(splits=tuple(splits), orders=orders, firsts=tuple([*rooms][:-1]))
 
@@ -161,7 +162,7 @@ def test_mixed_order__keeps_shares_in_every_stretch(rows: list[int]) -> None:
 
 
 @given(parts=splits_of_a_mix, epoch=st.integers(0, 9), opened=st.integers(1, 3))
-def test_uses_of_splits__cover_each_row_of_the_epoch(
+def test_mixed_uses__cover_each_row_of_the_epoch(
     parts: list[tuple[int, int]], epoch: int, opened: int
 ) -> None:
     def shard_rows(size: int) -> tuple[int, ...]:
@@ -175,7 +176,7 @@ def test_uses_of_splits__cover_each_row_of_the_epoch(
         numbers = np.array(whole(order, epoch=epoch))
         split_of = np.searchsorted(order.firsts, numbers, side="right") - 1
 
-        uses = order.uses_of_splits(seed=0, epoch=epoch)
+        uses = order.uses(seed=0, epoch=epoch)
 
         for split, (size, _) in enumerate(parts):
             of_split = uses[split]
@@ -192,13 +193,13 @@ def test_uses_of_splits__cover_each_row_of_the_epoch(
                 assert shard in of_split.shards[here]
 
 
-def test_uses_of_splits__are_near_where_rows_come() -> None:
+def test_mixed_uses__are_near_where_rows_come() -> None:
     """Two of three shards a round are wanted at a time, whatever the splits' shares."""
     order = order_of(
         [(300, 300), (3000, 100), (30, 600)], lambda size: Stored(size, (size // 3,) * 3)
     )
 
-    first, second, third = order.uses_of_splits(seed=0, epoch=1)
+    first, second, third = order.uses(seed=0, epoch=1)
 
     assert first is not None
     assert second is not None
@@ -207,14 +208,14 @@ def test_uses_of_splits__are_near_where_rows_come() -> None:
     assert second.shards.tolist() == [0]  # its first ten epochs are of its first shard
     assert len(third.shards) == 60
     assert (third.stops - third.starts <= 10 * 1000 / 600 + 12).all()
-    assert order_of([(9, 9)]).uses_of_splits(seed=0, epoch=0) == [None]
+    assert order_of([(9, 9)]).uses(seed=0, epoch=0) == [None]
 
 
-def test_uses_of_splits__of_billions_of_rows_do_not_overflow() -> None:
+def test_mixed_uses__of_billions_of_rows_do_not_overflow() -> None:
     shard = 10**9
     order = order_of([(8 * shard, 8 * shard)] * 2, lambda size: Stored(size, (shard,) * 8))
 
-    uses, _ = order.uses_of_splits(seed=0, epoch=0)
+    uses, _ = order.uses(seed=0, epoch=0)
 
     assert uses is not None
     assert np.abs(uses.starts - 2 * shard * np.arange(8)).max() <= 4

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
-from mslm_data.torch.sampler import Rows, ShardSampler, epoch_of
+from mslm_data.torch.sampler import BatchRows, ShardSampler, epoch_of
 from tests.support.properties import fewer
 
 
@@ -134,7 +134,7 @@ def test_state_dict__without_buckets_goes_on_with_another_batch_size(
 def test_sampler__tells_epoch_and_step_with_the_rows() -> None:
     sampler = ShardSampler(Sized(10), batch_size=4, epoch=2)
 
-    told = [(epoch_of(batch), batch.step) for batch in sampler if isinstance(batch, Rows)]
+    told = [(epoch_of(batch), batch.step) for batch in sampler if isinstance(batch, BatchRows)]
 
     assert told == [(2, 6), (2, 7), (2, 8)]
     again = pickle.loads(pickle.dumps(sampler_rows := next(iter(sampler))))  # noqa: S301 - our own

@@ -1,0 +1,155 @@
+"""The protocol of rows: what a single split and a mix of several have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.data.examples import Examples, TokenIds
+from mslm_data.shard.remote import RemoteFolder
+
+if TYPE_CHECKING:
+    from mslm_data.shard.split import Split
+
+CHUNK = 8192
+"""Default number of rows in a chunk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SplitShare:
+    """A split, and what an epoch takes of it.
+
+    Attributes:
+        split: Its rows.
+        share: The part of an epoch's tokens or rows that was asked for, in `(0, 1]`.
+        rows: Number of rows that an epoch takes of it, at least 1 in a mix.
+    """
+
+    split: Split
+    share: float
+    rows: int
+
+    @property
+    def name(self) -> str:
+        """The folder and the split."""
+        return f"{self.split.folder}/{self.split.name}"
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens an epoch takes of it: its rows, times their mean length."""
+        return self.rows * self.split.tokens // len(self.split)
+
+    @property
+    def times(self) -> float:
+        """How often an epoch takes each row, on average."""
+        return self.rows / len(self.split)
+
+    @property
+    def described(self) -> list[Any]:
+        """Corpus, split, digest and rows, as JSON takes them; the folder itself may be moved."""
+        digest = sha256("".join(shard.sha256 for shard in self.split.record.shards).encode())
+        return [self.split.manifest.name, self.split.name, digest.hexdigest()[:16], self.rows]
+
+
+class Rows(ABC):
+    """Rows to train on or to measure: a `Split`, or a `Mix` of several.
+
+    Batches, datasets, statistics and drawings use these attributes and methods alone, so that
+    whatever has them goes wherever a split goes.
+
+    Attributes:
+        labels: The label of each index of `span_labels`.
+        tags: The tag of each index of `bio`.
+        doc_labels: The label of each index of `doc_labels`; empty where documents have none.
+        token_ids: The tokenizer's special ids.
+        protected: Whether some of the rows are patients' text, not to be shown or shared.
+        place: The folder in which lexicons and score columns are looked up by name; None for rows
+            of several folders.
+    """
+
+    labels: tuple[str, ...]
+    tags: tuple[str, ...]
+    doc_labels: tuple[str, ...]
+    token_ids: TokenIds
+    protected: bool
+    place: Path | RemoteFolder | None
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of rows of an epoch."""
+
+    @property
+    @abstractmethod
+    def splits(self) -> tuple[SplitShare, ...]:
+        """The splits that the rows come from, each with its part of an epoch."""
+
+    @property
+    @abstractmethod
+    def tokens(self) -> int:
+        """Number of tokens of an epoch, special ones included; of a mix, about how many."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> str | None:
+        """Digest that tells the rows from others; None where their order does."""
+
+    @abstractmethod
+    def of_epoch(
+        self, rows: npt.NDArray[np.int64], *, seed: int, epoch: int
+    ) -> npt.NDArray[np.int64]:
+        """Return the numbers for `take` of rows that are numbered within an epoch, from 0.
+
+        Args:
+            rows: int64 `[R]`, each in `[0, len(self))`.
+            seed: In `[0, 2**63)`.
+            epoch: In `[0, 2**63)`.
+        """
+
+    @abstractmethod
+    def take(self, rows: npt.NDArray[np.int64]) -> Examples:
+        """Copy any rows together, in any order.
+
+        Args:
+            rows: int64 `[R]`, as `of_epoch` or a `RowOrder` gives them.
+        """
+
+    @abstractmethod
+    def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the number of tokens of any rows, in any order, `[R]`; see `take`."""
+
+    @abstractmethod
+    def examples(self, start: int = 0, stop: int | None = None) -> Examples:
+        """Return rows `[start, stop)`."""
+
+    @abstractmethod
+    def chunks(self, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0) -> Iterator[Examples]:
+        """Yield the rows of an epoch split by split, not mixed, at most this many at a time."""
+
+    def chunks_of(
+        self, split: int, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0
+    ) -> Iterator[Examples]:
+        """Yield the rows that an epoch takes of one split alone; see `chunks`.
+
+        Args:
+            split: Its number in `splits`.
+            rows: Maximum number of rows in a chunk.
+            seed: In `[0, 2**63)`.
+            epoch: In `[0, 2**63)`.
+        """
+        self.splits[split]
+        return self.chunks(rows, seed=seed, epoch=epoch)
+
+    @abstractmethod
+    def check(self) -> None:
+        """Open shards anew, with all checks, whose files have changed since they were opened."""
+
+    @abstractmethod
+    def bring(self) -> None:
+        """Fetch all shards of remote folders that are not here yet."""

@@ -34,7 +34,7 @@ from pathlib import Path
 
 import mslm_data as md
 from mslm_data.builds import Progress
-from mslm_data.torch import MaskedDataset, MaskedLoader, MaskingCollator, ShardSampler
+from mslm_data.torch import MaskedDataset, MaskingCollator
 
 
 def told(progress: Progress) -> None:
@@ -66,8 +66,7 @@ w_elm, w_blm = md.mask_specific_weights(n_elm, n_blm)
 for batch in md.Batches(train, joint, batch_size=32, bucketed=True):
     print(batch["input_ids"].shape, w_elm + w_blm)
 dataset = MaskedDataset(train, "joint", seed=7)
-loader: MaskedLoader = dataset.loader(batch_size=8)
-sampler = ShardSampler(dataset, rank=0, world=2)
+loader = dataset.loader(batch_size=8, bucketed=True, rank=0, world=2)
 collator = MaskingCollator(joint, train, multiple_of=8)
 mixed = md.mix({"shards/ncbi": 0.7, Path("shards/notes"): 0.3}, split="train", by="rows")
 of_sizes = md.mix([train, md.load("shards/notes")], temperature=2, epoch_size="longest")
@@ -100,7 +99,8 @@ WRONG = [
     ("MaskedDataset(md.load('x'), joint)", "arg-type"),
     ("MaskedDataset(train, joint, epochs=1)", "call-arg"),
     ("loader.sate_dict()", "attr-defined"),
-    ("ShardSampler(dataset, rank='0')", "arg-type"),
+    ("dataset.loader(rank='0')", "arg-type"),
+    ("dataset.loader(batch_tokens='512')", "arg-type"),
     ("MaskingCollator(joint, train, multiple=8)", "call-arg"),
     ("md.mix({'shards/ncbi': '0.7'})", "dict-item"),
     ("md.mix([train], by='words')", "arg-type"),

@@ -120,7 +120,7 @@ def reading(rows: Rows, order: EpochOrder, epoch: int) -> Iterator[WantedOfSplit
         ShardError: A shard is missing or damaged.
         ValueError: The shards that are wanted at a time take more than `cache_bytes`.
     """
-    uses_of_splits = order.row_order.uses(seed=order.seed, epoch=epoch)
+    uses_of_splits = order.row_order.uses(seed=order.options.seed, epoch=epoch)
 
     ahead = Ahead()
     wanted = []

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from mslm_data.batches.batch_options import OPEN_SHARDS, BatchOptions
 from mslm_data.batches.collate import Batch
 from mslm_data.batches.masked import check_split, mask_batches, strategy_for
 from mslm_data.batches.order import Cursor, EpochOrder
-from mslm_data.batches.row_order import OPEN_SHARDS, row_order
-from mslm_data.batches.shape import BatchShape
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.row_protocol import Rows
 
@@ -29,13 +28,13 @@ class Batches:
 
     A pass begins at the epoch's first batch, and after a pass that was finished the next epoch
     begins, with an order and masks of its own; after `load_state_dict` the next pass begins where
-    the state was taken. The batches are those of `mslm_data.torch.MaskedLoader` with the same
-    options, and the states are the same too.
+    the state was taken. The batches are those of `MaskedDataset.loader` with the same options, and
+    the states are the same too.
 
     See `mslm_data.batches.collate.Batch` for the arrays and their shapes.
     """
 
-    def __init__(
+    def __init__(  # noqa: D417 - the options are explained once, in BatchOptions
         self,
         split: Rows,
         strategy: Strategy | str | Path,
@@ -54,53 +53,40 @@ class Batches:
     ) -> None:
         """Configure the batches; nothing is read before they are iterated.
 
+        The options not named here are those of `mslm_data.batches.batch_options.BatchOptions`.
+
         Args:
             split: A split of a loaded folder, `md.load(folder)["train"]`, or `md.mix(...)` of
                 several.
             strategy: What masks: `md.strategy(...)`, `shards.strategy(...)`, or a name for a
                 strategy's defaults.
-            batch_size: Rows of a batch, 32 if nothing else is said; with `row_tokens`, packed ones.
-            batch_tokens: Tokens of a batch at most, padding counted: it takes as many rows as fit.
-            row_tokens: Pack several rows side by side into each row of a batch, so many tokens
-                wide. A row's mask is what it is without packing.
-            flat: Whether all rows of a batch are one flat row.
             seed: Seeds the order and the masks, in `[0, 2**63)`.
             epoch: The first epoch, in `[0, 2**63)`; each has its own order and masks.
-            shuffle: Whether rows come in an order of (seed, epoch), or as stored. `"shards"` mixes
-                the rows of some shards at a time, for splits that are remote or larger than memory.
-            open_shards: Number of these shards.
-            bucketed: Whether rows of like length share a batch, among those of 64 batches.
-            drop_last: Whether to leave out a last batch that is not full.
-            multiple_of: A batch's width is rounded up to a multiple of this: 8 suits tensor cores.
 
         Raises:
             TypeError: Not a split, or not a strategy.
-            ValueError: A size below 1, sizes that do not go together, a seed or epoch out of range,
-                an unknown strategy, or one that reads score columns for a mix. When iterated: a
-                row has more tokens than there is room.
+            ValueError: An option that `BatchOptions` refuses, an epoch out of range, an unknown
+                strategy, or one that reads score columns for a mix. When iterated: a row has more
+                tokens than there is room.
             VocabularyError: A lexicon or score column of the strategy is missing, damaged, or of
                 another tokenizer.
         """
         check_split(split)
         self._split = split
         self._strategy = strategy_for(split, strategy)
-        self._shape = BatchShape(
+        self._options = BatchOptions(
             batch_size=batch_size,
             batch_tokens=batch_tokens,
             row_tokens=row_tokens,
             flat=flat,
             multiple_of=multiple_of,
-        )
-        self._order = EpochOrder(
-            row_order=row_order(split, shuffle=shuffle, open_shards=open_shards),
-            tokens=split.tokens,
-            digest=split.digest,
-            shape=self._shape,
-            seed=seed,
+            shuffle=shuffle,
+            open_shards=open_shards,
             bucketed=bucketed,
             drop_last=drop_last,
-            lengths=split.lengths,
+            seed=seed,
         )
+        self._order = EpochOrder.of(split, self._options)
         self._cursor = Cursor(self._order, epoch)
 
     @property
@@ -134,18 +120,20 @@ class Batches:
             steps,
             order=self._order,
             begin=self._cursor.place,
-            seed=self._order.seed,
+            seed=self._options.seed,
             mask_epoch=self._cursor.epoch,
         )
         for masked, places, packs in batches:
             self._cursor.count()
-            yield masked.batch(places, packs=packs, shape=self._shape)
+            yield masked.batch(places, packs=packs, options=self._options)
 
     def __repr__(self) -> str:
         place = self._cursor.state_dict()
 
+        size = self._options.describe_size()
+
         return (
-            f"Batches({self._cursor.steps_in_words()} of {self._shape} from {self._split!r}; "
+            f"Batches({self._cursor.steps_in_words()} of {size} from {self._split!r}; "
             f"epoch {place['epoch']}, {place['steps']:,} given)"
         )
 

@@ -7,12 +7,12 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.batches.shape import BatchShape
+from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.kernels.pad import measure_rows, number_packed, pad_masked, pad_spans, pad_tags
 
-PADDED = BatchShape()
+PADDED = BatchOptions()
 """Rows that are padded to the longest of their batch."""
 
 Batch: TypeAlias = dict[str, Array]
@@ -43,7 +43,7 @@ def collate(
     rows: npt.NDArray[np.int64] | None = None,
     *,
     packs: npt.NDArray[np.int64] | None = None,
-    shape: BatchShape = PADDED,
+    options: BatchOptions = PADDED,
 ) -> Batch:
     """Make a batch of masked rows.
 
@@ -53,7 +53,7 @@ def collate(
         hidden: The ids that the model sees, of the same rows.
         rows: `[R]`, which rows, in this order; None takes all.
         packs: `[B + 1]`, where each packed row begins among them; None packs none.
-        shape: Says how wide the batch is: `row_tokens`, or the longest row's length, rounded up to
+        options: Say how wide the batch is: `row_tokens`, or the longest row's length, rounded up to
             a multiple of `multiple_of`.
     """
     if rows is None:
@@ -66,7 +66,7 @@ def collate(
     most = np.empty(2, np.int64)
     measure_rows(rows, bounds, offsets, span_offsets, most)
     longest, mentions = most.tolist()
-    width = shape.width(longest)
+    width = options.width(longest)
 
     # input_ids, attention_mask, labels and bio are one block of memory: a single allocation a
     # batch.
@@ -116,7 +116,7 @@ def collate(
         numbers = np.empty((2, size, width), np.int64)
         number_packed(rows, packs, offsets, numbers)
         batch |= {"position_ids": numbers[0], "sequence_ids": numbers[1]}
-        if shape.flat:
+        if options.flat:
             batch |= _bounds(examples.input_ids.lengths[rows])
     return batch
 

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.batches.ahead import reading
+from mslm_data.batches.batch_options import BatchOptions, RowNumbers
 from mslm_data.batches.collate import PADDED, Batch, collate
 from mslm_data.batches.order import EpochOrder, Place, Step
-from mslm_data.batches.shape import BatchShape, RowNumbers
 from mslm_data.data.examples import Examples, concatenate
 from mslm_data.data.ragged import Ragged
 from mslm_data.lexicon.artefacts import ArtefactKind, find_artefact
@@ -83,10 +83,10 @@ class Masked:
         places: npt.NDArray[np.int64] | None = None,
         *,
         packs: npt.NDArray[np.int64] | None = None,
-        shape: BatchShape = PADDED,
+        options: BatchOptions = PADDED,
     ) -> Batch:
         """Return a batch of the rows at `places`, `[R]`; None takes all. See `collate`."""
-        return collate(self.examples, self.kinds, self.hidden, places, packs=packs, shape=shape)
+        return collate(self.examples, self.kinds, self.hidden, places, packs=packs, options=options)
 
 
 class PlacedBatch(NamedTuple):
@@ -133,7 +133,7 @@ def mask_batches(
             looked at before the first batch and after the last.
     """
     split.check()
-    at_once = _batches_at_once(split, strategy, order.shape)
+    at_once = _batches_at_once(split, strategy, order.options)
     place = begin
     with reading(split, order, begin.epoch) as shards:
         # Where shards come one by one, the first batch waits for its own alone.
@@ -246,12 +246,12 @@ def strategy_for(split: Rows, strategy: Strategy | str | Path) -> Strategy:
     return with_artefacts(made, find)
 
 
-def _batches_at_once(split: Rows, strategy: Strategy, shape: BatchShape) -> int:
+def _batches_at_once(split: Rows, strategy: Strategy, options: BatchOptions) -> int:
     """Return how many batches have about `TOKENS_AT_ONCE` tokens, to be masked by one call."""
     if strategy.follows_training:
         return 1
 
-    tokens = shape.tokens
+    tokens = options.tokens
     if tokens is None:
-        tokens = (shape.batch_size or 1) * split.tokens // max(len(split), 1)
+        tokens = (options.batch_size or 1) * split.tokens // max(len(split), 1)
     return max(1, min(BATCHES_AT_ONCE, TOKENS_AT_ONCE // max(tokens, 1)))

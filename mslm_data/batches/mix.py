@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.batches.batch_options import BatchOptions, RowNumbers
 from mslm_data.batches.row_order import (
     MOST_EPOCHS,
     RowOrder,
@@ -30,7 +31,6 @@ from mslm_data.batches.row_order import (
     row_order,
     shuffled_in_rounds,
 )
-from mslm_data.batches.shape import RowNumbers
 from mslm_data.data import bio
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import offsets_of
@@ -125,19 +125,15 @@ class Mix(Rows):
 
         return shown(table(names, rows), drawn_rows(self))
 
-    def row_order(self, *, shuffle: Any, **options: Any) -> MixedOrder:
+    def row_order(self, options: BatchOptions) -> MixedOrder:
         """Return the order of an epoch's rows.
 
         Args:
-            shuffle: The order of each split's rows; see `row_order`.
-            **options: More of it.
-
-        Raises:
-            ValueError: What `row_order` refuses.
+            options: The order of each split's rows; see `row_order`.
         """
         return MixedOrder(
             splits=self.splits,
-            orders=tuple(row_order(part.split, shuffle=shuffle, **options) for part in self.splits),
+            orders=tuple(row_order(part.split, options) for part in self.splits),
             firsts=tuple(self._firsts[:-1].tolist()),
         )
 

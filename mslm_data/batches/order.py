@@ -1,6 +1,6 @@
 """Decides which rows each batch of an epoch has, for NumPy and for torch alike.
 
-`md.Batches`, `ShardSampler` and `MaskedLoader` all ask here.
+`md.Batches` and the loader of torch both ask here.
 
 An epoch is laid out in four moves. Each is computed from numbers alone (rows, lengths, seed, epoch,
 ranks), so any place of any epoch is reached without walking there, and every process finds the same
@@ -10,7 +10,7 @@ batches.
    of a permutation that is computed for (seed, epoch) and never held in memory.
 2. Places are cut into windows of about `WINDOW` batches. A window is all that is ever held, however
    long the epoch. It has a fixed number of rows.
-3. A window's rows are cut into batches as `BatchShape` says: by number or by tokens, padded or
+3. A window's rows are cut into batches as `BatchOptions` says: by number or by tokens, padded or
    packed. They are taken as they stand or, `bucketed`, rows of like length together, and these
    batches are shuffled once more (`bucket_rows`).
 4. Batches are dealt to the ranks like cards: step `s` takes the next `world` batches, and rank `r`
@@ -25,15 +25,15 @@ of it the one state that all its users save and load.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.batches.row_order import RowOrder, ShardUses, shuffled_part, stream_of
-from mslm_data.batches.shape import BatchShape, Drawn, RowNumbers, shared_out
+from mslm_data.batches.batch_options import BatchOptions, Drawn, RowNumbers, shared_out
+from mslm_data.batches.row_order import RowOrder, ShardUses, row_order, shuffled_part, stream_of
 from mslm_data.log import LOGGER
 from mslm_data.mask.draws import check_count
 
@@ -96,27 +96,19 @@ class EpochOrder:
 
     Attributes:
         row_order: Which row stands at which place.
-        shape: What a batch is made of.
-        seed: In `[0, 2**63)`.
-        bucketed: Whether rows of like length share a batch.
-        drop_last: Whether to leave out a batch that is not full, and a last step that has no batch
-            for some rank.
+        options: What a batch is made of, and the seed.
         tokens: Number of tokens of all rows; None where it is not known.
         digest: Tells the rows from others, so that a state of these is noticed; None where
             `row_order` does, or where nothing is known.
-        lengths: Returns the number of tokens of given rows; asked only if `bucketed`, or if the
-            shape counts tokens.
+        lengths: Returns the number of tokens of given rows; asked only if `bucketed`, or if
+            batches are filled by tokens.
 
     Raises:
-        ValueError: An option of the wrong type or out of range, or buckets or budgets without
-            lengths.
+        ValueError: Buckets or budgets without lengths.
     """
 
     row_order: RowOrder
-    shape: BatchShape = field(default_factory=BatchShape)
-    seed: int = 0
-    bucketed: bool = False
-    drop_last: bool = False
+    options: BatchOptions
     tokens: int | None = None
     digest: str | None = None
     lengths: Callable[[RowNumbers], npt.NDArray[np.int64]] | None = field(
@@ -133,40 +125,49 @@ class EpochOrder:
         # Asked for at each batch, and a sum over shards or splits.
         object.__setattr__(self, "rows", self.row_order.size)
 
-        check_count("seed", self.seed)
-        for name in ("bucketed", "drop_last"):
-            value = getattr(self, name)
-            if not isinstance(value, bool | np.bool_):
-                raise ValueError(f"{name}: expected True or False, got {value!r}")
-
-        if self.bucketed and self.shape.is_packed:
-            raise ValueError(
-                "bucketed: expected False for packed rows, which have next to no padding, got True"
-            )
-        if self.bucketed and self.lengths is None:
+        if self.options.bucketed and self.lengths is None:
             raise ValueError(
                 "bucketed: expected a dataset that has `lengths`, got one without; use a "
                 "MaskedDataset, or bucketed=False"
             )
-        if self.shape.is_by_tokens and (self.lengths is None or self.tokens is None):
+        if self.options.is_by_tokens and (self.lengths is None or self.tokens is None):
             raise ValueError(
                 "batch_tokens, row_tokens: expected a dataset that has `lengths` and `tokens`, got "
                 "one without; use a MaskedDataset, or batch_size alone"
             )
+
+    @classmethod
+    def of(cls, rows: Sized, options: BatchOptions) -> EpochOrder:
+        """Return the order of a split, a mix, a dataset, or anything else of some length.
+
+        Args:
+            rows: Which rows; buckets and budgets need `lengths` and `tokens` of them.
+            options: What a batch is made of.
+
+        Raises:
+            ValueError: Rows without `lengths`, `tokens` or `shard_rows` where options need them.
+        """
+        return cls(
+            row_order=row_order(rows, options),
+            options=options,
+            tokens=getattr(rows, "tokens", None),
+            digest=getattr(rows, "digest", None),
+            lengths=getattr(rows, "lengths", None),
+        )
 
     def steps(self, start: Place, world: int = 1) -> int:
         """Return how many batches each of `world` ranks has from `start` to the epoch's end.
 
         Where rows are counted by their tokens, the lengths of all rows are read for that.
         """
-        if self.shape.is_by_tokens:
+        if self.options.is_by_tokens:
             counts = self._counts(start.epoch)[self._first_window(start) :]
             left = max(sum(counts) - start.batches, 0)
         else:
             origin, first = self._origin(start)
             left = max(self._batches_from(origin) - first, 0)
 
-        if self.drop_last:
+        if self.options.drop_last:
             return left // world
         return -(-left // world)
 
@@ -199,7 +200,7 @@ class EpochOrder:
         Raises:
             ValueError: A row has more tokens than the shape has room for.
         """
-        if self.shape.is_by_tokens:
+        if self.options.is_by_tokens:
             return self._by_tokens(start, rank, world)
         return self._by_rows(start, rank, world)
 
@@ -243,11 +244,11 @@ class EpochOrder:
         # What is left is shared out row by row. Its batches can lie on both sides of a window's
         # border.
         left = range(first + whole, batches)
-        if left and not self.drop_last:
+        if left and not self.options.drop_last:
             numbers = {batch // WINDOW for batch in left}
             windows = {number: self._window(start.epoch, origin, number) for number in numbers}
             rows = np.concatenate([windows[batch // WINDOW][batch % WINDOW].rows for batch in left])
-            share = self.shape.drawn(_shared_out(rows, rank, world))
+            share = self.options.drawn(_shared_out(rows, rank, world))
             tokens = self.tokens_before(after.epoch, after.rows)
             yield Step(share, number, tokens, self._after(after, world))
 
@@ -277,14 +278,14 @@ class EpochOrder:
             # A resumed pass can begin within a step's batches only if the ranks are others now.
             skipped = 0
 
-        if dealt and not self.drop_last:
+        if dealt and not self.options.drop_last:
             share = shared_out(dealt, world)[rank]
             tokens = self.tokens_before(start.epoch, rows)
             yield Step(share, number, tokens, Place(start.epoch, self.rows, steps + 1))
 
     def _after(self, place: Place, world: int) -> Place:
         """Return the place after one more step, where rows are counted."""
-        rows = place.rows + world * (self.shape.batch_size or 1)
+        rows = place.rows + world * (self.options.batch_size or 1)
         return Place(place.epoch, min(rows, self.rows), place.steps + 1)
 
     def _origin(self, start: Place) -> tuple[int, int]:
@@ -294,16 +295,16 @@ class EpochOrder:
         Without buckets the rest of an epoch is cut anew from the first row that was not given, so
         another batch size can take over.
         """
-        if self.bucketed:
-            return 0, -(-start.rows // (self.shape.batch_size or 1))
+        if self.options.bucketed:
+            return 0, -(-start.rows // (self.options.batch_size or 1))
 
         return start.rows, 0
 
     def _batches_from(self, origin: int) -> int:
         """Return how many batches are cut from the rows at `origin` and after, by their number."""
         rows = self.rows - origin
-        size = self.shape.batch_size or 1
-        if self.drop_last:
+        size = self.options.batch_size or 1
+        if self.options.drop_last:
             return rows // size
 
         return -(-rows // size)
@@ -311,11 +312,11 @@ class EpochOrder:
     @property
     def window_rows(self) -> int:
         """Number of rows of a window."""
-        if self.shape.batch_size is not None and not self.shape.is_by_tokens:
-            return WINDOW * self.shape.batch_size
+        if self.options.batch_size is not None and not self.options.is_by_tokens:
+            return WINDOW * self.options.batch_size
 
         # As many as fill its batches on average, whatever the rows' order.
-        budget = WINDOW * (self.shape.tokens or 1)
+        budget = WINDOW * (self.options.tokens or 1)
         return max(WINDOW, budget * self.rows // max(self.tokens or 1, 1))
 
     def _first_window(self, start: Place) -> int:
@@ -328,7 +329,7 @@ class EpochOrder:
 
     def nominal_steps(self, world: int) -> int:
         """Return about how many steps an epoch has where rows are counted by their tokens."""
-        return -(-(self.tokens or 0) // ((self.shape.tokens or 1) * world))
+        return -(-(self.tokens or 0) // ((self.options.tokens or 1) * world))
 
     def _counts(self, epoch: int) -> list[int]:
         """Return the number of batches of each window of an epoch."""
@@ -342,41 +343,43 @@ class EpochOrder:
         """Return the batches of a window (moves 1 to 3)."""
         start = origin + number * self.window_rows
         stop = min(start + self.window_rows, self.rows)
-        rows = self.row_order.rows(start, stop, seed=self.seed, epoch=epoch)
+        rows = self.row_order.rows(start, stop, seed=self.options.seed, epoch=epoch)
 
         lengths = None
-        if self.lengths is not None and (self.bucketed or self.shape.is_by_tokens):
+        if self.lengths is not None and (self.options.bucketed or self.options.is_by_tokens):
             lengths = self.lengths(rows)
 
         def mix(count: int) -> RowNumbers:
             """Return an order of so many things of this window."""
-            return _shuffled(count, stream_of(_BATCH_STREAM, self.seed, epoch, number))
+            return _shuffled(count, stream_of(_BATCH_STREAM, self.options.seed, epoch, number))
 
-        if lengths is not None and self.shape.is_by_tokens:
-            if not self.bucketed:
-                return self.shape.cut(rows, lengths, mix)
+        if lengths is not None and self.options.is_by_tokens:
+            if not self.options.bucketed:
+                return self.options.cut(rows, lengths, mix)
             longest_first = np.argsort(-lengths, kind="stable")
-            batches = self.shape.cut(rows[longest_first], lengths[longest_first], mix)
+            batches = self.options.cut(rows[longest_first], lengths[longest_first], mix)
             return [batches[batch] for batch in mix(len(batches))]
 
-        size = self.shape.batch_size or 1
+        size = self.options.batch_size or 1
         if lengths is None:
             parts = [rows[first : first + size] for first in range(0, len(rows), size)]
-            return [self.shape.drawn(part) for part in parts]
+            return [self.options.drawn(part) for part in parts]
 
-        places = bucket_rows(lengths, size, seed=self.seed, epoch=epoch, window=number)
+        places = bucket_rows(lengths, size, seed=self.options.seed, epoch=epoch, window=number)
         parts = [rows[batch] for batch in places]
 
         # The batch of the shortest rows may stand anywhere in its window, so it is left out here.
-        return [self.shape.drawn(p) for p in parts if len(p) == size or not self.drop_last]
+        return [
+            self.options.drawn(p) for p in parts if len(p) == size or not self.options.drop_last
+        ]
 
 
 class Cursor:
     """How far a pass over an order has come, and the state that resumes it.
 
     A state is small, plain (JSON or msgpack can keep it), equal on all ranks, and good for any
-    number of them. It is the same for `md.Batches`, `ShardSampler` and `MaskedLoader`: each resumes
-    what another has saved.
+    number of them. It is the same for `md.Batches` and the loader of torch: each resumes what the
+    other has saved.
 
     Attributes:
         order: The batches.
@@ -455,7 +458,7 @@ class Cursor:
     def steps_in_words(self, world: int | None = None) -> str:
         """Return how many steps an epoch has, or about how many where lengths must be read."""
         world = self.world if world is None else world
-        if self.order.shape.is_by_tokens:
+        if self.order.options.is_by_tokens:
             return f"about {self.order.nominal_steps(world):,}"
         return f"{self.steps(world):,}"
 
@@ -464,7 +467,7 @@ class Cursor:
         return {
             "version": STATE_VERSION,
             **self._described(),
-            "batch_size": _plain(self.order.shape.batch_size),
+            "batch_size": _plain(self.order.options.batch_size),
             "epoch": int(self.place.epoch),
             "rows_given": int(self.place.rows),
             "batches_given": int(self.place.batches),
@@ -488,8 +491,8 @@ class Cursor:
             )
 
         expected = self._described()
-        if self.order.bucketed or self.order.shape.is_by_tokens:
-            expected["batch_size"] = _plain(self.order.shape.batch_size)
+        if self.order.options.bucketed or self.order.options.is_by_tokens:
+            expected["batch_size"] = _plain(self.order.options.batch_size)
         for name, value in expected.items():
             if state.get(name) != value:
                 raise ValueError(
@@ -542,23 +545,23 @@ class Cursor:
     def _described(self) -> dict[str, Any]:
         """Return what two orders must agree on for a place to mean the same."""
         order = self.order
-        shape = order.shape
+        options = order.options
         by_tokens = {}
-        if shape.is_by_tokens:
+        if options.is_by_tokens:
             by_tokens = {
-                "batch_tokens": _plain(shape.batch_tokens),
-                "row_tokens": _plain(shape.row_tokens),
-                "flat": bool(shape.flat),
-                "multiple_of": _plain(shape.multiple_of),
+                "batch_tokens": _plain(options.batch_tokens),
+                "row_tokens": _plain(options.row_tokens),
+                "flat": bool(options.flat),
+                "multiple_of": _plain(options.multiple_of),
             }
 
         return {
             **order.row_order.described(),
             "tokens": _plain(order.tokens),
             "digest": order.digest,
-            "seed": int(order.seed),
-            "bucketed": bool(order.bucketed),
-            "drop_last": bool(order.drop_last),
+            "seed": int(options.seed),
+            "bucketed": bool(options.bucketed),
+            "drop_last": bool(options.drop_last),
             **by_tokens,
         }
 

@@ -9,13 +9,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from mslm_data.batches.shape import RowNumbers, check_size
+from mslm_data.batches.batch_options import OPEN_SHARDS, BatchOptions, RowNumbers
 from mslm_data.data.ragged import offsets_of
 from mslm_data.kernels.draws import fold
 from mslm_data.kernels.shuffle import shuffled, shuffled_among
 
-OPEN_SHARDS = 16
-"""Shards whose rows `shuffle="shards"` mixes at a time."""
 MOST_EPOCHS = 1 << 63
 """Epochs are numbered below this."""
 
@@ -250,37 +248,32 @@ def _blocks(shard_rows: tuple[int, ...], open_shards: int, seed: int, epoch: int
     return _Blocks(shards, offsets_of(sizes), rows, offsets_of(rows)[:-1], pieces)
 
 
-def row_order(rows: Sized, *, shuffle: bool | str, open_shards: int = OPEN_SHARDS) -> RowOrder:
+def row_order(rows: Sized, options: BatchOptions) -> RowOrder:
     """Return the order of the rows of a split, a dataset, or anything else of some length.
 
     Args:
-        rows: Whose; shards are mixed of what has `shard_rows`, the number of rows of each. A mix,
-            and a dataset, have an order of their own.
-        shuffle: Whether rows come in an order of (seed, epoch), or as stored; `"shards"` mixes the
-            rows of some shards at a time.
-        open_shards: Number of these shards.
+        rows: Which rows. A mix, and a dataset, have `row_order`, an order of their own; a split has
+            `shard_rows`, the number of rows of each shard.
+        options: `shuffle` and `open_shards`.
 
     Raises:
-        ValueError: `shuffle` is something else, or rows of no shards.
+        ValueError: Shards are to be mixed, and the rows are of none.
     """
-    of_its_own = getattr(rows, "row_order", None)
-    if of_its_own is not None:
-        order: RowOrder = of_its_own(shuffle=shuffle, open_shards=open_shards)
+    own_order = getattr(rows, "row_order", None)
+    if own_order is not None:
+        order: RowOrder = own_order(options)
         return order
 
-    check_size("open_shards", open_shards)
     shard_rows = tuple(getattr(rows, "shard_rows", ()))
-    if isinstance(shuffle, str) and shuffle == "shards":
+    if isinstance(options.shuffle, str):
         if not hasattr(rows, "shard_rows"):
             raise ValueError(
                 "shuffle: expected a dataset that has `shard_rows` for 'shards', got one without; "
                 "use a MaskedDataset, or shuffle=True"
             )
-        return ByShards(shard_rows, int(open_shards))
-    if not isinstance(shuffle, bool | np.bool_):
-        raise ValueError(f"shuffle: expected True, False or 'shards', got {shuffle!r}")
+        return ByShards(shard_rows, int(options.open_shards))
 
-    return Shuffled(len(rows)) if shuffle else Stored(len(rows), shard_rows)
+    return Shuffled(len(rows)) if options.shuffle else Stored(len(rows), shard_rows)
 
 
 def shuffle_rows(start: int, stop: int, *, size: int, seed: int, epoch: int) -> RowNumbers:

@@ -562,7 +562,7 @@ def _count_batches(
 
     Args:
         split: Whose rows, or a mix's.
-        shape: What a batch is made of, as `BatchShape` takes it.
+        shape: What a batch is made of, as `BatchOptions` takes it.
         bucketed: Whether rows of like length share a batch.
         seed: Seeds the order of the rows.
         epochs: How many epochs are counted.
@@ -571,14 +571,15 @@ def _count_batches(
         UsageError: Options that do not go together, or a row that has more tokens than there is
             room.
     """
-    from mslm_data.batches.shape import BatchShape
+    from mslm_data.batches.batch_options import BatchOptions
     from mslm_data.stats import batch_stats
 
     if not bucketed and not any(shape.values()):
         return None
 
     try:
-        return batch_stats(split, BatchShape(**shape), bucketed=bucketed, seed=seed, epochs=epochs)
+        batch_options = BatchOptions(**shape, bucketed=bucketed, seed=seed)
+        return batch_stats(split, batch_options, epochs=epochs)
     except ValueError as error:
         # "row_tokens: expected ..." is said of the option --row-tokens.
         names, _, message = str(error).partition(":")

@@ -9,9 +9,8 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.order import EpochOrder, Place, Step
-from mslm_data.batches.row_order import row_order
-from mslm_data.batches.shape import BatchShape
 from mslm_data.shard.row_protocol import Rows
 from mslm_data.stats.tally import check_epochs
 
@@ -78,37 +77,25 @@ class BatchStats:
         return (self.positions - self.tokens) / max(self.positions, 1)
 
 
-def batch_stats(
-    split: Rows, shape: BatchShape, *, bucketed: bool = False, seed: int = 0, epochs: int = 1
-) -> BatchStats:
+def batch_stats(split: Rows, options: BatchOptions, *, epochs: int = 1) -> BatchStats:
     """Count the batches of `md.Batches` with the same options, from the lengths of rows alone.
 
     Args:
-        split: Whose rows; they come in the shuffled order of the seed and each epoch.
-        shape: What a batch is made of.
-        bucketed: Whether rows of like length share a batch.
-        seed: As in training.
+        split: Which rows.
+        options: As in training.
         epochs: Epochs `[0, epochs)` are counted.
 
     Raises:
-        ValueError: There is no epoch to count, options that do not go together, or a row that has
-            more tokens than there is room.
+        ValueError: There is no epoch to count, or a row has more tokens than there is room.
         ShardError: A shard is missing or damaged, or has changed meanwhile.
     """
     check_epochs(epochs)
-    order = EpochOrder(
-        row_order=row_order(split, shuffle=True),
-        tokens=split.tokens,
-        shape=shape,
-        seed=seed,
-        bucketed=bucketed,
-        lengths=split.lengths,
-    )
+    order = EpochOrder.of(split, options)
 
     split.check()
     split.bring()
     counted = (
-        _counted(own, step.drawn.packs, shape)
+        _counted(own, step.drawn.packs, options)
         for epoch in range(epochs)
         for step, own in _with_lengths(split, order.batches(Place(epoch)))
     )
@@ -117,12 +104,12 @@ def batch_stats(
 
     rows, lines, tokens, positions = table.sum(axis=0).tolist()
     return BatchStats(
-        shape=str(shape),
-        bucketed=bucketed,
+        shape=options.describe_size(),
+        bucketed=options.bucketed,
         epochs=epochs,
         steps=len(table),
         rows=rows,
-        packed_rows=lines if shape.is_packed else None,
+        packed_rows=lines if options.is_packed else None,
         tokens=tokens,
         positions=positions,
         fewest_tokens=int(table[:, 2].min()) if len(table) else 0,
@@ -139,15 +126,15 @@ def _with_lengths(split: Rows, steps: Iterator[Step]) -> Iterator[tuple[Step, Le
 
 
 def _counted(
-    lengths: Lengths, packs: npt.NDArray[np.int64] | None, shape: BatchShape
+    lengths: Lengths, packs: npt.NDArray[np.int64] | None, options: BatchOptions
 ) -> tuple[int, int, int, int]:
     """Return the rows, lines, tokens and positions of a batch.
 
     Args:
         lengths: `[R]`, tokens of its rows.
         packs: `[P + 1]`, where each packed row begins among them; None where none is packed.
-        shape: What says how wide its lines are.
+        options: Say how wide its lines are.
     """
     of_lines = lengths if packs is None else np.add.reduceat(lengths, packs[:-1])
     lines = len(of_lines)
-    return len(lengths), lines, int(lengths.sum()), lines * shape.width(int(of_lines.max()))
+    return len(lengths), lines, int(lengths.sum()), lines * options.width(int(of_lines.max()))

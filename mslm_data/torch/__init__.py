@@ -17,7 +17,6 @@ __all__ = [
     "MaskEpochCallback",
     "MaskSpecificLoss",
     "MaskedDataset",
-    "MaskedLoader",
     "MaskingCollator",
     "MentionConfidence",
     "MslmConfig",
@@ -26,7 +25,6 @@ __all__ = [
     "Perplexity",
     "Prediction",
     "ReleasedLoss",
-    "ShardSampler",
     "SoftMasks",
     "confidence_heatmap",
     "contrast",
@@ -55,14 +53,12 @@ if TYPE_CHECKING:
     )
     from mslm_data.torch.heads import EntityClassificationHead, EntityDetectionHead
     from mslm_data.torch.heatmap import confidence_heatmap
-    from mslm_data.torch.loader import MaskedLoader
     from mslm_data.torch.loss import LossSum, MaskSpecificLoss, ReleasedLoss
     from mslm_data.torch.metrics import Perplexity, evaluate, perplexity
     from mslm_data.torch.model import MslmModel
     from mslm_data.torch.output import Prediction
     from mslm_data.torch.packed import encoder_inputs
     from mslm_data.torch.ranges import decode_spans, pool_spans
-    from mslm_data.torch.sampler import ShardSampler
     from mslm_data.torch.steps import count_items
     from mslm_data.torch.trainer import MslmTrainer
 else:
@@ -75,7 +71,6 @@ else:
         "MaskEpochCallback": "mslm_data.torch.callbacks",
         "MaskSpecificLoss": "mslm_data.torch.loss",
         "MaskedDataset": "mslm_data.torch.dataset",
-        "MaskedLoader": "mslm_data.torch.loader",
         "MaskingCollator": "mslm_data.torch.collate",
         "MentionConfidence": "mslm_data.torch.confidence",
         "MslmConfig": "mslm_data.torch.config",
@@ -84,7 +79,6 @@ else:
         "Perplexity": "mslm_data.torch.metrics",
         "Prediction": "mslm_data.torch.output",
         "ReleasedLoss": "mslm_data.torch.loss",
-        "ShardSampler": "mslm_data.torch.sampler",
         "SoftMasks": "mslm_data.torch.general_knowledge",
         "confidence_heatmap": "mslm_data.torch.heatmap",
         "contrast": "mslm_data.torch.general_knowledge",

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from mslm_data.batches.batch_options import BatchOptions, pack
 from mslm_data.batches.masked import Masked, as_strategy
-from mslm_data.batches.shape import BatchShape, pack
 from mslm_data.mask.draws import check_count
 from mslm_data.mask.strategy import Strategy
 from mslm_data.registry import check_names, did_you_mean
@@ -143,7 +143,7 @@ class MaskingCollator(FollowsEpoch):
             TypeError: Not a strategy, or not a tokenizer; one name where a list of them is meant,
                 or a dtype that is not one of torch.
         """
-        self.shape = BatchShape(row_tokens=row_tokens, flat=flat, multiple_of=multiple_of)
+        self.options = BatchOptions(row_tokens=row_tokens, flat=flat, multiple_of=multiple_of)
         check_count("seed", seed)
         check_names("columns", columns)
         check_names("tags", tags)
@@ -215,9 +215,9 @@ class MaskingCollator(FollowsEpoch):
         """
         if places is None:
             places = np.arange(len(chunk))
-        if packs is None and self.shape.is_packed:
+        if packs is None and self.options.is_packed:
             places, packs = self._packed(chunk, places)
-        batch = chunk.batch(places, packs=packs, shape=self.shape)
+        batch = chunk.batch(places, packs=packs, options=self.options)
         batch["keys"] = batch["keys"].view(np.int64)
 
         if self._columns is not None:
@@ -233,12 +233,12 @@ class MaskingCollator(FollowsEpoch):
         self, chunk: Masked, places: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Pack rows; return their places in the order of the packed rows, and where these begin."""
-        if self.shape.row_tokens is None:
+        if self.options.row_tokens is None:
             return places, np.array([0, len(places)])
 
         lengths = chunk.examples.input_ids.lengths[places]
-        self.shape.refuse_longer(lengths)
-        packed = pack(lengths, self.shape.row_tokens)
+        self.options.refuse_longer(lengths)
+        packed = pack(lengths, self.options.row_tokens)
         return places[np.concatenate(packed)], np.cumsum([0, *map(len, packed)])
 
     def _masked(self, rows: Sequence[Row]) -> Masked:

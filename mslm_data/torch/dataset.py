@@ -7,14 +7,16 @@ in at least one of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch.utils.data import Dataset
 
+from mslm_data.batches.batch_options import OPEN_SHARDS, BatchOptions
 from mslm_data.batches.masked import Masked, check_split, strategy_for
 from mslm_data.batches.row_order import RowOrder, row_order
 from mslm_data.mask.draws import check_count
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
     from mslm_data.torch.loader import MaskedLoader
 
 _HOW = (
-    "take the batches from dataset.loader(...) or ShardSampler, pass MaskEpochCallback() to the "
-    "Trainer, set dataset.epoch before each pass of your own, or make the dataset with static=True "
-    "if its masks are to stay (evaluation)"
+    "take the batches from dataset.loader(...), pass MaskEpochCallback() to the Trainer, set "
+    "dataset.epoch before each pass of your own, or make the dataset with static=True if its masks "
+    "are to stay (evaluation)"
 )
 
 
@@ -44,8 +46,8 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
     first row is masked when it is made, so that errors are raised there, and forked workers find
     the kernels compiled.
 
-    No row is given before its epoch is known. `loader` and `ShardSampler` send it along with the
-    rows; `MaskEpochCallback` sets `epoch` in Hugging Face's Trainer::
+    No row is given before its epoch is known. A `loader` sends it along with the rows;
+    `MaskEpochCallback` sets `epoch` in Hugging Face's Trainer::
 
         dataset = MaskedDataset(md.load("shards/ncbi")["train"], md.strategy("joint"))
         for batch in dataset.loader(batch_size=32): ...
@@ -58,7 +60,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
     Attributes:
         split: A split of a loaded folder, or a mix of several.
         strategy: What masks.
-        seed: Seeds the masks, and the order that `loader` and `ShardSampler` make.
+        seed: Seeds the masks, and the order of a `loader`.
         static: Whether `epoch` stays, so that each row keeps its mask.
     """
 
@@ -78,8 +80,8 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             strategy: What masks: `md.strategy(...)`, or a name for a strategy's defaults. Its
                 lexicons are looked for in the folder of the split.
             seed: In `[0, 2**63)`.
-            epoch: The first epoch, in `[0, 2**63)`. None: 0 for `loader` and `ShardSampler`, and
-                not known to any other sampler.
+            epoch: The first epoch, in `[0, 2**63)`. None: 0 for `loader`, and not known to any
+                other sampler.
             static: Keep the masks of `epoch`, for evaluation. Default: of epoch 0.
 
         Raises:
@@ -120,9 +122,9 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         """Digest of the rows, by which a loader's state tells them from others."""
         return self.split.digest
 
-    def row_order(self, **options: Any) -> RowOrder:
+    def row_order(self, options: BatchOptions) -> RowOrder:
         """Return the order of the split's rows; see `mslm_data.batches.row_order.row_order`."""
-        return row_order(self.split, **options)
+        return row_order(self.split, options)
 
     def __len__(self) -> int:
         return len(self.split)
@@ -150,7 +152,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
 
         Raises:
             ValueError: The epoch is not known; or a rate follows training, and the rows are not
-                those of `loader` or `ShardSampler`.
+                those of `loader`.
         """
         epoch = epoch_of(rows)
         step = tokens = None
@@ -196,8 +198,8 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         if step is None and tokens is None and self.strategy.follows_training:
             raise ValueError(
                 "step, tokens: expected them, as a rate follows training, got rows of a sampler "
-                "that does not tell; take the batches from dataset.loader(...) or ShardSampler, or "
-                "let the rate follow the epoch (per='epoch')"
+                "that does not tell; take the batches from dataset.loader(...), or let the rate "
+                "follow the epoch (per='epoch')"
             )
         epoch = self.mask_epoch(epoch)
 
@@ -224,8 +226,70 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         """Return the number of tokens of any rows, `[R]`."""
         return self.split.lengths(rows)
 
-    def loader(self, batch_size: int | None = None, **options: Any) -> MaskedLoader:
-        """Return the batches of each epoch as tensors. `MaskedLoader` lists the options."""
+    def loader(  # noqa: D417 - the options of batches are explained once, in BatchOptions
+        self,
+        batch_size: int | None = None,
+        *,
+        batch_tokens: int | None = None,
+        row_tokens: int | None = None,
+        flat: bool = False,
+        shuffle: bool | Literal["shards"] = True,
+        open_shards: int = OPEN_SHARDS,
+        bucketed: bool = False,
+        drop_last: bool = False,
+        multiple_of: int = 1,
+        rank: int | None = None,
+        world: int | None = None,
+        workers: int = 0,
+        pin_memory: bool = False,
+        columns: Sequence[str] | None = None,
+        dtypes: Mapping[str, torch.dtype] | None = None,
+        **worker_options: Any,
+    ) -> MaskedLoader:
+        """Return the batches of each epoch as tensors, for a loop, DDP, Accelerate or Lightning.
+
+        The options not named here are those of `mslm_data.batches.batch_options.BatchOptions`, as
+        in `md.Batches`; the seed is the dataset's.
+
+        Args:
+            rank: The rank of this process; None, with `world`, asks torch.distributed where it is
+                initialised.
+            world: Number of ranks.
+            workers: Number of processes that make batches; 0 makes them in this one, which is
+                faster.
+            pin_memory: Whether batches lie in pinned memory; needs an accelerator.
+            columns: Which columns a batch has; None keeps all. `MaskingCollator` lists them.
+            dtypes: Column -> another dtype.
+            **worker_options: More of DataLoader's options, useful with workers:
+                `persistent_workers`, `prefetch_factor`, `multiprocessing_context`.
+
+        Raises:
+            TypeError: An option of DataLoader that the loader itself sets.
+            ValueError: An option that `BatchOptions`, `MaskingCollator` or DataLoader refuses; or
+                `in_order=False`. When iterated: a row has more tokens than there is room.
+        """
         from mslm_data.torch.loader import MaskedLoader
 
-        return MaskedLoader(self, batch_size=batch_size, **options)
+        options = BatchOptions(
+            batch_size=batch_size,
+            batch_tokens=batch_tokens,
+            row_tokens=row_tokens,
+            flat=flat,
+            multiple_of=multiple_of,
+            shuffle=shuffle,
+            open_shards=open_shards,
+            bucketed=bucketed,
+            drop_last=drop_last,
+            seed=self.seed,
+        )
+        return MaskedLoader(
+            self,
+            options,
+            rank=rank,
+            world=world,
+            workers=workers,
+            pin_memory=pin_memory,
+            columns=columns,
+            dtypes=dtypes,
+            worker_options=worker_options,
+        )

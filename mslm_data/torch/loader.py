@@ -7,16 +7,15 @@ that insist on them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Sampler
 
+from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.masked import mask_batches
-from mslm_data.batches.row_order import OPEN_SHARDS
 from mslm_data.torch.collate import MaskingCollator
-from mslm_data.torch.epoch import FollowsEpoch
 from mslm_data.torch.even_epochs import EvenEpochs
 from mslm_data.torch.sampler import BatchRows, ShardSampler
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class MaskedLoader:
-    """The batches of one epoch of a `MaskedDataset`, each a dict of tensors.
+    """The batches of one epoch of a `MaskedDataset`, each a dict of tensors; `loader` makes it.
 
     Iterate again for the next epoch: after a pass that was finished it begins by itself.
 
@@ -51,54 +50,26 @@ class MaskedLoader:
     def __init__(
         self,
         dataset: MaskedDataset,
+        options: BatchOptions,
         *,
-        batch_size: int | None = None,
-        batch_tokens: int | None = None,
-        row_tokens: int | None = None,
-        flat: bool = False,
-        shuffle: bool | Literal["shards"] = True,
-        open_shards: int = OPEN_SHARDS,
-        bucketed: bool = False,
-        drop_last: bool = False,
         rank: int | None = None,
         world: int | None = None,
         workers: int = 0,
         pin_memory: bool = False,
-        multiple_of: int = 1,
         columns: Sequence[str] | None = None,
         dtypes: Mapping[str, torch.dtype] | None = None,
-        **worker_options: Any,
+        worker_options: Mapping[str, Any],
     ) -> None:
-        """Configure the batches.
-
-        Args:
-            dataset: Masked rows; it has the seed and the first epoch.
-            batch_size: Passed to `ShardSampler`, with `batch_tokens`, `row_tokens` and `flat`.
-            batch_tokens: Tokens of each rank's batch at most, padding counted.
-            row_tokens: Tokens of a packed row.
-            flat: Whether all rows of a batch are one flat row.
-            shuffle: Passed to `ShardSampler`, with `open_shards`, `bucketed` and `drop_last`.
-            open_shards: Shards whose rows `shuffle="shards"` mixes at a time.
-            bucketed: Whether rows of like length share a batch.
-            drop_last: Whether to leave out batches that are not full.
-            rank: Which of the ranks this is; None, with `world`, asks torch.distributed where it is
-                initialised.
-            world: How many ranks there are.
-            workers: Processes that make batches; 0 makes them in this one, which is faster.
-            pin_memory: Whether batches lie in pinned memory; needs an accelerator.
-            multiple_of: Passed to `MaskingCollator`, with `columns` and `dtypes`.
-            columns: Which columns a batch has; None keeps all.
-            dtypes: Column -> another dtype.
-            **worker_options: More of DataLoader's options, useful with workers:
-                `persistent_workers`, `prefetch_factor`, `multiprocessing_context`.
+        """Configure the batches; `MaskedDataset.loader` explains the arguments.
 
         Raises:
-            TypeError: Not a `MaskedDataset`, such as a split; or an option of DataLoader that the
-                loader itself sets.
+            TypeError: An option of DataLoader that the loader itself sets.
             ValueError: What `ShardSampler`, `MaskingCollator` or DataLoader refuse; or
                 `in_order=False`. When iterated: a row has more tokens than there is room.
         """
-        _refuse_others(dataset, worker_options)
+        for name in worker_options:
+            if name in _SET_HERE:
+                raise TypeError(f"loader: unknown option '{name}'; {_SET_HERE[name]}")
         if not worker_options.get("in_order", True):
             raise ValueError(
                 "in_order: expected True, got False, by which batches come in any order; a state "
@@ -107,26 +78,13 @@ class MaskedLoader:
 
         self.dataset = dataset
         self.workers = workers
-        self.sampler = ShardSampler(
-            dataset,
-            batch_size=batch_size,
-            batch_tokens=batch_tokens,
-            row_tokens=row_tokens,
-            flat=flat,
-            multiple_of=multiple_of,
-            shuffle=shuffle,
-            open_shards=open_shards,
-            bucketed=bucketed,
-            drop_last=drop_last,
-            rank=rank,
-            world=world,
-        )
+        self.sampler = ShardSampler(dataset, options, rank=rank, world=world)
         self.sampler.counts = False  # workers make it hand out batches that training has not seen
         self._pin = pin_memory
         self._collator = MaskingCollator(
-            row_tokens=row_tokens,
-            flat=flat,
-            multiple_of=multiple_of,
+            row_tokens=options.row_tokens,
+            flat=options.flat,
+            multiple_of=options.multiple_of,
             columns=columns,
             dtypes=dtypes,
         )
@@ -185,13 +143,15 @@ class MaskedLoader:
         _, world = self.sampler.ranks()
         steps = self.sampler.cursor.steps_in_words(world)
 
+        size = self.sampler.options.describe_size()
+
         return (
-            f"MaskedLoader({steps} batches of {self.sampler.shape} from {self.dataset!r}; "
+            f"MaskedLoader({steps} batches of {size} from {self.dataset!r}; "
             f"epoch {place['epoch']}, {place['steps']:,} given)"
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where iterating stands; `md.Batches` and `ShardSampler` take it too."""
+        """Return where iterating stands; `md.Batches` takes it too."""
         return self.sampler.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -249,20 +209,3 @@ _SET_HERE = {
     "collate_fn": "make a DataLoader of the MaskedDataset with it",
 }
 """Option of DataLoader that the loader sets -> what to do instead."""
-
-
-def _refuse_others(dataset: object, options: Mapping[str, Any]) -> None:
-    """Refuse what is not a dataset of masked rows, and options of DataLoader that are set here.
-
-    Raises:
-        TypeError: Either.
-    """
-    # A MaskedDataset is both. Its own module cannot be imported here, as it imports this one.
-    if not (isinstance(dataset, Dataset) and isinstance(dataset, FollowsEpoch)):
-        raise TypeError(
-            "dataset: expected masked rows, as MaskedDataset(split, strategy) gives, got "
-            f"{type(dataset).__name__}"
-        )
-    for name in options:
-        if name in _SET_HERE:
-            raise TypeError(f"MaskedLoader: unknown option '{name}'; {_SET_HERE[name]}")

@@ -116,9 +116,9 @@ def refuse_training(
             "plain cross-entropy, and an MslmModel has the loss of Eq. 12: leave it out"
         )
 
-    shape = getattr(collator, "shape", None)
+    packs = getattr(getattr(collator, "options", None), "is_packed", False)
     is_plain = type(model).__module__.startswith("transformers.")
-    if shape is not None and shape.is_packed and is_plain:
+    if packs and is_plain:
         raise ValueError(
             f"{where}: expected an MslmModel for packed rows, got {type(model).__name__}, in which "
             "they would see each other; pass MslmModel.wrap(model), or leave out row_tokens and "

@@ -7,16 +7,15 @@ Which rows each batch has is decided in `mslm_data.batches.order`; with one rank
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch.utils.data import Sampler
 
+from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.order import Cursor, EpochOrder, Place, Step
-from mslm_data.batches.row_order import OPEN_SHARDS, row_order
-from mslm_data.batches.shape import BatchShape
 from mslm_data.mask.draws import check_count
 
 ShardsOfSplits: TypeAlias = tuple[frozenset[int] | None, ...]
@@ -87,11 +86,11 @@ def _rows(rows: list[int], options: dict[str, Any]) -> BatchRows:
 
 
 class ShardSampler(Sampler[BatchRows]):
-    """Gives the rows of each batch, as the `batch_sampler` of any DataLoader.
+    """Gives the rows of each batch: the `batch_sampler` of a loader's DataLoader, or of any.
 
     In a loader of torch's::
 
-        sampler = ShardSampler(dataset, batch_size=32)
+        sampler = ShardSampler(dataset, BatchOptions(batch_size=32, seed=dataset.seed))
         DataLoader(dataset, batch_sampler=sampler, collate_fn=MaskingCollator())
 
     Every rank gives the same number of batches, so DDP never waits for one that has ended: where
@@ -109,7 +108,7 @@ class ShardSampler(Sampler[BatchRows]):
 
     Attributes:
         dataset: The rows.
-        shape: What a rank's batch is made of.
+        options: What a rank's batch is made of.
         drop_last: Whether batches that are not full are left out.
         cursor: How far the present pass has come.
         counts: Whether batches count as given when they are handed out here. `MaskedLoader` counts
@@ -119,18 +118,9 @@ class ShardSampler(Sampler[BatchRows]):
     def __init__(
         self,
         dataset: Sized,
+        options: BatchOptions,
         *,
-        batch_size: int | None = None,
-        batch_tokens: int | None = None,
-        row_tokens: int | None = None,
-        flat: bool = False,
-        multiple_of: int = 1,
-        seed: int | None = None,
         epoch: int | None = None,
-        shuffle: bool | Literal["shards"] = True,
-        open_shards: int = OPEN_SHARDS,
-        bucketed: bool = False,
-        drop_last: bool = False,
         rank: int | None = 0,
         world: int | None = 1,
     ) -> None:
@@ -139,28 +129,15 @@ class ShardSampler(Sampler[BatchRows]):
         Args:
             dataset: Anything of some length; `bucketed` and tokens to be counted need one with
                 `lengths` and `tokens`, as `MaskedDataset` has.
-            batch_size: Rows of each rank's batch, 32 if nothing else is said; with `row_tokens`,
-                packed ones.
-            batch_tokens: Tokens of each rank's batch at most, padding counted.
-            row_tokens: Pack several rows side by side into each row of a batch, so many tokens
-                wide. `MaskingCollator` needs rows of a `MaskedDataset` for that.
-            flat: Whether all rows of a batch are one flat row.
-            multiple_of: What the collator rounds a batch's width up to a multiple of; matters for
-                `batch_tokens` alone.
-            seed: Seeds the order, in `[0, 2**63)`; None takes the dataset's, or 0.
+            options: Of the batches. `MaskingCollator` needs rows of a `MaskedDataset` where they
+                are packed.
             epoch: The first epoch; None takes the dataset's, or 0.
-            shuffle: Whether rows come in an order of (seed, epoch), or as stored. `"shards"` mixes
-                the rows of some shards at a time, for splits that are remote or larger than memory.
-            open_shards: Number of these shards.
-            bucketed: Whether rows of like length share a batch, among those of 64 batches.
-            drop_last: Whether to leave out batches that are not full, and a last step without a
-                batch for every rank.
             rank: Which of the ranks this is; None, with `world`, asks torch.distributed whenever
                 iterating begins.
             world: How many ranks there are.
 
         Raises:
-            ValueError: A number out of range, or buckets of rows without lengths.
+            ValueError: A rank or epoch out of range, or buckets of rows without lengths.
         """
         if (rank is None) != (world is None):
             raise ValueError(
@@ -170,29 +147,13 @@ class ShardSampler(Sampler[BatchRows]):
             raise ValueError(f"rank: expected one of {world} ranks, counted from 0, got {rank}")
 
         self.dataset = dataset
-        self.shape = BatchShape(
-            batch_size=batch_size,
-            batch_tokens=batch_tokens,
-            row_tokens=row_tokens,
-            flat=flat,
-            multiple_of=multiple_of,
-        )
-        self.drop_last = drop_last
+        self.options = options
+        self.drop_last = options.drop_last
         self.counts = True
         self._rank = rank
         self._world = world
-        order = EpochOrder(
-            row_order=row_order(dataset, shuffle=shuffle, open_shards=open_shards),
-            tokens=getattr(dataset, "tokens", None),
-            digest=getattr(dataset, "digest", None),
-            shape=self.shape,
-            seed=getattr(dataset, "seed", 0) if seed is None else seed,
-            bucketed=bucketed,
-            drop_last=drop_last,
-            lengths=getattr(dataset, "lengths", None),
-        )
         first = getattr(dataset, "epoch", None) if epoch is None else epoch
-        self.cursor = Cursor(order, 0 if first is None else first)
+        self.cursor = Cursor(EpochOrder.of(dataset, options), 0 if first is None else first)
         self._announced = self.epoch
         """The epoch of the next pass, if somebody said it; else 0."""
         self._moves = 0
@@ -206,7 +167,7 @@ class ShardSampler(Sampler[BatchRows]):
     @property
     def batch_size(self) -> int | None:
         """Rows of a rank's batch; None where tokens are counted: here Accelerate looks for it."""
-        return self.shape.batch_size
+        return self.options.batch_size
 
     @property
     def epoch(self) -> int:
@@ -260,7 +221,7 @@ class ShardSampler(Sampler[BatchRows]):
         epoch = self.epoch
         moves = self._moves
         order = self.cursor.order
-        uses = order.row_order.uses(seed=order.seed, epoch=epoch)
+        uses = order.row_order.uses(seed=self.options.seed, epoch=epoch)
         is_by_shards = any(of_split is not None for of_split in uses)
         place = Place(epoch)
         ranges: list[tuple[int, int]] = []

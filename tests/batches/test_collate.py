@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.collate import Batch, collate
-from mslm_data.batches.shape import BatchShape
 from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.mask.table import strategy
 from tests.generate import IDS, examples_of, fixed_examples, random_examples, rows_of
@@ -26,8 +26,8 @@ def masked_batch(
     plan = some.plan(examples, seed=3, epoch=1)
     hidden = some.corrupt(examples, plan, seed=3, epoch=1)
     places = None if rows is None else np.array(rows, np.int64)
-    shape = BatchShape(multiple_of=multiple_of)
-    return collate(examples, plan.kinds, hidden, places, shape=shape)
+    options = BatchOptions(multiple_of=multiple_of)
+    return collate(examples, plan.kinds, hidden, places, options=options)
 
 
 def dicts_of(examples: Examples) -> list[dict[str, object]]:

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mslm_data as md
+from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.mix import Mix, MixedOrder
 from mslm_data.batches.order import Cursor, EpochOrder
 from mslm_data.batches.row_order import ByShards, Shuffled, Stored, row_order
-from mslm_data.batches.shape import BatchShape
 from mslm_data.shard.row_protocol import SplitShare
 from tests import made
 from tests.batches.test_packed import alone, unpacked
@@ -233,13 +233,13 @@ def test_mixed_order__has_another_order_in_each_seed_and_epoch() -> None:
 
 
 def test_row_order__is_the_mixs_own(mixed: Mix) -> None:
-    order = row_order(mixed, shuffle="shards", open_shards=2)
+    order = row_order(mixed, BatchOptions(shuffle="shards", open_shards=2))
 
     assert isinstance(order, MixedOrder)
     assert [type(of) for of in order.orders] == [ByShards] * 3
     assert order.size == len(mixed) == SIZE
     with pytest.raises(ValueError, match="shuffle: expected True, False or 'shards', got 'rows'"):
-        row_order(mixed, shuffle="rows")
+        row_order(mixed, BatchOptions(shuffle="rows"))
 
 
 # Rows ----------------------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def test_row_order__is_the_mixs_own(mixed: Mix) -> None:
 
 def test_take__rows_are_those_of_the_folders(mixed: Mix) -> None:
     """Each row has its own ids and mentions, labels by name; only those of later rounds have other keys."""
-    numbers = row_order(mixed, shuffle=True).rows(0, SIZE, seed=1, epoch=1)
+    numbers = row_order(mixed, BatchOptions(shuffle=True)).rows(0, SIZE, seed=1, epoch=1)
 
     rows = mixed.take(numbers)
 
@@ -293,7 +293,7 @@ def test_take__refuses_numbers_that_are_not_there(mixed: Mix) -> None:
 
 
 def test_lengths__are_those_of_the_rows(mixed: Mix) -> None:
-    numbers = row_order(mixed, shuffle=True).rows(0, SIZE, seed=0, epoch=3)
+    numbers = row_order(mixed, BatchOptions(shuffle=True)).rows(0, SIZE, seed=0, epoch=3)
 
     assert mixed.lengths(numbers).tolist() == mixed.take(numbers).input_ids.lengths.tolist()
 
@@ -429,8 +429,7 @@ def test_batches__mask_a_row_as_it_is_alone(mixed: Mix) -> None:
 
 @pytest.mark.parametrize("options", SHAPES)
 def test_batches__hold_the_rows_of_the_epoch(mixed: Mix, options: dict[str, Any]) -> None:
-    shuffle = options.get("shuffle", True)
-    order = row_order(mixed, shuffle=shuffle, open_shards=options.get("open_shards", 16))
+    order = row_order(mixed, BatchOptions(**options))
     expected = mixed.take(order.rows(0, SIZE, seed=2, epoch=4)).keys.tolist()
 
     batches = md.Batches(mixed, JOINT, seed=2, epoch=4, **options)
@@ -444,22 +443,7 @@ def test_batches__hold_the_rows_of_the_epoch(mixed: Mix, options: dict[str, Any]
 def test_batches__resume_on_any_ranks(mixed: Mix, options: dict[str, Any]) -> None:
     """Two ranks stop after three steps each; three ranks, and one alone, give what is left."""
     whole_epoch = [batch["keys"].tolist() for batch in md.Batches(mixed, JOINT, epoch=2, **options)]
-    own = {
-        name: options[name]
-        for name in ("batch_size", "batch_tokens", "row_tokens", "flat")
-        if name in options
-    }
-    order = EpochOrder(
-        row_order=row_order(
-            mixed,
-            shuffle=options.get("shuffle", True),
-            open_shards=options.get("open_shards", 16),
-        ),
-        shape=BatchShape(**own),
-        bucketed=options.get("bucketed", False),
-        tokens=mixed.tokens,
-        lengths=mixed.lengths,
-    )
+    order = EpochOrder.of(mixed, BatchOptions(**options))
     batches = md.Batches(mixed, JOINT, epoch=2, **options)
     first = [batch["keys"].tolist() for batch in itertools.islice(batches, 6)]
     state = json.loads(json.dumps(batches.state_dict()))

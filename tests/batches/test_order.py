@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.order import (
     WINDOW,
     Cursor,
@@ -19,7 +20,6 @@ from mslm_data.batches.order import (
     bucket_rows,
 )
 from mslm_data.batches.row_order import Shuffled, row_order
-from mslm_data.batches.shape import BatchShape
 from tests.reference import order as reference
 from tests.support.properties import fewer
 
@@ -63,19 +63,18 @@ def lengths_of(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return rows * 7 % 50
 
 
-SHAPES = {"batch_size", "batch_tokens", "row_tokens", "flat", "multiple_of"}
-
-
 def lengths_from_one(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return lengths_of(rows) + 1
 
 
-def order_of(rows: int, **options: Any) -> EpochOrder:
-    shape = BatchShape(**{name: options.pop(name) for name in SHAPES & set(options)})
-    lengths = lengths_from_one if shape.is_by_tokens else lengths_of
-    options = {"tokens": int(lengths(np.arange(rows)).sum())} | options
-    placed = row_order(range(rows), shuffle=options.pop("shuffle", True))
-    return EpochOrder(row_order=placed, shape=shape, lengths=lengths, **options)
+def order_of(rows: int, *, tokens: int | None = -1, **chosen: Any) -> EpochOrder:
+    """Return the order of some rows; -1 counts their tokens."""
+    options = BatchOptions(**chosen)
+    lengths = lengths_from_one if options.is_by_tokens else lengths_of
+    if tokens == -1:
+        tokens = int(lengths(np.arange(rows)).sum())
+    placed = row_order(range(rows), options)
+    return EpochOrder(row_order=placed, options=options, tokens=tokens, lengths=lengths)
 
 
 def lists(order: EpochOrder, start: Place, *, rank: int = 0, world: int = 1) -> list[Any]:
@@ -217,7 +216,7 @@ def test_step__tokens_are_those_of_earlier_epochs_and_the_share_of_rows_given(
 ) -> None:
     """Counted row by row over all ranks, and on with other ranks after a resume."""
     order = order_of(rows, drop_last=drop_last, **options)
-    total = int(lengths_of(np.arange(rows)).sum()) + rows * order.shape.is_by_tokens
+    total = int(lengths_of(np.arange(rows)).sum()) + rows * order.options.is_by_tokens
     whole = [list(order.batches(Place(3), rank=rank, world=before)) for rank in range(before)]
     steps = data.draw(st.integers(0, len(whole[0])))
     later = after(order, Place(3), steps, world=before)
@@ -258,9 +257,9 @@ def test_batches__by_tokens_fill_their_budget_and_mix_lengths(options: dict[str,
         tokens.append(int(lengths.sum()))
         means.append(float(lengths.mean()))
 
-    filled = sum(tokens) / (len(tokens) * (order.shape.tokens or 0))
-    assert filled > (0.95 if order.shape.is_packed or order.bucketed else 0.5)
-    if not order.bucketed:
+    filled = sum(tokens) / (len(tokens) * (order.options.tokens or 0))
+    assert filled > (0.95 if order.options.is_packed or order.options.bucketed else 0.5)
+    if not order.options.bucketed:
         first, second = np.array_split(np.array(means), 2)
         assert abs(first.mean() - second.mean()) < 1
 
@@ -280,8 +279,8 @@ def test_batches__of_a_large_split_cost_no_more_than_a_window() -> None:
         asked.append(len(rows))
         return rows % 50
 
-    shape = BatchShape(batch_size=32)
-    order = EpochOrder(row_order=Shuffled(10**12), shape=shape, bucketed=True, lengths=lengths)
+    options = BatchOptions(batch_size=32, bucketed=True)
+    order = EpochOrder(row_order=Shuffled(10**12), options=options, lengths=lengths)
 
     step = next(order.batches(Place(epoch=1, rows=32 * 10**9, steps=10**9)))
 
@@ -290,20 +289,9 @@ def test_batches__of_a_large_split_cost_no_more_than_a_window() -> None:
     assert asked == [32 * WINDOW]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"seed": -1}, "seed: expected an integer in"),
-        ({"shuffle": "yes"}, "shuffle: expected True, False or 'shards', got 'yes'"),
-        ({"bucketed": 1}, "bucketed: expected True or False, got 1"),
-        ({"drop_last": None}, "drop_last: expected True or False, got None"),
-        ({"bucketed": True, "flat": True}, "bucketed: expected False for packed rows"),
-        ({"batch_tokens": 64, "tokens": None}, "batch_tokens, row_tokens: expected a dataset that"),
-    ],
-)
-def test_order__refuses_wrong_options(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        order_of(3, **options)
+def test_order__refuses_a_budget_for_rows_without_tokens() -> None:
+    with pytest.raises(ValueError, match="batch_tokens, row_tokens: expected a dataset that"):
+        order_of(3, batch_tokens=64, tokens=None)
 
 
 # Cursor --------------------------------------------------------------------------------------------

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.row_order import (
     ByShards,
     Shuffled,
@@ -105,8 +105,8 @@ def test_shuffle_rows__never_changes() -> None:
 def test_row_order__is_stored_or_shuffled() -> None:
     rows = range(30)
 
-    assert row_order(rows, shuffle=False) == Stored(30)
-    assert row_order(rows, shuffle=True) == Shuffled(30)
+    assert row_order(rows, BatchOptions(shuffle=False)) == Stored(30)
+    assert row_order(rows, BatchOptions(shuffle=True)) == Shuffled(30)
 
 
 class Sharded(list[int]):
@@ -118,18 +118,9 @@ class Sharded(list[int]):
 def test_row_order__mixes_shards_of_what_has_some() -> None:
     rows = Sharded(range(10))
 
-    assert row_order(rows, shuffle="shards", open_shards=2) == ByShards((3, 3, 4), 2)
+    assert row_order(rows, BatchOptions(shuffle="shards", open_shards=2)) == ByShards((3, 3, 4), 2)
     with pytest.raises(ValueError, match="expected a dataset that has `shard_rows` for 'shards'"):
-        row_order(range(10), shuffle="shards")
-    with pytest.raises(ValueError, match="open_shards: expected an integer of at least 1, got 0"):
-        row_order(rows, shuffle="shards", open_shards=0)
-
-
-def test_row_order__refuses_what_is_no_choice() -> None:
-    wrong: Any = "yes"
-
-    with pytest.raises(ValueError, match="shuffle: expected True, False or 'shards', got 'yes'"):
-        row_order(range(3), shuffle=wrong)
+        row_order(range(10), BatchOptions(shuffle="shards"))
 
 
 def test_stored__gives_places_as_rows() -> None:

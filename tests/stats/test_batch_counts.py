@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.batches import Batches
-from mslm_data.batches.shape import BatchShape
 from mslm_data.loading import load
 from mslm_data.shard.split import Split
 from mslm_data.stats import batch_stats
@@ -32,16 +32,11 @@ def train(tmp_path_factory: pytest.TempPathFactory) -> Split:
     return load(out)["train"]
 
 
-def shape_of(options: dict[str, Any]) -> BatchShape:
-    return BatchShape(**{name: value for name, value in options.items() if name != "bucketed"})
-
-
 @pytest.mark.parametrize("options", OPTIONS)
 def test_batch_stats__are_those_of_the_arrays(train: Split, options: dict[str, Any]) -> None:
     epochs = [list(Batches(train, "joint", seed=4, epoch=epoch, **options)) for epoch in range(2)]
 
-    bucketed = options.get("bucketed", False)
-    counted = batch_stats(train, shape_of(options), bucketed=bucketed, seed=4, epochs=2)
+    counted = batch_stats(train, BatchOptions(seed=4, **options), epochs=2)
 
     steps = rows = lines = places = 0
     tokens = []
@@ -67,30 +62,29 @@ def test_batch_stats__are_those_of_the_arrays(train: Split, options: dict[str, A
 def test_batch_stats__do_not_depend_on_how_many_lengths_are_read_at_once(
     train: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = batch_stats(train, BatchShape(batch_tokens=90))
+    expected = batch_stats(train, BatchOptions(batch_tokens=90))
 
     monkeypatch.setattr("mslm_data.stats.batch_counts._STEPS_AT_ONCE", 2)
 
-    assert batch_stats(train, BatchShape(batch_tokens=90)) == expected
+    assert batch_stats(train, BatchOptions(batch_tokens=90)) == expected
 
 
 def test_batch_stats__mask_nothing(train: Split, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(Split, "examples")
     monkeypatch.delattr(Split, "take")
 
-    assert batch_stats(train, BatchShape(batch_size=8)).rows == len(train)
+    assert batch_stats(train, BatchOptions(batch_size=8)).rows == len(train)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"batch_tokens": 10}, "batch_tokens: expected room for a row of"),
-        ({"flat": True, "bucketed": True}, "bucketed: expected False for packed rows"),
         ({"epochs": 0}, "epochs: expected 1 or more, got 0"),
     ],
 )
 def test_batch_stats__refuse(train: Split, options: dict[str, Any], message: str) -> None:
-    counting = {name: options.pop(name) for name in ("bucketed", "epochs") if name in options}
+    counting = {name: options.pop(name) for name in ("epochs",) if name in options}
 
     with pytest.raises(ValueError, match=f"^{message}"):
-        batch_stats(train, BatchShape(**options), **counting)
+        batch_stats(train, BatchOptions(**options), **counting)

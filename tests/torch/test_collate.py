@@ -25,7 +25,6 @@ from mslm_data.torch import (  # noqa: E402
     MaskEpochCallback,
     MaskingCollator,
     MslmModel,
-    ShardSampler,
 )
 from mslm_data.torch.mentions import spans_of  # noqa: E402
 from mslm_data.torch.rows import examples_of, token_ids  # noqa: E402
@@ -34,6 +33,7 @@ from tests.cli.running import run  # noqa: E402
 from tests.generate import IDS, random_examples  # noqa: E402
 from tests.support.cases import long  # noqa: E402
 from tests.torch.families import masked_lm  # noqa: E402
+from tests.torch.samplers import sampler_of  # noqa: E402
 from tests.torch.shards import JOINT, all_lists, lists, of_numpy  # noqa: E402
 
 BERT, WORDS = md.strategy("bert"), md.strategy("whole-word")
@@ -87,7 +87,7 @@ def test_collator__gives_the_batches_of_the_dataset_and_of_md_batches(
 ) -> None:
     rows = datasets.load_from_disk(str(folder))["train"].with_format(form)
     dataset = MaskedDataset(train, strategy, seed=3, epoch=2)
-    sampler = ShardSampler(dataset, batch_size=16)
+    sampler = sampler_of(dataset, batch_size=16)
     collator = MaskingCollator(strategy, train, seed=3, epoch=2)
 
     of_rows = all_lists(DataLoader(rows, batch_sampler=sampler, collate_fn=collator))  # type: ignore[arg-type]

@@ -20,10 +20,11 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset  # noqa: E402
 
 import mslm_data as md  # noqa: E402
 from mslm_data.errors import ShardError  # noqa: E402
-from mslm_data.torch import MaskedDataset, MaskingCollator, ShardSampler  # noqa: E402
+from mslm_data.torch import MaskedDataset, MaskingCollator  # noqa: E402
 from tests import made  # noqa: E402
 from tests.support.waiting import PATIENCE_S  # noqa: E402
 from tests.torch import processes  # noqa: E402
+from tests.torch.samplers import sampler_of  # noqa: E402
 from tests.torch.shards import JOINT, all_lists, consume, lists, of_numpy, train_rank  # noqa: E402
 
 ORDERS: list[dict[str, Any]] = [
@@ -54,7 +55,7 @@ def test_dataloader__says_at_an_epochs_start_that_a_mapped_file_has_changed(
     monkeypatch.setattr("mslm_data.shard.split.IN_MEMORY", 0)
     changing = Path(shutil.copytree(folder, tmp_path / "changing"))
     dataset = MaskedDataset(md.load(changing)["train"], JOINT)
-    sampler = ShardSampler(dataset, batch_size=8)
+    sampler = sampler_of(dataset, batch_size=8)
     batches = DataLoader(
         dataset,
         batch_sampler=sampler,
@@ -128,7 +129,7 @@ def falling(split: Any) -> Any:
 def test_loader__tells_a_rate_the_tokens(train: Any, options: dict[str, Any]) -> None:
     strategy = falling(train)
     dataset = MaskedDataset(train, strategy, epoch=1)
-    sampler = ShardSampler(dataset, **options)
+    sampler = sampler_of(dataset, **options)
     collator = MaskingCollator(flat=options.get("flat", False))
     plain = DataLoader(dataset, batch_sampler=sampler, collate_fn=collator, num_workers=1)
     resumed = MaskedDataset(train, strategy).loader(**options)
@@ -290,7 +291,7 @@ def fresh(folder: Path) -> dict[str, list[str]]:
 import json, sys
 import mslm_data as md
 from mslm_data.kernels import gather, hide, pad
-from mslm_data.torch import MaskedDataset, MaskedLoader, MaskingCollator, ShardSampler
+from mslm_data.torch import MaskedDataset, MaskingCollator
 MaskedDataset(md.load(sys.argv[1])["train"], md.strategy("joint"))
 kernels = gather.gather_alike, hide.hide_units, hide.hide_tokens, pad.pad_masked
 heavy = [name for name in ("transformers", "datasets", "spacy") if name in sys.modules]
@@ -420,7 +421,7 @@ def test_pass__that_is_finished_is_followed_by_the_next_epoch(train: Any, kind: 
         "loader with workers": dataset.loader(batch_size=16, workers=1),
         "sampler": DataLoader(
             dataset,
-            batch_sampler=ShardSampler(dataset, batch_size=16),
+            batch_sampler=sampler_of(dataset, batch_size=16),
             collate_fn=MaskingCollator(),
         ),
     }[kind]
@@ -472,7 +473,7 @@ def test_dataset__knows_the_epoch_of_rows_of_a_sampler_however_they_are_put_toge
     train: Any,
 ) -> None:
     dataset = MaskedDataset(train, JOINT)
-    rows, more, *_ = ShardSampler(dataset, batch_size=6, epoch=3)
+    rows, more, *_ = sampler_of(dataset, batch_size=6, epoch=3)
     mixed = [*rows[2:], *more[:1]]
 
     (expected,) = all_lists(
@@ -610,7 +611,7 @@ def test_loader__keeps_the_protocol_of_stateful_data_loader(train: Any) -> None:
     dataset = MaskedDataset(train, JOINT, seed=1)
 
     def loader(workers: int) -> Any:
-        sampler = ShardSampler(dataset, batch_size=16)
+        sampler = sampler_of(dataset, batch_size=16)
         return stateful.StatefulDataLoader(
             dataset, batch_sampler=sampler, collate_fn=MaskingCollator(), num_workers=workers
         )

@@ -16,8 +16,9 @@ from torch.utils.data import DataLoader  # noqa: E402
 
 import mslm_data as md  # noqa: E402
 from mslm_data.batches.mix import Mix  # noqa: E402
-from mslm_data.torch import MaskedDataset, MaskingCollator, ShardSampler  # noqa: E402
+from mslm_data.torch import MaskedDataset, MaskingCollator  # noqa: E402
 from tests import made  # noqa: E402
+from tests.torch.samplers import sampler_of  # noqa: E402
 from tests.torch.shards import JOINT, all_lists, of_numpy  # noqa: E402
 
 
@@ -103,7 +104,7 @@ def test_dataset__rows_of_other_samplers_are_those_of_the_epoch(mixed: Mix, epoc
 def test_dataset__rows_of_a_batch_sampler_may_be_taken_apart(mixed: Mix) -> None:
     """Trainers that even out batches make plain lists of the sampler's: the numbers mean the same rows."""
     dataset = MaskedDataset(mixed, JOINT)
-    (rows, *_) = ShardSampler(dataset, batch_size=8)
+    (rows, *_) = sampler_of(dataset, batch_size=8)
     expected = keys_of_rows(dataset.__getitems__(rows))
 
     parts = [dataset.__getitems__(list(rows[:3])), dataset.__getitems__(list(rows[3:]))]

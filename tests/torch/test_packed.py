@@ -13,8 +13,9 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader  # noqa: E402
 
 import mslm_data as md  # noqa: E402
-from mslm_data.torch import MaskedDataset, MaskingCollator, ShardSampler  # noqa: E402
+from mslm_data.torch import MaskedDataset, MaskingCollator  # noqa: E402
 from tests import made  # noqa: E402
+from tests.torch.samplers import sampler_of  # noqa: E402
 from tests.torch.shards import JOINT, all_lists, lists, of_numpy  # noqa: E402
 
 SHAPES: list[dict[str, Any]] = [
@@ -49,7 +50,7 @@ def test_sampler__packs_rows_for_any_data_loader(train: Any, options: dict[str, 
     dataset = MaskedDataset(train, JOINT, seed=1)
     of_collator = {"row_tokens", "flat", "multiple_of"}
     shape = {name: value for name, value in options.items() if name in of_collator}
-    sampler = ShardSampler(dataset, **options)
+    sampler = sampler_of(dataset, **options)
 
     batches = DataLoader(dataset, batch_sampler=sampler, collate_fn=MaskingCollator(**shape))
 

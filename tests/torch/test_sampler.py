@@ -15,6 +15,7 @@ pytest.importorskip("torch")
 
 from mslm_data.torch.sampler import BatchRows, ShardSampler, epoch_of
 from tests.support.properties import fewer
+from tests.torch.samplers import sampler_of
 
 
 class Sized:
@@ -51,7 +52,7 @@ sizes = st.integers(0, 600)
 
 
 def ranks(size: int, world: int, **chosen: Any) -> list[ShardSampler]:
-    return [ShardSampler(Sized(size), rank=rank, world=world, **chosen) for rank in range(world)]
+    return [sampler_of(Sized(size), rank=rank, world=world, **chosen) for rank in range(world)]
 
 
 def steps(samplers: list[ShardSampler]) -> list[tuple[list[int], ...]]:
@@ -132,7 +133,7 @@ def test_state_dict__without_buckets_goes_on_with_another_batch_size(
 
 
 def test_sampler__tells_epoch_and_step_with_the_rows() -> None:
-    sampler = ShardSampler(Sized(10), batch_size=4, epoch=2)
+    sampler = sampler_of(Sized(10), batch_size=4, epoch=2)
 
     told = [(epoch_of(batch), batch.step) for batch in sampler if isinstance(batch, BatchRows)]
 
@@ -143,9 +144,9 @@ def test_sampler__tells_epoch_and_step_with_the_rows() -> None:
 
 
 def test_step__goes_on_after_a_resume_and_counts_steps_of_all_ranks() -> None:
-    first = ShardSampler(Sized(20), batch_size=2, epoch=1, world=2)
+    first = sampler_of(Sized(20), batch_size=2, epoch=1, world=2)
     assert [batch.step for batch in itertools.islice(first, 3)] == [5, 6, 7]
-    again = ShardSampler(Sized(20), batch_size=2, world=2, rank=1)
+    again = sampler_of(Sized(20), batch_size=2, world=2, rank=1)
 
     again.load_state_dict(first.state_dict())
 
@@ -163,7 +164,7 @@ def test_sampler__shares_out_the_rows_of_an_incomplete_step() -> None:
 
 
 def test_set_epoch__keeps_the_place_in_the_epoch_that_is() -> None:
-    sampler = ShardSampler(Sized(10), batch_size=2, shuffle=False, epoch=1)
+    sampler = sampler_of(Sized(10), batch_size=2, shuffle=False, epoch=1)
     state = sampler.state_dict() | {"rows_given": 6, "steps": 3}
 
     sampler.load_state_dict(state)
@@ -178,7 +179,7 @@ def test_set_epoch__keeps_the_place_in_the_epoch_that_is() -> None:
 
 
 def test_state_dict__before_iterating_is_the_state_that_was_loaded() -> None:
-    sampler = ShardSampler(Sized(10), batch_size=2)
+    sampler = sampler_of(Sized(10), batch_size=2)
     list(sampler)
     begin = sampler.state_dict() | {"rows_given": 0, "steps": 0}
 
@@ -188,7 +189,7 @@ def test_state_dict__before_iterating_is_the_state_that_was_loaded() -> None:
 
 
 def test_sampler__gives_no_rows_of_the_epoch_before_one_that_was_set() -> None:
-    sampler = ShardSampler(Sized(10), batch_size=2)
+    sampler = sampler_of(Sized(10), batch_size=2)
     ahead = iter(sampler)
     next(ahead)
 
@@ -203,7 +204,7 @@ def test_sampler__gives_no_rows_of_the_epoch_before_one_that_was_set() -> None:
 
 def test_set_epoch__goes_back_only_after_a_batch() -> None:
     """A loader that Accelerate has prepared counts from 0 again where training is resumed."""
-    sampler = ShardSampler(Sized(10), batch_size=2)
+    sampler = sampler_of(Sized(10), batch_size=2)
     state = sampler.state_dict() | {"epoch": 2}
 
     sampler.set_epoch(1)
@@ -232,19 +233,19 @@ def test_set_epoch__goes_back_only_after_a_batch() -> None:
 )
 def test_sampler__refuses_wrong_options(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        ShardSampler(Sized(3), **wrong)
+        sampler_of(Sized(3), **wrong)
 
 
 def test_sampler__refuses_buckets_of_rows_without_lengths() -> None:
     with pytest.raises(
         ValueError, match="bucketed: expected a dataset that has `lengths`, got one"
     ):
-        ShardSampler([1, 2, 3], bucketed=True)
+        sampler_of([1, 2, 3], bucketed=True)
 
 
 def test_iter__leaves_a_loaded_place_to_the_iterator_that_is_used() -> None:
     """DataLoader with workers makes two iterators of a sampler, and throws the first away."""
-    sampler = ShardSampler(Sized(10), batch_size=2, shuffle=False)
+    sampler = sampler_of(Sized(10), batch_size=2, shuffle=False)
     sampler.load_state_dict(sampler.state_dict() | {"rows_given": 6, "steps": 3})
 
     thrown_away, used = iter(sampler), iter(sampler)

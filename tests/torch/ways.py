@@ -21,14 +21,14 @@ from torch.utils.data import DataLoader, DistributedSampler
 import mslm_data as md
 from mslm_data.torch import (
     MaskedDataset,
-    MaskedLoader,
     MaskEpochCallback,
     MaskingCollator,
     MslmModel,
     MslmTrainer,
-    ShardSampler,
 )
+from mslm_data.torch.loader import MaskedLoader
 from tests.torch.families import masked_lm
+from tests.torch.samplers import sampler_of
 
 STRATEGY = md.strategy("token", rate=0.3)
 SEED = 3
@@ -343,7 +343,7 @@ def _(run: Run) -> None:
 @way("DDP, ShardSampler")
 def _(run: Run) -> None:
     rows = run.rows()
-    sampler = ShardSampler(rows, batch_size=SIZE, rank=None, world=None)
+    sampler = sampler_of(rows, batch_size=SIZE, rank=None, world=None)
     with_ddp(run, run.data_loader(rows, batch_sampler=sampler), sampler.set_epoch)
 
 
@@ -375,14 +375,14 @@ def _(run: Run) -> None:
 @way("Accelerate, ShardSampler")
 def _(run: Run) -> None:
     rows = run.rows()
-    batches = run.data_loader(rows, batch_sampler=ShardSampler(rows, batch_size=SIZE))
+    batches = run.data_loader(rows, batch_sampler=sampler_of(rows, batch_size=SIZE))
     with_accelerate(run, batches, None, prepared=True)
 
 
 @way("Accelerate, ShardSampler that is told beside the prepared loader")
 def _(run: Run) -> None:
     rows = run.rows()
-    sampler = ShardSampler(rows, batch_size=SIZE)
+    sampler = sampler_of(rows, batch_size=SIZE)
     batches = run.data_loader(rows, batch_sampler=sampler)
     with_accelerate(run, batches, sampler.set_epoch, prepared=True)
 
@@ -445,7 +445,7 @@ def _(run: Run) -> None:
 def _(run: Run) -> None:
     def batches() -> Any:
         rows = run.rows()
-        sampler = ShardSampler(rows, batch_size=SIZE, rank=None, world=None)
+        sampler = sampler_of(rows, batch_size=SIZE, rank=None, world=None)
         return run.data_loader(rows, batch_sampler=sampler)
 
     lightning_fit(run, batches, use_distributed_sampler=False)

@@ -15,7 +15,8 @@ from accelerate import Accelerator, debug_launcher
 from tiny import tiny_model
 
 import mslm_data as md
-from mslm_data.torch import MaskedDataset, MaskedLoader
+from mslm_data.torch import MaskedDataset
+from mslm_data.torch.loader import MaskedLoader
 
 EPOCHS = 2
 LOSSES = ("loss", "mslm_loss", "detection_loss", "classification_loss")

@@ -1,6 +1,6 @@
-"""How rows become batches: by number or by tokens, padded or packed.
+"""The options of batches, and how rows become batches: by number or by tokens, padded or packed.
 
-| words | a batch |
+| options | a batch |
 |---|---|
 | `batch_size=32` | 32 rows, each padded to the longest |
 | `batch_tokens=16_384` | as many rows as fit the budget, padding counted |
@@ -13,16 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from mslm_data.kernels.packing import WORD, best_fit, cut_to_budget
+from mslm_data.mask.draws import check_count
 
 RowNumbers: TypeAlias = npt.NDArray[np.int64]
 """`[R]`, numbers of rows of a split."""
 
+OPEN_SHARDS = 16
+"""Default number of shards whose rows `shuffle="shards"` mixes at a time."""
 _DEFAULT_SIZE = 32
 
 
@@ -40,19 +43,31 @@ class Drawn(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchShape:
-    """Describe a batch of one rank; the module's table has the forms that there are.
+class BatchOptions:
+    """The options of batches, for `md.Batches` and `MaskedDataset.loader`, of NumPy and of torch.
+
+    The module's table has the forms of a batch. Of several ranks, sizes are those of each rank's
+    batch.
 
     Attributes:
-        batch_size: Rows of a batch, packed ones where `row_tokens` is given; None: 32, or as many
-            as `batch_tokens` says.
-        batch_tokens: Tokens of a batch at most.
-        row_tokens: Tokens of a packed row.
-        flat: Whether a batch is one flat row.
-        multiple_of: A padded batch's width is rounded up to a multiple of this.
+        batch_size: Number of rows of a batch; with `row_tokens`, of packed rows. Default: 32, or as
+            many as fit `batch_tokens`.
+        batch_tokens: Maximum number of tokens of a batch, padding counted: a batch takes as many
+            rows as fit.
+        row_tokens: Width of a packed row in tokens: several rows stand side by side in each row of
+            a batch. A row's mask is what it is without packing.
+        flat: Whether all rows of a batch are one flat row.
+        multiple_of: A batch's width is rounded up to a multiple of this: 8 suits tensor cores.
+        shuffle: Whether rows come in an order of (seed, epoch), or as stored. `"shards"` mixes the
+            rows of some shards at a time, for splits that are remote or larger than memory.
+        open_shards: Number of shards that `shuffle="shards"` mixes at a time.
+        bucketed: Whether rows of similar length share a batch, within a window of 64 batches.
+        drop_last: Whether to leave out batches that are not full, and a last step without a batch
+            for every rank.
+        seed: Seeds the order of the rows, in `[0, 2**63)`.
 
     Raises:
-        ValueError: A number below 1, or words that do not go together.
+        ValueError: A value of the wrong type or out of range, or options that do not go together.
     """
 
     batch_size: int | None = None
@@ -60,14 +75,25 @@ class BatchShape:
     row_tokens: int | None = None
     flat: bool = False
     multiple_of: int = 1
+    shuffle: bool | Literal["shards"] = True
+    open_shards: int = OPEN_SHARDS
+    bucketed: bool = False
+    drop_last: bool = False
+    seed: int = 0
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "batch_tokens", "row_tokens"):
             if getattr(self, name) is not None:
                 check_size(name, getattr(self, name))
         check_size("multiple_of", self.multiple_of)
-        if not isinstance(self.flat, bool | np.bool_):
-            raise ValueError(f"flat: expected True or False, got {self.flat!r}")
+        check_size("open_shards", self.open_shards)
+        check_count("seed", self.seed)
+        for name in ("flat", "bucketed", "drop_last"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise ValueError(f"{name}: expected True or False, got {getattr(self, name)!r}")
+        is_by_shards = isinstance(self.shuffle, str) and self.shuffle == "shards"
+        if not is_by_shards and not isinstance(self.shuffle, bool | np.bool_):
+            raise ValueError(f"shuffle: expected True, False or 'shards', got {self.shuffle!r}")
 
         if self.batch_tokens is not None:
             if self.batch_size is not None:
@@ -88,6 +114,10 @@ class BatchShape:
                 "flat: expected False beside row_tokens; a flat row has the tokens of its batch: "
                 "pass batch_tokens"
             )
+        if self.bucketed and self.is_packed:
+            raise ValueError(
+                "bucketed: expected False for packed rows, which have next to no padding, got True"
+            )
 
     @property
     def is_by_tokens(self) -> bool:
@@ -106,7 +136,8 @@ class BatchShape:
         """Whether several rows stand side by side in one row of a batch."""
         return self.flat or self.row_tokens is not None
 
-    def __str__(self) -> str:
+    def describe_size(self) -> str:
+        """Return the size of a batch in words."""
         if self.row_tokens is not None:
             return f"{self.batch_size:,} packed rows of {self.row_tokens:,} tokens"
         size = (

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.batches.shape import BatchShape, Drawn, check_size, pack, shared_out
+from mslm_data.batches.batch_options import BatchOptions, Drawn, check_size, pack, shared_out
 
 BY_TOKENS: list[dict[str, Any]] = [
     {"batch_tokens": 60},
@@ -55,7 +55,7 @@ def test_cut__has_each_row_once_within_the_budget(
 ) -> None:
     rows = np.arange(len(lengths)) + 100
 
-    batches = BatchShape(**options).cut(rows, np.array(lengths), as_they_are)
+    batches = BatchOptions(**options).cut(rows, np.array(lengths), as_they_are)
 
     assert sorted(row for batch in batches for row in batch.rows.tolist()) == rows.tolist()
     for batch in batches:
@@ -65,7 +65,7 @@ def test_cut__has_each_row_once_within_the_budget(
 def test_cut__of_padded_rows_keeps_their_order() -> None:
     lengths = np.array([5, 3, 20, 1, 1, 9])
 
-    batches = BatchShape(batch_tokens=20).cut(np.arange(6), lengths, as_they_are)
+    batches = BatchOptions(batch_tokens=20).cut(np.arange(6), lengths, as_they_are)
 
     assert [batch.rows.tolist() for batch in batches] == [[0, 1], [2], [3, 4], [5]]
 
@@ -98,7 +98,7 @@ def test_shared_out__gives_each_rank_a_batch_within_the_budget(
     options: dict[str, Any], lengths: list[int], world: int
 ) -> None:
     rows = np.arange(len(lengths))
-    batches = BatchShape(**options).cut(rows, np.array(lengths), as_they_are)[:world]
+    batches = BatchOptions(**options).cut(rows, np.array(lengths), as_they_are)[:world]
 
     shares = shared_out(batches, world)
 
@@ -122,6 +122,13 @@ def test_shared_out__gives_each_rank_a_batch_within_the_budget(
         ({"row_tokens": -1}, "row_tokens: expected an integer of at least 1, got -1"),
         ({"multiple_of": 0}, "multiple_of: expected an integer of at least 1, got 0"),
         ({"flat": 1}, "flat: expected True or False, got 1"),
+        ({"bucketed": 1}, "bucketed: expected True or False, got 1"),
+        ({"drop_last": None}, "drop_last: expected True or False, got None"),
+        ({"shuffle": "yes"}, "shuffle: expected True, False or 'shards', got 'yes'"),
+        ({"shuffle": 1}, "shuffle: expected True, False or 'shards', got 1"),
+        ({"open_shards": 0}, "open_shards: expected an integer of at least 1, got 0"),
+        ({"seed": -1}, "seed: expected an integer in"),
+        ({"bucketed": True, "flat": True}, "bucketed: expected False for packed rows"),
         ({"batch_size": 8, "batch_tokens": 64}, "batch_size, batch_tokens: expected one of them"),
         (
             {"batch_tokens": 64, "row_tokens": 16},
@@ -133,9 +140,9 @@ def test_shared_out__gives_each_rank_a_batch_within_the_budget(
         ),
     ],
 )
-def test_shape__refuses_what_does_not_go_together(options: dict[str, Any], message: str) -> None:
+def test_options__refuses_what_does_not_go_together(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        BatchShape(**options)
+        BatchOptions(**options)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +159,7 @@ def test_shape__refuses_what_does_not_go_together(options: dict[str, Any], messa
 )
 def test_cut__refuses_a_row_that_fits_nowhere(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        BatchShape(**options).cut(np.arange(2), np.array([3, 10]), as_they_are)
+        BatchOptions(**options).cut(np.arange(2), np.array([3, 10]), as_they_are)
 
 
 @pytest.mark.parametrize(
@@ -166,8 +173,8 @@ def test_cut__refuses_a_row_that_fits_nowhere(options: dict[str, Any], message: 
         ({"batch_size": 8, "row_tokens": 1024}, "8 packed rows of 1,024 tokens"),
     ],
 )
-def test_shape__says_what_a_batch_is(options: dict[str, Any], says: str) -> None:
-    assert str(BatchShape(**options)) == says
+def test_options__says_what_a_batch_is(options: dict[str, Any], says: str) -> None:
+    assert BatchOptions(**options).describe_size() == says
 
 
 def test_check_size__takes_integers_of_numpy() -> None:

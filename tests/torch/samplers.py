@@ -1,0 +1,21 @@
+"""Samplers of a dataset's rows, by the options of batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mslm_data.batches.batch_options import BatchOptions
+from mslm_data.torch.sampler import ShardSampler
+
+
+def sampler_of(
+    dataset: Any,
+    *,
+    epoch: int | None = None,
+    rank: int | None = 0,
+    world: int | None = 1,
+    **options: Any,
+) -> ShardSampler:
+    """Return the sampler of `dataset.loader(**options)`, which any DataLoader takes."""
+    options = {"seed": getattr(dataset, "seed", 0)} | options
+    return ShardSampler(dataset, BatchOptions(**options), epoch=epoch, rank=rank, world=world)

@@ -21,8 +21,8 @@ from mslm_data.draw.sentences import HIDDEN, Sentences, choose_rows
 from mslm_data.errors import ShardError
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.remote import RemoteFolder
-from mslm_data.shard.row_protocol import Rows
-from mslm_data.shard.split import Split, whole_numbers
+from mslm_data.shard.row_protocol import Rows, whole_numbers
+from mslm_data.shard.split import Split
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -183,8 +183,8 @@ def check_split(split: object) -> None:
     if isinstance(split, Examples):
         raise TypeError(
             "split: expected a whole split, got rows of one, which `take` and `examples` give; "
-            "strategy.plan(rows) masks these, and torch.utils.data.Subset(MaskedDataset(split, "
-            "strategy), numbers) trains on some rows"
+            "strategy.plan(rows) masks these, and split.subset(documents=...) gives a part of a "
+            "split to train on"
         )
     if not isinstance(split, Rows):
         raise TypeError(

@@ -37,9 +37,9 @@ from mslm_data.data.ragged import offsets_of
 from mslm_data.draw import shown
 from mslm_data.draw.parts import Markup, table
 from mslm_data.kernels.mixing import deal_places, name_repeats, renumber_labels
-from mslm_data.shard.row_protocol import CHUNK, Rows, SplitShare
+from mslm_data.shard.row_protocol import CHUNK, Rows, SplitShare, check_chunk
 from mslm_data.shard.shown import drawn_rows
-from mslm_data.shard.split import Picks, Split, check_chunk, gather_picks, lengths_of
+from mslm_data.shard.split import Picks, Split, gather_picks, lengths_of
 
 
 class Mix(Rows):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -153,3 +154,49 @@ class Rows(ABC):
     @abstractmethod
     def bring(self) -> None:
         """Fetch all shards of remote folders that are not here yet."""
+
+
+def whole_numbers(rows: Any) -> npt.NDArray[np.int64]:
+    """Return numbers of rows as an array.
+
+    Raises:
+        TypeError: Something else than whole numbers, such as a mask of booleans.
+    """
+    numbers = np.asarray(rows)
+    if numbers.size and (numbers.dtype.kind not in "iu" or numbers.ndim != 1):
+        raise TypeError(
+            f"rows: expected a sequence of whole numbers, got {numbers.dtype} with "
+            f"{numbers.ndim} dimensions"
+        )
+    return numbers.astype(np.int64, copy=False)
+
+
+def check_chunk(rows: Any) -> None:
+    """Refuse what cannot be the rows of a chunk: a number below 1 would give none at all.
+
+    Raises:
+        ValueError: Not a whole number of at least 1.
+    """
+    if not isinstance(rows, int | np.integer) or rows < 1:
+        raise ValueError(f"rows: expected a whole number of at least 1, got {rows!r}")
+
+
+def number_of(row: Any, rows: int) -> int:
+    """Return a row's number, counted from the start also if `row` counts from the end.
+
+    Raises:
+        IndexError: No such row among `rows`.
+        TypeError: Not a number, such as a slice.
+    """
+    try:
+        number = operator.index(row)
+    except TypeError:
+        raise TypeError(
+            f"row: expected the number of one row, got {type(row).__name__}; for several rows use "
+            "examples(start, stop) of a split, or take(numbers)"
+        ) from None
+
+    if not -rows <= number < rows:
+        raise IndexError(f"row: expected the number of one of {rows} rows, got {number}")
+
+    return number % rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,8 +22,16 @@ from mslm_data.kernels.gather import gather, gather_alike
 from mslm_data.shard.manifest import Manifest, SplitRecord
 from mslm_data.shard.read import Shard
 from mslm_data.shard.remote import RemoteFolder, RemoteShard, bring, fetches_ahead
-from mslm_data.shard.row_protocol import CHUNK, Rows, SplitShare
+from mslm_data.shard.row_protocol import (
+    CHUNK,
+    Rows,
+    SplitShare,
+    check_chunk,
+    number_of,
+    whole_numbers,
+)
 from mslm_data.shard.shown import drawn_rows
+from mslm_data.shard.subset import Subset, draw_subset
 from mslm_data.shard.write import ShardRecord
 
 
@@ -125,6 +132,24 @@ class Split(Rows):
         shard = int(np.searchsorted(self._first, number, side="right")) - 1
         self._bring([self._shards[shard]])
         return self._shards[shard].row(number - int(self._first[shard]))
+
+    def subset(self, *, documents: int, seed: int = 0) -> Subset:
+        """Return the rows of some documents, as a view that goes wherever a split goes.
+
+        Subsets of one seed are nested: the first ten documents are among the first fifty. Which
+        ones they are depends on the seed, the documents' ids and the labels alone. For each label,
+        the first document that has it comes before all others, so that small subsets have every
+        label where they can. Rows keep their keys, and so their masks.
+
+        Args:
+            documents: Number of documents, at least 1 and at most those of the split.
+            seed: Draws the documents, in `[0, 2**63)`.
+
+        Raises:
+            ValueError: A number out of range.
+            ShardError: A shard is missing or damaged.
+        """
+        return draw_subset(self, documents, seed=seed)
 
     def check(self) -> None:
         """Open shards anew, with all checks, whose files have changed since they were opened.
@@ -333,52 +358,6 @@ class Split(Rows):
             picks.append((self._shards[shard], places, rows[places] - self._first[shard]))
         self._bring([shard for shard, _, _ in picks])
         return picks
-
-
-def whole_numbers(rows: Any) -> npt.NDArray[np.int64]:
-    """Return numbers of rows as an array.
-
-    Raises:
-        TypeError: Something else than whole numbers, such as a mask of booleans.
-    """
-    numbers = np.asarray(rows)
-    if numbers.size and (numbers.dtype.kind not in "iu" or numbers.ndim != 1):
-        raise TypeError(
-            f"rows: expected a sequence of whole numbers, got {numbers.dtype} with "
-            f"{numbers.ndim} dimensions"
-        )
-    return numbers.astype(np.int64, copy=False)
-
-
-def check_chunk(rows: Any) -> None:
-    """Refuse what cannot be the rows of a chunk: a number below 1 would give none at all.
-
-    Raises:
-        ValueError: Not a whole number of at least 1.
-    """
-    if not isinstance(rows, int | np.integer) or rows < 1:
-        raise ValueError(f"rows: expected a whole number of at least 1, got {rows!r}")
-
-
-def number_of(row: Any, rows: int) -> int:
-    """Return a row's number, counted from the start also if `row` counts from the end.
-
-    Raises:
-        IndexError: No such row among `rows`.
-        TypeError: Not a number, such as a slice.
-    """
-    try:
-        number = operator.index(row)
-    except TypeError:
-        raise TypeError(
-            f"row: expected the number of one row, got {type(row).__name__}; for several rows use "
-            "examples(start, stop) of a split, or take(numbers)"
-        ) from None
-
-    if not -rows <= number < rows:
-        raise IndexError(f"row: expected the number of one of {rows} rows, got {number}")
-
-    return number % rows
 
 
 def table_of_splits(splits: Iterable[Split]) -> str:

@@ -21,8 +21,7 @@ from mslm_data.batches.masked import Masked, check_split, strategy_for
 from mslm_data.batches.row_order import RowOrder, row_order
 from mslm_data.mask.draws import check_count
 from mslm_data.mask.strategy import Strategy
-from mslm_data.shard.row_protocol import Rows
-from mslm_data.shard.split import number_of
+from mslm_data.shard.row_protocol import Rows, number_of
 from mslm_data.torch.epoch import Epoch, FollowsEpoch
 from mslm_data.torch.masked import MaskedRow
 from mslm_data.torch.sampler import BatchRows, ShardsOfSplits, epoch_of

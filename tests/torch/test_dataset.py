@@ -236,7 +236,7 @@ def test_dataset__refuses_what_is_no_split(folder: Path) -> None:
 
 
 def test_dataset__refuses_rows_of_a_split_and_says_what_takes_some(train: Any) -> None:
-    with pytest.raises(TypeError, match=r"expected a whole split, got rows of one, .*Subset"):
+    with pytest.raises(TypeError, match=r"expected a whole split, got rows of one, .*split.subset"):
         MaskedDataset(train.take(range(4)), JOINT)  # type: ignore[arg-type]
 
     dataset = MaskedDataset(train, JOINT, epoch=0)
@@ -244,6 +244,18 @@ def test_dataset__refuses_rows_of_a_split_and_says_what_takes_some(train: Any) -
     (batch,) = some
 
     assert batch["keys"].numpy().view("uint64").tolist() == train.take(range(4)).keys.tolist()
+
+
+@pytest.mark.parametrize("shuffle", [True, "shards"])
+def test_loader__gives_the_batches_of_a_subset(train: Any, shuffle: Any) -> None:
+    few = train.subset(documents=5, seed=1)
+    options: dict[str, Any] = {"batch_size": 4, "shuffle": shuffle, "open_shards": 1}
+    dataset = MaskedDataset(few, JOINT, seed=2)
+
+    expected = of_numpy(md.Batches(few, JOINT, seed=2, **options))
+
+    assert all_lists(dataset.loader(**options)) == expected
+    assert all_lists(MaskedDataset(few, JOINT, seed=2).loader(**options, workers=1)) == expected
 
 
 def test_dataset__refuses_a_slice(train: Any) -> None:

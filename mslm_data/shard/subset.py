@@ -1,0 +1,248 @@
+"""A few documents of a split, as rows that go wherever a split goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mslm_data.data.examples import Examples
+from mslm_data.io.files import canonical_json
+from mslm_data.kernels.draws import name_streams
+from mslm_data.shard.pieces import hashes_of
+from mslm_data.shard.row_protocol import (
+    CHUNK,
+    Rows,
+    SplitShare,
+    check_chunk,
+    number_of,
+    whole_numbers,
+)
+
+if TYPE_CHECKING:
+    from mslm_data.shard.split import Split
+
+RowNumbers = npt.NDArray[np.int64]
+
+_ORDER = 0x5B5E7
+"""Names the stream of draws that put documents in order."""
+
+
+class Subset(Rows):
+    """The rows of some documents of a split: a view, which copies nothing.
+
+    `split.subset(documents=...)` makes one. Rows keep their keys, and so their masks.
+
+    Attributes:
+        split: The split that the rows are of.
+        numbers: int64 `[R]`, the rows' numbers in the split, rising.
+        documents: Number of documents.
+        labels: The label of each index of `span_labels`, as the split has them.
+        tags: The tag of each index of `bio`.
+        doc_labels: The label of each index of `doc_labels`; empty where documents have none.
+        token_ids: The tokenizer's special ids.
+        protected: Whether these are patients' notes, not to be shown or shared.
+        place: The split's folder.
+        shard_rows: Number of rows of each shard of the split.
+    """
+
+    def __init__(self, split: Split, numbers: RowNumbers, documents: int) -> None:
+        """Take rows of a split, and read their lengths.
+
+        Args:
+            split: The split.
+            numbers: int64 `[R]`, rising.
+            documents: Number of documents that the rows are of.
+        """
+        self.split = split
+        self.numbers = numbers
+        self.documents = documents
+        self.labels = split.labels
+        self.tags = split.tags
+        self.doc_labels = split.doc_labels
+        self.token_ids = split.token_ids
+        self.protected = split.protected
+        self.place = split.place
+        self._tokens = int(split.lengths(numbers).sum())
+
+        bounds = np.searchsorted(numbers, np.cumsum((0, *split.shard_rows)))
+        self.shard_rows = tuple(np.diff(bounds).tolist())
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def splits(self) -> tuple[SplitShare]:
+        """The split, of which an epoch takes these rows once."""
+        return (SplitShare(split=self.split, share=1.0, rows=len(self)),)
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens of all rows, specials included."""
+        return self._tokens
+
+    @property
+    def digest(self) -> str:
+        """Digest of the split's digest and the numbers of the rows."""
+        numbers = sha256(self.numbers.tobytes()).hexdigest()
+        return sha256(canonical_json([self.split.digest, numbers])).hexdigest()[:16]
+
+    def __repr__(self) -> str:
+        return (
+            f"Subset({self.documents:,} documents of {self.split!r}: {len(self):,} rows, "
+            f"{self.tokens:,} tokens)"
+        )
+
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        """Return one row, all columns, as plain Python values; negative numbers count from the end.
+
+        Raises:
+            IndexError: No such row.
+            TypeError: Not a row's number, such as a slice.
+        """
+        return self.split[int(self.numbers[number_of(row, len(self))])]
+
+    def of_epoch(
+        self,
+        rows: RowNumbers,
+        *,
+        seed: int,  # noqa: ARG002
+        epoch: int,  # noqa: ARG002
+    ) -> RowNumbers:
+        """Return the rows themselves, as every epoch has the same."""
+        return rows
+
+    def take(self, rows: Sequence[int] | RowNumbers) -> Examples:
+        """Copy any rows together, in any order; see `Split.take`.
+
+        Raises:
+            IndexError: A row that is not there.
+            ShardError: A shard is missing or damaged.
+            TypeError: Something else than whole numbers.
+        """
+        return self.split.take(self._in_split(whole_numbers(rows)))
+
+    def lengths(self, rows: RowNumbers) -> RowNumbers:
+        """Return the number of tokens of any rows, in any order, `[R]`; see `take`."""
+        return self.split.lengths(self._in_split(rows))
+
+    def examples(self, start: int = 0, stop: int | None = None) -> Examples:
+        """Return rows `[start, stop)`.
+
+        Raises:
+            IndexError: Not `0 <= start <= stop <= len(self)`.
+            ShardError: A shard is missing or damaged.
+        """
+        stop = len(self) if stop is None else stop
+        if not 0 <= start <= stop <= len(self):
+            raise IndexError(
+                f"rows: expected 0 <= start <= stop <= {len(self)}, got [{start}, {stop})"
+            )
+        return self.split.take(self.numbers[start:stop])
+
+    def chunks(
+        self,
+        rows: int = CHUNK,
+        *,
+        seed: int = 0,  # noqa: ARG002
+        epoch: int = 0,  # noqa: ARG002
+    ) -> Iterator[Examples]:
+        """Yield all rows in their stored order, at most this many at a time.
+
+        Raises:
+            ValueError: `rows` is below 1, or not a whole number.
+            ShardError: A shard is missing or damaged, or has changed meanwhile.
+        """
+        check_chunk(rows)
+        self.check()
+        for start in range(0, len(self), rows):
+            yield self.examples(start, min(start + rows, len(self)))
+        self.check()
+
+    def check(self) -> None:
+        """Open shards anew, with all checks, whose files have changed; see `Split.check`."""
+        self.split.check()
+
+    def bring(self) -> None:
+        """Fetch all shards of a remote folder that are not here yet; see `Split.bring`."""
+        self.split.bring()
+
+    def _in_split(self, rows: RowNumbers) -> RowNumbers:
+        """Return the rows' numbers in the split.
+
+        Raises:
+            IndexError: A row that is not there.
+        """
+        if len(rows) and (rows.min() < 0 or rows.max() >= len(self)):
+            raise IndexError(
+                f"rows: expected some of {len(self)}, got {rows.min()} to {rows.max()}"
+            )
+        return self.numbers[rows]
+
+
+def draw_subset(split: Split, documents: int, *, seed: int) -> Subset:
+    """Draw documents of a split; see `Split.subset`."""
+    ids, document_of_row = _documents(split)
+    if not _is_integer(documents) or not 1 <= documents <= len(ids):
+        raise ValueError(
+            f"documents: expected an integer from 1 to {len(ids)}, the documents of split "
+            f"'{split.name}', got {documents!r}"
+        )
+    if not _is_integer(seed) or not 0 <= seed < 1 << 63:
+        raise ValueError(f"seed: expected an integer in [0, 2**63), got {seed!r}")
+
+    order = _order(split, ids, document_of_row, seed)
+    is_chosen = np.zeros(len(ids), np.bool_)
+    is_chosen[order[:documents]] = True
+    return Subset(split, np.flatnonzero(is_chosen[document_of_row]), int(documents))
+
+
+def _documents(split: Split) -> tuple[npt.NDArray[np.uint64], RowNumbers]:
+    """Return a hash of each document's id, uint64 `[D]`, and the document of each row."""
+    hashes = [np.empty(0, np.uint64)]
+    for batch in split.batches():
+        # Rows of a document stand side by side, so few strings are hashed.
+        ids = batch.column("doc_id")
+        begins = np.ones(len(ids), np.bool_)
+        begins[1:] = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
+        firsts = np.flatnonzero(begins)
+        of_runs = hashes_of(ids.take(pa.array(firsts)).to_pylist())
+        hashes.append(of_runs[np.cumsum(begins) - 1])
+
+    ids_of_documents, document_of_row = np.unique(np.concatenate(hashes), return_inverse=True)
+    return ids_of_documents, document_of_row.astype(np.int64, copy=False)
+
+
+def _order(
+    split: Split, ids: npt.NDArray[np.uint64], document_of_row: RowNumbers, seed: int
+) -> RowNumbers:
+    """Return all documents in the order in which subsets take them, so that these are nested.
+
+    The order is drawn by the seed and each document's id. The first document of each label comes
+    before all others, so that small subsets have every label where they can.
+    """
+    draws = np.empty(len(ids), np.uint64)
+    name_streams(ids, seed, 0, _ORDER, draws)
+    order = np.argsort(draws, kind="stable")
+    ranks = np.empty(len(ids), np.int64)
+    ranks[order] = np.arange(len(ids))
+
+    first_ranks = np.full(len(split.labels), len(ids), np.int64)
+    start = 0
+    for examples in split.chunks():
+        labels = examples.span_labels
+        ranks_of_rows = ranks[document_of_row[start : start + len(examples)]]
+        np.minimum.at(first_ranks, labels.values, np.repeat(ranks_of_rows, labels.lengths))
+        start += len(examples)
+
+    first = np.unique(first_ranks[first_ranks < len(ids)])
+    return np.concatenate([order[first], np.delete(order, first)])
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import json
+import pickle
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mslm_data as md
+from mslm_data.shard.subset import Subset
+from tests import made
+
+JOINT = md.strategy("joint")
+
+
+@pytest.fixture(scope="module")
+def train(tmp_path_factory: pytest.TempPathFactory) -> md.Split:
+    """Many documents in many shards, which a subset has rows of few of."""
+    out = tmp_path_factory.mktemp("subset") / "many"
+    made.built(out, pipeline=made.pipeline_of(unit_bytes=300, encode={"max_tokens": 8}))
+    train = md.load(out)["train"]
+    assert len(train.shard_rows) > 12
+    return train
+
+
+@pytest.fixture(scope="module")
+def doc_ids(train: md.Split) -> list[str]:
+    return [train[row]["doc_id"] for row in range(len(train))]
+
+
+def documents_of(subset: Subset) -> set[str]:
+    return {subset[row]["doc_id"] for row in range(len(subset))}
+
+
+def keys_of(batches: Any) -> list[int]:
+    return [key for batch in batches for key in batch["keys"].tolist()]
+
+
+def labels_by_key(batches: Any) -> dict[int, list[int]]:
+    return {
+        key: labels[: sum(present)]
+        for batch in batches
+        for key, labels, present in zip(
+            *(batch[name].tolist() for name in ("keys", "labels", "attention_mask")), strict=True
+        )
+    }
+
+
+@pytest.mark.parametrize("documents", [1, 3, 7])
+def test_subset__has_all_rows_of_its_documents(
+    train: md.Split, doc_ids: list[str], documents: int
+) -> None:
+    subset = train.subset(documents=documents, seed=2)
+
+    chosen = documents_of(subset)
+    assert len(chosen) == subset.documents == documents
+    expected = [row for row, doc_id in enumerate(doc_ids) if doc_id in chosen]
+    assert subset.numbers.tolist() == expected
+    assert subset.examples().keys.tolist() == train.take(expected).keys.tolist()
+    assert subset.tokens == int(train.lengths(np.array(expected)).sum())
+    assert sum(subset.shard_rows) == len(subset)
+
+
+def test_subset__of_fewer_documents_lies_in_one_of_more(
+    train: md.Split, doc_ids: list[str]
+) -> None:
+    sizes = range(1, len(set(doc_ids)) + 1)
+
+    nested = [documents_of(train.subset(documents=size, seed=1)) for size in sizes]
+
+    assert all(small < large for small, large in pairwise(nested))
+    assert len({frozenset(documents_of(train.subset(documents=5, seed=s))) for s in range(9)}) > 4
+
+
+def test_subset__does_not_depend_on_the_shards(train: md.Split, tmp_path: Path) -> None:
+    made.built(tmp_path / "one", pipeline=made.pipeline_of(encode={"max_tokens": 8}))
+    one = md.load(tmp_path / "one")["train"]
+    assert len(one.shard_rows) == 1
+
+    subsets = [split.subset(documents=5, seed=3) for split in (train, one)]
+
+    assert subsets[0].examples().keys.tolist() == subsets[1].examples().keys.tolist()
+
+
+def test_subset__has_every_label_where_it_can(tmp_path: Path) -> None:
+    train = md.build("blurb/jnlpba", sample=True, out=tmp_path / "jnlpba")["train"]
+    labels = range(len(train.labels))
+    assert len(labels) == 5
+
+    for seed in range(9):
+        subset = train.subset(documents=len(labels), seed=seed)
+        assert set(subset.examples().span_labels.values.tolist()) == set(labels)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batch_size": 4},
+        {"batch_size": 4, "shuffle": False},
+        {"batch_size": 4, "shuffle": "shards", "open_shards": 3},
+        {"batch_tokens": 40, "bucketed": True},
+    ],
+)
+def test_subset__goes_where_a_split_goes(train: md.Split, options: dict[str, Any]) -> None:
+    subset = train.subset(documents=6)
+    of_all = labels_by_key(md.Batches(train, JOINT, seed=4, epoch=1, batch_size=4))
+
+    batches = md.Batches(subset, JOINT, seed=4, epoch=1, **options)
+    of_some = labels_by_key(batches)
+
+    assert sorted(of_some) == sorted(subset.examples().keys.tolist())
+    assert of_some == {key: of_all[key] for key in of_some}
+
+    # A state in mid-epoch resumes, and is refused by other rows.
+    whole = keys_of(md.Batches(subset, JOINT, **options))
+    before = md.Batches(subset, JOINT, **options)
+    begun = keys_of(islice(before, 2))
+    state = json.loads(json.dumps(before.state_dict()))
+    again = md.Batches(pickle.loads(pickle.dumps(subset)), JOINT, **options)  # noqa: S301 - our own
+    again.load_state_dict(state)
+    assert begun + keys_of(again) == whole
+    with pytest.raises(ValueError, match="state: expected"):
+        md.Batches(train.subset(documents=6, seed=1), JOINT, **options).load_state_dict(state)
+
+
+def test_subset__gives_rows_as_a_split_does(train: md.Split) -> None:
+    subset = train.subset(documents=4)
+    keys = subset.examples().keys.tolist()
+
+    assert [key for chunk in subset.chunks(3) for key in chunk.keys.tolist()] == keys
+    assert subset.take([2, 0]).keys.tolist() == [keys[2], keys[0]]
+    assert subset[-1]["key"] == keys[-1]
+    assert md.show(subset, "joint", rows=[0], show_text=True).rows == (0,)
+    for wrong in ([-1], [len(subset)]):
+        with pytest.raises(IndexError, match=f"rows: expected some of {len(subset)}"):
+            subset.take(wrong)
+    with pytest.raises(IndexError, match="rows: expected 0 <= start <= stop"):
+        subset.examples(0, len(subset) + 1)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 10_000, 2.0, True])
+def test_subset__refuses_a_wrong_number_of_documents(
+    train: md.Split, doc_ids: list[str], wrong: Any
+) -> None:
+    most = len(set(doc_ids))
+
+    with pytest.raises(ValueError, match=f"documents: expected an integer from 1 to {most}"):
+        train.subset(documents=wrong)
+
+
+def test_subset__refuses_a_wrong_seed(train: md.Split) -> None:
+    with pytest.raises(ValueError, match="seed: expected an integer in"):
+        train.subset(documents=1, seed=-1)

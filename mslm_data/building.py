@@ -437,7 +437,7 @@ def read_named(
     from mslm_data.source.table import SOURCES, usual_tables
 
     name = str(source)
-    if name not in SOURCES.names():
+    if name not in SOURCES:
         near = did_you_mean(name, [*shipped, *SOURCES.names()])
         raise PipelineError(f"no shipped pipeline or source '{name}'{near}")
     return read({"name": name, **usual_tables(name)}, sets=sets, options=options)

@@ -168,6 +168,11 @@ class AnnotateOptions:
     context: bool = False
     leave_out_context: tuple[str, ...] = ()
 
+    def uses(self) -> list[str]:
+        """Return the names of the annotator and, if it is several, of each of these."""
+        members = [member.get("use") for member in _members_of(self.options)]
+        return [self.use, *(use for use in members if isinstance(use, str))]
+
     def __post_init__(self) -> None:
         for flag in self.leave_out_context:
             if flag not in FLAGS:

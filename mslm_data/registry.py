@@ -1,7 +1,8 @@
 """Tables of names, and options that are checked at every depth, both with "did you mean".
 
-A `Registry` is a literal dict of `name -> "module:attribute"`, imported on use. A name may carry a
-version (`joint.v1`); the bare name means the newest of its versions.
+A `Registry` is a literal dict of `name -> "module:attribute"`, imported on use, and beside it the
+plug-ins of installed packages. A name may carry a version (`joint.v1`); the bare name means the
+newest of its versions.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from mslm_data.errors import PipelineError
+
+if typing.TYPE_CHECKING:
+    from mslm_data.plugins import Plugin
 
 T = TypeVar("T")
 
@@ -92,12 +96,14 @@ def _types_of(make: Callable[..., Any]) -> dict[str, Any]:
 
     A field of a dataclass whose metadata say `option=False` is for the program alone.
     """
-    hints = typing.get_type_hints(make, include_extras=True)
+    is_plain_class = isinstance(make, type) and not dataclasses.is_dataclass(make)
+    declares = make.__init__ if is_plain_class else make
+    hints = typing.get_type_hints(declares, include_extras=True)
     if dataclasses.is_dataclass(make):
         fields = [field for field in dataclasses.fields(make) if field.init]
         given = [field.name for field in fields if field.metadata.get("option", True)]
         return {name: hints[name] for name in given}
-    return {name: hints[name] for name in inspect.signature(make).parameters}
+    return {name: hints.get(name, Any) for name in inspect.signature(make).parameters}
 
 
 def _required(make: Callable[..., Any]) -> Iterator[str]:
@@ -255,21 +261,34 @@ def check_names(option: str, names: object) -> None:
 
 
 class Registry:
-    """A literal table of what a pipeline or a call can name."""
+    """A literal table of what a pipeline or a call can name, and the plug-ins beside it."""
 
-    def __init__(self, kind: str, table: Mapping[str, str]) -> None:
+    def __init__(
+        self, kind: str, table: Mapping[str, str], *, plugins: str = "", has: Collection[str] = ()
+    ) -> None:
         """Keep the table; nothing is imported before a name is used.
 
         Args:
             kind: What the names are, for messages ("strategy").
             table: Name, with its version if it has one -> "module:attribute".
+            plugins: Group of entry points that add names; "" for none.
+            has: Attributes that the class of a plug-in must have.
         """
         self.kind = kind
         self._table = dict(table)
+        self._group = plugins
+        self._has = has
 
     def names(self) -> list[str]:
-        """Return every registered name, sorted."""
-        return sorted(self._table)
+        """Return every name, shipped or of a plug-in, sorted.
+
+        Raises:
+            PipelineError: A plug-in has the name of another.
+        """
+        return sorted([*self._table, *self._plugins()])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._table or name in self._plugins()
 
     def resolve(self, name: str) -> str:
         """Return the full name: the newest version of a bare name, any other name as it is.
@@ -277,18 +296,32 @@ class Registry:
         Raises:
             PipelineError: The name is not registered.
         """
-        if name in self._table:
-            return name
-
-        versions = [full for full in self._table if re.fullmatch(re.escape(name) + r"\.v\d+", full)]
-        if versions:
-            return max(versions, key=lambda full: int(full.rsplit(".v", 1)[1]))
-
-        bare = {full.rsplit(".v", 1)[0] for full in self._table}
+        full = _newest(name, self._table) or _newest(name, self._plugins())
+        if full:
+            return full
+        bare = {_bare(full) for full in self.names()}
         raise PipelineError(f"unknown {self.kind} '{name}'{did_you_mean(name, bare)}")
 
+    def plugin(self, name: str) -> Plugin | None:
+        """Return the plug-in that a name stands for, None for a shipped name.
+
+        Raises:
+            PipelineError: The name is not registered.
+        """
+        full = self.resolve(name)
+        return None if full in self._table else self._plugins()[full]
+
     def load(self, name: str) -> Any:
-        """Import and return what a name stands for."""
+        """Import and return what a name stands for.
+
+        Raises:
+            PipelineError: The name is not registered, or its plug-in cannot be imported.
+        """
+        plugin = self.plugin(name)
+        if plugin is not None:
+            from mslm_data.plugins import load_plugin
+
+            return load_plugin(plugin, self._has)
         module, attribute = self._table[self.resolve(name)].split(":")
         return getattr(importlib.import_module(module), attribute)
 
@@ -303,3 +336,36 @@ class Registry:
         """Make the named thing from its options, which `from_options` checks."""
         where = where or f"{self.kind} '{name}'"
         return from_options(self.load(name), options, where=where, also=also)
+
+    def _plugins(self) -> Mapping[str, Plugin]:
+        """Return name -> plug-in.
+
+        Raises:
+            PipelineError: A plug-in has a name that is shipped, or that of another.
+        """
+        if not self._group:
+            return {}
+        from mslm_data.plugins import find_plugins
+
+        plugins = find_plugins(self._group)
+        shipped = {_bare(name) for name in self._table}
+        for name, plugin in plugins.items():
+            if _bare(name) in shipped:
+                raise PipelineError(
+                    f"{plugin}: expected another name than those of mslm-data itself, got "
+                    f"'{name}'; rename it, or uninstall {plugin.distribution}"
+                )
+        return plugins
+
+
+def _bare(name: str) -> str:
+    """Return a name without its version."""
+    return re.sub(r"\.v\d+$", "", name)
+
+
+def _newest(name: str, names: Collection[str]) -> str:
+    """Return a name itself, or the newest of its versions; "" if there is neither."""
+    if name in names:
+        return name
+    versions = [full for full in names if full != _bare(full) and _bare(full) == name]
+    return max(versions, key=lambda full: int(full.rsplit(".v", 1)[1]), default="")

@@ -107,4 +107,6 @@ ANNOTATORS = Registry(
         "gliner": "mslm_data.torch.gliner_ner:GlinerNer",
         "several": "mslm_data.annotate.several:Several",
     },
+    plugins="mslm_data.annotators",
+    has=("digest", "labels", "start"),
 )

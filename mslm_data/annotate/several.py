@@ -250,7 +250,7 @@ def _member(name: str, table: Mapping[str, Any]) -> tuple[MemberOptions, Annotat
     where = f"[annotate.of.{name}]"
     if "use" not in table:
         raise PipelineError(f'{where}: expected a table with use = "NAME", got none')
-    if table["use"] not in ANNOTATORS.names():
+    if table["use"] not in ANNOTATORS:
         raise PipelineError(
             f"{where}: unknown annotator '{table['use']}'"
             f"{did_you_mean(str(table['use']), ANNOTATORS.names())}"

@@ -26,6 +26,7 @@ from mslm_data.builds.stages import (
     annotator_of,
     find_inputs,
     forget_annotator,
+    plugins_of,
     segmenter_of,
 )
 from mslm_data.builds.tasks import WorkUnit
@@ -255,10 +256,11 @@ def versions() -> dict[str, str]:
 
 def _versions_of(pipeline: Pipeline) -> dict[str, str]:
     """Return the versions of packages that decide bytes of this pipeline's folders alone."""
-    if pipeline.duplicates == "keep" or pipeline.duplicate_similarity == 1:
-        return {}
-    load("rensa", wanted_by="source.duplicates with near copies")
-    return {"rensa": importlib.metadata.version("rensa")}
+    found = {plugin.distribution: plugin.version for plugin in plugins_of(pipeline)}
+    if pipeline.duplicates != "keep" and pipeline.duplicate_similarity != 1:
+        load("rensa", wanted_by="source.duplicates with near copies")
+        found["rensa"] = importlib.metadata.version("rensa")
+    return found
 
 
 def _record_of(shard: PlannedShard) -> list[Any]:

@@ -19,6 +19,7 @@ from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import MslmDataError
 from mslm_data.pipeline import SHARED, AnnotateOptions, Pipeline
+from mslm_data.plugins import Plugin
 from mslm_data.segment import SEGMENTERS, Segmenter
 from mslm_data.source import SOURCES, Source
 from mslm_data.source.reading.splits import Unread, refuse_two_forms, unread
@@ -52,6 +53,14 @@ def segmenter_of(pipeline: Pipeline) -> Segmenter:
     where = f"pipeline '{pipeline.name}', [segment]"
     made: Segmenter = SEGMENTERS.make(pipeline.segment.use, pipeline.segment.options, where=where)
     return made
+
+
+def plugins_of(pipeline: Pipeline) -> list[Plugin]:
+    """Return the plug-ins that a pipeline's stages are."""
+    uses = [(SOURCES, pipeline.source.use), (SEGMENTERS, pipeline.segment.use)]
+    uses += [(ANNOTATORS, use) for use in pipeline.annotate.uses()]
+    found = [registry.plugin(use) for registry, use in uses]
+    return [plugin for plugin in found if plugin is not None]
 
 
 def schema_of(

@@ -262,13 +262,13 @@ def _strategy(name: str, as_json: bool) -> None:
     import inspect
 
     from mslm_data.mask import NO_MASKS, STRATEGIES, make, options_of
-    from mslm_data.mask.table import SHIPPED
+    from mslm_data.mask.table import summary
 
     if name in NO_MASKS:
         make(name, {})  # raises an error that names the nearest strategy
 
     full = STRATEGIES.resolve(name)
-    shipped = SHIPPED[full]
+    about = summary(full)
     documentation = inspect.getdoc(STRATEGIES.load(full)) or ""
     toml = repr(make(full, EXAMPLES.get(full, {})))
 
@@ -279,8 +279,8 @@ def _strategy(name: str, as_json: bool) -> None:
         print_json(
             {
                 "strategy": full,
-                "status": shipped.status,
-                "source": shipped.source,
+                "status": about.status,
+                "source": about.source,
                 "text": documentation,
                 "defaults": {option: _as_toml(value) for option, value in defaults.items()},
                 "toml": toml,
@@ -288,7 +288,7 @@ def _strategy(name: str, as_json: bool) -> None:
         )
         return
 
-    comments = [f"{full}: {shipped.status}, {shipped.source}", "", *documentation.splitlines(), ""]
+    comments = [f"{full}: {about.status}, {about.source}", "", *documentation.splitlines(), ""]
     if defaults:
         comments += ["The same by its name, with its options and their defaults:", "", "[mask]"]
         comments += [f'use = "{full}"']

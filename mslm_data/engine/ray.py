@@ -24,6 +24,7 @@ from mslm_data.data.columns import FORMAT
 from mslm_data.engine import PRELOAD, AnyTask, Preload, Task, Work, attempt
 from mslm_data.engine.crew import Answer, Died, Ready, supervise
 from mslm_data.errors import BuildError, MslmDataError
+from mslm_data.plugins import plugin_versions
 
 _OPTIONS = {
     # Ray starts no actor again and calls none twice: the crew does, and counts.
@@ -39,7 +40,7 @@ _WITHOUT_CPU_S = 300.0
 """How long a cluster may be without any CPU, as one is whose nodes are being replaced."""
 _PATIENCE_S = 10.0
 """How long a cluster may take to answer."""
-_WRITERS = ("numpy", "pyarrow", "tokenizers", "spacy", "medcat", "torch", "transformers", "gliner")
+_WRITERS = ("numpy", "pyarrow", "tokenizers", "spacy", "medcat", "torch", "transformers")
 """Packages besides this one whose version can change bytes."""
 
 
@@ -287,7 +288,7 @@ def versions() -> dict[str, str]:
     for name in _WRITERS:
         with suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
-    return found
+    return found | plugin_versions()
 
 
 def _node() -> str:

@@ -135,7 +135,11 @@ SHIPPED: dict[str, Shipped] = {
     ),
 }
 
-STRATEGIES = Registry("strategy", {name: shipped.make for name, shipped in SHIPPED.items()})
+STRATEGIES = Registry(
+    "strategy",
+    {name: shipped.make for name, shipped in SHIPPED.items()},
+    plugins="mslm_data.strategies",
+)
 
 _FOR_ENCODER_DECODERS = (
     "shortens the rows and writes targets of their own for an encoder-decoder, which nothing here "
@@ -274,9 +278,12 @@ def summary(name: str) -> Summary:
     Raises:
         PipelineError: The name is unknown.
     """
+    hides = (inspect.getdoc(STRATEGIES.load(name)) or "").partition("\n")[0]
+    plugin = STRATEGIES.plugin(name)
+    if plugin is not None:
+        return Summary(hides, "own", f"{plugin.distribution} {plugin.version}")
     shipped = SHIPPED[STRATEGIES.resolve(name)]
-    documentation = inspect.getdoc(STRATEGIES.load(name)) or ""
-    return Summary(documentation.splitlines()[0], shipped.status, shipped.source)
+    return Summary(hides, shipped.status, shipped.source)
 
 
 def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strategy:
@@ -302,8 +309,18 @@ def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strateg
     realised = {
         option: options.get(option, default) for option, default in options_of(full).items()
     }
-    strategy: Strategy = dataclasses.replace(made, origin=Origin(full, realised))
-    return strategy
+    if not isinstance(made, Strategy):
+        raise PipelineError(
+            f"{where}: expected a strategy, as md.strategy(...) makes one or a class of "
+            f"md.Strategy, got {type(made).__name__}"
+        )
+    origin = Origin(full, realised)
+    if dataclasses.is_dataclass(made):
+        return dataclasses.replace(made, origin=origin)
+
+    # A class of a plug-in's own, whose base has a slot for nothing.
+    object.__setattr__(made, "origin", origin)
+    return made
 
 
 def _part(table: Any, *, where: str) -> Strategy:

@@ -38,4 +38,6 @@ SEGMENTERS = Registry(
         "spacy": "mslm_data.segment.spacy:SpacySentences",
         "whole": "mslm_data.segment.presplit:Whole",
     },
+    plugins="mslm_data.segmenters",
+    has=("digest", "sentences"),
 )

@@ -31,6 +31,8 @@ SOURCES = Registry(
         "text": "mslm_data.source.formats.text:PlainText",
         "token-table": "mslm_data.source.formats.token_table:TokenTable",
     },
+    plugins="mslm_data.sources",
+    has=("suffixes", "segmenter", "find", "cut", "read", "batches"),
 )
 
 

@@ -9,12 +9,13 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
 from mslm_data.data.document import split_order
-from mslm_data.errors import SourceError
+from mslm_data.errors import PipelineError, SourceError
 from mslm_data.source.reading.files import ending, ends_with
 from mslm_data.source.table import SOURCES
 
@@ -607,8 +608,11 @@ def _other_sources(inputs: Sequence[Path], suffixes: Sequence[str]) -> str:
     found = [path for root in inputs for path in ([root] if root.is_file() else plain_files(root))]
     hints = []
     for name in SOURCES.names():
-        theirs = set(SOURCES.load(name).suffixes) - set(suffixes)
-        present = sorted(suffix for suffix in theirs if any(ends_with(p, suffix) for p in found))
-        if present:
-            hints.append(f"source '{name}' reads {', '.join(present)}")
+        with suppress(PipelineError):  # a plug-in that cannot be imported
+            theirs = set(SOURCES.load(name).suffixes) - set(suffixes)
+            present = sorted(
+                suffix for suffix in theirs if any(ends_with(p, suffix) for p in found)
+            )
+            if present:
+                hints.append(f"source '{name}' reads {', '.join(present)}")
     return f"; of the files there, {' and '.join(hints)}" if hints else ""

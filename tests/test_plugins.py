@@ -1,0 +1,268 @@
+"""Plug-ins: how registries find, load and refuse what other packages name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mslm_data import plugins
+from mslm_data.annotate import ANNOTATORS
+from mslm_data.builds import build
+from mslm_data.engine.ray import versions
+from mslm_data.errors import BuildError, PipelineError
+from mslm_data.mask import STRATEGIES
+from mslm_data.mask.table import options_of, strategies, strategy
+from mslm_data.segment import SEGMENTERS
+from mslm_data.shard.manifest import Manifest
+from mslm_data.source import SOURCES
+from tests import made
+from tests.cli.running import run
+from tests.support.plugins import put
+
+CANARY = "Wilhelmina"
+CODE = '''
+from dataclasses import dataclass
+from typing import ClassVar
+from mslm_data.annotate.none import NoMentions
+from mslm_data.segment.presplit import Whole
+from mslm_data.source.formats.text import PlainText
+import mslm_data as md
+
+
+class Lines(PlainText):
+    """Texts, as a plug-in reads them."""
+
+    suffixes = (".lines",)
+
+
+class Broken(Lines):
+    """A source with a mistake."""
+
+    def batches(self, part):
+        raise ValueError(open(part.path).read())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fails:
+    """An annotator with a mistake."""
+
+    weak: bool = False
+    slow: ClassVar[bool] = False
+
+    def digest(self):
+        return ""
+
+    def labels(self):
+        return ("X",)
+
+    def start(self):
+        return self
+
+    def annotate(self, documents):
+        raise ValueError(documents.line)
+
+
+def most(rate: float = 0.5) -> md.Strategy:
+    """Hide most tokens."""
+    return md.strategy("token", rate=rate)
+
+
+def nothing():
+    return 3
+'''
+NAMES = {
+    "mslm_data.sources": {"lines": "made_plugin:Lines", "broken-lines": "made_plugin:Broken"},
+    "mslm_data.annotators": {"fails": "made_plugin:Fails"},
+    "mslm_data.segmenters": {"all-of-it": "made_plugin:Whole"},
+    "mslm_data.strategies": {"most.v1": "made_plugin:most", "nothing": "made_plugin:nothing"},
+}
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of installed packages, which has one with a plug-in of each kind."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "made_plugin.py").write_text(CODE, encoding="utf-8")
+    put(folder, "made-plugin", NAMES)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "made_plugin", raising=False)
+    plugins._find_plugins.cache_clear()
+    return folder
+
+
+@pytest.mark.usefixtures("site")
+def test_registries__have_the_plugins_beside_what_is_shipped() -> None:
+    assert {"lines", "conll"} <= {*SOURCES.names()}
+    assert {"fails", "gold"} <= {*ANNOTATORS.names()}
+    assert {"all-of-it", "clinical"} <= {*SEGMENTERS.names()}
+    assert {"most.v1", "joint.v1"} <= {*STRATEGIES.names()}
+    assert "lines" in SOURCES
+    assert "no-such" not in SOURCES
+    assert SOURCES.load("lines").suffixes == (".lines",)
+    with pytest.raises(PipelineError, match="unknown source 'lnes'; did you mean 'lines'"):
+        SOURCES.load("lnes")
+
+
+def test_registry__does_not_look_for_plugins_of_shipped_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plugins, "find_plugins", None)
+
+    assert SOURCES.load("conll")
+    assert STRATEGIES.resolve("joint") == "joint.v1"
+    with pytest.raises(TypeError):
+        SOURCES.resolve("lines")
+
+
+def test_help__does_not_look_for_plugins() -> None:
+    code = (
+        "import sys; from mslm_data.cli import main; main(['build', '--help']); "
+        "assert 'mslm_data.plugins' not in sys.modules"
+    )
+
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(
+    ("registry", "group", "name"),
+    [
+        (SOURCES, "mslm_data.sources", "conll"),
+        (STRATEGIES, "mslm_data.strategies", "joint"),
+        (STRATEGIES, "mslm_data.strategies", "joint.v2"),
+    ],
+)
+def test_registry__a_shipped_name_cannot_be_replaced(site: Path, registry, group, name) -> None:
+    before = registry.load("conll" if registry is SOURCES else "joint")
+    put(site, "taker", {group: {name: "made_plugin:Lines"}})
+    plugins._find_plugins.cache_clear()
+
+    with pytest.raises(PipelineError, match=rf"'{name}' of {group}, from taker 1\.0: expected ano"):
+        registry.names()
+    assert registry.load("conll" if registry is SOURCES else "joint") is before
+
+
+def test_registry__two_packages_cannot_have_one_name(site: Path) -> None:
+    put(site, "other", {"mslm_data.sources": {"lines": "made_plugin:Lines"}}, version="2.0")
+    plugins._find_plugins.cache_clear()
+
+    with pytest.raises(PipelineError, match=r"'lines' .*(other 2\.0|made-plugin 1\.0); uninstall"):
+        SOURCES.names()
+
+
+@pytest.mark.parametrize(
+    ("stands_for", "code", "got"),
+    [
+        ("no_module:X", "", "ModuleNotFoundError of no_module"),
+        ("of_plugin:X", "", "AttributeError"),
+        ("of_plugin:X", f"raise RuntimeError('{CANARY}')", "RuntimeError;"),
+        ("of_plugin:X", "X = 3", "expected a class or a function, got int"),
+        ("of_plugin:X", "class X: suffixes = ()", "without segmenter, find, cut, read, batches"),
+    ],
+)
+def test_load__says_which_plugin_is_wrong(
+    site: Path, monkeypatch: pytest.MonkeyPatch, stands_for: str, code: str, got: str
+) -> None:
+    (site / "of_plugin.py").write_text(code, encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "of_plugin", raising=False)
+    put(site, "wrong", {"mslm_data.sources": {"wrong": stands_for}})
+    plugins._find_plugins.cache_clear()
+
+    with pytest.raises(
+        PipelineError, match=r"entry point 'wrong' of mslm_data\.sources, from wrong 1\.0: "
+    ) as told:
+        SOURCES.load("wrong")
+
+    assert got in str(told.value)
+    assert CANARY not in str(told.value)
+
+
+@pytest.mark.usefixtures("site")
+def test_strategy__of_a_plugin_is_made_by_name_and_file(tmp_path: Path) -> None:
+    made_by_name = strategy("most", rate=0.25)
+    (tmp_path / "mine.toml").write_text('[mask]\nuse = "most"\nrate = 0.25\n')
+
+    assert made_by_name == strategy("token", rate=0.25)
+    assert strategy(tmp_path / "mine.toml") == made_by_name
+    assert made_by_name.origin is not None
+    assert made_by_name.origin.name == "most.v1"
+    assert options_of("most") == {"rate": 0.5}
+    assert strategies()["most.v1"] == ("Hide most tokens.", "own", "made-plugin 1.0")
+    with pytest.raises(ValueError, match="did you mean 'rate'"):
+        strategy("most", rte=1)
+    with pytest.raises(ValueError, match=r"expected a strategy, .*got int"):
+        strategy("nothing")
+
+
+@pytest.mark.usefixtures("site")
+def test_recipes__list_plugins() -> None:
+    assert "lines" in run("recipes", "--sources").out
+    assert 'use = "lines"' in run("recipes", "--sources", "lines").out
+    assert "made-plugin 1.0" in run("recipes", "--strategies").out
+    assert "most.v1: own, made-plugin 1.0" in run("recipes", "--strategies", "most").out
+
+
+def built(site: Path, out: Path) -> Manifest:
+    path = site.parent / "notes.lines"
+    path.write_text(f"{CANARY} has a cold.\n", encoding="utf-8")
+    pipeline = made.pipeline_of(source={"use": "lines"}, segment="all-of-it")
+    return build(pipeline, [path], made.word_piece(), out, workers=1)
+
+
+def test_build__another_version_of_a_plugin_is_another_build(site: Path, tmp_path: Path) -> None:
+    manifest = built(site, tmp_path / "out")
+    assert manifest.versions["made-plugin"] == "1.0"
+
+    (site / "made_plugin-1.0.dist-info").rename(site / "gone")
+    put(site, "made-plugin", NAMES, version="1.1")
+    plugins._find_plugins.cache_clear()
+    again = built(site, tmp_path / "again")
+
+    assert again.versions["made-plugin"] == "1.1"
+    assert again.plan != manifest.plan
+    with pytest.raises(BuildError):
+        built(site, tmp_path / "out")
+
+
+def test_build__names_no_version_of_a_plugin_that_it_does_not_use(
+    site: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("A cold.\n", encoding="utf-8")
+
+    pipeline = made.pipeline_of(source={"use": "text"})
+    manifest = build(pipeline, [path], made.word_piece(), tmp_path / "out", workers=1)
+
+    assert "made-plugin" not in manifest.versions
+
+
+@pytest.mark.usefixtures("site")
+def test_ray__compares_the_versions_of_plugins() -> None:
+    assert versions()["made-plugin"] == "1.0"
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        ["--set", "annotate.use=fails", "--set", 'annotate.labels=["X"]'],
+        ["--set", "source.use=broken-lines"],
+    ],
+)
+def test_build__an_error_of_a_plugin_has_no_text(
+    site: Path, tmp_path: Path, stages: list[str]
+) -> None:
+    (tmp_path / "notes.lines").write_text(f"{CANARY} has a cold.\n", encoding="utf-8")
+    tokenizer = tmp_path / "tokenizer.json"
+    tokenizer.write_text(made.word_piece().json, encoding="utf-8")
+
+    done = run(
+        *("build", "--source", "lines", "--input", tmp_path / "notes.lines", *stages),
+        *("--tokenizer", tokenizer, "--out", tmp_path / "out", "--workers", 1),
+    )
+
+    assert done.code == 1
+    assert "ValueError" in done.err
+    assert CANARY not in done.out + done.err

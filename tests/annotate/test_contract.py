@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import pickle
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from hypothesis import strategies as st
 from mslm_data.annotate import ANNOTATORS, Annotator, LoadedAnnotator
 from mslm_data.annotate.one_by_one import FoundMentions
 from mslm_data.data.document import Document, Placeholder, Span
+from mslm_data.testing import check_annotator
 from tests.annotate.fixtures import FIXTURES, NAMES, Fixture
 from tests.made import ODD_WORDS, annotated
 from tests.support.properties import with_fixtures
@@ -141,42 +140,15 @@ def test_annotate__positions_are_characters_of_the_text_as_it_is(
     assert sorted(text[span.start : span.end] for span in found.spans) == sorted(expected)
 
 
-def test_annotate__another_start_finds_the_same(subject: Subject) -> None:
-    documents = [Document(id="d", text=f"{name}, {' '.join(NAMES)}") for name in NAMES]
-    again = ANNOTATORS.make(subject.name, subject.fixture.options).start()
+def test_annotator__keeps_what_all_annotators_promise(subject: Subject) -> None:
+    fixture = subject.fixture
+    other = None if fixture.other is None else ANNOTATORS.make(subject.name, fixture.other)
+    assert (other is None) == (subject.annotator.digest() == "")
+    if subject.name == "none":
+        with pytest.raises(AssertionError, match="expected mentions, got none"):
+            check_annotator(subject.annotator, NAMES)
+        return
 
-    assert annotated(again, documents) == annotated(subject.running, documents)
-
-
-def test_labels__are_those_of_the_mentions(subject: Subject) -> None:
-    [found] = annotated(subject.running, [Document(id="d", text="asthma, aspirin")])
-
-    labels = subject.annotator.labels()
-
-    assert len(set(labels)) == len(labels)
-    assert {span.label for span in found.spans} <= set(labels)
-
-
-def test_digest__follows_the_model(subject: Subject) -> None:
-    again = ANNOTATORS.make(subject.name, subject.fixture.options)
-
-    assert subject.annotator.digest() == again.digest()
-    if subject.fixture.other is None:
-        assert subject.annotator.digest() == ""
-    else:
-        other = ANNOTATORS.make(subject.name, subject.fixture.other)
-        assert "" != subject.annotator.digest() != other.digest()
-
-
-def test_options__travel_to_other_processes(subject: Subject) -> None:
-    copy = pickle.loads(pickle.dumps(subject.annotator))  # noqa: S301
-
-    assert copy == subject.annotator
-    assert copy.digest() == subject.annotator.digest()
-
-
-def test_options__are_a_frozen_dataclass_that_says_whether_it_is_weak(subject: Subject) -> None:
-    assert dataclasses.is_dataclass(subject.annotator)
-    assert isinstance(subject.annotator.weak, bool)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        subject.annotator.weak = True
+    documents: list[Document | str] = [f"{name}, {' '.join(NAMES)}" for name in NAMES]
+    documents.append(Document(id="d", text="asthma", spans=(Span(0, 6, "X"),)))
+    check_annotator(subject.annotator, documents, other=other)

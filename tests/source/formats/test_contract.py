@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from mslm_data.data.document import Document, NotChosen, Part, SetAside
-from mslm_data.data.documents import Documents
+from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source import SOURCES, Source
+from mslm_data.testing import check_source
 from tests.source.formats import fixtures
 
 FIXTURES = sorted(
@@ -73,26 +72,6 @@ def simple(record: Document | SetAside) -> tuple[object, ...]:
     return record.id, record.text, spans
 
 
-def whole(record: Document | SetAside) -> tuple[object, ...]:
-    if isinstance(record, SetAside):
-        return record
-    words = None if record.words is None else tuple(map(tuple, record.words.tolist()))
-    given = (*simple(record), record.sentences, words, record.placeholders, record.place)
-    return *given, dict(record.unplaced), dict(record.adjusted)
-
-
-def in_order(
-    records: Iterable[Document | SetAside | NotChosen],
-) -> tuple[list[tuple[object, ...]], list[SetAside], list[NotChosen]]:
-    """Return the documents, those set aside and those not chosen: the order of each is promised."""
-    of_each = list(records)
-    return (
-        [whole(record) for record in of_each if isinstance(record, Document)],
-        [record for record in of_each if isinstance(record, SetAside)],
-        [record for record in of_each if isinstance(record, NotChosen)],
-    )
-
-
 def test_every_source_has_a_fixture__and_no_other() -> None:
     assert FIXTURES == NAMES
 
@@ -124,63 +103,13 @@ def test_read__gives_what_was_written(corpus: Corpus) -> None:
     assert got == expected
 
 
-@pytest.mark.parametrize("target_bytes", [1, 100, 10**9])
-def test_cut__covers_each_file_in_order(corpus: Corpus, target_bytes: int) -> None:
-    for path in (path for paths in corpus.found().values() for path in paths):
-        parts = list(corpus.source.cut(Part(str(path)), target_bytes=target_bytes))
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_source__keeps_what_all_sources_promise(corpus: Corpus, is_broken: bool) -> None:
+    if is_broken:
+        assert corpus.fixture.broken is not None
+        corpus.fixture.broken()
 
-        assert all(Path(part.path) == path for part in parts)
-        if [part.stop for part in parts] == [-1]:
-            continue
-        assert [part.start for part in parts] == [0, *(part.stop for part in parts[:-1])]
-        num_rows = sum(1 for part in parts for _ in corpus.source.read(part))
-        assert parts[-1].stop in (path.stat().st_size, num_rows), (
-            "parts count bytes, or rows in a binary table"
-        )
-        if parts[-1].stop == path.stat().st_size:
-            data = path.read_bytes()
-            assert [part.line for part in parts] == [
-                data[: part.start].count(b"\n") + 1 for part in parts
-            ]
-
-
-@pytest.mark.parametrize("target_bytes", [1, 100])
-def test_read__does_not_depend_on_the_cut(corpus: Corpus, target_bytes: int) -> None:
-    in_one = {split: in_order(records) for split, records in corpus.read().items()}
-    in_parts = {
-        split: in_order(records)
-        for split, records in corpus.read(target_bytes=target_bytes).items()
-    }
-
-    assert in_parts == in_one
-
-
-def test_cut__says_how_many_records_come_before(corpus: Corpus) -> None:
-    for path in (path for paths in corpus.found().values() for path in paths):
-        before = 0
-        for part in corpus.source.cut(Part(str(path)), target_bytes=1):
-            assert part.first == before
-            before += sum(1 for _ in corpus.source.read(part))
-
-
-def test_ids__are_unique_in_a_split(corpus: Corpus) -> None:
-    for records in corpus.read().values():
-        ids = [record.id for record in records]
-        assert len(set(ids)) == len(ids)
-
-
-def test_spans_sentences_words__lie_in_the_text(corpus: Corpus) -> None:
-    for document in corpus.documents():
-        length = len(document.text)
-        assert all(0 <= span.start < span.end <= length for span in document.spans)
-        assert all(span.label for span in document.spans)
-        assert all(document.text[span.start : span.end].strip() for span in document.spans)
-        ranges = list(document.sentences or ())
-        assert all(0 <= start < end <= length for start, end in ranges)
-        assert all(left.end <= right.start for left, right in pairwise(ranges))
-        words = [] if document.words is None else document.words.tolist()
-        assert all(0 <= start < end <= length for start, end in words)
-        assert all(left[1] <= right[0] for left, right in pairwise(words))
+    check_source(corpus.source, corpus.fixture.inputs)
 
 
 def test_mentions__are_spans_or_counted(corpus: Corpus) -> None:
@@ -214,32 +143,6 @@ def test_broken_record__is_set_aside_with_its_place(corpus: Corpus) -> None:
     assert not {word for word in words if len(word) > 3 and word.isalpha()} & set(
         re.findall(r"\w+", aside.reason)
     )
-
-
-def test_broken_record__does_not_depend_on_the_cut(corpus: Corpus) -> None:
-    assert corpus.fixture.broken is not None
-    corpus.fixture.broken()
-
-    in_parts = in_order(corpus.read(target_bytes=1)["train"])
-
-    assert in_parts == in_order(corpus.read()["train"])
-
-
-@pytest.mark.parametrize("target_bytes", [1, 100, 10**9])
-@pytest.mark.parametrize("is_broken", [False, True])
-def test_batches__hold_what_read_gives(corpus: Corpus, target_bytes: int, is_broken: bool) -> None:
-    if is_broken:
-        assert corpus.fixture.broken is not None
-        corpus.fixture.broken()
-
-    for path in (path for paths in corpus.found().values() for path in paths):
-        for part in corpus.source.cut(Part(str(path)), target_bytes=target_bytes):
-            singly = in_order(corpus.source.read(part))
-            records: list[Document | SetAside | NotChosen] = []
-            for record in corpus.source.batches(part):
-                records += record if isinstance(record, Documents) else [record]
-
-            assert in_order(records) == singly
 
 
 @pytest.mark.parametrize("variant", ["crlf", "bom", "unterminated", "gz"])

@@ -1,0 +1,202 @@
+"""The checks that plug-ins' tests call find what is wrong; what is right passes in the tests of each room."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import mslm_data as md
+from mslm_data.annotate.terms.annotator import Terms
+from mslm_data.data.document import Document, Part, SetAside, Span
+from mslm_data.data.documents import Documents, Mentions, Ranges
+from mslm_data.mask import MaskKind, MaskPlan
+from mslm_data.segment.presplit import Whole
+from mslm_data.source import Source
+from mslm_data.testing import (
+    check_annotator,
+    check_damaged,
+    check_segmenter,
+    check_source,
+    check_strategy,
+)
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("Marzipan cures colds.\n" * 20, encoding="utf-8")
+    return tmp_path
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reads(Source):
+    """A source of a text in each file, whose documents are changed."""
+
+    suffixes = (".txt",)
+    change: ClassVar[Any] = staticmethod(lambda document, part: document)
+
+    def read(self, part: Part) -> Iterator[Any]:
+        path = Path(part.path)
+        text = path.read_bytes().decode("utf-8", "replace")
+        yield self.change(Document(id=path.stem, text=text, place=f"{path.name}:1"), part)
+
+
+def raises(document: Document, _: Part) -> Document:
+    raise KeyError(document.text)
+
+
+@pytest.mark.parametrize(
+    ("change", "promise"),
+    [
+        (lambda document, _: dataclasses.replace(document, id="d"), "ids of 'train' are not uni"),
+        (lambda document, _: document.with_spans([Span(0, 9999, "X")]), "a mention beyond the te"),
+        (lambda document, _: document.with_spans([Span(8, 9, "X")]), "a mention of white space"),
+        (lambda document, _: SetAside("d", "a.txt:1", document.text), "a reason is `expected"),
+        (lambda document, _: SetAside("d", "a:1", "expected a, got b"), "documents in the inputs"),
+    ],
+)
+def test_check_source__finds(texts: Path, change: Callable[..., Any], promise: str) -> None:
+    class Wrong(Reads):
+        pass
+
+    Wrong.change = staticmethod(change)
+    globals()["Wrong"] = Wrong  # so that it can travel
+    Wrong.__qualname__ = "Wrong"
+
+    check_source(Reads(), [texts])
+    with pytest.raises(AssertionError, match=promise):
+        check_source(Wrong(), [texts])
+
+
+def test_check_damaged__finds_words_and_other_errors(texts: Path) -> None:
+    class Talks(Reads):
+        change = staticmethod(
+            lambda document, part: (
+                document
+                if Path(part.path).parent == texts
+                else SetAside("d", "a.txt:1", "expected no Marzipan, got some")
+            )
+        )
+
+    class Raises(Reads):
+        change = staticmethod(
+            lambda document, part: (
+                document if Path(part.path).parent == texts else raises(document, part)
+            )
+        )
+
+    check_damaged(Reads(), [texts])
+    with pytest.raises(AssertionError, match="repeats the text: Marzipan"):
+        check_damaged(Talks(), [texts])
+    with pytest.raises(AssertionError, match="got KeyError"):
+        check_damaged(Raises(), [texts])
+
+
+class OfNeighbours(Terms):
+    """An annotator that finds nothing in documents beside others."""
+
+    def start(self) -> Any:
+        loaded = super().start()
+        annotate = loaded.annotate
+
+        class Loaded:
+            def annotate(self, documents: Documents) -> Any:
+                found = annotate(documents)
+                if len(documents) < 2:
+                    return found
+                none: list[list[Span]] = [[] for _ in range(len(documents))]
+                return found._replace(mentions=Mentions.of(none, documents.starts))
+
+        return Loaded()
+
+
+class OtherLabels(Terms):
+    """An annotator that does not know its labels."""
+
+    def labels(self) -> tuple[str, ...]:
+        return ("Food",)
+
+
+def test_check_annotator__finds(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("name,label\nmarzipan,Sweet\n", encoding="utf-8")
+    table = str(tmp_path / "t.csv")
+    given = ["Marzipan\ncures colds."]
+
+    check_annotator(Terms(table=table), given)
+    with pytest.raises(AssertionError, match="expected mentions, got none"):
+        check_annotator(Terms(table=table), ["Nougat."])
+    with pytest.raises(AssertionError, match="documents beside one"):
+        check_annotator(OfNeighbours(table=table), given)
+    with pytest.raises(AssertionError, match="'Sweet' is not among them"):
+        check_annotator(OtherLabels(table=table), given)
+    with pytest.raises(AssertionError, match="the same for another model"):
+        check_annotator(Terms(table=table), given, other=Terms(table=table))
+
+
+class Halves(Whole):
+    """A segmenter that loses what stands behind the first half."""
+
+    def sentences(self, documents: Documents) -> Ranges:
+        whole = super().sentences(documents)
+        return dataclasses.replace(whole, ends=(whole.starts + whole.ends) // 2)
+
+
+@dataclasses.dataclass
+class Thawed:
+    """Options that can be changed."""
+
+    def digest(self) -> str:
+        return ""
+
+
+def test_check_segmenter__finds() -> None:
+    check_segmenter(Whole(), ["Marzipan cures colds."])
+    with pytest.raises(AssertionError, match="text in no sentence"):
+        check_segmenter(Halves(), ["Marzipan cures colds."])
+    with pytest.raises(AssertionError, match="expected a dataclass with frozen=True"):
+        check_segmenter(Thawed(), ["Marzipan cures colds."])  # type: ignore[arg-type]
+
+
+class Draws(md.Strategy):
+    """Hides tokens at random, of whatever is there."""
+
+    origin = None
+    needs = frozenset()
+    follows_training = False
+
+    def __init__(self, which: str) -> None:
+        self.which = which
+
+    def plan_with(self, examples: Any, draws: Any) -> MaskPlan:
+        kinds = np.zeros(len(examples.input_ids.values), np.uint8)
+        if self.which == "specials":
+            kinds[:] = MaskKind.BASE
+        if self.which == "batch":
+            kinds[1] = MaskKind.BASE
+            kinds[-2] = MaskKind.BASE
+        return MaskPlan.of(examples, kinds)
+
+    def corrupt_with(self, examples: Any, plan: MaskPlan, draws: Any) -> Any:
+        return md.strategy("bert").corrupt_with(examples, plan, draws)
+
+    def table(self) -> dict[str, Any]:
+        return {"use": "draws"}
+
+
+@pytest.mark.parametrize(
+    ("which", "law"),
+    [
+        ("specials", "a special token is masked"),
+        ("batch", "a row's mask depends on the rows beside it"),
+        ("none", "expected masked tokens, got none"),
+    ],
+)
+def test_check_strategy__finds(which: str, law: str) -> None:
+    check_strategy(md.strategy("joint", elm=0.5, blm=0.3))
+    with pytest.raises(AssertionError, match=law):
+        check_strategy(Draws(which))

@@ -8,7 +8,7 @@ HASHED := --require-hashes --no-deps --no-build-isolation --use-pep517
 # Tests start hundreds of processes. Each would compile all modules anew where none may be kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: docs demo test pytest test-long check test-gliner bench bench-all gpu soak fuzz lock release publish clean
+.PHONY: docs demo test pytest test-long check bench bench-all gpu soak fuzz lock release publish clean
 
 demo: .venv-demo/ready  ## Build the shipped samples and show what joint masking hides in one.
 	$(DEMO)/mslm-data build --source blurb --sample --out out/demo
@@ -28,16 +28,12 @@ pytest: .venv/ready
 
 test-long: .venv/ready  ## The rest, and all properties on many examples: half an hour.
 	$(PYTEST) -m "long or hypothesis" --hypothesis-profile long
-	$(MAKE) --no-print-directory test-gliner
 
 check: .venv/ready
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-
-test-gliner: .venv-gliner/ready  ## Tests of the annotator "gliner", whose package needs an older transformers.
-	.venv-gliner/bin/pytest tests/annotate/test_gliner.py tests/annotate/test_contract.py
 
 bench: .venv-bench/ready  ## Measure beside what a user would pick instead: docs/results/speed.md.
 	-@$(MAKE) --no-print-directory .venv-peers/ready
@@ -130,12 +126,6 @@ LOCK := UV_CUSTOM_COMPILE_COMMAND='make lock, see tools/requirements/README.md' 
 		torch litdata mosaicml-streaming webdataset
 	touch $@
 
-.venv-gliner/ready: pyproject.toml tools/constraints-gliner.txt
-	$(PYTHON) -m venv .venv-gliner
-	.venv-gliner/bin/$(INSTALL) --constraint tools/constraints-gliner.txt --editable '.[gliner]' \
-		pytest pytest-timeout hypothesis
-	touch $@
-
 clean:
-	rm -rf .venv .venv-demo .venv-docs docs/reference .venv-bench .venv-fuzz .venv-peers .venv-gliner .venv-release out dist
+	rm -rf .venv .venv-demo .venv-docs docs/reference .venv-bench .venv-fuzz .venv-peers .venv-release out dist
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -22,7 +22,6 @@ _EXTRA_OF = {
     "pandas": "mimic",
     "torch": "torch",
     "transformers": "hf",
-    "gliner": "gliner",
     "wordfreq": "vocab",
 }
 """Import name -> the extra of `pyproject.toml` that brings it."""
@@ -53,7 +52,6 @@ _ENVIRONMENT = {
     # Workers share the cores already.
     "rensa": {"RAYON_NUM_THREADS": "1"},
     "transformers": _HUB,
-    "gliner": _HUB,
 }
 """Import name -> environment variables that are set before the import, unless the user has set
 them."""
@@ -63,7 +61,7 @@ def load(name: str, *, wanted_by: str) -> ModuleType:
     """Import an optional package, or a module of one.
 
     Args:
-        name: The import name; its first part is one that an extra brings.
+        name: The import name; its first part is a package that an extra brings, or a plug-in.
         wanted_by: The part of the program that needs it, in a user's words ("source 'hub'").
 
     Raises:
@@ -78,7 +76,9 @@ def load(name: str, *, wanted_by: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name not in (name, package):
             raise
+        extra = _EXTRA_OF.get(package)
+        what = f"'mslm-data[{extra}]'" if extra else package
         raise MissingExtraError(
             f"{wanted_by} needs the package {package}, which is not installed; "
-            f"install it with: pip install 'mslm-data[{_EXTRA_OF[package]}]'"
+            f"install it with: pip install {what}"
         ) from None

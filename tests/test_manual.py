@@ -314,7 +314,7 @@ def test_manual__search_finds_the_page_that_explains(manual: Path) -> None:
         "own strategy": "own_strategy.html",
         "few-shot": "limits.html",
         "Trainer": "training.html",
-        "entry point": "limits.html",
+        "entry point": "plugins.html",
         "mix": "mixes.html",
         "packed rows": "batches.html",
         "annotate": "annotating.html",

@@ -26,7 +26,7 @@ CANARY = "Wilhelmina"
 CODE = '''
 from dataclasses import dataclass
 from typing import ClassVar
-from mslm_data.annotate.none import NoMentions
+from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.segment.presplit import Whole
 from mslm_data.source.formats.text import PlainText
 import mslm_data as md
@@ -75,7 +75,7 @@ def nothing():
 '''
 NAMES = {
     "mslm_data.sources": {"lines": "made_plugin:Lines", "broken-lines": "made_plugin:Broken"},
-    "mslm_data.annotators": {"fails": "made_plugin:Fails"},
+    "mslm_data.annotators": {"fails": "made_plugin:Fails", "table-again": "made_plugin:Terms"},
     "mslm_data.segmenters": {"all-of-it": "made_plugin:Whole"},
     "mslm_data.strategies": {"most.v1": "made_plugin:most", "nothing": "made_plugin:nothing"},
 }
@@ -225,6 +225,28 @@ def test_build__another_version_of_a_plugin_is_another_build(site: Path, tmp_pat
     assert again.plan != manifest.plan
     with pytest.raises(BuildError):
         built(site, tmp_path / "out")
+
+
+def test_build__names_the_version_of_one_of_several_annotators(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("name,label\ncold,X\n", encoding="utf-8")
+    path = tmp_path / "a.txt"
+    path.write_text("A cold.\n", encoding="utf-8")
+    mine = {"use": "table-again", "table": str(tmp_path / "t.csv")}
+
+    pipeline = made.pipeline_of(
+        source={"use": "text"},
+        annotate={
+            "use": "several",
+            "of": {"mine": mine, "given": {"use": "gold"}},
+            "combine": "union",
+            "priority": ["mine", "given"],
+            "labels": ["X"],
+        },
+    )
+    manifest = build(pipeline, [path], made.word_piece(), tmp_path / "out", workers=1)
+
+    assert manifest.splits["train"].mentions == 1
+    assert manifest.versions["made-plugin"] == "1.0"
 
 
 def test_build__names_no_version_of_a_plugin_that_it_does_not_use(

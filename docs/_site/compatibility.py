@@ -76,9 +76,6 @@ were tried together, with a part of the tests and Python 3.11. Versions between 
 | extra | brings |
 |---|---|
 {extras}
-
-`gliner` needs a transformers older than 5.17, so it does not go together with the tested
-versions of the others: it has constraints of its own, `tools/constraints-gliner.txt`.
 """
 
 

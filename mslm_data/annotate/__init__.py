@@ -104,7 +104,6 @@ ANNOTATORS = Registry(
         "medcat": "mslm_data.annotate.medcat.annotator:MedCat",
         "spacy": "mslm_data.annotate.spacy:SpacyNer",
         "model": "mslm_data.torch.model_ner:ModelNer",
-        "gliner": "mslm_data.torch.gliner_ner:GlinerNer",
         "several": "mslm_data.annotate.several:Several",
     },
     plugins="mslm_data.annotators",

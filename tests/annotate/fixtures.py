@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.annotate.model_made import name_finder, name_tagger
+from tests.annotate.model_made import name_tagger
 from tests.spacy_made import ruler
 
 NAMES = ("heart failure", "asthma", "aspirin", "naïve", "Last Name")
@@ -78,15 +78,6 @@ def tagger(folder: Path) -> Fixture:
     return Fixture({"model": one}, {"model": other})
 
 
-def gliner(folder: Path) -> Fixture:
-    pytest.importorskip("gliner", reason="gliner is not installed: make test-gliner")
-    one, other = (
-        name_finder(folder / name, names) for name, names in [("a", NAMES), ("b", NAMES[:2])]
-    )
-    prompts = {"names": "X"}
-    return Fixture({"model": one, "prompts": prompts}, {"model": other, "prompts": prompts})
-
-
 def none(_: Path) -> Fixture:
     return Fixture({}, None)
 
@@ -113,6 +104,5 @@ FIXTURES: dict[str, Callable[[Path], Fixture]] = {
     "medcat": medcat,
     "spacy": spacy,
     "model": tagger,
-    "gliner": gliner,
     "several": several,
 }

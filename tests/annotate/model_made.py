@@ -39,52 +39,6 @@ def name_tagger(folder: Path, names: Sequence[str], *, label: str = "X", longest
     return str(folder)
 
 
-def name_finder(folder: Path, names: Sequence[str], *, longest: int = 64) -> str:
-    """Save a GLiNER model that finds the names whatever it is asked for, and return the folder's path."""
-    import torch
-    from gliner import GLiNER
-
-    words = words_of(names)
-    base = folder / "base"
-    write_tokenizer(base, words)
-    config = config_for(words, longest)
-    config.save_pretrained(base)
-    width = config.hidden_size
-    options = {
-        "model_name": str(base),
-        "max_len": 24,
-        "max_width": 2,
-        "hidden_size": width,
-        "num_rnn_layers": 0,
-    }
-    model = GLiNER.from_config(options, backbone_from_pretrained=False)
-
-    # A span is marked in the dimension of a name by its first word and by its last one. Where both marks are there,
-    # what comes out is 1, and the product with the prompt is 20 - 10; else it is -10.
-    with torch.no_grad():
-        hand_on(model.model.token_rep_layer.bert_layer.model, words)
-        spans = model.model.span_rep_layer.span_rep_layer
-        for layers, place in ((spans.project_start, 0), (spans.project_end, -1)):
-            zero(layers)
-            layers[0].weight[: len(words), : len(words)] = torch.eye(len(words))
-            for number, name in enumerate(names):
-                layers[3].weight[number, words.index(name.lower().split()[place])] = (
-                    1 / (width - 1) ** 0.5
-                )
-        zero(spans.out_project)
-        for number in range(len(names)):
-            spans.out_project[0].weight[number, number] = 1.0
-            spans.out_project[0].weight[number, width + number] = 1.0
-            spans.out_project[0].bias[number] = -1.5
-            spans.out_project[3].weight[0, number] = 2.0
-        spans.out_project[3].bias[1] = 1.0
-        zero(model.model.prompt_rep_layer)
-        model.model.prompt_rep_layer[3].bias[0] = 20.0
-        model.model.prompt_rep_layer[3].bias[1] = -10.0
-    model.save_pretrained(folder, safe_serialization=True)
-    return str(folder)
-
-
 def words_of(names: Sequence[str]) -> list[str]:
     return [word for name in names for word in name.lower().split()]
 

@@ -1,18 +1,24 @@
-"""The annotator "gliner" and the export for it, with that package: `make test-gliner`."""
+"""The annotator "gliner", and the export for it.
+
+From the root: `python -m pytest examples/plugins/gliner`, with the package installed.
+`constraints.txt` has the versions that it was tried with.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("gliner", reason="gliner is not installed: make test-gliner")
+pytest.importorskip("gliner", reason="gliner is not installed")
 import torch
 from gliner import GLiNER
+from mslm_data_gliner import GlinerNer
 from transformers import BertConfig
 
 import mslm_data as md
@@ -21,9 +27,9 @@ from mslm_data.annotate.one_by_one import FoundMentions
 from mslm_data.builds import build
 from mslm_data.data.document import Document
 from mslm_data.errors import AnnotateError, PipelineError
-from mslm_data.torch.gliner_ner import GlinerNer
+from mslm_data.testing import check_annotator
 from tests import made
-from tests.annotate.model_made import name_finder, write_tokenizer
+from tests.annotate.model_made import config_for, hand_on, words_of, write_tokenizer, zero
 
 NAMES = ("heart failure", "aspirin")
 PROMPTS = {"disease": "Disease", "drug": "Drug", "medication": "Drug"}
@@ -58,6 +64,50 @@ def random_model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
+def name_finder(folder: Path, names: Sequence[str], *, longest: int = 64) -> str:
+    """Save a model that finds the names whatever it is asked for, and return its folder."""
+    words = words_of(names)
+    base = folder / "base"
+    write_tokenizer(base, words)
+    config = config_for(words, longest)
+    config.save_pretrained(base)
+    width = config.hidden_size
+    options = {
+        "model_name": str(base),
+        "max_len": 24,
+        "max_width": 2,
+        "hidden_size": width,
+        "num_rnn_layers": 0,
+    }
+    model = GLiNER.from_config(options, backbone_from_pretrained=False)
+
+    # A span is marked in the dimension of a name by its first word and by its last one. Where both
+    # marks are there, what comes out is 1, and the product with the prompt is 20 - 10; else it is
+    # -10.
+    with torch.no_grad():
+        hand_on(model.model.token_rep_layer.bert_layer.model, words)
+        spans = model.model.span_rep_layer.span_rep_layer
+        for layers, place in ((spans.project_start, 0), (spans.project_end, -1)):
+            zero(layers)
+            layers[0].weight[: len(words), : len(words)] = torch.eye(len(words))
+            for number, name in enumerate(names):
+                layers[3].weight[number, words.index(name.lower().split()[place])] = (
+                    1 / (width - 1) ** 0.5
+                )
+        zero(spans.out_project)
+        for number in range(len(names)):
+            spans.out_project[0].weight[number, number] = 1.0
+            spans.out_project[0].weight[number, width + number] = 1.0
+            spans.out_project[0].bias[number] = -1.5
+            spans.out_project[3].weight[0, number] = 2.0
+        spans.out_project[3].bias[1] = 1.0
+        zero(model.model.prompt_rep_layer)
+        model.model.prompt_rep_layer[3].bias[0] = 20.0
+        model.model.prompt_rep_layer[3].bias[1] = -10.0
+    model.save_pretrained(folder, safe_serialization=True)
+    return str(folder)
+
+
 def annotate(options: GlinerNer, *texts: str) -> list[FoundMentions]:
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*truncated.*")
@@ -66,6 +116,17 @@ def annotate(options: GlinerNer, *texts: str) -> list[FoundMentions]:
 
 def places(found: FoundMentions) -> list[tuple[int, int, str]]:
     return [(start, end, label) for start, end, label, _, _ in found.spans]
+
+
+def test_annotator__keeps_what_all_annotators_promise(model: str, tmp_path: Path) -> None:
+    other = name_finder(tmp_path, NAMES[:1])
+    prompts = {"names": "X"}
+
+    check_annotator(
+        GlinerNer(model=model, prompts=prompts),
+        ["Heart failure,\non aspirin.", "Heart\nfailure", "Nothing."],
+        other=GlinerNer(model=other, prompts=prompts),
+    )
 
 
 def test_annotate__finds_what_the_package_finds(random_model: str) -> None:
@@ -117,7 +178,7 @@ def test_annotate__counts_tokens_as_well_as_words(random_model: str) -> None:
     assert all(len(tokenizer(text)["input_ids"]) - 2 <= find._tokens for text in seen)
 
 
-def test_annotate__reads_around_a_word_that_is_too_long(model: str, random_model: str) -> None:
+def test_annotate__reads_around_a_word_that_is_too_long(random_model: str) -> None:
     text = f"aspirin {'a' * 90} aspirin"
 
     loaded = GlinerNer(model=random_model, prompts=PROMPTS, min_score=0.0).start()

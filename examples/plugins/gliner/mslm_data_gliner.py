@@ -1,4 +1,4 @@
-"""Take the entities that a GLiNER model finds for given prompts: `annotate.use = "gliner"`.
+"""An annotator for mslm-data: takes the entities that a GLiNER model finds for given prompts.
 
 GLiNER (Zaratiana et al. 2024) is asked for entities in words, such as "disease or syndrome". The
 package `gliner` cuts off whatever is longer than a model takes, so documents are cut into windows
@@ -95,6 +95,8 @@ class GlinerNer:
 
     def start(self) -> OneByOne:
         """Load the model into memory, without looking for a GPU."""
+        # This comes first, as it tells the hub's client to be quiet.
+        _optional.load("transformers", wanted_by=_ASKS)
         gliner = _optional.load("gliner", wanted_by=_ASKS)
         files = self._files()
 

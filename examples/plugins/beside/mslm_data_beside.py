@@ -1,0 +1,60 @@
+"""A strategy for mslm-data that no pick can say: it hides the words beside mentions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import mslm_data as md
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Ragged
+from mslm_data.mask import Draws, MaskKind, MaskPlan
+
+
+class Beside(md.Strategy):
+    """Hide the words on both sides of some mentions, and the mentions of none.
+
+    Args:
+        chance: Share of the mentions whose neighbours are hidden.
+    """
+
+    origin = None
+    # Of the columns word_ids, mentions and scores.
+    needs = frozenset({"word_ids", "mentions"})
+    # True if it reads draws.step or draws.tokens.
+    follows_training = False
+
+    def __init__(self, chance: float = 0.5) -> None:
+        if not 0 <= chance <= 1:
+            raise ValueError(f"chance: expected a number from 0 to 1, got {chance}")
+        self.chance = chance
+
+    def plan_with(self, examples: Examples, draws: Draws) -> MaskPlan:
+        """Choose tokens; a row's choice depends on nothing but the row and its own draws."""
+        kinds = np.zeros(len(examples.input_ids.values), np.uint8)
+
+        # The numbers 0, 1, … of a row are for its first mention, its second, and so on.
+        for number in range(int(examples.span_starts.lengths.max(initial=0))):
+            takes_part = draws.uniforms(number) < self.chance
+            for row in np.flatnonzero(takes_part & (examples.span_starts.lengths > number)):
+                start = examples.span_starts[row][number]
+                end = examples.span_ends[row][number]
+                kinds[_tokens_beside(examples, row, start, end)] = MaskKind.BASE
+        return MaskPlan.of(examples, kinds)
+
+    def corrupt_with(self, examples: Examples, plan: MaskPlan, draws: Draws) -> Ragged:
+        """Replace the planned tokens by 80-10-10, as BERT does."""
+        return md.strategy("bert").corrupt_with(examples, plan, draws)
+
+    def table(self) -> dict[str, Any]:
+        """Return the table of a file that gives this strategy."""
+        return {"use": "beside", "chance": self.chance}
+
+
+def _tokens_beside(examples: Examples, row: int, start: int, end: int) -> np.ndarray:
+    """Return the tokens, over all rows, of the words before and after a mention of a row."""
+    words, tags = examples.word_ids[row], examples.bio[row]
+    beside = [place for place in (start - 1, end) if 0 <= place < len(words)]
+    is_beside = np.isin(words, words[beside]) & (words >= 0) & (tags == 0)
+    return examples.input_ids.offsets[row] + np.flatnonzero(is_beside)

@@ -1,0 +1,69 @@
+"""A source for mslm-data: the XML of GATE, whose annotations point at nodes in the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.source import Source
+from mslm_data.source.reading.elements import MalformedError, elements
+from mslm_data.source.reading.standoff import Annotation, OffsetOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate(OffsetOptions, Source):
+    """GATE's XML, a document each: mentions are the annotations of some types.
+
+    The text is that of `TextWithNodes`, and the ids of its nodes are offsets. A file that is broken
+    is set aside.
+
+    Attributes:
+        types: The types of annotations that are mentions, which become their labels.
+        annotation_set: The set that they stand in; "" for GATE's default set.
+    """
+
+    suffixes = (".xml",)
+    segmenter = "clinical"
+
+    types: tuple[str, ...] = ("Person", "Location", "Organization")
+    annotation_set: str = ""
+
+    def read(self, part: Part) -> Iterator[Document | SetAside]:
+        """Read the document of a file."""
+        path = Path(part.path)
+        doc_id = path.name.removesuffix(".gz").removesuffix(".xml")
+        place = f"{path.name}:1"
+        text = ""
+        annotations: list[Annotation] = []
+        try:
+            for _, element in elements(path, "TextWithNodes", "AnnotationSet"):
+                if element.tag == "TextWithNodes":
+                    text = "".join(element.itertext())
+                elif element.get("Name", "") == self.annotation_set:
+                    annotations += self._annotations(element)
+        except MalformedError as error:
+            yield SetAside(doc_id, f"{path.name}:{error.line}", error.reason)
+            return
+        except ValueError:
+            yield SetAside(doc_id, place, "expected nodes with numbers, got others")
+            return
+
+        if not text:
+            yield SetAside(doc_id, place, "expected a text in TextWithNodes, got none")
+            return
+        yield self.place(text, annotations).document(doc_id, text, sentences=None, place=place)
+
+    def _annotations(self, element: Element) -> Iterator[Annotation]:
+        for one in element.iter("Annotation"):
+            label = one.get("Type", "")
+            if label in self.types:
+                start, end = int(one.get("StartNode", "")), int(one.get("EndNode", ""))
+                yield Annotation([(start, end)], label=label)
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the beginning is enough
+        """Return what speaks for GATE, so that `--source auto` finds it."""
+        return "it is a GateDocument" if b"<GateDocument" in head else ""

@@ -1,0 +1,119 @@
+"""The packages of `examples/plugins/`, used by commands, and installed with their own tests."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mslm_data as md
+from mslm_data import plugins
+from tests import made
+from tests.cli.running import run
+from tests.support.plugins import EXAMPLES, put_example
+
+NAMES = sorted(folder.name for folder in EXAMPLES.iterdir() if (folder / "pyproject.toml").exists())
+PAGE = """<GateDocument><TextWithNodes>Ada was seen in Ghent.
+
+She lives in Bruges, near Ghent.</TextWithNodes><AnnotationSet>
+<Annotation Type="Location" StartNode="16" EndNode="21"/>
+<Annotation Type="Location" StartNode="37" EndNode="43"/>
+</AnnotationSet></GateDocument>"""
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of GATE's files, where all examples are installed."""
+    for name in NAMES:
+        put_example(name, tmp_path / "site")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    plugins._find_plugins.cache_clear()
+
+    folder = tmp_path / "corpus"
+    for name in ("train/a.xml", "train/b.xml", "test/c.xml"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(PAGE, encoding="utf-8")
+    (tmp_path / "tokenizer.json").write_text(made.word_piece().json, encoding="utf-8")
+    return folder
+
+
+def words_of_build(corpus: Path, *words: str) -> list[object]:
+    tokenizer = corpus.parent / "tokenizer.json"
+    out = corpus.parent / "out"
+    return ["build", "--input", corpus, "--tokenizer", tokenizer, "--out", out, *words]
+
+
+def test_commands__use_a_source_a_segmenter_and_a_strategy(corpus: Path) -> None:
+    stages = ["--set", "segment.use=paragraphs", "--set", "shard.unit_bytes=65536"]
+    built = run(*words_of_build(corpus, "--source", "auto", *stages, "--workers", "2"))
+    assert built.code == 0, built.err
+    assert "it is a GateDocument" in built.out + built.err
+
+    shards = md.load(corpus.parent / "out")
+    assert (len(shards["train"]), len(shards["test"])) == (4, 2)
+    assert shards.labels == ("Location",)
+    versions = shards.manifest.versions
+    assert versions["mslm-data-gate"] == versions["mslm-data-paragraphs"] == "0.1.0"
+
+    mask = ["--strategy", "beside", "--set", "chance=1"]
+    counted = run("mask-stats", corpus.parent / "out", *mask, "--json")
+    assert counted.code == 0, counted.err
+    assert counted.json["strategy"] == "beside"
+    assert counted.json["n_elm"] == 0
+    assert counted.json["n_blm"] > 4
+    assert run("inspect", corpus.parent / "out", *mask, "--rows", "1").code == 0
+
+
+def test_build__uses_the_annotator(corpus: Path) -> None:
+    stages = ["--set", "annotate.use=gliner", "--set", 'annotate.prompts={"town" = "Town"}']
+
+    built = run(*words_of_build(corpus, "--source", "gate", *stages))
+
+    assert built.code == 1
+    assert "labels" in built.err
+    assert '["Town"]' in built.err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
+def test_example__is_installed_and_passes_its_own_tests(name: str, tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", tmp_path, EXAMPLES / name], check=True)
+    root = EXAMPLES.parents[1]
+    path = os.pathsep.join([str(tmp_path), str(root), os.environ.get("PYTHONPATH", "")])
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", EXAMPLES / name],
+        env={**os.environ, "PYTHONPATH": path},
+        cwd=root,
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+
+    skipped = done.returncode == 5 and "skipped" in done.stdout  # its package is not installed
+    assert skipped or done.returncode == 0, done.stdout
+
+
+def test_page__has_plugins_that_pass_the_tests_that_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (EXAMPLES.parents[1] / "docs" / "plugins.md").read_text("utf-8")
+    code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "of_page.py").write_text("\n".join(code), encoding="utf-8")
+    (tmp_path / "tests" / "corpus").mkdir(parents=True)
+    (tmp_path / "tests" / "corpus" / "a.story").write_text("Ada met Ada.\n" * 9, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    module = importlib.import_module("of_page")
+
+    tests = [function for name, function in vars(module).items() if name.startswith("test_")]
+    assert len(tests) == 4
+    for function in tests:
+        function()

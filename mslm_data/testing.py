@@ -35,6 +35,14 @@ from mslm_data.mask.strategy import Strategy
 from mslm_data.segment import Segmenter
 from mslm_data.source import Source
 
+__all__ = [
+    "check_annotator",
+    "check_damaged",
+    "check_segmenter",
+    "check_source",
+    "check_strategy",
+]
+
 T = TypeVar("T")
 Record = Document | SetAside | NotChosen
 

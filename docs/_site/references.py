@@ -353,6 +353,11 @@ def _python() -> str:
             "Mentions that a model predicts beside gold ones, without torch.",
             _public("mslm_data.metrics"),
         ),
+        "mslm_data.testing": (
+            "Checks for the tests of a plug-in: what every source, annotator, segmenter and "
+            "strategy promises.",
+            _public("mslm_data.testing"),
+        ),
     }
     lines = ["# Python", ""]
     for module, (says, names) in modules.items():

@@ -14,13 +14,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import mslm_data as md
 from mslm_data.building import read_named
 from mslm_data.builds import Progress
 from mslm_data.encode import tokenizer
-from mslm_data.engine import Preload, launch
+from mslm_data.engine import pool
 from mslm_data.errors import (
     BuildError,
     CallError,
@@ -255,26 +256,26 @@ def test_build__in_this_process_imports_only_what_it_needs(tmp_path: Path) -> No
 
 
 @pytest.fixture
-def servers(monkeypatch: pytest.MonkeyPatch) -> list[launch.ForkServer]:
-    """Every process that was started to fork workers from."""
-    started: list[launch.ForkServer] = []
-    fork_server = launch.ForkServer
+def pools(monkeypatch: pytest.MonkeyPatch) -> list[pool.Pool]:
+    """Every pool of workers that was started."""
+    started: list[pool.Pool] = []
+    start = pool.Pool.start
 
-    def counted(preload: Preload) -> launch.ForkServer:
-        started.append(fork_server(preload))
-        return started[-1]
+    def counted(self: pool.Pool) -> None:
+        started.append(self)
+        start(self)
 
-    monkeypatch.setattr(launch, "ForkServer", counted)
+    monkeypatch.setattr(pool.Pool, "start", counted)
     return started
 
 
 def test_build__loads_ahead_what_its_workers_use(
-    servers: list[launch.ForkServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pools: list[pool.Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load, started = tokenizer.load, []
 
     def late(*args: Any, **kwargs: Any) -> Any:
-        started.append(len(servers))
+        started.append(len(pools))
         return load(*args, **kwargs)
 
     monkeypatch.setattr(tokenizer, "load", late)
@@ -282,22 +283,23 @@ def test_build__loads_ahead_what_its_workers_use(
     md.build(NAME, sample=True, out=tmp_path, workers=2)
 
     assert started == [1]  # before the tokenizer is read
-    assert len(servers) == 1  # and its workers came from this one
-    assert servers[0]._process.returncode is not None
+    assert len(pools) == 1  # and its workers came from this one
+    assert psutil.Process().children() == []
 
 
 def test_build__ends_what_it_has_started_if_it_cannot_begin(
-    servers: list[launch.ForkServer], tmp_path: Path
+    pools: list[pool.Pool], tmp_path: Path
 ) -> None:
     with pytest.raises(TokenizerError):
         md.build(NAME, sample=True, tokenizer="v.txt", out=tmp_path, workers=2)
 
-    assert [server._process.poll() is not None for server in servers] == [True]
+    assert len(pools) == 1
+    assert psutil.Process().children() == []
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1 << 20, 0), (33 << 20, 1)])
 def test_build__has_workers_by_the_size_of_the_input(
-    size: int, expected: int, servers: list[launch.ForkServer], tmp_path: Path
+    size: int, expected: int, pools: list[pool.Pool], tmp_path: Path
 ) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "train.tsv").write_bytes(b"\n" * size)
@@ -305,15 +307,15 @@ def test_build__has_workers_by_the_size_of_the_input(
     with pytest.raises(MslmDataError):  # there is no document
         md.build(NAME, input=tmp_path / "in", tokenizer="v.txt", out=tmp_path / "out")
 
-    assert len(servers) == expected
+    assert len(pools) == expected
 
 
-def test_build__dry_run_has_no_workers(servers: list[launch.ForkServer], tmp_path: Path) -> None:
+def test_build__dry_run_has_no_workers(pools: list[pool.Pool], tmp_path: Path) -> None:
     words = ("--sample", "--dry-run", "--workers", "2", "--out", tmp_path / "out")
 
     assert run("build", "--source", NAME, *words).code == 0
 
-    assert servers == []
+    assert pools == []
 
 
 @pytest.mark.long

@@ -216,5 +216,5 @@ def _bytes_of(found: Inputs) -> int:
 
 
 def _preload(pipeline: Pipeline) -> Preload:
-    """Return the module that loads what workers need, and which stages these are."""
-    return Preload("mslm_data.builds.preloaded", pipeline.to_preload())
+    """Return the function that loads what workers need, and which stages these are."""
+    return Preload("mslm_data.builds.work:load_stages", pipeline.to_preload())

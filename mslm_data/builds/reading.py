@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
 import itertools
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -42,12 +42,7 @@ def records_of(unit: WorkUnit, pipeline: Pipeline) -> Iterator[Record]:
 
 
 def begun(items: Iterator[T]) -> Iterator[T]:
-    """Give the same items, the first of which is made meanwhile, in a thread of its own.
-
-    The thread and the queue are the interpreter's own, written in C. Ctrl-C, where it comes in the
-    middle of `threading.Thread.start` or `Future.result`, can leave them as a `RuntimeError` about
-    a lock.
-    """
+    """Give the same items, the first of which is made meanwhile, in a thread of its own."""
     first = SimpleQueue[list[T] | BaseException]()
 
     def make() -> None:
@@ -63,7 +58,7 @@ def begun(items: Iterator[T]) -> Iterator[T]:
         yield from found
         yield from items
 
-    _thread.start_new_thread(make, ())
+    threading.Thread(target=make, daemon=True).start()
     return made()
 
 

@@ -1,7 +1,7 @@
 """Finds the document that kills processes, so that it is set aside and does not end the build.
 
-A work unit begins without a trail, as nearly all of them do. Once a process has died at it, it is
-done again with more care: document by document, each noted before it is annotated. Only deaths
+A work unit begins without a trail, as nearly all of them do. Once a process may have died at it, it
+is done again with more care: document by document, each noted before it is annotated. Only deaths
 that an engine saw count; an interrupted build is not one.
 """
 
@@ -18,10 +18,7 @@ from mslm_data.errors import BuildError
 from mslm_data.io.files import canonical_json, make_folder, read_sealed, write_sealed
 
 _FATAL = 2
-"""A document is set aside after so many deaths at it that were noted.
-
-With the first, which nobody saw, these are three.
-"""
+"""Recorded deaths before a document is set aside; with the first, which is not recorded, three."""
 _MOST_BEFORE = 3
 """After so many deaths before the first document the build gives up: the model does not load."""
 _MOST = 20
@@ -55,7 +52,7 @@ class Trail:
 
         data = read_sealed(self._deaths_file)
         self._deaths = Counter(msgspec.json.decode(data or b"{}", type=dict[str, int]))
-        self.careful = bool(self._deaths)
+        self.careful = data is not None
         self.fatal = {
             int(place)
             for place, deaths in self._deaths.items()
@@ -76,6 +73,11 @@ class Trail:
     def at(self, number: int) -> None:
         """Note the document that comes next. It must outlive this process, not this machine."""
         os.pwrite(self._handle, b"%-12d" % number, 0)
+
+    def suspect(self) -> None:
+        """Have this unit's documents noted from now on."""
+        if not self.careful:
+            self._keep()
 
     def died(self, how: str) -> None:
         """Record that a process died at this unit.
@@ -100,5 +102,8 @@ class Trail:
                 f"last: {how}, {why}); {advice}, and the same command resumes the build"
             )
 
+        self._keep()
+
+    def _keep(self) -> None:
         make_folder(self._folder)
         write_sealed(self._deaths_file, canonical_json(self._deaths))

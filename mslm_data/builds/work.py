@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mslm_data.builds import scan
+import msgspec
+
+from mslm_data.builds import leave_out, scan
 from mslm_data.builds.folder import is_joined, piece_path, write_joined
 from mslm_data.builds.plan import Stamp, refuse_changed
 from mslm_data.builds.reading import Record, begun, records_of
 from mslm_data.builds.repeats import compare
-from mslm_data.builds.stages import schema_of, source_of
+from mslm_data.builds.stages import load_annotator, schema_of, source_of
 from mslm_data.builds.tasks import (
     Compare,
     Cut,
@@ -28,8 +32,12 @@ from mslm_data.builds.tasks import (
 from mslm_data.builds.trail import Trail
 from mslm_data.builds.work_unit import build_unit
 from mslm_data.encode.tokenizer import Tokenizer
-from mslm_data.pipeline import Pipeline
+from mslm_data.errors import MslmDataError
+from mslm_data.kernels import _jit
+from mslm_data.pipeline import AnnotateOptions, Pipeline
+from mslm_data.segment import SEGMENTERS
 from mslm_data.shard.pieces import join
+from mslm_data.source import SOURCES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +77,10 @@ class BuildWork:
     def is_light(self, task: Task) -> bool:
         """Return whether a task needs no kernel, model or tokenizer; see `engine.Work`."""
         return isinstance(task, Digest) and scan.is_short(task)
+
+    def suspect(self, task: Task) -> None:
+        """Note each document of a task from now on; see `engine.Work`."""
+        Trail(Path(self.folder), task.name).suspect()
 
     def died(self, task: Task, how: str) -> None:
         """Record that a process died at a task; see `engine.Work`."""
@@ -125,3 +137,39 @@ class BuildWork:
             write_joined(out, task.name, record)
         for piece in pieces:
             piece.unlink(missing_ok=True)
+
+
+class _Stages(msgspec.Struct):
+    """Stages of the pipeline that is built, from `Pipeline.to_preload`."""
+
+    source: str
+    annotate: AnnotateOptions
+    segment: str
+    leave_out: tuple[str, ...] = ()
+
+
+def load_stages(told: str) -> None:
+    """Load what workers need in memory: models, compiled kernels, folders that are left out.
+
+    Errors are left to the workers, which meet them again and report them.
+
+    Args:
+        told: From `Pipeline.to_preload`.
+    """
+    stages = msgspec.json.decode(told, type=_Stages)
+    with suppress(MslmDataError):
+        SOURCES.load(stages.source)
+        SEGMENTERS.load(stages.segment)
+    _jit.load_compiled()
+    with suppress(MslmDataError):
+        load_annotator(stages.annotate)
+    if stages.leave_out:
+        # A tokenizer that has threads of its own before a fork would say so in each worker.
+        threads = os.environ.get("TOKENIZERS_PARALLELISM")
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"
+        with suppress(MslmDataError):
+            leave_out.known(stages.leave_out)
+        if threads is None:
+            del os.environ["TOKENIZERS_PARALLELISM"]
+        else:
+            os.environ["TOKENIZERS_PARALLELISM"] = threads

@@ -1,7 +1,6 @@
 """Engines: run the tasks of a build, in this process, in others, or on a Ray cluster.
 
 An engine runs each task at least once; the receipts that tasks leave make it exactly once.
-`crew` supervises workers for every engine that has some.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from typing import NamedTuple, Protocol, TypeVar
 from mslm_data.errors import BuildError, MslmDataError, of_the_system
 from mslm_data.registry import Registry
 
-PRELOAD = "MSLM_DATA_PRELOAD"
-"""Environment variable that holds `Preload.told` while its module is imported."""
 WORTH_WORKERS = 32 << 20
 """Bytes of input below which starting processes costs more than it saves."""
 
@@ -64,6 +61,10 @@ class Work(Protocol[Task_contra]):
         """
         ...
 
+    def suspect(self, task: Task_contra) -> None:
+        """Do a task with more care from now on, as it may be what ended its worker."""
+        ...
+
     def died(self, task: Task_contra, how: str) -> None:
         """Record that a worker died while it was at a task, which will be tried again.
 
@@ -78,14 +79,14 @@ class Work(Protocol[Task_contra]):
 
 
 class Preload(NamedTuple):
-    """A module that is imported ahead of the workers, so that they share what it loads.
+    """A function that is called before tasks are done, so that workers share what it loads.
 
     Attributes:
-        module: Its name.
-        told: What the module reads from `PRELOAD`; no text of any document.
+        function: Its place, such as `package.module:name`. Naming it imports nothing here.
+        told: Its argument; no text of any document.
     """
 
-    module: str
+    function: str
     told: str
 
 
@@ -104,7 +105,7 @@ class Engine(Protocol):
         """Run `work` on every task, and on the tasks that become possible through others.
 
         Tasks are begun in the order given, new ones after those that wait, and end in any order. If
-        a worker dies, its task is told to `work.died` and run again elsewhere.
+        a worker dies, its task is told to `work.suspect` or `work.died` and run again elsewhere.
 
         Args:
             work: What is done to each task.

@@ -1,28 +1,27 @@
-"""The embedded engine: this process, or processes of this machine that are replaced if they die."""
+"""The embedded engine: this process, or a pool of processes of this machine.
+
+A pool breaks when one of its workers dies, and cannot say at which task. So the tasks that were
+under way are done again one at a time, each in a pool of one worker: if that dies too, its task is
+to blame (`Work.died`). The receipts of tasks make this cheap.
+"""
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mslm_data.engine import AnyTask, Preload, Work
 
 if TYPE_CHECKING:
-    from mslm_data.engine.launch import Launcher
+    from mslm_data.engine.pool import Pool
 
-
-class _Early(NamedTuple):
-    """A launcher of workers, and what it has loaded for them."""
-
-    preload: Preload
-    launcher: Launcher
-
-
-_EARLY: ContextVar[_Early | None] = ContextVar("early", default=None)
-"""The launcher that `ahead` has started in this thread and no run has used."""
+_EARLY: ContextVar[Pool | None] = ContextVar("early", default=None)
+"""The pool that `ahead` has started in this thread and no run has used."""
 
 
 @contextmanager
@@ -35,10 +34,14 @@ def ahead(preload: Preload) -> Iterator[None]:
     Raises:
         BuildError: The system starts no process.
     """
-    from mslm_data.engine.launch import launching
+    if not _can_fork():
+        yield
+        return
 
-    with launching(preload) as launcher:
-        before = _EARLY.set(_Early(preload, launcher))
+    from mslm_data.engine.pool import started
+
+    with started(preload) as pool:
+        before = _EARLY.set(pool)
         try:
             yield
         finally:
@@ -55,6 +58,8 @@ def run(
 ) -> None:
     """Run tasks in this process (one worker) or in processes of this machine; see `Engine`.
 
+    On systems that cannot fork, this process does all tasks.
+
     Args:
         work: See `Engine`.
         tasks: See `Engine`.
@@ -67,7 +72,7 @@ def run(
         BuildError: Processes cannot be started, or do not live.
         MslmDataError: See `Engine`.
     """
-    if workers == 1:
+    if workers == 1 or not _can_fork():
         waiting = deque(tasks)
         while waiting:
             task = waiting.popleft()
@@ -81,17 +86,71 @@ def run(
 
     # Imported here, as a process that does everything itself needs none of them.
     from mslm_data.engine.cpus import cpus
-    from mslm_data.engine.crew import supervise
-    from mslm_data.engine.launch import launching
-    from mslm_data.engine.processes import Processes
+    from mslm_data.engine.pool import started
     from mslm_data.kernels import _jit
 
     _jit.say_if_none_is_compiled()  # workers say nothing
     early = _EARLY.get()
     if early is not None and early.preload == preload:
         _EARLY.set(None)  # its workers end with this run
-        started: AbstractContextManager[Launcher] = nullcontext(early.launcher)
+        try:
+            _work_off(work, tasks, early, workers or cpus(), done)
+        finally:
+            early.end()
     else:
-        started = launching(preload)
-    with started as launcher:
-        supervise(work, tasks, Processes(work, workers or cpus(), launcher), done)
+        with started(preload) as pool:
+            _work_off(work, tasks, pool, workers or cpus(), done)
+
+
+def _can_fork() -> bool:
+    return hasattr(os, "fork")
+
+
+def _work_off(
+    work: Work[AnyTask],
+    tasks: Sequence[AnyTask],
+    pool: Pool,
+    workers: int,
+    done: Callable[[str], Sequence[AnyTask]],
+) -> None:
+    from mslm_data.engine.pool import Died
+
+    waiting = deque(tasks)
+
+    # Loading what workers need takes half a second.
+    while not pool.is_ready():
+        task = next(filter(work.is_light, waiting), None)
+        if task is None:
+            break
+        waiting.remove(task)
+        waiting += done(work(task))
+    pool.begin(work)
+
+    under_way: dict[int, AnyTask] = {}
+    suspects: deque[AnyTask] = deque()
+    numbers = itertools.count(1)
+
+    def give(task: AnyTask, size: int) -> None:
+        number = next(numbers)
+        under_way[number] = task
+        pool.give(number, task, workers=size)
+
+    is_alone = False
+    while waiting or suspects or under_way:
+        if not under_way:
+            is_alone = bool(suspects)
+            if is_alone:
+                give(suspects.popleft(), 1)
+        while waiting and not is_alone and not suspects and len(under_way) < workers:
+            give(waiting.popleft(), workers)
+
+        number, outcome = pool.answer()
+        task = under_way.pop(number)
+        if not isinstance(outcome, Died):
+            waiting += done(outcome)
+        elif is_alone:
+            work.died(task, outcome.how)
+            suspects.appendleft(task)
+        else:
+            work.suspect(task)
+            suspects.append(task)

@@ -1,39 +1,45 @@
 """The engine for many machines: Ray actors on nodes that all see the inputs and the folder.
 
+Each worker is an actor, with one task at a time, so it is never in doubt which task a worker died
+of. Ray's own tasks would do, but Ray notices within seconds that a node with actors has vanished,
+and not within minutes that one with tasks has.
+
 Messages carry byte ranges, receipts and our own errors, never text. An actor prints nothing, as
 Ray would keep it in files that others can read.
 """
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import os
+import pkgutil
 import signal
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
 from mslm_data._optional import load
 from mslm_data._version import __version__
 from mslm_data.data.columns import FORMAT
-from mslm_data.engine import PRELOAD, AnyTask, Preload, Task, Work, attempt
-from mslm_data.engine.crew import Answer, Died, Ready, supervise
+from mslm_data.engine import AnyTask, Preload, Work, attempt
 from mslm_data.errors import BuildError, MslmDataError
 from mslm_data.plugins import plugin_versions
 
 _OPTIONS = {
-    # Ray starts no actor again and calls none twice: the crew does, and counts.
+    # Ray starts no actor again and calls none twice: that is done and counted here.
     "max_restarts": 0,
     "max_task_retries": 0,
     "num_cpus": 1,
     # Models are large, so the actors are spread over the nodes.
     "scheduling_strategy": "SPREAD",
 }
+_FAILED_STARTS = 5
+"""Actors that may die in a row before they are ready; then the build gives up."""
 _LOOK_S = 5.0
 """How often new nodes are looked for."""
 _WITHOUT_CPU_S = 300.0
@@ -72,7 +78,7 @@ def run(
 
     with connected() as ray:
         try:
-            supervise(work, tasks, Actors(ray, work, workers, preload), done)
+            _Actors(ray, work, workers, preload).work_off(tasks, done)
         except (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError) as error:
             raise BuildError(
                 "engine 'ray': expected room for a few megabytes in Ray's object store or on the "
@@ -140,28 +146,51 @@ def _answers(address: str) -> bool:
     return True
 
 
-class Actors:
-    """Actors on the nodes of a cluster. Ray notices their deaths, and we ask."""
+class _Actors(Generic[AnyTask]):
+    """The actors of a build. Ray notices their deaths, and we ask."""
 
-    where = "engine 'ray'"
-    advice = (
-        f"is mslm-data {__version__} installed on all nodes, and does a model fit into their "
-        "memory?"
-    )
-
-    def __init__(self, ray: Any, work: Work[Any], most: int | None, preload: Preload) -> None:
+    def __init__(self, ray: Any, work: Work[AnyTask], most: int | None, preload: Preload) -> None:
         self._ray = ray
         self._most = most
-        self._work = ray.put(work)  # once, not with each task
+        self._work = work
+        self._shared = ray.put(work)  # once, not with each task
+        self._terms = (versions(), str(Path.cwd()), work.folder, preload)
         self._actor = ray.remote(TaskActor).options(**_OPTIONS)
-        self._terms = (versions(), str(Path.cwd()), work.folder, *preload)
 
-        self._actors: set[Any] = set()
-        self._asked: dict[Any, Any] = {}
-        """Pending answer -> the actor that will give it."""
+        self._asked: dict[Any, tuple[Any, AnyTask | None]] = {}
+        """Pending answer -> the actor that will give it, and its task; None for one that starts."""
+        self._idle: list[Any] = []
+        self._failed_starts = 0
         self._last_cpu = time.monotonic()
 
-    def room(self) -> int:
+    def work_off(self, tasks: Sequence[AnyTask], done: Callable[[str], Sequence[AnyTask]]) -> None:
+        """Do all tasks, and those that become possible through them; then end the actors."""
+        waiting = deque(tasks)
+        try:
+            while waiting or self._busy():
+                self._start_missing(len(waiting))
+                while waiting and self._idle:
+                    actor, task = self._idle.pop(), waiting.popleft()
+                    self._asked[actor.attempt.remote(self._shared, task)] = actor, task
+                for task, receipt in self._answers():
+                    waiting += [task] if receipt is None else done(receipt)
+        finally:
+            for actor in [*self._idle, *(actor for actor, _ in self._asked.values())]:
+                with suppress(self._ray.exceptions.RayError):  # the cluster may be lost
+                    self._ray.kill(actor)
+
+    def _busy(self) -> int:
+        """Return how many actors are at a task."""
+        return sum(task is not None for _, task in self._asked.values())
+
+    def _start_missing(self, waiting: int) -> None:
+        """Start as many actors as there are tasks and there is room for."""
+        wanted = min(waiting + self._busy(), self._room())
+        for _ in range(wanted - len(self._idle) - len(self._asked)):
+            actor = self._actor.remote()
+            self._asked[actor.begin.remote(*self._terms)] = actor, None
+
+    def _room(self) -> int:
         """Return the number of CPUs of all nodes, or that of the actors that were asked for.
 
         Raises:
@@ -173,60 +202,67 @@ class Actors:
             self._last_cpu = now
         elif now - self._last_cpu > _WITHOUT_CPU_S:
             raise BuildError(
-                f"{self.where}: expected nodes with CPUs, got none; see `ray status`, and "
+                "engine 'ray': expected nodes with CPUs, got none; see `ray status`, and "
                 "--num-cpus of `ray start`"
             )
         return cpus if self._most is None else min(cpus, self._most)
 
-    def start(self) -> Any:
-        """Start an actor on some node."""
-        actor = self._actor.remote()
-        self._actors.add(actor)
-        self._asked[actor.begin.remote(*self._terms)] = actor
-        return actor
+    def _answers(self) -> Iterator[tuple[AnyTask, str | None]]:
+        """Give a task with its receipt, or with None if its actor died.
 
-    def give(self, worker: Any, task: Task) -> None:
-        """Ask an actor for a task."""
-        self._asked[worker.attempt.remote(self._work, task)] = worker
-
-    def answers(self, *, waits: bool) -> list[Answer]:
-        """Return an answer, waiting not so long that new nodes stay unused; see `Workers`."""
-        patience = _LOOK_S if waits else 0
+        It waits not so long that new nodes stay unused, and then gives nothing.
+        """
         if not self._asked:
-            time.sleep(patience)
-            return []
-        answered, _ = self._ray.wait(list(self._asked), num_returns=1, timeout=patience)
-        return [self._answer(answer) for answer in answered]
+            time.sleep(_LOOK_S)
+            return
+        answered, _ = self._ray.wait([*self._asked], num_returns=1, timeout=_LOOK_S)
+        for answer in answered:
+            actor, task = self._asked.pop(answer)
+            receipt = self._receipt(answer, actor, task)
+            if task is not None:
+                yield task, receipt
 
-    def _answer(self, answer: Any) -> Answer:
-        actor = self._asked.pop(answer)
+    def _receipt(self, answer: Any, actor: Any, task: AnyTask | None) -> str | None:
         errors = self._ray.exceptions
         try:
-            return Answer(actor, self._ray.get(answer))
+            outcome: str | MslmDataError = self._ray.get(answer)
         except errors.RayTaskError as error:  # its message holds what was raised
             raise BuildError(
-                f"{self.where}: a node answered with {type(error.cause).__name__}; is mslm-data "
+                f"engine 'ray': a node answered with {type(error.cause).__name__}; is mslm-data "
                 f"{__version__} on all nodes?"
             ) from None
         except errors.RayError as error:
             self._ray.kill(actor)  # it may be out of reach only
-            self._actors.remove(actor)
-            return Answer(actor, Died(type(error).__name__))
+            self._bury(task, type(error).__name__)
+            return None
 
-    def end(self) -> None:
-        """End all actors."""
-        for actor in self._actors:
-            with suppress(self._ray.exceptions.RayError):  # the cluster may be lost
-                self._ray.kill(actor)
+        self._idle.append(actor)
+        if isinstance(outcome, MslmDataError):
+            raise outcome
+        self._failed_starts = 0
+        return outcome
+
+    def _bury(self, task: AnyTask | None, how: str) -> None:
+        """Record the death of an actor, and see whether the build should give up."""
+        if task is not None:
+            self._work.died(task, how)
+            return
+        self._failed_starts += 1
+        if self._failed_starts >= _FAILED_STARTS:
+            raise BuildError(
+                f"engine 'ray': expected workers that start, got {self._failed_starts} in a row "
+                f"that ended before they were ready (the last: {how}); is mslm-data {__version__} "
+                "installed on all nodes, and does a model fit into their memory?"
+            )
 
 
 class TaskActor:
     """Does tasks in a process on some node."""
 
     def begin(
-        self, wanted: Mapping[str, str], cwd: str, folder: str, module: str, told: str
-    ) -> Ready | MslmDataError:
-        """Get ready, or return why tasks cannot be done here.
+        self, wanted: Mapping[str, str], cwd: str, folder: str, preload: Preload
+    ) -> str | MslmDataError:
+        """Get ready, and return nothing, or why tasks cannot be done here.
 
         From now on, all that this process prints goes nowhere.
 
@@ -234,8 +270,7 @@ class TaskActor:
             wanted: What decides bytes -> its version, where the build was started.
             cwd: Where the build was started; its paths may be relative to it.
             folder: The folder that is built.
-            module: See `Preload`.
-            told: See `Preload`.
+            preload: See `Preload`.
         """
         os.umask(0o077)
         _silence()
@@ -256,10 +291,9 @@ class TaskActor:
                 "that all nodes share under the same path"
             )
 
-        os.environ[PRELOAD] = told
         with suppress(Exception):  # the tasks meet the error again, and report it
-            importlib.import_module(module)
-        return Ready()
+            pkgutil.resolve_name(preload.function)(preload.told)
+        return ""
 
     def attempt(self, work: Work[AnyTask], task: AnyTask) -> str | MslmDataError:
         """Do a task; an input that this node does not see is named as the reason of a failure."""

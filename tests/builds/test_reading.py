@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-import itertools
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, current_thread, get_ident, main_thread
-from types import FrameType
-from typing import Any
 
 import pytest
 
@@ -219,32 +215,6 @@ def test_begun__raises_where_the_first_item_is_asked_for() -> None:
 
 def test_begun__of_nothing_is_nothing() -> None:
     assert list(begun(iter(()))) == []
-
-
-def test_begun__interrupted_at_any_line_raises_nothing_else() -> None:
-    def ahead_of(at: int) -> list[str]:
-        """Read ahead, and raise `KeyboardInterrupt` at a line of whatever runs in this thread."""
-        line = 0
-
-        def trace(frame: FrameType, event: str, argument: object) -> Any:
-            nonlocal line
-            line += event == "line"
-            if event == "line" and line == at:
-                raise KeyboardInterrupt
-            return trace
-
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            return list(begun(iter(["one", "two"])))
-        except KeyboardInterrupt:
-            return []
-        finally:
-            sys.settrace(before)
-
-    last = next(at for at in itertools.count(1) if ahead_of(at))
-
-    assert last > 5
 
 
 def test_build__reads_each_unit_but_the_first_ahead(

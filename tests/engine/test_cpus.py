@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.engine import Preload, local, processes
+from mslm_data.engine import Preload, Task, local, pool
 from mslm_data.engine import cpus as counting
 from mslm_data.engine.cpus import cpus, cpus_of_group
 from tests.engine.works import Done, Fake, units
@@ -96,22 +96,16 @@ def test_cpus__without_control_groups_and_affinity_are_those_of_the_machine(
 def test_run__starts_as_many_workers_as_cpus_may_be_used(
     given: int | None, expected: int, work: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    numbers = []
-    started = processes.Processes
+    sizes = set()
+    give = pool.Pool.give
 
-    def counted(what: Fake, number: int, launcher: object) -> object:
-        numbers.append(number)
-        return started(what, 1, launcher)  # type: ignore[arg-type]
+    def counted(self: pool.Pool, number: int, task: Task, *, workers: int) -> None:
+        sizes.add(workers)
+        give(self, number, task, workers=1)
 
     monkeypatch.setattr(counting, "cpus", lambda: 3)
-    monkeypatch.setattr(processes, "Processes", counted)
+    monkeypatch.setattr(pool.Pool, "give", counted)
 
-    local.run(
-        work,
-        units(2),
-        workers=given,
-        done=Done(),
-        preload=Preload("mslm_data.engine", ""),
-    )
+    local.run(work, units(2), workers=given, done=Done(), preload=Preload("json:loads", "0"))
 
-    assert numbers == [expected]
+    assert sizes == {expected}

@@ -2,13 +2,128 @@
 
 from __future__ import annotations
 
+import os
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import psutil
 import pytest
 
-from mslm_data.engine import Preload, launch, local
+from mslm_data.builds.tasks import WorkUnit
+from mslm_data.engine import Preload, local, pool
+from mslm_data.errors import BuildError
 from tests.engine.works import Done, Fake, units
 
-NOTHING = Preload("mslm_data.engine", "")
+NOTHING = Preload("json:loads", "0")
+
+
+class Told:
+    """A pool that answers as it is told: the oldest task first, unless a worker dies of one.
+
+    Attributes:
+        given: Number of each unit that it got, with the number of its workers then.
+        largest: Most tasks that were under way at a time.
+    """
+
+    def __init__(self, *, dies_of: Iterable[int] = (), loads: int = 0) -> None:
+        self._dies_of = [*dies_of]
+        self._loads = loads
+        self._under_way: dict[int, WorkUnit] = {}
+        self._died: deque[int] = deque()
+        self.given: list[tuple[int, int]] = []
+        self.largest = 0
+
+    def is_ready(self) -> bool:
+        self._loads -= 1
+        return self._loads < 0
+
+    def begin(self, work: Any) -> None: ...
+
+    def give(self, number: int, unit: WorkUnit, *, workers: int) -> None:
+        self._under_way[number] = unit
+        self.given.append((unit.number, workers))
+        self.largest = max(self.largest, len(self._under_way))
+        assert len(self._under_way) <= workers
+
+    def answer(self) -> tuple[int, str | pool.Died]:
+        fatal = [unit.number for unit in self._under_way.values() if unit.number in self._dies_of]
+        if fatal and not self._died:
+            self._dies_of.remove(fatal[0])
+            self._died.extend(self._under_way)
+        if self._died:
+            number = self._died.popleft()
+            del self._under_way[number]
+            return number, pool.Died("signal 9")
+        number = next(iter(self._under_way))
+        return number, self._under_way.pop(number).name
+
+
+def work_off(work: Fake, told: Told, tasks: Sequence[WorkUnit], done: Done, workers: int) -> None:
+    local._work_off(work, tasks, told, workers, done)  # type: ignore[arg-type]
+
+
+def test_work_off__gives_as_many_tasks_as_there_are_workers(work: Fake) -> None:
+    first, *others = units(6)
+    told, done = Told(), Done({first.name: others})
+
+    work_off(work, told, [first], done, 3)
+
+    assert done.names == [unit.name for unit in units(6)]
+    assert told.largest == 3
+    assert work.suspects == work.deaths == []
+
+
+def test_work_off__does_light_tasks_itself_while_the_pool_loads(work: Fake) -> None:
+    work.light = (0, 2, 3)
+    first, second, third, fourth = units(4)
+    told, done = Told(loads=9), Done({first.name: [fourth]})
+
+    work_off(work, told, [first, second, third], done, 2)
+
+    assert done.names == [first.name, third.name, fourth.name, second.name]
+    assert told.given == [(1, 2)]
+
+
+def test_work_off__leaves_light_tasks_to_a_pool_that_has_loaded(work: Fake) -> None:
+    work.light = (0, 1, 2, 3)
+    told = Told(loads=1)
+
+    work_off(work, told, units(4), Done(), 2)
+
+    assert told.given == [(1, 2), (2, 2), (3, 2)]
+
+
+def test_work_off__does_what_was_under_way_at_a_death_one_at_a_time(work: Fake) -> None:
+    told, done = Told(dies_of=[1]), Done()
+
+    work_off(work, told, units(6), done, 3)
+
+    assert told.given == [(0, 3), (1, 3), (2, 3), (0, 1), (1, 1), (2, 1), (3, 3), (4, 3), (5, 3)]
+    assert sorted(done.names) == [unit.name for unit in units(6)]
+    assert work.suspects == [unit.name for unit in units(3)]
+    assert work.deaths == []
+
+
+def test_work_off__blames_the_task_that_was_alone_at_a_death(work: Fake) -> None:
+    told, done = Told(dies_of=[1, 1, 1]), Done()
+
+    work_off(work, told, units(4), done, 2)
+
+    assert told.given == [(0, 2), (1, 2), (0, 1), (1, 1), (1, 1), (1, 1), (2, 2), (3, 2)]
+    assert sorted(done.names) == [unit.name for unit in units(4)]
+    assert work.deaths == ["train-00000-00001"] * 2
+
+
+def test_work_off__asks_the_work_when_a_task_has_cost_too_many(work: Fake) -> None:
+    told = Told(dies_of=[1] * 9)
+
+    with pytest.raises(
+        BuildError, match=r"^train-00000-00001: died too often, the last by signal 9$"
+    ):
+        work_off(work, told, units(4), Done(), 2)
+
+    assert work.deaths == ["train-00000-00001"] * 3
 
 
 def test_run__does_tasks_in_order_in_this_process(work: Fake) -> None:
@@ -31,12 +146,12 @@ def test_run__does_what_becomes_possible(workers: int, work: Fake) -> None:
 
     assert sorted(done.names) == [unit.name for unit in units(9)]
     assert 1 <= len(work.processes()) <= workers
-    assert work.deaths == []
+    assert work.suspects == work.deaths == []
 
 
 def test_run__tries_a_task_again_whose_worker_died(work: Fake) -> None:
     first, *others = units(4)
-    work.how = ("dies",)
+    work.how = ("dies", "dies")
     done = Done({first.name: others})
 
     local.run(work, [first], workers=2, done=done, preload=NOTHING)
@@ -45,32 +160,42 @@ def test_run__tries_a_task_again_whose_worker_died(work: Fake) -> None:
     assert work.deaths == ["train-00000-00001"]
 
 
+def test_run__does_all_tasks_itself_where_the_system_cannot_fork(
+    work: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "fork")
+
+    with local.ahead(NOTHING):
+        local.run(work, units(3), workers=2, done=Done(), preload=NOTHING)
+
+    assert work.processes() == {f".{os.getpid()}"}
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("other", [False, True])
 def test_ahead__is_used_by_the_run_that_needs_the_same(
     other: bool, work: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    servers: list[launch.ForkServer] = []
-    fork_server = launch.ForkServer
+    pools: list[pool.Pool] = []
+    start = pool.Pool.start
 
-    def counted(preload: Preload) -> launch.ForkServer:
-        servers.append(fork_server(preload))
-        return servers[-1]
+    def counted(self: pool.Pool) -> None:
+        pools.append(self)
+        start(self)
 
-    monkeypatch.setattr(launch, "ForkServer", counted)
+    monkeypatch.setattr(pool.Pool, "start", counted)
     done = Done()
 
-    with local.ahead(Preload("mslm_data.engine.crew", "") if other else NOTHING):
-        early = servers[0]
+    with local.ahead(Preload("json:dumps", "") if other else NOTHING):
         local.run(work, units(2), workers=2, done=done, preload=NOTHING)
-        first = len(servers)
+        first = len(pools)
         local.run(work, units(2), workers=2, done=done, preload=NOTHING)
-        second = len(servers)
+        second = len(pools)
     local.run(work, units(2), workers=2, done=done, preload=NOTHING)
 
-    assert (first, second, len(servers)) == ((2, 3, 4) if other else (1, 2, 3))
+    assert (first, second, len(pools)) == ((2, 3, 4) if other else (1, 2, 3))
     assert len(done.names) == 6
-    assert early._process.returncode is not None
+    assert psutil.Process().children() == []
 
 
 def test_ahead__ends_though_nothing_was_run_and_an_error_came(

@@ -25,7 +25,6 @@ from mslm_data._version import __version__
 from mslm_data.data.columns import FORMAT
 from mslm_data.engine import Preload
 from mslm_data.engine import ray as engine
-from mslm_data.engine.crew import Ready, supervise
 from mslm_data.errors import BuildError
 from mslm_data.pipeline import read
 from mslm_data.shard.verify import verify
@@ -38,7 +37,7 @@ from tests.faults.works import FaultyWork, tell
 from tests.support.cases import long
 from tests.support.waiting import PATIENCE_S
 
-NOTHING = Preload("mslm_data.engine", "")
+NOTHING = Preload("json:loads", "0")
 
 
 def do(work: Any, count: int = 4, *, workers: int | None = None) -> list[str]:
@@ -345,18 +344,16 @@ def test_run__gives_up_where_no_actor_starts(
     assert work.deaths == []
 
 
-def test_room__gives_up_where_there_is_no_cpu_for_long(
+def test_run__gives_up_where_there_is_no_cpu_for_long(
     work: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remote = SimpleNamespace(options=lambda **_: None)
     ray = SimpleNamespace(put=lambda _: None, remote=lambda _: remote, cluster_resources=dict)
-    actors = engine.Actors(ray, work, 1, NOTHING)
-    assert actors.room() == 0
     monkeypatch.setattr(engine, "_LOOK_S", 0.001)
     monkeypatch.setattr(engine, "_WITHOUT_CPU_S", 0.01)
 
     with pytest.raises(BuildError, match=r"^engine 'ray': expected nodes with CPUs, got none; see"):
-        supervise(work, units(1), actors, Done())
+        engine._Actors(ray, work, 1, NOTHING).work_off(units(1), Done())
 
 
 # What actors see ----------------------------------------------------------------------------------
@@ -400,21 +397,20 @@ def actor(monkeypatch: pytest.MonkeyPatch) -> Iterator[engine.TaskActor]:
     monkeypatch.setattr(engine, "_silence", lambda: None)
     before = os.umask(0)
     monkeypatch.chdir(".")
-    monkeypatch.setenv("MSLM_DATA_PRELOAD", "")
     yield engine.TaskActor()
     assert os.umask(before) == 0o077
 
 
 def test_begin__refuses_other_versions(actor: engine.TaskActor, work: Fake) -> None:
     ours = engine.versions()
-    begin = [str(Path.cwd()), work.folder, *NOTHING]
+    begin = [str(Path.cwd()), work.folder, NOTHING]
 
     same = actor.begin(ours, *begin)
     more = actor.begin(ours | {"a package that this node has not": "1"}, *begin)
     other = actor.begin(ours | {"pyarrow": "0.1"}, *begin)
     other_folders = actor.begin(ours | {"folder format": "1"}, *begin)
 
-    assert (same, more) == (Ready(), Ready())
+    assert (same, more) == ("", "")
     assert re.search(
         r"^node .*: expected pyarrow 0\.1 .* got [\d.]+; install the same versions", str(other)
     )
@@ -472,14 +468,14 @@ def test_build__refuses_a_node_where_another_version_is_installed(
 def test_begin__leaves_a_model_that_does_not_load_to_the_units(
     actor: engine.TaskActor, work: Fake
 ) -> None:
-    said = actor.begin({}, "/no such folder", work.folder, "mslm_data.no_such_module", "")
+    preload = Preload("mslm_data.no_such_module:load", "")
 
-    assert isinstance(said, Ready)
+    assert actor.begin({}, "/no such folder", work.folder, preload) == ""
 
 
 def test_attempt__says_which_input_a_node_does_not_see(actor: engine.TaskActor, work: Fake) -> None:
     work.how = ("raises",) * 2
-    actor.begin({}, ".", work.folder, *NOTHING)
+    actor.begin({}, ".", work.folder, NOTHING)
 
     seen, unseen = (
         actor.attempt(work, units(2, path)[1]) for path in (__file__, "/nowhere/notes.csv")

@@ -48,6 +48,7 @@ class Fake:
     Attributes:
         folder: Where it notes it.
         how: What happens at unit 1 the first time, the second, …
+        suspects: Names of units whose process may have died of them.
         deaths: Names of units whose process died.
         light: Numbers of units that the leading process may do.
         expected: Names of units that were announced.
@@ -55,6 +56,7 @@ class Fake:
 
     folder: str
     how: tuple[str, ...] = ()
+    suspects: list[str] = field(default_factory=list)
     deaths: list[str] = field(default_factory=list)
     light: tuple[int, ...] = ()
     expected: list[str] = field(default_factory=list)
@@ -72,6 +74,9 @@ class Fake:
 
     def is_light(self, unit: WorkUnit) -> bool:
         return unit.number in self.light
+
+    def suspect(self, unit: WorkUnit) -> None:
+        self.suspects.append(unit.name)
 
     def died(self, unit: WorkUnit, how: str) -> None:
         self.deaths.append(unit.name)
@@ -98,6 +103,8 @@ def _refuse(home: int) -> None:
 def _fail(how: str) -> None:
     if how == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
+    if how == "exits":
+        os._exit(3)
     if how == "raises":
         raise ValueError(f"cannot parse {CANARY}")
     assert how == "panics"

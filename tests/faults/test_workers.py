@@ -347,31 +347,25 @@ def long_notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def server_treats(leader: int, number: signal.Signals, *how: str) -> bool:
-    """Say whether the process that workers are forked from treats a signal in one of some ways.
-
-    Args:
-        leader: The process that has started it.
-        number: The signal.
-        how: `SigCgt` (caught) or `SigIgn` (ignored), as in /proc.
-    """
+def host_catches(leader: int, number: signal.Signals) -> bool:
+    """Say whether the process that workers are forked from has a handler for a signal."""
     for pid in descendants(leader):
         with suppress(OSError):
             status = Path(f"/proc/{pid}/status").read_text()
-            masks = [int(status.partition(f"{name}:")[2].split()[0], 16) for name in how]
-            if "serve_forks" in command_of(pid) and any(m >> (number - 1) & 1 for m in masks):
+            caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+            if "import serve" in command_of(pid) and caught >> (number - 1) & 1:
                 return True
     return False
 
 
 def imports(leader: int) -> bool:
-    """Say whether Python has begun in that process: it catches Ctrl-C, and soon ignores it."""
-    return server_treats(leader, signal.SIGINT, "SigCgt", "SigIgn")
+    """Say whether Python has begun in that process."""
+    return host_catches(leader, signal.SIGINT)
 
 
 def has_imported(leader: int) -> bool:
-    """Say whether that process has loaded all that workers need: it ignores SIGTERM from then on."""
-    return server_treats(leader, signal.SIGTERM, "SigIgn")
+    """Say whether that process has loaded all that workers need."""
+    return host_catches(leader, signal.SIGTERM)
 
 
 def has_workers(leader: int) -> bool:

@@ -1,4 +1,4 @@
-"""Worker processes: of any main module, ended with their leader or their server, and none left."""
+"""The pool: of any main module, ended with its leader or its host, and no process left."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ import subprocess
 import sys
 import threading
 import time
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from mslm_data.engine import Preload, launch, local, processes
-from mslm_data.engine.crew import Ready, supervise
+from mslm_data.engine import Preload, local, pool
 from mslm_data.errors import BuildError
 from tests import made
 from tests.engine import works
@@ -26,7 +23,7 @@ from tests.faults.corpora import CORPORA
 from tests.support.cases import long
 from tests.support.waiting import PATIENCE_S, wait_for
 
-NOTHING = Preload("mslm_data.engine", "")
+NOTHING = Preload("json:loads", "0")
 ROOT = Path(__file__).parents[2]
 LINES = CORPORA["lines"]
 
@@ -211,14 +208,14 @@ def test_build__interrupted_in_python_goes_on_in_the_same_process(
 
 
 AT_EACH_LINE = """
-import sys, psutil
-from mslm_data.engine import Preload, launch
+import gc, sys, psutil
+from mslm_data.engine import Preload, pool
 
 def enter(at):
     line = 0
     def trace(frame, event, argument):
         nonlocal line
-        if frame.f_code.co_filename != launch.__file__:
+        if frame.f_code.co_filename != pool.__file__:
             return None
         line += event == "line"
         if event == "line" and line == at:
@@ -227,7 +224,7 @@ def enter(at):
 
     sys.settrace(trace)
     try:
-        with launch.launching(Preload("json", "")):
+        with pool.started(Preload("json:loads", "0")):
             sys.settrace(None)
             return False
     except KeyboardInterrupt:
@@ -235,16 +232,17 @@ def enter(at):
     finally:
         sys.settrace(None)
 
+before = psutil.Process().num_fds()
 at = 1
 while enter(at):
-    left = psutil.Process().children()
-    assert not left, f"line {at}: {left}"
+    psutil.wait_procs(psutil.Process().children())
     at += 1
-print("lines" if at > 10 else at)
+gc.collect()
+print("lines" if at > 10 else at, psutil.Process().num_fds() - before)
 """
 
 
-def test_launching__interrupted_at_any_line_leaves_no_process() -> None:
+def test_started__interrupted_at_any_line_leaves_no_process() -> None:
     done = subprocess.run(
         [sys.executable, "-c", AT_EACH_LINE],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -254,7 +252,7 @@ def test_launching__interrupted_at_any_line_leaves_no_process() -> None:
         timeout=PATIENCE_S,
     )
 
-    assert (done.stdout, done.stderr) == ("lines\n", "")
+    assert (done.stdout, done.stderr) == ("lines 0\n", "")
 
 
 # Ends ---------------------------------------------------------------------------------------------
@@ -277,37 +275,41 @@ def gone(process: psutil.Process) -> bool:
     return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
-def test_end__ends_workers_at_once_though_sigterm_is_ignored(work: Fake) -> None:
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+@pytest.mark.parametrize("ignored", [signal.SIGTERM, signal.SIGINT])
+def test_end__ends_workers_at_once_whatever_signals_are_ignored(
+    ignored: signal.Signals, work: Fake
+) -> None:
+    before = signal.signal(ignored, signal.SIG_IGN)
     napping = Napping(work.folder)
-    crew = processes.Processes(napping, 2, launch.ForkServer(NOTHING))
     try:
-        for worker in [crew.start(), crew.start()]:
-            crew.give(worker, units(1)[0])
-        wait_for(lambda: len(napping.busy()) == 2)
-        busy = napping.busy()
-
-        crew.end()
+        with pool.started(NOTHING) as started:
+            started.begin(napping)
+            for number in (1, 2):
+                started.give(number, units(1)[0], workers=2)
+            wait_for(lambda: len(napping.busy()) == 2)
+            busy = napping.busy()
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(ignored, before)
 
-    assert all(map(gone, busy))
+    wait_for(lambda: all(map(gone, busy)))  # they have closed all files, and leave
 
 
-def test_end__does_not_wait_for_what_is_still_imported(
+def test_end__does_not_wait_for_what_is_still_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "slow_to_import.py").write_text("import time\ntime.sleep(100_000)\n")
+    loads = tmp_path / "loads"
+    (tmp_path / "slow_to_load.py").write_text(
+        "import time\nfrom pathlib import Path\n"
+        "def load(at): Path(at).touch(); time.sleep(100_000)\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
-    server = launch.ForkServer(Preload("slow_to_import", ""))
-    _ours, theirs = Pipe()
-    server.start(theirs)
-    server.end()
 
-    assert server._process.poll() is not None
+    with pool.started(Preload("slow_to_load:load", str(loads))) as started:
+        wait_for(loads.exists)
+        assert not started.is_ready()
 
 
-def test_run__says_so_if_the_server_is_killed(work: Fake) -> None:
+def test_run__says_so_if_the_host_is_killed(work: Fake) -> None:
     napping = Napping(work.folder)
     killed: list[psutil.Process] = []
 
@@ -317,14 +319,37 @@ def test_run__says_so_if_the_server_is_killed(work: Fake) -> None:
 
     killer = threading.Thread(target=kill)
     killer.start()
-    with pytest.raises(
-        BuildError, match=r"^engine 'local': expected to start .* others was killed"
-    ):
+    with pytest.raises(BuildError, match=r"^engine 'local': the process that starts .* was killed"):
         local.run(napping, units(1), workers=2, done=Done(), preload=NOTHING)
     killer.join()
 
-    assert napping.deaths == ["train-00000-00000"]
-    wait_for(lambda: gone(killed[0]))
+    assert (napping.suspects, napping.deaths) == ([], [])
+    wait_for(lambda: all(map(gone, killed)))
+
+
+LED = """
+import sys
+from mslm_data.engine import Preload, local
+from tests.engine.test_pool import NOTHING, Napping
+from tests.engine.works import Done, units
+
+local.run(Napping(sys.argv[1]), units(2), workers=2, done=Done(), preload=NOTHING)
+"""
+
+
+def test_run__whose_program_is_killed_leaves_no_process(work: Fake) -> None:
+    napping = Napping(work.folder)
+    program = subprocess.Popen(
+        [sys.executable, "-c", LED, work.folder], env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    wait_for(lambda: len(napping.busy()) == 2)
+    below = psutil.Process(program.pid).children(recursive=True)
+
+    program.kill()
+    program.wait()
+
+    assert len(below) == 3
+    wait_for(lambda: all(map(gone, below)))
 
 
 def test_run__leaves_no_file_open(work: Fake) -> None:
@@ -337,7 +362,7 @@ def test_run__leaves_no_file_open(work: Fake) -> None:
     local.run(work, units(4), workers=2, done=Done(), preload=NOTHING)
 
     assert len(list(folder.iterdir())) == before
-    assert work.deaths == ["train-00000-00001"]
+    assert "train-00000-00001" in work.suspects
 
 
 def test_run__goes_on_though_the_preload_fails(
@@ -347,7 +372,7 @@ def test_run__goes_on_though_the_preload_fails(
     monkeypatch.syspath_prepend(tmp_path)
     done = Done()
 
-    local.run(work, units(3), workers=2, done=done, preload=Preload("fails_to_import", ""))
+    local.run(work, units(3), workers=2, done=done, preload=Preload("fails_to_import:load", ""))
 
     assert len(done.names) == 3
     assert capfd.readouterr().err == ""
@@ -366,7 +391,7 @@ def test_run__names_only_the_class_of_what_a_worker_cannot_read(work: Fake) -> N
 
 
 def test_run__says_that_no_process_starts(work: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "get_executable", lambda: "/no such program")
+    monkeypatch.setattr(pool, "get_executable", lambda: "/no such program")
 
     with pytest.raises(
         BuildError, match=r"^engine 'local': expected to start a process, got FileNotFoundError"
@@ -374,59 +399,51 @@ def test_run__says_that_no_process_starts(work: Fake, monkeypatch: pytest.Monkey
         local.run(work, units(1), workers=2, done=Done(), preload=NOTHING)
 
 
-def test_fork_server__tells_that_it_could_not_fork(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_run__says_that_no_worker_can_be_forked(
+    work: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "cannot_fork.py").write_text(
-        "import os\ndef fork(): raise BlockingIOError\nos.fork = fork\n"
+        "import os\ndef fork(): raise BlockingIOError\ndef load(_): os.fork = fork\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    server = launch.ForkServer(Preload("cannot_fork", ""))
-    ours, theirs = Pipe()
 
-    how_it_ended = server.start(theirs)
-    theirs.close()
-
-    with pytest.raises(EOFError):
-        ours.recv()
-    assert how_it_ended() == "BlockingIOError at its start"
-    server.end()
+    with pytest.raises(
+        BuildError, match=r"^engine 'local': expected to start a process, got BlockingIOError"
+    ):
+        local.run(work, units(2), workers=2, done=Done(), preload=Preload("cannot_fork:load", ""))
 
 
-def test_spawner__starts_workers_anew(work: Fake) -> None:
-    work.how = ("dies",)
-    done = Done()
-    crew = processes.Processes(work, 2, launch.Spawner())
+def test_pool__replaces_an_idle_worker_that_died(work: Fake) -> None:
+    first, second = units(2)
 
-    supervise(work, units(3), crew, done)
+    with pool.started(NOTHING) as started:
+        started.begin(work)
+        started.give(1, first, workers=2)
+        assert started.answer() == (1, first.name)
+        workers = psutil.Process().children(recursive=True)[1:]
+        workers[0].kill()
+        wait_for(lambda: all(map(gone, workers)))  # the pool ends the other
+        started.give(2, second, workers=2)
 
-    assert sorted(done.names) == [unit.name for unit in units(3)]
-    assert work.deaths == ["train-00000-00001"]
-    assert "below `if __name__ == '__main__':`" in crew.advice
-
-
-def test_spawner__says_how_a_worker_ended(work: Fake) -> None:
-    spawner = launch.Spawner()
-    ours, theirs = Pipe()
-    how_it_ended = spawner.start(theirs)
-    theirs.close()
-    ours.send(work)
-    assert ours.recv() == Ready()
-
-    ours.close()  # nothing left to do
-
-    assert how_it_ended() == "exit code 0"
-    spawner.end()
+        assert started.answer() == (2, second.name)
 
 
-def test_worker__leaves_if_its_pipe_ends(work: Fake) -> None:
-    server = launch.ForkServer(NOTHING)
-    ours, theirs = Pipe()
-    how_it_ended = server.start(theirs)
-    theirs.close()
-    assert isinstance(ours, Connection)
+@pytest.mark.parametrize(("how", "said"), [("dies", "signal 9"), ("exits", "exit code 3")])
+def test_pool__says_how_a_worker_ended(how: str, said: str, work: Fake) -> None:
+    work.how = (how,)
 
-    ours.close()
+    with pool.started(NOTHING) as started:
+        started.begin(work)
+        started.give(7, units(2)[1], workers=2)
 
-    assert how_it_ended() == "exit code 0"
-    server.end()
+        assert started.answer() == (7, pool.Died(said))
+
+
+def test_workers__write_private_files(work: Fake) -> None:
+    before = os.umask(0)
+    try:
+        local.run(work, units(2), workers=2, done=Done(), preload=NOTHING)
+    finally:
+        os.umask(before)
+
+    assert {path.stat().st_mode & 0o777 for path in Path(work.folder).glob("train-*")} == {0o600}

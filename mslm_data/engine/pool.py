@@ -228,9 +228,12 @@ def _load(preload: Preload) -> None:
 
 
 def _leave() -> None:
-    """Kill all workers, and end this process."""
-    for worker in multiprocessing.active_children():
+    """Kill all workers, wait for them so that their time counts, and end this process."""
+    workers = multiprocessing.active_children()
+    for worker in workers:
         worker.kill()
+    for worker in workers:
+        worker.join()
     os._exit(0)
 
 

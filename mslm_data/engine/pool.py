@@ -310,7 +310,7 @@ class _Host:
             )
 
     def _how_it_died(self) -> str:
-        """Say how the worker ended whose death broke the pool."""
+        """Describe how the worker ended that broke the pool."""
         dead = wait([worker.sentinel for worker in self._workers], timeout=0)
         for worker in self._workers:
             if worker.sentinel in dead:

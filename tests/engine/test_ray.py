@@ -34,7 +34,6 @@ from tests.engine.nodes import busy_on, kill_node, processes_of
 from tests.engine.works import CANARY, Done, Fake, finely, units
 from tests.faults.corpora import CORPORA
 from tests.faults.works import FaultyWork, tell
-from tests.support.cases import long
 from tests.support.waiting import PATIENCE_S
 
 NOTHING = Preload("json:loads", "0")
@@ -141,14 +140,9 @@ def test_connected__works_in_any_thread(fake_ray: SimpleNamespace) -> None:
 # The same bytes -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "nodes"),
-    [("blurb/ncbi-disease", "connected"), *long(("blurb/ncbi-disease", "ray"), ("mimic", "ray"))],
-)
-def test_build__gives_the_same_bytes(
-    name: str, nodes: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    request.getfixturevalue(nodes)
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["blurb/ncbi-disease", "mimic"])
+def test_build__gives_the_same_bytes_on_two_nodes(name: str, ray: Any, tmp_path: Path) -> None:
     pipeline = read(name).sampled()
     if pipeline.annotate.use == "medcat":
         pytest.importorskip("medcat")

@@ -13,7 +13,7 @@ def share_kernels(cache: Path) -> Path:
     Returns:
         The cache folder, made if missing.
     """
-    cache.mkdir(parents=True, exist_ok=True)
+    cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # in an open one no kernel is kept
     kernels = cache_folder()
     if kernels is not None and not (cache / "kernels").exists():
         (cache / "kernels").symlink_to(kernels.parent)

@@ -117,6 +117,7 @@ def test_hf_trainer__trains_evaluates_and_goes_on(notes: Path, tmp_path: Path) -
     ]
 
 
+@pytest.mark.long
 def test_accelerate__two_processes_see_each_row_once(ncbi: Path, tmp_path: Path) -> None:
     """The example itself looks that a checkpoint in mid-epoch is gone back to."""
     ranks = {line["rank"]: line for line in ran("accelerate_two.py", tmp_path / "out", str(ncbi))}

@@ -148,6 +148,13 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
             "Pass more `cache_bytes`, or a smaller `open_shards`.",
         ),
     ),
+    "source/formats/conll.py": (
+        Warned(
+            "nearly all words begin with",
+            "Words carry the mark of their language or file, as `en:` in WikiANN.",
+            "Set `source.word_prefix` to what the warning names, if it does not belong to them.",
+        ),
+    ),
     "torch/epoch.py": (
         Warned(
             "epoch: expected another after a pass over the data",

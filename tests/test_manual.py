@@ -312,7 +312,7 @@ def test_manual__has_contents_beside_the_page_on_a_laptop(manual: Path) -> None:
 def test_manual__search_finds_the_page_that_explains(manual: Path) -> None:
     wanted = {
         "own strategy": "own_strategy.html",
-        "few-shot": "limits.html",
+        "few-shot": "training.html",
         "Trainer": "training.html",
         "entry point": "plugins.html",
         "mix": "mixes.html",

@@ -1,6 +1,6 @@
 // How results of a search are ordered. Sphinx gives a word in any heading of a page the same score,
 // and orders equal scores by name, so that the changelog came before the page that explains a thing.
-const ABOUT_THE_PROJECT = /^(results\/|reference\/(changelog|citing|compatibility|contributing|decisions|experiments))/;
+const ABOUT_THE_PROJECT = /^(results\/|one_row|design|reference\/(changelog|citing|compatibility|contributing|decisions|experiments))/;
 
 var Scorer = {
   objNameMatch: 11,

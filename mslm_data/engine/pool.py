@@ -64,6 +64,7 @@ class Pool:
         self.preload = preload
         self._pipe, self._theirs = Pipe()
         self._starter = threading.Thread(target=self._start_host)
+        self._has_started = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._error: OSError | None = None
         self._is_ready = False
@@ -83,6 +84,12 @@ class Pool:
         self._send(self.preload)
 
     def _start_host(self) -> None:
+        try:
+            self._popen()
+        finally:
+            self._has_started.set()
+
+    def _popen(self) -> None:
         # The process inherits this: a terminal sends Ctrl-C to every process of a command, and the
         # leader ends the others.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -147,7 +154,8 @@ class Pool:
     def end(self) -> None:
         """End the host and its workers, whatever they are at, and wait until they are gone."""
         if self._starter.ident is not None:
-            self._starter.join()
+            # A `join` that Ctrl-C interrupted has marked the thread as ended (Python 3.11).
+            self._has_started.wait()
         self._theirs.close()
         if self._process is not None:
             self._process.terminate()

@@ -89,7 +89,7 @@ class TextWithMentions(Shape):
         """
         ends = []
         for row in self.file.beginning():
-            if isinstance(row, Mapping):
+            if isinstance(row, Mapping) and self.fits(row):
                 with contextlib.suppress(RecordError):
                     text = text_of(row, self.file.options.text_column)
                     mentions = self._mentions(row, "")

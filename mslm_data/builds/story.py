@@ -122,17 +122,13 @@ def tell(
             discard_build(out)
             raise changed(str(path))
 
-    receipts = receipts_of(out, plan)
-    every = [*chain.from_iterable(receipts.values())]
-    labels = _labels(plan, every)
-    doc_labels = _doc_labels(plan, every)
-    _check_losses(out, inputs, receipts, labels, doc_labels)
-
+    labels, doc_labels = _accepted_labels(out, inputs, plan)
+    totals = plan.totals()
     yield [
         Join(
             shard.split,
             shard.number,
-            plan.totals()[shard.split],
+            totals[shard.split],
             tuple(unit.name for unit in shard.units),
             labels,
             doc_labels,
@@ -154,19 +150,20 @@ def _joined_units(out: Path, plan: Plan) -> set[str]:
     }
 
 
-def _check_losses(
-    out: Path,
-    inputs: Inputs,
-    receipts: Mapping[str, Sequence[Receipt]],
-    labels: Sequence[str],
-    doc_labels: Sequence[str] | None,
-) -> None:
-    """Refuse to join units if labels are texts, or too much is lost.
+def _accepted_labels(
+    out: Path, inputs: Inputs, plan: Plan
+) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """Return the labels of mentions and of documents, if what the units lost is accepted.
+
+    All receipts are in memory here, and not while shards are joined.
 
     Raises:
-        BuildError: One of these.
+        BuildError: Labels are texts, or too much is lost.
     """
+    receipts = receipts_of(out, plan)
     every = [*chain.from_iterable(receipts.values())]
+    labels = _labels(plan, every)
+    doc_labels = _doc_labels(plan, every)
     try:
         refuse_texts(
             inputs.pipeline,
@@ -185,6 +182,7 @@ def _check_losses(
         mark_refused(out)
         raise
     mark_accepted(out)
+    return labels, doc_labels
 
 
 def _labels(plan: Plan, receipts: Sequence[Receipt]) -> tuple[str, ...]:

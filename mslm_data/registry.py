@@ -317,12 +317,12 @@ class Registry:
         Raises:
             PipelineError: The name is not registered, or its plug-in cannot be imported.
         """
-        plugin = self.plugin(name)
-        if plugin is not None:
+        full = self.resolve(name)
+        if full not in self._table:
             from mslm_data.plugins import load_plugin
 
-            return load_plugin(plugin, self._has)
-        module, attribute = self._table[self.resolve(name)].split(":")
+            return load_plugin(self._plugins()[full], self._has)
+        module, attribute = self._table[full].split(":")
         return getattr(importlib.import_module(module), attribute)
 
     def make(

@@ -77,7 +77,7 @@ class Pool:
         """
         # Ctrl-C is raised in the main thread. Another one starts the process whole or not at all.
         self._starter.start()
-        self._starter.join()
+        self._has_started.wait()  # a `join` that is interrupted marks the thread as ended
         self._theirs.close()
         if self._error is not None:
             raise _cannot_start(self._error) from None
@@ -154,7 +154,6 @@ class Pool:
     def end(self) -> None:
         """End the host and its workers, whatever they are at, and wait until they are gone."""
         if self._starter.ident is not None:
-            # A `join` that Ctrl-C interrupted has marked the thread as ended (Python 3.11).
             self._has_started.wait()
         self._theirs.close()
         if self._process is not None:

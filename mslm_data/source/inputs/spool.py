@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
+from mslm_data.data.document import SPLITS
 from mslm_data.errors import CallError
 
-SPLITS = ("train", "validation", "test")
 _FIELDS = ("id", "text", "entities", "split")
 """Attributes that are read of an object; a mapping may have all columns that a row can have."""
 _OF_ENTITY = ("start", "end", "label")

@@ -1,4 +1,4 @@
-"""The protocol of rows: what a single split and a mix of several have in common."""
+"""The protocol of rows: what a split, some documents of it and a mix of splits have in common."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SplitShare:
 
 
 class Rows(ABC):
-    """Rows to train on or to measure: a `Split`, or a `Mix` of several.
+    """Rows to train on or to measure: a `Split`, a `Subset` of one, or a `Mix` of several.
 
     Batches, datasets, statistics and drawings use these attributes and methods alone, so that
     whatever has them goes wherever a split goes.
@@ -101,9 +101,12 @@ class Rows(ABC):
     def digest(self) -> str | None:
         """Digest that tells the rows from others; None where their order does."""
 
-    @abstractmethod
     def of_epoch(
-        self, rows: npt.NDArray[np.int64], *, seed: int, epoch: int
+        self,
+        rows: npt.NDArray[np.int64],
+        *,
+        seed: int,  # noqa: ARG002 - a mix has other rows in each epoch
+        epoch: int,  # noqa: ARG002
     ) -> npt.NDArray[np.int64]:
         """Return the numbers for `take` of rows that are numbered within an epoch, from 0.
 
@@ -112,6 +115,7 @@ class Rows(ABC):
             seed: In `[0, 2**63)`.
             epoch: In `[0, 2**63)`.
         """
+        return rows
 
     @abstractmethod
     def take(self, rows: npt.NDArray[np.int64]) -> Examples:
@@ -169,6 +173,18 @@ def whole_numbers(rows: Any) -> npt.NDArray[np.int64]:
             f"{numbers.ndim} dimensions"
         )
     return numbers.astype(np.int64, copy=False)
+
+
+def stop_of(start: int, stop: int | None, rows: int) -> int:
+    """Return the end of a range of rows, `stop` or behind the last row.
+
+    Raises:
+        IndexError: Not `0 <= start <= stop <= rows`.
+    """
+    stop = rows if stop is None else stop
+    if not 0 <= start <= stop <= rows:
+        raise IndexError(f"rows: expected 0 <= start <= stop <= {rows}, got [{start}, {stop})")
+    return stop
 
 
 def check_chunk(rows: Any) -> None:

@@ -28,6 +28,7 @@ from mslm_data.shard.row_protocol import (
     SplitShare,
     check_chunk,
     number_of,
+    stop_of,
     whole_numbers,
 )
 from mslm_data.shard.shown import drawn_rows
@@ -170,11 +171,7 @@ class Split(Rows):
             IndexError: Not `0 <= start <= stop <= len(self)`.
             ShardError: A shard is missing or damaged.
         """
-        stop = len(self) if stop is None else stop
-        if not 0 <= start <= stop <= len(self):
-            raise IndexError(
-                f"rows: expected 0 <= start <= stop <= {len(self)}, got [{start}, {stop})"
-            )
+        stop = stop_of(start, stop, len(self))
         picks = [
             (shard, first)
             for shard, first in zip(self._shards, self._first.tolist(), strict=False)
@@ -207,16 +204,6 @@ class Split(Rows):
         columns = {name for name in _OPTIONAL if picks and all(shard.has(name) for shard in shards)}
 
         return gather_picks(picks, len(rows), self.token_ids, columns=columns)
-
-    def of_epoch(
-        self,
-        rows: npt.NDArray[np.int64],
-        *,
-        seed: int,  # noqa: ARG002
-        epoch: int,  # noqa: ARG002
-    ) -> npt.NDArray[np.int64]:
-        """Return rows as `take` wants them: a mix has others in each epoch, a split has not."""
-        return rows
 
     def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the number of tokens of any rows, in any order, `[R]`; see `take`."""

@@ -21,6 +21,7 @@ from mslm_data.shard.row_protocol import (
     SplitShare,
     check_chunk,
     number_of,
+    stop_of,
     whole_numbers,
 )
 
@@ -107,16 +108,6 @@ class Subset(Rows):
         """
         return self.split[int(self.numbers[number_of(row, len(self))])]
 
-    def of_epoch(
-        self,
-        rows: RowNumbers,
-        *,
-        seed: int,  # noqa: ARG002
-        epoch: int,  # noqa: ARG002
-    ) -> RowNumbers:
-        """Return the rows themselves, as every epoch has the same."""
-        return rows
-
     def take(self, rows: Sequence[int] | RowNumbers) -> Examples:
         """Copy any rows together, in any order; see `Split.take`.
 
@@ -138,12 +129,7 @@ class Subset(Rows):
             IndexError: Not `0 <= start <= stop <= len(self)`.
             ShardError: A shard is missing or damaged.
         """
-        stop = len(self) if stop is None else stop
-        if not 0 <= start <= stop <= len(self):
-            raise IndexError(
-                f"rows: expected 0 <= start <= stop <= {len(self)}, got [{start}, {stop})"
-            )
-        return self.split.take(self.numbers[start:stop])
+        return self.split.take(self.numbers[start : stop_of(start, stop, len(self))])
 
     def chunks(
         self,

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import os
-import pty
 import stat
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +31,7 @@ from mslm_data.errors import (
 )
 from tests import made
 from tests.cli.running import run
+from tests.support.terminal import shown_at_terminal
 
 VOCAB = made.SAMPLE / "vocab.txt"
 BC2GM = made.SAMPLE / "bc2gm"
@@ -332,21 +331,8 @@ def test_command__says_once_that_kernels_are_compiled(command: str, tmp_path: Pa
 
     def seen(*words: Any) -> str:
         """Return what somebody at a terminal sees."""
-        ours, theirs = pty.openpty()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "mslm_data", *map(str, words)],
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=theirs,
-        )
-        os.close(theirs)
-        shown = b""
-        with suppress(OSError):  # nobody writes there any more
-            while piece := os.read(ours, 1 << 16):
-                shown += piece
-        os.close(ours)
-        assert process.wait() == 0, shown
-        return shown.decode()
+        command = [sys.executable, "-m", "mslm_data", *map(str, words)]
+        return shown_at_terminal(command, environment)
 
     first = seen(*words, out)
     second = seen(*words, out if command == "mask-stats" else tmp_path / "again")

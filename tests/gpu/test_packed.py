@@ -17,6 +17,7 @@ from mslm_data.torch.varlen import VARLEN  # noqa: E402
 from tests.generate import IDS  # noqa: E402
 from tests.gpu.devices import CARD, HAS_CARD, on  # noqa: E402
 from tests.support.cases import long  # noqa: E402
+from tests.torch.families import losses_and_gradients  # noqa: E402
 from tests.torch.shards import dictionaries  # noqa: E402
 from tests.torch.test_packed_models import (  # noqa: E402
     FAMILIES,
@@ -121,16 +122,10 @@ def test_packed__losses_and_gradients_are_those_of_the_rows_padded(
     encoder = model_on_card(family, attention)
     model = MslmModel.wrap(encoder, labels=["Drug", "Gene"], dropout=0.0, special_ids=[0, 1, 2])
     model.config.two_views = two_views
-    results = []
-    for options in ({}, SHAPES[shape]):
-        model.zero_grad()
-        output = model(**collated(rows, **options))
-        output.loss.backward()
-        losses = [output.mslm_loss, output.detection_loss, output.classification_loss]
-        gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
-        results.append((torch.stack(losses), gradients))
 
-    (padded, of_padded), (packed, of_packed) = results
+    padded, of_padded = losses_and_gradients(model, collated(rows))
+    packed, of_packed = losses_and_gradients(model, collated(rows, **SHAPES[shape]))
+
     half = encoder.dtype == torch.bfloat16
     torch.testing.assert_close(packed, padded, rtol=0.02 if half else 1e-5, atol=1e-6)
     assert len(of_packed) == len(of_padded) > 10

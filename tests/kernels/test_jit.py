@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import numba
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 
 from mslm_data.kernels import _jit
+from tests.support.terminal import shown_at_terminal
 
 ROOT = Path(__file__).parents[2]
 NO_JIT = bool(numba.config.DISABLE_JIT)
@@ -133,19 +132,11 @@ def test_kernel__says_once_that_it_compiles(tmp_path):
 def test_kernel__says_so_at_a_terminal_without_logging(tmp_path, begin, times):
     code = CALLED.replace("import logging, sys, numpy as np", f"{begin}\nimport numpy as np")
     code = re.sub("logging.basicConfig.level.*", "", code)
-    ours, theirs = pty.openpty()
     env = {**os.environ, "MSLM_DATA_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
-    subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "log")], env=env, check=True, stderr=theirs
-    )
-    os.close(theirs)
-    shown = b""
-    with suppress(OSError):  # nobody writes there any more
-        while piece := os.read(ours, 1 << 16):
-            shown += piece
-    os.close(ours)
 
-    assert shown.decode().count("mslm-data: compiling kernels, once after") == times
+    shown = shown_at_terminal([sys.executable, "-c", code, str(tmp_path / "log")], env)
+
+    assert shown.count("mslm-data: compiling kernels, once after") == times
 
 
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")

@@ -88,3 +88,15 @@ def batch(rows: int = 8, width: int = 12, *, types: int = 2, seed: int = 0) -> d
         "span_labels": labels,
         "keys": torch.arange(rows).to(torch.uint64),
     }
+
+
+def losses_and_gradients(model: Any, batch: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """Return a model's three losses of a batch, and the gradients of its weights."""
+    import torch
+
+    model.zero_grad()
+    output = model(**batch)
+    output.loss.backward()
+    losses = [output.mslm_loss, output.detection_loss, output.classification_loss]
+    gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    return torch.stack(losses), gradients

@@ -17,7 +17,7 @@ pytest.importorskip("transformers")
 import mslm_data as md  # noqa: E402
 from mslm_data.torch import MaskingCollator, MslmModel, encoder_inputs, perplexity  # noqa: E402
 from tests.generate import IDS  # noqa: E402
-from tests.torch.families import OF_FAMILY, masked_lm  # noqa: E402
+from tests.torch.families import OF_FAMILY, losses_and_gradients, masked_lm  # noqa: E402
 from tests.torch.shards import dictionaries  # noqa: E402
 
 pytestmark = pytest.mark.long
@@ -85,16 +85,10 @@ def test_packed__losses_and_gradients_are_those_of_the_rows_padded(
 ) -> None:
     model = wrapped(family)
     model.config.two_views = two_views
-    results = []
-    for options in ({}, SHAPES[shape]):
-        model.zero_grad()
-        output = model(**collated(rows, **options))
-        output.loss.backward()
-        losses = [output.mslm_loss, output.detection_loss, output.classification_loss]
-        gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
-        results.append((torch.stack(losses), gradients))
 
-    (padded, of_padded), (packed, of_packed) = results
+    padded, of_padded = losses_and_gradients(model, collated(rows))
+    packed, of_packed = losses_and_gradients(model, collated(rows, **SHAPES[shape]))
+
     torch.testing.assert_close(packed, padded, rtol=1e-5, atol=1e-6)
     assert len(of_packed) == len(of_padded) > 10
     for ours, theirs in zip(of_packed, of_padded, strict=True):

@@ -29,7 +29,7 @@ class Encoder(lightning.LightningModule):
         self.model = model
 
     def on_fit_start(self) -> None:
-        """Say which process this is."""
+        """Print the number of this process, and how many there are."""
         print(f"process {self.global_rank} of {self.trainer.world_size}", flush=True)
 
     def training_step(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:

@@ -310,7 +310,11 @@ def _refuse_no_path(argument: str, value: object) -> None:
         wrong = "other characters than text has"
     else:
         is_long = b"://" not in path and max(map(len, path.split(b"/"))) > _LONGEST_NAME
-        wrong = "a name of more than 255 bytes" if is_long else "a NUL" if b"\0" in path else ""
+        wrong = ""
+        if is_long:
+            wrong = f"a name of more than {_LONGEST_NAME} bytes"
+        elif b"\0" in path:
+            wrong = "a NUL"
     if wrong:
         raise CallError(
             f"{argument}: expected a name or a path that a file system takes, got one with {wrong}"

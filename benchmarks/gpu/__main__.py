@@ -27,7 +27,7 @@ from benchmarks.inputs import ROOT
 SECONDS = 450
 """Of the whole run."""
 _START_SECONDS = 20
-"""What a process may take beside its runs: imports, and the last run."""
+"""Seconds that a process may take beside its runs: for imports, and to end the last run."""
 _LEAST_SECONDS = 15
 """A part is not begun with less."""
 _NEEDED = (

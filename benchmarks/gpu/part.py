@@ -24,7 +24,7 @@ NO_TIME = "no time left"
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What a part measures.
+    """Describe one part: its runs and its goals.
 
     Attributes:
         title: Of its section.

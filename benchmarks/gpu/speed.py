@@ -70,7 +70,7 @@ class Form:
 
 @dataclass(kw_only=True)
 class Subject:
-    """What is trained on what.
+    """Hold the encoder, the rows and the sizes of one comparison.
 
     Attributes:
         scale: Sizes.

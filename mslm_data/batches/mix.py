@@ -90,7 +90,7 @@ class Mix(Rows):
 
     @property
     def splits(self) -> tuple[SplitShare, ...]:
-        """What it is mixed of, in the order that was given."""
+        """The mixed splits with their shares, in the order in which they were given."""
         return self._splits
 
     @property

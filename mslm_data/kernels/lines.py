@@ -224,7 +224,8 @@ def scan_lines(  # noqa: PLR0912, PLR0915 - a function for each part takes 1.7 t
             words[num_words, 0] = num_chars
             words[num_words, 2] = -1
             if count >= most:
-                first, last = fields[word_field, 0], fields[word_field, 1]
+                first = fields[word_field, 0]
+                last = fields[word_field, 1]
                 stop = fields[tag_field, 1]
                 start = skip_blanks(text, fields[tag_field, 0], stop)
                 if skip_blanks(text, first, last) < last and start < stop:

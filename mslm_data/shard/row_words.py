@@ -47,7 +47,8 @@ def words_of_row(row: Mapping[str, Any], labels: Sequence[str]) -> RowWords:
         labels: The label of each index of `span_labels`.
     """
     text = row["text"]
-    starts, ends = row["token_starts"], row["token_ends"]
+    starts = row["token_starts"]
+    ends = row["token_ends"]
     spans = [
         (starts[first], ends[stop - 1], labels[label])
         for first, stop, label in zip(

@@ -1,4 +1,4 @@
-"""What `pytest` runs in this folder, with the package installed."""
+"""Tests of the plug-in: run `pytest` in this folder, with the package installed."""
 
 from pathlib import Path
 

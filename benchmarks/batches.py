@@ -16,9 +16,9 @@ from transformers import BertTokenizer, DataCollatorForLanguageModeling
 from benchmarks import folders
 from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of, same
 from benchmarks.inputs import Inputs
+from mslm_data.api.loading import Shards
 from mslm_data.batches.batches import Batches
 from mslm_data.batches.collate import collate
-from mslm_data.loading import Shards
 from mslm_data.mask.table import strategy
 
 SIZE = 32

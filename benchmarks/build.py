@@ -19,7 +19,7 @@ from benchmarks import script
 from benchmarks.harness import Goal, Results, Row, row_of, same
 from benchmarks.inputs import Inputs, enlarge, many, read, write
 from benchmarks.watch import Figure, watched
-from mslm_data.loading import load
+from mslm_data.api.loading import load
 
 SENTENCES = 250_000
 _FEW = 200

@@ -38,8 +38,8 @@ from transformers import (
 from benchmarks import folders
 from benchmarks.harness import MET, MISSED, Goal, Results, Row, row_of
 from benchmarks.inputs import ROOT, Inputs
+from mslm_data.api.loading import Shards, load
 from mslm_data.batches.batches import Batches
-from mslm_data.loading import Shards, load
 from mslm_data.torch import (
     MaskedDataset,
     MaskEpochCallback,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from benchmarks.harness import same
 from benchmarks.inputs import Inputs, Sentence, longer, read, write
+from mslm_data.api.loading import Shards, load
 from mslm_data.builds import build
 from mslm_data.encode import tokenizer as tokenizers
-from mslm_data.loading import Shards, load
 from mslm_data.pipeline import of_tables
 
 

@@ -32,7 +32,7 @@ from benchmarks.harness import (
     unless_absent,
 )
 from benchmarks.inputs import ROOT, Inputs
-from mslm_data.loading import Shards, load
+from mslm_data.api.loading import Shards, load
 from mslm_data.mask.table import strategy
 from mslm_data.torch import MaskedDataset, MaskingCollator
 

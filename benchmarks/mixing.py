@@ -13,12 +13,12 @@ from benchmarks.batches import SIZE, consume
 from benchmarks.epoch import Turn, in_process
 from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of, same
 from benchmarks.inputs import Inputs
+from mslm_data.api.loading import Shards
+from mslm_data.api.mixing import mix
 from mslm_data.batches.batch_options import pack
 from mslm_data.batches.batches import Batches
 from mslm_data.batches.order import WINDOW
-from mslm_data.loading import Shards
 from mslm_data.mask.table import strategy
-from mslm_data.mixing import mix
 
 _COPIES = 9
 _ROW_TOKENS = 1024

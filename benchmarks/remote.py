@@ -192,7 +192,7 @@ def _built(corpus: inputs.Inputs, out: Path, unit_bytes: int) -> Path:
 
 def _write_litdata(folder: Path, scratch: Path) -> None:
     """Make litdata's chunks of the same rows, as large as the shards."""
-    from mslm_data.loading import load
+    from mslm_data.api.loading import load
 
     examples = load(folder)["train"].examples()
     np.save(scratch / "values.npy", examples.input_ids.values)

@@ -18,6 +18,7 @@ from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of
 from benchmarks.inputs import Inputs
 from benchmarks.masking import copy, mask
 from benchmarks.textbook import ListRow
+from mslm_data.api.loading import Shards
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.fill import SKIP, fill_weighted
@@ -25,7 +26,6 @@ from mslm_data.lexicon.ngrams.ranking import RECIPES, rank_ngrams
 from mslm_data.lexicon.score_columns import write_scores
 from mslm_data.lexicon.store import Lexicon, read_lexicon, write_lexicon
 from mslm_data.lexicon.word_types import count_words
-from mslm_data.loading import Shards
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import STRATEGIES
 from mslm_data.mask.units import words

@@ -20,8 +20,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from experiments.training import reading
+from mslm_data.api.loading import Shards, load
 from mslm_data.data.ragged import Ragged, offsets_of
-from mslm_data.loading import Shards, load
 from mslm_data.shard.split import Split
 from mslm_data.torch.forward import padded, places_by_length
 

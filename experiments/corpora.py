@@ -22,7 +22,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from benchmarks import concepts, inputs
-from mslm_data.loading import Shards, load
+from mslm_data.api.loading import Shards, load
 
 NER = {
     "NCBI-disease": "ncbi-disease",

@@ -22,7 +22,7 @@ from experiments.lines import Run
 from experiments.plan import CLASSIFIER, adaptation, loss_weights
 from experiments.scores import class_scores, mention_scores, sensitivity
 from experiments.training import Schedule
-from mslm_data.loading import Shards
+from mslm_data.api.loading import Shards
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
 from mslm_data.torch import MslmModel, SoftMasks, general_knowledge_loss, head_importance

@@ -9,7 +9,7 @@ from typing import Any
 from filelock import FileLock
 
 from experiments.corpora import command
-from mslm_data.loading import Shards
+from mslm_data.api.loading import Shards
 from mslm_data.mask.strategy import Strategy
 from mslm_data.stats import MaskStats, mask_stats
 

@@ -40,9 +40,9 @@ from experiments.plan import (
     questions_of,
 )
 from experiments.queue import Queue
+from mslm_data.api.loading import load
 from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.errors import MslmDataError
-from mslm_data.loading import load
 
 WAIT_S = 10
 """Time between two looks for a run, while other processes do what all open ones need."""

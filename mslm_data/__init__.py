@@ -28,16 +28,16 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from mslm_data.api.building import build
+    from mslm_data.api.loading import Shards, load
+    from mslm_data.api.mixing import mix
+    from mslm_data.api.showing import show
     from mslm_data.batches.batches import Batches
-    from mslm_data.building import build
     from mslm_data.data.examples import examples
     from mslm_data.errors import MslmDataError
-    from mslm_data.loading import Shards, load
     from mslm_data.mask.strategy import Strategy
     from mslm_data.mask.table import strategies, strategy
-    from mslm_data.mixing import mix
     from mslm_data.shard.split import Split
-    from mslm_data.showing import show
     from mslm_data.stats import mask_specific_weights
 else:
     # Hidden from type checkers, to whom a module with `__getattr__` has every name, each of type
@@ -45,15 +45,15 @@ else:
     _MODULES = {
         "Batches": "mslm_data.batches.batches",
         "MslmDataError": "mslm_data.errors",
-        "Shards": "mslm_data.loading",
+        "Shards": "mslm_data.api.loading",
         "Split": "mslm_data.shard.split",
         "Strategy": "mslm_data.mask.strategy",
-        "build": "mslm_data.building",
+        "build": "mslm_data.api.building",
         "examples": "mslm_data.data.examples",
-        "load": "mslm_data.loading",
+        "load": "mslm_data.api.loading",
         "mask_specific_weights": "mslm_data.stats",
-        "mix": "mslm_data.mixing",
-        "show": "mslm_data.showing",
+        "mix": "mslm_data.api.mixing",
+        "show": "mslm_data.api.showing",
         "strategies": "mslm_data.mask.table",
         "strategy": "mslm_data.mask.table",
     }

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data import pipeline
+from mslm_data.api.loading import load
 from mslm_data.builds import build
 from mslm_data.builds.plan import find_inputs
 from mslm_data.data.document import Document, Part
 from mslm_data.data.documents import Documents
 from mslm_data.encode.encoder import digests_of
 from mslm_data.io import resources
-from mslm_data.loading import load
 from mslm_data.pipeline import Pipeline
 from tests import made
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import click
 import pytest
 
+from mslm_data.api.loading import load
 from mslm_data.cli import cli, main
 from mslm_data.io.resources import pipeline_names
-from mslm_data.loading import load
 from mslm_data.mask import STRATEGIES, options_of
 from mslm_data.mask.table import strategy
 from mslm_data.pipeline import of_tables

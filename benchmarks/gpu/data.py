@@ -13,7 +13,7 @@ from benchmarks import folders
 from benchmarks.gpu.part import Numbers, Part
 from benchmarks.gpu.scale import Scale
 from benchmarks.inputs import ROOT, Inputs, Sentence, read
-from mslm_data.loading import Shards, load
+from mslm_data.api.loading import Shards, load
 
 VOCAB = ROOT / "vocab" / "sample" / "vocab.txt"
 _CORPUS = ROOT / "vocab" / "sample" / "bc2gm" / "train.tsv"

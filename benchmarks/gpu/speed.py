@@ -37,7 +37,7 @@ from transformers import (
 from benchmarks.gpu.data import open_built
 from benchmarks.gpu.part import Numbers, Part
 from benchmarks.gpu.scale import Scale
-from mslm_data.loading import Shards
+from mslm_data.api.loading import Shards
 from mslm_data.torch import MaskedDataset, MslmModel, MslmTrainer
 from mslm_data.torch.by_row import BY_ROW
 

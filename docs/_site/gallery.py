@@ -16,10 +16,10 @@ import docstring_parser
 import mslm_data as md
 from _site import stand_ins
 from _site.links import ROOT
+from mslm_data.api.loading import Shards
 from mslm_data.cli.recipes import EXAMPLES
 from mslm_data.cli.tokenizer import open_tokenizer
 from mslm_data.draw.sentences import EPOCHS, HIDDEN, OFTEN, Sentences, choose_rows
-from mslm_data.loading import Shards
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import SHIPPED, STRATEGIES, options_of
 from mslm_data.stats import mask_stats

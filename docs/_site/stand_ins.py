@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from _site.links import ROOT
+from mslm_data.api.loading import Shards
 from mslm_data.cli import main
 from mslm_data.data.examples import Examples
 from mslm_data.lexicon.scores.making import about, write_column
-from mslm_data.loading import Shards
 
 Scores = dict[Any, float]
 _KEY_LETTERS = 9

@@ -31,7 +31,7 @@ from mslm_data.pipeline import KEPT_WHOLE, Pipeline
 from mslm_data.shard.manifest import NAME
 
 if TYPE_CHECKING:  # imported late, as most builds need nothing of it
-    from mslm_data.loading import Shards
+    from mslm_data.shard.built_folder import BuiltFolder
     from mslm_data.stats.overlap import Fingerprints, NormalWords
 
 Bools = npt.NDArray[np.bool_]
@@ -48,7 +48,7 @@ def record_of(folders: Sequence[str]) -> list[dict[str, Any]]:
     Raises:
         ShardError: One of them is not a built folder, nor a split of one.
     """
-    from mslm_data.loading import load_splits
+    from mslm_data.shard.built_folder import load_splits
 
     # A build begins: this process may have read other folders of the same paths for another one.
     _LOADED.clear()
@@ -180,11 +180,11 @@ def known(folders: tuple[str, ...]) -> list[_Known]:
     Raises:
         ShardError: A shard of the folders is missing or damaged.
     """
-    from mslm_data.loading import load_splits
+    from mslm_data.shard.built_folder import load_splits
 
     if folders not in _LOADED:
         _LOADED.clear()
-        of_tokenizers: dict[str, list[tuple[Shards, tuple[str, ...]]]] = {}
+        of_tokenizers: dict[str, list[tuple[BuiltFolder, tuple[str, ...]]]] = {}
         for shards, splits in map(load_splits, folders):
             digest = shards.manifest.tokenizer["sha256"]
             of_tokenizers.setdefault(digest, []).append((shards, splits))
@@ -192,7 +192,7 @@ def known(folders: tuple[str, ...]) -> list[_Known]:
     return _LOADED[folders]
 
 
-def _read(opened: Sequence[tuple[Shards, tuple[str, ...]]]) -> _Known:
+def _read(opened: Sequence[tuple[BuiltFolder, tuple[str, ...]]]) -> _Known:
     """Read folders of one tokenizer."""
     from mslm_data.stats.overlap import Fingerprints, NormalWords, words_of_rows
 

@@ -11,7 +11,7 @@ from mslm_data.cli.options import FileOrFolder
 from mslm_data.cli.output import echo, print_json
 
 if TYPE_CHECKING:
-    from mslm_data.annotating import Told
+    from mslm_data.api.annotating import Told
 
 
 @click.command("annotate", short_help="Find entities in texts with a trained model.")
@@ -92,8 +92,8 @@ def command(
         mslm-data annotate models/ncbi --input notes --out found.jsonl
         mslm-data annotate models/ncbi --input notes.jsonl --set source.text_column=note
     """  # noqa: D301 - click wants the character
-    from mslm_data import annotating
-    from mslm_data.building import read_named
+    from mslm_data.api import annotating
+    from mslm_data.api.building import read_named
     from mslm_data.cli.progress import counting
     from mslm_data.io.private import warn_of_readers
     from mslm_data.torch.load_tagger import load_tagger

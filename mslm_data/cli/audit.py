@@ -91,7 +91,7 @@ def command(
             --gold NCBI_corpus --gold-source blurb/ncbi-disease \\
             --gold-set source.use=pubtator --label Disease=Disease
     """  # noqa: D301 - click wants the character
-    from mslm_data.building import read_named
+    from mslm_data.api.building import read_named
     from mslm_data.builds.audit import audit
     from mslm_data.shard.manifest import read_manifest
     from mslm_data.source.inputs.localise import localise

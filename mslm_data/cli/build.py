@@ -15,7 +15,7 @@ from mslm_data.cli.output import echo, print_json, table
 from mslm_data.log import few, plain
 
 if TYPE_CHECKING:
-    from mslm_data.building import Prepared
+    from mslm_data.api.building import Prepared
     from mslm_data.builds.plan import Plan
     from mslm_data.shard.manifest import Manifest
     from mslm_data.source.reading.splits import Unread
@@ -163,7 +163,7 @@ def _build(
 
     keep_freed_memory()
 
-    from mslm_data.building import prepared
+    from mslm_data.api.building import prepared
     from mslm_data.cli.progress import downloading, showing
 
     with prepared(

@@ -50,8 +50,8 @@ def command(folder: Path | str, to: str, out: Path, names: tuple[str, ...], as_j
         mslm-data export shards/ncbi --to mds --split train --out mds/ncbi
         mslm-data export shards/ncbi --to gliner --out gliner/ncbi
     """  # noqa: D301 - click wants the character
+    from mslm_data.api.loading import load
     from mslm_data.cli.progress import counting
-    from mslm_data.loading import load
 
     with counting("export", "rows") as count:
         made = load(folder).export(to=to, out=out, splits=names or None, progress=count)

@@ -95,10 +95,10 @@ def command(
         mslm-data inspect shards/ncbi --start 40 --strategy joint --strategy span \\
             --set span.rate=0.2
     """  # noqa: D301 - click wants the character
+    from mslm_data.api.loading import load
     from mslm_data.cli.strategy import make_strategies
     from mslm_data.cli.tokenizer import open_tokenizer
     from mslm_data.errors import ShardError
-    from mslm_data.loading import load
     from mslm_data.stats import realised_rates
     from mslm_data.stats.counts import ALL_MASKED
     from mslm_data.stats.tally import Tally

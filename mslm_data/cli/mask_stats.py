@@ -19,8 +19,8 @@ from mslm_data.cli.output import echo, print_json
 from mslm_data.cli.written import TextFile
 
 if TYPE_CHECKING:
+    from mslm_data.api.loading import Shards
     from mslm_data.data.examples import Examples
-    from mslm_data.loading import Shards
     from mslm_data.mask.strategy import Strategy
     from mslm_data.shard.row_protocol import Rows
     from mslm_data.stats import BatchStats, MaskStats, PartStats, Scheme, SweepPoint
@@ -176,9 +176,9 @@ def command(
         mslm-data mask-stats shards/ncbi --strategy joint --strategy span \\
             --report masks.html
     """  # noqa: D301 - click wants the character
+    from mslm_data.api.loading import load
     from mslm_data.cli.mask_tables import print_tables
     from mslm_data.cli.strategy import make_strategies
-    from mslm_data.loading import load
     from mslm_data.stats.grid import has_both_rates
 
     if len(names) > 1 and report_file is None:
@@ -377,8 +377,8 @@ def _rows(
         UsageError: Options of a mix that do not go together, or are given for one folder.
         ShardError: Folders that cannot be mixed.
     """
+    from mslm_data.api.mixing import mix
     from mslm_data.errors import ShardError
-    from mslm_data.mixing import mix
 
     given = {name: value for name, value in how.items() if value is not None}
     if len(opened) == 1:

@@ -106,7 +106,7 @@ def _pairs(folder: Path | str, others: Sequence[Path | str]) -> list[tuple[_Side
 def _sides(folder: Path | str) -> tuple[list[_Side], list[_Side]]:
     """Return the splits that a path names, and the other splits of their folder."""
     from mslm_data.cli.tokenizer import open_tokenizer
-    from mslm_data.loading import load_splits
+    from mslm_data.shard.built_folder import load_splits
     from mslm_data.stats.overlap import NormalWords
 
     shards, chosen = load_splits(folder)

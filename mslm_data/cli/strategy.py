@@ -17,7 +17,7 @@ from mslm_data.pipeline import value_of
 from mslm_data.registry import did_you_mean
 
 if TYPE_CHECKING:
-    from mslm_data.loading import Shards
+    from mslm_data.api.loading import Shards
     from mslm_data.mask.strategy import Strategy
 
 

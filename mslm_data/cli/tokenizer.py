@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from mslm_data.loading import Shards
+    from mslm_data.shard.built_folder import BuiltFolder
 
 
-def open_tokenizer(shards: Shards) -> Tokenizer:
+def open_tokenizer(shards: BuiltFolder) -> Tokenizer:
     """Return the tokenizer of a built folder.
 
     Raises:

@@ -20,12 +20,12 @@ from mslm_data.draw.parts import table, text
 from mslm_data.draw.sentences import Sentences
 from mslm_data.errors import ShardError
 from mslm_data.io.files import make_folder, write_whole
-from mslm_data.loading import Shards
+from mslm_data.shard.built_folder import BuiltFolder
 from mslm_data.torch.confidence import MentionConfidence
 
 
 def confidence_heatmap(
-    path: str | Path, shards: Shards, confidence: MentionConfidence, *, show_text: bool = False
+    path: str | Path, shards: BuiltFolder, confidence: MentionConfidence, *, show_text: bool = False
 ) -> None:
     """Write rows as a page, with the words of each mention shaded by how sure the model is of them.
 
@@ -43,7 +43,7 @@ def confidence_heatmap(
         TypeError: `shards` is not a folder, such as a split of it.
         ShardError: The folder holds patients' text, and `show_text` is not set.
     """
-    if not isinstance(shards, Shards):
+    if not isinstance(shards, BuiltFolder):
         raise TypeError(
             "shards: expected the folder of the rows, as md.load gives, got "
             f"{type(shards).__name__}"

@@ -14,8 +14,8 @@ from mslm_data.batches.batches import Batches
 from mslm_data.data.examples import TokenIds
 from mslm_data.encode import tokenizer as tokenizers_of_models
 from mslm_data.errors import AnnotateError, PushError, TokenizerError
-from mslm_data.loading import Shards
 from mslm_data.log import LOGGER
+from mslm_data.shard.built_folder import BuiltFolder
 from mslm_data.shard.row_protocol import Rows
 
 _SPARE_IDS = 512
@@ -148,10 +148,10 @@ def _refuse_other_rows(where: str, datasets: Mapping[str, Any] | Any, collator: 
     """
     masks = getattr(collator, "strategy", None) is not None
     # A folder is a mapping too, of its splits.
-    several = isinstance(datasets, Mapping) and not isinstance(datasets, Shards)
+    several = isinstance(datasets, Mapping) and not isinstance(datasets, BuiltFolder)
     for rows in datasets.values() if several else [datasets]:
         unmasked = isinstance(rows, Rows) and not masks
-        if unmasked or isinstance(rows, Shards | Batches | str | Path):
+        if unmasked or isinstance(rows, BuiltFolder | Batches | str | Path):
             raise TypeError(
                 f"{where}: expected masked rows, as MaskedDataset(split, strategy) gives, got "
                 f"{type(rows).__name__}"

@@ -19,13 +19,13 @@ import numpy as np
 import pytest
 
 import mslm_data as md
+from mslm_data.api.loading import load
 from mslm_data.batches import ahead
 from mslm_data.batches.batches import Batches
 from mslm_data.batches.mix import Mix
 from mslm_data.errors import FetchError, ShardError, SourceError
 from mslm_data.io import cache, remote
 from mslm_data.io.locks import HeldError, locked
-from mslm_data.loading import load
 from mslm_data.shard import split as split_module
 from mslm_data.shard.split import Split
 from tests import faulty, made

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mslm_data.api.loading import load
 from mslm_data.batches.batches import Batches
 from mslm_data.batches.collate import Batch
-from mslm_data.loading import load
 from mslm_data.mask.table import strategy
 from mslm_data.shard.split import Split
 from tests import made

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("transformers")
 from benchmarks import epoch, folders, inputs
-from mslm_data.loading import Shards
+from mslm_data.api.loading import Shards
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("transformers")
 
 from benchmarks import folders, inputs, strategies
-from mslm_data.loading import Shards
+from mslm_data.api.loading import Shards
 from mslm_data.mask.table import STRATEGIES
 
 SAMPLE = inputs.ROOT / "vocab" / "sample"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from mslm_data.annotate.gold import Gold
+from mslm_data.api.loading import load
 from mslm_data.data.bio import MAX_LABELS
 from mslm_data.data.documents import Documents
 from mslm_data.errors import BuildError, PipelineError, ShardError
-from mslm_data.loading import load
 from mslm_data.segment.presplit import Presplit
 from mslm_data.shard.verify import verify
 from tests import made

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from mslm_data.api.loading import load
 from mslm_data.builds import build
 from mslm_data.data.context import FLAGS, flags_of
 from mslm_data.errors import PipelineError
-from mslm_data.loading import load
 from mslm_data.pipeline import Pipeline, read
 from mslm_data.shard.verify import verify
 from tests import made

@@ -13,8 +13,8 @@ import pyarrow.parquet
 import pytest
 
 import mslm_data as md
+from mslm_data.api.loading import load
 from mslm_data.errors import BuildError, ShardError
-from mslm_data.loading import load
 from mslm_data.shard.verify import verify
 from tests import made
 from tests.builds.test_accounts import jsonl, lines_of

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from mslm_data.api.loading import load
 from mslm_data.builds import losses
 from mslm_data.builds.stages import source_of
 from mslm_data.data.document import SetAside
 from mslm_data.errors import BuildError, PipelineError
 from mslm_data.io.files import write_sealed
-from mslm_data.loading import load
 from mslm_data.source.formats.brat import TEXT_ALONE
 from mslm_data.source.reading.records import WITHDRAWN
 from mslm_data.source.table import SOURCES

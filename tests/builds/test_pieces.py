@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from mslm_data.api.loading import load
 from mslm_data.builds import repeats, scan, work, work_unit
 from mslm_data.builds.tasks import Join, Task, WorkUnit
 from mslm_data.builds.work import BuildWork
 from mslm_data.errors import BuildError
 from mslm_data.io import resources
-from mslm_data.loading import load
 from mslm_data.shard import pieces
 from mslm_data.shard.verify import verify
 from tests import made

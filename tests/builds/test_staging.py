@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from mslm_data.api.loading import load
 from mslm_data.builds import scan
 from mslm_data.builds.tasks import Unpack
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
 from mslm_data.io.limits import Limits
-from mslm_data.loading import load
 from tests import made
 from tests.source.formats.fixtures.webanno import NAMED
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import mslm_data as md
-from mslm_data.building import read_named
+from mslm_data.api.building import read_named
 from mslm_data.cli import COMMANDS
 from mslm_data.io import resources
 from mslm_data.registry import from_options

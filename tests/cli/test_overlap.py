@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mslm_data.loading import load, load_splits
+from mslm_data.api.loading import load
+from mslm_data.shard.built_folder import load_splits
 from tests import made
 from tests.cli.running import run
 from tests.reference import overlap as reference

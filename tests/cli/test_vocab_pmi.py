@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from mslm_data.api.loading import load
 from mslm_data.lexicon.store import read_lexicon
-from mslm_data.loading import load
 from tests import made
 from tests.cli.running import run
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from mslm_data.api.loading import load
 from mslm_data.errors import MslmDataError, ShardError
-from mslm_data.loading import load
 from mslm_data.shard.verify import verify
 from tests import made
 from tests.cli.running import run

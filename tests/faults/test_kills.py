@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
+from mslm_data.api.loading import load
 from mslm_data.errors import ShardError
-from mslm_data.loading import load
 from mslm_data.shard.verify import verify
 from tests import made
 from tests.faults.children import Children

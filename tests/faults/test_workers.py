@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 from mslm_data import builds
+from mslm_data.api.loading import load
 from mslm_data.builds import stages
 from mslm_data.builds.trail import Trail
 from mslm_data.builds.work import BuildWork
 from mslm_data.engine import local
 from mslm_data.errors import BuildError, ShardError
 from mslm_data.io.files import write_sealed
-from mslm_data.loading import load
 from mslm_data.shard.verify import verify
 from tests import made
 from tests.cli.running import run

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from mslm_data.api.loading import load
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import BuildError, MslmDataError
-from mslm_data.loading import load
 from mslm_data.mask import make
 from mslm_data.shard.verify import verify
 from mslm_data.source import SOURCES, Source

@@ -12,12 +12,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from mslm_data.api.loading import load  # noqa: E402
 from mslm_data.data.document import Document  # noqa: E402
 from mslm_data.data.ragged import Ragged  # noqa: E402
 from mslm_data.lexicon.scores.encoders import load_encoder  # noqa: E402
 from mslm_data.lexicon.scores.likeness import Likeness  # noqa: E402
 from mslm_data.lexicon.scores.token_scores import Attention, ClassLogits  # noqa: E402
-from mslm_data.loading import load  # noqa: E402
 from mslm_data.torch.load_tagger import load_tagger  # noqa: E402
 from mslm_data.torch.model_ner import ModelNer  # noqa: E402
 from tests import made  # noqa: E402

@@ -6,10 +6,10 @@ import stat
 import numpy as np
 import pytest
 
+from mslm_data.api.loading import load
 from mslm_data.errors import ShardError, VocabularyError
 from mslm_data.lexicon.score_columns import open_scores
 from mslm_data.lexicon.scores.making import about, longest_row, write_column
-from mslm_data.loading import load
 from mslm_data.shard import split as splits
 from tests.made import built, pipeline_of, tree
 from tests.shard import damage

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import models, processors
 
+from mslm_data.api.loading import Shards, load
 from mslm_data.builds import build
 from mslm_data.data.examples import Examples
 from mslm_data.encode.tokenizer import Tokenizer, of_json
@@ -25,7 +26,6 @@ from mslm_data.lexicon.ngrams.ranking import (
     stop_words_in,
 )
 from mslm_data.lexicon.store import Lexicon, read_lexicon, write_lexicon
-from mslm_data.loading import Shards, load
 from tests import made
 from tests.generate import IDS, Row, examples_of, random_examples, rows_of
 from tests.lexicon.test_counting import of_words

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mslm_data.api.loading import load
 from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.scores import token_scores as module
 from mslm_data.lexicon.scores.encoders import load_encoder
 from mslm_data.lexicon.scores.token_scores import Attention, ClassLogits, class_index
-from mslm_data.loading import load
 from tests.lexicon.models import plain, saved, torch
 from tests.made import built
 

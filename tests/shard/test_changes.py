@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mslm_data.api.loading import load
 from mslm_data.batches.batches import Batches
 from mslm_data.errors import ShardError
-from mslm_data.loading import load
 from mslm_data.shard import split as splits
 from mslm_data.shard.split import Split
 from tests import made

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import mslm_data.shard
+from mslm_data.api.loading import load
 from mslm_data.data.columns import COLUMNS
-from mslm_data.loading import load
 from mslm_data.shard.verify import verify
 from tests import made
 

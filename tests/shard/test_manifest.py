@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from mslm_data.api.loading import load
 from mslm_data.errors import ShardError
-from mslm_data.loading import load
 from mslm_data.shard.manifest import read_manifest, write_manifest
 from mslm_data.shard.verify import verify
 from tests.shard.damage import edit_manifest

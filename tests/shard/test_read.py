@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from mslm_data.api.loading import load
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import ShardError
-from mslm_data.loading import load
 from mslm_data.shard import split as splits
 from mslm_data.shard.manifest import read_manifest
 from mslm_data.shard.read import Shard

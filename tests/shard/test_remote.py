@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mslm_data import loading
+from mslm_data.api import loading
+from mslm_data.api.loading import Shards, load
 from mslm_data.batches.batches import Batches
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import FetchError, ShardError, SourceError, VocabularyError
 from mslm_data.io import cache, remote
 from mslm_data.lexicon.store import Lexicon, write_lexicon
-from mslm_data.loading import Shards, load
 from mslm_data.mask.artefacts import artefacts_of
 from mslm_data.shard import remote as shard_remote
 from mslm_data.shard import split
@@ -449,7 +449,7 @@ def test_load__hashes_a_kept_shard_once_a_process(
 
 _KILLED = """
 import sys, threading
-from mslm_data.loading import load
+from mslm_data.api.loading import load
 from tests import faulty
 
 def half(data):

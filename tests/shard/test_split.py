@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mslm_data.api.loading import load
 from mslm_data.data.examples import Examples, take
 from mslm_data.errors import ShardError
-from mslm_data.loading import load
 from mslm_data.shard.split import Split
 from tests import made
 

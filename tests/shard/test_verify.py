@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mslm_data.api.loading import load
 from mslm_data.builds import build
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import ShardError
 from mslm_data.io.files import canonical_json, sha256_of
-from mslm_data.loading import load
 from mslm_data.shard.manifest import read_manifest
 from mslm_data.shard.verify import Problem, passed_over, verify
 from tests import made

@@ -13,10 +13,10 @@ import pyarrow.dataset
 import pytest
 from hypothesis import given
 
+from mslm_data.api.loading import load
 from mslm_data.data import columns
 from mslm_data.data.examples import Examples, concatenate
 from mslm_data.data.ragged import Ragged
-from mslm_data.loading import load
 from mslm_data.shard.read import Shard
 from mslm_data.shard.write import ShardRecord, record_batch, write_shard
 from tests import made

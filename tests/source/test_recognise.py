@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mslm_data.building import build
+from mslm_data.api.building import build
+from mslm_data.api.loading import load
 from mslm_data.errors import CallError, SourceError
-from mslm_data.loading import load
 from mslm_data.pipeline import of_tables
 from mslm_data.source import SOURCES
 from mslm_data.source.recognise import recognise

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from mslm_data.api.loading import load
 from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.batches import Batches
-from mslm_data.loading import load
 from mslm_data.shard.split import Split
 from mslm_data.stats import batch_stats
 from tests import made

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.encode.tokenizer import Tokenizer, load
-from mslm_data.loading import load_splits
+from mslm_data.shard.built_folder import load_splits
 from mslm_data.stats.overlap import (
     WORDS,
     Fingerprints,

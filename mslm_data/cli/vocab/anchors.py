@@ -15,10 +15,10 @@ from mslm_data.cli.vocab.options import given, out_option, save_lexicon, stop_wo
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from mslm_data.api.loading import Shards
     from mslm_data.data.examples import Examples
     from mslm_data.lexicon.anchors.general_text import Frequencies
     from mslm_data.lexicon.word_types import WordTypes
-    from mslm_data.loading import Shards
 
 
 @click.command("anchors", short_help="Find words that set a folder apart.")
@@ -85,10 +85,10 @@ def command(
         mslm-data vocab anchors shards/notes --general count_1w.txt \\
             --count 50 --stop-words english
     """  # noqa: D301 - click wants the character
+    from mslm_data.api.loading import load
     from mslm_data.errors import CallError, VocabularyError
     from mslm_data.lexicon.anchors.tficf import AnchorOptions, find_anchors
     from mslm_data.lexicon.ngrams.ranking import stop_words_in
-    from mslm_data.loading import load
 
     shards = load(folder)
     manifest = shards.manifest
@@ -141,9 +141,9 @@ def command(
 
 def _frequencies(general: str) -> Frequencies:
     """Return the words of the general text that `--general` names."""
+    from mslm_data.api.loading import load
     from mslm_data.errors import VocabularyError
     from mslm_data.lexicon.anchors import general_text
-    from mslm_data.loading import load
     from mslm_data.shard.manifest import NAME
 
     path = Path(general)

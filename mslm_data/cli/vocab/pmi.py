@@ -14,8 +14,8 @@ from mslm_data.cli.vocab.options import out_option, save_lexicon, split_option, 
 from mslm_data.cli.written import TextFile
 
 if TYPE_CHECKING:
+    from mslm_data.api.loading import Shards
     from mslm_data.lexicon.ngrams.ranking import NgramChoice
-    from mslm_data.loading import Shards
 
 
 @click.command("pmi", short_help="Rank n-grams by PMI.")
@@ -110,11 +110,11 @@ def command(
         mslm-data vocab pmi shards/bc2gm --recipe levine --measure squared \\
             --coverage 0.4 --list ngrams.txt
     """  # noqa: D301 - click wants the character
+    from mslm_data.api.loading import load
     from mslm_data.cli.tokenizer import open_tokenizer
     from mslm_data.errors import CallError
     from mslm_data.io.private import warn_of_readers
     from mslm_data.lexicon.ngrams.ranking import ngram_strings, options_of, rank_ngrams
-    from mslm_data.loading import load
 
     out = out or folder / "vocab" / "pmi.arrow"
     if list_file and list_file.resolve() == out.resolve():

@@ -13,8 +13,8 @@ from mslm_data.cli.lazy import LazyGroup
 from mslm_data.cli.output import echo
 
 if TYPE_CHECKING:
+    from mslm_data.api.loading import Shards
     from mslm_data.lexicon.scores.making import ColumnReport, Score
-    from mslm_data.loading import Shards
     from mslm_data.shard.split import Split
 
 COMMANDS = {

@@ -70,6 +70,7 @@ def command(
         mslm-data vocab anchors shards/bc2gm --general wordfreq
         mslm-data vocab scores anchors shards/bc2gm --encoder my-bert/
     """  # noqa: D301 - click wants the character
+    from mslm_data.api.loading import load
     from mslm_data.cli.progress import counting
     from mslm_data.lexicon.artefacts import LEXICON, find_artefact
     from mslm_data.lexicon.scores.encoders import load_encoder
@@ -78,7 +79,6 @@ def command(
     from mslm_data.lexicon.scores.making import about
     from mslm_data.lexicon.store import read_lexicon
     from mslm_data.lexicon.word_types import count_words
-    from mslm_data.loading import load
 
     shards = load(folder)
     manifest = shards.manifest

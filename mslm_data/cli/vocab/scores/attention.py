@@ -31,11 +31,11 @@ def command(
     Example:
         mslm-data vocab scores attention shards/bc2gm --encoder my-bert/
     """  # noqa: D301 - click wants the character
+    from mslm_data.api.loading import load
     from mslm_data.lexicon.scores.encoders import load_encoder
     from mslm_data.lexicon.scores.encoding import tokenizer_of
     from mslm_data.lexicon.scores.making import longest_row
     from mslm_data.lexicon.scores.token_scores import Attention
-    from mslm_data.loading import load
 
     shards = load(folder)
     encoder = load_encoder(name, attentions=True)

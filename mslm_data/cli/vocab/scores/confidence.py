@@ -57,8 +57,8 @@ def command(
     Example:
         mslm-data vocab scores confidence shards/bc2gm --callable my_model:p_true
     """  # noqa: D301 - click wants the character
+    from mslm_data.api.loading import load
     from mslm_data.lexicon.scores.selective import Confidence, load_callable
-    from mslm_data.loading import load
 
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))

@@ -26,9 +26,9 @@ def command(folder: Path, splits: tuple[str, ...], out: Path | None, as_json: bo
     Example:
         mslm-data vocab scores frequency shards/bc2gm
     """  # noqa: D301 - click wants the character
+    from mslm_data.api.loading import load
     from mslm_data.lexicon.scores.making import about
     from mslm_data.lexicon.scores.tables import count_ids
-    from mslm_data.loading import load
 
     shards = load(folder)
     used = chosen(shards, splits or ("train",))

@@ -46,11 +46,11 @@ def command(folder: Path, path: Path, by: Any, out: Path | None, as_json: bool) 
         mslm-data vocab scores table shards/bc2gm --from rates.tsv --by ids \\
             --out shards/bc2gm/vocab/informask.arrow
     """  # noqa: D301 - click wants the character
+    from mslm_data.api.loading import load
     from mslm_data.io.files import sha256_of
     from mslm_data.lexicon.scores.encoding import have_given_words, tokenizer_of
     from mslm_data.lexicon.scores.making import about
     from mslm_data.lexicon.scores.tables import read_table
-    from mslm_data.loading import load
 
     shards = load(folder)
     manifest = shards.manifest

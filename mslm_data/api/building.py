@@ -27,11 +27,11 @@ from mslm_data.registry import did_you_mean
 # Kernels and Arrow take most of a second to import, so each function imports what it needs. Workers
 # can load the same meanwhile.
 if TYPE_CHECKING:
+    from mslm_data.api.loading import Shards
     from mslm_data.builds import Progress
     from mslm_data.builds.plan import Plan
     from mslm_data.builds.stages import Inputs
     from mslm_data.encode.tokenizer import Tokenizer
-    from mslm_data.loading import Shards
     from mslm_data.shard.manifest import Manifest
     from mslm_data.source.reading.splits import Unread
     from mslm_data.source.recognise import Recognised
@@ -173,7 +173,7 @@ def build(
             )
             ready.run(part=part, progress=progress or (lambda _: None))
 
-        from mslm_data.loading import load
+        from mslm_data.api.loading import load
 
         return load(ready.out) if part is None else None
     except OSError as error:  # the command words these itself, with advice

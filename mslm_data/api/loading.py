@@ -8,32 +8,28 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
 from mslm_data.draw import shown
 from mslm_data.draw.parts import text
-from mslm_data.errors import ShardError
 from mslm_data.io.remote import local
 from mslm_data.kernels._jit import load_compiled
 from mslm_data.lexicon.artefacts import ArtefactKind, find_artefact
-from mslm_data.log import LOGGER
 from mslm_data.mask import make
 from mslm_data.mask.artefacts import with_artefacts
 from mslm_data.mask.strategy import Strategy
-from mslm_data.registry import check_names, did_you_mean
-from mslm_data.shard.manifest import NAME as MANIFEST
-from mslm_data.shard.manifest import Manifest, read_manifest
+from mslm_data.registry import check_names
+from mslm_data.shard.built_folder import BuiltFolder
+from mslm_data.shard.manifest import Manifest
 from mslm_data.shard.remote import RemoteFolder
 from mslm_data.shard.shown import drawn_rows
-from mslm_data.shard.split import Split, table_of_splits
+from mslm_data.shard.split import table_of_splits
 
 if TYPE_CHECKING:
     from mslm_data.shard.export import Export
-
-T = TypeVar("T")
 
 
 def load(folder: str | Path, *, cache_bytes: int | None = None) -> Shards:
@@ -64,31 +60,6 @@ def load(folder: str | Path, *, cache_bytes: int | None = None) -> Shards:
     return Shards(local(str(folder)) or RemoteFolder(str(folder), cache_bytes))
 
 
-def load_splits(folder: str | Path) -> tuple[Shards, tuple[str, ...]]:
-    """Open a built folder, or one split of it by the path of the split's own folder.
-
-    Args:
-        folder: A path or URL as of `load`, such as `shards/ncbi`, or the path of a folder below
-            it, such as `shards/ncbi/test`.
-
-    Returns:
-        The folder, and the names of the splits that were asked for.
-
-    Raises:
-        ShardError: As from `load`, or no such split.
-        SourceError: As from `load`.
-    """
-    path = local(str(folder))
-    if path is not None and not (path / MANIFEST).is_file():
-        whole = path.absolute().parent
-        if (whole / MANIFEST).is_file():
-            shards = load(whole)
-            return shards, (shards[path.absolute().name].name,)
-
-    shards = load(folder)
-    return shards, shards.splits
-
-
 def _fetched_manifest(folder: RemoteFolder) -> Manifest:
     """Fetch a manifest, and load the kernels that batches need while waiting for it.
 
@@ -109,8 +80,8 @@ def _load_kernels_of_batches() -> None:
     load_compiled()
 
 
-class Shards(Mapping[str, Split]):
-    """A built folder, as a mapping of split names to `Split`.
+class Shards(BuiltFolder):
+    """A built folder that `load` opened: a mapping of split names to `Split`.
 
     Attributes:
         folder: Where it is, as it was named.
@@ -118,55 +89,10 @@ class Shards(Mapping[str, Split]):
         manifest: What made it, and what is in it.
     """
 
-    def __init__(self, folder: Path | RemoteFolder) -> None:
-        """Read the manifest of `folder`. Users call `load`."""
-        self.folder = folder
-        self.place = folder if isinstance(folder, RemoteFolder) else folder.absolute()
-        if isinstance(folder, RemoteFolder):
-            self.manifest: Manifest = _fetched_manifest(folder)
-        else:
-            self.manifest = read_manifest(folder)
-
-        self._splits = {name: Split(folder, name, self.manifest) for name in self.manifest.splits}
-        LOGGER.debug("opened %s: %s", folder, ", ".join(self._splits))
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """Names of the splits."""
-        return tuple(self._splits)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The label of each index of `span_labels`."""
-        return self.manifest.labels
-
-    @property
-    def doc_labels(self) -> tuple[str, ...]:
-        """The label of each index of `doc_label`; empty where documents have none."""
-        return self.manifest.doc_labels or ()
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The tag of each index of `bio`."""
-        return self.manifest.tags
-
-    @property
-    def tokenizer(self) -> Path:
-        """The tokenizer's file; that of a remote folder is fetched and checked first.
-
-        Raises:
-            ShardError: There is none.
-            SourceError: The file is out of reach, or not the one that the manifest names.
-        """
-        if isinstance(self.place, RemoteFolder):
-            return self.place.file("tokenizer.json", sha256=self.manifest.tokenizer["sha256"])
-
-        path = self.place / "tokenizer.json"
-        if not path.exists():
-            raise ShardError(
-                f"{path}: expected the tokenizer of the folder, found none; build the folder again"
-            )
-        return path
+    def _read_manifest(self) -> Manifest:
+        if isinstance(self.folder, RemoteFolder):
+            return _fetched_manifest(self.folder)
+        return super()._read_manifest()
 
     def strategy(self, name: str | Path | Strategy, **options: Any) -> Strategy:
         """Make a strategy for these shards, as `mslm_data.strategy` makes one for any.
@@ -229,37 +155,6 @@ class Shards(Mapping[str, Split]):
         """Return where a lexicon or score column is, which must be of this tokenizer."""
         tokenizer = self.manifest.tokenizer["sha256"]
         return str(find_artefact(self.place, name, kind, tokenizer=tokenizer))
-
-    def __getitem__(self, split: str) -> Split:
-        if split not in self._splits:
-            raise ShardError(
-                f"{self.folder}: no split '{split}'{did_you_mean(str(split), self.splits)}"
-            )
-
-        return self._splits[split]
-
-    @overload
-    def get(self, split: str, /) -> Split | None: ...
-
-    @overload
-    def get(self, split: str, /, default: Split | T) -> Split | T: ...
-
-    def get(self, split: str, /, default: object = None) -> object:
-        """Return a split, or the default where there is none of that name."""
-        return self._splits.get(split, default)
-
-    def __contains__(self, split: object) -> bool:
-        return split in self._splits
-
-    def __hash__(self) -> int:
-        """Let a folder be a key, as in `md.mix({shards: 0.7, other: 0.3})`."""
-        return id(self)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._splits)
-
-    def __len__(self) -> int:
-        return len(self._splits)
 
     def __repr__(self) -> str:
         rows = ", ".join(f"{name} {len(split):,}" for name, split in self.items())

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 import mslm_data as md
-from mslm_data.building import read_named
+from mslm_data.api.building import read_named
 from mslm_data.builds import Progress
 from mslm_data.encode import tokenizer
 from mslm_data.engine import pool
@@ -127,7 +127,7 @@ def test_build__of_a_sample_has_a_folder_by_default(
     ],
 )
 def test_default_folder__is_named_after_the_pipeline(source: Any, expected: str) -> None:
-    from mslm_data.building import default_folder
+    from mslm_data.api.building import default_folder
     from mslm_data.pipeline import of_tables
 
     pipeline = of_tables({"name": "a/deals", "source": {"use": "jsonl"}}, name="x")
@@ -138,7 +138,7 @@ def test_default_folder__is_named_after_the_pipeline(source: Any, expected: str)
 
 @pytest.mark.parametrize("name", ["", ".", "..", "/", "a/.."])
 def test_default_folder__is_no_folder_above(name: str) -> None:
-    from mslm_data.building import default_folder
+    from mslm_data.api.building import default_folder
     from mslm_data.pipeline import of_tables
 
     tables = {"name": name, "source": {"use": "jsonl"}}
@@ -229,7 +229,7 @@ def test_build__interrupted_by_its_progress_goes_on(
 
 
 def test_building__imports_nothing_heavy() -> None:
-    script = "import sys, mslm_data.building, mslm_data.cli.build, mslm_data.cli.progress; print(*sys.modules)"
+    script = "import sys, mslm_data.api.building, mslm_data.cli.build, mslm_data.cli.progress; print(*sys.modules)"
 
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
@@ -250,7 +250,7 @@ def test_build__in_this_process_imports_only_what_it_needs(tmp_path: Path) -> No
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
 
-    unneeded = {"scipy.linalg", "multiprocessing", "requests", "mslm_data.loading", "rich"}
+    unneeded = {"scipy.linalg", "multiprocessing", "requests", "mslm_data.api.loading", "rich"}
     assert not unneeded & set(done.stderr.split())
 
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mslm_data import annotating
-from mslm_data.annotating import (
+from mslm_data.api import annotating
+from mslm_data.api.annotating import (
     InputTexts,
     Told,
     annotate,
@@ -24,7 +24,7 @@ from mslm_data.annotating import (
     refuse_losses,
     refuse_other_sets,
 )
-from mslm_data.building import read_named
+from mslm_data.api.building import read_named
 from mslm_data.data.documents import Documents
 from mslm_data.errors import AnnotateError, PipelineError, SourceError
 from tests.io.locking import without_flock
@@ -37,8 +37,8 @@ THIRD = '{"id": "third", "entities": []}\n'
 WRITER = f"""
 import sys
 from pathlib import Path
-from mslm_data.annotating import appending, find_texts
-from mslm_data.building import read_named
+from mslm_data.api.annotating import appending, find_texts
+from mslm_data.api.building import read_named
 
 texts = find_texts(read_named("text"), [sys.argv[2]])
 with appending(Path(sys.argv[1]), {MADE!r}, texts) as (write, _):

@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from mslm_data.api.loading import Shards, load
 from mslm_data.batches.mix import Mix
-from mslm_data.loading import Shards, load
 from mslm_data.shard.row_protocol import SplitShare
 from mslm_data.shard.split import Split
 

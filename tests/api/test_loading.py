@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mslm_data.api.loading import load
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import ShardError, VocabularyError
 from mslm_data.lexicon.store import Lexicon, write_lexicon
-from mslm_data.loading import load
 from mslm_data.mask.artefacts import artefacts_of
 from tests import made
 
@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_load__is_a_function_of_the_package_whatever_was_imported_before() -> None:
-    code = "import mslm_data.loading, mslm_data as md, mslm_data.stats; print(callable(md.load), callable(md.strategy))"
+    code = "import mslm_data.api.loading, mslm_data as md, mslm_data.stats; print(callable(md.load), callable(md.strategy))"
 
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

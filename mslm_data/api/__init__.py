@@ -1,0 +1,1 @@
+"""What users call: build, load, mix and show folders, and annotate texts."""

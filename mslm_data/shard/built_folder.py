@@ -1,0 +1,141 @@
+"""Opens built folders: a mapping of split names to `Split`, with the manifest beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar, overload
+
+from mslm_data.errors import ShardError
+from mslm_data.io.remote import local
+from mslm_data.log import LOGGER
+from mslm_data.registry import did_you_mean
+from mslm_data.shard.manifest import NAME as MANIFEST
+from mslm_data.shard.manifest import Manifest, read_manifest
+from mslm_data.shard.remote import RemoteFolder
+from mslm_data.shard.split import Split
+
+T = TypeVar("T")
+
+
+class BuiltFolder(Mapping[str, Split]):
+    """A built folder, as a mapping of split names to `Split`.
+
+    Attributes:
+        folder: Where it is, as it was named.
+        place: The same, not relative to a working directory that may change.
+        manifest: What made it, and what is in it.
+    """
+
+    def __init__(self, folder: Path | RemoteFolder) -> None:
+        """Read the manifest of `folder`.
+
+        Raises:
+            ShardError: Not a built folder, an unfinished one, or one of a newer format.
+            SourceError: A remote folder is out of reach.
+        """
+        self.folder = folder
+        self.place = folder if isinstance(folder, RemoteFolder) else folder.absolute()
+        self.manifest = self._read_manifest()
+
+        self._splits = {name: Split(folder, name, self.manifest) for name in self.manifest.splits}
+        LOGGER.debug("opened %s: %s", folder, ", ".join(self._splits))
+
+    def _read_manifest(self) -> Manifest:
+        if isinstance(self.folder, RemoteFolder):
+            return self.folder.manifest()
+        return read_manifest(self.folder)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits."""
+        return tuple(self._splits)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label of each index of `span_labels`."""
+        return self.manifest.labels
+
+    @property
+    def doc_labels(self) -> tuple[str, ...]:
+        """The label of each index of `doc_label`; empty where documents have none."""
+        return self.manifest.doc_labels or ()
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tag of each index of `bio`."""
+        return self.manifest.tags
+
+    @property
+    def tokenizer(self) -> Path:
+        """The tokenizer's file; that of a remote folder is fetched and checked first.
+
+        Raises:
+            ShardError: There is none.
+            SourceError: The file is out of reach, or not the one that the manifest names.
+        """
+        if isinstance(self.place, RemoteFolder):
+            return self.place.file("tokenizer.json", sha256=self.manifest.tokenizer["sha256"])
+
+        path = self.place / "tokenizer.json"
+        if not path.exists():
+            raise ShardError(
+                f"{path}: expected the tokenizer of the folder, found none; build the folder again"
+            )
+        return path
+
+    def __getitem__(self, split: str) -> Split:
+        if split not in self._splits:
+            raise ShardError(
+                f"{self.folder}: no split '{split}'{did_you_mean(str(split), self.splits)}"
+            )
+
+        return self._splits[split]
+
+    @overload
+    def get(self, split: str, /) -> Split | None: ...
+
+    @overload
+    def get(self, split: str, /, default: Split | T) -> Split | T: ...
+
+    def get(self, split: str, /, default: object = None) -> object:
+        """Return a split, or the default where there is none of that name."""
+        return self._splits.get(split, default)
+
+    def __contains__(self, split: object) -> bool:
+        return split in self._splits
+
+    def __hash__(self) -> int:
+        """Let a folder be a key, as in `md.mix({shards: 0.7, other: 0.3})`."""
+        return id(self)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._splits)
+
+    def __len__(self) -> int:
+        return len(self._splits)
+
+
+def load_splits(folder: str | Path) -> tuple[BuiltFolder, tuple[str, ...]]:
+    """Open a built folder, or one split of it by the path of the split's own folder.
+
+    Args:
+        folder: A path or URL, such as `shards/ncbi`, or the path of a folder below it, such as
+            `shards/ncbi/test`.
+
+    Returns:
+        The folder, and the names of the splits that were asked for.
+
+    Raises:
+        ShardError: As from `BuiltFolder`, or no such split.
+        SourceError: As from `BuiltFolder`.
+    """
+    path = local(str(folder))
+    if path is not None and not (path / MANIFEST).is_file():
+        whole = path.absolute().parent
+        if (whole / MANIFEST).is_file():
+            opened = BuiltFolder(whole)
+            return opened, (opened[path.absolute().name].name,)
+
+    opened = BuiltFolder(path or RemoteFolder(str(folder)))
+    return opened, opened.splits

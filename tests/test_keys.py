@@ -15,7 +15,7 @@ from mslm_data.builds import build
 from mslm_data.builds.plan import find_inputs
 from mslm_data.data.document import Document, Part
 from mslm_data.data.documents import Documents
-from mslm_data.encode.encoder import digests_of
+from mslm_data.encode.encoder import digest_documents
 from mslm_data.io import resources
 from mslm_data.pipeline import Pipeline
 from tests import made
@@ -34,7 +34,7 @@ texts = st.text(st.characters(), max_size=4)
 
 def digest_of(corpus: str, doc_id: str, text: str) -> int:
     """Return the digest of one document."""
-    (digest,) = digests_of(corpus, Documents.of([Document(id=doc_id, text=text)])).tolist()
+    (digest,) = digest_documents(corpus, Documents.of([Document(id=doc_id, text=text)])).tolist()
     return digest
 
 
@@ -87,7 +87,7 @@ def test_keys__no_two_real_corpora_share_one(real: Path) -> None:
             for part in source.cut(Part(str(path)), target_bytes=1 << 40):
                 for record in source.batches(part):
                     if isinstance(record, Documents):
-                        keys[name].update(digests_of(name, record).tolist())
+                        keys[name].update(digest_documents(name, record).tolist())
                         documents += len(record)
 
     refuse_shared(keys)
@@ -150,13 +150,13 @@ def test_keys__stay_when_documents_are_added(tmp_path: Path) -> None:
         ("é", "e\u0301", "\ud800", 5379301274550164598),
     ],
 )
-def test_digests_of__never_changes(corpus: str, doc_id: str, text: str, digest: int) -> None:
+def test_digest_documents__never_changes(corpus: str, doc_id: str, text: str, digest: int) -> None:
     """The numbers are those of `b2sum -l 64`, read as little-endian."""
     assert digest_of(corpus, doc_id, text) == digest
 
 
 @given(st.tuples(texts, texts, texts), st.tuples(texts, texts, texts))
-def test_digests_of__tells_all_that_differs(
+def test_digest_documents__tells_all_that_differs(
     one: tuple[str, str, str], other: tuple[str, str, str]
 ) -> None:
     digests = [digest_of(*one), digest_of(*other)]
@@ -164,7 +164,7 @@ def test_digests_of__tells_all_that_differs(
     assert (digests[0] == digests[1]) == (one == other)
 
 
-def test_digests_of__knows_where_a_name_ends() -> None:
+def test_digest_documents__knows_where_a_name_ends() -> None:
     names = [("ab", "", ""), ("a", "b", ""), ("", "ab", ""), ("a", "", "b"), ("", "", "ab")]
 
     digests = {digest_of(*name) for name in names}

@@ -1,4 +1,4 @@
-"""Turns documents into rows (`Examples`), with an account of every mention."""
+"""Tokenises documents into rows (`Examples`), and accounts for every mention."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EIGHT_BYTES = struct.Struct("<Q")
 
 
 class Encoder:
-    """Tokenises documents and cuts them into rows."""
+    """Tokenises documents and cuts them into rows of at most `max_tokens`."""
 
     def __init__(
         self,
@@ -44,20 +44,19 @@ class Encoder:
         """Keep the options.
 
         Args:
-            table: The tokenizer of all rows, with the words that it knows.
-            labels: Label -> index. It may get further labels, before a mention of them is encoded.
+            table: The tokenizer, with its cache of words.
+            labels: Label -> index. Callers may add labels before they encode mentions with them.
             max_tokens: Maximum tokens of a row, special tokens included.
-            protect_mentions: Cut a sentence that is too long where no mention is, if it can be
-                done. False cuts before the word that would overflow, as the inputs of Abaho et al.
-                2024 were cut.
-            join: Join consecutive sentences of a document into rows of at most `max_tokens`, and
-                give each row the tokens at which its sentences begin.
-            keep_text: Give each row its text and its tokens' characters.
-            weak: Give each mention its concept and confidence.
-            context: Give each mention the context that it has.
-            corpus: The name of the corpus, which is part of each row's key.
-            doc_labels: Label of a document -> index; labels are added as they come. None: rows get
-                no label of their document.
+            protect_mentions: Cut long sentences outside mentions where possible. False cuts before
+                the first word that does not fit, as Abaho et al. 2024 did.
+            join: Join consecutive sentences of a document into rows of at most `max_tokens`; rows
+                get `sentence_starts`.
+            keep_text: Store the text of each row and the characters of its tokens.
+            weak: Store the concept and score of each mention.
+            context: Store the context flags of each mention.
+            corpus: Name of the corpus, part of each row's key.
+            doc_labels: Label of a document -> index; new labels are added. None: no `doc_label`
+                column.
 
         Raises:
             TokenizerError: `max_tokens` leaves no room beside the special tokens.
@@ -82,12 +81,12 @@ class Encoder:
             )
 
     def encode(self, documents: Documents, sentences: Ranges, account: Account) -> Examples:
-        """Encode documents; the rows of one do not depend on the others.
+        """Encode documents. The rows of a document do not depend on the other documents.
 
         Args:
             documents: Documents with flat, sorted mentions of known labels.
-            sentences: The sentences of each document; no mention crosses from one to the next.
-            account: Counts of mentions and rows, added to.
+            sentences: The sentences of each document; no mention crosses a boundary.
+            account: Counts of mentions and rows, updated.
         """
         layout = lay_out(documents, sentences, self._table)
         mentions = align(documents.mentions, layout, self._labels, account)
@@ -114,7 +113,7 @@ class Encoder:
         rows: Ints,
         sentence_starts: Ragged | None,
     ) -> Examples:
-        """Put special tokens around each window, and count everything within its row.
+        """Add special tokens to each window, and make positions relative to their row.
 
         Args:
             documents: The documents.
@@ -138,7 +137,7 @@ class Encoder:
         ends = Ragged((pieces.ends + shifts).astype(np.int32), span_offsets)
         labels = Ragged(pieces.labels, span_offsets)
 
-        document_of = layout.sentence_documents[windows.sentences]
+        row_documents = layout.sentence_documents[windows.sentences]
         optional: dict[str, Any] = {}
         if sentence_starts is not None:
             shifts = len(prefix) - np.repeat(windows.firsts, sentence_starts.lengths)
@@ -151,10 +150,10 @@ class Encoder:
         if self._context and documents.mentions.contexts is not None:
             optional["span_contexts"] = documents.mentions.contexts[pieces.sources]
         if self._doc_labels is not None:
-            optional["doc_labels"] = _doc_labels(documents, self._doc_labels)[document_of]
+            optional["doc_labels"] = _doc_labels(documents, self._doc_labels)[row_documents]
 
         return Examples(
-            keys=self._keys(documents, layout, windows, document_of),
+            keys=self._keys(documents, layout, windows, row_documents),
             input_ids=Ragged(ids, offsets),
             word_ids=Ragged(words, offsets),
             bio=Ragged(bio.paint(starts, ends, labels, offsets), offsets),
@@ -162,35 +161,35 @@ class Encoder:
             span_ends=ends,
             span_labels=labels,
             ids=self._tokenizer.ids,
-            doc_ids=[documents.ids[number] for number in document_of.tolist()],
+            doc_ids=[documents.ids[number] for number in row_documents.tolist()],
             **optional,
         )
 
     def _keys(
-        self, documents: Documents, layout: Layout, windows: Windows, document_of: Ints
+        self, documents: Documents, layout: Layout, windows: Windows, row_documents: Ints
     ) -> Array:
         """Return the key of each row, uint64 `[W]`."""
-        digests = digests_of(self._corpus, documents)
+        digests = digest_documents(self._corpus, documents)
         sentence_numbers = layout.sentence_numbers[windows.sentences]
         keys = np.empty(len(windows.firsts), np.uint64)
-        name_rows(digests[document_of], sentence_numbers, windows.numbers, keys)
+        name_rows(digests[row_documents], sentence_numbers, windows.numbers, keys)
         return keys
 
 
-def digests_of(corpus: str, documents: Documents) -> Array:
-    """Return the 64 bits that the keys of each document's rows come from, uint64 `[D]`.
+def digest_documents(corpus: str, documents: Documents) -> Array:
+    """Return the digest of each document from which the keys of its rows are made, uint64 `[D]`.
 
-    They are BLAKE2b of the corpus' name, the document's id and its text, each after its length. The
-    text tells corpora apart that have one name and number their documents alike, such as two
-    folders built by one pipeline file: their first documents are both `train:0`.
+    The digest is BLAKE2b of the name of the corpus, the id of the document and its text, each
+    preceded by its length. The text is included because two folders that were built with the same
+    pipeline file have the same name and may have the same ids, such as `train:0`.
     """
-    # The corpus comes first in all of them, so it is digested once. An ASCII line has its texts'
-    # bytes where it has their characters.
+    # The corpus is digested once for all documents. In an ASCII line, byte offsets are character
+    # offsets, so texts need not be encoded one by one.
     beginning = hashlib.blake2b(_framed(corpus.encode("utf-8", "surrogatepass")), digest_size=8)
     is_ascii = documents.line.isascii()
     line = documents.line.encode() if is_ascii else b""
 
-    size_of = _EIGHT_BYTES.pack
+    pack_length = _EIGHT_BYTES.pack
     digests = []
     bounds = zip(documents.ids, documents.starts.tolist(), documents.ends.tolist(), strict=True)
     for doc_id, start, end in bounds:
@@ -200,13 +199,13 @@ def digests_of(corpus: str, documents: Documents) -> Array:
             text = documents.line[start:end].encode("utf-8", "surrogatepass")
         name = doc_id.encode("utf-8", "surrogatepass")
         digest = beginning.copy()
-        digest.update(size_of(len(name)) + name + size_of(len(text)) + text)
+        digest.update(pack_length(len(name)) + name + pack_length(len(text)) + text)
         digests.append(digest.digest())
     return np.frombuffer(b"".join(digests), "<u8")
 
 
 def _framed(data: bytes) -> bytes:
-    """Return bytes after their number, so that texts in a row stay apart."""
+    """Return bytes preceded by their length, so that concatenation is unambiguous."""
     return _EIGHT_BYTES.pack(len(data)) + data
 
 
@@ -225,14 +224,14 @@ def _doc_labels(documents: Documents, numbers: dict[str, int]) -> Array:
 
     Args:
         documents: The documents.
-        numbers: Label -> number; labels are added as they come.
+        numbers: Label -> number; new labels are added.
     """
     if documents.doc_labels is None:
         return np.full(len(documents), -1, np.int16)
-    found = [
+    label_numbers = [
         numbers.setdefault(label, len(numbers)) if label else -1 for label in documents.doc_labels
     ]
-    return np.array(found, np.int16)
+    return np.array(label_numbers, np.int16)
 
 
 def _texts(
@@ -244,13 +243,13 @@ def _texts(
         line: The line of characters.
         layout: Tokens on it.
         windows: Windows over these.
-        words: int32, the word of each token of the rows; -1 on special tokens.
+        words: int32, word of each token of the rows; -1 on special tokens.
         offsets: int64 `[W + 1]`, tokens of each row.
     """
     firsts = layout.starts[windows.firsts]
     pasts = layout.ends[windows.firsts + windows.lengths - 1]
 
-    # The tokens of the line are those of the rows in order, but for special tokens, which have -1.
+    # The rows have the tokens of the line in order; special tokens between them keep -1.
     starts = np.full(offsets[-1], -1, np.int32)
     ends = np.full(offsets[-1], -1, np.int32)
     shifts = np.repeat(firsts, windows.lengths)

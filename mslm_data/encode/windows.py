@@ -1,4 +1,4 @@
-"""Cuts sentences that are too long for a row where that does least harm, and joins short ones."""
+"""Cuts long sentences into windows where no mention is split, and joins short sentences."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def cut_sentences(layout: Layout, mentions: TokenMentions, limit: int, *, protec
     Args:
         layout: The sentences and their tokens.
         mentions: Mentions over the same tokens.
-        limit: Tokens, at least 1.
-        protect: Whether to cut where no mention is, as far as that is possible; False cuts before
-            the word that would overflow.
+        limit: Maximum number of tokens of a window, at least 1.
+        protect: Avoid cuts inside mentions where possible. False cuts before the first word that
+            does not fit.
     """
     lengths = np.diff(layout.offsets)
     if lengths.max(initial=0) <= limit:
@@ -70,39 +70,39 @@ def join_sentences(windows: Windows, documents: Ints, limit: int) -> tuple[Windo
     Args:
         windows: The sentences and the windows of those that are longer.
         documents: int64 `[N]`, each sentence's document.
-        limit: Tokens, at least as many as a window has.
+        limit: Maximum number of tokens of a row; no window is longer.
 
     Returns:
-        The rows as windows, each with the sentence and number of its first window; and int64, the
-        first tokens of the windows that are in each row.
+        The rows as windows, each with the sentence and number of its first window; and for each
+        row the first tokens of its windows, int64.
     """
-    of_windows = documents[windows.sentences]
+    window_documents = documents[windows.sentences]
     whole = (windows.per_sentence == 1)[windows.sentences]
     first = np.empty(len(windows.firsts), np.int64)
-    rows = join_windows(windows.lengths, of_windows, whole, limit, first)
-    first = first[:rows]
+    num_rows = join_windows(windows.lengths, window_documents, whole, limit, first)
+    first = first[:num_rows]
 
     end = windows.firsts[-1:] + windows.lengths[-1:]
     firsts = windows.firsts[first]
-    joined = Windows(
+    rows = Windows(
         firsts=firsts,
         lengths=np.diff(np.append(firsts, end)),
         sentences=windows.sentences[first],
         numbers=windows.numbers[first],
         per_sentence=windows.per_sentence,
     )
-    return joined, Ragged(windows.firsts, np.append(first, len(windows.firsts)))
+    return rows, Ragged(windows.firsts, np.append(first, len(windows.firsts)))
 
 
 def costs(layout: Layout, mentions: TokenMentions, *, protect: bool) -> npt.NDArray[np.uint8]:
-    """Return the cost of beginning a window at each token, `[T]`.
+    """Return the cost of starting a window at each token, `[T]`.
 
-    0: nothing is cut, 1: a word is, 2: a mention is, 3: both are.
+    0: no cut, 1: splits a word, 2: splits a mention, 3: splits both.
 
     Args:
         layout: The tokens.
         mentions: Mentions over them.
-        protect: Whether cutting a mention costs anything.
+        protect: Whether splitting a mention has a cost.
     """
     cost = (~layout.heads).astype(np.uint8)
     if not protect:

@@ -1,7 +1,7 @@
-"""Tells from ids alone which tokens begin a word, where nothing else says it.
+"""Finds the first tokens of words from ids alone.
 
-Built folders know the word of each token. A batch of ids does not, and a model may tag the second
-half of a word as the beginning of a mention.
+Built folders store the word of each token; a batch of ids does not have it, and a model may tag the
+second half of a word as the beginning of a mention.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from mslm_data.encode.word_table import is_mark
 Bools = npt.NDArray[np.bool_]
 
 _BEFORE = "a"
-"""A token before the one that is looked at, so that its space is not taken for that of a text's
-beginning."""
+"""Put before a token when it is decoded, so that decoders do not strip the token's space."""
 _PART = "\ufffd"
-"""The text of some of a character's bytes. Such a character is taken for a letter."""
+"""Text of an incomplete UTF-8 sequence; treated as a letter."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +57,7 @@ class WordStarts:
                 opens[id_] = text[0].isspace() or not _goes_on(stripped[0])
                 closes[id_] = text[-1].isspace() or not _goes_on(stripped[-1])
 
-        # WordPiece has no piece of a word that it does not know; others have one for a character.
+        # WordPiece replaces a whole unknown word by [UNK]; other models replace single characters.
         unknown = tokenizer.ids.unk
         if unknown >= 0 and not isinstance(tokenizer.core.model, models.WordPiece):
             opens[unknown] = closes[unknown] = False

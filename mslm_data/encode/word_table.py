@@ -1,8 +1,7 @@
 """Tokenises each distinct word once, and looks repeated words up.
 
-The `tokenizers` library encodes the items of a pre-tokenised sequence one by one, and none knows
-its neighbours. So the pieces of a word are a function of the word alone. Running text comes as its
-stretches between white space.
+The `tokenizers` library encodes each item of a pre-tokenised sequence on its own, so the pieces of
+a word depend on the word alone and can be cached. Running text is split at white space first.
 """
 
 from __future__ import annotations
@@ -21,43 +20,42 @@ from mslm_data.encode.tokenizer import Tokenizer, library_errors
 from mslm_data.kernels.hashing import enter_words, look_up_words
 
 _GROUP = 512
-"""Words in one sequence of the tokenizers library, which encodes sequences in parallel."""
+"""Number of words in a sequence; the tokenizers library encodes sequences in parallel."""
 
 _AT_ONCE = 1 << 18
-"""Characters that the library gets at once, as it takes up to a KiB for each token of them."""
+"""Maximum number of characters in a call of the library, which needs up to 1 KiB per token."""
 
 _LONGEST = 1 << 16
-"""Characters of a word from which it is tokenised in parts, each as if it stood alone."""
+"""Length in characters above which a word is tokenised in parts, each on its own."""
 
 _REACH = 1 << 10
-"""A part ends before the last character that is not a letter among so many at its end."""
+"""Number of characters at the end of a part in which a boundary between letters is searched."""
 
 _MANY = 4096
-"""Words from which it is worth while to read a tokenizer's vocabulary, to cut them faster."""
+"""Number of words from which reading the vocabulary for the fast kernel pays off."""
 
 Ints = npt.NDArray[np.int64]
 
 
 class WordTable:
-    """Word -> pieces, filled as words come.
+    """Cache of word -> pieces.
 
-    Words are kept as code points in a hash table of their own, so that looking a known word up
-    makes no Python object.
+    Words are stored as code points in a hash table, so that a lookup creates no Python object.
 
     Attributes:
         tokenizer: The tokenizer of all words.
         offsets: int64 `[W + 1]`, pieces of each known word.
         pieces: int32 `[P, 4]`: id; first character within the word; character after the last, past
             the first, as every piece covers a character; for running text, the number of the word
-            within the stretch, as `words_of_pieces` counts.
+            within the stretch, as `number_words` counts.
     """
 
     def __init__(self, tokenizer: Tokenizer, *, limit: int = 500_000) -> None:
-        """Begin with no words.
+        """Start with an empty cache.
 
         Args:
             tokenizer: The tokenizer of all words.
-            limit: Distinct words after which the table is cleared, so that memory stays bounded.
+            limit: Maximum number of words. A full table is cleared, so that memory stays bounded.
         """
         self.tokenizer = tokenizer
         self._limit = limit
@@ -76,7 +74,7 @@ class WordTable:
         return self._pieces.values
 
     def rows(self, line: str, chars: npt.NDArray[np.uint32], bounds: Ints) -> Ints:
-        """Return the row of each word in this table; words not met before are tokenised.
+        """Return the row of each word in this table; new words are tokenised.
 
         Args:
             line: Text.
@@ -105,16 +103,16 @@ class WordTable:
         self._offsets = Growing(np.zeros(1, np.int64))
         self._pieces = Growing(np.empty((0, 4), np.int32))
 
-        # The known words: their characters one after the other, and where each lies; then a hash
-        # table of their numbers, and their hashes.
+        # The characters of all words end to end, and the range of each word; a hash table of word
+        # numbers, and the hashes.
         self._chars = Growing(np.empty(0, np.uint32))
         self._bounds = Growing(np.empty((0, 2), np.int64))
         self._slots = _empty_slots(0)
         self._hashes = Growing(np.empty(0, np.uint64))
 
     def _add(self, line: str, chars: npt.NDArray[np.uint32], bounds: Ints) -> Ints:
-        """Tokenise and enter words that are not known, and return the row of each."""
-        # Of equal words the first stands for all: a hash table of these words alone finds it.
+        """Tokenise new words, store them, and return the row of each."""
+        # Equal words are tokenised once: a temporary hash table finds the first of each.
         first = np.empty(len(bounds), np.int64)
         hashes = np.empty(len(bounds), np.uint64)
         enter_words(chars, bounds, 0, _empty_slots(len(bounds)), hashes, first)
@@ -133,14 +131,14 @@ class WordTable:
         return rows
 
     def _enter(self, chars: npt.NDArray[np.uint32], bounds: Ints) -> None:
-        """Make words of a line known, in this order."""
+        """Store words of a line, in this order."""
         num_known = len(self._bounds.values)
         copied, places = _copied(chars, bounds)
         self._bounds.extend(len(self._chars.values) + places)
         self._chars.extend(copied)
         self._hashes.extend(np.empty(len(bounds), np.uint64))
 
-        # A table that would be more than half full is made anew, of all words.
+        # Linear probing needs a table that is at most half full; a larger one gets all words.
         bounds = self._bounds.values
         first = num_known
         if 2 * len(bounds) > len(self._slots):
@@ -172,24 +170,26 @@ class WordTable:
         offsets = offsets_of(other_counts)
         for number, word in enumerate(words):
             if not word.isalnum():
-                of_word = slice(offsets[number], offsets[number + 1])
-                other_pieces[of_word, 3] = words_of_pieces(word, other_pieces[of_word, 1].tolist())
+                word_slice = slice(offsets[number], offsets[number + 1])
+                other_pieces[word_slice, 3] = number_words(
+                    word, other_pieces[word_slice, 1].tolist()
+                )
 
         counts = np.empty(len(bounds), np.int64)
         counts[is_plain] = plain_counts
         counts[~is_plain] = other_counts
-        of_plain = np.repeat(is_plain, counts)
-        pieces = np.empty((len(of_plain), 4), np.int32)
-        pieces[of_plain] = plain_pieces
-        pieces[~of_plain] = other_pieces
+        is_plain_piece = np.repeat(is_plain, counts)
+        pieces = np.empty((len(is_plain_piece), 4), np.int32)
+        pieces[is_plain_piece] = plain_pieces
+        pieces[~is_plain_piece] = other_pieces
         self._make_unknown(pieces[:, 0])
         return counts, pieces
 
     def _plain(self, chars: npt.NDArray[np.uint32], bounds: Ints) -> npt.NDArray[np.bool_]:
-        """Return which of some new words need not be given to the tokenizers library."""
-        # Reading the vocabulary takes as long as tokenising so many words.
+        """Return which new words the fast kernel can cut."""
+        # Reading the vocabulary takes as long as tokenising `_MANY` words.
         if not self._has_vocabulary and len(self._bounds.values) + len(bounds) >= _MANY:
-            self._longest_match = longest_match.of_tokenizer(self.tokenizer)
+            self._longest_match = longest_match.load_longest_match(self.tokenizer)
             self._has_vocabulary = True
 
         if self._longest_match is None:
@@ -217,15 +217,14 @@ class WordTable:
         sizes = np.fromiter(map(len, parts), np.int64, len(parts))
         cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // _AT_ONCE)) + 1
         batches = [parts[start:end] for start, end in pairwise([0, *cuts.tolist(), len(parts)])]
-        found = [self._encoded_at_once(batch) for batch in batches]
-        ids = np.concatenate([ids for ids, _, _ in found])
+        encoded = [self._encoded_at_once(batch) for batch in batches]
+        ids = np.concatenate([ids for ids, _, _ in encoded])
         part_of_piece = np.concatenate(
-            [of_batch + first for (_, of_batch, _), first in zip(found, [0, *cuts], strict=True)]
+            [texts + first for (_, texts, _), first in zip(encoded, [0, *cuts], strict=True)]
         )
-        spans = np.concatenate([spans for _, _, spans in found]) + shifts[part_of_piece, None]
+        spans = np.concatenate([spans for _, _, spans in encoded]) + shifts[part_of_piece, None]
 
-        # A piece of nothing but the lead, or of no character, gets the nearest character of the
-        # word.
+        # A piece without a character of the word, such as the lead alone, gets the nearest one.
         word_of_piece = word_of_part[part_of_piece]
         pieces = np.zeros((len(ids), 4), np.int32)
         pieces[:, 0] = ids
@@ -255,9 +254,9 @@ class WordTable:
         return ids, text_of_piece, np.fromiter(spans, np.int64, 2 * len(ids)).reshape(-1, 2)
 
     def _make_unknown(self, ids: npt.NDArray[np.int32]) -> None:
-        """Turn special ids that came of text into the unknown token's, in place.
+        """Replace special ids by the unknown token, in place.
 
-        A Unigram model has `<mask>` among its pieces, and text must never become it.
+        A Unigram model has `<mask>` among its pieces; text must never produce it.
         """
         unk = self.tokenizer.ids.unk
         if unk < 0:
@@ -267,13 +266,10 @@ class WordTable:
 
 
 class Growing:
-    """An array that grows at its end.
-
-    It has room to spare, so the cost of appending is that of the values appended.
-    """
+    """An array with amortised constant-time append: its capacity doubles."""
 
     def __init__(self, values: Array) -> None:
-        """Begin with these values."""
+        """Start with these values."""
         self._room = values
         self._length = len(values)
 
@@ -347,7 +343,7 @@ def _empty_slots(words: int) -> npt.NDArray[np.int32]:
     return np.full(1 << max(10, (2 * words).bit_length()), -1, np.int32)
 
 
-def words_of_pieces(stretch: str, starts: Sequence[int]) -> list[int]:
+def number_words(stretch: str, starts: Sequence[int]) -> list[int]:
     """Number the words of a stretch of running text, and return the word of each piece.
 
     A word is a run of letters, digits and combining marks, or one other character: the same words
@@ -369,7 +365,7 @@ def words_of_pieces(stretch: str, starts: Sequence[int]) -> list[int]:
     number = -1
     last = -1
     for start in starts:
-        # Several pieces may begin at one character, whose bytes they share.
+        # Byte-level pieces of one character start at the same place.
         if start != last and (is_head[start] or number < 0):
             number += 1
         numbers.append(number)

@@ -12,7 +12,7 @@ from tokenizers import normalizers, pre_tokenizers
 
 from mslm_data.encode import word_table
 from mslm_data.encode.tokenizer import of_json
-from mslm_data.encode.word_table import Growing, WordTable, words_of_pieces
+from mslm_data.encode.word_table import Growing, WordTable, number_words
 from tests import made
 from tests.reference.encode import first_characters
 
@@ -189,19 +189,19 @@ def test_rows__has_words_beyond_one_call_of_the_tokenizer() -> None:
         ("", [], []),
     ],
 )
-def test_words_of_pieces__numbers_runs_of_letters_and_other_characters(
+def test_number_words__numbers_runs_of_letters_and_other_characters(
     stretch: str, starts: list[int], words: list[int]
 ) -> None:
-    assert words_of_pieces(stretch, starts) == words
+    assert number_words(stretch, starts) == words
 
 
 @given(stretch=made.some_words, data=st.data())
-def test_words_of_pieces__begins_words_only_where_one_begins(
+def test_number_words__begins_words_only_where_one_begins(
     stretch: str, data: st.DataObject
 ) -> None:
     starts = sorted(data.draw(st.lists(st.integers(0, len(stretch) - 1), min_size=1)))
 
-    words = words_of_pieces(stretch, starts)
+    words = number_words(stretch, starts)
 
     heads = first_characters(stretch)
     assert words[0] == 0

@@ -55,7 +55,7 @@ def test_cut_words__is_what_the_library_does(
     known = ["[UNK]", "[MASK]", "a", "a7", *("".join(piece) for piece in vocab)]
     core = word_piece(known, lowercase=lowercase, longest_run=longest_run)
     made = tokenizer.of_json(core.to_str())
-    cutter = longest_match.of_tokenizer(made)
+    cutter = longest_match.load_longest_match(made)
     assert cutter is not None
 
     counts, cut = cutter.cut(*on_a_line(words))
@@ -71,7 +71,7 @@ def test_cut_words__numbers_runs_as_the_table_numbers_words(words: list[str]) ->
     made = tokenizer.of_json(word_piece([*"abAB7-", "[UNK]"], lowercase=False).to_str())
     table = WordTable(made)
     chars, bounds = on_a_line(words)
-    cutter = longest_match.of_tokenizer(made)
+    cutter = longest_match.load_longest_match(made)
     assert cutter is not None
 
     _, cut = cutter.cut(chars, bounds)

@@ -71,7 +71,7 @@ def pieces_of(words: Sequence[str], table: WordTable) -> tuple[Ragged, Ragged]:
 
     Returns:
         int32, the ids of each word without special tokens, and for each id the number of its word
-        within the string, as running text is numbered; see `words_of_pieces`.
+        within the string, as running text is numbered; see `number_words`.
     """
     lengths = np.fromiter(map(len, words), np.int64, len(words))
     given = np.flatnonzero(lengths)

@@ -36,6 +36,13 @@ def card(manifest: Manifest) -> str:
         lines += [f"* Labels of documents: {', '.join(map(markdown, manifest.doc_labels))}"]
     lines += [""]
 
+    if manifest.subset:
+        subset = manifest.subset
+        lines[-1:] = [
+            f"* A subset: {subset['documents']:,} documents of {markdown(subset['split'])}, drawn "
+            f"by seed {subset['seed']} with `mslm-data subset`; the other splits are whole",
+            "",
+        ]
     lines += ["## Counts", "", *_counts(manifest), *_not_chosen(manifest)]
     lines += [*_mentions(manifest), *_agreement(manifest)]
 

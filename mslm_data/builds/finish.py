@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,8 @@ def finish(
         },
         found_by=_found_by(receipts) if plan.pipeline.annotate.use == "several" else None,
     )
-    _write(out, manifest, tokenizer, receipts)
+    write_files(out, manifest, tokenizer, _set_aside(receipts))
+    shutil.rmtree(out / ".build", ignore_errors=True)
     return manifest
 
 
@@ -131,16 +132,23 @@ def _found_by(receipts: Mapping[str, Sequence[Receipt]]) -> tuple[FoundByRecord,
 # The files ----------------------------------------------------------------------------------------
 
 
-def _write(
-    out: Path, manifest: Manifest, tokenizer: Tokenizer, receipts: dict[str, list[Receipt]]
+def write_files(
+    out: Path, manifest: Manifest, tokenizer: Tokenizer, set_aside: Iterable[bytes]
 ) -> None:
-    """Write everything beside the shards. The file that makes a folder look built comes last."""
+    """Write everything beside the shards. The file that makes a folder look built comes last.
+
+    Args:
+        out: The folder, with all shards.
+        manifest: Its manifest.
+        tokenizer: Its tokenizer.
+        set_aside: The lines of `set_aside.jsonl`.
+    """
     info = _info(manifest)
     for split, record in manifest.splits.items():
         write_whole(out / split / "dataset_info.json", [canonical_json(info)])
         write_whole(out / split / "state.json", [canonical_json(_state(manifest, split, record))])
 
-    write_whole(out / "set_aside.jsonl", _set_aside(receipts))
+    write_whole(out / "set_aside.jsonl", set_aside)
     write_whole(out / "tokenizer.json", [tokenizer.json.encode()])
     write_whole(out / "tokenizer_config.json", [canonical_json(tokenizer.config())])
     write_whole(out / "README.md", [card(manifest).encode()])
@@ -149,7 +157,6 @@ def _write(
     for split in manifest.splits:
         clear_temporaries(out / split)
     write_manifest(out, manifest)
-    shutil.rmtree(out / ".build", ignore_errors=True)
 
 
 def _info(manifest: Manifest) -> dict[str, Any]:

@@ -27,6 +27,7 @@ COMMANDS = {
     "annotate": "Find entities in texts with a trained model, one JSON object a document.",
     "audit": "Compare weak labels with gold mentions: precision, recall and F1.",
     "overlap": "Find sentences that stand in two splits, exactly or nearly.",
+    "subset": "Write a few documents as a folder of their own, for few-shot experiments.",
     "export": "Write rows as parquet, MDS or JSON lines, for tools that do not read Arrow.",
     "push": "Upload a built folder to the Hugging Face hub; patients' text is refused.",
     "doctor": "List what is installed, and try a masked batch.",

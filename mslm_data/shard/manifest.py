@@ -125,6 +125,8 @@ class Manifest:
         splits: Name -> record.
         found_by: Mentions that the same ones of several annotators found, in all splits; None where
             there is one annotator.
+        subset: What `mslm-data subset` took of another folder: the plan of that folder, the split,
+            the number of documents and how they were drawn. None for a folder that a build made.
     """
 
     format: int
@@ -141,6 +143,7 @@ class Manifest:
     splits: Mapping[str, SplitRecord]
     doc_labels: tuple[str, ...] | None = None
     found_by: tuple[FoundByRecord, ...] | None = None
+    subset: Mapping[str, Any] | None = None
 
     @property
     def token_ids(self) -> TokenIds:
@@ -220,7 +223,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         manifest: Its manifest.
     """
     content = asdict(manifest)
-    for name in ("doc_labels", "found_by"):
+    for name in ("doc_labels", "found_by", "subset"):
         if content[name] is None:
             del content[name]
     for split in content["splits"].values():

@@ -134,23 +134,36 @@ class Split(Rows):
         self._bring([self._shards[shard]])
         return self._shards[shard].row(number - int(self._first[shard]))
 
-    def subset(self, *, documents: int, seed: int = 0) -> Subset:
+    def subset(
+        self,
+        *,
+        documents: int | None = None,
+        share: float | None = None,
+        shots: int | None = None,
+        seed: int = 0,
+    ) -> Subset:
         """Return the rows of some documents, as a view that goes wherever a split goes.
 
-        Subsets of one seed are nested: the first ten documents are among the first fifty. Which
-        ones they are depends on the seed, the documents' ids and the labels alone. For each label,
-        the first document that has it comes before all others, so that small subsets have every
-        label where they can. Rows keep their keys, and so their masks.
+        Subsets of one seed are nested: the first ten documents are among the first fifty, and the
+        documents of 5 shots among those of 10. They depend on the seed, the ids of the documents
+        and their labels alone. Rows keep their keys, and so their masks.
 
         Args:
-            documents: Number of documents, at least 1 and at most those of the split.
+            documents: Number of documents, at least 1 and at most those of the split. The first
+                document of each label comes before all others, so that small subsets have every
+                label where possible.
+            share: Share of the documents in (0, 1], rounded up, in place of their number.
+            shots: Number of mentions of each label, at least 1: for each label, documents are taken
+                until they hold that many. The subset may hold more mentions of a label, as
+                documents stay whole; it holds fewer where the split does.
             seed: Draws the documents, in `[0, 2**63)`.
 
         Raises:
+            TypeError: Not exactly one of `documents`, `share` and `shots`.
             ValueError: A number out of range.
             ShardError: A shard is missing or damaged.
         """
-        return draw_subset(self, documents, seed=seed)
+        return draw_subset(self, documents=documents, share=share, shots=shots, seed=seed)
 
     def check(self) -> None:
         """Open shards anew, with all checks, whose files have changed since they were opened.

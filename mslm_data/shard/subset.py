@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -171,21 +172,46 @@ class Subset(Rows):
         return self.numbers[rows]
 
 
-def draw_subset(split: Split, documents: int, *, seed: int) -> Subset:
+def draw_subset(
+    split: Split,
+    *,
+    documents: int | None = None,
+    share: float | None = None,
+    shots: int | None = None,
+    seed: int = 0,
+) -> Subset:
     """Draw documents of a split; see `Split.subset`."""
+    sizes = {"documents": documents, "share": share, "shots": shots}
+    given = [name for name, size in sizes.items() if size is not None]
+    if len(given) != 1:
+        raise TypeError(
+            "subset: expected one of documents, share and shots, got "
+            f"{' and '.join(given) or 'none'}"
+        )
+    if not _is_integer(seed) or not 0 <= seed < 1 << 63:
+        raise ValueError(f"seed: expected an integer in [0, 2**63), got {seed!r}")
+    if shots is not None and (not _is_integer(shots) or shots < 1):
+        raise ValueError(f"shots: expected an integer of at least 1, got {shots!r}")
+    if share is not None and not 0 < share <= 1:
+        raise ValueError(f"share: expected a number in (0, 1], got {share!r}")
+
     ids, document_of_row = _documents(split)
-    if not _is_integer(documents) or not 1 <= documents <= len(ids):
+    if documents is not None and (not _is_integer(documents) or not 1 <= documents <= len(ids)):
         raise ValueError(
             f"documents: expected an integer from 1 to {len(ids)}, the documents of split "
             f"'{split.name}', got {documents!r}"
         )
-    if not _is_integer(seed) or not 0 <= seed < 1 << 63:
-        raise ValueError(f"seed: expected an integer in [0, 2**63), got {seed!r}")
 
-    order = _order(split, ids, document_of_row, seed)
+    ranks = _drawn_ranks(ids, seed)
+    mentions = _count_mentions(split, document_of_row, len(ids))
+    if shots is not None:
+        chosen = _take_shots(ranks, mentions, shots)
+    else:
+        size = documents if documents is not None else math.ceil((share or 0.0) * len(ids))
+        chosen = _take_first(ranks, mentions, size)
     is_chosen = np.zeros(len(ids), np.bool_)
-    is_chosen[order[:documents]] = True
-    return Subset(split, np.flatnonzero(is_chosen[document_of_row]), int(documents))
+    is_chosen[chosen] = True
+    return Subset(split, np.flatnonzero(is_chosen[document_of_row]), int(is_chosen.sum()))
 
 
 def _documents(split: Split) -> tuple[npt.NDArray[np.uint64], RowNumbers]:
@@ -204,30 +230,49 @@ def _documents(split: Split) -> tuple[npt.NDArray[np.uint64], RowNumbers]:
     return ids_of_documents, document_of_row.astype(np.int64, copy=False)
 
 
-def _order(
-    split: Split, ids: npt.NDArray[np.uint64], document_of_row: RowNumbers, seed: int
-) -> RowNumbers:
-    """Return all documents in the order in which subsets take them, so that these are nested.
-
-    The order is drawn by the seed and each document's id. The first document of each label comes
-    before all others, so that small subsets have every label where they can.
-    """
+def _drawn_ranks(ids: npt.NDArray[np.uint64], seed: int) -> RowNumbers:
+    """Return the rank of each document in the order that the seed and its id draw, `[D]`."""
     draws = np.empty(len(ids), np.uint64)
     name_streams(ids, seed, 0, _ORDER, draws)
-    order = np.argsort(draws, kind="stable")
     ranks = np.empty(len(ids), np.int64)
-    ranks[order] = np.arange(len(ids))
+    ranks[np.argsort(draws, kind="stable")] = np.arange(len(ids))
+    return ranks
 
-    first_ranks = np.full(len(split.labels), len(ids), np.int64)
+
+def _count_mentions(split: Split, document_of_row: RowNumbers, documents: int) -> RowNumbers:
+    """Return the number of mentions of each label in each document, int64 `[D, L]`."""
+    counts = np.zeros((documents, len(split.labels)), np.int64)
     start = 0
     for examples in split.chunks():
         labels = examples.span_labels
-        ranks_of_rows = ranks[document_of_row[start : start + len(examples)]]
-        np.minimum.at(first_ranks, labels.values, np.repeat(ranks_of_rows, labels.lengths))
+        rows = document_of_row[start : start + len(examples)]
+        np.add.at(counts, (np.repeat(rows, labels.lengths), labels.values), 1)
         start += len(examples)
+    return counts
 
-    first = np.unique(first_ranks[first_ranks < len(ids)])
-    return np.concatenate([order[first], np.delete(order, first)])
+
+def _take_first(ranks: RowNumbers, mentions: RowNumbers, size: int) -> RowNumbers:
+    """Return the first documents of the drawn order.
+
+    The first document of each label moves to the front, so that small subsets have every label
+    where possible. The order does not depend on the size, so subsets are nested.
+    """
+    order = np.argsort(ranks)
+    has_label = mentions[order] > 0
+    first = np.unique(has_label.argmax(axis=0)[has_label.any(axis=0)])
+    return np.concatenate([order[first], np.delete(order, first)])[:size]
+
+
+def _take_shots(ranks: RowNumbers, mentions: RowNumbers, shots: int) -> RowNumbers:
+    """Return the documents that hold the first mentions of each label, `shots` of each.
+
+    Each label takes documents in the drawn order until it has enough; the subset is the union, so
+    that fewer shots are nested in more.
+    """
+    order = np.argsort(ranks)
+    ordered = mentions[order]
+    before = np.cumsum(ordered, axis=0) - ordered
+    return order[((ordered > 0) & (before < shots)).any(axis=1)]
 
 
 def _is_integer(value: Any) -> bool:

@@ -1,0 +1,140 @@
+"""`mslm-data subset`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mslm_data.cli.options import FileOrFolder, folder_argument, json_option, split_option
+from mslm_data.cli.output import echo, print_json
+from mslm_data.errors import CallError
+
+
+class Sizes(click.ParamType[tuple[Any, ...]]):
+    """One or more sizes, separated by commas."""
+
+    name = "sizes"
+
+    def __init__(self, size: click.ParamType[Any]) -> None:
+        """Take the type of a single size."""
+        self._size = size
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Any, ...]:
+        """Return the sizes, each checked."""
+        if isinstance(value, tuple):
+            return value
+        sizes = tuple(self._size.convert(size.strip(), param, ctx) for size in value.split(","))
+        if len({*sizes}) < len(sizes):
+            self.fail(f"expected different sizes, got {value}", param, ctx)
+        return sizes
+
+
+@click.command("subset", short_help="Write a few documents as a folder of their own.")
+@folder_argument
+@click.option(
+    "--documents",
+    type=Sizes(click.IntRange(1)),
+    metavar="N[,N...]",
+    help="Take this number of documents.",
+)
+@click.option(
+    "--share",
+    "shares",
+    type=Sizes(click.FloatRange(0, 1, min_open=True)),
+    metavar="S[,S...]",
+    help="Take this share of the documents, rounded up.",
+)
+@click.option(
+    "--shots",
+    type=Sizes(click.IntRange(1)),
+    metavar="K[,K...]",
+    help="Take documents until each label has this number of mentions.",
+)
+@split_option("Take documents of", "The other splits are copied whole.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="Draw the documents from this seed. Subsets of one seed are nested.",
+)
+@click.option(
+    "--out",
+    required=True,
+    type=FileOrFolder(),
+    metavar="DIR2",
+    help="Write into this new folder; with several sizes, into a folder below it for each.",
+)
+@json_option
+def command(
+    folder: Path,
+    documents: tuple[int, ...] | None,
+    shares: tuple[float, ...] | None,
+    shots: tuple[int, ...] | None,
+    split: str,
+    seed: int,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Write a few documents of DIR as a built folder of their own, for few-shot experiments.
+
+    Documents are drawn by --seed. The subsets of one seed are nested: 10 documents are among 50,
+    and each label is there where possible. Rows keep their keys, and so their masks.
+
+    \b
+    Example:
+        mslm-data subset shards/ncbi --documents 50 --out shards/ncbi-50
+        mslm-data subset shards/ncbi --documents 10,50,100 --seed 1 --out few/ncbi
+        mslm-data subset shards/ncbi --share 0.05 --out shards/ncbi-5-percent
+        mslm-data subset shards/ncbi --shots 5 --out shards/ncbi-5-shot
+    """  # noqa: D301 - click wants the character
+    given: dict[str, Any] = {"documents": documents, "share": shares, "shots": shots}
+    chosen = [(way, sizes) for way, sizes in given.items() if sizes is not None]
+    if len(chosen) != 1:
+        raise CallError(
+            "subset: expected one of --documents, --share and --shots, got "
+            f"{' and '.join(f'--{way}' for way, _ in chosen) or 'none'}"
+        )
+    ((way, sizes),) = chosen
+
+    from mslm_data.api.loading import load
+    from mslm_data.builds.subset import write_subset
+    from mslm_data.cli.progress import counting
+
+    shards = load(folder)
+    whole = shards[split]
+    options: list[dict[str, Any]] = [{way: size, "seed": seed} for size in sizes]
+    try:
+        subsets = [whole.subset(**drawn) for drawn in options]
+    except ValueError as error:
+        raise CallError(f"--{error}") from None
+
+    written = []
+    for size, drawn, subset in zip(sizes, options, subsets, strict=True):
+        place = out / f"{way}-{size}" if len(sizes) > 1 else out
+        with counting("subset", "rows") as count:
+            write_subset(shards, subset, drawn, place, progress=count)
+        written.append({"out": str(place), way: size, **_counts(subset)})
+
+    if as_json:
+        print_json({"split": split, "seed": seed, "subsets": written})
+        return
+    for counts in written:
+        echo(
+            f"{counts['out']}: {counts['documents']:,} documents of {split}, {counts['rows']:,} "
+            f"rows, {counts['mentions']:,} mentions"
+        )
+    if whole.protected:
+        echo(f"{out}: patients' text, as token ids can be turned back into it")
+
+
+def _counts(subset: Any) -> dict[str, int]:
+    return {
+        "documents": subset.documents,
+        "rows": len(subset),
+        "mentions": sum(len(chunk.span_labels.values) for chunk in subset.chunks()),
+    }

@@ -1,0 +1,185 @@
+"""`mslm-data subset`: few documents as a built folder of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import stat
+from collections import Counter
+from pathlib import Path
+
+import datasets
+import pytest
+
+import mslm_data as md
+from tests import made
+from tests.cli.running import run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Many documents in several shards, with all optional columns of texts."""
+    out = tmp_path_factory.mktemp("built") / "many"
+    encode = {"max_tokens": 8, "keep_text": True}
+    made.built(out, pipeline=made.pipeline_of(unit_bytes=300, encode=encode))
+    return out
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_subset__has_the_rows_of_the_view_and_all_of_the_other_splits(
+    folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "few"
+
+    done = run("subset", folder, "--documents", 4, "--seed", 3, "--out", out, "--json")
+
+    whole, few = md.load(folder), md.load(out)
+    view = whole["train"].subset(documents=4, seed=3)
+    assert [few["train"][row] for row in range(len(few["train"]))] == [
+        view[row] for row in range(len(view))
+    ]
+    for split in whole.splits:
+        if split != "train":
+            assert list(few[split]) == list(whole[split])
+    (counts,) = done.json["subsets"]
+    assert counts["documents"] == 4
+    assert counts["rows"] == len(view)
+    assert counts["mentions"] == few["train"].record.mentions
+    assert few.labels == whole.labels
+
+
+def test_subset__is_a_built_folder(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "few"
+    run("subset", folder, "--share", "0.3", "--out", out)
+
+    assert run("verify", out).code == 0
+    assert datasets.load_from_disk(str(out))["train"].num_rows == len(md.load(out)["train"])
+    assert "A subset: " in (out / "README.md").read_text()
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in out.rglob("*") if path.is_file()}
+    assert modes == {0o600}
+
+
+def test_subset__equal_commands_write_equal_bytes_and_others_do_not(
+    folder: Path, tmp_path: Path
+) -> None:
+    for name, seed in (("first", 1), ("second", 1), ("third", 2)):
+        run("subset", folder, "--documents", 5, "--seed", seed, "--out", tmp_path / name)
+
+    assert digests(tmp_path / "first") == digests(tmp_path / "second")
+    assert digests(tmp_path / "first") != digests(tmp_path / "third")
+
+
+def test_subset__several_sizes_are_nested(folder: Path, tmp_path: Path) -> None:
+    done = run("subset", folder, "--shots", "1,2,4", "--out", tmp_path / "few", "--json")
+
+    names = [Path(subset["out"]).name for subset in done.json["subsets"]]
+    assert names == ["shots-1", "shots-2", "shots-4"]
+    documents = [
+        {row["doc_id"] for row in md.load(tmp_path / "few" / name)["train"]} for name in names
+    ]
+    assert all(small <= large for small, large in itertools.pairwise(documents))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("shots", [1, 2, 5])
+def test_subset__shots_has_as_many_mentions_of_each_label_as_there_are(
+    folder: Path, shots: int, seed: int
+) -> None:
+    train = md.load(folder)["train"]
+    view = train.subset(shots=shots, seed=seed)
+
+    def labels(rows: md.Split) -> Counter[int]:
+        return Counter(label for row in rows for label in row["span_labels"])
+
+    available = labels(train)
+    few = labels(view)  # type: ignore[arg-type]
+    assert all(few[label] >= min(shots, number) for label, number in available.items())
+    smaller = {row["doc_id"] for row in train.subset(shots=max(shots - 1, 1), seed=seed)}
+    assert smaller <= {row["doc_id"] for row in view}
+
+
+def test_subset__masks_are_those_of_the_whole_folder(folder: Path, tmp_path: Path) -> None:
+    run("subset", folder, "--documents", 3, "--out", tmp_path / "few")
+    whole, few = md.load(folder)["train"], md.load(tmp_path / "few")["train"]
+    joint = md.strategy("joint")
+
+    def masks(rows: md.Split) -> dict[int, list[int]]:
+        examples = rows.examples()
+        kinds = joint.plan(examples, seed=1, epoch=2).kinds.values
+        offsets = examples.input_ids.offsets
+        return {
+            key: kinds[start:stop].tolist()
+            for key, (start, stop) in zip(
+                examples.keys.tolist(), itertools.pairwise(offsets.tolist()), strict=True
+            )
+        }
+
+    assert masks(few).items() <= masks(whole).items()
+
+
+def test_subset__set_aside_documents_of_other_splits_are_kept(tmp_path: Path) -> None:
+    lines = [
+        {"id": "a", "text": "A cold."},
+        {"id": "b", "text": "A cold."},
+        {"id": "b", "text": ""},
+    ]
+    for split in ("train", "test"):
+        path = tmp_path / "corpus" / f"{split}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        rows = [{**line, "id": f"{split}-{line['id']}", "entities": []} for line in lines]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    built = run(
+        "build", "--source", "jsonl", "--input", tmp_path / "corpus", "--out", tmp_path / "all",
+        "--tokenizer", made.SAMPLE / "vocab.txt", "--set", "source.max_loss=1", "--set", "annotate.use=none",
+    )  # fmt: skip
+    assert built.code == 0, built.err
+
+    done = run("subset", tmp_path / "all", "--documents", 1, "--out", tmp_path / "few")
+
+    assert done.code == 0, done.err
+    splits = [
+        json.loads(line)["split"]
+        for line in (tmp_path / "few" / "set_aside.jsonl").read_text().splitlines()
+    ]
+    assert set(splits) == {"test"}
+    assert run("verify", tmp_path / "few").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["--documents", "1", "--share", "0.5"], 2, "--documents and --share"),
+        ([], 2, "expected one of --documents"),
+        (["--documents", "0"], 2, "--documents"),
+        (["--documents", "3,3"], 2, "different"),
+        (["--share", "0"], 2, "--share"),
+        (["--documents", "100000"], 2, "--documents: expected an integer from 1 to"),
+        (["--documents", "1", "--split", "trian"], 1, "did you mean 'train'"),
+    ],
+)
+def test_subset__wrong_calls(
+    folder: Path, tmp_path: Path, words: list[str], code: int, says: str
+) -> None:
+    done = run("subset", folder, *words, "--out", tmp_path / "few")
+
+    assert done.code == code
+    assert says in done.err
+    assert not (tmp_path / "few").exists()
+
+
+def test_subset__does_not_write_over_a_folder(folder: Path, tmp_path: Path) -> None:
+    before = digests(folder)
+
+    done = run("subset", folder, "--documents", 1, "--out", folder)
+
+    assert done.code == 1
+    assert "expected a new folder" in done.err
+    assert digests(folder) == before

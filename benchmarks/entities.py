@@ -27,8 +27,8 @@ from benchmarks.epoch import ENCODERS
 from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of, same
 from benchmarks.inputs import Inputs
 from mslm_data.encode import tokenizer as tokenizer_module
-from mslm_data.torch.saved import write_tokenizer
-from mslm_data.torch.tagger import Tagger
+from mslm_data.torch.model.saved import write_tokenizer
+from mslm_data.torch.predict.tagger import Tagger
 
 SENTENCES, SHORT, LONG = 400, 120, 8
 """How many texts of one sentence there are, of one to eight, and of sixty."""

@@ -19,7 +19,7 @@ from benchmarks.harness import Contestant, Results, Row, in_turn, row_of, same
 from benchmarks.inputs import ROOT, Inputs
 from mslm_data.mask.plan import MaskKind
 from mslm_data.torch import MaskSpecificLoss
-from mslm_data.torch.loss import LossSum
+from mslm_data.torch.model.loss import LossSum
 
 B, L, H, V = 16, 128, 384, 30_522
 _ENTITY, _ANY = 0.08, 0.15  # shares of tokens: masked as part of a mention, masked at all

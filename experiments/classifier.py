@@ -23,7 +23,7 @@ from experiments.training import reading
 from mslm_data.api.loading import Shards, load
 from mslm_data.data.ragged import Ragged, offsets_of
 from mslm_data.shard.split import Split
-from mslm_data.torch.forward import padded, places_by_length
+from mslm_data.torch.model.forward import padded, places_by_length
 
 TASK = "MSLM_DATA_EXPERIMENTS_TASK"
 """Environment variable: the folder of a task's rows."""

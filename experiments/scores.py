@@ -23,8 +23,8 @@ from mslm_data.mask.strategy import Strategy
 from mslm_data.metrics import MentionCounts, first_subwords, word_mentions
 from mslm_data.shard.split import Split
 from mslm_data.torch import MslmModel, mention_confidence
-from mslm_data.torch.families import decoder_of
-from mslm_data.torch.forward import padded, places_by_length
+from mslm_data.torch.model.families import decoder_of
+from mslm_data.torch.model.forward import padded, places_by_length
 
 GROUPS = 100
 BATCH = 64

@@ -20,7 +20,7 @@ from experiments.dropout import cheap_dropout
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
 from mslm_data.torch import count_items
-from mslm_data.torch.forward import device_of, evaluating
+from mslm_data.torch.model.forward import device_of, evaluating
 
 WARM = 0.1
 """Share of the steps in which the learning rate rises; afterwards it falls to 0, both linearly."""

@@ -39,7 +39,7 @@ from benchmarks.gpu.part import Numbers, Part
 from benchmarks.gpu.scale import Scale
 from mslm_data.api.loading import Shards
 from mslm_data.torch import MaskedDataset, MslmModel, MslmTrainer
-from mslm_data.torch.by_row import BY_ROW
+from mslm_data.torch.model.by_row import BY_ROW
 
 RATE, SENTENCES, NOTES, OUTSIDE = "tokens/s", 2.5, 1.3, 2.0
 """The column that is compared, and goals: times the peer's rate on sentences and on packed notes,

@@ -155,14 +155,14 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
             "Set `source.word_prefix` to what the warning names, if it does not belong to them.",
         ),
     ),
-    "torch/epoch.py": (
+    "torch/data/epoch.py": (
         Warned(
             "epoch: expected another after a pass over the data",
             "A second pass over a dataset gives each row the mask that it had.",
             "Set `epoch` before each pass, as the message says.",
         ),
     ),
-    "torch/general_knowledge.py": (
+    "torch/dga/general_knowledge.py": (
         Warned(
             "SoftMasks: expected steps of an optimizer that has the model's own parameters",
             "No step within the `with` moved the model, or an optimizer has copies of its "
@@ -170,14 +170,14 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
             "Train within the `with`, and give `SoftMasks` the model that is trained.",
         ),
     ),
-    "torch/metrics.py": (
+    "torch/predict/metrics.py": (
         Warned(
             "evaluate: masked=True hides the gold mentions",
             "Masks say where the mentions are, so that scores are too high.",
             "Do not report the numbers as accuracy.",
         ),
     ),
-    "torch/model.py": (
+    "torch/model/model.py": (
         Warned(
             "the head of model type '…' is not known here",
             "`MslmModel` projects all positions to the vocabulary, not only masked ones.",

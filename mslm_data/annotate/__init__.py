@@ -103,7 +103,7 @@ ANNOTATORS = Registry(
         "terms": "mslm_data.annotate.terms.annotator:Terms",
         "medcat": "mslm_data.annotate.medcat.annotator:MedCat",
         "spacy": "mslm_data.annotate.spacy:SpacyNer",
-        "model": "mslm_data.torch.model_ner:ModelNer",
+        "model": "mslm_data.torch.predict.model_ner:ModelNer",
         "several": "mslm_data.annotate.several:Several",
     },
     plugins="mslm_data.annotators",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mslm_data.builds.plan import Stamp
     from mslm_data.builds.stages import Inputs
     from mslm_data.source.formats.text import PlainText
-    from mslm_data.torch.tagger import Tagger
+    from mslm_data.torch.predict.tagger import Tagger
 
 STDIN = "-"
 _STDIN_ID = "stdin"

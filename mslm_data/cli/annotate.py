@@ -96,7 +96,7 @@ def command(
     from mslm_data.api.building import read_named
     from mslm_data.cli.progress import counting
     from mslm_data.io.private import warn_of_readers
-    from mslm_data.torch.load_tagger import load_tagger
+    from mslm_data.torch.predict.load_tagger import load_tagger
 
     annotating.refuse_other_sets(sets)
     pipeline = read_named(source, sets=sets)

@@ -40,57 +40,57 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from mslm_data.torch.callbacks import MaskEpochCallback
-    from mslm_data.torch.collate import MaskingCollator
-    from mslm_data.torch.confidence import MentionConfidence, mention_confidence
-    from mslm_data.torch.config import MslmConfig
-    from mslm_data.torch.dataset import MaskedDataset
-    from mslm_data.torch.general_knowledge import (
+    from mslm_data.torch.data.collator import MaskingCollator
+    from mslm_data.torch.data.dataset import MaskedDataset
+    from mslm_data.torch.dga.general_knowledge import (
         SoftMasks,
         contrast,
         general_knowledge_loss,
         head_importance,
     )
-    from mslm_data.torch.heads import EntityClassificationHead, EntityDetectionHead
-    from mslm_data.torch.heatmap import confidence_heatmap
-    from mslm_data.torch.loss import LossSum, MaskSpecificLoss, ReleasedLoss
-    from mslm_data.torch.metrics import Perplexity, evaluate, perplexity
-    from mslm_data.torch.model import MslmModel
-    from mslm_data.torch.output import Prediction
-    from mslm_data.torch.packed import encoder_inputs
-    from mslm_data.torch.ranges import decode_spans, pool_spans
-    from mslm_data.torch.steps import count_items
-    from mslm_data.torch.trainer import MslmTrainer
+    from mslm_data.torch.model.callbacks import MaskEpochCallback
+    from mslm_data.torch.model.config import MslmConfig
+    from mslm_data.torch.model.heads import EntityClassificationHead, EntityDetectionHead
+    from mslm_data.torch.model.loss import LossSum, MaskSpecificLoss, ReleasedLoss
+    from mslm_data.torch.model.model import MslmModel
+    from mslm_data.torch.model.output import Prediction
+    from mslm_data.torch.model.packed import encoder_inputs
+    from mslm_data.torch.model.ranges import decode_spans, pool_spans
+    from mslm_data.torch.model.steps import count_items
+    from mslm_data.torch.model.trainer import MslmTrainer
+    from mslm_data.torch.predict.confidence import MentionConfidence, mention_confidence
+    from mslm_data.torch.predict.heatmap import confidence_heatmap
+    from mslm_data.torch.predict.metrics import Perplexity, evaluate, perplexity
 else:
     # Hidden from type checkers, to whom a module with `__getattr__` has every name, each of type
     # Any.
     _MODULES = {
-        "EntityClassificationHead": "mslm_data.torch.heads",
-        "EntityDetectionHead": "mslm_data.torch.heads",
-        "LossSum": "mslm_data.torch.loss",
-        "MaskEpochCallback": "mslm_data.torch.callbacks",
-        "MaskSpecificLoss": "mslm_data.torch.loss",
-        "MaskedDataset": "mslm_data.torch.dataset",
-        "MaskingCollator": "mslm_data.torch.collate",
-        "MentionConfidence": "mslm_data.torch.confidence",
-        "MslmConfig": "mslm_data.torch.config",
-        "MslmModel": "mslm_data.torch.model",
-        "MslmTrainer": "mslm_data.torch.trainer",
-        "Perplexity": "mslm_data.torch.metrics",
-        "Prediction": "mslm_data.torch.output",
-        "ReleasedLoss": "mslm_data.torch.loss",
-        "SoftMasks": "mslm_data.torch.general_knowledge",
-        "confidence_heatmap": "mslm_data.torch.heatmap",
-        "contrast": "mslm_data.torch.general_knowledge",
-        "count_items": "mslm_data.torch.steps",
-        "decode_spans": "mslm_data.torch.ranges",
-        "encoder_inputs": "mslm_data.torch.packed",
-        "evaluate": "mslm_data.torch.metrics",
-        "general_knowledge_loss": "mslm_data.torch.general_knowledge",
-        "head_importance": "mslm_data.torch.general_knowledge",
-        "mention_confidence": "mslm_data.torch.confidence",
-        "perplexity": "mslm_data.torch.metrics",
-        "pool_spans": "mslm_data.torch.ranges",
+        "EntityClassificationHead": "mslm_data.torch.model.heads",
+        "EntityDetectionHead": "mslm_data.torch.model.heads",
+        "LossSum": "mslm_data.torch.model.loss",
+        "MaskEpochCallback": "mslm_data.torch.model.callbacks",
+        "MaskSpecificLoss": "mslm_data.torch.model.loss",
+        "MaskedDataset": "mslm_data.torch.data.dataset",
+        "MaskingCollator": "mslm_data.torch.data.collator",
+        "MentionConfidence": "mslm_data.torch.predict.confidence",
+        "MslmConfig": "mslm_data.torch.model.config",
+        "MslmModel": "mslm_data.torch.model.model",
+        "MslmTrainer": "mslm_data.torch.model.trainer",
+        "Perplexity": "mslm_data.torch.predict.metrics",
+        "Prediction": "mslm_data.torch.model.output",
+        "ReleasedLoss": "mslm_data.torch.model.loss",
+        "SoftMasks": "mslm_data.torch.dga.general_knowledge",
+        "confidence_heatmap": "mslm_data.torch.predict.heatmap",
+        "contrast": "mslm_data.torch.dga.general_knowledge",
+        "count_items": "mslm_data.torch.model.steps",
+        "decode_spans": "mslm_data.torch.model.ranges",
+        "encoder_inputs": "mslm_data.torch.model.packed",
+        "evaluate": "mslm_data.torch.predict.metrics",
+        "general_knowledge_loss": "mslm_data.torch.dga.general_knowledge",
+        "head_importance": "mslm_data.torch.dga.general_knowledge",
+        "mention_confidence": "mslm_data.torch.predict.confidence",
+        "perplexity": "mslm_data.torch.predict.metrics",
+        "pool_spans": "mslm_data.torch.model.ranges",
     }
 
     def __getattr__(name: str) -> Any:

@@ -28,8 +28,9 @@ from mslm_data.annotate.one_by_one import IN_PLACEHOLDER, LOW_SCORE, FoundMentio
 from mslm_data.builds import build
 from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.errors import AnnotateError, BuildError, PipelineError
-from mslm_data.torch import MslmModel, model_ner, tagger
-from mslm_data.torch.model_ner import ModelNer
+from mslm_data.torch import MslmModel
+from mslm_data.torch.predict import model_ner, tagger
+from mslm_data.torch.predict.model_ner import ModelNer
 from tests import made
 from tests.annotate.model_made import name_tagger
 from tests.torch.families import SIZES, masked_lm

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mslm_data.data import bio
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
-from mslm_data.torch.ranges import decode_spans
+from mslm_data.torch.model.ranges import decode_spans
 from tests.generate import random_examples
 from tests.reference.mentions import mentions_of
 

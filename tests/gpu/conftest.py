@@ -20,7 +20,7 @@ if find_spec("torch"):
 def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Kernels of a card, and in their place without one: the slow twin of the kernel for rows of different lengths,
     and FlexAttention as it is before it is compiled."""
-    from mslm_data.torch import varlen
+    from mslm_data.torch.model import varlen
     from tests.reference.varlen import varlen_attn
 
     if torch.cuda.is_available():

@@ -18,8 +18,8 @@ from mslm_data.data.ragged import Ragged  # noqa: E402
 from mslm_data.lexicon.scores.encoders import load_encoder  # noqa: E402
 from mslm_data.lexicon.scores.likeness import Likeness  # noqa: E402
 from mslm_data.lexicon.scores.token_scores import Attention, ClassLogits  # noqa: E402
-from mslm_data.torch.load_tagger import load_tagger  # noqa: E402
-from mslm_data.torch.model_ner import ModelNer  # noqa: E402
+from mslm_data.torch.predict.load_tagger import load_tagger  # noqa: E402
+from mslm_data.torch.predict.model_ner import ModelNer  # noqa: E402
 from tests import made  # noqa: E402
 from tests.annotate.model_made import name_tagger  # noqa: E402
 from tests.annotate.test_model_ner import random_bert, random_mslm  # noqa: E402

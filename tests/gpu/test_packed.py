@@ -12,8 +12,8 @@ pytest.importorskip("transformers")
 
 import mslm_data as md  # noqa: E402
 from mslm_data.torch import MaskingCollator, MslmModel, encoder_inputs  # noqa: E402
-from mslm_data.torch.by_row import BY_ROW  # noqa: E402
-from mslm_data.torch.varlen import VARLEN  # noqa: E402
+from mslm_data.torch.model.by_row import BY_ROW  # noqa: E402
+from mslm_data.torch.model.varlen import VARLEN  # noqa: E402
 from tests.generate import IDS  # noqa: E402
 from tests.gpu.devices import CARD, HAS_CARD, on  # noqa: E402
 from tests.support.cases import long  # noqa: E402

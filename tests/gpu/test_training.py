@@ -37,7 +37,7 @@ from mslm_data.torch import (  # noqa: E402
     perplexity,
     pool_spans,
 )
-from mslm_data.torch.by_row import BY_ROW  # noqa: E402
+from mslm_data.torch.model.by_row import BY_ROW  # noqa: E402
 from tests import made  # noqa: E402
 from tests.generate import IDS, fixed_examples  # noqa: E402
 from tests.gpu.devices import CARD, HAS_CARD, HERE, equal_everywhere, on  # noqa: E402

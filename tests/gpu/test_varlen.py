@@ -18,9 +18,10 @@ pytest.importorskip("torch.nn.attention.varlen")
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
 import mslm_data as md  # noqa: E402
-from mslm_data.torch import MaskingCollator, MslmModel, varlen  # noqa: E402
-from mslm_data.torch.by_row import BY_ROW  # noqa: E402
-from mslm_data.torch.varlen import VARLEN, attention_by_bounds, row_bounds  # noqa: E402
+from mslm_data.torch import MaskingCollator, MslmModel  # noqa: E402
+from mslm_data.torch.model import varlen  # noqa: E402
+from mslm_data.torch.model.by_row import BY_ROW  # noqa: E402
+from mslm_data.torch.model.varlen import VARLEN, attention_by_bounds, row_bounds  # noqa: E402
 from tests.generate import IDS  # noqa: E402
 from tests.gpu.devices import CARD, HAS_CARD, on  # noqa: E402
 from tests.torch.families import masked_lm  # noqa: E402

@@ -1,4 +1,4 @@
-"""Slow twins of `torch/loss.py`, `torch/heads.py` and `torch/ranges.py`: float64, token by token."""
+"""Slow twins of `torch/model/loss.py`, `torch/model/heads.py` and `torch/model/ranges.py`: float64, token by token."""
 
 from __future__ import annotations
 

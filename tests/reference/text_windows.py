@@ -1,4 +1,4 @@
-"""A slow twin of `mslm_data.torch.text_windows`: whole lists, searched through."""
+"""A slow twin of `mslm_data.torch.predict.text_windows`: whole lists, searched through."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ import transformers.models.bert.modeling_bert
 import transformers.trainer
 
 import mslm_data as md
-import mslm_data.torch.callbacks
-import mslm_data.torch.model
+import mslm_data.torch.model.callbacks
+import mslm_data.torch.model.model
 from mslm_data.torch import MaskedDataset
 from tests import made
 from tests.torch.shards import JOINT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mslm_data.batches.batch_options import BatchOptions
-from mslm_data.torch.sampler import ShardSampler
+from mslm_data.torch.data.sampler import ShardSampler
 
 
 def sampler_of(

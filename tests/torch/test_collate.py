@@ -26,8 +26,8 @@ from mslm_data.torch import (  # noqa: E402
     MaskingCollator,
     MslmModel,
 )
-from mslm_data.torch.mentions import spans_of  # noqa: E402
-from mslm_data.torch.rows import examples_of, token_ids  # noqa: E402
+from mslm_data.torch.data.mentions import spans_of  # noqa: E402
+from mslm_data.torch.data.rows import examples_of, token_ids  # noqa: E402
 from tests import made  # noqa: E402
 from tests.cli.running import run  # noqa: E402
 from tests.generate import IDS, random_examples  # noqa: E402

@@ -395,7 +395,7 @@ def test_dataset__warns_once_where_the_epoch_never_changes(
         with (tmp_path / "said").open("a") as file:
             file.write(message + "\n")
 
-    monkeypatch.setattr("mslm_data.torch.epoch.warnings.warn", say)
+    monkeypatch.setattr("mslm_data.torch.data.epoch.warnings.warn", say)
     loader = DataLoader(
         MaskedDataset(train, JOINT, epoch=0),
         batch_size=16,

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from mslm_data.torch.epoch import Epoch
+from mslm_data.torch.data.epoch import Epoch
 
 HOW = "call set_epoch"
 

@@ -17,9 +17,9 @@ from mslm_data.torch import (  # noqa: E402
     general_knowledge_loss,
     head_importance,
 )
-from mslm_data.torch.attention_heads import NAMES, attention_layers, gated_heads  # noqa: E402
-from mslm_data.torch.families import FAMILIES  # noqa: E402
-from mslm_data.torch.general_knowledge import gate_gradients, mean_vectors  # noqa: E402
+from mslm_data.torch.dga.attention_heads import NAMES, attention_layers, gated_heads  # noqa: E402
+from mslm_data.torch.dga.general_knowledge import gate_gradients, mean_vectors  # noqa: E402
+from mslm_data.torch.model.families import FAMILIES  # noqa: E402
 from tests.torch import families  # noqa: E402
 
 KNOWN = [name for name, (kind, _) in families.OF_FAMILY.items() if kind in FAMILIES]

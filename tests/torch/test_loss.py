@@ -16,7 +16,7 @@ from torch._dynamo import lookup_backend  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from mslm_data.torch import MaskSpecificLoss, ReleasedLoss  # noqa: E402
-from mslm_data.torch.loss import LossSum  # noqa: E402
+from mslm_data.torch.model.loss import LossSum  # noqa: E402
 from tests.reference import loss as twin  # noqa: E402
 from tests.support.properties import fewer  # noqa: E402
 

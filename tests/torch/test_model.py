@@ -16,7 +16,7 @@ from transformers import AutoModel, AutoModelForMaskedLM  # noqa: E402
 
 from mslm_data.errors import AnnotateError  # noqa: E402
 from mslm_data.torch import MslmConfig, MslmModel, decode_spans  # noqa: E402
-from mslm_data.torch.families import FAMILIES, decoder_of  # noqa: E402
+from mslm_data.torch.model.families import FAMILIES, decoder_of  # noqa: E402
 from tests.reference import loss as twin  # noqa: E402
 from tests.torch.families import OF_FAMILY, SIZES, batch, masked_lm  # noqa: E402
 

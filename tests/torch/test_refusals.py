@@ -28,7 +28,7 @@ from mslm_data.torch import (  # noqa: E402
     MslmTrainer,
     evaluate,
 )
-from mslm_data.torch.refusals import refuse_other_tokenizer  # noqa: E402
+from mslm_data.torch.model.checks import refuse_other_tokenizer  # noqa: E402
 from tests import made  # noqa: E402
 from tests.support.cases import long  # noqa: E402
 from tests.torch.families import masked_lm  # noqa: E402

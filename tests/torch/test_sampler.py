@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
-from mslm_data.torch.sampler import BatchRows, ShardSampler, epoch_of
+from mslm_data.torch.data.sampler import BatchRows, ShardSampler, epoch_of
 from tests.support.properties import fewer
 from tests.torch.samplers import sampler_of
 

@@ -18,7 +18,7 @@ from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.errors import PushError, TokenizerError
 from mslm_data.io import resources
 from mslm_data.torch import MslmModel
-from mslm_data.torch.saved import longest_row
+from mslm_data.torch.model.saved import longest_row
 from tests.torch.families import masked_lm
 
 VOCAB = resources.path("vocab", "sample/vocab.txt")

@@ -22,8 +22,8 @@ from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.errors import AnnotateError, TokenizerError
 from mslm_data.io import resources
 from mslm_data.torch import MslmModel
-from mslm_data.torch.tagger import Tagger
-from mslm_data.torch.text_windows import (
+from mslm_data.torch.predict.tagger import Tagger
+from mslm_data.torch.predict.text_windows import (
     Window,
     WordMention,
     joined,

@@ -26,7 +26,7 @@ from mslm_data.torch import (
     MslmModel,
     MslmTrainer,
 )
-from mslm_data.torch.loader import MaskedLoader
+from mslm_data.torch.data.loader import MaskedLoader
 from tests.torch.families import masked_lm
 from tests.torch.samplers import sampler_of
 

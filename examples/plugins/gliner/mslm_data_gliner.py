@@ -21,15 +21,15 @@ from mslm_data.annotate.one_by_one import FoundMentions, OneByOne, chosen
 from mslm_data.data.document import Document, Span
 from mslm_data.data.ragged import offsets_of
 from mslm_data.errors import AnnotateError
-from mslm_data.torch.model_files import ModelFiles, find_model
-from mslm_data.torch.model_ner import (
+from mslm_data.torch.predict.model_files import ModelFiles, find_model
+from mslm_data.torch.predict.model_ner import (
     refuse_no_gpu,
     refuse_wrong,
     threads,
     versions,
     without_blame,
 )
-from mslm_data.torch.text_windows import (
+from mslm_data.torch.predict.text_windows import (
     Window,
     WordMention,
     joined,

@@ -16,7 +16,7 @@ from tiny import tiny_model
 
 import mslm_data as md
 from mslm_data.torch import MaskedDataset
-from mslm_data.torch.loader import MaskedLoader
+from mslm_data.torch.data.loader import MaskedLoader
 
 EPOCHS = 2
 LOSSES = ("loss", "mslm_loss", "detection_loss", "classification_loss")

@@ -22,12 +22,12 @@ from mslm_data.batches.row_order import RowOrder, row_order
 from mslm_data.mask.draws import check_count
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.row_protocol import Rows, number_of
-from mslm_data.torch.epoch import Epoch, FollowsEpoch
-from mslm_data.torch.masked import MaskedRow
-from mslm_data.torch.sampler import BatchRows, ShardsOfSplits, epoch_of
+from mslm_data.torch.data.epoch import Epoch, FollowsEpoch
+from mslm_data.torch.data.masked_row import MaskedRow
+from mslm_data.torch.data.sampler import BatchRows, ShardsOfSplits, epoch_of
 
 if TYPE_CHECKING:
-    from mslm_data.torch.loader import MaskedLoader
+    from mslm_data.torch.data.loader import MaskedLoader
 
 _HOW = (
     "take the batches from dataset.loader(...), pass MaskEpochCallback() to the Trainer, set "
@@ -267,7 +267,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             ValueError: An option that `BatchOptions`, `MaskingCollator` or DataLoader refuses; or
                 `in_order=False`. When iterated: a row has more tokens than there is room.
         """
-        from mslm_data.torch.loader import MaskedLoader
+        from mslm_data.torch.data.loader import MaskedLoader
 
         options = BatchOptions(
             batch_size=batch_size,

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mslm_data.torch.by_row import BY_ROW, row_groups
-from mslm_data.torch.varlen import VARLEN, can_use_varlen, row_bounds
+from mslm_data.torch.model.by_row import BY_ROW, row_groups
+from mslm_data.torch.model.varlen import VARLEN, can_use_varlen, row_bounds
 
 _COLUMNS = ("input_ids", "attention_mask")
 """Columns of a batch that is not packed which an encoder takes."""

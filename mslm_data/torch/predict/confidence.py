@@ -15,7 +15,7 @@ import torch
 
 from mslm_data.data.examples import Examples, check_examples
 from mslm_data.data.ragged import Ragged, offsets_of
-from mslm_data.torch.forward import (
+from mslm_data.torch.model.forward import (
     Model,
     evaluating,
     language_model,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from mslm_data import _optional
-from mslm_data.torch.epoch import FollowsEpoch
-from mslm_data.torch.refusals import (
+from mslm_data.torch.data.epoch import FollowsEpoch
+from mslm_data.torch.model.checks import (
     mark_patients_text,
     parts_of,
     refuse_patients_text,

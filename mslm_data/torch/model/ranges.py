@@ -12,7 +12,7 @@ from torch import Tensor
 from mslm_data.data import bio
 from mslm_data.data.bio import OUTSIDE
 from mslm_data.data.ragged import Ragged
-from mslm_data.torch.forward import padded
+from mslm_data.torch.model.forward import padded
 
 NO_SPAN = -1
 """Padding of starts, ends and labels of mentions."""

@@ -36,9 +36,15 @@ from torch.optim.optimizer import (
 )
 
 from mslm_data.log import LOGGER
-from mslm_data.torch.attention_heads import attention_layers, gated_heads
-from mslm_data.torch.forward import check_batches, device_of, in_mode, language_model, unmasked
-from mslm_data.torch.loss import check_name
+from mslm_data.torch.dga.attention_heads import attention_layers, gated_heads
+from mslm_data.torch.model.forward import (
+    check_batches,
+    device_of,
+    in_mode,
+    language_model,
+    unmasked,
+)
+from mslm_data.torch.model.loss import check_name
 
 TEMPERATURE = 0.05
 """Cosines are divided by it, as in SimCSE."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from mslm_data.torch.forward import language_model
+from mslm_data.torch.model.forward import language_model
 
 
 class Names(NamedTuple):

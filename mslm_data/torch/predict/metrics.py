@@ -22,7 +22,8 @@ from mslm_data.mask.table import strategy
 from mslm_data.metrics import MentionScores
 from mslm_data.registry import check_names
 from mslm_data.shard.row_protocol import Rows
-from mslm_data.torch.forward import (
+from mslm_data.torch.model.checks import refuse_nan, refuse_other_tokenizer
+from mslm_data.torch.model.forward import (
     Model,
     check_batches,
     device_of,
@@ -34,9 +35,8 @@ from mslm_data.torch.forward import (
     places_by_length,
     run,
 )
-from mslm_data.torch.loss import token_losses
-from mslm_data.torch.ranges import NO_SPAN
-from mslm_data.torch.refusals import refuse_nan, refuse_other_tokenizer
+from mslm_data.torch.model.loss import token_losses
+from mslm_data.torch.model.ranges import NO_SPAN
 
 LEAK = (
     "evaluate: masked=True hides the gold mentions, so that the masks say where they are: a rule "
@@ -194,7 +194,7 @@ def _masked_logits(model: Model, batch: Mapping[str, Any]) -> Tensor:
         )
 
     # Needs transformers, as that model does.
-    from mslm_data.torch.packed import OF_ENCODER, run_packed
+    from mslm_data.torch.model.packed import OF_ENCODER, run_packed
 
     device = device_of(model)
     inputs = {name: torch.as_tensor(batch[name]).to(device) for name in OF_ENCODER if name in batch}

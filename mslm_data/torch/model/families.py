@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from mslm_data.torch.loss import Decoder
+from mslm_data.torch.model.loss import Decoder
 
 
 def _cls(model: Any) -> Decoder:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mslm_data import _optional
 from mslm_data.data.bio import tag_names
-from mslm_data.torch.heads import VECTOR_SIZE
-from mslm_data.torch.loss import check_name, check_weights
-from mslm_data.torch.steps import BALANCES
+from mslm_data.torch.model.heads import VECTOR_SIZE
+from mslm_data.torch.model.loss import check_name, check_weights
+from mslm_data.torch.model.steps import BALANCES
 
 if TYPE_CHECKING:
     from transformers import AutoConfig, PreTrainedConfig

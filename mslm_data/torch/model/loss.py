@@ -1,7 +1,7 @@
 """The mask specific loss (Abaho et al. 2024, Eq. 6), and what the released code computes for it.
 
 Losses are sums here, each with the number of items that it is of. Batches of one optimizer step are
-divided by a count that they have in common, which `mslm_data.torch.steps` finds.
+divided by a count that they have in common, which `mslm_data.torch.model.steps` finds.
 
 Dimensions: B rows, L tokens, H hidden width, V vocabulary; M masked tokens; N items of any kind.
 """

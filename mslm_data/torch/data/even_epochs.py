@@ -8,7 +8,7 @@ from itertools import islice
 from torch.utils.data import Sampler
 
 from mslm_data.batches.order import Place
-from mslm_data.torch.sampler import BatchRows, ShardSampler
+from mslm_data.torch.data.sampler import BatchRows, ShardSampler
 
 
 class EvenEpochs(Sampler[BatchRows]):

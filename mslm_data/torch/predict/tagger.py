@@ -28,12 +28,12 @@ from mslm_data.encode.layout import Layout, lay_out
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import AnnotateError
-from mslm_data.torch.forward import device_of, evaluating, padded
-from mslm_data.torch.ranges import NO_SPAN
-from mslm_data.torch.refusals import refuse_nan
-from mslm_data.torch.saved import longest_row
-from mslm_data.torch.schemes import labels_of, meanings_of, refuse_none, tags_of
-from mslm_data.torch.text_windows import (
+from mslm_data.torch.model.checks import refuse_nan
+from mslm_data.torch.model.forward import device_of, evaluating, padded
+from mslm_data.torch.model.ranges import NO_SPAN
+from mslm_data.torch.model.saved import longest_row
+from mslm_data.torch.predict.schemes import labels_of, meanings_of, refuse_none, tags_of
+from mslm_data.torch.predict.text_windows import (
     Window,
     WordMention,
     joined,

@@ -13,7 +13,7 @@ from mslm_data.errors import AnnotateError
 from mslm_data.io import hub, json_once
 from mslm_data.io.files import sha256_of
 from mslm_data.shard.manifest import NAME as MANIFEST
-from mslm_data.torch.schemes import labels_of, refuse_none, tags_of
+from mslm_data.torch.predict.schemes import labels_of, refuse_none, tags_of
 
 OURS = "mslm"
 """`model_type` of an `MslmModel`."""

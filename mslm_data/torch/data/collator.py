@@ -16,9 +16,9 @@ from mslm_data.batches.masked import Masked, as_strategy
 from mslm_data.mask.draws import check_count
 from mslm_data.mask.strategy import Strategy
 from mslm_data.registry import check_names, did_you_mean
-from mslm_data.torch.epoch import Epoch, FollowsEpoch
-from mslm_data.torch.masked import MaskedRow, placed
-from mslm_data.torch.rows import CHARACTERS, SPANS, Row, examples_of, token_ids
+from mslm_data.torch.data.epoch import Epoch, FollowsEpoch
+from mslm_data.torch.data.masked_row import MaskedRow, placed
+from mslm_data.torch.data.rows import CHARACTERS, SPANS, Row, examples_of, token_ids
 
 COLUMNS = (
     "input_ids",

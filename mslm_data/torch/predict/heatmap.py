@@ -21,7 +21,7 @@ from mslm_data.draw.sentences import Sentences
 from mslm_data.errors import ShardError
 from mslm_data.io.files import make_folder, write_whole
 from mslm_data.shard.built_folder import BuiltFolder
-from mslm_data.torch.confidence import MentionConfidence
+from mslm_data.torch.predict.confidence import MentionConfidence
 
 
 def confidence_heatmap(

@@ -17,10 +17,10 @@ from mslm_data.annotate.one_by_one import FoundMentions, OneByOne, chosen
 from mslm_data.data.document import Document, Span
 from mslm_data.data.documents import Documents
 from mslm_data.errors import AnnotateError
-from mslm_data.torch.model_files import ModelFiles, find_model
+from mslm_data.torch.predict.model_files import ModelFiles, find_model
 
 if TYPE_CHECKING:
-    from mslm_data.torch.tagger import Tagger
+    from mslm_data.torch.predict.tagger import Tagger
 
 _ASKS = "annotator 'model'"
 _NO_MEMORY = ("can't allocate memory", "not enough memory")
@@ -75,7 +75,7 @@ class ModelNer:
         """Load the model into memory, without looking for a GPU."""
         _optional.load("torch", wanted_by=_ASKS)
         _optional.load("transformers", wanted_by=_ASKS)
-        from mslm_data.torch.load_tagger import load_files
+        from mslm_data.torch.predict.load_tagger import load_files
 
         # Workers may be forked from this process, and a pool of threads would not be there.
         files = self._files()

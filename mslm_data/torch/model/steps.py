@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from mslm_data.kernels.pad import IGNORED
-from mslm_data.torch.loss import LossSum
-from mslm_data.torch.ranges import NO_SPAN
+from mslm_data.torch.model.loss import LossSum
+from mslm_data.torch.model.ranges import NO_SPAN
 
 PARTS = ("mslm_loss", "detection_loss", "classification_loss")
 """The parts of Eq. 12, by their names in a model's output: Eq. 6, 8 and 11."""

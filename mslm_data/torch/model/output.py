@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from mslm_data import _optional
-from mslm_data.torch.ranges import NO_SPAN
+from mslm_data.torch.model.ranges import NO_SPAN
 
 if TYPE_CHECKING:
     from transformers.utils.generic import ModelOutput

@@ -9,8 +9,8 @@ import torch
 from mslm_data import _optional
 from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.errors import AnnotateError
-from mslm_data.torch.model_files import OURS, ModelFiles, find_model
-from mslm_data.torch.tagger import Tagger
+from mslm_data.torch.predict.model_files import OURS, ModelFiles, find_model
+from mslm_data.torch.predict.tagger import Tagger
 
 
 class Loaded(NamedTuple):
@@ -53,7 +53,7 @@ def load_files(files: ModelFiles) -> Tagger:
     tokenizer = tokenizers.load(str(folder))
 
     if files.kind == OURS:
-        from mslm_data.torch.model import MslmModel
+        from mslm_data.torch.model.model import MslmModel
 
         load: Any = MslmModel.from_pretrained
     else:

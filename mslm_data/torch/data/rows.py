@@ -17,7 +17,7 @@ from mslm_data.encode.tokenizer import of_json
 from mslm_data.kernels.keys import digest_rows
 from mslm_data.kernels.messagepack import unpack_lists
 from mslm_data.kernels.user_rows import continue_words, number_tokens
-from mslm_data.torch.mentions import Spans, no_spans, spans_of
+from mslm_data.torch.data.mentions import Spans, no_spans, spans_of
 
 Row: TypeAlias = Mapping[str, Any]
 SPANS = ("span_starts", "span_ends", "span_labels")

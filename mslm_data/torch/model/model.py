@@ -21,18 +21,18 @@ from mslm_data.encode.word_starts import WordStarts
 from mslm_data.errors import PushError, TokenizerError
 from mslm_data.kernels.pad import IGNORED
 from mslm_data.registry import did_you_mean
-from mslm_data.torch import saved
-from mslm_data.torch.config import MslmConfig
-from mslm_data.torch.families import FAMILIES, decoder_of
-from mslm_data.torch.forward import evaluating, unmasked
-from mslm_data.torch.heads import EntityClassificationHead, EntityDetectionHead, VectorHead
-from mslm_data.torch.loss import LossSum, MaskSpecificLoss
-from mslm_data.torch.output import MslmOutput, Prediction
-from mslm_data.torch.packed import run_packed
-from mslm_data.torch.ranges import NO_SPAN, decode_spans, tags_of_words
-from mslm_data.torch.refusals import refuse_nan, refuse_other_tokenizer
-from mslm_data.torch.steps import divide, refuse_accumulated
-from mslm_data.torch.tagger import BATCH_SIZE, Tagger, TextMention
+from mslm_data.torch.model import saved
+from mslm_data.torch.model.checks import refuse_nan, refuse_other_tokenizer
+from mslm_data.torch.model.config import MslmConfig
+from mslm_data.torch.model.families import FAMILIES, decoder_of
+from mslm_data.torch.model.forward import evaluating, unmasked
+from mslm_data.torch.model.heads import EntityClassificationHead, EntityDetectionHead, VectorHead
+from mslm_data.torch.model.loss import LossSum, MaskSpecificLoss
+from mslm_data.torch.model.output import MslmOutput, Prediction
+from mslm_data.torch.model.packed import run_packed
+from mslm_data.torch.model.ranges import NO_SPAN, decode_spans, tags_of_words
+from mslm_data.torch.model.steps import divide, refuse_accumulated
+from mslm_data.torch.predict.tagger import BATCH_SIZE, Tagger, TextMention
 
 if TYPE_CHECKING:
     import transformers
@@ -573,7 +573,7 @@ class MslmModel(PreTrainedModel):
     def annotate(
         self, texts: Sequence[str], *, batch_size: int = BATCH_SIZE
     ) -> list[list[TextMention]]:
-        """Find the entities of texts of any length; `mslm_data.torch.tagger` says how.
+        """Find the entities of texts of any length; `mslm_data.torch.predict.tagger` says how.
 
         Args:
             texts: Any.

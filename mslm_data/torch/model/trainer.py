@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from mslm_data import _optional
-from mslm_data.torch.callbacks import MaskEpochCallback
-from mslm_data.torch.collate import MaskingCollator
-from mslm_data.torch.epoch import FollowsEpoch
-from mslm_data.torch.even_epochs import EvenEpochs
-from mslm_data.torch.loader import MaskedLoader
-from mslm_data.torch.loss import LossSum
-from mslm_data.torch.masked import MaskedRow
-from mslm_data.torch.refusals import is_mslm, parts_of, refuse_training
-from mslm_data.torch.steps import PARTS, count_items, divide, items_of
+from mslm_data.torch.data.collator import MaskingCollator
+from mslm_data.torch.data.epoch import FollowsEpoch
+from mslm_data.torch.data.even_epochs import EvenEpochs
+from mslm_data.torch.data.loader import MaskedLoader
+from mslm_data.torch.data.masked_row import MaskedRow
+from mslm_data.torch.model.callbacks import MaskEpochCallback
+from mslm_data.torch.model.checks import is_mslm, parts_of, refuse_training
+from mslm_data.torch.model.loss import LossSum
+from mslm_data.torch.model.steps import PARTS, count_items, divide, items_of
 
 if TYPE_CHECKING:
     from transformers import Trainer

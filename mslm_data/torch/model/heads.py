@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parameter import Parameter
 
-from mslm_data.torch.loss import LossSum, token_losses
-from mslm_data.torch.ranges import NO_SPAN, pool_spans
+from mslm_data.torch.model.loss import LossSum, token_losses
+from mslm_data.torch.model.ranges import NO_SPAN, pool_spans
 
 VECTOR_SIZE = 100
 """k and d of the paper's Table 7."""

@@ -1,0 +1,1 @@
+"""Rows as tensors: dataset, loader and collator."""

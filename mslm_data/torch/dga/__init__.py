@@ -1,0 +1,1 @@
+"""Keep general knowledge while adapting (Ke et al. 2022)."""

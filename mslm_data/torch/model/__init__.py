@@ -1,0 +1,1 @@
+"""The model: heads, loss, training and saving."""

@@ -1,0 +1,1 @@
+"""Find mentions with a trained model, and score it."""

@@ -23,8 +23,8 @@ from mslm_data.data.ragged import offsets_of
 from mslm_data.errors import AnnotateError
 from mslm_data.torch.predict.model_files import ModelFiles, find_model
 from mslm_data.torch.predict.model_ner import (
-    refuse_no_gpu,
-    refuse_wrong,
+    check_gpu,
+    check_options,
     threads,
     versions,
     without_blame,
@@ -79,7 +79,7 @@ class GlinerNer:
     slow: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        refuse_wrong(self.min_score, self.batch_size, self.threads)
+        check_options(self.min_score, self.batch_size, self.threads)
         if not all(text.strip() for pair in self.prompts.items() for text in pair):
             raise ValueError("prompts: expected words and a label for each, got an empty text")
 
@@ -172,7 +172,7 @@ class LoadedGliner:
         """Return the entities of documents."""
         if documents and not self._is_there:
             # Not before: a process that has used a GPU cannot be forked.
-            refuse_no_gpu(_ASKS)
+            check_gpu(_ASKS)
             self._model.to(self._options.device)
             self._is_there = True
 

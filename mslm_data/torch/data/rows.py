@@ -95,7 +95,7 @@ def examples_of(
     kept = np.ones(len(tokens.values), np.bool_)
     if "attention_mask" in first:
         kept = _like(tokens, rows, "attention_mask", np.bool_).values
-    _refuse_beyond_text(spans, Ragged(kept & (words.values >= 0), tokens.offsets))
+    _check_within_text(spans, Ragged(kept & (words.values >= 0), tokens.offsets))
     if not kept.all():
         columns, spans, sentences = _without_padding(columns, spans, sentences, kept)
         tokens = columns["input_ids"]
@@ -282,7 +282,7 @@ def _mentions(
     return no_spans(len(rows))
 
 
-def _refuse_beyond_text(spans: Spans, is_text: Ragged) -> None:
+def _check_within_text(spans: Spans, is_text: Ragged) -> None:
     """Refuse mentions that hold what is never hidden: special tokens, and padding.
 
     Args:

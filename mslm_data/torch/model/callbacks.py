@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from mslm_data import _optional
 from mslm_data.torch.data.epoch import FollowsEpoch
 from mslm_data.torch.model.checks import (
-    mark_patients_text,
+    check_shareable,
+    check_training,
+    mark_protected,
     parts_of,
-    refuse_patients_text,
-    refuse_training,
 )
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ class MaskEpochCallback(TrainerCallback):
     Needed because the Trainer does not tell its rows and their collator which epoch begins: they
     refuse to mask rows before they know. It finds the training dataset and the collator itself.
 
-    Where training begins it refuses what the Trainer would do wrongly without a word: smoothed
-    labels, packed rows in a model that lets them see each other, and rows of another tokenizer than
-    the model's. `MslmTrainer` does so by itself. An `MslmModel` that is to learn from patients'
+    Where training begins it refuses rows of another tokenizer or with other labels than the
+    model's, and packed rows in a model that lets them see each other. `MslmTrainer` does so by
+    itself. An `MslmModel` that is to learn from patients'
     text is marked as one (`config.protected`), so that it is not uploaded later on.
     """
 
@@ -53,18 +53,18 @@ class MaskEpochCallback(TrainerCallback):
         self._targets = targets
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """Refuse options that cannot work, and mark a model that learns from patients' text.
+        """Check rows and model, and mark a model that learns from patients' text.
 
         Raises:
-            ValueError: What `refuse_training` refuses.
+            ValueError: See `check_training`.
             PushError: The same.
         """
         loader, model = kwargs.get("train_dataloader"), kwargs.get("model")
         datasets, collator = getattr(loader, "dataset", None), _collator_of(loader)
-        refuse_training(
+        check_training(
             "MaskEpochCallback", arguments=args, model=model, datasets=datasets, collator=collator
         )
-        mark_patients_text(model, datasets, [collator])
+        mark_protected(model, datasets, [collator])
 
     def on_push_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Refuse to upload a model that learns from patients' text, whoever asked for it.
@@ -74,7 +74,7 @@ class MaskEpochCallback(TrainerCallback):
         """
         loaders = {name: kwargs.get(f"{name}_dataloader") for name in ("train", "eval")}
         collators = [_collator_of(loader) for loader in loaders.values()]
-        refuse_patients_text("Trainer.push_to_hub", kwargs.get("model"), loaders, collators)
+        check_shareable("Trainer.push_to_hub", kwargs.get("model"), loaders, collators)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Tell the targets which epoch begins, or which one a checkpoint resumes."""

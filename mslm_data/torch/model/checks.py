@@ -1,38 +1,72 @@
-"""Refuses what would train, measure or find something else without a word."""
+"""Checks that catch silent mistakes: another tokenizer, other labels, patients' text shared."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from mslm_data import _optional
-from mslm_data.batches.batches import Batches
 from mslm_data.data.examples import TokenIds
-from mslm_data.encode import tokenizer as tokenizers_of_models
-from mslm_data.errors import AnnotateError, PushError, TokenizerError
+from mslm_data.encode import tokenizer as tokenizers
+from mslm_data.errors import PushError, TokenizerError
+from mslm_data.io import hub
 from mslm_data.log import LOGGER
-from mslm_data.shard.built_folder import BuiltFolder
 from mslm_data.shard.row_protocol import Rows
 
 _SPARE_IDS = 512
 """A model's vocabulary is often rounded up, to a multiple of 64 or 128: it has fewer spare ids."""
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt")
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 
 
-def refuse_other_tokenizer(where: str, model: Any, ids: TokenIds) -> None:
-    """Refuse rows of another tokenizer than the model's, as far as both are known.
+def check_training(
+    where: str, *, arguments: Any, model: Any, datasets: Mapping[str, Any] | Any, collator: Any
+) -> None:
+    """Check the rows, the model and the options of Hugging Face's Trainer before the first step.
+
+    Args:
+        where: The beginning of the message.
+        arguments: Its TrainingArguments.
+        model: The model that is trained.
+        datasets: The rows, also several by name; those that are not masked rows are not checked.
+        collator: What makes batches of them.
+
+    Raises:
+        ValueError: The rows have another tokenizer or other labels than the model, or packed rows
+            would see each other.
+        PushError: Each checkpoint of a model that learns from patients' text would be uploaded.
+    """
+    if arguments.push_to_hub:
+        check_shareable(where, model, datasets, [collator])
+
+    splits = _splits_of(datasets)
+    known = [getattr(split, "token_ids", None) for split in splits]
+    for ids in [*known, getattr(collator, "ids", None)]:
+        if ids is not None:
+            check_tokenizer(where, model, ids)
+    if is_mslm(model):
+        for split in splits:
+            _check_labels(where, model.config.labels, split)
+
+    packs = getattr(getattr(collator, "options", None), "is_packed", False)
+    if packs and type(model).__module__.startswith("transformers."):
+        raise ValueError(
+            f"{where}: expected an MslmModel for packed rows, got {type(model).__name__}, in which "
+            "they would see each other; pass MslmModel.wrap(model), or leave out row_tokens and "
+            "flat"
+        )
+
+
+def check_tokenizer(where: str, model: Any, ids: TokenIds) -> None:
+    """Check that rows have the tokenizer of a model, as far as both are known.
 
     Known of a model are the size of its vocabulary and its padding; and, where an `MslmModel` has
     its tokenizer, or the folder or the copy of a hub's repository that a model was loaded from has
     one, its mask and unknown token.
 
     Args:
-        where: What begins the message.
-        model: Any; one without a configuration of Hugging Face is not looked at.
+        where: The beginning of the message.
+        model: Any; one without a configuration of Hugging Face is not checked.
         ids: Those of the rows' tokenizer.
 
     Raises:
@@ -71,95 +105,8 @@ def refuse_other_tokenizer(where: str, model: Any, ids: TokenIds) -> None:
     )
 
 
-def refuse_nan(scores: npt.NDArray[np.floating[Any]]) -> None:
-    """Refuse scores of which the tag would be the first one, whatever the text says.
-
-    Args:
-        scores: Logits or probabilities of words, of any shape.
-
-    Raises:
-        AnnotateError: One is not a number.
-    """
-    if np.isnan(scores).any():
-        raise AnnotateError(
-            "model: expected numbers for each word, got NaN; its weights are damaged, or its "
-            "training diverged: train it again, with a lower learning rate if the loss was NaN"
-        )
-
-
-def refuse_training(
-    where: str, *, arguments: Any, model: Any, datasets: Mapping[str, Any] | Any, collator: Any
-) -> None:
-    """Refuse what Hugging Face's Trainer would do wrongly with these rows and this model.
-
-    Args:
-        where: What begins the message.
-        arguments: Its TrainingArguments.
-        model: What is trained.
-        datasets: The rows, also several by name; those that are not masked rows are not looked at.
-        collator: What makes batches of them.
-
-    Raises:
-        TypeError: Something is in the place of the rows that has none, such as a whole folder.
-        ValueError: Labels would be smoothed, packed rows would see each other, or the rows are of
-            another tokenizer or have other labels than the model.
-        PushError: Each checkpoint of a model that learns from patients' text would be uploaded.
-    """
-    _refuse_other_rows(where, datasets, collator)
-    if arguments.push_to_hub:
-        refuse_patients_text(where, model, datasets, [collator])
-
-    smoothing = arguments.label_smoothing_factor
-    if is_mslm(model) and smoothing != 0:
-        raise ValueError(
-            f"{where}: expected label_smoothing_factor=0, got {smoothing}; the Trainer smooths "
-            "plain cross-entropy, and an MslmModel has the loss of Eq. 12: leave it out"
-        )
-
-    packs = getattr(getattr(collator, "options", None), "is_packed", False)
-    is_plain = type(model).__module__.startswith("transformers.")
-    if packs and is_plain:
-        raise ValueError(
-            f"{where}: expected an MslmModel for packed rows, got {type(model).__name__}, in which "
-            "they would see each other; pass MslmModel.wrap(model), or leave out row_tokens and "
-            "flat"
-        )
-
-    splits = _splits_of(datasets)
-    if is_mslm(model):
-        for split in splits:
-            _refuse_other_labels(where, model.config.labels, split)
-    known = [getattr(split, "token_ids", None) for split in splits]
-    for ids in [*known, getattr(collator, "ids", None)]:
-        if ids is not None:
-            refuse_other_tokenizer(where, model, ids)
-
-
-def is_mslm(model: Any) -> bool:
-    """Return whether a model is an `MslmModel`, by its configuration: adapters wrap models."""
-    return getattr(getattr(model, "config", None), "model_type", None) == "mslm"
-
-
-def _refuse_other_rows(where: str, datasets: Mapping[str, Any] | Any, collator: Any) -> None:
-    """Raise if rows are a folder or batches, or a split that the collator does not mask.
-
-    Raises:
-        TypeError: They are.
-    """
-    masks = getattr(collator, "strategy", None) is not None
-    # A folder is a mapping too, of its splits.
-    several = isinstance(datasets, Mapping) and not isinstance(datasets, BuiltFolder)
-    for rows in datasets.values() if several else [datasets]:
-        unmasked = isinstance(rows, Rows) and not masks
-        if unmasked or isinstance(rows, BuiltFolder | Batches | str | Path):
-            raise TypeError(
-                f"{where}: expected masked rows, as MaskedDataset(split, strategy) gives, got "
-                f"{type(rows).__name__}"
-            )
-
-
-def _refuse_other_labels(where: str, of_model: Sequence[str], split: Any) -> None:
-    """Raise if the labels of rows are not the first of a model's, as heads know numbers alone."""
+def _check_labels(where: str, of_model: Sequence[str], split: Any) -> None:
+    """Check that the labels of rows are the first of a model's, as heads know numbers alone."""
     of_rows = getattr(split, "labels", ())
     if of_model and [*of_rows] != [*of_model][: len(of_rows)]:
         raise ValueError(
@@ -169,14 +116,14 @@ def _refuse_other_labels(where: str, of_model: Sequence[str], split: Any) -> Non
         )
 
 
-def refuse_patients_text(
+def check_shareable(
     where: str, model: Any, datasets: Mapping[str, Any] | Any, collators: Sequence[Any] = ()
 ) -> None:
-    """Refuse to have the Trainer upload a model that learns from patients' text.
+    """Check that a model which the Trainer uploads does not learn from patients' text.
 
     Args:
-        where: What begins the message.
-        model: What is trained.
+        where: The beginning of the message.
+        model: The model that is trained.
         datasets: The rows, also several by name.
         collators: What makes batches of them. One knows the split whose tokenizer it was given, as
             where the rows are of the `datasets` library.
@@ -193,20 +140,25 @@ def refuse_patients_text(
         )
 
 
-def mark_patients_text(
-    model: Any, datasets: Mapping[str, Any] | Any, collators: Sequence[Any]
-) -> None:
-    """Have an `MslmModel` that is to learn from patients' text say so, also where it is saved.
-
-    Then it refuses to be uploaded later on, by any program.
-    """
+def mark_protected(model: Any, datasets: Mapping[str, Any] | Any, collators: Sequence[Any]) -> None:
+    """Mark an `MslmModel` that is to learn from patients' text, so that it is never uploaded."""
     if is_mslm(model) and not model.config.protected and _are_patients_text(datasets, collators):
         LOGGER.info("the model learns from patients' text, so its config.protected is True now")
         model.config.protected = True
 
 
+def is_mslm(model: Any) -> bool:
+    """Return whether a model is an `MslmModel`, by its configuration: adapters wrap models."""
+    return getattr(getattr(model, "config", None), "model_type", None) == "mslm"
+
+
+def parts_of(rows: Any) -> list[Any]:
+    """Return the datasets that a loader, a subset or a concatenation gives rows of, one level."""
+    inner = getattr(rows, "dataset", None)
+    return list(getattr(rows, "datasets", ())) or ([] if inner is None else [inner])
+
+
 def _are_patients_text(datasets: Mapping[str, Any] | Any, collators: Sequence[Any]) -> bool:
-    """Return whether some rows are patients' text, as far as they or their collators know."""
     known = [*_splits_of(datasets), *collators]
     return any(getattr(one, "protected", False) for one in known)
 
@@ -224,37 +176,14 @@ def _splits_of(datasets: Mapping[str, Any] | Any) -> list[Any]:
     return found
 
 
-def parts_of(rows: Any) -> list[Any]:
-    """Return the datasets that a loader, a subset or a concatenation gives rows of, one level."""
-    inner = getattr(rows, "dataset", None)
-    return list(getattr(rows, "datasets", ())) or ([] if inner is None else [inner])
-
-
 def _own_ids(name: str) -> TokenIds | None:
-    """Return the ids of the tokenizer that lies beside a model's weights; None if there is none.
-
-    Nothing is downloaded.
-    """
-    folder = Path(name) if name and Path(name).is_dir() else _copy_of_hub(name)
-    if folder is None:
-        return None
-    try:
-        return tokenizers_of_models.load(str(folder)).ids
-    except TokenizerError:
-        return None
-
-
-def _copy_of_hub(name: str) -> Path | None:
-    """Return the folder of a hub's repository in the hub's own cache."""
+    """Return the ids of the tokenizer beside a model's weights; None if there is none here."""
     if not name:
         return None
-
-    hub = _optional.load("huggingface_hub", wanted_by="a model of the hub")
-    for file in _TOKENIZER_FILES:
-        try:
-            path = hub.try_to_load_from_cache(name, file)
-        except ValueError:  # not a repository's name
-            return None
-        if isinstance(path, str):
-            return Path(path).parent
+    with suppress(hub.NotFetchedError, TokenizerError):
+        folder = Path(name)
+        if not folder.is_dir():
+            asks = "a model of the hub"
+            folder = hub.fetched(name, _TOKENIZER_FILES, wanted_by=asks, only_here=True)
+        return tokenizers.load(str(folder)).ids
     return None

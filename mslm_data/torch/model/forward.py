@@ -17,6 +17,7 @@ from torch.utils.data import Dataset
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
+from mslm_data.errors import AnnotateError
 from mslm_data.kernels.pad import IGNORED, pad_rows
 from mslm_data.shard.row_protocol import Rows
 
@@ -53,6 +54,22 @@ def check_batches(batches: object) -> None:
         raise TypeError(
             "batches: expected batches, as MaskedDataset(split, strategy).loader(batch_size=32) "
             f"gives, got {type(batches).__name__}, which gives rows"
+        )
+
+
+def check_numbers(scores: npt.NDArray[np.floating[Any]]) -> None:
+    """Check that scores are numbers: with NaN the tag would be the first, whatever the text says.
+
+    Args:
+        scores: Logits or probabilities of words, of any shape.
+
+    Raises:
+        AnnotateError: One is not a number.
+    """
+    if np.isnan(scores).any():
+        raise AnnotateError(
+            "model: expected numbers for each word, got NaN; its weights are damaged, or its "
+            "training diverged: train it again, with a lower learning rate if the loss was NaN"
         )
 
 

@@ -22,16 +22,16 @@ from mslm_data.errors import PushError, TokenizerError
 from mslm_data.kernels.pad import IGNORED
 from mslm_data.registry import did_you_mean
 from mslm_data.torch.model import saved
-from mslm_data.torch.model.checks import refuse_nan, refuse_other_tokenizer
+from mslm_data.torch.model.checks import check_tokenizer
 from mslm_data.torch.model.config import MslmConfig
 from mslm_data.torch.model.families import FAMILIES, decoder_of
-from mslm_data.torch.model.forward import evaluating, unmasked
+from mslm_data.torch.model.forward import check_numbers, evaluating, unmasked
 from mslm_data.torch.model.heads import EntityClassificationHead, EntityDetectionHead, VectorHead
 from mslm_data.torch.model.loss import LossSum, MaskSpecificLoss
 from mslm_data.torch.model.output import MslmOutput, Prediction
 from mslm_data.torch.model.packed import run_packed
 from mslm_data.torch.model.ranges import NO_SPAN, decode_spans, tags_of_words
-from mslm_data.torch.model.steps import divide, refuse_accumulated
+from mslm_data.torch.model.steps import check_not_accumulated, divide
 from mslm_data.torch.predict.tagger import BATCH_SIZE, Tagger, TextMention
 
 if TYPE_CHECKING:
@@ -182,8 +182,8 @@ class MslmModel(PreTrainedModel):
 
         found = saved.found_beside(beside) if tokenizer is None else saved.tokenizer_of(tokenizer)
         if found is not None:
-            saved.refuse_larger(found, model)
-            refuse_other_tokenizer("MslmModel.wrap", model, found.ids)
+            saved.check_size(found, model)
+            check_tokenizer("MslmModel.wrap", model, found.ids)
             options.setdefault("special_ids", saved.special_ids(found))
 
         # `post_init` would otherwise draw its weights anew, with those of the heads.
@@ -218,7 +218,7 @@ class MslmModel(PreTrainedModel):
             model.tokenizer = saved.found_beside(pretrained_model_name_or_path)
         else:
             model.tokenizer = saved.tokenizer_of(tokenizer)
-            saved.refuse_larger(model.tokenizer, model)
+            saved.check_size(model.tokenizer, model)
         return loaded
 
     def encoder(self) -> PreTrainedModel:
@@ -255,7 +255,7 @@ class MslmModel(PreTrainedModel):
             PushError: The model learns from patients' text; or the hub refused, or could not be
                 asked.
         """
-        self._refuse_protected(share_protected)
+        self._check_shareable(share_protected)
         of_upload = saved.take_upload_options(options)
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
@@ -284,7 +284,7 @@ class MslmModel(PreTrainedModel):
             **options: Those of transformers. With `push_to_hub` those of `MslmModel.push_to_hub`
                 too, and `repo_id`, which is the folder's name where it is not given.
         """
-        self._refuse_protected(share_protected or not push_to_hub)
+        self._check_shareable(share_protected or not push_to_hub)
         folder = Path(save_directory)
         of_upload = saved.take_upload_options(options)
         repo_id = options.pop("repo_id", folder.name)
@@ -309,7 +309,7 @@ class MslmModel(PreTrainedModel):
             protected=config.protected,
         )
 
-    def _refuse_protected(self, may: bool) -> None:
+    def _check_shareable(self, may: bool) -> None:
         if self.config.protected and not may:
             raise PushError(
                 "MslmModel: expected a model that may be shared, got one that learns from "
@@ -433,7 +433,7 @@ class MslmModel(PreTrainedModel):
             if not self.training:
                 loss.register_hook(self._warn_of_mode)  # type: ignore[no-untyped-call]
             elif num_items_in_batch is None:
-                refuse_accumulated(loss, self)
+                check_not_accumulated(loss, self)
         return MslmOutput(loss=loss, tag_logits=tag_logits, span_logits=span_logits, **losses)
 
     def _watch_mentions(self, bio: Tensor | None, labels: Tensor) -> None:
@@ -557,7 +557,7 @@ class MslmModel(PreTrainedModel):
             sequence_ids = others.get("sequence_ids")
             outside = self._in_no_mention(input_ids, attention_mask, special_tokens_mask)
             logits = self.detection(hidden)
-            _refuse_nan(logits[~outside])
+            _check_numbers(logits[~outside])
             tags = logits.argmax(-1).masked_fill(outside, IGNORED)
             first = self._first_of_words(input_ids, word_ids)
             if first is not None:
@@ -566,7 +566,7 @@ class MslmModel(PreTrainedModel):
 
             # The classification head has the last word on types, see `Prediction`.
             logits = self.classification(hidden, starts, ends)
-            _refuse_nan(logits[starts != NO_SPAN])
+            _check_numbers(logits[starts != NO_SPAN])
             types = logits.argmax(-1).masked_fill(starts == NO_SPAN, NO_SPAN)
         return Prediction(tags, starts, ends, types, tuple(self.config.labels), sequence_ids)
 
@@ -621,9 +621,9 @@ class MslmModel(PreTrainedModel):
         return special.bool() | (attention_mask == 0)
 
 
-def _refuse_nan(logits: Tensor) -> None:
-    """Refuse logits of words whose probabilities are NaN, as the tagger does."""
-    refuse_nan(logits.float().softmax(-1).cpu().numpy())
+def _check_numbers(logits: Tensor) -> None:
+    """Check the probabilities of words, as the tagger does."""
+    check_numbers(logits.float().softmax(-1).cpu().numpy())
 
 
 transformers.AutoConfig.register("mslm", MslmConfig, exist_ok=True)

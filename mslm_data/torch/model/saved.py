@@ -73,11 +73,11 @@ def found_beside(model: str | os.PathLike[str]) -> Tokenizer | None:
         return None
 
 
-def refuse_larger(tokenizer: Tokenizer, model: Any) -> None:
-    """Refuse a tokenizer that has ids which a model has no embedding for.
+def check_size(tokenizer: Tokenizer, model: Any) -> None:
+    """Check that a model has an embedding for each id of a tokenizer.
 
     Raises:
-        TokenizerError: It has.
+        TokenizerError: It has not.
     """
     known = model.get_input_embeddings().num_embeddings
     if tokenizer.ids.size > known:

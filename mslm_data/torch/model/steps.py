@@ -120,8 +120,8 @@ def divide(
     return {name: part.per_item(count) for (name, part), count in counts}
 
 
-def refuse_accumulated(loss: Tensor, model: nn.Module) -> None:
-    """Refuse the backward pass of a loss if gradients of other batches are there already.
+def check_not_accumulated(loss: Tensor, model: nn.Module) -> None:
+    """Check in the backward pass of a loss that no gradients of other batches are there.
 
     Its counts are those of its own batch, so the sum would not be the gradient of the step. The
     error is a ValueError, raised by `loss.backward()`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,9 +13,8 @@ from mslm_data.torch.data.collator import MaskingCollator
 from mslm_data.torch.data.epoch import FollowsEpoch
 from mslm_data.torch.data.even_epochs import EvenEpochs
 from mslm_data.torch.data.loader import MaskedLoader
-from mslm_data.torch.data.masked_row import MaskedRow
 from mslm_data.torch.model.callbacks import MaskEpochCallback
-from mslm_data.torch.model.checks import is_mslm, parts_of, refuse_training
+from mslm_data.torch.model.checks import check_training, is_mslm, parts_of
 from mslm_data.torch.model.loss import LossSum
 from mslm_data.torch.model.steps import PARTS, count_items, divide, items_of
 
@@ -42,17 +41,17 @@ class MslmTrainer(Trainer):
     * It tells rows and collator of each epoch, as `MaskEpochCallback` does in any other Trainer.
     * Rows of a `MaskedDataset` need no `data_collator`: without one it takes `MaskingCollator()`.
 
-    It refuses smoothed labels, and rows of another tokenizer than the model's.
+    It refuses rows of another tokenizer, or with other labels, than the model's.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         """Take what Hugging Face's Trainer takes.
 
         Raises:
-            TypeError: The model is not an `MslmModel`; or what `refuse_training` refuses.
-            ValueError: The same; or the masks of the rows to evaluate are to change, and nobody
-                would say when.
-            PushError: The same.
+            TypeError: The model is not an `MslmModel`.
+            ValueError: See `check_training`; or nobody says when the masks of the rows to evaluate
+                change.
+            PushError: See `check_training`.
         """
         super().__init__(*args, **options)
         if not is_mslm(self.model):
@@ -61,11 +60,10 @@ class MslmTrainer(Trainer):
                 "MslmModel.wrap(model), or train it with transformers.Trainer"
             )
 
-        given = args[2] if len(args) > 2 else options.get("data_collator")
-        if given is None:
-            self.data_collator = _MaskedOrNot(self.data_collator)
+        if (args[2] if len(args) > 2 else options.get("data_collator")) is None:
+            self.data_collator = MaskingCollator()
         for datasets in (self.train_dataset, self.eval_dataset):
-            refuse_training(
+            check_training(
                 "MslmTrainer",
                 arguments=self.args,
                 model=self.model,
@@ -76,7 +74,7 @@ class MslmTrainer(Trainer):
             isinstance(known, MaskEpochCallback) for known in self.callback_handler.callbacks
         ):
             self.add_callback(MaskEpochCallback)
-        _refuse_unknown_epochs(self.eval_dataset, besides=self.train_dataset)
+        _check_epochs(self.eval_dataset, besides=self.train_dataset)
         self._part_sums: dict[str, Tensor] = {}
         self._summed_from_step = 0
         self._evaluated: dict[str, LossSum] = {}
@@ -250,8 +248,8 @@ def _masked_rows(rows: Any) -> list[FollowsEpoch]:
     return [rows, *inner] if isinstance(rows, FollowsEpoch) else inner
 
 
-def _refuse_unknown_epochs(datasets: Any, *, besides: Any) -> None:
-    """Refuse rows to evaluate at the beginning that would be refused at the first evaluation.
+def _check_epochs(datasets: Any, *, besides: Any) -> None:
+    """Check at the beginning that rows to evaluate will not be refused at the first evaluation.
 
     Raises:
         ValueError: Their epoch is not known, and they are not among the rows that are trained on.
@@ -264,18 +262,3 @@ def _refuse_unknown_epochs(datasets: Any, *, besides: Any) -> None:
                 "MslmTrainer: expected eval_dataset with masks that stay, got one whose masks "
                 "follow an epoch that nobody says; pass MaskedDataset(..., static=True)"
             )
-
-
-class _MaskedOrNot:
-    """Collate rows of a `MaskedDataset`, and any others as the Trainer does by default.
-
-    It is known only from the first row which these are: `evaluate` and `predict` bring others.
-    """
-
-    def __init__(self, usual: Callable[[list[Any]], Any]) -> None:
-        self._usual = usual
-        self._of_masked = MaskingCollator()
-
-    def __call__(self, rows: list[Any]) -> Any:
-        collate = self._of_masked if isinstance(rows[0], MaskedRow) else self._usual
-        return collate(rows)

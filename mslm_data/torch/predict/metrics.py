@@ -22,10 +22,11 @@ from mslm_data.mask.table import strategy
 from mslm_data.metrics import MentionScores
 from mslm_data.registry import check_names
 from mslm_data.shard.row_protocol import Rows
-from mslm_data.torch.model.checks import refuse_nan, refuse_other_tokenizer
+from mslm_data.torch.model.checks import check_tokenizer
 from mslm_data.torch.model.forward import (
     Model,
     check_batches,
+    check_numbers,
     device_of,
     evaluating,
     language_model,
@@ -93,7 +94,7 @@ def evaluate(
     if masked:
         warnings.warn(LEAK, stacklevel=2)
     ids = rows.ids if isinstance(rows, Examples) else rows.token_ids
-    refuse_other_tokenizer("evaluate", module_of(model), ids)
+    check_tokenizer("evaluate", module_of(model), ids)
 
     scores = MentionScores(labels)
     tags = None if isinstance(rows, Examples) else _tags_by_name(rows.labels, labels)
@@ -285,7 +286,7 @@ def _tags(
             raise ValueError(
                 f"model: expected tag logits of shape {shape}, got {tuple(logits.shape)}"
             )
-        refuse_nan(logits.float().cpu().numpy()[in_words])
+        check_numbers(logits.float().cpu().numpy()[in_words])
         return logits.argmax(-1).cpu().numpy()
 
     tags = np.full(shape[:2], OUTSIDE, np.int64)

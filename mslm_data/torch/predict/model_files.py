@@ -13,7 +13,7 @@ from mslm_data.errors import AnnotateError
 from mslm_data.io import hub, json_once
 from mslm_data.io.files import sha256_of
 from mslm_data.shard.manifest import NAME as MANIFEST
-from mslm_data.torch.predict.schemes import labels_of, refuse_none, tags_of
+from mslm_data.torch.predict.schemes import check_has_labels, labels_of, tags_of
 
 OURS = "mslm"
 """`model_type` of an `MslmModel`."""
@@ -53,7 +53,7 @@ class ModelFiles(NamedTuple):
         else:
             id2label = self.config.get("id2label")
             labels = labels_of(tags_of(id2label if isinstance(id2label, dict) else {}))
-        refuse_none(labels)
+        check_has_labels(labels)
         return labels
 
     def digest(self) -> str:

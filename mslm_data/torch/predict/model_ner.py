@@ -60,7 +60,7 @@ class ModelNer:
     slow: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        refuse_wrong(self.min_score, self.batch_size, self.threads)
+        check_options(self.min_score, self.batch_size, self.threads)
 
     def digest(self) -> str:
         """Return a digest of the model's files, and of the versions of torch and transformers."""
@@ -107,7 +107,7 @@ class LoadedModel:
             return []
         if not self._is_there:
             # Not before: a process that has used a GPU cannot be forked.
-            refuse_no_gpu(_ASKS)
+            check_gpu(_ASKS)
             self._tagger.move(self._options.device)
             self._is_there = True
 
@@ -129,7 +129,7 @@ class LoadedModel:
 # What annotators that run torch share -------------------------------------------------------------
 
 
-def refuse_wrong(min_score: float, batch_size: int, threads: int) -> None:
+def check_options(min_score: float, batch_size: int, threads: int) -> None:
     """Refuse options that no model can have.
 
     Raises:
@@ -172,7 +172,7 @@ def threads(number: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def refuse_no_gpu(asks: str) -> None:
+def check_gpu(asks: str) -> None:
     """Check that torch sees a GPU.
 
     Raises:

@@ -32,8 +32,8 @@ def labels_of(tags: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_parts_of(name)[1] for name in tags if name != "O"))
 
 
-def refuse_none(labels: Sequence[str]) -> None:
-    """Refuse a model without labels.
+def check_has_labels(labels: Sequence[str]) -> None:
+    """Check that a model has labels.
 
     Raises:
         AnnotateError: There is no label.

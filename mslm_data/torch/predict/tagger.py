@@ -28,11 +28,10 @@ from mslm_data.encode.layout import Layout, lay_out
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import AnnotateError
-from mslm_data.torch.model.checks import refuse_nan
-from mslm_data.torch.model.forward import device_of, evaluating, padded
+from mslm_data.torch.model.forward import check_numbers, device_of, evaluating, padded
 from mslm_data.torch.model.ranges import NO_SPAN
 from mslm_data.torch.model.saved import longest_row
-from mslm_data.torch.predict.schemes import labels_of, meanings_of, refuse_none, tags_of
+from mslm_data.torch.predict.schemes import check_has_labels, labels_of, meanings_of, tags_of
 from mslm_data.torch.predict.text_windows import (
     Window,
     WordMention,
@@ -99,7 +98,7 @@ class Tagger:
         else:
             names = tags_of(model.config.id2label)
             self.labels = labels_of(names)
-        refuse_none(self.labels)
+        check_has_labels(self.labels)
         self._meanings = meanings_of(names, self.labels)
 
         self._tokenizer = tokenizer
@@ -244,7 +243,7 @@ class Tagger:
             best = logits_BLC.float().softmax(-1).max(-1)
             tags = best.indices.cpu().numpy()[row_of, heads]
             scores = best.values.cpu().numpy()[row_of, heads].astype(np.float64)
-            refuse_nan(scores)
+            check_numbers(scores)
 
             of_words = offsets_of(counts)
             spans = bio.find(tags, of_words, self._meanings).spans
@@ -320,7 +319,7 @@ class Tagger:
         best = torch.cat(logits, dim=1).float().softmax(-1).max(-1)
         is_mention = starts_BS != NO_SPAN
         sure = best.values.cpu().numpy()[is_mention].astype(np.float64)
-        refuse_nan(sure)
+        check_numbers(sure)
         return best.indices.cpu().numpy()[is_mention], sure
 
 

@@ -13,7 +13,7 @@ of [MASK] for a mention.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +25,16 @@ from mslm_data.data import bio
 Ints = npt.NDArray[np.int64]
 Tags = npt.NDArray[np.integer[Any]]
 
+"""`[B, L]`, numbered as `mslm_data.data.bio` says."""
+RESAMPLES = 2_000
+"""Number of bootstrap samples for an interval."""
+
 _SHOWN = 5
 """Wrong tags that a message names."""
-"""`[B, L]`, numbered as `mslm_data.data.bio` says."""
+_SEED = 0
+_LEVEL = 0.95
+_AT_ONCE = 1 << 22
+"""Maximum number of draws of documents in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +240,151 @@ class MentionScores:
         no_counts = np.zeros((missing, len(self.labels), 3), np.int64)
         self._rows_W = np.concatenate([self._rows_W, np.zeros(missing, np.int64)])
         self._counts_WL3 = np.concatenate([self._counts_WL3, no_counts])
+
+
+# Mentions that training text has, and others ------------------------------------------------------
+
+
+class KnownMentions:
+    """The gold mentions of training rows, by text: case and white space do not count."""
+
+    def __init__(self, decode: Callable[[list[list[int]]], list[str]]) -> None:
+        """Start without any.
+
+        Args:
+            decode: Turns lists of token ids into texts, as `decode_batch` of a tokenizer does.
+        """
+        self._decode = decode
+        self._texts: set[str] = set()
+
+    def add(self, ids: Tags, tags: Tags, word_ids: Tags) -> None:
+        """Add the mentions of training rows; see `texts`."""
+        self._texts.update(self.texts(ids, tags, word_ids))
+
+    def __contains__(self, text: str) -> bool:
+        return text in self._texts
+
+    def texts(self, ids: Tags, tags: Tags, word_ids: Tags) -> list[str]:
+        """Return the text of each mention, in the order of `word_mentions`.
+
+        Args:
+            ids: `[B, L]`, token ids.
+            tags: `[B, L]`, their tags.
+            word_ids: `[B, L]`, word of each token; -1 on special tokens and padding.
+        """
+        ordinals = np.cumsum(first_subwords(word_ids), axis=1) - 1
+        ordinals[word_ids < 0] = -1
+        mentions = [
+            ids[row, (ordinals[row] >= first) & (ordinals[row] < past)].tolist()
+            for row, first, past, _ in word_mentions(tags, word_ids).tolist()
+        ]
+        return ["".join(text.split()).casefold() for text in self._decode(mentions)]
+
+
+class RecallOfUnseen:
+    """Recall of gold mentions whose text occurs in training mentions, and of all others.
+
+    Scores of NER overstate how models generalise, as many test mentions are memorised (Kim and
+    Kang 2021, "How do your biomedical named entity recognition models generalize to novel
+    entities?"). Intervals are percentiles of the bootstrap over documents.
+    """
+
+    def __init__(self, known: KnownMentions) -> None:
+        """Start with counts of 0.
+
+        Args:
+            known: The mentions of the training rows.
+        """
+        self._known = known
+        # Per document: gold mentions and hits of known ones, of new ones, and predicted mentions.
+        self._counts: dict[Hashable, npt.NDArray[np.int64]] = {}
+
+    def add(
+        self, ids: Tags, gold: Tags, predicted: Tags, word_ids: Tags, documents: Iterable[Hashable]
+    ) -> None:
+        """Add a batch.
+
+        Args:
+            ids: `[B, L]`, token ids.
+            gold: `[B, L]`, true tags.
+            predicted: `[B, L]`, predicted tags.
+            word_ids: `[B, L]`, word of each token; -1 on special tokens and padding.
+            documents: The document of each row.
+        """
+        of_rows = [
+            self._counts.setdefault(document, np.zeros(5, np.int64)) for document in documents
+        ]
+        mentions = [*map(tuple, word_mentions(predicted, word_ids).tolist())]
+        for row, *_ in mentions:
+            of_rows[row][4] += 1
+
+        hits = {*mentions}
+        texts = self._known.texts(ids, gold, word_ids)
+        for mention, text in zip(word_mentions(gold, word_ids).tolist(), texts, strict=True):
+            first = 0 if text in self._known else 2
+            of_rows[mention[0]][first] += 1
+            of_rows[mention[0]][first + 1] += tuple(mention) in hits
+
+    def result(self) -> dict[str, Any]:
+        """Return scores and counts, ready for JSON.
+
+        `memorised` and `new` have `gold`, `hits`, `recall` and `recall_interval`; `f1_interval` is
+        of all mentions. `documents` is the number that the bootstrap draws from.
+        """
+        counts = np.array([*self._counts.values()], np.int64).reshape(-1, 5)
+        total, drawn = counts.sum(axis=0), resample(counts)
+        result: dict[str, Any] = {
+            name: {
+                "gold": int(total[first]),
+                "hits": int(total[first + 1]),
+                "recall": float(_share(total[first + 1], total[first])),
+                "recall_interval": interval(_share(drawn[:, first + 1], drawn[:, first])),
+            }
+            for name, first in (("memorised", 0), ("new", 2))
+        }
+        hits = drawn[:, 1] + drawn[:, 3]
+        both = drawn[:, 0] + drawn[:, 2] + drawn[:, 4]
+        result["f1_interval"] = interval(_share(2 * hits, both))
+        result["documents"] = len(counts)
+        return result
+
+
+def resample(counts: Ints) -> Ints:
+    """Draw documents with replacement, and return the total counts of each bootstrap sample.
+
+    Args:
+        counts: `[D, C]`, counts of each document.
+
+    Returns:
+        `[RESAMPLES, C]`, the same at each call.
+    """
+    num = len(counts)
+    if not num:
+        return np.zeros((RESAMPLES, counts.shape[1]), np.int64)
+
+    rng = np.random.default_rng(_SEED)
+    rows = max(_AT_ONCE // num, 1)
+    parts = []
+    for start in range(0, RESAMPLES, rows):
+        drawn = rng.integers(0, num, (min(rows, RESAMPLES - start), num))
+        parts.append(np.stack([column[drawn].sum(axis=1) for column in counts.T], axis=1))
+    return np.concatenate(parts)
+
+
+def interval(values: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """Return the 95 % percentile interval of bootstrap values."""
+    tail = (1 - _LEVEL) / 2
+    low, high = np.quantile(values, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def _share(part: Any, whole: Any) -> npt.NDArray[np.float64]:
+    """Divide; 0 where there is nothing to divide by."""
+    whole = np.asarray(whole)
+    share: npt.NDArray[np.float64] = np.divide(
+        part, whole, out=np.zeros(whole.shape), where=whole > 0
+    )
+    return share
 
 
 def _in_both(mentions: Ints, others: Ints) -> Ints:

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from seqeval.metrics import f1_score, precision_score, recall_score
 from seqeval.scheme import IOB2
 
-from mslm_data.metrics import MentionCounts, MentionScores, macro_f1, word_mentions
+from mslm_data.metrics import (
+    KnownMentions,
+    MentionCounts,
+    MentionScores,
+    RecallOfUnseen,
+    macro_f1,
+    resample,
+    word_mentions,
+)
 from tests.reference import mentions as twin
 
 LABELS = ("X", "Y")
@@ -319,3 +327,65 @@ def test_metrics__need_no_torch() -> None:
     ).stdout
 
     assert said.strip() == "False"
+
+
+# Memorised and new mentions -----------------------------------------------------------------------
+
+
+def decoded(mentions: list[list[int]]) -> list[str]:
+    """Ids are code points."""
+    return ["".join(map(chr, ids)) for ids in mentions]
+
+
+def characters(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ids and word numbers of a row with a token for each character."""
+    ids = [ord(letter) for word in words for letter in word]
+    numbers = [number for number, word in enumerate(words) for _ in word]
+    return np.array([ids]), np.array([numbers])
+
+
+def tagged(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> np.ndarray:
+    tags = [O] * sum(map(len, words))
+    ends = np.cumsum([0, *map(len, words)])
+    for first, past in spans:
+        tags[ends[first] : ends[past]] = [BX] + [IX] * (ends[past] - ends[first] - 1)
+    return np.array([tags])
+
+
+def test_recall_of_unseen__tells_memorised_mentions_from_new_ones() -> None:
+    known = KnownMentions(decoded)
+    ids, numbers = characters(["Lung", "cancer", "and", "flu"])
+    known.add(ids, tagged(["Lung", "cancer", "and", "flu"], [(0, 2), (3, 4)]), numbers)
+    scores = RecallOfUnseen(known)
+
+    for document, words, gold, predicted in [
+        ("a", ["lung", "cancer", "or", "cold"], [(0, 2), (3, 4)], [(0, 2), (3, 4)]),
+        ("b", ["FLU", "cancer"], [(0, 1), (1, 2)], [(0, 1)]),
+        ("b", ["no", "flu"], [(1, 2)], [(0, 2)]),
+    ]:
+        ids, numbers = characters(words)
+        scores.add(ids, tagged(words, gold), tagged(words, predicted), numbers, [document])
+
+    result = scores.result()
+    assert (result["memorised"]["gold"], result["memorised"]["hits"]) == (3, 2)
+    assert (result["new"]["gold"], result["new"]["hits"]) == (2, 1)
+    assert result["new"]["recall"] == 0.5
+    assert result["documents"] == 2
+    assert json.loads(json.dumps(result)) is not None
+
+
+def test_recall_of_unseen__intervals_are_those_of_all_pairs_of_two_documents() -> None:
+    """Two documents can be drawn in four ways, so quantiles are of three known values."""
+    scores = RecallOfUnseen(KnownMentions(decoded))
+    for document, hit in (("a", True), ("b", False)):
+        ids, numbers = characters(["cold"])
+        gold = tagged(["cold"], [(0, 1)])
+        scores.add(ids, gold, gold if hit else np.zeros_like(gold), numbers, [document])
+
+    low, high = scores.result()["new"]["recall_interval"]
+
+    assert (low, high) == (0.0, 1.0)
+    drawn = resample(np.array([[1, 1], [1, 0]]))
+    shares = np.unique(drawn[:, 1] / drawn[:, 0], return_counts=True)
+    assert shares[0].tolist() == [0.0, 0.5, 1.0]
+    assert np.allclose(shares[1] / len(drawn), [0.25, 0.5, 0.25], atol=0.04)

@@ -20,7 +20,6 @@ from mslm_data.draw.id_words import words_of
 from mslm_data.draw.sentences import HIDDEN, Sentences, choose_rows
 from mslm_data.errors import ShardError
 from mslm_data.mask.strategy import Strategy
-from mslm_data.shard.remote import RemoteFolder
 from mslm_data.shard.row_protocol import Rows, whole_numbers
 from mslm_data.shard.split import Split
 
@@ -115,12 +114,7 @@ def _chosen(split: Rows, rows: Any, *, seed: int) -> npt.NDArray[np.int64]:
 
 def _words_of(split: Split) -> tokenizers.Tokenizer:
     """Return the tokenizer of a split's folder, fetched first if that is remote."""
-    folder = split.place
-    if isinstance(folder, RemoteFolder):
-        file = folder.file("tokenizer.json", sha256=split.manifest.tokenizer["sha256"])
-    else:
-        file = folder / "tokenizer.json"
-
+    file = split.tokenizer
     words = words_of(file)
     if words is None:
         raise ShardError(

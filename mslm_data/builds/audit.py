@@ -36,6 +36,7 @@ from mslm_data.data.document import NotChosen, SetAside, Span
 from mslm_data.data.documents import Documents, Mentions, totals
 from mslm_data.errors import AnnotateError, BuildError, PipelineError
 from mslm_data.log import few
+from mslm_data.metrics import interval, resample
 from mslm_data.pipeline import Pipeline
 from mslm_data.segment import Segmenter
 from mslm_data.shard.manifest import Manifest
@@ -44,12 +45,6 @@ Place: TypeAlias = tuple[int, int]
 """Start and end of a mention, half open."""
 Floats = npt.NDArray[np.float64]
 
-RESAMPLES = 2_000
-"""Times that the documents are drawn for an interval."""
-_SEED = 0
-_LEVEL = 0.95
-_AT_ONCE = 1 << 22
-"""Draws of documents that are held at once."""
 _LABELS_SHOWN = 20
 """Labels of the gold mentions that a message lists."""
 
@@ -111,12 +106,8 @@ class Agreement:
 
     def intervals(self) -> dict[str, tuple[float, float]]:
         """Return the 95 % interval of each score, the same at each call."""
-        drawn = _scores(_resampled(self.counts))
-        tail = (1 - _LEVEL) / 2
-        bounds = {
-            name: np.quantile(values, [tail, 1 - tail]) for name, values in drawn._asdict().items()
-        }
-        return {name: (float(low), float(high)) for name, (low, high) in bounds.items()}
+        drawn = _scores(resample(self.counts))
+        return {name: interval(values) for name, values in drawn._asdict().items()}
 
 
 @dataclass(slots=True)
@@ -513,21 +504,6 @@ def _overlaps(span: Place, others: Sequence[Place]) -> bool:
     start, end = span
     at = bisect_right(others, end - 1, key=lambda other: other[0]) - 1
     return at >= 0 and others[at][1] > start
-
-
-def _resampled(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the total counts of each resample, `[RESAMPLES, 5]`, of those of documents."""
-    num = len(counts)
-    if not num:
-        return np.zeros((RESAMPLES, counts.shape[1]), np.int64)
-
-    rng = np.random.default_rng(_SEED)
-    rows = max(_AT_ONCE // num, 1)
-    parts = []
-    for start in range(0, RESAMPLES, rows):
-        drawn = rng.integers(0, num, (min(rows, RESAMPLES - start), num))
-        parts.append(np.stack([of_one[drawn].sum(axis=1) for of_one in counts.T], axis=1))
-    return np.concatenate(parts)
 
 
 def _scores(counts: npt.NDArray[np.int64]) -> Scores:

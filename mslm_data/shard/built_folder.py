@@ -13,7 +13,7 @@ from mslm_data.registry import did_you_mean
 from mslm_data.shard.manifest import NAME as MANIFEST
 from mslm_data.shard.manifest import Manifest, read_manifest
 from mslm_data.shard.remote import RemoteFolder
-from mslm_data.shard.split import Split
+from mslm_data.shard.split import Split, tokenizer_file
 
 T = TypeVar("T")
 
@@ -74,15 +74,7 @@ class BuiltFolder(Mapping[str, Split]):
             ShardError: There is none.
             SourceError: The file is out of reach, or not the one that the manifest names.
         """
-        if isinstance(self.place, RemoteFolder):
-            return self.place.file("tokenizer.json", sha256=self.manifest.tokenizer["sha256"])
-
-        path = self.place / "tokenizer.json"
-        if not path.exists():
-            raise ShardError(
-                f"{path}: expected the tokenizer of the folder, found none; build the folder again"
-            )
-        return path
+        return tokenizer_file(self.place, self.manifest)
 
     def __getitem__(self, split: str) -> Split:
         if split not in self._splits:

@@ -86,6 +86,14 @@ class Rows(ABC):
     def __len__(self) -> int:
         """Return the number of rows of an epoch."""
 
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        """Return one row, all columns, as plain Python values.
+
+        Raises:
+            TypeError: Rows of a mix, which have other numbers in each epoch.
+        """
+        raise TypeError(f"rows: expected one split or a subset of it, got {type(self).__name__}")
+
     @property
     @abstractmethod
     def splits(self) -> tuple[SplitShare, ...]:

@@ -134,6 +134,16 @@ class Split(Rows):
         self._bring([self._shards[shard]])
         return self._shards[shard].row(number - int(self._first[shard]))
 
+    @property
+    def tokenizer(self) -> Path:
+        """The tokenizer's file; that of a remote folder is fetched and checked first.
+
+        Raises:
+            ShardError: There is none.
+            SourceError: The file is out of reach, or not the one that the manifest names.
+        """
+        return tokenizer_file(self.place, self.manifest)
+
     def subset(
         self,
         *,
@@ -437,6 +447,24 @@ def gather_picks(picks: Picks, size: int, ids: TokenIds, *, columns: Collection[
         ids=ids,
         **optional,
     )
+
+
+def tokenizer_file(folder: Path | RemoteFolder, manifest: Manifest) -> Path:
+    """Return the tokenizer's file of a built folder, fetched and checked if it is remote.
+
+    Raises:
+        ShardError: There is none.
+        SourceError: The file is out of reach, or not the one that the manifest names.
+    """
+    if isinstance(folder, RemoteFolder):
+        return folder.file("tokenizer.json", sha256=manifest.tokenizer["sha256"])
+
+    path = folder / "tokenizer.json"
+    if not path.exists():
+        raise ShardError(
+            f"{path}: expected the tokenizer of the folder, found none; build the folder again"
+        )
+    return path
 
 
 def lengths_of(picks: Picks, size: int) -> npt.NDArray[np.int64]:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from mslm_data import metrics
 from mslm_data.annotate import LoadedAnnotator
 from mslm_data.builds import audit, stages
 from mslm_data.builds.audit import Agreement
@@ -94,7 +95,7 @@ def test_intervals__hold_the_score_and_are_the_same_each_time(
     intervals = agreement.intervals()
 
     # The documents are drawn a few resamples at a time, or all at once.
-    monkeypatch.setattr(audit, "_AT_ONCE", 100)
+    monkeypatch.setattr(metrics, "_AT_ONCE", 100)
 
     assert agreement.intervals() == intervals
     assert all(low < agreement.scores()[name] < high for name, (low, high) in intervals.items())

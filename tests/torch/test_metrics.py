@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ from mslm_data.data.examples import Examples  # noqa: E402
 from mslm_data.encode import tokenizer  # noqa: E402
 from mslm_data.errors import AnnotateError  # noqa: E402
 from mslm_data.torch import Perplexity, evaluate, perplexity  # noqa: E402
+from tests import made  # noqa: E402
 from tests.generate import IDS, Row, examples_of, fixed_examples, row_of, rows_of  # noqa: E402
 from tests.made import pipeline_of  # noqa: E402
 from tests.reference import mentions as twin  # noqa: E402
@@ -35,13 +37,14 @@ class Oracle:
 
     examples: Examples
     wrap: Any = None
+    labels: int = len(LABELS)
 
     def __post_init__(self) -> None:
         self.seen: list[tuple[int, ...]] = []
         self.known = {tuple(row.ids): row.bio for row in rows_of(self.examples)}
 
     def __call__(self, *, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
-        logits = torch.zeros(*input_ids.shape, 1 + 2 * len(LABELS))
+        logits = torch.zeros(*input_ids.shape, 1 + 2 * self.labels)
         for row, (ids, there) in enumerate(zip(input_ids, attention_mask, strict=True)):
             shown = tuple(ids[there.bool()].tolist())
             self.seen.append(shown)
@@ -348,3 +351,29 @@ def test_perplexity__of_a_uniform_model_is_its_vocabulary(examples: Examples) ->
 
     assert result["perplexity"] == pytest.approx(IDS.size, rel=1e-6)
     assert result["tokens"] == sum(plan.counts())
+
+
+def test_evaluate__tells_memorised_mentions_from_new_ones(tmp_path: Path) -> None:
+    made.built(tmp_path / "out")
+    shards = md.load(tmp_path / "out")
+    test = shards["test"]
+    oracle = Oracle(test.examples(), labels=len(shards.labels))
+
+    result = evaluate(oracle, test, labels=shards.labels, train=shards["train"])
+
+    unseen = result["unseen"]
+    core = tokenizers.Tokenizer.from_file(str(shards.tokenizer))
+
+    def texts(split: md.Split) -> list[str]:
+        return [
+            core.decode(row["input_ids"][start:end]).replace(" ", "").casefold()
+            for row in map(split.__getitem__, range(len(split)))
+            for start, end in zip(row["span_starts"], row["span_ends"], strict=True)
+        ]
+
+    known = {*texts(shards["train"])}
+    expected = sum(text in known for text in texts(test))
+    assert unseen["memorised"]["gold"] == unseen["memorised"]["hits"] == expected
+    assert unseen["memorised"]["gold"] + unseen["new"]["gold"] == result["gold"]
+    assert unseen["new"]["recall"] == 1.0
+    assert unseen["documents"] == len({test[row]["doc_id"] for row in range(len(test))})

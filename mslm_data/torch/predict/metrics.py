@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import tokenizers
 import torch
 from torch import Tensor
 
@@ -19,7 +21,7 @@ from mslm_data.data.bio import OUTSIDE, begin, count_tags, inside
 from mslm_data.data.examples import Examples
 from mslm_data.kernels.pad import IGNORED
 from mslm_data.mask.table import strategy
-from mslm_data.metrics import MentionScores
+from mslm_data.metrics import KnownMentions, MentionScores, RecallOfUnseen
 from mslm_data.registry import check_names
 from mslm_data.shard.row_protocol import Rows
 from mslm_data.torch.model.checks import check_tokenizer
@@ -54,6 +56,7 @@ def evaluate(
     batch_size: int = 32,
     mean_words: float | None = None,
     masked: bool = False,
+    train: Rows | None = None,
 ) -> dict[str, Any]:
     """Score the mentions that a model predicts against the gold ones, on unmasked text.
 
@@ -73,10 +76,13 @@ def evaluate(
         masked: Score rows whose gold mentions are hidden, as the paper's released code does: joint
             masking with ELM 1.0, and BLM 0.075 drawn for each token. This is a diagnostic, not an
             evaluation, and warns.
+        train: The rows that the model was trained on. The result then has `unseen`: recall of
+            mentions whose text occurs in these rows' mentions, and of new ones.
 
     Returns:
         `precision`, `recall` (the paper's exact match), `micro_f1`, `macro_f1` and what else
-        `MentionScores.result` has, and `input`: "unmasked" or "masked".
+        `MentionScores.result` has, and `input`: "unmasked" or "masked". With `train`, `unseen` has
+        what `RecallOfUnseen.result` returns, with intervals by the bootstrap over documents.
 
     Raises:
         TypeError: Neither a split nor rows, such as a whole folder; or one name as `labels`.
@@ -97,11 +103,17 @@ def evaluate(
     check_tokenizer("evaluate", module_of(model), ids)
 
     scores = MentionScores(labels)
+    unseen = None if train is None else RecallOfUnseen(_known_mentions(train))
+    documents = iter(_row_documents(rows) if unseen else ())
     tags = None if isinstance(rows, Examples) else _tags_by_name(rows.labels, labels)
     with evaluating(model):
         for examples in _chunks(rows):
-            _score(model, examples, scores, tags, batch_size=batch_size, masked=masked)
-    return {"input": "masked" if masked else "unmasked", **scores.result(mean_words=mean_words)}
+            names = [*islice(documents, len(examples))]
+            _score(
+                model, examples, scores, tags, unseen, names, batch_size=batch_size, masked=masked
+            )
+    result = {"input": "masked" if masked else "unmasked", **scores.result(mean_words=mean_words)}
+    return result if unseen is None else {**result, "unseen": unseen.result()}
 
 
 def perplexity(model: Model, batches: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -223,11 +235,36 @@ def _tags_by_name(given: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np
     return np.array([OUTSIDE, *(1 + 2 * n + inside for n in numbers for inside in (0, 1))])
 
 
+def _known_mentions(train: Rows) -> KnownMentions:
+    """Return the mentions of training rows, as texts."""
+    core = tokenizers.Tokenizer.from_file(str(train.splits[0].split.tokenizer))
+    known = KnownMentions(core.decode_batch)
+    for examples in train.chunks():
+        rows = np.arange(len(examples))
+        known.add(
+            padded(examples.input_ids.take(rows), max(examples.ids.pad, 0)),
+            padded(examples.bio.take(rows), OUTSIDE),
+            padded(examples.word_ids.take(rows), -1),
+        )
+    return known
+
+
+def _row_documents(rows: Rows | Examples) -> Iterable[Any]:
+    """Return the document of each row; each row is one where they are not known."""
+    if isinstance(rows, Examples):
+        return rows.doc_ids or range(len(rows))
+    if len(rows.splits) > 1:
+        return range(len(rows))
+    return (rows[row]["doc_id"] for row in range(len(rows)))
+
+
 def _score(
     model: Model,
     examples: Examples,
     scores: MentionScores,
     tags: npt.NDArray[np.int64] | None,
+    unseen: RecallOfUnseen | None,
+    documents: Sequence[Any],
     *,
     batch_size: int,
     masked: bool,
@@ -239,6 +276,8 @@ def _score(
         examples: Rows.
         scores: Added to.
         tags: For each tag of the rows, that of the scores; None where they are the same.
+        unseen: Added to, where memorised and new mentions are told apart.
+        documents: The document of each row; empty without `unseen`.
         batch_size: See `evaluate`.
         masked: See `evaluate`.
     """
@@ -268,6 +307,9 @@ def _score(
         words = padded(examples.word_ids.take(places), -1)
         predicted = _tags(output, (*input_ids.shape, count_tags(len(scores.labels))), words >= 0)
         scores.add(gold, predicted, words)
+        if unseen is not None:
+            text = padded(examples.input_ids.take(places), max(examples.ids.pad, 0))
+            unseen.add(text, gold, predicted, words, [documents[place] for place in places])
 
 
 def _tags(

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import importlib
 import inspect
+import itertools
+import operator
 import re
 import types
 import typing
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, TypeVar
 
 import msgspec
 
@@ -26,6 +29,7 @@ if typing.TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_UNIONS = (typing.Union, types.UnionType)
 _SHORTEST_BEGINNING = 3
 """Fewer characters begin too many words to say which was meant."""
 
@@ -53,6 +57,93 @@ def _begun_with(word: str, known: Collection[str]) -> list[str]:
     return sorted(begun, key=lambda name: (not name.startswith(word), len(name), name))
 
 
+@dataclasses.dataclass(frozen=True)
+class Help:
+    """The help text of an option, in its type: `rate: Annotated[float, Help("...")] = 0.5`.
+
+    Fields of dataclasses and parameters of functions declare their options alike.
+    """
+
+    text: str
+
+
+REQUIRED = inspect.Parameter.empty
+"""In place of the default of an option that has none."""
+
+
+class Option(NamedTuple):
+    """An option of a table, as its declaration says.
+
+    Attributes:
+        name: Its name.
+        type: Its type, with what annotates it.
+        default: Its default, or `REQUIRED`.
+        help: Its help text; "" if there is none.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+
+    @property
+    def words(self) -> tuple[Any, ...]:
+        """Return the values of an option that accepts only a few words; else none."""
+        return _words(self.type)
+
+
+def declared_options(make: Callable[..., Any]) -> list[Option]:
+    """Return the options of a dataclass, those of its own before those of its bases; or a function.
+
+    A field of a dataclass whose metadata say `option=False` is for the program alone.
+    """
+    is_plain_class = isinstance(make, type) and not dataclasses.is_dataclass(make)
+    declares = make.__init__ if is_plain_class else make
+    hints = typing.get_type_hints(declares, include_extras=True)
+    defaults = _defaults(make)
+    return [
+        Option(name, hints.get(name, Any), default, _help(hints.get(name, Any)))
+        for name, default in defaults.items()
+    ]
+
+
+def _defaults(make: Callable[..., Any]) -> dict[str, Any]:
+    """Return the default of each option, in order."""
+    if not dataclasses.is_dataclass(make):
+        parameters = inspect.signature(make).parameters
+        return {name: parameter.default for name, parameter in parameters.items()}
+
+    fields = {
+        field.name: field
+        for field in dataclasses.fields(make)
+        if field.init and field.metadata.get("option", True)
+    }
+    classes = typing.cast("type", make).__mro__
+    own_first = dict.fromkeys(name for kind in classes for name in inspect.get_annotations(kind))
+    return {name: _default(fields[name]) for name in own_first if name in fields}
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return REQUIRED if field.default is dataclasses.MISSING else field.default
+
+
+def _help(hint: Any) -> str:
+    texts = [mark.text for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Help)]
+    return texts[-1] if texts else ""
+
+
+def _words(hint: Any) -> tuple[Any, ...]:
+    """Return the words that a type allows, none if it allows other values too."""
+    origin = typing.get_origin(hint)
+    if origin is Literal:
+        return typing.get_args(hint)
+    members = typing.get_args(hint)
+    inner = [_words(member) for member in (members[:1] if origin is Annotated else members)]
+    return tuple(itertools.chain.from_iterable(inner)) if inner and all(inner) else ()
+
+
 def from_options(
     make: Callable[..., T], options: Mapping[str, Any], *, where: str, also: Collection[str] = ()
 ) -> T:
@@ -73,17 +164,16 @@ def from_options(
         PipelineError: An unknown name, a missing one, a wrong type, or a value that the type
             refuses.
     """
-    wanted = _types_of(make)
-    _refuse_unknown(options, [*wanted, *also], wanted, where=where)
-
-    values: dict[str, Any] = {}
-    for name, value in options.items():
-        _check(value, wanted[name], where=where, place=name)
-        values[name] = _converted(value, wanted[name], where=where, place=name)
-
-    missing = [name for name in _required(make) if name not in values]
-    if missing:
-        raise PipelineError(f"{where}: expected the option '{missing[0]}', got none")
+    strict = _strict(inspect.unwrap(make))
+    try:
+        msgspec.convert(options, strict, from_attributes=True)
+        # All names are known now, so that this refuses only what a `__post_init__` refuses.
+        values = msgspec.convert(options, _typed(inspect.unwrap(make)))
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$")
+        kinds = _types_at(path, strict)
+        says = _in_words(message, path.strip(".`"), kinds, where=where, also=also)
+        raise PipelineError(says) from None
 
     try:
         return make(**values)
@@ -91,136 +181,75 @@ def from_options(
         raise PipelineError(f"{where}: {error}") from None
 
 
-def _types_of(make: Callable[..., Any]) -> dict[str, Any]:
-    """Return the type of each option, in the order in which they are declared.
-
-    A field of a dataclass whose metadata say `option=False` is for the program alone.
-    """
-    is_plain_class = isinstance(make, type) and not dataclasses.is_dataclass(make)
-    declares = make.__init__ if is_plain_class else make
-    hints = typing.get_type_hints(declares, include_extras=True)
-    if dataclasses.is_dataclass(make):
-        fields = [field for field in dataclasses.fields(make) if field.init]
-        given = [field.name for field in fields if field.metadata.get("option", True)]
-        return {name: hints[name] for name in given}
-    return {name: hints.get(name, Any) for name in inspect.signature(make).parameters}
+@functools.lru_cache(maxsize=256)
+def _typed(make: Callable[..., Any]) -> Any:
+    """Return the type of a dict of options, each of its own type."""
+    types = {option.name: option.type for option in declared_options(make)}
+    typed_dict: Any = TypedDict
+    return typed_dict("Options", types, total=False)
 
 
-def _required(make: Callable[..., Any]) -> Iterator[str]:
-    """Yield the options without a default."""
-    for name, parameter in inspect.signature(make).parameters.items():
-        if parameter.default is inspect.Parameter.empty:
-            yield name
+@functools.lru_cache(maxsize=256)
+def _strict(make: Callable[..., Any]) -> type[msgspec.Struct]:
+    """Return a type with the same options that refuses unknown names, which dataclasses ignore."""
+    fields: list[Any] = []
+    for option in declared_options(make):
+        default = [] if option.default is REQUIRED else [None]
+        fields.append((option.name, _strict_type(option.type), *default))
+    return msgspec.defstruct("Options", fields, kw_only=True, forbid_unknown_fields=True)
 
 
-def _refuse_unknown(
-    options: Mapping[str, Any], listed: Collection[str], known: Collection[str], *, where: str
-) -> None:
-    """Raise if a table has an unknown name; the error suggests one of the listed names."""
-    for name in options:
-        if name not in known:
-            raise PipelineError(f"{where}: unknown option '{name}'{did_you_mean(name, listed)}")
+def _strict_type(hint: Any) -> Any:
+    """Return a type in which each dataclass is replaced by its strict twin."""
+    if dataclasses.is_dataclass(hint):
+        return _strict(hint)  # type: ignore[arg-type]
+
+    origin = typing.get_origin(hint)
+    members = typing.get_args(hint)
+    if origin is Literal or not members:
+        return hint
+    if origin is Annotated:
+        return _strict_type(members[0])
+    strict = tuple(member if member is ... else _strict_type(member) for member in members)
+    return functools.reduce(operator.or_, strict) if origin in _UNIONS else origin[strict]
 
 
-def _check(value: Any, wanted: Any, *, where: str, place: str) -> None:
-    """Refuse unknown names in the tables of a value, and words that are not among the wanted ones.
-
-    msgspec checks all else, but ignores unknown fields of dataclasses and does not say which words
-    it knows.
+def _types_at(path: str, whole: Any) -> list[Any]:
+    """Return the types that a value may have at a path as of msgspec, such as `.picks[0].budget`.
 
     Args:
-        value: As TOML has it.
-        wanted: The type that it is to have.
-        where: What an error names first.
-        place: The path to the value, such as `stages[0].budget`.
+        path: Names, and numbers or `...` in brackets.
+        whole: The type at its beginning, as of `_strict`.
     """
-    options = _alternatives(wanted)
-    if isinstance(value, Mapping):
-        for option in options:
-            _check_table(value, option, where=where, place=place)
-    elif isinstance(value, list | tuple):
-        for option in options:
-            _check_list(value, option, where=where, place=place)
-    elif isinstance(value, str):
-        _check_word(value, options, where=where, place=place)
+    found = [whole]
+    for name, number in re.findall(r"\.(\w+)|\[(\d+|\.{3})\]", path):
+        found = [inner for kind in found for inner in _types_within(kind, name, number)]
+    return found
 
 
-def _check_table(table: Mapping[str, Any], option: Any, *, where: str, place: str) -> None:
-    """Check the names and values of a table that is to become a dataclass or a mapping."""
-    if dataclasses.is_dataclass(option):
-        fields = _types_of(option)  # type: ignore[arg-type]
-        _refuse_unknown(table, fields, fields, where=f"{where}, {place}")
-    elif _is_of(option, Mapping):
-        of_items = typing.get_args(option)[1:] or (Any,)
-        fields = dict.fromkeys(table, of_items[0])
+def _types_within(kind: Any, name: str, number: str) -> list[Any]:
+    """Return the types of a field by its name, or of an item by its number, `...` in a mapping."""
+    if name:
+        is_table = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+        inner = [typing.get_type_hints(kind)[name]] if is_table else []
+    elif number == "...":
+        inner = list(typing.get_args(kind)[-1:])
     else:
-        return
-    for name, item in table.items():
-        _check(item, fields[name], where=where, place=f"{place}.{name}")
+        items = typing.get_args(kind)
+        is_fixed = typing.get_origin(kind) is tuple and ... not in items
+        inner = [items[int(number)]] if is_fixed else list(items[:1])
+    return [member for one in inner for member in _members(one)]
 
 
-def _check_list(values: Collection[Any], option: Any, *, where: str, place: str) -> None:
-    """Check the items of a list."""
-    if _is_of(option, Collection) and not _is_of(option, Mapping):
-        for number, (item, of_item) in enumerate(_items(values, option)):
-            _check(item, of_item, where=where, place=f"{place}[{number}]")
+def _members(kind: Any) -> tuple[Any, ...]:
+    """Return the members of a union, or a type itself."""
+    return typing.get_args(kind) if typing.get_origin(kind) in _UNIONS else (kind,)
 
 
-def _check_word(value: str, options: Collection[Any], *, where: str, place: str) -> None:
-    """Refuse a text that is not one of the words wanted, unless any text is."""
-    if any(option in (str, Any) for option in options):
-        return
-    words = [
-        word
-        for option in options
-        if typing.get_origin(option) is Literal
-        for word in typing.get_args(option)
-        if isinstance(word, str)
-    ]
-    if words and value not in words:
-        raise PipelineError(
-            f"{where}: expected one of {', '.join(words)} for option '{place}', got '{value}'"
-        )
-
-
-def _alternatives(wanted: Any) -> list[Any]:
-    """Return the types that a type allows: the members of a union, or only itself."""
-    origin = typing.get_origin(wanted)
-    if origin is typing.Annotated:
-        return _alternatives(wanted.__origin__)
-    if origin in (typing.Union, types.UnionType):
-        return [option for member in typing.get_args(wanted) for option in _alternatives(member)]
-    return [wanted]
-
-
-def _is_of(option: Any, kind: type) -> bool:
-    """Return whether a type, with or without arguments, is a kind of collection."""
-    base = typing.get_origin(option) or option
-    return isinstance(base, type) and base is not str and issubclass(base, kind)
-
-
-def _items(values: Collection[Any], option: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield each item of a list with the type that the item is to have."""
-    arguments = typing.get_args(option) or (Any,)
-    fixed = _is_of(option, tuple) and arguments[-1] is not Ellipsis
-    for number, value in enumerate(values):
-        if not fixed:
-            yield value, arguments[0]
-        elif number < len(arguments):
-            yield value, arguments[number]
-
-
-def _converted(value: Any, wanted: Any, *, where: str, place: str) -> Any:
-    """Return a value as the type that it is to have."""
-    try:
-        return msgspec.convert(value, wanted)
-    except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at `$")
-        raise PipelineError(f"{where}: {_in_words(message, place + path.rstrip('`'))}") from None
-
-
-_OTHER_KIND = re.compile(r"Expected `(.+)`(.*), got `(.+)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.+)`")
 _WITHOUT = re.compile(r"Object missing required field `(.+)`")
+_NO_WORD = re.compile(r"Invalid enum value (.+)", re.DOTALL)
+_OTHER_KIND = re.compile(r"Expected `(.+)`(.*), got `(.+)`")
 _KINDS = {
     "int": "a whole number",
     "float": "a number",
@@ -233,21 +262,48 @@ _KINDS = {
 """Kind of value, as msgspec calls it -> as those do who write TOML or Python."""
 
 
-def _in_words(message: str, place: str) -> str:
-    """Return what msgspec, or a type's own check, says of an option, without msgspec's words."""
-    kinds = _OTHER_KIND.fullmatch(message)
-    if kinds:
-        wanted, limit, came = kinds.groups()
+def _in_words(
+    message: str, place: str, kinds: Collection[Any], *, where: str, also: Collection[str]
+) -> str:
+    """Return what msgspec, or a type's own check, says of an option, without msgspec's words.
+
+    Args:
+        message: As of msgspec.
+        place: Path to the value, such as `picks[0].budget`; "" for the whole table.
+        kinds: The types that the value may have.
+        where: What the error names first.
+        also: Further names that the whole table may have.
+    """
+    if unknown := _UNKNOWN.fullmatch(message):
+        known = [name for kind in kinds for name in getattr(kind, "__struct_fields__", ())]
+        near = did_you_mean(unknown[1], known if place else [*known, *also])
+        table = f"{where}, {place}" if place else where
+        return f"{table}: unknown option '{unknown[1]}'{near}"
+
+    if lacks := _WITHOUT.fullmatch(message):
+        if not place:
+            return f"{where}: expected the option '{lacks[1]}', got none"
+        return f"{where}: expected '{lacks[1]}' in the table of option '{place}', got none"
+
+    if word := _NO_WORD.fullmatch(message):
+        words = [
+            str(value)
+            for kind in kinds
+            if typing.get_origin(kind) is Literal
+            for value in typing.get_args(kind)
+        ]
+        return f"{where}: expected one of {', '.join(words)} for option '{place}', got {word[1]}"
+
+    if other := _OTHER_KIND.fullmatch(message):
+        wanted, limit, came = other.groups()
         # That an option may also be left out does not help whoever set it.
         names = [_KINDS.get(name, name) for name in wanted.split(" | ") if name != "null"]
         expected = f"{' or '.join(names)}{limit}"
         hint = '; a list of one is written ["..."]' if (wanted, came) == ("array", "str") else ""
-        return f"expected {expected} for option '{place}', got {_KINDS.get(came, came)}{hint}"
-
-    lacks = _WITHOUT.fullmatch(message)
-    if lacks:
-        return f"expected '{lacks[1]}' in the table of option '{place}', got none"
-    return f"{message[:1].lower()}{message[1:]} for option '{place}'"
+        return (
+            f"{where}: expected {expected} for option '{place}', got {_KINDS.get(came, came)}{hint}"
+        )
+    return f"{where}: {message[:1].lower()}{message[1:]} for option '{place}'"
 
 
 def check_names(option: str, names: object) -> None:

@@ -210,7 +210,7 @@ def test_from_options__makes_what_is_nested() -> None:
         ),
         (
             {"named": {"x": {"hid": "words"}}},
-            r"^here, named\.x: unknown option 'hid'; did you mean 'hide'\?$",
+            r"^here, named\[\.\.\.\]: unknown option 'hid'; did you mean 'hide'\?$",
         ),
         (
             {"pair": [1, {"rte": 1}]},

@@ -28,14 +28,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import msgspec
 
 from mslm_data.data.context import FLAGS
 from mslm_data.errors import PipelineError
 from mslm_data.io import resources
-from mslm_data.registry import did_you_mean, from_options
+from mslm_data.registry import Help, did_you_mean, from_options
 
 STAGES = ("about", "source", "annotate", "segment", "encode", "shard")
 """The tables of a pipeline file."""
@@ -48,6 +48,8 @@ SHARED = ("use", "sample", "labels", "rename", "context", "leave_out_context")
 """Options of `[annotate]` that all annotators share."""
 _OF_ANY_USE = {"annotate": {*SHARED} - {"sample"}, "segment": {"use"}}
 """Stage -> its options that stay if `use` names another annotator or segmenter."""
+OF_EVERY_SOURCE = ("max_loss", "duplicates", "duplicate_similarity", "leave_out")
+"""Options of `[source]` that all sources share; fields of `Pipeline`."""
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
 _LICENCE_ID = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -74,19 +76,14 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Fetch:
-    """Name one file of a corpus at its public home.
+    """Name one file of a corpus at its public home."""
 
-    Attributes:
-        url: Its address, http or https.
-        sha256: The digest of the file as it comes.
-        split: The split that it is; "" for an archive, whose files are named by split.
-        unpack: Whether it is a tar or zip archive.
-    """
-
-    url: str
-    sha256: str
-    split: str = ""
-    unpack: bool = False
+    url: Annotated[str, Help("Its address, http or https.")]
+    sha256: Annotated[str, Help("The digest of the file as it comes.")]
+    split: Annotated[
+        str, Help('The split that it is; "" for an archive, whose files are named by split.')
+    ] = ""
+    unpack: Annotated[bool, Help("Whether it is a tar or zip archive.")] = False
 
     def __post_init__(self) -> None:
         if len(self.sha256) != 64 or not set(self.sha256) <= set("0123456789abcdef"):
@@ -100,30 +97,24 @@ class Fetch:
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """Describe the corpus, for its dataset card.
+    """Describe the corpus, for its dataset card."""
 
-    Attributes:
-        title: Its name.
-        homepage: Its address.
-        licence: Under which terms it may be used, in words.
-        licence_id: The hub's identifier of the licence, such as `cc-by-4.0`, if it has one.
-        citation: What to cite.
-        language: Codes of its languages, such as `["en"]`.
-        tags: Words that it is found by on the hub.
-    """
-
-    title: str = ""
-    homepage: str = ""
-    licence: str = ""
-    licence_id: str = ""
-    citation: str = ""
-    language: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    protected: bool = False
-    """Whether it is patients' text, which is shown only with `--show-text` and not pushed.
-
-    Notes, and what i2b2 and n2c2 give, are protected unless the file says otherwise.
-    """
+    title: Annotated[str, Help("Its name.")] = ""
+    homepage: Annotated[str, Help("Its address.")] = ""
+    licence: Annotated[str, Help("Under which terms it may be used, in words.")] = ""
+    licence_id: Annotated[
+        str, Help("The hub's identifier of the licence, such as `cc-by-4.0`, if it has one.")
+    ] = ""
+    citation: Annotated[str, Help("What to cite.")] = ""
+    language: Annotated[tuple[str, ...], Help('Codes of its languages, such as `["en"]`.')] = ()
+    tags: Annotated[tuple[str, ...], Help("Words that it is found by on the hub.")] = ()
+    protected: Annotated[
+        bool,
+        Help(
+            "Whether it is patients' text, which is shown only with `--show-text` and not pushed. "
+            "Notes, and what i2b2 and n2c2 give, are protected unless the file says otherwise."
+        ),
+    ] = False
 
     def __post_init__(self) -> None:
         for code in self.language:
@@ -146,27 +137,36 @@ class About:
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotateOptions:
-    """Decide where mentions come from, and which of them become the shards' mentions.
+    """Decide where mentions come from, and which of them become the shards' mentions."""
 
-    Attributes:
-        use: The annotator: "gold" for the source's own mentions.
-        options: That annotator's own options.
-        sample: Option -> shipped file below `vocab/` that it names for `--sample`.
-        labels: Labels in the order of the manifest; a mention of another is set aside and counted.
-            Empty: all that occur, sorted, which reads the source twice.
-        rename: The source's label -> ours, before `labels` is looked at.
-        context: Give each mention flags that say whether it is negated, uncertain, hypothetical,
-            historical or of the family, by rules for English clinical text.
-        leave_out_context: Flags whose mentions are left out and counted.
-    """
-
-    use: str = "gold"
-    options: Mapping[str, Any] = field(default_factory=dict)
-    sample: Mapping[str, str] = field(default_factory=dict)
-    labels: tuple[str, ...] = ()
-    rename: Mapping[str, str] = field(default_factory=dict)
-    context: bool = False
-    leave_out_context: tuple[str, ...] = ()
+    use: Annotated[str, Help('The annotator: "gold" for the source\'s own mentions.')] = "gold"
+    options: Annotated[Mapping[str, Any], Help("That annotator's own options.")] = field(
+        default_factory=dict
+    )
+    sample: Annotated[
+        Mapping[str, str],
+        Help("Option -> shipped file below `vocab/` that it names for `--sample`."),
+    ] = field(default_factory=dict)
+    labels: Annotated[
+        tuple[str, ...],
+        Help(
+            "Labels in the order of the manifest; a mention of another is set aside and counted. "
+            "Empty: all that occur, sorted, which reads the source twice."
+        ),
+    ] = ()
+    rename: Annotated[
+        Mapping[str, str], Help("The source's label -> ours, before `labels` is looked at.")
+    ] = field(default_factory=dict)
+    context: Annotated[
+        bool,
+        Help(
+            "Give each mention flags that say whether it is negated, uncertain, hypothetical, "
+            "historical or of the family, by rules for English clinical text."
+        ),
+    ] = False
+    leave_out_context: Annotated[
+        tuple[str, ...], Help("Flags whose mentions are left out and counted.")
+    ] = ()
 
     def uses(self) -> list[str]:
         """Return the names of the annotator and, if it is several, of each of these."""
@@ -195,26 +195,33 @@ class AnnotateOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EncodeOptions:
-    """Decide how text becomes tokens.
+    """Decide how text becomes tokens."""
 
-    Attributes:
-        tokenizer: A `tokenizer.json`, a `vocab.txt`, a Hugging Face folder or a hub id.
-        max_tokens: Longest row, special tokens included; 512, or with "paper" the 128 of its
-            inputs.
-        split: How a longer sequence is cut: "mention" never inside a mention that fits, "paper" as
-            the inputs of Abaho et al. 2024 were cut, before the word that would overflow.
-        join: "document" joins consecutive sentences of a document into rows of at most
-            `max_tokens`; "none" gives each sentence a row of its own.
-        lowercase: For a `vocab.txt` only; None looks at the vocabulary.
-        keep_text: Store each row's text and character offsets too.
-    """
-
-    tokenizer: str = ""
-    max_tokens: int = 0
-    split: Literal["mention", "paper"] = "mention"
-    join: Literal["none", "document"] = "none"
-    lowercase: bool | None = None
-    keep_text: bool = False
+    tokenizer: Annotated[
+        str, Help("A `tokenizer.json`, a `vocab.txt`, a Hugging Face folder or a hub id.")
+    ] = ""
+    max_tokens: Annotated[
+        int,
+        Help('Longest row, special tokens included; 512, or with "paper" the 128 of its inputs.'),
+    ] = 0
+    split: Annotated[
+        Literal["mention", "paper"],
+        Help(
+            'How a longer sequence is cut: "mention" never inside a mention that fits, "paper" as '
+            "the inputs of Abaho et al. 2024 were cut, before the word that would overflow."
+        ),
+    ] = "mention"
+    join: Annotated[
+        Literal["none", "document"],
+        Help(
+            '"document" joins consecutive sentences of a document into rows of at most '
+            '`max_tokens`; "none" gives each sentence a row of its own.'
+        ),
+    ] = "none"
+    lowercase: Annotated[
+        bool | None, Help("For a `vocab.txt` only; None looks at the vocabulary.")
+    ] = None
+    keep_text: Annotated[bool, Help("Store each row's text and character offsets too.")] = False
 
     def __post_init__(self) -> None:
         if not self.max_tokens:
@@ -225,13 +232,9 @@ class EncodeOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ShardOptions:
-    """Decide how rows are divided into files.
+    """Decide how rows are divided into files."""
 
-    Attributes:
-        unit_bytes: About how many bytes of input become one shard.
-    """
-
-    unit_bytes: int = 64 << 20
+    unit_bytes: Annotated[int, Help("About how many bytes of input become one shard.")] = 64 << 20
 
     def __post_init__(self) -> None:
         if self.unit_bytes < 1:
@@ -240,35 +243,46 @@ class ShardOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """Describe one dataset that can be built.
+    """Describe one dataset that can be built."""
 
-    Attributes:
-        name: Such as `blurb/ncbi-disease`.
-        max_loss: Greatest share of a split's documents that may be set aside, and of its mentions
-            that may be left out without a rule of the pipeline that asks for it. It decides whether
-            a folder is finished, and no byte of it.
-        leave_out: Built folders, or folders of single splits, whose sentences no document of a
-            training split may have. The manifest holds their digests in place of their paths.
-        duplicates: What becomes of documents that are copies of others: "keep" does not look for
-            them, "count" counts them, "drop" sets them aside in training splits.
-        duplicate_similarity: How similar copies are, above 0; 1 for equal words alone.
-        sample: Folder of the shipped sample corpus below `vocab/`, "" where there is none.
-        fetch: The corpus at its public home, empty where it has none.
-    """
-
-    name: str
+    name: Annotated[str, Help("Such as `blurb/ncbi-disease`.")]
     about: About
     source: Stage
     annotate: AnnotateOptions
     segment: Stage
     encode: EncodeOptions
     shard: ShardOptions
-    max_loss: float = MAX_LOSS
-    leave_out: tuple[str, ...] = ()
-    duplicates: Duplicates = "keep"
-    duplicate_similarity: float = DUPLICATE_SIMILARITY
-    sample: str = ""
-    fetch: tuple[Fetch, ...] = ()
+    max_loss: Annotated[
+        float,
+        Help(
+            "Greatest share of a split's documents that may be set aside, and of its mentions that "
+            "may be left out without a rule of the pipeline that asks for it. It decides whether a "
+            "folder is finished, and no byte of it."
+        ),
+    ] = MAX_LOSS
+    leave_out: Annotated[
+        tuple[str, ...],
+        Help(
+            "Built folders, or folders of single splits, whose sentences no document of a training "
+            "split may have. The manifest holds their digests in place of their paths."
+        ),
+    ] = ()
+    duplicates: Annotated[
+        Duplicates,
+        Help(
+            'What becomes of documents that are copies of others: "keep" does not look for them, '
+            '"count" counts them, "drop" sets them aside in training splits.'
+        ),
+    ] = "keep"
+    duplicate_similarity: Annotated[
+        float, Help("How similar copies are, above 0; 1 for equal words alone.")
+    ] = DUPLICATE_SIMILARITY
+    sample: Annotated[
+        str, Help('Folder of the shipped sample corpus below `vocab/`, "" where there is none.')
+    ] = ""
+    fetch: Annotated[
+        tuple[Fetch, ...], Help("The corpus at its public home, empty where it has none.")
+    ] = ()
 
     @property
     def has_doc_labels(self) -> bool:

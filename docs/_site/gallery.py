@@ -22,6 +22,7 @@ from mslm_data.cli.tokenizer import open_tokenizer
 from mslm_data.draw.sentences import EPOCHS, HIDDEN, OFTEN, Sentences, choose_rows
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import SHIPPED, STRATEGIES, options_of
+from mslm_data.registry import declared_options
 from mslm_data.stats import mask_stats
 
 _SEED = 0
@@ -162,16 +163,15 @@ def _section(
     if parsed.long_description:
         lines += [parsed.long_description, ""]
 
-    says = {parameter.arg_name: parameter.description or "" for parameter in parsed.params}
-    options = options_of(name)
+    options = declared_options(STRATEGIES.load(name))
     if options:
         lines += ["| option | default | |", "|---|---|---|"]
         lines += [
-            f"| `{option}` | `{_default(value)}` | {_cell(says.get(option, ''))} |"
-            for option, value in options.items()
+            f"| `{option.name}` | `{_default(option.default)}` | {_cell(option.help)} |"
+            for option in options
         ]
         lines.append("")
-    call = _call(short, _given(name)) if _given(name) else _call(short, _numbers(options))
+    call = _call(short, _given(name)) if _given(name) else _call(short, _numbers(options_of(name)))
     lines += ["```python", call, "```", ""]
 
     lines += ["<details><summary>As a file, to change</summary>", ""]

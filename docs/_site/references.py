@@ -21,7 +21,7 @@ from mslm_data.annotate import ANNOTATORS
 from mslm_data.io import resources
 from mslm_data.mask.file import PARTS, PICKS
 from mslm_data.mask.pick import Pick
-from mslm_data.registry import Registry
+from mslm_data.registry import REQUIRED, Registry, declared_options
 from mslm_data.segment import SEGMENTERS
 from mslm_data.source import SOURCES
 
@@ -153,7 +153,7 @@ def _pipelines() -> str:
         "source": (
             "Where documents come from.",
             pipeline.Pipeline,
-            ("max_loss", "leave_out", "duplicates", "duplicate_similarity", "sample"),
+            (*pipeline.OF_EVERY_SOURCE, "sample"),
         ),
         "source.fetch": ("One file of the corpus at its public home.", pipeline.Fetch, ()),
         "annotate": ("Where mentions come from.", pipeline.AnnotateOptions, ()),
@@ -226,33 +226,16 @@ def _choices(title: str, table: str, registry: Registry) -> str:
 
 
 def _options_of(kind: Any) -> list[Option]:
-    """Return the options of a dataclass, with what it and its bases say of them."""
-    says = _said_of_fields(kind)
-    hints = typing.get_type_hints(kind)
-    options = []
-    for field in dataclasses.fields(kind):
-        if field.default is not dataclasses.MISSING:
-            default = _toml(field.default)
-        elif field.default_factory is not dataclasses.MISSING:
-            default = _toml(field.default_factory())
-        else:
-            default = "required"
-        options.append(
-            Option(field.name, _type_name(hints[field.name]), default, says.get(field.name, ""))
+    """Return the options of a dataclass as its page shows them."""
+    return [
+        Option(
+            option.name,
+            _type_name(option.type),
+            "required" if option.default is REQUIRED else _toml(option.default),
+            option.help,
         )
-    return options
-
-
-def _said_of_fields(kind: Any) -> dict[str, str]:
-    """Return field -> description, the nearest class's first."""
-    says: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        parsed = _parsed(base)
-        says |= {
-            parameter.arg_name: " ".join((parameter.description or "").split())
-            for parameter in (parsed.params if parsed else [])
-        }
-    return says
+        for option in declared_options(kind)
+    ]
 
 
 def _parsed(kind: Any) -> docstring_parser.Docstring | None:

@@ -32,7 +32,7 @@ class FoundBy(NamedTuple):
     by: tuple[str, ...]
 
 
-class Annotated(NamedTuple):
+class Annotations(NamedTuple):
     """The mentions that an annotator found in D documents.
 
     Attributes:
@@ -50,7 +50,7 @@ class Annotated(NamedTuple):
 class LoadedAnnotator(Protocol):
     """An annotator with its model in memory."""
 
-    def annotate(self, documents: Documents) -> Annotated:
+    def annotate(self, documents: Documents) -> Annotations:
         """Annotate documents; the result of one does not depend on the others.
 
         Raises:

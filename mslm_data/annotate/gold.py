@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from mslm_data.annotate import Annotated
+from mslm_data.annotate import Annotations
 from mslm_data.data.documents import Documents
+from mslm_data.registry import Help
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gold:
-    """Keeps the mentions of the source: gold ones, or weak ones that were made elsewhere.
+    """Keeps the mentions of the source: gold ones, or weak ones that were made elsewhere."""
 
-    Attributes:
-        weak: Whether mentions carry concepts and confidences.
-    """
-
-    weak: bool = False
+    weak: Annotated[bool, Help("Whether mentions carry concepts and confidences.")] = False
     slow: ClassVar[bool] = False
 
     def digest(self) -> str:
@@ -32,6 +29,6 @@ class Gold:
         """Return itself, as there is no model to load."""
         return self
 
-    def annotate(self, documents: Documents) -> Annotated:
+    def annotate(self, documents: Documents) -> Annotations:
         """Return the mentions that the documents have."""
-        return Annotated(documents.mentions, documents.unplaced)
+        return Annotations(documents.mentions, documents.unplaced)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mslm_data.annotate import Annotated
+from mslm_data.annotate import Annotations
 from mslm_data.data.documents import Documents, Mentions
 
 
@@ -28,6 +28,6 @@ class NoMentions:
         """Return itself, as there is no model to load."""
         return self
 
-    def annotate(self, documents: Documents) -> Annotated:
+    def annotate(self, documents: Documents) -> Annotations:
         """Return no mentions."""
-        return Annotated(Mentions.of([()] * len(documents), documents.starts), {})
+        return Annotations(Mentions.of([()] * len(documents), documents.starts), {})

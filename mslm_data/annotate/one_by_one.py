@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from mslm_data.annotate import Annotated
+from mslm_data.annotate import Annotations
 from mslm_data.annotate.boundaries import touches
 from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.data.documents import Documents, Mentions, counts_of
@@ -61,7 +61,7 @@ class OneByOne:
         self._find = find
         self._known: OrderedDict[bytes, FoundMentions] = OrderedDict()
 
-    def annotate(self, documents: Documents) -> Annotated:
+    def annotate(self, documents: Documents) -> Annotations:
         """Annotate documents, or remember what equal ones had; see `LoadedAnnotator`."""
         single = list(documents)
         keys = [_key(document) for document in single]
@@ -74,7 +74,7 @@ class OneByOne:
         self._known.update(found)
         while len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
-        return Annotated(
+        return Annotations(
             Mentions.of([found[key].spans for key in keys], documents.starts),
             counts_of([found[key].left_out for key in keys]),
         )

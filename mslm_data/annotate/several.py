@@ -6,18 +6,18 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
-from mslm_data.annotate import ANNOTATORS, Annotated, Annotator, FoundBy, LoadedAnnotator
+from mslm_data.annotate import ANNOTATORS, Annotations, Annotator, FoundBy, LoadedAnnotator
 from mslm_data.annotate.overlaps import OVERLAPS, flatten
 from mslm_data.annotate.relabel import UNWANTED, relabel
 from mslm_data.data.documents import Documents, Ints, Mentions
 from mslm_data.data.ragged import offsets_of
 from mslm_data.errors import PipelineError
 from mslm_data.io.files import canonical_json
-from mslm_data.registry import did_you_mean, from_options
+from mslm_data.registry import Help, did_you_mean, from_options
 
 EARLIER = "overlaps one of an annotator before"
 OUTVOTED = "found by too few annotators"
@@ -26,19 +26,17 @@ OUTVOTED = "found by too few annotators"
 
 @dataclass(frozen=True, kw_only=True)
 class MemberOptions:
-    """Describe one of several annotators, besides the options of its own.
+    """Describe one of several annotators, besides the options of its own."""
 
-    Attributes:
-        use: The annotator.
-        rename: Its label -> ours.
-        labels: Labels that are combined, after renaming; empty for all.
-        weight: How much its vote counts in a majority: a number, or one for each label.
-    """
-
-    use: str
-    rename: Mapping[str, str] = field(default_factory=dict)
-    labels: tuple[str, ...] = ()
-    weight: float | Mapping[str, float] = 1.0
+    use: Annotated[str, Help("The annotator.")]
+    rename: Annotated[Mapping[str, str], Help("Its label -> ours.")] = field(default_factory=dict)
+    labels: Annotated[
+        tuple[str, ...], Help("Labels that are combined, after renaming; empty for all.")
+    ] = ()
+    weight: Annotated[
+        float | Mapping[str, float],
+        Help("How much its vote counts in a majority: a number, or one for each label."),
+    ] = 1.0
 
     def __post_init__(self) -> None:
         if self.use == "several":
@@ -61,22 +59,23 @@ class Several:
     Each has a table of its own, `[annotate.of.NAME]`, with `use`, its options, and those of
     `MemberOptions`. Two annotators find the same mention if its characters and its label are the
     same. Of one annotator's mentions that overlap each other, the longest counts.
-
-    Attributes:
-        of: Name -> table of an annotator.
-        combine: "union" gives every mention. Of those that overlap it gives the one of the
-            annotator that comes first in `priority`, with that one's score. "majority" gives a
-            mention if the annotators that found it have more than half the weight of those that
-            could; these are the ones whose labels include it. Its score is the sum of their scores
-            by weight, divided by the weight of all that could.
-        priority: Every name, for a union.
-        weak: Whether mentions carry concepts and confidences.
     """
 
-    of: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    combine: Literal["union", "majority"] = "union"
-    priority: tuple[str, ...] = ()
-    weak: bool = True
+    of: Annotated[Mapping[str, Mapping[str, Any]], Help("Name -> table of an annotator.")] = field(
+        default_factory=dict
+    )
+    combine: Annotated[
+        Literal["union", "majority"],
+        Help(
+            '"union" gives every mention. Of those that overlap it gives the one of the annotator '
+            'that comes first in `priority`, with that one\'s score. "majority" gives a mention if '
+            "the annotators that found it have more than half the weight of those that could; "
+            "these are the ones whose labels include it. Its score is the sum of their scores by "
+            "weight, divided by the weight of all that could."
+        ),
+    ] = "union"
+    priority: Annotated[tuple[str, ...], Help("Every name, for a union.")] = ()
+    weak: Annotated[bool, Help("Whether mentions carry concepts and confidences.")] = True
 
     def __post_init__(self) -> None:
         if len(self.of) < 2:
@@ -160,7 +159,7 @@ class LoadedSeveral:
             annotator.start() for _, annotator in options.members.values()
         ]
 
-    def annotate(self, documents: Documents) -> Annotated:
+    def annotate(self, documents: Documents) -> Annotations:
         """Annotate documents; see `LoadedAnnotator`."""
         left_out: dict[str, Ints] = {}
         votes: dict[_Found, list[_Vote]] = {}
@@ -177,7 +176,7 @@ class LoadedSeveral:
             kept = _first(votes, left_out, len(documents))
         else:
             kept = self._elected(votes, left_out, len(documents))
-        return Annotated(_columns(kept, len(documents)), left_out, counts)
+        return Annotations(_columns(kept, len(documents)), left_out, counts)
 
     def _each(self, documents: Documents, left_out: dict[str, Ints]) -> Iterator[Mentions]:
         """Give the flat mentions of each annotator, and add those that it leaves out."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from mslm_data.annotate.boundaries import touches
 from mslm_data.annotate.one_by_one import IN_PLACEHOLDER, FoundMentions, OneByOne
 from mslm_data.data.document import Document, Span
 from mslm_data.errors import AnnotateError
+from mslm_data.registry import Help
 from mslm_data.spacy_pipelines import PIECE, digest_of, load_pipeline, pieces
 
 _ASKS = "annotator 'spacy'"
@@ -23,26 +24,39 @@ class SpacyNer:
     Labels are the pipeline's; `[annotate] rename` and `labels` choose among them. A mention's
     concept is the one that an entity linker or ruler gives (`kb_id_`, else `ent_id_`). spaCy's
     entities have no confidence, so scores are 1.
-
-    Attributes:
-        model: The name of an installed pipeline (`en_core_sci_sm`), or its folder. Loading it runs
-            code that it names.
-        exclude: Components that are not loaded, for speed ("parser", "tagger" …), where the
-            entities do not need them.
-        batch_size: Number of texts that are annotated at once. More than 1 is faster with a trained
-            pipeline. The result of a document may then depend on its neighbours in the last digit
-            of a score, and so, rarely, in an entity.
-        piece: Maximum number of characters that are annotated at once. A longer document is cut at
-            an empty line, a line or a space, and no entity is found across the cut. spaCy itself
-            refuses a million characters (E088).
-        weak: Whether mentions carry concepts and confidences.
     """
 
-    model: str = ""
-    exclude: tuple[str, ...] = ()
-    batch_size: int = 1
-    piece: int = PIECE
-    weak: bool = True
+    model: Annotated[
+        str,
+        Help(
+            "The name of an installed pipeline (`en_core_sci_sm`), or its folder. Loading it runs "
+            "code that it names."
+        ),
+    ] = ""
+    exclude: Annotated[
+        tuple[str, ...],
+        Help(
+            'Components that are not loaded, for speed ("parser", "tagger" …), where the entities '
+            "do not need them."
+        ),
+    ] = ()
+    batch_size: Annotated[
+        int,
+        Help(
+            "Number of texts that are annotated at once. More than 1 is faster with a trained "
+            "pipeline. The result of a document may then depend on its neighbours in the last "
+            "digit of a score, and so, rarely, in an entity."
+        ),
+    ] = 1
+    piece: Annotated[
+        int,
+        Help(
+            "Maximum number of characters that are annotated at once. A longer document is cut at "
+            "an empty line, a line or a space, and no entity is found across the cut. spaCy itself "
+            "refuses a million characters (E088)."
+        ),
+    ] = PIECE
+    weak: Annotated[bool, Help("Whether mentions carry concepts and confidences.")] = True
     slow: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +16,7 @@ from mslm_data.cli.output import echo, print_json, table
 from mslm_data.io import resources
 
 if TYPE_CHECKING:
-    from mslm_data.source.options import Option
+    from mslm_data.registry import Option
 
 
 _WIDTH = 98
@@ -157,13 +159,12 @@ def _recognised(name: str | None, inputs: Sequence[str], as_json: bool) -> None:
 def _sources(name: str | None, as_json: bool) -> None:
     """Print a listing of the sources, or the pipeline file of one of them."""
     from mslm_data.source import SOURCES
-    from mslm_data.source.options import about
 
     if name:
         _source(name, as_json)
         return
     rows = [
-        (known, " ".join(SOURCES.load(known).suffixes), _first_paragraph(about(known)))
+        (known, " ".join(SOURCES.load(known).suffixes), _first_paragraph(SOURCES.load(known)))
         for known in SOURCES.names()
     ]
     if as_json:
@@ -173,18 +174,29 @@ def _sources(name: str | None, as_json: bool) -> None:
         echo(table(("source", "files", "reads"), rows))
 
 
-def _first_paragraph(text: str) -> str:
-    return " ".join(text.partition("\n\n")[0].split())
+def _first_paragraph(kind: Any) -> str:
+    return " ".join(_prose(kind).partition("\n\n")[0].split())
+
+
+def _prose(kind: Any) -> str:
+    """Return the documentation of a class above what is for programmers: `Attributes`, `Raises`."""
+    documentation = inspect.cleandoc(kind.__doc__ or "")
+    return re.split(r"^(?:Attributes|Raises):$", documentation, maxsplit=1, flags=re.M)[0].rstrip()
 
 
 def _source(name: str, as_json: bool) -> None:
     """Print a pipeline file of a source, with its documentation and all its options in comments."""
-    from mslm_data.source.options import OF_ALL, about, options_of
-    from mslm_data.source.table import usual_tables
+    from mslm_data.pipeline import OF_EVERY_SOURCE, Pipeline
+    from mslm_data.registry import declared_options
+    from mslm_data.source.table import SOURCES, usual_tables
 
     tables = usual_tables(name)
-    text = about(name)
-    options = options_of(name)
+    kind = SOURCES.load(name)
+    text = _prose(kind)
+    of_every_source = [
+        option for option in declared_options(Pipeline) if option.name in OF_EVERY_SOURCE
+    ]
+    options = [*declared_options(kind), *of_every_source]
     if as_json:
         print_json(
             {
@@ -193,10 +205,10 @@ def _source(name: str, as_json: bool) -> None:
                 "options": {
                     option.name: {
                         "default": option.default,
-                        "meaning": option.meaning,
+                        "help": option.help,
                         "words": option.words,
                     }
-                    for option in (*options, *OF_ALL)
+                    for option in options
                 },
             }
         )
@@ -206,19 +218,19 @@ def _source(name: str, as_json: bool) -> None:
     for stage, of_stage in tables.items():
         lines += ["", f"[{stage}]", _line("use", of_stage["use"])]
         if stage == "source":
-            for option in (*options, *OF_ALL):
+            for option in options:
                 lines += ["", *_commented(option)]
     echo("\n".join(lines))
 
 
 def _commented(option: Option) -> list[str]:
     """Return an option at its default, below what it says, in lines of comments."""
-    meaning = option.meaning
+    says = option.help
     if 0 < len(option.words) <= _FEW_WORDS:
-        meaning += f" One of {', '.join(map(str, map(_as_toml, option.words)))}."
+        says += f" One of {', '.join(map(str, map(_as_toml, option.words)))}."
     is_set = option.default is not None
     line = _line(option.name, option.default) if is_set else f"{option.name}: not set"
-    return [f"# {text}" for text in (*textwrap.wrap(meaning, _WIDTH), line)]
+    return [f"# {text}" for text in (*textwrap.wrap(says, _WIDTH), line)]
 
 
 def _strategies(name: str | None, as_json: bool) -> None:
@@ -259,17 +271,18 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 
 def _strategy(name: str, as_json: bool) -> None:
     """Print the TOML of one strategy below its documentation, which stands in comments."""
-    import inspect
-
     from mslm_data.mask import NO_MASKS, STRATEGIES, make, options_of
     from mslm_data.mask.table import summary
+    from mslm_data.registry import declared_options
 
     if name in NO_MASKS:
         make(name, {})  # raises an error that names the nearest strategy
 
     full = STRATEGIES.resolve(name)
     about = summary(full)
-    documentation = inspect.getdoc(STRATEGIES.load(full)) or ""
+    kind = STRATEGIES.load(full)
+    documentation = inspect.getdoc(kind) or ""
+    options = declared_options(kind)
     toml = repr(make(full, EXAMPLES.get(full, {})))
 
     # Strategies of parts have no defaults worth copying: their example stands for them.
@@ -283,12 +296,15 @@ def _strategy(name: str, as_json: bool) -> None:
                 "source": about.source,
                 "text": documentation,
                 "defaults": {option: _as_toml(value) for option, value in defaults.items()},
+                "help": {option.name: option.help for option in options},
                 "toml": toml,
             }
         )
         return
 
     comments = [f"{full}: {about.status}, {about.source}", "", *documentation.splitlines(), ""]
+    if options:
+        comments += ["Options:", *_wrapped(options), ""]
     if defaults:
         comments += ["The same by its name, with its options and their defaults:", "", "[mask]"]
         comments += [f'use = "{full}"']
@@ -307,14 +323,14 @@ def _strategy(name: str, as_json: bool) -> None:
 def _picks(as_json: bool) -> None:
     """Print what each table of a strategy file is, with its options."""
     from mslm_data.mask.file import PARTS, PICKS
-    from mslm_data.source.options import REQUIRED, options_of_class, text_of_class
+    from mslm_data.registry import declared_options
 
     tables = {f'pick = "{tag}"': kind for tag, kind in PICKS.items()} | PARTS
     if as_json:
         listing = {
             name: {
-                option.name: {"meaning": option.meaning, "words": option.words}
-                for option in options_of_class(part)
+                option.name: {"help": option.help, "words": option.words}
+                for option in declared_options(part)
             }
             for name, part in tables.items()
         }
@@ -324,17 +340,24 @@ def _picks(as_json: bool) -> None:
     for number, (name, part) in enumerate(tables.items()):
         if number:
             echo()
-        for line in textwrap.wrap(f"{name}: {text_of_class(part)}", _WIDTH):
+        for line in textwrap.wrap(f"{name}: {_prose(part)}", _WIDTH):
             echo(line)
-        for option in options_of_class(part):
-            default = "" if option.default is REQUIRED else _shown_default(option.default)
-            says = f"{option.name}{default}: {option.meaning}"
-            for line in textwrap.wrap(says, _WIDTH, initial_indent="  ", subsequent_indent="    "):
-                echo(line)
+        for line in _wrapped(declared_options(part), defaults=True):
+            echo(line)
+
+
+def _wrapped(options: Iterable[Option], *, defaults: bool = False) -> Iterator[str]:
+    """Yield a paragraph of each option, indented: its name, with its default if asked, and help."""
+    for option in options:
+        default = _shown_default(option.default) if defaults else ""
+        says = f"{option.name}{default}: {option.help}"
+        yield from textwrap.wrap(says, _WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def _shown_default(default: Any) -> str:
     """Return a default behind its option; "" for none, and for parts with options of their own."""
+    if default is inspect.Parameter.empty:
+        return ""
     written = _as_toml(default)
     return "" if written in (None, '""') or dataclasses.is_dataclass(default) else f" = {written}"
 

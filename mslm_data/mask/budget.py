@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from mslm_data.data.ragged import Array
 from mslm_data.mask.draws import GATE, ROUND, Draws
 from mslm_data.mask.rate import Rate, check_limit, check_rate, check_share, rate_at
+from mslm_data.registry import Help
 
 Rounding = Literal["up", "down", "nearest", "random"]
 
@@ -23,35 +24,49 @@ Rounding = Literal["up", "down", "nearest", "random"]
 class Budget:
     """How much of a row one pick may hide.
 
-    Attributes:
-        rate: The share that is hidden, in `[0, 1]`. An order by coins takes it as each unit's
-            chance and has no budget.
-        of: What the rate is a share of, and what the budget counts: the row's `units`; its
-            `tokens`, special ones aside; or `all tokens`, special ones counted (though never
-            hidden).
-        rounding: How `rate * n` becomes a whole number: `up` is the exact ceiling. The others count
-            in floats, as released codes do: `down` cuts, `nearest` rounds half to even, and
-            `random` is `int(rate * n + u)` with u uniform in `[0, 1)`, so that its mean is `rate *
-            n`.
-        least: Minimum of the budget, in rows with at least one token that is not special.
-        most: Maximum of the budget; None for no limit.
-        overrun: What happens to a unit of more tokens than are left of the budget: it is `cut` to
-            them, or the order will `skip` it and try the next, or `stop`.
-        gate: Chance of each row to take part at all.
-        total: Whether tokens that earlier picks hid count against this budget too.
-
     Raises:
         ValueError: A rate or chance outside `[0, 1]`, or a negative limit.
     """
 
-    rate: Rate
-    of: Literal["units", "tokens", "all tokens"] = "units"
-    rounding: Rounding = "up"
-    least: int = 0
-    most: int | None = None
-    overrun: Literal["cut", "skip", "stop"] = "skip"
-    gate: float = 1.0
-    total: bool = False
+    rate: Annotated[
+        Rate,
+        Help(
+            "The share that is hidden, in `[0, 1]`. An order by coins takes it as each unit's "
+            "chance and has no budget."
+        ),
+    ]
+    of: Annotated[
+        Literal["units", "tokens", "all tokens"],
+        Help(
+            "What the rate is a share of, and what the budget counts: the row's `units`; its "
+            "`tokens`, special ones aside; or `all tokens`, special ones counted (though never "
+            "hidden)."
+        ),
+    ] = "units"
+    rounding: Annotated[
+        Rounding,
+        Help(
+            "How `rate * n` becomes a whole number: `up` is the exact ceiling. The others count in "
+            "floats, as released codes do: `down` cuts, `nearest` rounds half to even, and "
+            "`random` is `int(rate * n + u)` with u uniform in `[0, 1)`, so that its mean is `rate "
+            "* n`."
+        ),
+    ] = "up"
+    least: Annotated[
+        int, Help("Minimum of the budget, in rows with at least one token that is not special.")
+    ] = 0
+    most: Annotated[int | None, Help("Maximum of the budget; None for no limit.")] = None
+    overrun: Annotated[
+        Literal["cut", "skip", "stop"],
+        Help(
+            "What happens to a unit of more tokens than are left of the budget: it is `cut` to "
+            "them, or the order will `skip` it and try the next, or `stop`."
+        ),
+    ] = "skip"
+    gate: Annotated[float, Help("Chance of each row to take part at all.")] = 1.0
+    total: Annotated[
+        bool, Help("Whether tokens that earlier picks hid count against this budget too.")
+    ] = False
 
     def __post_init__(self) -> None:
         check_rate("rate", self.rate)

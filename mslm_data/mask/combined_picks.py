@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from mslm_data.mask.eligible import real_tokens
 from mslm_data.mask.pick import AnyPick, Pick, run
 from mslm_data.mask.plan import Draft, MaskKind
 from mslm_data.mask.rate import Rate, check_rate, check_share, follows_training, rate_at
+from mslm_data.registry import Help
 
 
 class HasNeeds(Protocol):
@@ -36,11 +37,6 @@ def needs_of(parts: Iterable[HasNeeds]) -> frozenset[str]:
 class OneOf:
     """Go one of several ways, drawn for each row.
 
-    Attributes:
-        chances: The chance of each way. With what is left of 1, nothing is hidden.
-        ways: The picks of each way, in order; at most 16 ways of 16 picks keep short stream
-            numbers.
-
     Raises:
         ValueError: Not one chance for each way, a negative chance, or chances that exceed 1
             together.
@@ -48,8 +44,17 @@ class OneOf:
 
     tag: ClassVar[str] = "one-of"
 
-    chances: tuple[float, ...]
-    ways: tuple[tuple[Any, ...], ...]
+    chances: Annotated[
+        tuple[float, ...],
+        Help("The chance of each way. With what is left of 1, nothing is hidden."),
+    ]
+    ways: Annotated[
+        tuple[tuple[Any, ...], ...],
+        Help(
+            "The picks of each way, in order; at most 16 ways of 16 picks keep short stream "
+            "numbers."
+        ),
+    ]
 
     def __post_init__(self) -> None:
         check_chances(self.chances)
@@ -81,18 +86,14 @@ class OneOf:
 class ByEpoch:
     """Go one way after the other, each for some epochs, the last for ever.
 
-    Attributes:
-        epochs: How many epochs each way but the last takes.
-        ways: The picks of each way, in order.
-
     Raises:
         ValueError: Not one number for each way but the last, or a negative one.
     """
 
     tag: ClassVar[str] = "by-epoch"
 
-    epochs: tuple[int, ...]
-    ways: tuple[tuple[Any, ...], ...]
+    epochs: Annotated[tuple[int, ...], Help("How many epochs each way but the last takes.")]
+    ways: Annotated[tuple[tuple[Any, ...], ...], Help("The picks of each way, in order.")]
 
     def __post_init__(self) -> None:
         if len(self.epochs) != len(self.ways) - 1:
@@ -119,15 +120,11 @@ class ByEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutMentions:
-    """Hide what a pick hides, but only in rows that have no mention.
-
-    Attributes:
-        of: The pick. It also settles what earlier picks owe in these rows.
-    """
+    """Hide what a pick hides, but only in rows that have no mention."""
 
     tag: ClassVar[str] = "without-mentions"
 
-    of: Pick
+    of: Annotated[Pick, Help("The pick. It also settles what earlier picks owe in these rows.")]
 
     @property
     def needs(self) -> frozenset[str]:
@@ -150,19 +147,20 @@ class WithoutMentions:
 class Hints:
     """Hide what a pick of the highest scores hides, then show some of the top again.
 
-    Attributes:
-        of: The pick, at a rate r.
-        show: Share of the row's tokens that are the top. Of the row's tokens, `show * r` of the top
-            are shown again, drawn uniformly.
-
     Raises:
         ValueError: A share outside `[0, 1]`, or a pick by chance, which has no top.
     """
 
     tag: ClassVar[str] = "hints"
 
-    of: Pick
-    show: float
+    of: Annotated[Pick, Help("The pick, at a rate r.")]
+    show: Annotated[
+        float,
+        Help(
+            "Share of the row's tokens that are the top. Of the row's tokens, `show * r` of the "
+            "top are shown again, drawn uniformly."
+        ),
+    ]
 
     def __post_init__(self) -> None:
         check_share("show", self.show)
@@ -200,18 +198,14 @@ class Hints:
 class Coins:
     """Hide each token that another pick would hide, by a coin.
 
-    Attributes:
-        of: The pick.
-        rate: Chance of each of its tokens.
-
     Raises:
         ValueError: A rate outside `[0, 1]`.
     """
 
     tag: ClassVar[str] = "coins"
 
-    of: Pick
-    rate: Rate
+    of: Annotated[Pick, Help("The pick.")]
+    rate: Annotated[Rate, Help("Chance of each of its tokens.")]
 
     def __post_init__(self) -> None:
         check_rate("rate", self.rate)

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -32,30 +32,45 @@ from mslm_data.lexicon.store import Lexicon, open_lexicon
 from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.draws import ACTIONS, RANDOM_IDS
 from mslm_data.mask.plan import MaskPlan
+from mslm_data.registry import Help
 
 
 @dataclass(frozen=True, slots=True)
 class Corruption:
     """How hidden tokens are replaced.
 
-    Attributes:
-        shares: `mask` replaces all by `[MASK]`. Otherwise percent of `[MASK]`, of random ids and of
-            tokens that stay, such as `80-10-10`.
-        by: What shares one fate: each `token`, the tokens of a `word`, those of a hidden `unit`, or
-            those of a `run` of hidden tokens. Random ids are drawn for each token all the same.
-        random_ids: Random ids are all those that are not special (`ordinary`), or the whole
-            `vocabulary`.
-        unigrams: File of a lexicon of single tokens with the number of times that each occurs;
-            random ids are then drawn as often as they occur. "" for none.
-
     Raises:
         ValueError: Shares that are neither `mask` nor three percentages that sum to 100.
     """
 
-    shares: str = "mask"
-    by: Literal["token", "word", "unit", "run"] = "token"
-    random_ids: Literal["ordinary", "vocabulary"] = "ordinary"
-    unigrams: str = artefact(LEXICON)
+    shares: Annotated[
+        str,
+        Help(
+            "`mask` replaces all by `[MASK]`. Otherwise percent of `[MASK]`, of random ids and of "
+            "tokens that stay, such as `80-10-10`."
+        ),
+    ] = "mask"
+    by: Annotated[
+        Literal["token", "word", "unit", "run"],
+        Help(
+            "What shares one fate: each `token`, the tokens of a `word`, those of a hidden `unit`, "
+            "or those of a `run` of hidden tokens. Random ids are drawn for each token all the "
+            "same."
+        ),
+    ] = "token"
+    random_ids: Annotated[
+        Literal["ordinary", "vocabulary"],
+        Help(
+            "Random ids are all those that are not special (`ordinary`), or the whole `vocabulary`."
+        ),
+    ] = "ordinary"
+    unigrams: Annotated[
+        str,
+        Help(
+            "File of a lexicon of single tokens with the number of times that each occurs; random "
+            'ids are then drawn as often as they occur. "" for none.'
+        ),
+    ] = artefact(LEXICON)
 
     def __post_init__(self) -> None:
         _percent(self.shares)

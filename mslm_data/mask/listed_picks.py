@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from mslm_data.mask.eligible import free_tokens
 from mslm_data.mask.plan import Draft, MaskKind
 from mslm_data.mask.rate import Rate, check_limit, check_rate, follows_training, rate_at
 from mslm_data.mask.units import Units
+from mslm_data.registry import Help
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,18 +33,16 @@ class InOrder:
     In a pass each n-gram hides its left-most occurrence that is still free. A pass that hides
     nothing is the last. The n-gram at which the budget ends is cut to it.
 
-    Attributes:
-        lexicon: File of the lexicon.
-        rate: Budget as a share of the tokens that are not special, rounded up exactly.
-
     Raises:
         ValueError: A rate outside `[0, 1]`.
     """
 
     tag: ClassVar[str] = "in-order"
 
-    lexicon: str = artefact(LEXICON, "pmi.arrow")
-    rate: Rate
+    lexicon: Annotated[str, Help("File of the lexicon.")] = artefact(LEXICON, "pmi.arrow")
+    rate: Annotated[
+        Rate, Help("Budget as a share of the tokens that are not special, rounded up exactly.")
+    ]
 
     def __post_init__(self) -> None:
         check_rate("rate", self.rate)
@@ -77,19 +76,20 @@ class InOrder:
 class Scattered:
     """Hide the words of n-grams that stand scattered in a row, as the paper's released code does.
 
-    Attributes:
-        lexicon: File of the lexicon.
-        rate: Budget as a share of the tokens that are neither special nor `[UNK]`, rounded up in
-            floats.
-
     Raises:
         ValueError: A rate outside `[0, 1]`.
     """
 
     tag: ClassVar[str] = "scattered"
 
-    lexicon: str = artefact(LEXICON, "pmi.arrow")
-    rate: Rate
+    lexicon: Annotated[str, Help("File of the lexicon.")] = artefact(LEXICON, "pmi.arrow")
+    rate: Annotated[
+        Rate,
+        Help(
+            "Budget as a share of the tokens that are neither special nor `[UNK]`, rounded up in "
+            "floats."
+        ),
+    ]
 
     def __post_init__(self) -> None:
         check_rate("rate", self.rate)
@@ -133,21 +133,21 @@ class Occurrences:
 
     There is no budget, and nothing is owed.
 
-    Attributes:
-        lexicon: File of the lexicon.
-        rate: Expected share of the tokens that are not special.
-        most: Once so many tokens of a row are hidden, no further concept is tried; None for no
-            limit.
-
     Raises:
         ValueError: A rate outside `[0, 1]`, or a negative limit.
     """
 
     tag: ClassVar[str] = "occurrences"
 
-    lexicon: str = artefact(LEXICON, "concepts.arrow")
-    rate: Rate
-    most: int | None = None
+    lexicon: Annotated[str, Help("File of the lexicon.")] = artefact(LEXICON, "concepts.arrow")
+    rate: Annotated[Rate, Help("Expected share of the tokens that are not special.")]
+    most: Annotated[
+        int | None,
+        Help(
+            "Once so many tokens of a row are hidden, no further concept is tried; None for no "
+            "limit."
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         check_rate("rate", self.rate)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from mslm_data.kernels.choose import choose_again, choose_bernoulli, choose_each
 from mslm_data.kernels.fill import CUT, SKIP, STOP, fill_ranked, fill_uniform, fill_weighted
 from mslm_data.mask.draws import Draws
 from mslm_data.mask.score import Score
+from mslm_data.registry import Help
 
 OrderName = Literal["uniform", "weighted", "highest", "lowest", "first", "coins", "replacement"]
 
@@ -30,19 +31,25 @@ OVERRUNS = {"cut": CUT, "skip": SKIP, "stop": STOP}
 class Order:
     """In which order units are hidden until the budget is spent.
 
-    Attributes:
-        by: `uniform` is at random, each unit as likely; `weighted` at random by score; `highest`
-            and `lowest` by score, without chance; `first` is from the row's start. `coins` has no
-            budget: each unit is hidden with chance `rate`, times its score if there is one.
-            `replacement` draws with replacement, so that a unit drawn twice is hidden once.
-        score: The score of each unit. Units with a score of 0 or less are hidden by `lowest` only.
-
     Raises:
         ValueError: An order by score without one, or a score that the order does not use.
     """
 
-    by: OrderName = "uniform"
-    score: Score | None = None
+    by: Annotated[
+        OrderName,
+        Help(
+            "`uniform` is at random, each unit as likely; `weighted` at random by score; `highest` "
+            "and `lowest` by score, without chance; `first` is from the row's start. `coins` has "
+            "no budget: each unit is hidden with chance `rate`, times its score if there is one. "
+            "`replacement` draws with replacement, so that a unit drawn twice is hidden once."
+        ),
+    ] = "uniform"
+    score: Annotated[
+        Score | None,
+        Help(
+            "The score of each unit. Units with a score of 0 or less are hidden by `lowest` only."
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         scored = ("weighted", "highest", "lowest")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol
+from typing import Annotated, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from mslm_data.mask.plan import Draft, MaskKind
 from mslm_data.mask.rate import check_limit, follows_training
 from mslm_data.mask.toml import USUAL_PICK
 from mslm_data.mask.units import UNITS, UnitName, Units, mentions, runs
+from mslm_data.registry import Help
 
 
 class AnyPick(Protocol):
@@ -62,12 +63,11 @@ class Listed:
     Of an n-gram within another, the larger is the unit. Of overlapping ones some are units at
     random, and the words of the others are units again. With `among.where = "generic"` no n-gram
     reaches into a mention.
-
-    Attributes:
-        lexicon: File of the lexicon; the order of its entries does not matter.
     """
 
-    lexicon: str = artefact(LEXICON, "pmi.arrow")
+    lexicon: Annotated[
+        str, Help("File of the lexicon; the order of its entries does not matter.")
+    ] = artefact(LEXICON, "pmi.arrow")
 
     def find(self, examples: Examples, draws: Draws, *, generic: bool) -> Units:
         """Return the units of each row.
@@ -96,18 +96,22 @@ class Listed:
 class Among:
     """Conditions for the units that can be hidden, besides being neither hidden nor special yet.
 
-    Attributes:
-        where: `any`; only `generic` units, which touch no mention; or only units within `mentions`.
-        longest: Units of more tokens are never hidden; None for no limit.
-        unknown: Whether units with `[UNK]`, which is a useless target, can be hidden.
-
     Raises:
         ValueError: A negative limit.
     """
 
-    where: Literal["any", "generic", "mentions"] = "any"
-    longest: int | None = None
-    unknown: bool = False
+    where: Annotated[
+        Literal["any", "generic", "mentions"],
+        Help(
+            "`any`; only `generic` units, which touch no mention; or only units within `mentions`."
+        ),
+    ] = "any"
+    longest: Annotated[
+        int | None, Help("Units of more tokens are never hidden; None for no limit.")
+    ] = None
+    unknown: Annotated[
+        bool, Help("Whether units with `[UNK]`, which is a useless target, can be hidden.")
+    ] = False
 
     def __post_init__(self) -> None:
         check_limit("longest", self.longest)
@@ -125,17 +129,6 @@ class Pick:
     `Pick("words", Budget(0.15, of="tokens"))` hides whole words until 15 % of a row's tokens are
     hidden.
 
-    Attributes:
-        units: Which units are hidden whole: single `tokens`, `words`, `chunks` between white space,
-            whole `mentions`, the `released pieces` of the paper's code (each sub-word of a
-            mention's first word, the last with the rest of the mention), or those of a lexicon, as
-            in `units = {lexicon = "pmi.arrow"}`.
-        budget: How much is hidden.
-        among: Which units can be hidden.
-        order: In which order they are taken.
-        kind: Why they are predicted, which chooses their weight in the loss: `base` as other words
-            (BLM), or `entity` as terms (ELM).
-
     Raises:
         ValueError: A budget of units that is to count the tokens of earlier picks; or one of tokens
             for whole units that are drawn with replacement, each of which counts as one.
@@ -143,11 +136,25 @@ class Pick:
 
     tag: ClassVar[str] = USUAL_PICK
 
-    units: UnitName | Listed
-    budget: Budget
-    among: Among = field(default_factory=Among)
-    order: Order = field(default_factory=Order)
-    kind: Literal["base", "entity"] = "base"
+    units: Annotated[
+        UnitName | Listed,
+        Help(
+            "Which units are hidden whole: single `tokens`, `words`, `chunks` between white space, "
+            "whole `mentions`, the `released pieces` of the paper's code (each sub-word of a "
+            "mention's first word, the last with the rest of the mention), or those of a lexicon, "
+            'as in `units = {lexicon = "pmi.arrow"}`.'
+        ),
+    ]
+    budget: Annotated[Budget, Help("How much is hidden.")]
+    among: Annotated[Among, Help("Which units can be hidden.")] = field(default_factory=Among)
+    order: Annotated[Order, Help("In which order they are taken.")] = field(default_factory=Order)
+    kind: Annotated[
+        Literal["base", "entity"],
+        Help(
+            "Why they are predicted, which chooses their weight in the loss: `base` as other words "
+            "(BLM), or `entity` as terms (ELM)."
+        ),
+    ] = "base"
 
     def __post_init__(self) -> None:
         if self.budget.total and self.units != "tokens" and self.budget.of == "units":

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.mask.draws import RATE, Draws
+from mslm_data.registry import Help
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,29 +25,45 @@ class Schedule:
     `{shape = "phases", phases = [[0, 0.3], [1_000_000, 0.15]], per = "tokens"}`.
     Rates between two ends are rounded to 6 decimals, so that every machine counts the same.
 
-    Attributes:
-        shape: `linear`, `cosine`, `uniform` or `phases`.
-        start: Rate at the beginning, or the lower end of `uniform`; in `[0, 1]`. Not of `phases`.
-        stop: Rate from `over` on, or the upper end of `uniform`; in `[0, 1]`. Not of `phases`.
-        over: Epochs, steps or tokens from one end to the other, 1 or more; unused by `uniform` and
-            `phases`.
-        phases: Of `phases` alone: pairs of the epoch, step or token that a phase begins with,
-            rising from 0, and its rate in `[0, 1]`.
-        per: What is counted: each `epoch`, each `step`, or `tokens`, which are those that all ranks
-            together were given before. `plan` must be told the step, or the tokens, where these are
-            counted.
-
     Raises:
         ValueError: A rate outside `[0, 1]`, `over` below 1, an end or the phases missing, or phases
             that do not rise from 0.
     """
 
-    shape: Literal["linear", "cosine", "uniform", "phases"]
-    start: float | None = None
-    stop: float | None = None
-    over: int = 1
-    phases: tuple[tuple[int, float], ...] | None = None
-    per: Literal["epoch", "step", "tokens"] = "epoch"
+    shape: Annotated[
+        Literal["linear", "cosine", "uniform", "phases"],
+        Help("`linear`, `cosine`, `uniform` or `phases`."),
+    ]
+    start: Annotated[
+        float | None,
+        Help("Rate at the beginning, or the lower end of `uniform`; in `[0, 1]`. Not of `phases`."),
+    ] = None
+    stop: Annotated[
+        float | None,
+        Help("Rate from `over` on, or the upper end of `uniform`; in `[0, 1]`. Not of `phases`."),
+    ] = None
+    over: Annotated[
+        int,
+        Help(
+            "Epochs, steps or tokens from one end to the other, 1 or more; unused by `uniform` and "
+            "`phases`."
+        ),
+    ] = 1
+    phases: Annotated[
+        tuple[tuple[int, float], ...] | None,
+        Help(
+            "Of `phases` alone: pairs of the epoch, step or token that a phase begins with, rising "
+            "from 0, and its rate in `[0, 1]`."
+        ),
+    ] = None
+    per: Annotated[
+        Literal["epoch", "step", "tokens"],
+        Help(
+            "What is counted: each `epoch`, each `step`, or `tokens`, which are those that all "
+            "ranks together were given before. `plan` must be told the step, or the tokens, where "
+            "these are counted."
+        ),
+    ] = "epoch"
 
     def __post_init__(self) -> None:
         if self.shape == "phases":
@@ -188,4 +205,5 @@ def check_option(name: str, hint: Any, value: Any) -> None:
     """
     checks = {"rate": check_rate, "share": check_share, "limit": check_limit}
     for mark in getattr(hint, "__metadata__", ()):
-        checks[mark](name, value)
+        if mark in checks:
+            checks[mark](name, value)

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from mslm_data.lexicon.trie import Trie, open_trie, open_words
 from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.rate import check_share
 from mslm_data.mask.units import Units, words
+from mslm_data.registry import Help
 
 Transform = Literal["none", "flag", "unflagged", "swish", "rank"]
 _OVER = {"max": 0, "mean": 1, "sum": 2, "first": 3}
@@ -35,33 +36,49 @@ _OVER = {"max": 0, "mean": 1, "sum": 2, "first": 3}
 class Score:
     """A number for each unit: `{lexicon = "difference.arrow", transform = "rank"}` in a TOML file.
 
-    Attributes:
-        lexicon: File of a lexicon: a unit has the score of the entry that it is. A single token has
-            the score of its word or, with `by = "token"`, its own.
-        column: Folder of a score column, in place of a lexicon.
-        by: Whether single tokens are looked up by `word` or by `token`.
-        over: How a unit of several tokens gets one number of a column: their `max`, `mean` or
-            `sum`, or that of the `first`.
-        transform: `none` leaves scores as they are; `flag` is 1 for scores above 0 and 0 for the
-            rest, `unflagged` the reverse; `swish` is `s / (1 + exp(-s))`; `rank` numbers the row's
-            units from the lowest, which is 1, so that only their order matters. Tokens that have
-            their word's score have its rank too.
-        missing: The score of a unit that the lexicon does not have.
-        alpha: Part of each number that is kept, in `[0, 1]`; the rest is spread evenly over the
-            row's units. Below 1, negative numbers count as 0.
-
     Raises:
         ValueError: Neither a lexicon nor a column, or both, an alpha outside `[0, 1]`, or a
             `missing` that is not finite.
     """
 
-    lexicon: str = artefact(LEXICON)
-    column: str = artefact(SCORE_COLUMN)
-    by: Literal["word", "token"] = "word"
-    over: Literal["max", "mean", "sum", "first"] = "max"
-    transform: Transform = "none"
-    missing: float = 0.0
-    alpha: float = 1.0
+    lexicon: Annotated[
+        str,
+        Help(
+            "File of a lexicon: a unit has the score of the entry that it is. A single token has "
+            'the score of its word or, with `by = "token"`, its own.'
+        ),
+    ] = artefact(LEXICON)
+    column: Annotated[str, Help("Folder of a score column, in place of a lexicon.")] = artefact(
+        SCORE_COLUMN
+    )
+    by: Annotated[
+        Literal["word", "token"],
+        Help("Whether single tokens are looked up by `word` or by `token`."),
+    ] = "word"
+    over: Annotated[
+        Literal["max", "mean", "sum", "first"],
+        Help(
+            "How a unit of several tokens gets one number of a column: their `max`, `mean` or "
+            "`sum`, or that of the `first`."
+        ),
+    ] = "max"
+    transform: Annotated[
+        Transform,
+        Help(
+            "`none` leaves scores as they are; `flag` is 1 for scores above 0 and 0 for the rest, "
+            "`unflagged` the reverse; `swish` is `s / (1 + exp(-s))`; `rank` numbers the row's "
+            "units from the lowest, which is 1, so that only their order matters. Tokens that have "
+            "their word's score have its rank too."
+        ),
+    ] = "none"
+    missing: Annotated[float, Help("The score of a unit that the lexicon does not have.")] = 0.0
+    alpha: Annotated[
+        float,
+        Help(
+            "Part of each number that is kept, in `[0, 1]`; the rest is spread evenly over the "
+            "row's units. Below 1, negative numbers count as 0."
+        ),
+    ] = 1.0
 
     def __post_init__(self) -> None:
         check_share("alpha", self.alpha)

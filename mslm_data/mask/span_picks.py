@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from mslm_data.mask.draws import BRANCH, LENGTH, SAMPLE, Draws
 from mslm_data.mask.eligible import real_tokens
 from mslm_data.mask.plan import Draft, MaskKind
 from mslm_data.mask.rate import Rate, check_rate, follows_training, rate_at
+from mslm_data.registry import Help
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,23 +30,24 @@ class PlaceSpans:
     The row's tokens are visited in random order, each as the first of a span with a drawn length. A
     span is cut to the rest of the budget and at the row's end, and left out where it would overlap.
 
-    Attributes:
-        rate: Budget as a share of the row's tokens, rounded up.
-        shortest: Minimum of the drawn length, in tokens, 1 or more.
-        longest: Maximum of the drawn length; all lengths between are equally likely.
-        released: Whether spans begin at words only and `[UNK]` is left out of the rate's base, as
-            in the paper's released code.
-
     Raises:
         ValueError: A rate outside `[0, 1]`, or lengths that do not rise from 1.
     """
 
     tag: ClassVar[str] = "place-spans"
 
-    rate: Rate
-    shortest: int
-    longest: int
-    released: bool = False
+    rate: Annotated[Rate, Help("Budget as a share of the row's tokens, rounded up.")]
+    shortest: Annotated[int, Help("Minimum of the drawn length, in tokens, 1 or more.")]
+    longest: Annotated[
+        int, Help("Maximum of the drawn length; all lengths between are equally likely.")
+    ]
+    released: Annotated[
+        bool,
+        Help(
+            "Whether spans begin at words only and `[UNK]` is left out of the rate's base, as in "
+            "the paper's released code."
+        ),
+    ] = False
 
     def __post_init__(self) -> None:
         check_rate("rate", self.rate)
@@ -96,22 +98,20 @@ class GrowSpans:
 
     The last span is cut to the budget, so that it is always spent to the token.
 
-    Attributes:
-        rate: Budget as a share of the row's tokens, rounded up.
-        chance: Parameter of the geometric law of lengths, in words, in `(0, 1)`.
-        longest: Length at which that law ends, 1 or more.
-        mentions: Whether a fair coin at each turn decides to hide a mention instead.
-
     Raises:
         ValueError: A rate outside `[0, 1]`, a chance outside `(0, 1)`, or a length below 1.
     """
 
     tag: ClassVar[str] = "grow-spans"
 
-    rate: Rate
-    chance: float
-    longest: int
-    mentions: bool = False
+    rate: Annotated[Rate, Help("Budget as a share of the row's tokens, rounded up.")]
+    chance: Annotated[
+        float, Help("Parameter of the geometric law of lengths, in words, in `(0, 1)`.")
+    ]
+    longest: Annotated[int, Help("Length at which that law ends, 1 or more.")]
+    mentions: Annotated[
+        bool, Help("Whether a fair coin at each turn decides to hide a mention instead.")
+    ] = False
 
     def __post_init__(self) -> None:
         check_rate("rate", self.rate)

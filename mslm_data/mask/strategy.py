@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from mslm_data.mask.pick import AnyPick, run
 from mslm_data.mask.plan import Draft, MaskPlan
 from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
 from mslm_data.mask.toml import dump, table_of
+from mslm_data.registry import Help
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,18 +166,18 @@ class Strategy(ABC):
 class Recipe(Strategy):
     """Hide what a list of picks says, each from what those before it left, and then corrupt it.
 
-    Attributes:
-        picks: One or more picks, in order.
-        corruption: What stands in the place of hidden tokens.
-
     Raises:
         ValueError: No pick, or more than `MOST_PICKS`; or one that does not say which tokens are a
             unit, with a corruption by units.
     """
 
-    picks: tuple[Any, ...]
-    corruption: Corruption = field(default_factory=Corruption)
-    origin: Origin | None = field(default=None, compare=False, kw_only=True)
+    picks: Annotated[tuple[Any, ...], Help("One or more picks, in order.")]
+    corruption: Annotated[Corruption, Help("What stands in the place of hidden tokens.")] = field(
+        default_factory=Corruption
+    )
+    origin: Origin | None = field(
+        default=None, compare=False, kw_only=True, metadata={"option": False}
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "picks", tuple(self.picks))
@@ -216,18 +217,18 @@ class Mixture(Strategy):
     A row's mask is the one that the strategy it falls to would give it alone. A mixture within a
     mixture draws its choices from a stream that the ways taken so far name.
 
-    Attributes:
-        parts: The strategies.
-        chances: The chance of each. With what is left of 1, nothing is hidden.
-
     Raises:
         ValueError: No strategy, not one chance for each, a negative chance, or chances that exceed
             1 together.
     """
 
-    parts: tuple[Strategy, ...]
-    chances: tuple[float, ...]
-    origin: Origin | None = field(default=None, compare=False, kw_only=True)
+    parts: Annotated[tuple[Strategy, ...], Help("The strategies.")]
+    chances: Annotated[
+        tuple[float, ...], Help("The chance of each. With what is left of 1, nothing is hidden.")
+    ]
+    origin: Origin | None = field(
+        default=None, compare=False, kw_only=True, metadata={"option": False}
+    )
 
     def __post_init__(self) -> None:
         check_chances(self.chances)
@@ -282,17 +283,17 @@ class Mixture(Strategy):
 class Curriculum(Strategy):
     """Hide as one strategy after the other does, each for some epochs, the last for ever.
 
-    Attributes:
-        parts: The strategies.
-        epochs: How many epochs each strategy but the last takes, 1 or more.
-
     Raises:
         ValueError: No strategy, not one number for each but the last, or a number below 1.
     """
 
-    parts: tuple[Strategy, ...]
-    epochs: tuple[int, ...] = ()
-    origin: Origin | None = field(default=None, compare=False, kw_only=True)
+    parts: Annotated[tuple[Strategy, ...], Help("The strategies.")]
+    epochs: Annotated[
+        tuple[int, ...], Help("How many epochs each strategy but the last takes, 1 or more.")
+    ] = ()
+    origin: Origin | None = field(
+        default=None, compare=False, kw_only=True, metadata={"option": False}
+    )
 
     def __post_init__(self) -> None:
         if not self.parts:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mslm_data.errors import PipelineError
-from mslm_data.registry import Registry, from_options
+from mslm_data.registry import Registry, declared_options, from_options
 
 if TYPE_CHECKING:
     from mslm_data.mask.strategy import Strategy
@@ -237,10 +237,7 @@ def options_of(name: str) -> dict[str, Any]:
     Raises:
         PipelineError: The name is unknown.
     """
-    parameters = inspect.signature(STRATEGIES.load(name)).parameters
-    return {
-        option: parameter.default for option, parameter in parameters.items() if option != "origin"
-    }
+    return {option.name: option.default for option in declared_options(STRATEGIES.load(name))}
 
 
 def varied(strategy: Strategy, **options: Any) -> Strategy:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from mslm_data.data.documents import Documents, Ranges
+from mslm_data.registry import Help
 from mslm_data.segment.cover import cover, on_line
 from mslm_data.segment.rules import Heads, sentence_starts
 
@@ -25,14 +27,16 @@ class Clinical:
     first part only: expect less on real notes. On one core the rules do 6,500 notes of 1,800
     characters a second, the sentencizer 500, and the same rules inside spaCy ("spacy"), with equal
     boundaries, 400. So this is the default for clinical notes.
-
-    Attributes:
-        heads: Whether a section head on a line of its own begins the sentence after it ("next"), or
-            is one ("own"). A row of two words is a poor one: budgets are rounded up, so half of it
-            would be masked.
     """
 
-    heads: Heads = "next"
+    heads: Annotated[
+        Heads,
+        Help(
+            'Whether a section head on a line of its own begins the sentence after it ("next"), or '
+            'is one ("own"). A row of two words is a poor one: budgets are rounded up, so half of '
+            "it would be masked."
+        ),
+    ] = "next"
 
     def digest(self) -> str:
         """Return "": the rules are part of this package."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from mslm_data import _optional
 from mslm_data.data.document import Placeholder
 from mslm_data.data.documents import Documents, Ranges
 from mslm_data.errors import PipelineError
+from mslm_data.registry import Help
 from mslm_data.segment.cover import cover, on_line
 from mslm_data.segment.rules import Heads, sentence_starts
 from mslm_data.spacy_pipelines import digest_of, load_pipeline, pieces
@@ -38,16 +39,23 @@ class SpacySentences:
     the pipeline. A trained pipeline knows grammar and no layout. It was not measured here, as none
     can be shipped; `Clinical` gives spaCy's sentencizer. A trained pipeline sees a placeholder as
     one unknown name.
-
-    Attributes:
-        model: A trained pipeline, by name or folder, whose parser, senter or sentencizer says where
-            sentences begin; "" for the rules. It sees 100,000 characters of a document at a time.
-        heads: For the rules: whether a section head begins the next sentence or is one, see
-            `Clinical`.
     """
 
-    model: str = ""
-    heads: Heads = "next"
+    model: Annotated[
+        str,
+        Help(
+            "A trained pipeline, by name or folder, whose parser, senter or sentencizer says where "
+            'sentences begin; "" for the rules. It sees 100,000 characters of a document at a '
+            "time."
+        ),
+    ] = ""
+    heads: Annotated[
+        Heads,
+        Help(
+            "For the rules: whether a section head begins the next sentence or is one, see "
+            "`Clinical`."
+        ),
+    ] = "next"
 
     def digest(self) -> str:
         """Return a digest of the model; "" for the rules."""

@@ -32,10 +32,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.documents import Documents, in_batches
+from mslm_data.registry import Help
 from mslm_data.source.reading.files import head_of
 from mslm_data.source.reading.splits import by_split
 from mslm_data.source.table import SOURCES
@@ -59,8 +60,6 @@ class Source(ABC):
         one_form: Whether files with different suffixes are different forms of a corpus, so that no
             split has both.
         segmenter: What finds the sentences if nobody says: "presplit" for formats that have them.
-        splits: Split -> patterns of file paths below the input, as of `fnmatch`. If empty, the
-            names of files and folders decide, as in `train.tsv` and `dev/a.txt`.
     """
 
     suffixes: ClassVar[tuple[str, ...]]
@@ -70,7 +69,13 @@ class Source(ABC):
     one_form: ClassVar[bool] = True
     segmenter: ClassVar[str] = "presplit"
 
-    splits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    splits: Annotated[
+        Mapping[str, tuple[str, ...]],
+        Help(
+            "Split -> patterns of file paths below the input, as of `fnmatch`. If empty, the names "
+            "of files and folders decide, as in `train.tsv` and `dev/a.txt`."
+        ),
+    ] = field(default_factory=dict)
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the input files of each split.

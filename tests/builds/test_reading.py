@@ -6,7 +6,7 @@ from threading import Event, current_thread, get_ident, main_thread
 
 import pytest
 
-from mslm_data.annotate import Annotated
+from mslm_data.annotate import Annotations
 from mslm_data.annotate.gold import Gold
 from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.builds import stages
@@ -95,7 +95,7 @@ def test_batches__sets_one_failing_document_of_several_aside(
     path.write_text("one\tB-X\n\nbad\tB-X\n\ntwo\tO\n\ntwo\tB-X\n")
     annotate = Gold.annotate
 
-    def failing(self: Gold, documents: Documents) -> Annotated:
+    def failing(self: Gold, documents: Documents) -> Annotations:
         if any(text == "bad" for text, _ in documents.texts()):
             raise ValueError("bad")
         return annotate(self, documents)

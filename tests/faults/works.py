@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mslm_data.annotate import Annotated
+from mslm_data.annotate import Annotations
 from mslm_data.annotate.terms.annotator import LoadedTerms
 from mslm_data.builds.tasks import Task
 from mslm_data.builds.work import BuildWork
@@ -47,7 +47,7 @@ def deaths(out: Path) -> int:
 
 
 def _faulty(fault: Path, told: dict[str, Any]) -> Any:
-    def annotate(self: LoadedTerms, documents: Documents) -> Annotated:
+    def annotate(self: LoadedTerms, documents: Documents) -> Annotations:
         times = Path(f"{fault}.times")
         if told["document"] in documents.ids and deaths(fault.with_suffix("")) < told.get(
             "times", 1 << 30

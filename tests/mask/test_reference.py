@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mslm_data.mask.file import PARTS, PICKS
-from mslm_data.source.options import options_of_class
+from mslm_data.registry import declared_options
 from tests.cli.running import run
 
 TABLES = {**PICKS, **PARTS}
@@ -18,13 +18,14 @@ TABLES = {**PICKS, **PARTS}
 @pytest.mark.parametrize("name", TABLES)
 def test_tables__document_every_option_and_value(name: str) -> None:
     part: Any = TABLES[name]
-    meanings = {option.name: option.meaning for option in options_of_class(part)}
+    says = {option.name: option.help for option in declared_options(part)}
     hints = typing.get_type_hints(part)
 
-    assert set(meanings) == {field.name for field in dataclasses.fields(part)}
-    for option, meaning in meanings.items():
+    assert set(says) == {field.name for field in dataclasses.fields(part)}
+    for option, text in says.items():
+        assert text.endswith("."), option
         for value in words_of(hints[option]):
-            assert f"`{value}`" in meaning, (name, option, value)
+            assert f"`{value}`" in text, (name, option, value)
 
 
 def words_of(hint: Any) -> list[str]:

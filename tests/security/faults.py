@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from mslm_data.annotate import Annotated
+from mslm_data.annotate import Annotations
 from mslm_data.annotate.terms.annotator import LoadedTerms
 from mslm_data.builds import work_unit
 from mslm_data.data.documents import Documents
@@ -35,7 +35,7 @@ def _annotator(fail: Callable[[str], object]) -> Callable[[Put], None]:
     """Fail where a document is annotated."""
     annotate = LoadedTerms.annotate
 
-    def failing(self: LoadedTerms, documents: Documents) -> Annotated:
+    def failing(self: LoadedTerms, documents: Documents) -> Annotations:
         for text, _ in documents.texts():
             if MARK in text:
                 fail(text)

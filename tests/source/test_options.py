@@ -1,4 +1,4 @@
-"""The options of sources and what they mean, as the docstrings of their readers say."""
+"""The options of sources, as their readers declare them."""
 
 from __future__ import annotations
 
@@ -6,52 +6,60 @@ import dataclasses
 
 import pytest
 
-from mslm_data.errors import PipelineError
+from mslm_data.annotate import ANNOTATORS
+from mslm_data.mask import STRATEGIES
+from mslm_data.registry import REQUIRED, Registry, declared_options
+from mslm_data.segment import SEGMENTERS
 from mslm_data.source import SOURCES
-from mslm_data.source.options import Option, about, options_of
 
 
 @pytest.mark.parametrize("name", SOURCES.names())
-def test_options__are_all_there_and_say_something(name: str) -> None:
+def test_declared_options__of_a_source_are_its_fields(name: str) -> None:
     source = SOURCES.load(name)()
 
-    found = options_of(name)
+    options = declared_options(type(source))
 
     fields = dataclasses.fields(source)
     expected = {field.name for field in fields if field.metadata.get("option", True)}
-    assert {option.name for option in found} == expected
-    assert all(option.default == getattr(source, option.name) for option in found)
-    assert all(option.meaning.endswith(".") for option in found)
-    assert about(name)
-    assert "Attributes:" not in about(name)
+    assert {option.name for option in options} == expected
+    assert all(option.default == getattr(source, option.name) for option in options)
 
 
-def test_options__have_their_words_those_of_the_source_first() -> None:
-    found = options_of("conllu")
+@pytest.mark.parametrize("registry", [SOURCES, ANNOTATORS, SEGMENTERS, STRATEGIES])
+def test_declared_options__all_have_help(registry: Registry) -> None:
+    without = [
+        f"{name}: {option.name}"
+        for name in registry.names()
+        for option in declared_options(registry.load(name))
+        if not option.help.endswith(".")
+    ]
 
-    assert found[2] == Option(
-        "scheme",
-        "auto",
-        '"auto" for tags and brackets; "label" where the tag is the label itself, so that equal '
-        "neighbours are one mention.",
-        ("auto", "label"),
-    )
-    assert [option.name for option in found] == [
+    assert without == []
+
+
+def test_declared_options__have_their_words_those_of_the_source_first() -> None:
+    options = declared_options(SOURCES.load("conllu"))
+
+    assert [option.name for option in options] == [
         "tag_column",
         "untyped",
         "scheme",
         "encoding",
         "splits",
     ]
+    assert options[2].default == "auto"
+    assert options[2].words == ("auto", "label")
 
 
-def test_options__that_may_be_anything_else_have_no_words() -> None:
-    words = {option.name: option.words for option in options_of("offsets")}
+def test_declared_options__that_may_be_anything_else_have_no_words() -> None:
+    words = {option.name: option.words for option in declared_options(SOURCES.load("offsets"))}
 
     assert words["ends"] == ("auto", "exclusive", "inclusive")
     assert words["header"] == words["id_column"] == words["separator"] == ()
 
 
-def test_about__of_an_unknown_source_names_the_nearest() -> None:
-    with pytest.raises(PipelineError, match="did you mean 'doccano'"):
-        about("docano")
+def test_declared_options__of_a_function_without_a_default_is_required() -> None:
+    def take(table: dict[str, int], rate: float = 0.5) -> None:
+        """Take two options."""
+
+    assert [option.default for option in declared_options(take)] == [REQUIRED, 0.5]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -10,14 +10,11 @@ import mslm_data as md
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.mask import Draws, MaskKind, MaskPlan
+from mslm_data.registry import Help
 
 
 class Beside(md.Strategy):
-    """Hide the words on both sides of some mentions, and the mentions of none.
-
-    Args:
-        chance: Share of the mentions whose neighbours are hidden.
-    """
+    """Hide the words on both sides of some mentions, and the mentions of none."""
 
     origin = None
     # Of the columns word_ids, mentions and scores.
@@ -25,7 +22,10 @@ class Beside(md.Strategy):
     # True if it reads draws.step or draws.tokens.
     follows_training = False
 
-    def __init__(self, chance: float = 0.5) -> None:
+    def __init__(
+        self,
+        chance: Annotated[float, Help("Share of the mentions whose neighbours are hidden.")] = 0.5,
+    ) -> None:
         if not 0 <= chance <= 1:
             raise ValueError(f"chance: expected a number from 0 to 1, got {chance}")
         self.chance = chance

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 from xml.etree.ElementTree import Element
 
 from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading.elements import MalformedError, elements
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
@@ -19,17 +21,18 @@ class Gate(OffsetOptions, Source):
 
     The text is that of `TextWithNodes`, and the ids of its nodes are offsets. A file that is broken
     is set aside.
-
-    Attributes:
-        types: The types of annotations that are mentions, which become their labels.
-        annotation_set: The set that they stand in; "" for GATE's default set.
     """
 
     suffixes = (".xml",)
     segmenter = "clinical"
 
-    types: tuple[str, ...] = ("Person", "Location", "Organization")
-    annotation_set: str = ""
+    types: Annotated[
+        tuple[str, ...],
+        Help("The types of annotations that are mentions, which become their labels."),
+    ] = ("Person", "Location", "Organization")
+    annotation_set: Annotated[
+        str, Help('The set that they stand in; "" for GATE\'s default set.')
+    ] = ""
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read the document of a file."""

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from mslm_data.annotate.one_by_one import FoundMentions, OneByOne, chosen
 from mslm_data.data.document import Document, Span
 from mslm_data.data.ragged import offsets_of
 from mslm_data.errors import AnnotateError
+from mslm_data.registry import Help
 from mslm_data.torch.predict.model_files import ModelFiles, find_model
 from mslm_data.torch.predict.model_ner import (
     check_gpu,
@@ -57,25 +58,26 @@ class GlinerNer:
     What is found in a document does not depend on the documents beside it. Another version of a
     package, device, number of threads, batch size or kind of processor may change the last digit of
     a score, and so, rarely, a mention.
-
-    Attributes:
-        model: The model's folder, or its name on the hub.
-        prompts: What the model is asked for ("disease or syndrome") -> its label. Several prompts
-            may have one label.
-        min_score: Mentions of a lower score are not found.
-        batch_size: Windows of one document that the model sees at once.
-        device: "cuda" runs the model on a GPU, of which each worker loads a copy.
-        threads: Threads of a CPU that a worker computes with.
-        weak: Whether mentions carry confidences.
     """
 
-    model: str = ""
-    prompts: Mapping[str, str] = field(default_factory=dict)
-    min_score: float = 0.5
-    batch_size: int = 1
-    device: Literal["cpu", "cuda"] = "cpu"
-    threads: int = 1
-    weak: bool = True
+    model: Annotated[str, Help("The model's folder, or its name on the hub.")] = ""
+    prompts: Annotated[
+        Mapping[str, str],
+        Help(
+            'What the model is asked for ("disease or syndrome") -> its label. Several prompts may '
+            "have one label."
+        ),
+    ] = field(default_factory=dict)
+    min_score: Annotated[float, Help("Mentions of a lower score are not found.")] = 0.5
+    batch_size: Annotated[
+        int, Help("Number of windows of one document that the model sees at once.")
+    ] = 1
+    device: Annotated[
+        Literal["cpu", "cuda"],
+        Help('"cuda" runs the model on a GPU, of which each worker loads a copy.'),
+    ] = "cpu"
+    threads: Annotated[int, Help("Number of CPU threads of a worker.")] = 1
+    weak: Annotated[bool, Help("Whether mentions carry confidences.")] = True
     slow: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Annotated
 
 from mslm_data.data.documents import Documents, Ranges
+from mslm_data.registry import Help
 from mslm_data.segment.cover import cover, on_line
 
 _NEXT = re.compile(r"\n[ \t\r]*\n\s*(?=\S)")
@@ -13,13 +15,11 @@ _NEXT = re.compile(r"\n[ \t\r]*\n\s*(?=\S)")
 
 @dataclass(frozen=True, kw_only=True)
 class Paragraphs:
-    """A sentence for each paragraph.
+    """A sentence for each paragraph."""
 
-    Attributes:
-        least: Characters that a paragraph has at least; a shorter one joins the one before.
-    """
-
-    least: int = 1
+    least: Annotated[
+        int, Help("Minimum length in characters; a shorter paragraph joins the one before.")
+    ] = 1
 
     def digest(self) -> str:
         """Return "": there is no model."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from mslm_data.annotate import boundaries, semantic_types
 from mslm_data.annotate.medcat import pack
@@ -25,45 +25,67 @@ from mslm_data.annotate.medcat.names import FoundConcept, finder_of, found_by
 from mslm_data.annotate.one_by_one import IN_PLACEHOLDER, LOW_SCORE, FoundMentions, OneByOne
 from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.errors import AnnotateError
+from mslm_data.registry import Help
 
 
 @dataclass(frozen=True, kw_only=True)
 class MedCat:
-    """Finds concepts with MedCAT 2.
+    """Finds concepts with MedCAT 2."""
 
-    Attributes:
-        model_pack: A model pack (a folder or a zip) of MedCAT 2 or 1, or a concept table (.csv) in
-            MedCAT's columns. A table becomes a concept database when annotation starts. Loading a
-            pack runs code that is in it.
-        sha256: The pack's digest; no other pack is then loaded. Required for a pack that is more
-            than data: all but concept tables and packs of `mslm-data vocab concepts`. For a zip the
-            file's own SHA-256 will do as well.
-        types: Table of semantic types and their labels: a file below `vocab/`, or a path.
-        min_score: Mentions of a lower confidence are left out. A name that stands for one concept
-            only has confidence 1; other names have a similarity of contexts.
-        tokenizer: "lemmas": ours, which also looks plural nouns up as singulars; "words": ours,
-            as written, which finds what MedCAT's spaCy tokenizer finds without a lemmatizer;
-            "pack": the pack's own, thirty times slower.
-        keep_meta: Name of a meta-annotation -> the values that are kept
-            (`{"Status": ["Affirmed"]}`). If empty, the pack's meta-annotation models are not
-            loaded; they take a hundred times longer than everything else.
-        not_inside: Characters that a mention may not reach across.
-        max_line_breaks: Line ends that a mention may reach across; never a blank line or list mark.
-        settings: MedCAT's own settings by their tables (`components.ner.min_name_len`), for those
-            who know them.
-        weak: Whether mentions carry concepts and confidences.
-    """
-
-    model_pack: str = ""
-    sha256: str = ""
-    types: str = "semantic_types.toml"
-    min_score: float = 0.0
-    tokenizer: Literal["lemmas", "words", "pack"] = "lemmas"
-    keep_meta: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    not_inside: str = ";():"
-    max_line_breaks: int = 1
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    weak: bool = True
+    model_pack: Annotated[
+        str,
+        Help(
+            "A model pack (a folder or a zip) of MedCAT 2 or 1, or a concept table (.csv) in "
+            "MedCAT's columns. A table becomes a concept database when annotation starts. Loading "
+            "a pack runs code that is in it."
+        ),
+    ] = ""
+    sha256: Annotated[
+        str,
+        Help(
+            "The pack's digest; no other pack is then loaded. Required for a pack that is more "
+            "than data: all but concept tables and packs of `mslm-data vocab concepts`. For a zip "
+            "the file's own SHA-256 will do as well."
+        ),
+    ] = ""
+    types: Annotated[
+        str, Help("Table of semantic types and their labels: a file below `vocab/`, or a path.")
+    ] = "semantic_types.toml"
+    min_score: Annotated[
+        float,
+        Help(
+            "Mentions of a lower confidence are left out. A name that stands for one concept only "
+            "has confidence 1; other names have a similarity of contexts."
+        ),
+    ] = 0.0
+    tokenizer: Annotated[
+        Literal["lemmas", "words", "pack"],
+        Help(
+            '"lemmas": ours, which also looks plural nouns up as singulars; "words": ours, as '
+            "written, which finds what MedCAT's spaCy tokenizer finds without a lemmatizer; "
+            '"pack": the pack\'s own, thirty times slower.'
+        ),
+    ] = "lemmas"
+    keep_meta: Annotated[
+        Mapping[str, tuple[str, ...]],
+        Help(
+            'Name of a meta-annotation -> the values that are kept (`{"Status": ["Affirmed"]}`). '
+            "If empty, the pack's meta-annotation models are not loaded; they take a hundred times "
+            "longer than everything else."
+        ),
+    ] = field(default_factory=dict)
+    not_inside: Annotated[str, Help("Characters that a mention may not reach across.")] = ";():"
+    max_line_breaks: Annotated[
+        int, Help("Line ends that a mention may reach across; never a blank line or list mark.")
+    ] = 1
+    settings: Annotated[
+        Mapping[str, Any],
+        Help(
+            "MedCAT's own settings by their tables (`components.ner.min_name_len`), for those who "
+            "know them."
+        ),
+    ] = field(default_factory=dict)
+    weak: Annotated[bool, Help("Whether mentions carry concepts and confidences.")] = True
     slow: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

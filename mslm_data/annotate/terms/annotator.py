@@ -6,17 +6,18 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from mslm_data.annotate import Annotated, semantic_types
+from mslm_data.annotate import Annotations, semantic_types
 from mslm_data.annotate.terms.matcher import TermTrie, leftmost
 from mslm_data.annotate.terms.term_table import Term, read_terms
 from mslm_data.annotate.terms.texts import Texts, set_apart, taken_out, texts_of
 from mslm_data.data.documents import Documents, Ints, Mentions
 from mslm_data.data.ragged import Array, offsets_of
 from mslm_data.errors import AnnotateError
+from mslm_data.registry import Help
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,22 +33,28 @@ class Terms:
 
     With 61,620 names of diseases and drugs, one core does 10 million words a second in the kernel,
     and 2.8 million from text to mentions (7,500 notes of 1,800 characters).
-
-    Attributes:
-        table: The table: a file below `vocab/`, or a path. `table.read_terms` describes its
-            columns.
-        types: For a table of concepts: the table of semantic types that are mentions.
-        case: "ignore"; "match" to find names only as they are written; "short" to do so for names
-            of at most `short` characters, most of which are abbreviations.
-        short: Characters of a short name.
-        weak: Whether mentions carry concepts and confidences; a confidence is always 1.
     """
 
-    table: str = ""
-    types: str = "semantic_types.toml"
-    case: Literal["ignore", "match", "short"] = "ignore"
-    short: int = 3
-    weak: bool = True
+    table: Annotated[
+        str,
+        Help(
+            "The table: a file below `vocab/`, or a path. `table.read_terms` describes its columns."
+        ),
+    ] = ""
+    types: Annotated[
+        str, Help("For a table of concepts: the table of semantic types that are mentions.")
+    ] = "semantic_types.toml"
+    case: Annotated[
+        Literal["ignore", "match", "short"],
+        Help(
+            '"ignore"; "match" to find names only as they are written; "short" to do so for names '
+            "of at most `short` characters, most of which are abbreviations."
+        ),
+    ] = "ignore"
+    short: Annotated[int, Help("Characters of a short name.")] = 3
+    weak: Annotated[
+        bool, Help("Whether mentions carry concepts and confidences; a confidence is always 1.")
+    ] = True
     slow: ClassVar[bool] = False
 
     def digest(self) -> str:
@@ -107,7 +114,7 @@ class LoadedTerms:
             if len(numbers := np.flatnonzero(matters == case))
         ]
 
-    def annotate(self, documents: Documents) -> Annotated:
+    def annotate(self, documents: Documents) -> Annotations:
         """Annotate documents, all in one call of a kernel; see `LoadedAnnotator`."""
         texts = texts_of(documents.codes(), documents.starts, taken_out(documents))
         set_apart(texts.words, documents.sentences.starts)
@@ -134,7 +141,7 @@ class LoadedTerms:
         mentions = self._mentions(
             documents, texts, words[order], past, np.concatenate(found)[order]
         )
-        return Annotated(mentions, {})
+        return Annotations(mentions, {})
 
     def _mentions(
         self, documents: Documents, texts: Texts, words: Ints, past: Array, terms: Ints

@@ -6,7 +6,7 @@ chunker of noun phrases.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.combined_picks import OneOf, WithoutMentions
@@ -16,9 +16,14 @@ from mslm_data.mask.pick import Among, Listed, Pick
 from mslm_data.mask.rate import Limit, Rate, Share
 from mslm_data.mask.score import Score
 from mslm_data.mask.strategy import Recipe
+from mslm_data.registry import Help
 
 
-def entitybert(entities: Rate = 0.4, words: Rate = 0.12, corruption: str = "80-10-10") -> Recipe:
+def entitybert(
+    entities: Annotated[Rate, Help("Share of a row's mentions that are hidden whole.")] = 0.4,
+    words: Annotated[Rate, Help("Share of a row's words that are hidden besides.")] = 0.12,
+    corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
+) -> Recipe:
     """Hide 40 % of a row's mentions, then 12 % of its words among what is left (EntityBERT).
 
     Lin et al. 2021 mark events and times in notes and hide a share of them together with other
@@ -26,11 +31,6 @@ def entitybert(entities: Rate = 0.4, words: Rate = 0.12, corruption: str = "80-1
     Decided here: both shares are of the row. The 12 % are of all its words, but taken from those
     that are not hidden yet, within mentions or not. The paper has blocks of text where rows are
     sentences here, so numbers are rounded at random, and over a corpus the shares are exact.
-
-    Args:
-        entities: Share of a row's mentions that are hidden whole.
-        words: Share of a row's words that are hidden besides.
-        corruption: `80-10-10` as in the paper; see `Corruption`.
     """
     hide_mentions = Pick(
         "mentions", Budget(entities, rounding="random"), Among(unknown=True), kind="entity"
@@ -39,7 +39,10 @@ def entitybert(entities: Rate = 0.4, words: Rate = 0.12, corruption: str = "80-1
     return Recipe((hide_mentions, hide_words), Corruption(corruption))
 
 
-def entitybert_difference(rate: Rate = 0.15, corruption: str = "80-10-10") -> Recipe:
+def entitybert_difference(
+    rate: Annotated[Rate, Help("Share of the row's tokens, special ones aside.")] = 0.15,
+    corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
+) -> Recipe:
     """Hide the first tokens of a row's mentions: Difference-Masking's stand-in for EntityBERT.
 
     The baseline of Wilf et al. 2023 (`data_with_entity.py` of abwilf/Difference-Masking) is not
@@ -51,10 +54,6 @@ def entitybert_difference(rate: Rate = 0.15, corruption: str = "80-10-10") -> Re
     first occurrence of each string. Here it is the order in the row, over all mentions. The random
     draw is there of places 0 to n - 1 although the tokens stand at 1 to n, so `<s>` may be hidden
     and the last token never is. Here the draw is of the tokens.
-
-    Args:
-        rate: Share of the row's tokens, special ones aside.
-        corruption: `80-10-10` as in the code; see `Corruption`.
     """
     budget = Budget(rate, rounding="down")
     in_mentions = Pick("tokens", budget, Among("mentions", unknown=True), Order("first"))
@@ -65,7 +64,13 @@ def entitybert_difference(rate: Rate = 0.15, corruption: str = "80-10-10") -> Re
     )
 
 
-def salient(longest: Limit = None, corruption: str = "mask") -> Recipe:
+def salient(
+    longest: Annotated[
+        Limit,
+        Help("Mentions of more tokens are never chosen. REALM has room for 10; 0 for no limit."),
+    ] = None,
+    corruption: Annotated[str, Help("`mask` as in REALM; see `Corruption`.")] = "mask",
+) -> Recipe:
     """Hide one whole mention of each row, and nothing in rows without one (salient spans).
 
     REALM (Guu et al. 2020; google-research/language) chooses one named entity or date among all of
@@ -74,10 +79,6 @@ def salient(longest: Limit = None, corruption: str = "mask") -> Recipe:
     one hidden in every epoch. Rows without one stay as they are, so leave them out where they cost
     time. A mention that is too long is not skipped with its sentence, but stands back for the
     others of its row (`longest`). Cole et al. 2023 add times, and let T5 write the span.
-
-    Args:
-        longest: Mentions of more tokens are never chosen. REALM has room for 10; 0 for no limit.
-        corruption: `mask` as in REALM; see `Corruption`.
     """
     one = Budget(0.0, least=1, most=1)
     mention = Pick("mentions", one, Among(longest=longest or None, unknown=True), kind="entity")
@@ -85,11 +86,19 @@ def salient(longest: Limit = None, corruption: str = "mask") -> Recipe:
 
 
 def lim(
-    chance: Share = 0.75,
-    rate: Rate = 0.15,
-    most: Limit = 20,
-    scores: str = "",
-    corruption: str = "80-10-10",
+    chance: Annotated[
+        Share, Help("Chance of a row that only tokens of phrases are hidden.")
+    ] = 0.75,
+    rate: Annotated[Rate, Help("Share of the row's tokens, special ones counted.")] = 0.15,
+    most: Annotated[Limit, Help("Maximum of the number hidden; 0 for no limit.")] = 20,
+    scores: Annotated[
+        str,
+        Help(
+            "Folder of a score column that is above 0 on tokens of phrases, if they are not the "
+            'mentions; "" for none.'
+        ),
+    ] = "",
+    corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Hide tokens of phrases only in three rows of four, and only other tokens in the fourth (LIM).
 
@@ -99,14 +108,6 @@ def lim(
     `bert`. Where there are fewer than are due, fewer are hidden: in a row without phrases nothing
     is hidden three times of four. The released code takes all tokens where the chance is 0.5 or
     less, which is `bert`; here the chance means what it says. The paper's runs have 0.75 and 1.
-
-    Args:
-        chance: Chance of a row that only tokens of phrases are hidden.
-        rate: Share of the row's tokens, special ones counted.
-        most: Maximum of the number hidden; 0 for no limit.
-        scores: Folder of a score column that is above 0 on tokens of phrases, if they are not the
-            mentions; "" for none.
-        corruption: `80-10-10` as in the paper; see `Corruption`.
     """
     budget = Budget(rate, of="all tokens", rounding="nearest", least=1, most=most or None)
 
@@ -126,7 +127,16 @@ def lim(
 
 
 def ernie(
-    rate: Rate = 0.15, tokens: Share = 0.5, lexicon: str = "", corruption: str = "80-10-10"
+    rate: Annotated[Rate, Help("Chance of each unit, or of each token.")] = 0.15,
+    tokens: Annotated[Share, Help("Share of rows that hide single tokens.")] = 0.5,
+    lexicon: Annotated[
+        str,
+        Help(
+            'File of a lexicon of phrases; "" for none. `Listed` says which of overlapping phrases '
+            "are units."
+        ),
+    ] = "",
+    corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Hide mentions, phrases and words by a coin each, or in other rows single tokens (ERNIE 1.0).
 
@@ -141,13 +151,6 @@ def ernie(
     that are not released. Here the entities are the mentions, phrases are those of a lexicon if
     there is one, and words are the rest. `[UNK]` is hidden within mentions only, and the id 0 is
     drawn too. There is no budget to owe.
-
-    Args:
-        rate: Chance of each unit, or of each token.
-        tokens: Share of rows that hide single tokens.
-        lexicon: File of a lexicon of phrases; "" for none. `Listed` says which of overlapping
-            phrases are units.
-        corruption: `80-10-10` as in the code; see `Corruption`.
     """
     coins = Order("coins")
     entities = Pick("mentions", Budget(rate), Among(unknown=True), coins, kind="entity")

@@ -6,7 +6,7 @@ word is.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.corruption import Corruption
@@ -15,17 +15,33 @@ from mslm_data.mask.pick import Among, Pick
 from mslm_data.mask.rate import Rate, Share
 from mslm_data.mask.score import Score
 from mslm_data.mask.strategy import Recipe
+from mslm_data.registry import Help
 
 UNLIKE = -1.0
 """The least cosine: the likeness of a word that is not in the lexicon."""
 
 
 def difference(
-    lexicon: str = "difference.arrow",
-    rate: Rate = 0.15,
-    transform: Literal["none", "swish", "rank"] = "none",
-    alpha: Share = 1.0,
-    corruption: str = "80-10-10",
+    lexicon: Annotated[
+        str, Help("File of a lexicon of words with their likeness.")
+    ] = "difference.arrow",
+    rate: Annotated[Rate, Help("Share of the row's words.")] = 0.15,
+    transform: Annotated[
+        Literal["none", "swish", "rank"],
+        Help(
+            "How a likeness becomes a weight: `none`; `swish`, `s / (1 + exp(-s))`; or `rank`, "
+            "from 1 for the least like to n for the most like of the row's n words. The released "
+            "code applies swish and then ranks."
+        ),
+    ] = "none",
+    alpha: Annotated[
+        Share,
+        Help(
+            "Part of each word's share of the row's weight that is kept. The rest is spread "
+            "evenly, over words without a likeness too. The authors tried 0.1, 0.3, 0.5 and 0.7."
+        ),
+    ] = 1.0,
+    corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Hide words, the likelier the more they are like anchors of the domain (Difference-Masking).
 
@@ -38,16 +54,6 @@ def difference(
     word that is not in the lexicon, has a weight of 0. Poolers give cosines that hardly differ
     (0.59 to 0.98 in the authors' own example), so that words are hidden almost evenly; `transform`
     is for that.
-
-    Args:
-        lexicon: File of a lexicon of words with their likeness.
-        rate: Share of the row's words.
-        transform: How a likeness becomes a weight: `none`; `swish`, `s / (1 + exp(-s))`; or `rank`,
-            from 1 for the least like to n for the most like of the row's n words. The released code
-            applies swish and then ranks.
-        alpha: Part of each word's share of the row's weight that is kept. The rest is spread
-            evenly, over words without a likeness too. The authors tried 0.1, 0.3, 0.5 and 0.7.
-        corruption: `80-10-10` as in the paper; see `Corruption`.
     """
     score = Score(lexicon=lexicon, transform=transform, missing=UNLIKE, alpha=alpha)
     words = Pick("words", Budget(rate, rounding="random"), order=Order("weighted", score))
@@ -55,10 +61,18 @@ def difference(
 
 
 def difference_released(
-    lexicon: str = "difference.arrow",
-    rate: Rate = 0.15,
-    alpha: Share = 1.0,
-    corruption: str = "80-10-10",
+    lexicon: Annotated[
+        str, Help("File of a lexicon of words with their likeness.")
+    ] = "difference.arrow",
+    rate: Annotated[Rate, Help("Share of the row's tokens, special ones aside.")] = 0.15,
+    alpha: Annotated[
+        Share,
+        Help(
+            "Part of each token's share of the row's weight that is kept. The rest is spread "
+            "evenly over tokens (`get_masked_indices_alpha`)."
+        ),
+    ] = 1.0,
+    corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Hide single tokens by the rank of their word's likeness (Difference-Masking's code).
 
@@ -81,12 +95,6 @@ def difference_released(
 
     Equal likenesses are ranked there as the sort leaves them; here the first is the higher. Words
     that are not in the lexicon rank last.
-
-    Args:
-        lexicon: As in `difference`.
-        rate: Share of the row's tokens, special ones aside.
-        alpha: As in `difference`; the rest is spread over tokens (`get_masked_indices_alpha`).
-        corruption: `80-10-10` as in the code; see `Corruption`.
     """
     score = Score(lexicon=lexicon, transform="rank", missing=UNLIKE, alpha=alpha)
     budget = Budget(rate, rounding="down")
@@ -94,7 +102,11 @@ def difference_released(
     return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))
 
 
-def difference_patches(rate: Share = 0.25, alpha: Share = 0.1, corruption: str = "mask") -> Recipe:
+def difference_patches(
+    rate: Annotated[Share, Help("Share of the row's units that is hidden.")] = 0.25,
+    alpha: Annotated[Share, Help("Part of that share which flagged units may have.")] = 0.1,
+    corruption: Annotated[str, Help("`mask`; see `Corruption`.")] = "mask",
+) -> Recipe:
     """Hide patches of a video, a few of them where persons are (Difference-Masking on images).
 
     In the released code for TVQA and Social-IQ a video is seven frames of 18 x 30 patches in groups
@@ -106,11 +118,6 @@ def difference_patches(rate: Share = 0.25, alpha: Share = 0.1, corruption: str =
     Rows are of any units: each token is a patch, and mentions are the flagged stretches. Make them
     from arrays by `mslm_data.examples(lengths, spans=..., keys=...)`; no tokenizer is needed.
     Flagged patches are of kind ENTITY, others BASE.
-
-    Args:
-        rate: Share of the row's units that is hidden.
-        alpha: Part of that share which flagged units may have.
-        corruption: `mask`; see `Corruption`.
     """
     flagged_budget = Budget(round(rate * alpha, 12), of="tokens", rounding="down")
     flagged = Pick("tokens", flagged_budget, Among("mentions", unknown=True), kind="entity")

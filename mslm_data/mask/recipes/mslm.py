@@ -10,7 +10,7 @@ the paper's.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.corruption import Corruption
@@ -18,28 +18,35 @@ from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Among, Pick
 from mslm_data.mask.rate import Rate
 from mslm_data.mask.strategy import Recipe
+from mslm_data.registry import Help
 
-Count = Literal["fixed", "bernoulli"]
+Mentions = Annotated[
+    Rate, Help("Share of a row's mentions that are hidden whole; the number is rounded up.")
+]
+Tokens = Annotated[
+    Rate,
+    Help(
+        "Share of a row's tokens, special ones aside, that are hidden besides; the number is "
+        "rounded up, and ends where no token is left."
+    ),
+]
+Count = Annotated[
+    Literal["fixed", "bernoulli"],
+    Help("`bernoulli` hides each token that is left with chance `blm` instead."),
+]
 Pool = Literal["all", "generic_only"]
+Apart = Annotated[Pool, Help("`generic_only` keeps BLM off the mentions that ELM did not choose.")]
+Shares = Annotated[str, Help("`mask` as in the paper, or `80-10-10` as in BERT; see `Corruption`.")]
 
 
 def joint(
-    elm: Rate = 0.5,
-    blm: Rate = 0.15,
+    elm: Mentions = 0.5,
+    blm: Tokens = 0.15,
     count: Count = "fixed",
-    pool: Pool = "all",
-    corruption: str = "mask",
+    pool: Apart = "all",
+    corruption: Shares = "mask",
 ) -> Recipe:
-    """Hide whole mentions (ELM), then single tokens of the rest (BLM).
-
-    Args:
-        elm: Share of a row's mentions that are hidden whole; the number is rounded up.
-        blm: Share of a row's tokens, special ones aside, that are hidden besides; the number is
-            rounded up, and ends where no token is left.
-        count: `bernoulli` hides each token that is left with chance `blm` instead.
-        pool: `generic_only` keeps BLM off the mentions that ELM did not choose.
-        corruption: `mask` as in the paper, or `80-10-10` as in BERT; see `Corruption`.
-    """
+    """Hide whole mentions (ELM), then single tokens of the rest (BLM)."""
     mentions = Pick("mentions", Budget(elm), Among(unknown=True), kind="entity")
     tokens = Pick(
         "tokens",
@@ -51,55 +58,49 @@ def joint(
 
 
 def joint_paper(
-    elm: Rate = 1.0,
-    blm: Rate = 0.075,
+    elm: Mentions = 1.0,
+    blm: Tokens = 0.075,
     count: Count = "fixed",
-    pool: Pool = "all",
-    corruption: str = "mask",
+    pool: Apart = "all",
+    corruption: Shares = "mask",
 ) -> Recipe:
     """Hide what `joint` hides, at the headline rates of the paper.
 
     All mentions are hidden, so a model that reads masked rows alone never sees one.
-
-    Args:
-        elm: As in `joint`.
-        blm: As in `joint`.
-        count: As in `joint`.
-        pool: As in `joint`.
-        corruption: As in `joint`.
     """
     return joint(elm, blm, count, pool, corruption)
 
 
-def elm(elm: Rate = 0.5, corruption: str = "mask") -> Recipe:
-    """Hide whole mentions only: `joint` with a `blm` of 0.
-
-    Args:
-        elm: Share of a row's mentions that are hidden whole; the number is rounded up.
-        corruption: As in `joint`.
-    """
+def elm(
+    elm: Mentions = 0.5,
+    corruption: Shares = "mask",
+) -> Recipe:
+    """Hide whole mentions only: `joint` with a `blm` of 0."""
     mentions = Pick("mentions", Budget(elm), Among(unknown=True), kind="entity")
     return Recipe((mentions,), Corruption(corruption))
 
 
 def blm(
-    blm: Rate = 0.15, count: Count = "fixed", pool: Pool = "all", corruption: str = "mask"
+    blm: Annotated[
+        Rate, Help("Share of a row's tokens, special ones aside; the number is rounded up.")
+    ] = 0.15,
+    count: Count = "fixed",
+    pool: Annotated[Pool, Help("`generic_only` keeps off all mentions.")] = "all",
+    corruption: Shares = "mask",
 ) -> Recipe:
     """Hide single tokens only, within mentions or not: `joint` with an `elm` of 0.
 
     The pick of mentions stays, with a rate of 0, so that tokens have the draws that they have in
     `joint`.
-
-    Args:
-        blm: Share of a row's tokens, special ones aside; the number is rounded up.
-        count: As in `joint`.
-        pool: `generic_only` keeps off all mentions.
-        corruption: As in `joint`.
     """
     return joint(0.0, blm, count, pool, corruption)
 
 
-def joint_released(elm: Rate = 1.0, blm: Rate = 0.075, corruption: str = "mask") -> Recipe:
+def joint_released(
+    elm: Annotated[Rate, Help("Share of a row's units.")] = 1.0,
+    blm: Annotated[Rate, Help("Chance of each token that is left.")] = 0.075,
+    corruption: Shares = "mask",
+) -> Recipe:
     """Hide what the paper's released script hides, which differs from the paper.
 
     From mykelismyname/MSLM at c9cde41, described in words, with no line of it copied:
@@ -114,11 +115,6 @@ def joint_released(elm: Rate = 1.0, blm: Rate = 0.075, corruption: str = "mask")
 
     The script draws once, before training. Plan with `epoch=0` always for its static mask. Its
     weights count the training and validation splits together.
-
-    Args:
-        elm: Share of a row's units.
-        blm: Chance of each token that is left.
-        corruption: As in `joint`.
     """
     pieces = Pick(
         "released pieces", Budget(elm, rounding="down"), Among(unknown=True), kind="entity"

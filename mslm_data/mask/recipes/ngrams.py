@@ -6,7 +6,7 @@ what a list is, and on little else.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.combined_picks import ByEpoch
@@ -16,9 +16,14 @@ from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Listed, Pick
 from mslm_data.mask.rate import Limit, Rate
 from mslm_data.mask.strategy import Recipe
+from mslm_data.registry import Help
 
 
-def pmi(lexicon: str = "pmi.arrow", rate: Rate = 0.15, corruption: str = "mask") -> Recipe:
+def pmi(
+    lexicon: Annotated[str, Help("File of the list, in its order of use.")] = "pmi.arrow",
+    rate: Annotated[Rate, Help("Share of the tokens, special ones aside.")] = 0.15,
+    corruption: Annotated[str, Help("`mask` as in the paper; see `Corruption`.")] = "mask",
+) -> Recipe:
     """Hide listed n-grams, those of highest rank first, until a share of the tokens is hidden.
 
     Abaho et al. 2024, appendix E, Algorithm 2. As printed it never ends and leaves much open, so:
@@ -33,16 +38,15 @@ def pmi(lexicon: str = "pmi.arrow", rate: Rate = 0.15, corruption: str = "mask")
 
     "The total masking budget is maintained" (section 5) does not hold for short lists: about a
     fifth of BC2GM's sentences hold no n-gram of its released list.
-
-    Args:
-        lexicon: File of the list, in its order of use.
-        rate: Share of the tokens, special ones aside.
-        corruption: `mask` as in the paper; see `Corruption`.
     """
     return Recipe((InOrder(lexicon=lexicon, rate=rate),), Corruption(corruption))
 
 
-def pmi_released(lexicon: str = "pmi.arrow", rate: Rate = 0.15, corruption: str = "mask") -> Recipe:
+def pmi_released(
+    lexicon: Annotated[str, Help("File of the list, in its order of use.")] = "pmi.arrow",
+    rate: Annotated[Rate, Help("Share of the tokens.")] = 0.15,
+    corruption: Annotated[str, Help("`mask` as in the code; see `Corruption`.")] = "mask",
+) -> Recipe:
     """Hide the words of listed n-grams where each stands first, as the released code does.
 
     From mykelismyname/MSLM (`custom_mask.py`, `pmi_masking`), described in words, with no line
@@ -62,20 +66,21 @@ def pmi_released(lexicon: str = "pmi.arrow", rate: Rate = 0.15, corruption: str 
     list (the same for WordPiece, not for byte-level vocabularies). A list holds no special token,
     so `[UNK]` is never hidden here, while a released list may name words that become one. With the
     script's `random_mask` it hides BLM tokens on top, and forgets which tokens the list hid.
-
-    Args:
-        lexicon: File of the list, in its order of use.
-        rate: Share of the tokens.
-        corruption: `mask` as in the code; see `Corruption`.
     """
     return Recipe((Scattered(lexicon=lexicon, rate=rate),), Corruption(corruption))
 
 
 def pmi_levine(
-    lexicon: str = "pmi.arrow",
-    rate: Rate = 0.15,
-    overrun: Literal["skip", "stop"] = "skip",
-    corruption: str = "80-10-10",
+    lexicon: Annotated[str, Help("File of the list; its order does not matter.")] = "pmi.arrow",
+    rate: Annotated[Rate, Help("Share of the tokens, special ones aside.")] = 0.15,
+    overrun: Annotated[
+        Literal["skip", "stop"],
+        Help(
+            "What happens to a unit of more tokens than are left: `skip` it and try others, or "
+            "`stop`."
+        ),
+    ] = "skip",
+    corruption: Annotated[str, Help("`80-10-10` of whole units; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Hide listed n-grams and single words, all as likely, until a share of tokens is hidden.
 
@@ -88,27 +93,32 @@ def pmi_levine(
     of more tokens than are left is skipped. Of several that overlap, taken in random order, each
     stays that overlaps none before it, drawn anew in each epoch. An n-gram within a larger one that
     lost does not come back.
-
-    Args:
-        lexicon: File of the list; its order does not matter.
-        rate: Share of the tokens, special ones aside.
-        overrun: What happens to a unit of more tokens than are left: `skip` it and try others, or
-            `stop`.
-        corruption: `80-10-10` of whole units; see `Corruption`.
     """
     units = Pick(Listed(lexicon), Budget(rate, of="tokens", overrun=overrun))
     return Recipe((units,), Corruption(corruption, by="unit"))
 
 
 def ccm(
-    lexicons: tuple[str, ...] = ("concepts.arrow",),
-    rate: Rate = 0.15,
-    last_rate: Rate = 0.1,
-    rest_rate: Rate = 0.05,
-    most: Limit = 20,
-    warm_up: int = 1,
-    epochs: int = 1,
-    corruption: str = "mask",
+    lexicons: Annotated[
+        tuple[str, ...], Help("Files of the lists, one for each stage, in order.")
+    ] = ("concepts.arrow",),
+    rate: Annotated[
+        Rate, Help("Expected share of the tokens, in warm-up and in each stage but the last.")
+    ] = 0.15,
+    last_rate: Annotated[Rate, Help("Expected share of concepts' tokens in the last stage.")] = 0.1,
+    rest_rate: Annotated[Rate, Help("Chance of each other token in the last stage.")] = 0.05,
+    most: Annotated[
+        Limit,
+        Help(
+            "Hidden tokens from which on no concept is tried, but in the last stage; 0 for no "
+            "limit."
+        ),
+    ] = 20,
+    warm_up: Annotated[int, Help("Epochs of warm-up; 0 for none.")] = 1,
+    epochs: Annotated[int, Help("Epochs of each stage but the last.")] = 1,
+    corruption: Annotated[
+        str, Help("`mask`, or shares of whole occurrences such as `80-10-10`; see `Corruption`.")
+    ] = "mask",
 ) -> Recipe:
     """Hide listed concepts, from lists that grow by epoch; in the end single tokens too (CCM).
 
@@ -132,17 +142,6 @@ def ccm(
     Decided here: stages follow the epoch, and the last one stays. List k is meant to hold those
     before it, and stage k uses it alone. Occurrences are whole words, where the code finds pieces
     within words too. There is no budget to owe.
-
-    Args:
-        lexicons: Files of the lists, one for each stage, in order.
-        rate: Expected share of the tokens, in warm-up and in each stage but the last.
-        last_rate: Expected share of concepts' tokens in the last stage.
-        rest_rate: Chance of each other token in the last stage.
-        most: Hidden tokens from which on no concept is tried, but in the last stage; 0 for no
-            limit.
-        warm_up: Epochs of warm-up; 0 for none.
-        epochs: Epochs of each stage but the last.
-        corruption: `mask`, or shares of whole occurrences such as `80-10-10`; see `Corruption`.
     """
     if not lexicons:
         raise ValueError("lexicons: expected one list or more, got none")

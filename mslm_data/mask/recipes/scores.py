@@ -12,7 +12,7 @@ counted or ranked; stops and commas, which draw some, are not.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.combined_picks import Coins, Hints
@@ -22,11 +22,22 @@ from mslm_data.mask.pick import Among, Pick
 from mslm_data.mask.rate import Limit, Rate, Schedule, Share
 from mslm_data.mask.score import Score
 from mslm_data.mask.strategy import Recipe
+from mslm_data.registry import Help
 
 _TENTH_TO_HALF = Schedule(shape="uniform", start=0.1, stop=0.5)
 
+Attention = Annotated[str, Help("Folder of a score column of attention.")]
+Tokens = Annotated[Rate, Help("Share of the row's tokens, special ones aside.")]
+Gate = Annotated[Share, Help("Chance of each row to take part at all.")]
+Shares = Annotated[str, Help("`mask` as in the paper; see `Corruption`.")]
 
-def selective_task(scores: str = "confidence", corruption: str = "80-10-10") -> Recipe:
+
+def selective_task(
+    scores: Annotated[
+        str, Help("Folder of a score column, above 0 on the tokens that are hidden.")
+    ] = "confidence",
+    corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
+) -> Recipe:
     """Hide every token that a task model finds important (Selective Masking on task data).
 
     Gu et al. 2020: a token is important if, once it stands at the end of what was read of the row,
@@ -35,10 +46,6 @@ def selective_task(scores: str = "confidence", corruption: str = "80-10-10") -> 
     whatever their number, and the same ones in every epoch. The released code
     (thunlp/SelectiveMasking) leaves spaCy's stop words unmasked, and predicts at most 20 tokens of
     a row of 128; here both are up to the column.
-
-    Args:
-        scores: Folder of a score column, above 0 on the tokens that are hidden.
-        corruption: `80-10-10` as in the code; see `Corruption`.
     """
     order = Order("coins", Score(column=scores, transform="flag"))
     tokens = Pick("tokens", Budget(1.0), Among(unknown=True), order)
@@ -46,7 +53,19 @@ def selective_task(scores: str = "confidence", corruption: str = "80-10-10") -> 
 
 
 def selective(
-    scores: str = "logits", rate: Rate = 0.15, most: Limit = None, corruption: str = "80-10-10"
+    scores: Annotated[
+        str, Help("Folder of a score column, above 0 on the tokens that can be hidden.")
+    ] = "logits",
+    rate: Annotated[
+        Rate,
+        Help(
+            "Share of the row's tokens, special ones aside; rounded down, but one token at least."
+        ),
+    ] = 0.15,
+    most: Annotated[
+        Limit, Help("Maximum of the number hidden, 40 of rows of 256 in the code; 0 for no limit.")
+    ] = None,
+    corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Hide the tokens of highest score above 0, up to 15 % of a row (Selective Masking, in-domain).
 
@@ -59,12 +78,6 @@ def selective(
     takes for important, and ranks them by how clearly. Without `--value` it ranks by the logit as
     the released code does, but then the important ones are those whose logit is above 0, which is
     not quite the same.
-
-    Args:
-        scores: Folder of a score column, above 0 on the tokens that can be hidden.
-        rate: Share of the row's tokens, special ones aside; rounded down, but one token at least.
-        most: Maximum of the number hidden, 40 of rows of 256 in the code; 0 for no limit.
-        corruption: `80-10-10` as in the code; see `Corruption`.
     """
     budget = Budget(rate, rounding="down", least=1, most=most or None)
     order = Order("highest", Score(column=scores))
@@ -73,7 +86,11 @@ def selective(
 
 
 def informask(
-    lexicon: str = "informask.arrow", rate: Rate = 1.0, corruption: str = "mask"
+    lexicon: Annotated[
+        str, Help("File of a lexicon of single tokens with their rates; 1 and more is always.")
+    ] = "informask.arrow",
+    rate: Annotated[Rate, Help("Factor of all rates.")] = 1.0,
+    corruption: Annotated[str, Help("`mask` as in the code; see `Corruption`.")] = "mask",
 ) -> Recipe:
     """Hide each token by a coin whose chance is that of its id in a table (InforMask).
 
@@ -86,39 +103,35 @@ def informask(
     The released code (NafisSadeq/InforMask) has all tokens as labels, hidden or not. Here, as
     everywhere, only hidden ones are predicted; a loss over all tokens can be had from the rows
     themselves.
-
-    Args:
-        lexicon: File of a lexicon of single tokens with their rates; 1 and more is always.
-        rate: Factor of all rates.
-        corruption: `mask` as in the code; see `Corruption`.
     """
     order = Order("coins", Score(lexicon=lexicon, by="token"))
     tokens = Pick("tokens", Budget(rate), Among(unknown=True), order)
     return Recipe((tokens,), Corruption(corruption))
 
 
-def keywords(lexicon: str = "keywords.arrow", rate: Rate = 1.0, corruption: str = "mask") -> Recipe:
+def keywords(
+    lexicon: Annotated[
+        str, Help("File of a lexicon; a word that has an entry above 0 is a keyword.")
+    ] = "keywords.arrow",
+    rate: Annotated[Rate, Help("Chance of each keyword.")] = 1.0,
+    corruption: Shares = "mask",
+) -> Recipe:
     """Hide keywords of the domain that a lexicon lists, each by a coin (Golchin et al. 2023).
 
     The paper finds keywords with KeyBERT and hides these alone. At which rate was not to be seen,
     so it is an option, and its default hides them all. `mslm-data vocab scores table --out
     DIR/vocab/keywords.arrow` makes a lexicon of any list of words; a keyword of several words is
     not found. `mslm-data vocab anchors` finds keywords by frequency.
-
-    Args:
-        lexicon: File of a lexicon; a word that has an entry above 0 is a keyword.
-        rate: Chance of each keyword.
-        corruption: `mask` as in the paper; see `Corruption`.
     """
     order = Order("coins", Score(lexicon=lexicon, transform="flag"))
     return Recipe((Pick("words", Budget(rate), order=order),), Corruption(corruption))
 
 
 def attention_high(
-    scores: str = "attention",
-    rate: Rate = _TENTH_TO_HALF,
-    gate: Share = 0.5,
-    corruption: str = "mask",
+    scores: Attention = "attention",
+    rate: Tokens = _TENTH_TO_HALF,
+    gate: Gate = 0.5,
+    corruption: Shares = "mask",
 ) -> Recipe:
     """Hide what [CLS] attends to most, in half of the rows (AttnMask-High, adapted to text).
 
@@ -126,74 +139,57 @@ def attention_high(
     attention, r between 0.1 and 0.5. Every other image stays whole, so that 15 % are hidden in the
     mean. There r is one number for a batch. Here a row's mask does not depend on its batch, so each
     row draws its own r in each epoch.
-
-    Args:
-        scores: Folder of a score column of attention.
-        rate: Share of the row's tokens, special ones aside.
-        gate: Chance of each row to take part at all.
-        corruption: `mask` as in the paper; see `Corruption`.
     """
     return Recipe((_by_attention(scores, rate, gate, "highest"),), Corruption(corruption))
 
 
 def attention_hints(
-    scores: str = "attention",
-    rate: Rate = _TENTH_TO_HALF,
-    gate: Share = 0.5,
-    corruption: str = "mask",
-    show: Share = 0.1,
+    scores: Attention = "attention",
+    rate: Tokens = _TENTH_TO_HALF,
+    gate: Gate = 0.5,
+    corruption: Shares = "mask",
+    show: Annotated[Share, Help("The 0.1, both of them.")] = 0.1,
 ) -> Recipe:
     """Hide what `attention-high` hides, but for some of the top (AttnMask-Hints, adapted to text).
 
     After `attention-high`, `int(0.1 * r * n)` of the `int(0.1 * n)` tokens of highest attention are
     shown again, drawn uniformly. Rows of fewer than 20 tokens have no hint at any r up to 0.5, and
     none of fewer than 100 has one at 0.1. The released code fails on drawing none.
-
-    Args:
-        scores: As in `attention-high`.
-        rate: As in `attention-high`.
-        gate: As in `attention-high`.
-        corruption: As in `attention-high`.
-        show: The 0.1, both of them.
     """
     highest = _by_attention(scores, rate, gate, "highest")
     return Recipe((Hints(of=highest, show=show),), Corruption(corruption))
 
 
 def attention_low(
-    scores: str = "attention",
-    rate: Rate = _TENTH_TO_HALF,
-    gate: Share = 0.5,
-    corruption: str = "mask",
+    scores: Attention = "attention",
+    rate: Tokens = _TENTH_TO_HALF,
+    gate: Gate = 0.5,
+    corruption: Shares = "mask",
 ) -> Recipe:
     """Hide what [CLS] attends to least, in half of the rows (AttnMask-Low, adapted to text).
 
     It is the control of Kakogeorgiou et al. 2022 for `attention-high`, which says more.
-
-    Args:
-        scores: As in `attention-high`.
-        rate: As in `attention-high`.
-        gate: As in `attention-high`.
-        corruption: As in `attention-high`.
     """
     return Recipe((_by_attention(scores, rate, gate, "lowest"),), Corruption(corruption))
 
 
 def mst(
-    scores: str = "attention", share: Rate = 0.5, rate: Rate = 0.125, corruption: str = "mask"
+    scores: Attention = "attention",
+    share: Annotated[
+        Rate,
+        Help(
+            "The coins fall among this share of the row's tokens, special ones aside: those of "
+            "lowest attention, rounded down."
+        ),
+    ] = 0.5,
+    rate: Annotated[Rate, Help("Chance of each of these.")] = 0.125,
+    corruption: Shares = "mask",
 ) -> Recipe:
     """Hide some of the tokens that [CLS] attends to least, by a coin each (MST, adapted to text).
 
     Li et al. 2021 hide patches of low attention, by chance, so as to leave what matters in the
     picture. The 1/8 is recalled from the paper, not re-read. Below which attention a patch is low
     was not to be seen. Half of the row's tokens is our choice, so say both where it matters.
-
-    Args:
-        scores: Folder of a score column of attention.
-        share: The coins fall among this share of the row's tokens, special ones aside: those of
-            lowest attention, rounded down.
-        rate: Chance of each of these.
-        corruption: `mask` as in the paper; see `Corruption`.
     """
     lowest = _by_attention(scores, share, 1.0, "lowest")
     return Recipe((Coins(of=lowest, rate=rate),), Corruption(corruption))

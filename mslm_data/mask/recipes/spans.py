@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.rate import Rate, Share
 from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
 from mslm_data.mask.strategy import Recipe
+from mslm_data.registry import Help
+
+SpanTokens = Annotated[Rate, Help("Share of the row's tokens, special ones aside.")]
+Chance = Annotated[Share, Help("Parameter of the geometric law, in `(0, 1)`.")]
+Longest = Annotated[int, Help("Length at which the law ends, 1 or more words.")]
+Shares = Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")]
+Unigrams = Annotated[
+    str,
+    Help(
+        'File of a lexicon of single tokens with the number of times that each occurs; "" for none.'
+    ),
+]
 
 
 def span(
-    rate: Rate = 0.15, shortest: int = 2, longest: int = 4, corruption: str = "mask"
+    rate: Annotated[Rate, Help("Share of the row's tokens, special ones aside.")] = 0.15,
+    shortest: Annotated[int, Help("Minimum of the drawn length, 1 or more.")] = 2,
+    longest: Annotated[int, Help("Maximum of the drawn length.")] = 4,
+    corruption: Annotated[str, Help("`mask` as in the paper; see `Corruption`.")] = "mask",
 ) -> Recipe:
     """Hide spans of 2 to 4 tokens at random places: SPAN of the MSLM paper, Algorithm 1.
 
@@ -24,18 +41,17 @@ def span(
     it was, and are taken to cut it at the row's end. A span as long as the rest of the budget may
     be taken (line 7, against the text's "less than"). Spans may touch, and may begin and end within
     words. A span that would hold `[UNK]` is left out.
-
-    Args:
-        rate: Share of the row's tokens, special ones aside.
-        shortest: Minimum of the drawn length, 1 or more.
-        longest: Maximum of the drawn length.
-        corruption: `mask` as in the paper; see `Corruption`.
     """
     spans = PlaceSpans(rate=rate, shortest=shortest, longest=longest)
     return Recipe((spans,), Corruption(corruption))
 
 
-def span_released(rate: Rate = 0.15, corruption: str = "mask") -> Recipe:
+def span_released(
+    rate: Annotated[
+        Rate, Help("Share of the row's tokens that are neither special nor `[UNK]`.")
+    ] = 0.15,
+    corruption: Annotated[str, Help("`mask` as in the code; see `Corruption`.")] = "mask",
+) -> Recipe:
     """Hide spans of 1 to 5 tokens that begin at words: SPAN as in the MSLM paper's code.
 
     From mykelismyname/MSLM at c9cde41, `custom_mask.py:224-260`, described in words. It is `span`
@@ -46,21 +62,17 @@ def span_released(rate: Rate = 0.15, corruption: str = "mask") -> Recipe:
     lengths and more than the budget is hidden, and it hides `[UNK]` within a span. Here a span that
     would hold one is left out. Words are those of the shards; where a word has punctuation inside,
     the code also begins at the pieces after it.
-
-    Args:
-        rate: Share of the row's tokens that are neither special nor `[UNK]`.
-        corruption: `mask` as in the code; see `Corruption`.
     """
     spans = PlaceSpans(rate=rate, shortest=1, longest=5, released=True)
     return Recipe((spans,), Corruption(corruption))
 
 
 def spanbert(
-    rate: Rate = 0.15,
-    chance: Share = 0.2,
-    longest: int = 10,
-    corruption: str = "80-10-10",
-    unigrams: str = "",
+    rate: SpanTokens = 0.15,
+    chance: Chance = 0.2,
+    longest: Longest = 10,
+    corruption: Shares = "80-10-10",
+    unigrams: Unigrams = "",
 ) -> Recipe:
     """Hide spans of 1 to 10 whole words, 3.8 of them on average, as SpanBERT does.
 
@@ -75,25 +87,17 @@ def spanbert(
     random ids from the tokens of the corpus, as frequent as they are there: `unigrams` does that.
     Without it all ids that are not special are equally likely. The objective at span boundaries
     belongs to the model, not to the mask.
-
-    Args:
-        rate: Share of the row's tokens, special ones aside.
-        chance: Parameter of the geometric law, in `(0, 1)`.
-        longest: Length at which the law ends, 1 or more words.
-        corruption: `80-10-10` as in the paper; see `Corruption`.
-        unigrams: File of a lexicon of single tokens with the number of times that each occurs; ""
-            for none.
     """
     spans = GrowSpans(rate=rate, chance=chance, longest=longest)
     return Recipe((spans,), Corruption(corruption, by="run", unigrams=unigrams))
 
 
 def spanbert_ner(
-    rate: Rate = 0.15,
-    chance: Share = 0.2,
-    longest: int = 10,
-    corruption: str = "80-10-10",
-    unigrams: str = "",
+    rate: SpanTokens = 0.15,
+    chance: Chance = 0.2,
+    longest: Longest = 10,
+    corruption: Shares = "80-10-10",
+    unigrams: Unigrams = "",
 ) -> Recipe:
     """Hide mentions and spans of words by the toss of a coin, as SpanBERT's NER variant does.
 
@@ -102,13 +106,6 @@ def spanbert_ner(
     `ner_masking_prob` 0.5). A mention is cut where the budget ends. Its tokens are of kind ENTITY
     and those of spans BASE, whichever took them first. In rows without a mention, spans take all.
     The code joins mentions that touch into one; here they are two.
-
-    Args:
-        rate: As in `spanbert`.
-        chance: As in `spanbert`.
-        longest: As in `spanbert`.
-        corruption: As in `spanbert`.
-        unigrams: As in `spanbert`.
     """
     spans = GrowSpans(rate=rate, chance=chance, longest=longest, mentions=True)
     return Recipe((spans,), Corruption(corruption, by="run", unigrams=unigrams))

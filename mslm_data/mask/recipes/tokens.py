@@ -5,15 +5,25 @@ They differ in how many tokens are hidden, in whether `[UNK]` is, and in which i
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Among, Pick
 from mslm_data.mask.rate import Limit, Rate, Schedule
 from mslm_data.mask.strategy import Recipe
+from mslm_data.registry import Help
 
 
-def bert(rate: Rate = 0.15, most: Limit = 20, corruption: str = "80-10-10") -> Recipe:
+def bert(
+    rate: Annotated[Rate, Help("Share of the row's tokens, special ones counted.")] = 0.15,
+    most: Annotated[
+        Limit,
+        Help("Maximum of the number hidden. BERT's 20 is for rows of 128 tokens; 0 for no limit."),
+    ] = 20,
+    corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
+) -> Recipe:
     """Hide single tokens, a fixed number of each row, as BERT does (Devlin et al. 2019).
 
     In `create_pretraining_data.py` of google-research/bert the number is `min(most, max(1,
@@ -22,18 +32,23 @@ def bert(rate: Rate = 0.15, most: Limit = 20, corruption: str = "80-10-10") -> R
     rows of 134 tokens or more. `[UNK]` is hidden like any other. Random ids come from the whole
     vocabulary, special and unused ones included. BERT drew each mask ten times before training
     (`dupe_factor`): plan with `epoch % 10` for that.
-
-    Args:
-        rate: Share of the row's tokens, special ones counted.
-        most: Maximum of the number hidden. BERT's 20 is for rows of 128 tokens; 0 for no limit.
-        corruption: `80-10-10` as in the paper; see `Corruption`.
     """
     budget = Budget(rate, of="all tokens", rounding="nearest", least=1, most=most or None)
     tokens = Pick("tokens", budget, Among(unknown=True))
     return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))
 
 
-def token(rate: Rate = 0.15, unknown: bool = False, corruption: str = "80-10-10") -> Recipe:
+def token(
+    rate: Annotated[Rate, Help("Chance of each token.")] = 0.15,
+    unknown: Annotated[
+        bool,
+        Help(
+            "Whether `[UNK]` can be hidden: false is the collator alone, true is with "
+            "`special_tokens_mask`."
+        ),
+    ] = False,
+    corruption: Annotated[str, Help("`80-10-10`; see `Corruption`.")] = "80-10-10",
+) -> Recipe:
     """Hide each token by a coin of its own, as Hugging Face's language modeling collator does.
 
     This follows `DataCollatorForLanguageModeling` of transformers 5.23 in law, not in random
@@ -43,33 +58,29 @@ def token(rate: Rate = 0.15, unknown: bool = False, corruption: str = "80-10-10"
     Whether the collator hides `[UNK]` depends on its caller. If it works out itself which tokens
     are special, it leaves out all special ids, `[UNK]` among them. If rows bring the tokenizer's
     `special_tokens_mask`, `[UNK]` in the text is not marked there and is hidden.
-
-    Args:
-        rate: Chance of each token.
-        unknown: Whether `[UNK]` can be hidden: false is the collator alone, true is with
-            `special_tokens_mask`.
-        corruption: `80-10-10`; see `Corruption`.
     """
     tokens = Pick("tokens", Budget(rate), Among(unknown=unknown), Order("coins"))
     return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))
 
 
-def dga(rate: Rate = 0.15, corruption: str = "80-10-10") -> Recipe:
+def dga(
+    rate: Annotated[Rate, Help("Chance of each token.")] = 0.15,
+    corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
+) -> Recipe:
     """Hide single tokens as `token` does; the rest of DGA acts on the model (Ke et al. 2022).
 
     What sets DGA apart is in `mslm_data.torch`: `head_importance` finds the attention heads that
     hold general knowledge, `SoftMasks` has the optimizer move them less, and
     `general_knowledge_loss` is its contrastive loss. With these masks alone a run is not DGA, but
     the control that it is to be compared with.
-
-    Args:
-        rate: Chance of each token.
-        corruption: `80-10-10` as in the code; see `Corruption`.
     """
     return token(rate, corruption=corruption)
 
 
-def roberta(rate: Rate = 0.15, corruption: str = "80-10-10") -> Recipe:
+def roberta(
+    rate: Annotated[Rate, Help("Share of the row's tokens, special ones aside.")] = 0.15,
+    corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
+) -> Recipe:
     """Hide single tokens, `int(rate * n + u)` of each row, as RoBERTa does (Liu et al. 2019).
 
     In fairseq's `mask_tokens_dataset.py` u is uniform in `[0, 1)`, so the mean number is exactly
@@ -77,45 +88,51 @@ def roberta(rate: Rate = 0.15, corruption: str = "80-10-10") -> Recipe:
     hidden. Here these never are, and n counts the other tokens, so each of them keeps its chance.
     `<unk>` is hidden like any other. Random ids are those that are not special; fairseq adds
     `<mask>` to its dictionary late and can draw it.
-
-    Args:
-        rate: Share of the row's tokens, special ones aside.
-        corruption: `80-10-10` as in the paper; see `Corruption`.
     """
     budget = Budget(rate, of="tokens", rounding="random")
     return Recipe((Pick("tokens", budget, Among(unknown=True)),), Corruption(corruption))
 
 
-def wettig(rate: Rate = 0.4, corruption: str = "mask") -> Recipe:
+def wettig(
+    rate: Annotated[Rate, Help("Share of the row's tokens, special ones aside.")] = 0.4,
+    corruption: Annotated[str, Help("`mask` as advised; see `Corruption`.")] = "mask",
+) -> Recipe:
     """Hide 40 % of the tokens, all behind `[MASK]`, as Wettig et al. 2023 advise for large models.
 
     In princeton-nlp/DinkyTrain it is fairseq's masking (see `roberta`) at another rate, with no
     random and no kept tokens. The paper studies rates from 0.15 to 0.8. It also studies `80-10-10`,
     which does worse at both 0.15 and 0.4 (its README: MNLI 83.7 and 84.3; without, 84.2 and 84.5).
-
-    Args:
-        rate: Share of the row's tokens, special ones aside.
-        corruption: `mask` as advised; see `Corruption`.
     """
     return roberta(rate, corruption)
 
 
-def modernbert(rate: Rate = 0.3, corruption: str = "80-10-10") -> Recipe:
+def modernbert(
+    rate: Annotated[Rate, Help("Chance of each token.")] = 0.3,
+    corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
+) -> Recipe:
     """Hide each token by a coin at a rate of 30 %, as ModernBERT does (Warner et al. 2024).
 
     In `sequence_packer.py` of AnswerDotAI/ModernBERT the rate is 0.3 in training and 0.15 in
     evaluation, with no minimum, and `[UNK]` is hidden like any other. The training code hides
     special tokens too; here they never are. Random ids there go up to the largest id in the batch.
     Here, where no row may depend on others, they come from the whole vocabulary.
-
-    Args:
-        rate: Chance of each token.
-        corruption: `80-10-10` as in the code; see `Corruption`.
     """
     return token(rate, unknown=True, corruption=corruption)
 
 
-def electra(rate: Rate = 0.15, max_tokens: Limit = None, corruption: str = "85-0-15") -> Recipe:
+def electra(
+    rate: Annotated[
+        Rate, Help("Share of the row's tokens, special ones counted; 0.25 for the large model.")
+    ] = 0.15,
+    max_tokens: Annotated[
+        Limit,
+        Help(
+            "The model's row length L, which caps the draws at `int((rate + 0.005) * L)`; 0 for no "
+            "cap. Rows of at most L tokens reach it only if L is below 100."
+        ),
+    ] = None,
+    corruption: Annotated[str, Help("`85-0-15` as in the code; see `Corruption`.")] = "85-0-15",
+) -> Recipe:
     """Hide tokens drawn with replacement, for ELECTRA's generator to fill (Clark et al. 2020).
 
     In `pretrain_helpers.py` of google-research/electra, on which BioELECTRA rests, there are
@@ -125,12 +142,6 @@ def electra(rate: Rate = 0.15, max_tokens: Limit = None, corruption: str = "85-0
     one draw more there. Of the hidden tokens 85 % become `[MASK]` and the rest stay. There each
     draw decides that, and the loss counts it, anew; here each token does so once. `[UNK]` is drawn
     like any other. What the generator writes into the gaps is the model's part.
-
-    Args:
-        rate: Share of the row's tokens, special ones counted; 0.25 for the large model.
-        max_tokens: The model's row length L, which caps the draws at `int((rate + 0.005) * L)`; 0
-            for no cap. Rows of at most L tokens reach it only if L is below 100.
-        corruption: `85-0-15` as in the code; see `Corruption`.
     """
     most = None
     if max_tokens:

@@ -7,7 +7,7 @@ tokenizer.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.corruption import Corruption
@@ -15,9 +15,18 @@ from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Among, Pick
 from mslm_data.mask.rate import Limit, Rate
 from mslm_data.mask.strategy import Recipe
+from mslm_data.registry import Help
 
 
-def whole_word(rate: Rate = 0.15, most: Limit = 20, corruption: str = "80-10-10") -> Recipe:
+def whole_word(
+    rate: Annotated[
+        Rate, Help("Share of the row's tokens, special ones counted though never hidden.")
+    ] = 0.15,
+    most: Annotated[
+        Limit, Help("Maximum of the tokens hidden: 20 is for rows of 128; 0 for no limit.")
+    ] = 20,
+    corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
+) -> Recipe:
     """Hide whole words up to a number of tokens, as BERT's whole-word models and PubMedBERT do.
 
     In `create_pretraining_data.py` of google-research/bert the budget is that of `bert`, in tokens.
@@ -29,18 +38,19 @@ def whole_word(rate: Rate = 0.15, most: Limit = 20, corruption: str = "80-10-10"
 
     BERT splits `IL-2` into three words, and so do rows of running text. In corpora of given words
     it is one, as given.
-
-    Args:
-        rate: Share of the row's tokens, special ones counted though never hidden.
-        most: Maximum of the tokens hidden: 20 is for rows of 128; 0 for no limit.
-        corruption: `80-10-10` as in the code; see `Corruption`.
     """
     budget = Budget(rate, of="all tokens", rounding="nearest", least=1, most=most or None)
     words = Pick("words", budget, Among(unknown=True))
     return Recipe((words,), Corruption(corruption, random_ids="vocabulary"))
 
 
-def whole_word_hf(rate: Rate = 0.15, unknown: bool = False, corruption: str = "mask") -> Recipe:
+def whole_word_hf(
+    rate: Annotated[Rate, Help("Chance of each word.")] = 0.15,
+    unknown: Annotated[bool, Help("Whether words with `[UNK]` can be hidden.")] = False,
+    corruption: Annotated[
+        str, Help("`mask`, the only one that the collator has for words; see `Corruption`.")
+    ] = "mask",
+) -> Recipe:
     """Hide each stretch between white space by a coin, as Hugging Face's whole-word collator.
 
     In `DataCollatorForLanguageModeling(whole_word_mask=True)` of transformers 5.23 a token begins a
@@ -54,18 +64,22 @@ def whole_word_hf(rate: Rate = 0.15, unknown: bool = False, corruption: str = "m
     with `encode.keep_text`. Without them, words are those of `word_ids`, which is the same for
     corpora of given words. Whether `[UNK]` is hidden depends on the collator's caller, see `token`.
     Where it is not, a word that holds one is never hidden here; there its other pieces can be.
-
-    Args:
-        rate: Chance of each word.
-        unknown: Whether words with `[UNK]` can be hidden.
-        corruption: `mask`, the only one that the collator has for words; see `Corruption`.
     """
     words = Pick("chunks", Budget(rate), Among(unknown=unknown), Order("coins"))
     return Recipe((words,), Corruption(corruption))
 
 
 def whole_word_roberta(
-    rate: Rate = 0.15, unit: Literal["words", "chunks"] = "words", corruption: str = "80-10-10"
+    rate: Annotated[Rate, Help("Share of the row's words.")] = 0.15,
+    unit: Annotated[
+        Literal["words", "chunks"],
+        Help(
+            "What a word is: `words` of `word_ids`, as with a WordPiece tokenizer there, or "
+            "`chunks` between white space, as with RoBERTa's byte-level BPE, where only a token "
+            "with a space before it begins a word (needs `encode.keep_text`)."
+        ),
+    ] = "words",
+    corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Hide whole words, `int(rate * n + u)` of n words in each row, as fairseq does.
 
@@ -73,28 +87,20 @@ def whole_word_roberta(
     mean number is exactly `rate * n`. A word meets one fate, but random ids, none of them special,
     are drawn for each of its tokens. There `<s>` and `</s>` are words like others. Here they are
     never hidden nor counted, and other words keep their chance.
-
-    Args:
-        rate: Share of the row's words.
-        unit: What a word is: `words` of `word_ids`, as with a WordPiece tokenizer there, or
-            `chunks` between white space, as with RoBERTa's byte-level BPE, where only a token with
-            a space before it begins a word (needs `encode.keep_text`).
-        corruption: `80-10-10` as in the code; see `Corruption`.
     """
     words = Pick(unit, Budget(rate, rounding="random"), Among(unknown=True))
     fate: Literal["word", "unit"] = "word" if unit == "words" else "unit"
     return Recipe((words,), Corruption(corruption, by=fate))
 
 
-def random_word(rate: Rate = 0.15, corruption: str = "80-10-10") -> Recipe:
+def random_word(
+    rate: Annotated[Rate, Help("Share of the row's words; the number is rounded up.")] = 0.15,
+    corruption: Annotated[str, Help("`80-10-10` as in the slides; see `Corruption`.")] = "80-10-10",
+) -> Recipe:
     """Hide a fixed share of each row's words: the baseline of the Difference-Masking slides.
 
     No code of it was released. Where the slides are silent it is as the rest of this package:
     counts are exact ceilings, words with `[UNK]` are never hidden, and random ids are those that
     are not special.
-
-    Args:
-        rate: Share of the row's words; the number is rounded up.
-        corruption: `80-10-10` as in the slides; see `Corruption`.
     """
     return Recipe((Pick("words", Budget(rate)),), Corruption(corruption))

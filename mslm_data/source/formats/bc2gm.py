@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.errors import SourceError
+from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.encodings import TextOptions
@@ -47,17 +48,18 @@ class Bc2gm(TextOptions, Source):
 
     Without `splits`, names decide, as in `train/train.in` and `test/test.in`, or the `devel-split`
     of spyysalo/bc2gm-corpus.
-
-    Attributes:
-        mentions: Names of mention files in the sentence file's folder, the first that exists
-            counts. `{stem}` stands for the sentence file's name without its suffix.
-        label: Label of all mentions.
     """
 
     suffixes = (".in",)
 
-    mentions: tuple[str, ...] = ("GENE.eval", "{stem}.eval")
-    label: str = "GENE"
+    mentions: Annotated[
+        tuple[str, ...],
+        Help(
+            "Names of mention files in the sentence file's folder, the first that exists counts. "
+            "`{stem}` stands for the sentence file's name without its suffix."
+        ),
+    ] = ("GENE.eval", "{stem}.eval")
+    label: Annotated[str, Help("Label of all mentions.")] = "GENE"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 from xml.etree.ElementTree import Element
 
 import msgspec
 
 from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import cells, json_rows
 from mslm_data.source.reading.elements import elements
@@ -38,16 +40,14 @@ class BioC(OffsetOptions, Source):
     a line end. Its sentences are the sentences of a passage, or else the passage itself. Relations
     are left out. A document that breaks BioC's rules is set aside. A file that is not well-formed
     is an error, as the number of documents in the rest of the file is unknown.
-
-    Attributes:
-        label: Key of the infon that holds an annotation's label.
-        concept: Key of the infon that holds its concept; `-1` stands for no concept.
     """
 
     suffixes = (".xml", ".bioc", ".json")
 
-    label: str = "type"
-    concept: str = "identifier"
+    label: Annotated[str, Help("Key of the infon that holds an annotation's label.")] = "type"
+    concept: Annotated[
+        str, Help("Key of the infon that holds its concept; `-1` stands for no concept.")
+    ] = "identifier"
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the files of each split; of those in folders, XML before JSON. See `Source.find`."""

@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import (
@@ -45,17 +46,19 @@ class Brat(OffsetOptions, TextOptions, Source):
     count them. A text without a file of annotations is set aside, as missing annotations and lost
     ones look the same, unless `without_annotations` says that it has no mentions. A file of
     annotations without a text is set aside.
-
-    Attributes:
-        without_annotations: What becomes of a text without a file of annotations: a document
-            without mentions ("empty"), or none.
     """
 
     suffixes = (".txt", *ANNOTATIONS)
     one_form = False
     segmenter = "clinical"
 
-    without_annotations: Literal["set_aside", "empty"] = "set_aside"
+    without_annotations: Annotated[
+        Literal["set_aside", "empty"],
+        Help(
+            "What becomes of a text without a file of annotations: a document without mentions "
+            '("empty"), or none.'
+        ),
+    ] = "set_aside"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:

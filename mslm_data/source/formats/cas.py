@@ -7,11 +7,12 @@ from codecs import BOM_UTF8
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.io import json_once
+from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.candidates import is_of_users, take_only
@@ -71,32 +72,38 @@ class Cas(Source):
     Annotation tools write a file for each annotator and document, mostly in a folder named like the
     document. Each file is a document here, so choose one annotator's, or the curated ones, as in
     `splits = { train = ["*/CURATION_USER.xmi"] }`, and set `id_from = "folder"`.
-
-    Attributes:
-        mention_type: The type of mentions, with its package, or its last part alone. Layers of
-            INCEpTION's users are named like `webanno.custom.Symptom`. Where no file has the usual
-            one, the only type of users is taken, with its only feature.
-        label_feature: The feature that holds the label.
-        label: The label of all mentions, for a type without such a feature; "" for the feature's.
-        concept_feature: The feature that holds the concept, "" for none.
-        sentence_type: The type of sentences, "" for none.
-        view: The view whose text and annotations are read.
-        typesystem: The type system of XMI files, seen from their folders.
-        id_from: Whether a document is named like its file or like the folder of its file.
     """
 
     suffixes = (".xmi", ".json")
     by_content = True
     columns_are = "the types of users"
 
-    mention_type: str = _NAMED_ENTITY
-    label_feature: str = "value"
-    label: str = ""
-    concept_feature: str = "identifier"
-    sentence_type: str = _SENTENCE
-    view: str = "_InitialView"
-    typesystem: str = _TYPE_SYSTEM
-    id_from: IdFrom = "file"
+    mention_type: Annotated[
+        str,
+        Help(
+            "The type of mentions, with its package, or its last part alone. Layers of INCEpTION's "
+            "users are named like `webanno.custom.Symptom`. Where no file has the usual one, the "
+            "only type of users is taken, with its only feature."
+        ),
+    ] = _NAMED_ENTITY
+    label_feature: Annotated[str, Help("The feature that holds the label.")] = "value"
+    label: Annotated[
+        str,
+        Help(
+            'The label of all mentions, for a type without such a feature; "" for the feature\'s.'
+        ),
+    ] = ""
+    concept_feature: Annotated[str, Help('The feature that holds the concept, "" for none.')] = (
+        "identifier"
+    )
+    sentence_type: Annotated[str, Help('The type of sentences, "" for none.')] = _SENTENCE
+    view: Annotated[str, Help("The view whose text and annotations are read.")] = "_InitialView"
+    typesystem: Annotated[str, Help("The type system of XMI files, seen from their folders.")] = (
+        _TYPE_SYSTEM
+    )
+    id_from: Annotated[
+        IdFrom, Help("Whether a document is named like its file or like the folder of its file.")
+    ] = "file"
 
     def __post_init__(self) -> None:
         if not self.mention_type or not self.label_feature:

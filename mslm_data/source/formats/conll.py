@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import Documents
 from mslm_data.errors import SourceError
 from mslm_data.log import LOGGER, TO_KEEP, plain
+from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import comments, marks, tagged_lines, tags
 from mslm_data.source.reading.encodings import TextOptions, marked, to_utf8
@@ -63,29 +64,37 @@ class Conll(TextOptions, Source):
 
     BC2GM, BC5CDR, NCBI-disease and JNLPBA as distributed with Crichton et al. 2017 all read to
     their published numbers of sentences and mentions.
-
-    Attributes:
-        word_column: Column of the word, from 0. It is found if it is not set.
-        tag_column: Column of the tag. It is found if it is not set; for "label" it is the last one.
-            Several, as in `[2, 3]`, are layers: the mentions of all of them are read.
-        word_prefix: A prefix to take off words, such as `en:` in WikiANN; for words in the first
-            column.
-        untyped: Label of mentions whose tag is a bare B or I.
-        scheme: "auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" where the tag is the
-            label itself, so that equal neighbours are one mention; "brackets" for `(ORG*` and `*)`,
-            as in CoNLL-2012, where names stand in column 10.
-        outside: The tag of words in no mention; for "label" only.
     """
 
     suffixes = (".tsv", ".txt", ".conll", ".iob", ".iob2", ".bio")
     by_content = True
 
-    word_column: int | None = None
-    tag_column: int | tuple[int, ...] | None = None
-    word_prefix: str = ""
-    untyped: str = "Entity"
-    scheme: Literal["auto", "label", "brackets"] = "auto"
-    outside: str = "O"
+    word_column: Annotated[
+        int | None, Help("Column of the word, from 0. It is found if it is not set.")
+    ] = None
+    tag_column: Annotated[
+        int | tuple[int, ...] | None,
+        Help(
+            'Column of the tag. It is found if it is not set; for "label" it is the last one. '
+            "Several, as in `[2, 3]`, are layers: the mentions of all of them are read."
+        ),
+    ] = None
+    word_prefix: Annotated[
+        str,
+        Help(
+            "A prefix to take off words, such as `en:` in WikiANN; for words in the first column."
+        ),
+    ] = ""
+    untyped: Annotated[str, Help("Label of mentions whose tag is a bare B or I.")] = "Entity"
+    scheme: Annotated[
+        Literal["auto", "label", "brackets"],
+        Help(
+            '"auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" where the tag is the '
+            'label itself, so that equal neighbours are one mention; "brackets" for `(ORG*` and '
+            "`*)`, as in CoNLL-2012, where names stand in column 10."
+        ),
+    ] = "auto"
+    outside: Annotated[str, Help('The tag of words in no mention; for "label" only.')] = "O"
 
     def __post_init__(self) -> None:
         words = [] if self.word_column is None else [self.word_column]

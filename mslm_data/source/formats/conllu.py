@@ -9,13 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
+from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import marks, standoff, tags
 from mslm_data.source.reading.candidates import say_taken
@@ -71,23 +72,28 @@ class Conllu(TextOptions, Source):
 
     A document with a broken line is set aside whole. So is one with a sentence whose rows are not
     numbered one after the other, as where the blank line between two sentences is missing.
-
-    Attributes:
-        tag_column: Column or key of MISC that holds entities; "" takes the first of `ner`, `bio`,
-            `iob`, `ne`, `entity` and `entities` in the file's beginning, or else in the whole file.
-            Where no file has one, the only key of MISC with tags is taken.
-        untyped: Label of entities without a type.
-        scheme: "auto" for tags and brackets; "label" where the tag is the label itself, so that
-            equal neighbours are one mention.
     """
 
     suffixes = (".conllu", ".conllup")
     by_content = True
     columns_are = "the keys of MISC"
 
-    tag_column: str = ""
-    untyped: str = "Entity"
-    scheme: Literal["auto", "label"] = "auto"
+    tag_column: Annotated[
+        str,
+        Help(
+            'Column or key of MISC that holds entities; "" takes the first of `ner`, `bio`, `iob`, '
+            "`ne`, `entity` and `entities` in the file's beginning, or else in the whole file. "
+            "Where no file has one, the only key of MISC with tags is taken."
+        ),
+    ] = ""
+    untyped: Annotated[str, Help("Label of entities without a type.")] = "Entity"
+    scheme: Annotated[
+        Literal["auto", "label"],
+        Help(
+            '"auto" for tags and brackets; "label" where the tag is the label itself, so that '
+            "equal neighbours are one mention."
+        ),
+    ] = "auto"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,6 +18,7 @@ from mslm_data import _optional
 from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.io.limits import LIMITS
+from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.files import read_bytes, stem
@@ -98,14 +99,13 @@ class DocBin(Source):
     read, or only the group that `spans_key` names; a file with groups and without any entity is
     refused, and so is one without a group of that name. Overlapping spans of a group are all
     mentions. Tokens that are marked as "no entity can be here" are not.
-
-    Attributes:
-        spans_key: "ents" for the entities, else the key of a span group in `doc.spans`.
     """
 
     suffixes = (".spacy",)
 
-    spans_key: str = ENTITIES
+    spans_key: Annotated[
+        str, Help('"ents" for the entities, else the key of a span group in `doc.spans`.')
+    ] = ENTITIES
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes say it

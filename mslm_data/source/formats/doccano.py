@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+from mslm_data.registry import Help
 from mslm_data.source.reading.json_sources import JsonRows
 from mslm_data.source.reading.versions import UNAPPROVED
 
@@ -21,12 +23,11 @@ class Doccano(JsonRows):
 
     Mentions are `[start, end, label]` in `label` or `labels`, or objects in `entities`. Relations
     and comments are left out. doccano exports a file for each annotator: pass one of them.
-
-    Attributes:
-        approved: Read only documents that name who approved them, in `annotation_approver`.
     """
 
-    approved: bool = False
+    approved: Annotated[
+        bool, Help("Read only documents that name who approved them, in `annotation_approver`.")
+    ] = False
 
     def why_not_chosen(self, row: object) -> str:
         """Return why a row is left out; see `JsonRows.why_not_chosen`."""

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.errors import SourceError
+from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.formats.conll import Conll
 from mslm_data.source.reading import marks, splits, tagged_lines, tags
@@ -60,18 +61,24 @@ class EbmNlp(TextOptions, Source):
     I-PAR, I-INT and I-OUT.
 
     The patterns of `splits` are those of row files, or of `train/PMID` and `test/gold/PMID`.
-
-    Attributes:
-        phase: "starting_spans" with labels Participant, Intervention, Outcome;
-            "hierarchical_labels" with labels such as Participant-Age.
-        sentence_end: The token that ends a sentence, as in the corpus' own scripts; "" for one
-            sentence a document.
     """
 
     suffixes = Conll.suffixes
 
-    phase: Literal["starting_spans", "hierarchical_labels"] = "starting_spans"
-    sentence_end: str = "."
+    phase: Annotated[
+        Literal["starting_spans", "hierarchical_labels"],
+        Help(
+            '"starting_spans" with labels Participant, Intervention, Outcome; '
+            '"hierarchical_labels" with labels such as Participant-Age.'
+        ),
+    ] = "starting_spans"
+    sentence_end: Annotated[
+        str,
+        Help(
+            'The token that ends a sentence, as in the corpus\' own scripts; "" for one sentence a '
+            "document."
+        ),
+    ] = "."
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePath, PureWindowsPath
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -14,6 +14,7 @@ from mslm_data import _optional
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.io import json_once
+from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.formats.jsonl import JsonLines
 from mslm_data.source.reading import arrow_rows
@@ -43,18 +44,16 @@ class Hub(RowOptions, TextOptions, Source):
     features (ClassLabel), or else from `tag_names`. A document without an id of its own is called
     `{file}:{number}`, from 0. Parts are ranges of rows: their `start` and `stop` count rows, except
     for JSON lines, where they count bytes. No code of a dataset is ever run.
-
-    Attributes:
-        dataset: A dataset on the hub, `owner/name`, fetched where no input is given; "" for none.
-        config: Its configuration, "" if it has only one.
-        revision: A commit or tag of it, "" for the newest.
     """
 
     suffixes = (".parquet", ".arrow", *JsonLines.suffixes)
 
-    dataset: str = ""
-    config: str = ""
-    revision: str = ""
+    dataset: Annotated[
+        str,
+        Help('A dataset on the hub, `owner/name`, fetched where no input is given; "" for none.'),
+    ] = ""
+    config: Annotated[str, Help('Its configuration, "" if it has only one.')] = ""
+    revision: Annotated[str, Help('A commit or tag of it, "" for the newest.')] = ""
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the files of each split, or fetch the hub's dataset where `inputs` is empty.

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 from xml.etree.ElementTree import Element
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside
+from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.elements import MalformedError, elements
@@ -66,25 +67,31 @@ class I2b2(OffsetOptions, TextOptions, Source):
 
     The text is patients': a built folder is protected unless the pipeline says
     `about.protected = false`.
-
-    Attributes:
-        concepts: Folders where `NAME.con` may lie, seen from the text's; the first that has one
-            counts. As distributed in 2010, it lies in a folder beside that of the texts.
-        label: What is a mention's label in `TAGS`: its TYPE, or else its element's name ("type"),
-            or always the element's name ("tag").
     """
 
     suffixes = (".txt", ".con", ".xml")
     segmenter = "clinical"
     one_form = False
 
-    concepts: tuple[str, ...] = (
+    concepts: Annotated[
+        tuple[str, ...],
+        Help(
+            "Folders where `NAME.con` may lie, seen from the text's; the first that has one "
+            "counts. As distributed in 2010, it lies in a folder beside that of the texts."
+        ),
+    ] = (
         ".",
         "../concept",
         "../concepts",
         "../reference_standard_for_test_data/concepts",
     )
-    label: Literal["type", "tag"] = "type"
+    label: Annotated[
+        Literal["type", "tag"],
+        Help(
+            "What is a mention's label in `TAGS`: its TYPE, or else its element's name (\"type\"), "
+            'or always the element\'s name ("tag").'
+        ),
+    ] = "type"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:

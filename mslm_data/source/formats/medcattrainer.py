@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import cells, json_rows
 from mslm_data.source.reading.encodings import TextOptions
@@ -49,14 +50,11 @@ class MedcatTrainer(VersionOptions, OffsetOptions, TextOptions, Source):
 
     A document that stands in several projects, with the same id and text, has several annotations:
     `of_several` says which is read, in the order of the file. `annotator` is the name of a project.
-
-    Attributes:
-        label: Label of every mention; "cui" for its concept.
     """
 
     suffixes = (".json",)
 
-    label: str = "Concept"
+    label: Annotated[str, Help('Label of every mention; "cui" for its concept.')] = "Concept"
 
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
         """Read each document; see `Source.read`."""

@@ -7,12 +7,14 @@ import functools
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import Annotated
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
+from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading.cohort import Cohort, last_of_sample
 from mslm_data.source.reading.encodings import TextOptions
@@ -45,34 +47,37 @@ class Notes(Cohort, TextOptions, Source):
 
     The pipeline `mimic-iv` has the options for MIMIC-IV-Note. A folder of text files, such as
     i2b2's: `patient_pattern = '^(\d+)-'`.
-
-    Attributes:
-        id_column: Column of each note's id.
-        patient_column: Column of the patient; "" takes the patient from the id.
-        text_column: Column of the text.
-        category_column: Column of the kind of note.
-        error_column: Column of the flag that withdraws a note.
-        separator: What stands between columns of `.csv`.
-        patient_pattern: Where an id names its patient: the pattern's first group, or else all that
-            it matches.
-        pattern: Which files of a folder are notes, as of `fnmatch`.
-        placeholders: What is tokenised for `[** **]` and `___`: "keep" their characters, "token" a
-            word for the kind, which is `_` for `___`, "drop" nothing.
-        splits: Split -> patterns of file paths below the input, as of `fnmatch`; not with `shares`.
     """
 
     suffixes = (".csv", ".parquet", ".txt")
     segmenter = "clinical"
 
-    id_column: str = "ROW_ID"
-    patient_column: str = "SUBJECT_ID"
-    text_column: str = "TEXT"
-    category_column: str = "CATEGORY"
-    error_column: str = "ISERROR"
-    separator: str = ","
-    patient_pattern: str = ""
-    pattern: str = "*"
-    placeholders: Handling = "keep"
+    id_column: Annotated[str, Help("Column of each note's id.")] = "ROW_ID"
+    patient_column: Annotated[
+        str, Help('Column of the patient; "" takes the patient from the id.')
+    ] = "SUBJECT_ID"
+    text_column: Annotated[str, Help("Column of the text.")] = "TEXT"
+    category_column: Annotated[str, Help("Column of the kind of note.")] = "CATEGORY"
+    error_column: Annotated[str, Help("Column of the flag that withdraws a note.")] = "ISERROR"
+    separator: Annotated[str, Help("What stands between columns of `.csv`.")] = ","
+    patient_pattern: Annotated[
+        str,
+        Help(
+            "Where an id names its patient: the pattern's first group, or else all that it matches."
+        ),
+    ] = ""
+    pattern: Annotated[str, Help("Which files of a folder are notes, as of `fnmatch`.")] = "*"
+    placeholders: Annotated[
+        Handling,
+        Help(
+            'What is tokenised for `[** **]` and `___`: "keep" their characters, "token" a word '
+            'for the kind, which is `_` for `___`, "drop" nothing.'
+        ),
+    ] = "keep"
+    splits: Annotated[
+        Mapping[str, tuple[str, ...]],
+        Help("Split -> patterns of file paths below the input, as `fnmatch`; not with `shares`."),
+    ] = field(default_factory=dict)
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:

@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
+from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import ends_with, stem
@@ -97,48 +98,64 @@ class Offsets(OffsetOptions, TextOptions, Source):
     | LINNAEUS | `texts = "txt"`, `label = "Species"`, `concept_column = "species id"` |
     | a table a document | `texts = "{stem}.txt"`, `id_column = ""` |
     | CodiEsp-X | `texts = "text_files"`, columns 0, 4, "", 1, words 3, concept 2 |
-
-    Attributes:
-        pattern: Which files are tables of mentions, as of `fnmatch`.
-        texts: Where the texts of a table lie, seen from its folder: a folder with a file NAME.txt
-            for each document NAME, or a pattern of files: texts, or tables with a text in each row.
-            `{stem}` stands for the table's name without its suffix.
-        documents: Which texts become documents. "mentioned" is for several tables with the same
-            texts: otherwise a text without mentions would be a document of each.
-        separator: What stands between columns; "" finds it.
-        header: Whether first rows name the columns.
-        id_column: Column of the document. It may hold the name of its file. "" for tables of one
-            document each, mostly with `texts = "{stem}.txt"`.
-        start_column: Column of the start. Without an `end_column` it holds all of a mention's
-            ranges, as in `3 9;12 15`.
-        end_column: Column of the end, "" for none.
-        label_column: Column of the label, "" for none.
-        words_column: Column of the mention's text, "" for none.
-        concept_column: Column of the concept, "" for none; `-1` stands for no concept.
-        label: Label of all mentions where no column has it.
-        text_id_column: Column of the document in a table of texts; "auto" takes the first, or the
-            one that is named like a document.
-        text_columns: Columns of the text, each after a line end; empty for all columns after the
-            document's. Offsets run over title, line end and abstract.
     """
 
     suffixes = (".tsv", ".csv", ".tab")
     segmenter = "clinical"
 
-    pattern: str = "*"
-    texts: str = "."
-    documents: Chosen = "all"
-    separator: str = ""
-    header: Header = "auto"
-    id_column: Column = "auto"
-    start_column: Column = "auto"
-    end_column: Column = "auto"
-    label_column: Column = "auto"
-    words_column: Column = "auto"
-    concept_column: Column = "auto"
-    label: str = ""
-    text_id_column: Column = "auto"
-    text_columns: tuple[Column, ...] = ()
+    pattern: Annotated[str, Help("Which files are tables of mentions, as of `fnmatch`.")] = "*"
+    texts: Annotated[
+        str,
+        Help(
+            "Where the texts of a table lie, seen from its folder: a folder with a file NAME.txt "
+            "for each document NAME, or a pattern of files: texts, or tables with a text in each "
+            "row. `{stem}` stands for the table's name without its suffix."
+        ),
+    ] = "."
+    documents: Annotated[
+        Chosen,
+        Help(
+            'Which texts become documents. "mentioned" is for several tables with the same texts: '
+            "otherwise a text without mentions would be a document of each."
+        ),
+    ] = "all"
+    separator: Annotated[str, Help('What stands between columns; "" finds it.')] = ""
+    header: Annotated[Header, Help("Whether first rows name the columns.")] = "auto"
+    id_column: Annotated[
+        Column,
+        Help(
+            'Column of the document. It may hold the name of its file. "" for tables of one '
+            'document each, mostly with `texts = "{stem}.txt"`.'
+        ),
+    ] = "auto"
+    start_column: Annotated[
+        Column,
+        Help(
+            "Column of the start. Without an `end_column` it holds all of a mention's ranges, as "
+            "in `3 9;12 15`."
+        ),
+    ] = "auto"
+    end_column: Annotated[Column, Help('Column of the end, "" for none.')] = "auto"
+    label_column: Annotated[Column, Help('Column of the label, "" for none.')] = "auto"
+    words_column: Annotated[Column, Help('Column of the mention\'s text, "" for none.')] = "auto"
+    concept_column: Annotated[
+        Column, Help('Column of the concept, "" for none; `-1` stands for no concept.')
+    ] = "auto"
+    label: Annotated[str, Help("Label of all mentions where no column has it.")] = ""
+    text_id_column: Annotated[
+        Column,
+        Help(
+            'Column of the document in a table of texts; "auto" takes the first, or the one that '
+            "is named like a document."
+        ),
+    ] = "auto"
+    text_columns: Annotated[
+        tuple[Column, ...],
+        Help(
+            "Columns of the text, each after a line end; empty for all columns after the "
+            "document's. Offsets run over title, line end and abstract."
+        ),
+    ] = ()
 
     def __post_init__(self) -> None:
         if len(self.separator) > 1 or self.separator in ('"', "\n", "\r"):

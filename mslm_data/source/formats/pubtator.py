@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside
 from mslm_data.errors import SourceError
+from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.encodings import TextOptions
@@ -40,16 +41,18 @@ class PubTator(OffsetOptions, TextOptions, Source):
     article, is set aside as a copy unless `ids` tells them apart. Title and abstract are its
     sentences. Relations are left out. A mention whose text differs from the characters at its
     offsets is counted as unplaced.
-
-    Attributes:
-        ids: What a document's id is: its PMID, or that with the line of its title ("line"), for
-            files in which several documents share one.
     """
 
     suffixes = (".txt", ".pubtator", ".PubTator")
     by_content = True
 
-    ids: Literal["pmid", "line"] = "pmid"
+    ids: Annotated[
+        Literal["pmid", "line"],
+        Help(
+            'What a document\'s id is: its PMID, or that with the line of its title ("line"), for '
+            "files in which several documents share one."
+        ),
+    ] = "pmid"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes say it

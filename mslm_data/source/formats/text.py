@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import Documents, Mentions, Ranges, in_batches
 from mslm_data.kernels.lines import NEWLINE
+from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import arrow_rows, cells, json_rows
 from mslm_data.source.reading.encodings import TextOptions
@@ -51,23 +52,24 @@ class PlainText(TextOptions, Source):
     is, and those of rows with an id.
 
     The text does not count as patients': where it is, set `about.protected = true`.
-
-    Attributes:
-        documents: What of a file of lines is a document.
-        text_column: Column of the text in tables and JSON lines.
-        id_column: Column of the id, "" to number rows.
-        doc_label: Column of the document's own label, text or an integer; "" where there is none or
-            none is wanted.
     """
 
     suffixes = (*_TEXTS, *_TABLES, *_JSON, *_ARROW)
     without_mentions: ClassVar[bool] = True
     segmenter: ClassVar[str] = "clinical"
 
-    documents: Literal["file", "line", "block"] = "file"
-    text_column: str = "text"
-    id_column: str = ""
-    doc_label: str = ""
+    documents: Annotated[
+        Literal["file", "line", "block"], Help("What of a file of lines is a document.")
+    ] = "file"
+    text_column: Annotated[str, Help("Column of the text in tables and JSON lines.")] = "text"
+    id_column: Annotated[str, Help('Column of the id, "" to number rows.')] = ""
+    doc_label: Annotated[
+        str,
+        Help(
+            'Column of the document\'s own label, text or an integer; "" where there is none or '
+            "none is wanted."
+        ),
+    ] = ""
 
     def __post_init__(self) -> None:
         if not self.text_column:

@@ -7,10 +7,11 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.errors import SourceError
+from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import csv_records, tags
 from mslm_data.source.reading.encodings import TextOptions, marked, to_utf8
@@ -50,30 +51,43 @@ class TokenTable(TextOptions, Source):
 
     `.csv` tables quote as usual. In `.tsv` a quote is a character like others, as a token may be a
     quote; such a file is read in one part. No word means "missing".
-
-    Attributes:
-        sentence_column: Column that numbers or names the sentence; "" takes the first of
-            `sentence #`, `sentence`, `sentence_id` and names like them, in any case.
-        word_column: Column of the word; "" takes the first of `word`, `token`, `form`, `words` and
-            `tokens`.
-        tag_column: Column of the tag; "" takes the first of `ner_tag`, `ner`, `bio`, `iob`, `tag`,
-            `label`, `entity` and their plurals.
-        document_column: Column that numbers or names the document, "" for none.
-        untyped: Label of mentions whose tag is a bare B or I.
-        scheme: "auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" where the tag is the
-            label itself, so that equal neighbours are one mention.
-        outside: The tag of words in no mention; for "label" only.
     """
 
     suffixes = (".csv", ".tsv")
 
-    sentence_column: str = ""
-    word_column: str = ""
-    tag_column: str = ""
-    document_column: str = ""
-    untyped: str = "Entity"
-    scheme: Literal["auto", "label"] = "auto"
-    outside: str = "O"
+    sentence_column: Annotated[
+        str,
+        Help(
+            'Column that numbers or names the sentence; "" takes the first of `sentence #`, '
+            "`sentence`, `sentence_id` and names like them, in any case."
+        ),
+    ] = ""
+    word_column: Annotated[
+        str,
+        Help(
+            'Column of the word; "" takes the first of `word`, `token`, `form`, `words` and '
+            "`tokens`."
+        ),
+    ] = ""
+    tag_column: Annotated[
+        str,
+        Help(
+            'Column of the tag; "" takes the first of `ner_tag`, `ner`, `bio`, `iob`, `tag`, '
+            "`label`, `entity` and their plurals."
+        ),
+    ] = ""
+    document_column: Annotated[
+        str, Help('Column that numbers or names the document, "" for none.')
+    ] = ""
+    untyped: Annotated[str, Help("Label of mentions whose tag is a bare B or I.")] = "Entity"
+    scheme: Annotated[
+        Literal["auto", "label"],
+        Help(
+            '"auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" where the tag is the '
+            "label itself, so that equal neighbours are one mention."
+        ),
+    ] = "auto"
+    outside: Annotated[str, Help('The tag of words in no mention; for "label" only.')] = "O"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:

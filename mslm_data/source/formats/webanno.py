@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading.candidates import is_of_users, take_only
 from mslm_data.source.reading.encodings import TextOptions
@@ -118,28 +119,34 @@ class WebAnno(OffsetOptions, TextOptions, Source):
     Annotation tools write a file for each annotator and document, mostly in a folder named like the
     document. Each file is a document here, so choose one annotator's, or the curated ones, as in
     `splits = { train = ["*/CURATION_USER.tsv"] }`, and set `id_from = "folder"`.
-
-    Attributes:
-        layer: The layer of mentions: its type, with its package or its last part alone. Layers of
-            INCEpTION's users are named like `webanno.custom.Symptom`. Where no file has the usual
-            one, the only layer of users is taken, with its only feature.
-        label_feature: The feature that holds the label.
-        concept_feature: The feature that holds the concept, "" for none.
-        id_from: Whether a document is named like its file or like the folder of its file.
-        offsets: What offsets count; the default is what the format says.
-        ends: What an end is; the default is what the format says.
     """
 
     suffixes = (".tsv",)
     by_content = True
     columns_are = "the features"
 
-    layer: str = _NAMED_ENTITY
-    label_feature: str = "value"
-    concept_feature: str = "identifier"
-    id_from: IdFrom = "file"
-    offsets: Literal["auto"] | OffsetUnit = "utf-16"
-    ends: Literal["auto"] | Ends = "exclusive"
+    layer: Annotated[
+        str,
+        Help(
+            "The layer of mentions: its type, with its package or its last part alone. Layers of "
+            "INCEpTION's users are named like `webanno.custom.Symptom`. Where no file has the "
+            "usual one, the only layer of users is taken, with its only feature."
+        ),
+    ] = _NAMED_ENTITY
+    label_feature: Annotated[str, Help("The feature that holds the label.")] = "value"
+    concept_feature: Annotated[str, Help('The feature that holds the concept, "" for none.')] = (
+        "identifier"
+    )
+    id_from: Annotated[
+        IdFrom, Help("Whether a document is named like its file or like the folder of its file.")
+    ] = "file"
+    offsets: Annotated[
+        Literal["auto"] | OffsetUnit,
+        Help("What offsets count; the default is what the format says."),
+    ] = "utf-16"
+    ends: Annotated[
+        Literal["auto"] | Ends, Help("What an end is; the default is what the format says.")
+    ] = "exclusive"
 
     def __post_init__(self) -> None:
         if not self.layer or not self.label_feature:

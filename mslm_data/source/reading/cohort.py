@@ -11,8 +11,10 @@ import hashlib
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from mslm_data.data.document import NotChosen
+from mslm_data.registry import Help
 
 OTHER_SUBJECT = NotChosen("a subject not asked for")
 OTHER_CATEGORY = NotChosen("a category not asked for")
@@ -43,24 +45,35 @@ class Cohort:
     """Options of a source whose records belong to patients.
 
     Attributes:
-        categories: Kinds of record to read, in any case and without white space around them; empty
-            for all.
-        subjects: Patients to read; empty for all.
-        patients: Size of a sample of patients, 0 for all. Of those with a usable record among the
-            chosen ones, it takes the patients with the smallest digests of (seed, patient).
-        patients_last: Largest digest in the sample; "" lets the build find it.
-        seed: Seed of the sample and the shares.
-        shares: Split -> share of the patients, drawn by another digest of (seed, patient), so that
-            a split has about its share; empty where each file belongs to one split.
         split: Read only this split's records, "" for all; no option, see `Source.of_split`.
     """
 
-    categories: tuple[str, ...] = ()
-    subjects: tuple[str | int, ...] = ()
-    patients: int = 0
-    patients_last: str = ""
-    seed: int = 0
-    shares: Mapping[str, float] = field(default_factory=dict)
+    categories: Annotated[
+        tuple[str, ...],
+        Help(
+            "Kinds of record to read, in any case and without white space around them; empty for "
+            "all."
+        ),
+    ] = ()
+    subjects: Annotated[tuple[str | int, ...], Help("Patients to read; empty for all.")] = ()
+    patients: Annotated[
+        int,
+        Help(
+            "Size of a sample of patients, 0 for all. Of those with a usable record among the "
+            "chosen ones, it takes the patients with the smallest digests of (seed, patient)."
+        ),
+    ] = 0
+    patients_last: Annotated[
+        str, Help('Largest digest in the sample; "" lets the build find it.')
+    ] = ""
+    seed: Annotated[int, Help("Seed of the sample and the shares.")] = 0
+    shares: Annotated[
+        Mapping[str, float],
+        Help(
+            "Split -> share of the patients, drawn by another digest of (seed, patient), so that a "
+            "split has about its share; empty where each file belongs to one split."
+        ),
+    ] = field(default_factory=dict)
     split: str = field(default="", metadata={"option": False})
 
     def __post_init__(self) -> None:

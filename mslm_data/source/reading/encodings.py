@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import Annotated, BinaryIO, Literal, cast
 
+from mslm_data.registry import Help
 from mslm_data.source.reading.files import has_cr_lines, opened, read_bytes
 
 Encoding = Literal[
@@ -95,15 +96,16 @@ codecs.register_error(DAMAGED, _as_surrogate)
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
-    """The option of every source that reads text files.
+    """The option of every source that reads text files."""
 
-    Attributes:
-        encoding: The files' encoding. Files that begin with the byte order mark of UTF-16 or UTF-32
-            are read as such under the default too. Files of an encoding in which bytes of ASCII
-            can be pieces of other characters (UTF-16, Shift-JIS, GBK …) are read in one part.
-    """
-
-    encoding: Encoding = "utf-8"
+    encoding: Annotated[
+        Encoding,
+        Help(
+            "The files' encoding. Files that begin with the byte order mark of UTF-16 or UTF-32 "
+            "are read as such under the default too. Files of an encoding in which bytes of ASCII "
+            "can be pieces of other characters (UTF-16, Shift-JIS, GBK …) are read in one part."
+        ),
+    ] = "utf-8"
 
     def utf8(self, path: Path, start: int = 0, stop: int = -1) -> bytes:
         """Return bytes `[start, stop)` of a file as UTF-8; -1 is the file's end.

@@ -13,9 +13,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from mslm_data.data.document import Document, Sentence, Span
+from mslm_data.registry import Help
 from mslm_data.source.reading.records import RecordError
 
 Discontinuous = Literal["hull", "set_aside"]
@@ -150,19 +151,18 @@ class OffsetOptions:
     own words stand, the usual one first. A source that does not repeat an annotation's words has
     nothing to tell by; there, "auto" is the usual convention: characters, exclusive, two. In rows
     of JSON ends are inclusive where nearly all would cut a word otherwise.
-
-    Attributes:
-        offsets: What offsets count.
-        ends: What an end is.
-        newlines: What CR LF counts as.
-        discontinuous: What becomes of a mention in several pieces. Pieces with only white space
-            between them are one.
     """
 
-    offsets: Literal["auto"] | OffsetUnit = "auto"
-    ends: Literal["auto"] | Ends = "auto"
-    newlines: Literal["auto"] | Newlines = "auto"
-    discontinuous: Discontinuous = "hull"
+    offsets: Annotated[Literal["auto"] | OffsetUnit, Help("What offsets count.")] = "auto"
+    ends: Annotated[Literal["auto"] | Ends, Help("What an end is.")] = "auto"
+    newlines: Annotated[Literal["auto"] | Newlines, Help("What CR LF counts as.")] = "auto"
+    discontinuous: Annotated[
+        Discontinuous,
+        Help(
+            "What becomes of a mention in several pieces. Pieces with only white space between "
+            "them are one."
+        ),
+    ] = "hull"
 
     def place(self, text: str, annotations: Iterable[Annotation]) -> Placed:
         """Place annotations in a text."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from mslm_data.registry import Help
 
 REJECTED = "rejected by the annotator"
 IGNORED = "skipped by the annotator"
@@ -37,15 +39,18 @@ class VersionOptions:
 
     An annotation that its tool marks as the one to trust comes before all others. All that are not
     read are counted.
-
-    Attributes:
-        annotator: Read the annotations of this annotator only, "" for those of all.
-        of_several: Which of a document's annotations is read: the one made last, the one made
-            first, or each.
     """
 
-    annotator: str = ""
-    of_several: Literal["last", "first", "all"] = "last"
+    annotator: Annotated[
+        str, Help('Read the annotations of this annotator only, "" for those of all.')
+    ] = ""
+    of_several: Annotated[
+        Literal["last", "first", "all"],
+        Help(
+            "Which of a document's annotations is read: the one made last, the one made first, or "
+            "each."
+        ),
+    ] = "last"
 
     def chosen(self, versions: Iterable[Version | None]) -> list[str]:
         """Choose the annotations that are read.

@@ -10,13 +10,14 @@ import importlib.metadata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from mslm_data import _optional
 from mslm_data.annotate.one_by_one import FoundMentions, OneByOne, chosen
 from mslm_data.data.document import Document, Span
 from mslm_data.data.documents import Documents
 from mslm_data.errors import AnnotateError
+from mslm_data.registry import Help
 from mslm_data.torch.predict.model_files import ModelFiles, find_model
 
 if TYPE_CHECKING:
@@ -38,25 +39,30 @@ class ModelNer:
     What is found in a document is the same to the last bit whatever other documents are annotated
     beside it. Another version of torch or transformers, device, number of threads, batch size or
     kind of processor may change the last digit of a score, and so, rarely, a mention.
-
-    Attributes:
-        model: The model's folder, or its name on the hub.
-        min_score: Mentions of a lower score are left out. A score is the mean, over a mention's
-            words, of the probability of the word's tag; for an `MslmModel` times the probability of
-            the mention's type.
-        batch_size: How many windows of full length the model sees at once, or as many tokens in
-            shorter rows. A GPU is faster with 32 and more, a CPU is not.
-        device: "cuda" runs the model on a GPU, of which each worker loads a copy.
-        threads: Threads of a CPU that a worker computes with.
-        weak: Whether mentions carry confidences.
     """
 
-    model: str = ""
-    min_score: float = 0.0
-    batch_size: int = 1
-    device: Literal["cpu", "cuda"] = "cpu"
-    threads: int = 1
-    weak: bool = True
+    model: Annotated[str, Help("The model's folder, or its name on the hub.")] = ""
+    min_score: Annotated[
+        float,
+        Help(
+            "Mentions of a lower score are left out. A score is the mean, over a mention's words, "
+            "of the probability of the word's tag; for an `MslmModel` times the probability of the "
+            "mention's type."
+        ),
+    ] = 0.0
+    batch_size: Annotated[
+        int,
+        Help(
+            "How many windows of full length the model sees at once, or as many tokens in shorter "
+            "rows. A GPU is faster with 32 and more, a CPU is not."
+        ),
+    ] = 1
+    device: Annotated[
+        Literal["cpu", "cuda"],
+        Help('"cuda" runs the model on a GPU, of which each worker loads a copy.'),
+    ] = "cpu"
+    threads: Annotated[int, Help("Threads of a CPU that a worker computes with.")] = 1
+    weak: Annotated[bool, Help("Whether mentions carry confidences.")] = True
     slow: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

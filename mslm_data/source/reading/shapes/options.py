@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from mslm_data.data.document import Document, NotChosen
 from mslm_data.errors import SourceError
+from mslm_data.registry import Help
 from mslm_data.source.reading.cells import Cells, shown
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.standoff import OffsetOptions
@@ -17,29 +18,46 @@ from mslm_data.source.reading.versions import VersionOptions
 
 @dataclass(frozen=True, kw_only=True)
 class RowOptions(OffsetOptions):
-    """The options of every source whose documents are rows with named columns.
+    """The options of every source whose documents are rows with named columns."""
 
-    Attributes:
-        tag_names: Names of integer tags (`O`, `B-X` …) or labels, in the order of the integers.
-        id_column: Column of the id, "auto" for the first of `id`, `doc_id`, `document_id`,
-            `pmid` and `doc_key` that a row has, "" to number documents.
-        untyped: Label of tags without a type, and of mentions that have a concept instead.
-        text_column: Column of the text where rows have one, "auto" for `text`; of a task of Label
-            Studio, the field of its data.
-        mentions_column: Column of the mentions, which may stand there as JSON in a text, or of the
-            tags of words; "auto" for the one that a row's shape says.
-        ignored_columns: Columns whose values look like mentions, and are to be passed over.
-        doc_label: Column of the document's own label, text or an integer, "" where there is none or
-            none is wanted. It becomes the column `doc_label` of the shards.
-    """
-
-    tag_names: tuple[str, ...] = ()
-    id_column: str = "auto"
-    untyped: str = "Entity"
-    text_column: str = "auto"
-    mentions_column: str = "auto"
-    ignored_columns: tuple[str, ...] = ()
-    doc_label: str = ""
+    tag_names: Annotated[
+        tuple[str, ...],
+        Help("Names of integer tags (`O`, `B-X` …) or labels, in the order of the integers."),
+    ] = ()
+    id_column: Annotated[
+        str,
+        Help(
+            'Column of the id, "auto" for the first of `id`, `doc_id`, `document_id`, `pmid` and '
+            '`doc_key` that a row has, "" to number documents.'
+        ),
+    ] = "auto"
+    untyped: Annotated[
+        str, Help("Label of tags without a type, and of mentions that have a concept instead.")
+    ] = "Entity"
+    text_column: Annotated[
+        str,
+        Help(
+            'Column of the text where rows have one, "auto" for `text`; of a task of Label Studio, '
+            "the field of its data."
+        ),
+    ] = "auto"
+    mentions_column: Annotated[
+        str,
+        Help(
+            "Column of the mentions, which may stand there as JSON in a text, or of the tags of "
+            'words; "auto" for the one that a row\'s shape says.'
+        ),
+    ] = "auto"
+    ignored_columns: Annotated[
+        tuple[str, ...], Help("Columns whose values look like mentions, and are to be passed over.")
+    ] = ()
+    doc_label: Annotated[
+        str,
+        Help(
+            'Column of the document\'s own label, text or an integer, "" where there is none or '
+            "none is wanted. It becomes the column `doc_label` of the shards."
+        ),
+    ] = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -148,7 +148,10 @@ def attention_hints(
     rate: Tokens = _TENTH_TO_HALF,
     gate: Gate = 0.5,
     corruption: Shares = "mask",
-    show: Annotated[Share, Help("The 0.1, both of them.")] = 0.1,
+    show: Annotated[
+        Share,
+        Help("Share of the row's tokens that are the top, and of the budget that is shown again."),
+    ] = 0.1,
 ) -> Recipe:
     """Hide what `attention-high` hides, but for some of the top (AttnMask-Hints, adapted to text).
 

@@ -76,7 +76,9 @@ class Notes(Cohort, TextOptions, Source):
     ] = "keep"
     splits: Annotated[
         Mapping[str, tuple[str, ...]],
-        Help("Split -> patterns of file paths below the input, as `fnmatch`; not with `shares`."),
+        Help(
+            "Split -> patterns of file paths below the input, as of `fnmatch`; not with `shares`."
+        ),
     ] = field(default_factory=dict)
 
     @classmethod

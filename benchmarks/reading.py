@@ -107,7 +107,7 @@ def documents(path: Path) -> Documents:
     """Read a file without a broken line to documents."""
     (found,) = Conll().batches(Part(str(path)))
     if isinstance(found, SetAside):
-        raise ValueError(f"{found.place}: {found.reason}")
+        raise ValueError(f"{found.place}: {found.reason.text}")
     return found
 
 

@@ -86,7 +86,7 @@ def check_source(source: Source, inputs: Sequence[Path]) -> None:
                 _check_document(record)
                 documents += 1
             if isinstance(record, SetAside):
-                _hold(bool(_REASON.match(record.reason)), "a reason is `expected …, got …`")
+                _hold(bool(_REASON.match(record.reason.text)), "a reason is `expected …, got …`")
         ids = [record.id for record in records if isinstance(record, Document)]
         _hold(len(set(ids)) == len(ids), f"read: ids of '{split}' are not unique")
     _hold(documents > 0, "read: expected documents in the inputs, got none")
@@ -153,7 +153,7 @@ def _messages(source: Source, inputs: Sequence[Path]) -> Iterator[str]:
                 for part in of_split.cut(Part(str(path)), target_bytes=100):
                     for record in of_split.read(part):
                         if isinstance(record, SetAside):
-                            yield record.reason
+                            yield record.reason.text
     except SourceError as error:
         yield str(error)
     except Exception as error:

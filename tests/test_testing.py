@@ -14,6 +14,7 @@ import mslm_data as md
 from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.data.document import Document, Part, SetAside, Span
 from mslm_data.data.documents import Documents, Mentions, Ranges
+from mslm_data.data.reason import Reason
 from mslm_data.mask import MaskKind, MaskPlan
 from mslm_data.segment.presplit import Whole
 from mslm_data.source import Source
@@ -56,8 +57,14 @@ def raises(document: Document, _: Part) -> Document:
         (lambda document, _: dataclasses.replace(document, id="d"), "ids of 'train' are not uni"),
         (lambda document, _: document.with_spans([Span(0, 9999, "X")]), "a mention beyond the te"),
         (lambda document, _: document.with_spans([Span(8, 9, "X")]), "a mention of white space"),
-        (lambda document, _: SetAside("d", "a.txt:1", document.text), "a reason is `expected"),
-        (lambda document, _: SetAside("d", "a:1", "expected a, got b"), "documents in the inputs"),
+        (
+            lambda document, _: SetAside("d", "a.txt:1", Reason(document.text)),
+            "a reason is `expected",
+        ),
+        (
+            lambda document, _: SetAside("d", "a:1", Reason("expected a, got b")),
+            "documents in the inputs",
+        ),
     ],
 )
 def test_check_source__finds(texts: Path, change: Callable[..., Any], promise: str) -> None:
@@ -79,7 +86,7 @@ def test_check_damaged__finds_words_and_other_errors(texts: Path) -> None:
             lambda document, part: (
                 document
                 if Path(part.path).parent == texts
-                else SetAside("d", "a.txt:1", "expected no Marzipan, got some")
+                else SetAside("d", "a.txt:1", Reason("expected no Marzipan, got some"))
             )
         )
 

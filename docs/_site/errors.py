@@ -63,7 +63,7 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
             "Nothing: it is built again. Look after the disk if nobody touched them.",
         ),
     ),
-    "builds/losses.py": (
+    "builds/data_loss.py": (
         Warned(
             "no mention has the label",
             "A label of `annotate.labels` occurs nowhere. Often it is misspelt, there or in "

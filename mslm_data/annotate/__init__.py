@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from mslm_data.data.documents import Documents, Ints, Mentions
+from mslm_data.data.reason import Reason
 from mslm_data.registry import Registry
 
 
@@ -43,7 +44,7 @@ class Annotations(NamedTuple):
     """
 
     mentions: Mentions
-    left_out: Mapping[str, Ints]
+    left_out: Mapping[Reason, Ints]
     found_by: Mapping[FoundBy, int] = MappingProxyType({})
 
 

@@ -26,6 +26,7 @@ from mslm_data.annotate.terms.texts import TAKEN_OUT, Texts, set_apart, taken_ou
 from mslm_data.data.context import FLAGS, REASONS, bits_of
 from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.ragged import Array, offsets_of
+from mslm_data.data.reason import Reason
 from mslm_data.io import resources
 from mslm_data.kernels.cues import AND, COMMA, reach
 
@@ -71,7 +72,7 @@ def contexts(documents: Documents, sentences: Ranges) -> npt.NDArray[np.int8]:
     return flags.astype(np.int8)
 
 
-def without(mentions: Mentions, flags: Sequence[str]) -> tuple[Mentions, Counter[str]]:
+def without(mentions: Mentions, flags: Sequence[str]) -> tuple[Mentions, Counter[Reason]]:
     """Leave out mentions that have one of some flags.
 
     Args:
@@ -81,7 +82,7 @@ def without(mentions: Mentions, flags: Sequence[str]) -> tuple[Mentions, Counter
     Returns:
         The other mentions, and reason -> number of those left out.
     """
-    left_out = Counter[str]()
+    left_out = Counter[Reason]()
     if mentions.contexts is None:
         return mentions, left_out
 

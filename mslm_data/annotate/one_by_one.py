@@ -11,6 +11,7 @@ from mslm_data.annotate import Annotations
 from mslm_data.annotate.boundaries import touches
 from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.data.documents import Documents, Mentions, counts_of
+from mslm_data.data.reason import Reason
 
 _REMEMBERED = 1 << 12
 """Texts whose mentions a process remembers, as notes are copied forward so often."""
@@ -25,11 +26,11 @@ class FoundMentions(NamedTuple):
     """
 
     spans: Sequence[Span]
-    left_out: Mapping[str, int]
+    left_out: Mapping[Reason, int]
 
 
-LOW_SCORE = "score below min_score"
-IN_PLACEHOLDER = "in a placeholder"
+LOW_SCORE = Reason("score below min_score")
+IN_PLACEHOLDER = Reason("in a placeholder")
 """Reasons for which annotators do not give a mention that they found."""
 
 
@@ -38,7 +39,7 @@ def chosen(
 ) -> FoundMentions:
     """Return the mentions of a document that are sure enough and touch no placeholder."""
     spans: list[Span] = []
-    left_out: Counter[str] = Counter()
+    left_out: Counter[Reason] = Counter()
     for span in found:
         if span.score < min_score:
             left_out[LOW_SCORE] += 1

@@ -15,16 +15,17 @@ from typing import TypeAlias
 import numpy as np
 
 from mslm_data.data.documents import Mentions
+from mslm_data.data.reason import Reason
 
-SAME, INSIDE, OVERLAPS = "same place", "inside another", "overlaps another"
-REASONS = (SAME, INSIDE, OVERLAPS)
-"""Reasons for which mentions are left out here."""
+SAME = Reason("same place", is_rule=True)
+INSIDE = Reason("inside another", is_rule=True)
+OVERLAPS = Reason("overlaps another", is_rule=True)
 
 Place: TypeAlias = tuple[int, int, int]
 """Start and end of a mention, half open, and its number."""
 
 
-def flatten(mentions: Mentions) -> tuple[Mentions, Counter[str]]:
+def flatten(mentions: Mentions) -> tuple[Mentions, Counter[Reason]]:
     """Keep mentions that do not overlap.
 
     Args:
@@ -46,7 +47,7 @@ def flatten(mentions: Mentions) -> tuple[Mentions, Counter[str]]:
         in_order = bool((order[1:] > order[:-1]).all())
         return (mentions if in_order else mentions.choose(order)), Counter()
 
-    left_out: Counter[str] = Counter()
+    left_out: Counter[Reason] = Counter()
     dropped = np.zeros(len(mentions), np.bool_)
     stops = np.cumsum(sizes)
     for cluster in np.flatnonzero(sizes > 1).tolist():
@@ -63,14 +64,14 @@ def flatten(mentions: Mentions) -> tuple[Mentions, Counter[str]]:
     return mentions.choose(order[~dropped[order]]), left_out
 
 
-def clashes(places: Sequence[Place]) -> dict[int, str]:
+def clashes(places: Sequence[Place]) -> dict[int, Reason]:
     """Return the numbers of the mentions that cannot stay, each with the reason.
 
     Args:
         places: Mentions in the order given.
     """
     kept: list[Place] = []
-    reasons: dict[int, str] = {}
+    reasons: dict[int, Reason] = {}
     for place in sorted(places, key=lambda place: (place[0] - place[1], place[0])):
         # Mentions kept so far are sorted and flat, so only the two neighbours can overlap this one.
         at = bisect_right(kept, place[0], key=lambda other: other[0])
@@ -85,8 +86,8 @@ def clashes(places: Sequence[Place]) -> dict[int, str]:
     return reasons
 
 
-def _clash(place: Place, before: Place | None, after: Place | None) -> str:
-    """Return how a mention overlaps one of its neighbours, or "".
+def _clash(place: Place, before: Place | None, after: Place | None) -> Reason | None:
+    """Return how a mention overlaps one of its neighbours, or None.
 
     Args:
         place: A mention, not longer than its neighbours.
@@ -100,4 +101,4 @@ def _clash(place: Place, before: Place | None, after: Place | None) -> str:
         return INSIDE if before[1] >= end else OVERLAPS
     if after is not None and after[0] < end:
         return OVERLAPS
-    return ""
+    return None

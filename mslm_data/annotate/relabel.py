@@ -9,14 +9,15 @@ from dataclasses import replace
 import numpy as np
 
 from mslm_data.data.documents import Mentions
+from mslm_data.data.reason import Reason
 
-UNWANTED = "label not wanted"
+UNWANTED = Reason("label not wanted", is_rule=True)
 """Reason for which mentions are left out here."""
 
 
 def relabel(
     mentions: Mentions, *, rename: Mapping[str, str], labels: Sequence[str]
-) -> tuple[Mentions, Counter[str]]:
+) -> tuple[Mentions, Counter[Reason]]:
     """Rename labels, and leave out mentions of labels that are not wanted.
 
     Args:

@@ -15,12 +15,13 @@ from mslm_data.annotate.overlaps import OVERLAPS, flatten
 from mslm_data.annotate.relabel import UNWANTED, relabel
 from mslm_data.data.documents import Documents, Ints, Mentions
 from mslm_data.data.ragged import offsets_of
+from mslm_data.data.reason import Reason
 from mslm_data.errors import PipelineError
 from mslm_data.io.files import canonical_json
 from mslm_data.registry import Help, did_you_mean, from_options
 
-EARLIER = "overlaps one of an annotator before"
-OUTVOTED = "found by too few annotators"
+EARLIER = Reason("overlaps one of an annotator before")
+OUTVOTED = Reason("found by too few annotators")
 """Reasons for which mentions are left out here."""
 
 
@@ -161,7 +162,7 @@ class LoadedSeveral:
 
     def annotate(self, documents: Documents) -> Annotations:
         """Annotate documents; see `LoadedAnnotator`."""
-        left_out: dict[str, Ints] = {}
+        left_out: dict[Reason, Ints] = {}
         votes: dict[_Found, list[_Vote]] = {}
         for number, mentions in enumerate(self._each(documents, left_out)):
             for found, vote in _votes(mentions, number):
@@ -178,7 +179,7 @@ class LoadedSeveral:
             kept = self._elected(votes, left_out, len(documents))
         return Annotations(_columns(kept, len(documents)), left_out, counts)
 
-    def _each(self, documents: Documents, left_out: dict[str, Ints]) -> Iterator[Mentions]:
+    def _each(self, documents: Documents, left_out: dict[Reason, Ints]) -> Iterator[Mentions]:
         """Give the flat mentions of each annotator, and add those that it leaves out."""
         for member, loaded in zip(self._members, self._loaded, strict=True):
             found = loaded.annotate(documents)
@@ -192,7 +193,7 @@ class LoadedSeveral:
             yield flat
 
     def _elected(
-        self, votes: Mapping[_Found, Sequence[_Vote]], left_out: dict[str, Ints], documents: int
+        self, votes: Mapping[_Found, Sequence[_Vote]], left_out: dict[Reason, Ints], documents: int
     ) -> dict[_Found, _Vote]:
         """Return the mentions that a majority found, each with a concept and its score."""
         outvoted = np.zeros(documents, np.int64)
@@ -220,7 +221,7 @@ class LoadedSeveral:
 
 
 def _first(
-    votes: Mapping[_Found, Sequence[_Vote]], left_out: dict[str, Ints], documents: int
+    votes: Mapping[_Found, Sequence[_Vote]], left_out: dict[Reason, Ints], documents: int
 ) -> dict[_Found, _Vote]:
     """Return the mentions that overlap none of an annotator before, with what the first one said.
 
@@ -307,7 +308,7 @@ def _columns(kept: Mapping[_Found, _Vote], documents: int) -> Mentions:
     )
 
 
-def _add(left_out: dict[str, Ints], reason: str, numbers: Ints) -> None:
+def _add(left_out: dict[Reason, Ints], reason: Reason, numbers: Ints) -> None:
     """Add the numbers of mentions of each document that are left out for a reason."""
     if numbers.any():
         left_out[reason] = left_out.get(reason, 0) + numbers

@@ -10,11 +10,13 @@ from typing import Annotated, Any, ClassVar
 from mslm_data.annotate.boundaries import touches
 from mslm_data.annotate.one_by_one import IN_PLACEHOLDER, FoundMentions, OneByOne
 from mslm_data.data.document import Document, Span
+from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError
 from mslm_data.registry import Help
 from mslm_data.spacy_pipelines import PIECE, digest_of, load_pipeline, pieces
 
 _ASKS = "annotator 'spacy'"
+_BLANK = Reason("white space only")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,13 +117,13 @@ class LoadedSpacy:
         texts = (documents[number].text[start:end] for number, start, end in places)
 
         spans: list[list[Span]] = [[] for _ in documents]
-        left_out: list[Counter[str]] = [Counter() for _ in documents]
+        left_out: list[Counter[Reason]] = [Counter() for _ in documents]
         docs = self._nlp.pipe(texts, batch_size=self._options.batch_size)
         for (number, offset, _), doc in zip(places, docs, strict=True):
             for entity in doc.ents:
                 span = _span_of(entity, offset)
                 if span.start == span.end:
-                    left_out[number]["white space only"] += 1
+                    left_out[number][_BLANK] += 1
                 elif touches(span.start, span.end, documents[number].placeholders):
                     left_out[number][IN_PLACEHOLDER] += 1
                 else:

@@ -23,7 +23,8 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from mslm_data._version import __version__
 from mslm_data.data.document import Document, NotChosen, Part, SetAside, Span
-from mslm_data.errors import AnnotateError, CallError, PipelineError, SourceError
+from mslm_data.data.reason import Reason
+from mslm_data.errors import AnnotateError, CallError, PipelineError
 from mslm_data.io import json_once
 from mslm_data.io.files import canonical_json, make_folder, write_whole
 from mslm_data.io.locks import HeldError, locked
@@ -49,7 +50,7 @@ _BLANKS = " \t\r\n\f\v"
 """Characters of a blank line."""
 _LARGEST = 64 << 20
 """Most bytes of a text that is one document."""
-_TOO_LARGE = f"expected a document of at most {_LARGEST} bytes, got more"
+_TOO_LARGE = Reason(f"expected a document of at most {_LARGEST} bytes, got more")
 
 
 @dataclass(slots=True)
@@ -68,9 +69,9 @@ class Told:
     documents: int = 0
     earlier: int = 0
     entities: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)
-    set_aside: Counter[str] = field(default_factory=Counter)
-    places: dict[str, str] = field(default_factory=dict)
+    left_out: Counter[Reason] = field(default_factory=Counter)
+    set_aside: Counter[Reason] = field(default_factory=Counter)
+    places: dict[Reason, str] = field(default_factory=dict)
 
 
 # Options ------------------------------------------------------------------------------------------
@@ -503,29 +504,23 @@ def _groups(given: Iterable[tuple[Document, bool]]) -> Iterator[list[tuple[Docum
         yield group
 
 
-def refuse_losses(told: Told, pipeline: Pipeline) -> None:
-    """Refuse to call a run well that could not read more documents than the pipeline allows.
-
-    As in a build, documents that the corpus itself withdraws are not lost.
+def check_losses(told: Told, pipeline: Pipeline) -> None:
+    """Check that no more documents could not be read than the pipeline allows.
 
     Raises:
-        SourceError: More than `source.max_loss` of them were set aside.
+        BuildError: As from `data_loss.check_share`.
     """
-    from mslm_data.builds.losses import RULES, advice
-    from mslm_data.builds.stages import source_of
+    from mslm_data.builds.data_loss import CommandWords, check_share
 
-    every = told.set_aside.total() + told.documents
-    lost = Counter({why: count for why, count in told.set_aside.items() if why not in RULES})
-    if lost.total() > pipeline.max_loss * every:
-        reason, _ = lost.most_common(1)[0]
-        helps = advice(source_of(pipeline), reason)
-        raise SourceError(
-            f"input: expected at most {pipeline.max_loss:.0%} of the documents set aside "
-            f"(source.max_loss), got {lost.total():,} of {every:,}, the first at "
-            f"{told.places[reason]}: {reason}; {f'{helps}; ' if helps else ''}mend it and run the "
-            "same command again, with another --out if one was named, or pass --set "
-            "source.max_loss=1"
-        )
+    check_share(
+        told.set_aside,
+        told.set_aside.total() + told.documents,
+        "documents set aside",
+        pipeline,
+        "input",
+        first=told.places,
+        words=CommandWords(again="run the same command again, with another --out if one was named"),
+    )
 
 
 # The file -----------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from mslm_data.annotate import LoadedAnnotator
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import UNWANTED, relabel
-from mslm_data.builds.losses import refuse_losses, refuse_texts
+from mslm_data.builds.data_loss import CommandWords, check_labels, check_losses, check_share
 from mslm_data.builds.reading import REPEATED
 from mslm_data.builds.stages import (
     Inputs,
@@ -34,7 +34,8 @@ from mslm_data.builds.stages import (
 )
 from mslm_data.data.document import NotChosen, SetAside, Span
 from mslm_data.data.documents import Documents, Mentions, totals
-from mslm_data.errors import AnnotateError, BuildError, PipelineError
+from mslm_data.data.reason import Reason
+from mslm_data.errors import AnnotateError, PipelineError
 from mslm_data.log import few
 from mslm_data.metrics import interval, resample
 from mslm_data.pipeline import Pipeline
@@ -45,6 +46,7 @@ Place: TypeAlias = tuple[int, int]
 """Start and end of a mention, half open."""
 Floats = npt.NDArray[np.float64]
 
+_GOLD = CommandWords(begin="audit, --gold: ", set="--gold-set", input="--gold")
 _LABELS_SHOWN = 20
 """Labels of the gold mentions that a message lists."""
 
@@ -127,15 +129,15 @@ class Audit:
     """
 
     documents: int = 0
-    set_aside: Counter[str] = field(default_factory=Counter)
-    first: dict[str, str] = field(default_factory=dict)
+    set_aside: Counter[Reason] = field(default_factory=Counter)
+    first: dict[Reason, str] = field(default_factory=dict)
     gold_mentions: int = 0
-    gold_left_out: Counter[str] = field(default_factory=Counter)
-    found_left_out: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
+    gold_left_out: Counter[Reason] = field(default_factory=Counter)
+    found_left_out: Counter[Reason] = field(default_factory=Counter)
+    refused: Counter[Reason] = field(default_factory=Counter)
     labels: dict[str, Agreement] = field(default_factory=dict)
 
-    def refuse(self, document: Documents, reason: str) -> None:
+    def refuse(self, document: Documents, reason: Reason) -> None:
         """Take a gold document out that the folder's models cannot take, as a build does."""
         self.documents -= 1
         self.refused[reason] += 1
@@ -186,23 +188,18 @@ def audit(
             starts = some.starts
             for theirs, ours in zip(expected.spans(starts), found.spans(starts), strict=True):
                 _compare(theirs, ours, result.labels)
-    _refuse_failures(result, gold.max_loss)
+
+    # Documents that the source of the gold could not read have been counted by then.
+    check_share(
+        result.refused,
+        result.documents + result.refused.total(),
+        "gold documents refused by the models of the folder",
+        gold,
+        f"pipeline '{gold.name}'",
+        first=result.first,
+        words=_GOLD,
+    )
     return result
-
-
-def _refuse_failures(result: Audit, max_loss: float) -> None:
-    """Raise if more documents were refused by the folder's models than may be lost.
-
-    Those that the source of the gold could not read have been refused by then.
-    """
-    refused = result.refused.total()
-    tried = result.documents + refused
-    if refused > max_loss * tried:
-        raise AnnotateError(
-            f"audit: expected at most {max_loss:.0%} of the gold documents to be refused by the "
-            f"models of the folder, got {refused:,} of {tried:,}: {min(result.refused)}; "
-            "--gold-set source.max_loss=1 goes on with what is left"
-        )
 
 
 def _refuse_other_models(manifest: Manifest, weak: Pipeline, *, by_context: bool) -> None:
@@ -243,7 +240,7 @@ def _refuse_other_digest(expected: str, got: str, *, what: str, advice: str) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class _GoldAccount:
-    """An account of the gold documents of a split; see `losses.Accounted`.
+    """An account of the gold documents of a split; see `data_loss.Accounted`.
 
     Attributes:
         labels: Of all mentions, those included that are not compared.
@@ -253,7 +250,7 @@ class _GoldAccount:
     not_chosen: Mapping[str, int]
     set_aside: tuple[SetAside, ...]
     given_mentions: int
-    left_out: Mapping[str, int]
+    lost_mentions: Counter[Reason]
     labels: tuple[str, ...]
     doc_labels: tuple[str, ...]
     unwanted: tuple[str, ...] = ()
@@ -288,7 +285,7 @@ def _read_gold(
         accounts[split] = account
         _count(account, result)
 
-    _refuse_losses(found, accounts)
+    _check_losses(found, accounts)
     there = {label for account in accounts.values() for label in account.labels}
     _refuse_unknown_labels(labels, there, gold)
     return batches
@@ -316,7 +313,7 @@ def _read_split(
     there: dict[str, None] = {}
     doc_labels: dict[str, None] = {}
     given = 0
-    left_out: Counter[str] = Counter()
+    left_out: Counter[Reason] = Counter()
     for record in found.batches(split):
         if isinstance(record, SetAside):
             aside.append(record)
@@ -345,7 +342,7 @@ def _read_split(
         not_chosen=not_chosen,
         set_aside=tuple(aside),
         given_mentions=given,
-        left_out=left_out,
+        lost_mentions=left_out,
         labels=tuple(there),
         doc_labels=tuple(doc_labels),
     )
@@ -377,44 +374,43 @@ def _count(account: _GoldAccount, result: Audit) -> None:
         result.set_aside[aside.reason] += 1
         result.first.setdefault(aside.reason, aside.place)
     result.gold_mentions += account.given_mentions
-    result.gold_left_out.update(account.left_out)
+    result.gold_left_out.update(account.lost_mentions)
 
 
-def _refuse_losses(found: Inputs, accounts: Mapping[str, _GoldAccount]) -> None:
-    """Refuse gold that a build would refuse for its losses.
+def _check_losses(found: Inputs, accounts: Mapping[str, _GoldAccount]) -> None:
+    """Check the gold as a build does.
 
     Mentions of other labels than those that are compared do not matter here: the labels of the
     command may leave out every mention of a small corpus.
 
     Raises:
-        BuildError: As from `losses.refuse_losses`, in the words of this command.
+        BuildError: As from `check_labels` and `check_losses`.
     """
     of_any_label = {
         split: [
             replace(
                 account,
-                left_out={
-                    reason: mentions
-                    for reason, mentions in account.left_out.items()
-                    if reason != UNWANTED
-                },
+                lost_mentions=Counter(
+                    {
+                        reason: mentions
+                        for reason, mentions in account.lost_mentions.items()
+                        if reason != UNWANTED
+                    }
+                ),
             )
         ]
         for split, account in accounts.items()
     }
     every = [*accounts.values()]
-    try:
-        refuse_texts(
-            found.pipeline,
-            labels={label for account in every for label in account.labels},
-            mentions=sum(account.given_mentions for account in every),
-            doc_labels={label for account in every for label in account.doc_labels},
-            documents=sum(account.read - len(account.set_aside) for account in every),
-        )
-        refuse_losses(found, of_any_label)
-    except BuildError as error:
-        said = str(error).replace("--set ", "--gold-set ").replace("--input", "--gold")
-        raise BuildError(f"audit, --gold: {said}") from None
+    check_labels(
+        found.pipeline,
+        labels={label for account in every for label in account.labels},
+        mentions=sum(account.given_mentions for account in every),
+        doc_labels={label for account in every for label in account.doc_labels},
+        documents=sum(account.read - len(account.set_aside) for account in every),
+        words=_GOLD,
+    )
+    check_losses(found, of_any_label, words=_GOLD)
 
 
 def _refuse_unknown_labels(labels: Collection[str], there: Collection[str], gold: Pipeline) -> None:

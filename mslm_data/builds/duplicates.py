@@ -31,6 +31,7 @@ from mslm_data.builds.tasks import Match, Sign, WorkUnit
 from mslm_data.data.document import SetAside
 from mslm_data.data.documents import Documents
 from mslm_data.data.ragged import Array, offsets_of
+from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError
 from mslm_data.io.files import make_folder, read_sealed, write_sealed
 from mslm_data.kernels.hashing import hash_ngrams, hash_rows
@@ -38,9 +39,8 @@ from mslm_data.kernels.near_copies import GOES, MAY_STAY, PASSED_OVER, STAYS, th
 from mslm_data.pipeline import KEPT_WHOLE, Pipeline
 from mslm_data.shard.pieces import hashes_of
 
-EXACT = "expected a text of its own, got that of a document that stays"
-NEAR = "expected a text of its own, got nearly that of a document that stays"
-RULES = frozenset({EXACT, NEAR})
+EXACT = Reason("expected a text of its own, got that of a document that stays", is_rule=True)
+NEAR = Reason("expected a text of its own, got nearly that of a document that stays", is_rule=True)
 """Why documents are set aside."""
 KINDS = ("", "exact", "near")
 """The number of each kind of document in the file of its unit: no copy, or one of these."""

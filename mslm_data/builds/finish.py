@@ -193,6 +193,6 @@ def _set_aside(receipts: dict[str, list[Receipt]]) -> Iterator[bytes]:
                     "split": split,
                     "id": aside.id,
                     "place": aside.place,
-                    "reason": aside.reason,
+                    "reason": aside.reason.text,
                 }
                 yield plain(msgspec.json.encode(line).decode()).encode() + b"\n"

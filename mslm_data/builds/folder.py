@@ -20,6 +20,7 @@ compared with a digest, and made again if it differs.
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
@@ -33,6 +34,7 @@ from mslm_data.builds.scan import Fingerprint
 from mslm_data.builds.stages import Inputs
 from mslm_data.builds.tasks import Join, WorkUnit
 from mslm_data.data.document import SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError, MslmDataError, ShardError
 from mslm_data.io.files import (
     canonical_json,
@@ -374,6 +376,7 @@ class Receipt(Counts):
     """The outcome of a work unit.
 
     Attributes:
+        reasons: Those that `left_out` counts by their texts, sorted.
         set_aside: The documents that it set aside.
         repeated: Ids of its documents that documents of earlier units have, as far as that was
             known; sorted.
@@ -384,6 +387,7 @@ class Receipt(Counts):
         piece: The rows that it left.
     """
 
+    reasons: tuple[Reason, ...]
     set_aside: tuple[SetAside, ...]
     repeated: tuple[str, ...]
     labels: tuple[str, ...]
@@ -391,6 +395,11 @@ class Receipt(Counts):
     doc_labels: tuple[str, ...]
     found_by: tuple[FoundByRecord, ...]
     piece: ShardRecord
+
+    @property
+    def lost_mentions(self) -> Counter[Reason]:
+        """Return reason -> mentions that are in no row."""
+        return Counter({reason: self.left_out[reason.text] for reason in self.reasons})
 
 
 def receipts_folder(out: Path) -> Path:
@@ -405,8 +414,7 @@ def piece_path(out: Path, unit: str) -> Path:
 
 def write_receipt(out: Path, unit: WorkUnit, receipt: Receipt) -> None:
     """Write a unit's receipt, which makes the unit done."""
-    content = asdict(receipt) | {"set_aside": [*map(list, receipt.set_aside)]}
-    _write(receipts_folder(out) / f"{unit.name}.json", content)
+    _write(receipts_folder(out) / f"{unit.name}.json", asdict(receipt))
 
 
 def read_receipt(out: Path, unit: WorkUnit) -> Receipt | None:

@@ -22,6 +22,7 @@ from mslm_data.builds.stages import OURS, segmenter_of
 from mslm_data.data.document import SetAside
 from mslm_data.data.documents import Documents, Mentions, Ranges, one_by_one
 from mslm_data.data.ragged import Ragged
+from mslm_data.data.reason import Reason
 from mslm_data.encode.layout import lay_out
 from mslm_data.encode.tokenizer import load
 from mslm_data.encode.word_table import WordTable
@@ -36,9 +37,10 @@ if TYPE_CHECKING:  # imported late, as most builds need nothing of it
 
 Bools = npt.NDArray[np.bool_]
 
-EXACT = "expected no sentence that a folder of source.leave_out has"
-NEAR = "expected no 13 words side by side that a folder of source.leave_out has"
-RULES = frozenset({EXACT, NEAR})
+EXACT = Reason("expected no sentence that a folder of source.leave_out has", is_rule=True)
+NEAR = Reason(
+    "expected no 13 words side by side that a folder of source.leave_out has", is_rule=True
+)
 """Why documents are set aside, and their mentions left out."""
 
 
@@ -143,7 +145,7 @@ def will_go(pipeline: Pipeline, split: str, documents: Documents) -> Bools:
 
 def choose(
     pipeline: Pipeline, split: str, documents: Documents, sentences: Ranges
-) -> tuple[Documents, Ranges, list[SetAside], Counter[str]]:
+) -> tuple[Documents, Ranges, list[SetAside], Counter[Reason]]:
     """Set aside the documents of a training split that folders of `source.leave_out` have.
 
     Args:
@@ -158,7 +160,7 @@ def choose(
     Raises:
         ShardError: A shard of the folders is missing or damaged.
     """
-    left_out = Counter[str]()
+    left_out = Counter[Reason]()
     if not pipeline.leave_out or split in KEPT_WHOLE:
         return documents, sentences, [], left_out
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from mslm_data._optional import load
 from mslm_data._version import __version__
 from mslm_data.annotate.relabel import relabel
+from mslm_data.builds.data_loss import check_labels
 from mslm_data.builds.leave_out import record_of
-from mslm_data.builds.losses import refuse_texts
 from mslm_data.builds.scan import Fingerprint, Scan
 from mslm_data.builds.stages import (
     Inputs,
@@ -363,7 +363,7 @@ def labels_of(found: Inputs) -> tuple[str, ...]:
                 mentions, _ = relabel(record.mentions, rename=rename, labels=())
                 labels.update(mentions.labels_found())
                 given += len(mentions)
-    refuse_texts(found.pipeline, labels=labels, mentions=given)
+    check_labels(found.pipeline, labels=labels, mentions=given)
     return tuple(sorted(labels))
 
 

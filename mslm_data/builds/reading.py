@@ -21,15 +21,21 @@ from mslm_data.builds.tasks import WorkUnit
 from mslm_data.builds.trail import Trail
 from mslm_data.data.document import NotChosen, Part, SetAside
 from mslm_data.data.documents import Documents, Ranges, one_by_one, totals
+from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError
 from mslm_data.pipeline import Pipeline
+from mslm_data.source.reading.records import NAME_THE_ID
 
 T = TypeVar("T")
 
 Record: TypeAlias = tuple[Part, Documents | SetAside | NotChosen]
 """Documents in columns, or a record that cannot or must not be one, with its part of a file."""
 
-REPEATED = "expected an id that no document before it has"
+REPEATED = Reason(
+    "expected an id that no document before it has",
+    advice=NAME_THE_ID
+    | {"ids": "{set} source.ids=line if they are different documents of one PMID"},
+)
 """Reason for a document whose id another has, of the same split and file."""
 
 
@@ -98,7 +104,7 @@ class Reading:
         self.read = 0
         self.given = 0
         self.not_chosen = Counter[str]()
-        self.left_out = Counter[str]()
+        self.left_out = Counter[Reason]()
         self.found_by = Counter[FoundBy]()
         self.adjusted = Counter[str]()
         self.labels = dict[str, None]()
@@ -134,7 +140,7 @@ class Reading:
                 aside are then counted as left out.
         """
 
-        def refuse(document: Documents, reason: str) -> None:
+        def refuse(document: Documents, reason: Reason) -> None:
             self._refuse(document, reason, are_counted=are_annotated)
             if are_annotated:
                 self.left_out[reason] += len(document.mentions)
@@ -159,7 +165,7 @@ class Reading:
         self.left_out.update(left_out)
         return documents.with_mentions(kept)
 
-    def _refuse(self, documents: Documents, reason: str, *, are_counted: bool = False) -> None:
+    def _refuse(self, documents: Documents, reason: Reason, *, are_counted: bool = False) -> None:
         """Set documents aside that a model cannot take.
 
         Args:

@@ -15,6 +15,7 @@ from mslm_data.annotate import ANNOTATORS, Annotator, LoadedAnnotator
 from mslm_data.data.columns import schema
 from mslm_data.data.document import NotChosen, Part, SetAside
 from mslm_data.data.documents import Documents, one_by_one
+from mslm_data.data.reason import Reason
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import MslmDataError
@@ -216,7 +217,7 @@ def attempts(
     documents: Documents,
     call: Callable[[Documents], T],
     who: str,
-    refuse: Callable[[Documents, str], None],
+    refuse: Callable[[Documents, Reason], None],
 ) -> Iterator[tuple[Documents, T]]:
     """Give what a model says of documents at once or, if one of them makes it fail, of each.
 
@@ -240,9 +241,9 @@ def attempts(
         yield documents, found
 
 
-def no_text_for_models(got: str) -> str:
+def no_text_for_models(got: str) -> Reason:
     """Return the reason to set a document aside on which a model fails."""
-    return f"expected text that the models of the pipeline can take, got {got}"
+    return Reason(f"expected text that the models of the pipeline can take, got {got}")
 
 
 def word_table_of(tokenizer: Tokenizer) -> WordTable:

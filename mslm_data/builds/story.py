@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from mslm_data.builds.data_loss import check_labels, check_losses
 from mslm_data.builds.duplicates import is_matched, is_signed
 from mslm_data.builds.finish import finish, receipts_of
 from mslm_data.builds.folder import (
@@ -24,7 +25,6 @@ from mslm_data.builds.folder import (
     mark_refused,
     read_receipt,
 )
-from mslm_data.builds.losses import refuse_losses, refuse_texts
 from mslm_data.builds.plan import Plan, changed, make_plan, refuse_too_many
 from mslm_data.builds.repeats import comparisons, keep_repeats, known_repeats
 from mslm_data.builds.rounds import Story
@@ -165,7 +165,7 @@ def _accepted_labels(
     labels = _labels(plan, every)
     doc_labels = _doc_labels(plan, every)
     try:
-        refuse_texts(
+        check_labels(
             inputs.pipeline,
             labels=labels,
             mentions=sum(receipt.given_mentions for receipt in every),
@@ -177,7 +177,7 @@ def _accepted_labels(
         raise
 
     try:
-        refuse_losses(inputs, receipts)
+        check_losses(inputs, receipts)
     except BuildError:
         mark_refused(out)
         raise

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from mslm_data.builds.data_loss import check_labels
 from mslm_data.builds.duplicates import Copies
 from mslm_data.builds.folder import Receipt, piece_path, write_receipt
 from mslm_data.builds.leave_out import choose
-from mslm_data.builds.losses import refuse_texts
 from mslm_data.builds.plan import refuse_too_many
 from mslm_data.builds.reading import Reading, Record
 from mslm_data.builds.stages import annotator_of, schema_of, segmenter_of, word_table_of
@@ -58,7 +58,7 @@ def build_unit(
     piece = write_piece(piece_path(out, unit.name), examples, schema)
     receipt = _receipt(unit, reading, account, named or [], piece)
     # Many labels may be but those of this unit; long ones are refused before they stand anywhere.
-    refuse_texts(pipeline, labels=receipt.labels, doc_labels=receipt.doc_labels)
+    check_labels(pipeline, labels=receipt.labels, doc_labels=receipt.doc_labels)
     write_receipt(out, unit, receipt)
 
 
@@ -129,11 +129,13 @@ def _receipt(
     doc_labels: Sequence[str],
     piece: ShardRecord,
 ) -> Receipt:
+    left_out = reading.left_out + account.left_out
     return Receipt(
         read=reading.read,
         not_chosen=dict(sorted(reading.not_chosen.items())),
         given_mentions=reading.given,
-        left_out=dict(sorted((reading.left_out + account.left_out).items())),
+        left_out={reason.text: count for reason, count in sorted(left_out.items())},
+        reasons=tuple(sorted(left_out)),
         found_by=tuple(
             FoundByRecord(label=label, by=by, mentions=number)
             for (label, by), number in sorted(reading.found_by.items())

@@ -129,7 +129,7 @@ def command(
                 progress=lambda told: count(told.documents, None),
             )
     _say_losses(told)
-    annotating.refuse_losses(told, pipeline)
+    annotating.check_losses(told, pipeline)
 
     if as_json:
         # Where the lines are on stdout, nothing else may be.
@@ -145,7 +145,7 @@ def _counts(told: Told, out: Path | None) -> dict[str, Any]:
         "documents": told.documents,
         "earlier": told.earlier,
         "entities": told.entities,
-        "left_out": dict(told.left_out),
+        "left_out": {reason.text: count for reason, count in told.left_out.items()},
         "set_aside": told.set_aside.total(),
     }
 

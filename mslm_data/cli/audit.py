@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import click
 
 from mslm_data.cli.options import FileOrFolder
 from mslm_data.cli.output import echo, print_json, table
+from mslm_data.data.reason import Reason
 
 if TYPE_CHECKING:
     from mslm_data.builds.audit import Audit
@@ -230,12 +231,16 @@ def _report(result: Audit) -> dict[str, Any]:
     return {
         "documents": result.documents,
         "set_aside": result.set_aside.total(),
-        "set_aside_reasons": dict(result.set_aside.most_common()),
+        "set_aside_reasons": _by_text(result.set_aside.most_common()),
         "gold_mentions": result.gold_mentions,
-        "gold_left_out": dict(sorted(result.gold_left_out.items())),
-        "found_left_out": dict(sorted(result.found_left_out.items())),
+        "gold_left_out": _by_text(sorted(result.gold_left_out.items())),
+        "found_left_out": _by_text(sorted(result.found_left_out.items())),
         "labels": labels,
     }
+
+
+def _by_text(counts: Iterable[tuple[Reason, int]]) -> dict[str, int]:
+    return {reason.text: count for reason, count in counts}
 
 
 def _print(result: Audit) -> None:

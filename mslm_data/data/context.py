@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mslm_data.data.reason import Reason
+
 FLAGS = ("negated", "uncertain", "hypothetical", "historical", "family")
 """Flag `i` is the bit `1 << i`.
 
@@ -12,7 +14,7 @@ or is a condition, historical if it was there before, and of the family if someb
 patient has it.
 """
 
-REASONS = {flag: f"context is {flag}" for flag in FLAGS}
+REASONS = {flag: Reason(f"context is {flag}", is_rule=True) for flag in FLAGS}
 """Flag -> the reason for which mentions that have it are left out."""
 
 

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.data.reason import Reason
+
 SPLITS = ("train", "validation", "test")
 """The usual splits, in the order in which they are listed."""
 
@@ -92,7 +94,7 @@ class Document:
     sentences: tuple[Sentence, ...] | None = None
     words: npt.NDArray[np.int32] | None = None
     placeholders: tuple[Placeholder, ...] = ()
-    unplaced: Mapping[str, int] = field(default_factory=dict)
+    unplaced: Mapping[Reason, int] = field(default_factory=dict)
     adjusted: Mapping[str, int] = field(default_factory=dict)
     place: str = ""
     doc_label: str = ""
@@ -112,13 +114,13 @@ class SetAside(NamedTuple):
     Attributes:
         id: Its id, or "" where it could not be read.
         place: `file:line` or `file:byte`, the file's name without its folders.
-        reason: What was expected and what came, without the document's words.
+        reason: Why it cannot be used.
         mentions: Number of its mentions that are lost with it, -1 where nobody has counted them.
     """
 
     id: str
     place: str
-    reason: str
+    reason: Reason
     mentions: int = -1
 
 

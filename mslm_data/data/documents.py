@@ -37,9 +37,11 @@ from mslm_data.data.document import (
     Span,
 )
 from mslm_data.data.ragged import offsets_of
+from mslm_data.data.reason import Reason
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Other = TypeVar("Other", bound=SetAside | NotChosen)
+Key = TypeVar("Key", Reason, str)
 """Records of a source besides its documents."""
 
 DOCUMENTS_AT_ONCE = 4096
@@ -232,7 +234,7 @@ class Documents:
     has_words: npt.NDArray[np.bool_]
     placeholders: Ranges
     placeholder_words: Sequence[str | None] = ()
-    unplaced: Mapping[str, Ints]
+    unplaced: Mapping[Reason, Ints]
     adjusted: Mapping[str, Ints]
     doc_labels: Sequence[str] | None = None
 
@@ -372,7 +374,7 @@ def one_by_one(documents: Documents) -> Iterator[Documents]:
     return (Documents.of([document]) for document in documents)
 
 
-def counts_of(of_documents: Sequence[Mapping[str, int]]) -> dict[str, Ints]:
+def counts_of(of_documents: Sequence[Mapping[Key, int]]) -> dict[Key, Ints]:
     """Return reason -> int64 `[D]`, of reason -> number for each of D documents."""
     reasons = dict.fromkeys(chain.from_iterable(of_documents))
     return {
@@ -381,7 +383,7 @@ def counts_of(of_documents: Sequence[Mapping[str, int]]) -> dict[str, Ints]:
     }
 
 
-def totals(counts: Mapping[str, Ints]) -> Counter[str]:
+def totals(counts: Mapping[Key, Ints]) -> Counter[Key]:
     """Return reason -> number of mentions in all documents, for reasons that occur."""
     sums = {reason: int(of_documents.sum()) for reason, of_documents in counts.items()}
     return Counter({reason: number for reason, number in sums.items() if number})
@@ -425,7 +427,7 @@ def _words(words: Sequence[npt.NDArray[np.int32] | None], bases: Ints) -> Ranges
     return Ranges(offsets_of(counts), bounds[:, 0], bounds[:, 1])
 
 
-def _of_document(counts: Mapping[str, Ints], number: int) -> dict[str, int]:
+def _of_document(counts: Mapping[Key, Ints], number: int) -> dict[Key, int]:
     """Return one document's counts, of the reasons that it has."""
     found = {reason: int(of_documents[number]) for reason, of_documents in counts.items()}
     return {reason: count for reason, count in found.items() if count}

@@ -10,8 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.documents import Mentions
+from mslm_data.data.reason import Reason
 from mslm_data.encode.layout import Ints, Layout, number_within
 
+NO_TOKEN = Reason("no token")
+SHARED = Reason("shares its tokens with another")
+"""Reasons in `Account.left_out`."""
 NARROWED = "begins within a token that another mention has"
 """Reason in `Account.adjusted`: a mention lacks the token that it begins in, as the one before it
 ends there."""
@@ -33,7 +37,7 @@ class Account:
         widened: Mentions that begin or end within a token, and were given all of it.
     """
 
-    left_out: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[Reason] = field(default_factory=Counter)
     adjusted: Counter[str] = field(default_factory=Counter)
     cut_mentions: int = 0
     cut_pieces: int = 0
@@ -93,8 +97,8 @@ def align(
     begins_within = layout.starts[starts[kept]] < begins[kept]
     ends_within = layout.ends[ends[kept] - 1] > stops[kept]
 
-    account.left_out["no token"] += int(is_bare.sum())
-    account.left_out["shares its tokens with another"] += int(is_shared.sum())
+    account.left_out[NO_TOKEN] += int(is_bare.sum())
+    account.left_out[SHARED] += int(is_shared.sum())
     if num_narrowed:
         account.adjusted[NARROWED] += num_narrowed
     account.widened += int((begins_within | ends_within).sum())

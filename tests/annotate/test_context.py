@@ -11,6 +11,7 @@ from mslm_data.annotate.context import _flags_of, _spelled_out, contexts, withou
 from mslm_data.data.context import FLAGS, bits_of, flags_of
 from mslm_data.data.document import Document, Placeholder, Sentence, Span
 from mslm_data.data.documents import Documents, Mentions
+from mslm_data.data.reason import Reason
 from mslm_data.io import resources
 from tests.annotate.context_gold import document_of, found_in, marked, read, scores
 
@@ -128,7 +129,7 @@ def test_without__counts_each_mention_once() -> None:
     kept, left_out = without(given, ["negated", "family"])
 
     assert kept.starts.tolist() == [0, 3]
-    assert left_out == {"context is negated": 1, "context is family": 1}
+    assert left_out == {Reason("context is negated"): 1, Reason("context is family"): 1}
     assert without(mentions, ["negated"]) == (mentions, {})
 
 

@@ -102,7 +102,7 @@ def test_annotate__spans_are_words_of_the_text_and_touch_no_placeholder(
         assert isinstance(score, float)
         assert 0 <= score <= 1
         assert not any(a < end and start < b for a, b, _ in document.placeholders)
-    assert all(reason and count > 0 for reason, count in found.left_out.items())
+    assert all(reason.text and count > 0 for reason, count in found.left_out.items())
 
 
 @few

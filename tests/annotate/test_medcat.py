@@ -16,6 +16,7 @@ from mslm_data.annotate import ANNOTATORS
 from mslm_data.annotate.medcat.annotator import LoadedMedCat, MedCat
 from mslm_data.annotate.medcat.tokenizer import singular
 from mslm_data.data.document import Document, Placeholder
+from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError, PipelineError
 from mslm_data.lexicon.concepts import concept_tables, obo
 from mslm_data.lexicon.concepts.names import NameChoice, distinct
@@ -80,7 +81,7 @@ def test_annotate__does_not_reach_across(
     result = annotated(running, text)
 
     assert [text for text, _ in found(running, text)] == expected
-    assert reason is None or result.left_out[reason] >= 1
+    assert reason is None or result.left_out[Reason(reason)] >= 1
 
 
 def test_annotate__stands_in_no_placeholder_and_reaches_across_none(running: LoadedMedCat) -> None:
@@ -101,7 +102,7 @@ def test_annotate__leaves_out_low_scores(table: Path) -> None:
 
     result = annotated(running, "pain")
 
-    assert (result.spans, result.left_out) == ([], {"score below min_score": 1})
+    assert (result.spans, result.left_out) == ([], {Reason("score below min_score"): 1})
 
 
 def test_annotate__keeps_wanted_meta_annotations(table: Path) -> None:
@@ -113,7 +114,7 @@ def test_annotate__keeps_wanted_meta_annotations(table: Path) -> None:
     running._cat = _Stub(running._cat, meta={"pain": "Negated", "stroke": "Affirmed"})
 
     assert found(running, text) == [("stroke", "Disease")]
-    assert annotated(running, text).left_out == {"meta-annotation Status": 1}
+    assert annotated(running, text).left_out == {Reason("meta-annotation Status"): 1}
     running._options = MedCat(model_pack=str(table), keep_meta={"Statsu": ("Affirmed",)})
     with pytest.raises(
         AnnotateError, match=r"expected a meta-annotation of the pack \(Status\), got 'Statsu'"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.data.document import Span
 from mslm_data.data.documents import Mentions
+from mslm_data.data.reason import Reason
 from tests import made
 
 
@@ -38,11 +39,11 @@ def slow_flatten(given_spans: list[Span]) -> tuple[list[Span], Counter[str]]:
         if not clash:
             kept.append(best)
         elif any(other[:2] == best[:2] for other in clash):
-            left_out["same place"] += 1
+            left_out[Reason("same place")] += 1
         elif any(other.start <= best.start and best.end <= other.end for other in clash):
-            left_out["inside another"] += 1
+            left_out[Reason("inside another")] += 1
         else:
-            left_out["overlaps another"] += 1
+            left_out[Reason("overlaps another")] += 1
     return sorted(kept), left_out
 
 
@@ -97,16 +98,16 @@ def test_flatten__takes_the_same_characters_in_any_order(
     ("some", "kept", "left_out"),
     [
         ([], [], {}),
-        ([Span(0, 5, "a"), Span(1, 3, "b")], [Span(0, 5, "a")], {"inside another": 1}),
-        ([Span(1, 3, "b"), Span(0, 5, "a")], [Span(0, 5, "a")], {"inside another": 1}),
-        ([Span(0, 5, "a"), Span(0, 5, "b")], [Span(0, 5, "a")], {"same place": 1}),
-        ([Span(0, 5, "b"), Span(0, 5, "a")], [Span(0, 5, "b")], {"same place": 1}),
-        ([Span(3, 6, "b"), Span(1, 4, "a")], [Span(1, 4, "a")], {"overlaps another": 1}),
+        ([Span(0, 5, "a"), Span(1, 3, "b")], [Span(0, 5, "a")], {Reason("inside another"): 1}),
+        ([Span(1, 3, "b"), Span(0, 5, "a")], [Span(0, 5, "a")], {Reason("inside another"): 1}),
+        ([Span(0, 5, "a"), Span(0, 5, "b")], [Span(0, 5, "a")], {Reason("same place"): 1}),
+        ([Span(0, 5, "b"), Span(0, 5, "a")], [Span(0, 5, "b")], {Reason("same place"): 1}),
+        ([Span(3, 6, "b"), Span(1, 4, "a")], [Span(1, 4, "a")], {Reason("overlaps another"): 1}),
         ([Span(0, 2, "a"), Span(2, 4, "b")], [Span(0, 2, "a"), Span(2, 4, "b")], {}),
         (
             [Span(0, 4, "a"), Span(3, 9, "b"), Span(8, 11, "c")],
             [Span(3, 9, "b")],
-            {"overlaps another": 2},
+            {Reason("overlaps another"): 2},
         ),
     ],
 )

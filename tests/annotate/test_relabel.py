@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from mslm_data.annotate.relabel import relabel
 from mslm_data.data.document import Span
 from mslm_data.data.documents import Mentions
+from mslm_data.data.reason import Reason
 from tests.made import relabelled
 
 SPANS = [Span(0, 1, "DiseaseClass", "C1", 0.5), Span(2, 3, "Gene"), Span(4, 5, "Modifier")]
@@ -24,14 +25,14 @@ def test_relabel__leaves_out_and_counts_labels_not_wanted() -> None:
     kept, left_out = relabelled(SPANS, rename=RENAME, labels=["Disease"])
 
     assert [span.start for span in kept] == [0, 4]
-    assert left_out == {"label not wanted": 1}
+    assert left_out == {Reason("label not wanted"): 1}
 
 
 def test_relabel__looks_at_labels_after_renaming() -> None:
     kept, left_out = relabelled(SPANS, rename=RENAME, labels=["Modifier", "Gene"])
 
     assert [span.label for span in kept] == ["Gene"]
-    assert left_out == {"label not wanted": 2}
+    assert left_out == {Reason("label not wanted"): 2}
 
 
 def test_relabel__counts_nothing_where_all_are_wanted() -> None:

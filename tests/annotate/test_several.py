@@ -282,7 +282,7 @@ def test_build__keeps_the_agreement_in_the_manifest_and_the_card(tmp_path: Path)
         FoundByRecord(label="X", by=("c",), mentions=40),
     )
     split = manifest.splits["train"]
-    assert (split.mentions, split.left_out[OUTVOTED]) == (80, 80)
+    assert (split.mentions, split.left_out[OUTVOTED.text]) == (80, 80)
     assert "| X | a | b | 120 | 80 | 80 | 0.800 |" in (out / "README.md").read_text()
     assert str(tmp_path) not in str(manifest.pipeline)
     verify(out)

@@ -8,6 +8,7 @@ from mslm_data.annotate import ANNOTATORS
 from mslm_data.annotate.one_by_one import FoundMentions
 from mslm_data.annotate.spacy import SpacyNer
 from mslm_data.data.document import Document, Placeholder, Span
+from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError, PipelineError
 from tests import made
 from tests.spacy_made import ruler
@@ -44,7 +45,7 @@ def test_annotate__trims_white_space_and_counts_what_has_nothing_else(model: str
     [annotated] = annotate(SpacyNer(model=model), "Aspirin\nand\n\n\naspirin")
 
     assert annotated.spans == (Span(0, 7, "DRUG"), Span(14, 21, "DRUG"))
-    assert annotated.left_out == {"white space only": 1}
+    assert annotated.left_out == {Reason("white space only"): 1}
 
 
 def test_annotate__no_mention_in_a_placeholder(model: str) -> None:
@@ -53,7 +54,7 @@ def test_annotate__no_mention_in_a_placeholder(model: str) -> None:
     [annotated] = made.annotated(SpacyNer(model=model).start(), [document])
 
     assert annotated.spans == (Span(13, 17, "NAME"),)
-    assert annotated.left_out == {"in a placeholder": 1}
+    assert annotated.left_out == {Reason("in a placeholder"): 1}
 
 
 @pytest.mark.parametrize("piece", [1, 8, 20, 1000])

@@ -20,13 +20,14 @@ from mslm_data.api.annotating import (
     Told,
     annotate,
     appending,
+    check_losses,
     find_texts,
-    refuse_losses,
     refuse_other_sets,
 )
 from mslm_data.api.building import read_named
 from mslm_data.data.documents import Documents
-from mslm_data.errors import AnnotateError, PipelineError, SourceError
+from mslm_data.data.reason import Reason
+from mslm_data.errors import AnnotateError, BuildError, PipelineError, SourceError
 from tests.io.locking import without_flock
 
 MADE = {"model": "digest"}
@@ -533,25 +534,26 @@ def test_annotate__gives_no_entity_in_a_placeholder(tmp_path: Path, handling: st
     entities = json.loads("".join(lines))["entities"]
     assert [entity["text"] for entity in entities] == ["Seen", "by", "today"]
     assert all(text[one["start"] : one["end"]] == one["text"] for one in entities)
-    assert (told.entities, told.left_out) == (3, {"in a placeholder": 2})
+    assert (told.entities, told.left_out) == (3, {Reason("in a placeholder"): 2})
 
 
-def test_refuse_losses__does_not_count_withdrawn_notes(tmp_path: Path) -> None:
+def test_check_losses__does_not_count_withdrawn_notes(tmp_path: Path) -> None:
     tagger: Any = Words()
     pipeline = read_named("mimic")
     withdrawn = notes_of(tmp_path / "notes.csv", ("1", "Wrong."), ("", "Well."))
     told = annotate(withdrawn, tagger, lambda _: None, batch_size=1)
-    refuse_losses(told, pipeline)
+    check_losses(told, pipeline)
     assert told.set_aside.total() == 1
 
     rows = [("1", "Wrong."), ("1", "Wrong."), ("maybe", "Odd."), ("", "Well.")]
     told = annotate(notes_of(tmp_path / "more.csv", *rows), tagger, lambda _: None, batch_size=1)
     with pytest.raises(
-        SourceError,
-        match=r"got 1 of 4, the first at more\.csv:4: expected an error flag.*; mend it and run the "
-        "same command again, with another --out if one was named, or pass --set source.max_loss=1$",
+        BuildError,
+        match=r"got 1 of 4\n  1: expected an error flag .*, first at more\.csv:4; name .*\n"
+        "mend it and run the same command again, with another --out if one was named; --set "
+        "source.max_loss=1",
     ):
-        refuse_losses(told, pipeline)
+        check_losses(told, pipeline)
 
 
 # Names -------------------------------------------------------------------------------------------

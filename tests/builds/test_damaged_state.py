@@ -36,7 +36,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ends = {
         "signed": "duplicates.match",
         "matched": "work.build_unit",
-        "done": "story.refuse_losses",
+        "done": "story.check_losses",
     }
     for name, where in ends.items():
         with pytest.MonkeyPatch.context() as patch:

@@ -74,7 +74,7 @@ def test_build__sets_exact_copies_aside(unit_bytes: int, tmp_path: Path) -> None
 
     train = manifest.splits["train"]
     assert (train.read, train.written, train.set_aside) == (8, 6, 2)
-    assert reasons_of(tmp_path / "out") == {"c": EXACT, "e": EXACT}
+    assert reasons_of(tmp_path / "out") == {"c": EXACT.text, "e": EXACT.text}
     assert train.duplicates == {}
     assert "rensa" not in manifest.versions
     assert verify(tmp_path / "out")[1] == []
@@ -87,7 +87,7 @@ def test_build__sets_near_copies_aside(unit_bytes: int, tmp_path: Path) -> None:
 
     manifest = made.built(tmp_path / "out", inputs, pipeline_of("drop", unit_bytes=unit_bytes))
 
-    assert reasons_of(tmp_path / "out") == {"c": EXACT, "d": NEAR, "e": EXACT}
+    assert reasons_of(tmp_path / "out") == {"c": EXACT.text, "d": NEAR.text, "e": EXACT.text}
     assert "rensa" in manifest.versions
     assert manifest.pipeline["source"]["duplicate_similarity"] == 0.8
     assert verify(tmp_path / "out")[1] == []
@@ -129,7 +129,7 @@ def test_build__keeps_test_documents_and_drops_their_copies_from_training(tmp_pa
         "validation": 1,
         "test": 2,
     }
-    assert reasons_of(tmp_path / "out") == {"a": EXACT}
+    assert reasons_of(tmp_path / "out") == {"a": EXACT.text}
 
 
 @pytest.mark.parametrize("segment", ["presplit", "clinical"])
@@ -146,14 +146,14 @@ def test_build__nothing_is_a_copy_of_what_leave_out_takes(
     )
     held_out = folder_of(tmp_path / "held out", [f"{FILLER}."])
     pipeline = pipeline_of("drop", segment=segment, max_loss=1)
-    left = leave_out.NEAR if segment == "presplit" else leave_out.EXACT
+    left = leave_out.NEAR.text if segment == "presplit" else leave_out.EXACT.text
     without = made.built(tmp_path / "all", inputs, pipeline)
     manifest = made.built(tmp_path / "out", inputs, replace(pipeline, leave_out=(str(held_out),)))
 
     assert without.splits["train"].written == 1
     assert manifest.splits["train"].written == 1
-    assert reasons_of(tmp_path / "all") == {"b": NEAR, "c": EXACT}
-    assert reasons_of(tmp_path / "out") == {"a": left, "c": EXACT}
+    assert reasons_of(tmp_path / "all") == {"b": NEAR.text, "c": EXACT.text}
+    assert reasons_of(tmp_path / "out") == {"a": left, "c": EXACT.text}
 
 
 def corpus(tmp_path: Path) -> Path:
@@ -246,8 +246,8 @@ def test_build__has_each_id_once_all_the_same(tmp_path: Path) -> None:
         aside = [(line["place"], line["id"], line["reason"]) for line in lines_of(out)]
         assert aside == [
             ("train.jsonl:2", "1", "expected an id that no document before it has"),
-            ("train.jsonl:4", "1", EXACT),
-            ("train.jsonl:5", "3", EXACT),
+            ("train.jsonl:4", "1", EXACT.text),
+            ("train.jsonl:5", "3", EXACT.text),
         ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mslm_data.builds import find, planned
-from mslm_data.builds.losses import seem_texts
+from mslm_data.builds.data_loss import seem_texts
 from mslm_data.builds.stages import source_of
 from mslm_data.errors import MslmDataError, PipelineError
 from tests import made

@@ -48,10 +48,10 @@ def test_build__sets_aside_what_a_test_set_has(
     train = manifest.splits["train"]
     assert (train.read, train.written, train.set_aside) == (4, 2, 2)
     assert (train.given_mentions, train.mentions) == (4, 1)
-    assert train.left_out == {leave_out.EXACT: 1, leave_out.NEAR: 2}
+    assert train.left_out == {leave_out.EXACT.text: 1, leave_out.NEAR.text: 2}
     assert [(line["id"], line["reason"]) for line in lines_of(tmp_path / "out")] == [
-        ("same", leave_out.EXACT),
-        ("near", leave_out.NEAR),
+        ("same", leave_out.EXACT.text),
+        ("near", leave_out.NEAR.text),
     ]
     assert verify(tmp_path / "out")[1] == []
     assert [len(found.exact) + len(found.near) for found in both(tmp_path / "out", test_set)] == [
@@ -92,7 +92,11 @@ def test_build__leaves_a_document_out_for_one_of_its_sentences_of_eight_words(
     made.built(tmp_path / "out", inputs, pipeline)
 
     reasons = [(line["id"], line["reason"]) for line in lines_of(tmp_path / "out")]
-    assert reasons == [("a", leave_out.EXACT), ("c", leave_out.NEAR), ("e", leave_out.EXACT)]
+    assert reasons == [
+        ("a", leave_out.EXACT.text),
+        ("c", leave_out.NEAR.text),
+        ("e", leave_out.EXACT.text),
+    ]
 
 
 def test_build__keeps_validation_and_test_whole(test_set: Path, tmp_path: Path) -> None:

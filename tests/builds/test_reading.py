@@ -17,6 +17,7 @@ from mslm_data.builds.tasks import WorkUnit
 from mslm_data.builds.trail import Trail
 from mslm_data.data.document import Document, Part, SetAside, Span
 from mslm_data.data.documents import Documents
+from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError, SourceError
 from mslm_data.io.files import write_sealed
 from mslm_data.pipeline import AnnotateOptions
@@ -75,7 +76,7 @@ def test_attempts__tries_each_document_of_a_batch_that_fails(reading: Reading) -
     assert [list(documents.ids) for documents, _ in found] == [["one"], ["two"]]
     assert model.asked == [["one", "bad", "two"], ["one"], ["bad"], ["two"]]
     reason = "expected text that the models of the pipeline can take, got ValueError from the model"
-    assert reading.set_aside == [SetAside("bad", "f:bad", reason, mentions=0)]
+    assert reading.set_aside == [SetAside("bad", "f:bad", Reason(reason), mentions=0)]
 
 
 @pytest.mark.parametrize("error", [AnnotateError, MemoryError, OSError, KeyboardInterrupt])

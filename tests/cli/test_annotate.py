@@ -244,8 +244,8 @@ def test_annotate__sets_aside_what_is_not_text(home: Path, notes: Path, gold: li
     taken = run("annotate", home / "model", "--input", notes, "--set", "source.max_loss=1")
 
     assert (refused.code, taken.code) == (1, 0)
-    assert "got 1 of 7, the first at bad.txt:1: expected UTF-8" in refused.err
-    assert "; say the encoding, such as --set source.encoding=latin-1; mend it" in refused.err
+    assert "got 1 of 7\n  1: expected UTF-8" in refused.err
+    assert "; say the encoding, such as --set source.encoding=latin-1\n" in refused.err
     assert lines_of(taken.out) == {**of_notes(gold), "empty": []}
 
 

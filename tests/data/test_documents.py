@@ -23,6 +23,7 @@ from mslm_data.data.documents import (
     one_by_one,
     totals,
 )
+from mslm_data.data.reason import Reason
 from tests import made
 
 reasons = st.dictionaries(st.sampled_from(["late", "without offsets"]), st.integers(1, 3))
@@ -146,7 +147,7 @@ def test_with_mentions__changes_nothing_else(given: list[Document]) -> None:
     ]
 
 
-ASIDE = SetAside("d", "f:1", "expected a text, got none")
+ASIDE = SetAside("d", "f:1", Reason("expected a text, got none"))
 NOT_CHOSEN = NotChosen("another category")
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mslm_data.data.document import Document, Sentence, Span
 from mslm_data.data.examples import Examples
+from mslm_data.data.reason import Reason
 from mslm_data.encode.mentions import NARROWED, Account
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import TokenizerError
@@ -302,7 +303,7 @@ def test_encode__gives_a_shared_token_to_the_first_mention() -> None:
 
     assert examples.input_ids.lengths.tolist() == [3]
     assert examples.span_labels.tolist() == [[0]]
-    assert +account.left_out == Counter({"shares its tokens with another": 1})
+    assert +account.left_out == Counter({Reason("shares its tokens with another"): 1})
 
 
 def test_encode__counts_a_mention_that_begins_in_the_token_of_another() -> None:
@@ -323,7 +324,7 @@ def test_encode__counts_mentions_of_words_without_a_token() -> None:
     examples, account = encoded(made.word_piece(), [document])
 
     assert examples.span_starts.tolist() == [[1]]
-    assert +account.left_out == Counter({"no token": 2})
+    assert +account.left_out == Counter({Reason("no token"): 2})
 
 
 def test_encode__keeps_adjacent_mentions_at_both_edges_apart() -> None:

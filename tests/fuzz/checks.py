@@ -138,9 +138,9 @@ def sound(record: Record, names: set[str]) -> None:
     """
     of = record.of
     if isinstance(of, SetAside):
-        assert REASON.match(of.reason), of.reason
+        assert REASON.match(of.reason.text), of.reason.text
         assert ":" in of.place, of.place
-        assert CANARY not in of.reason + of.place, "the text is in a reason"
+        assert CANARY not in of.reason.text + of.place, "the text is in a reason"
         of.id.encode()
     elif isinstance(of, Document):
         assert of.text or not of.sentences, "a document without text"

@@ -15,6 +15,7 @@ import pytest
 from mslm_data import pipeline
 from mslm_data.annotate import semantic_types
 from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.encode import tokenizer
 from mslm_data.errors import (
     AnnotateError,
@@ -95,7 +96,7 @@ def test_arrow__texts_of_one_row_that_are_not_utf8(tmp_path: Path) -> None:
     good, bad = read("hub", path)
 
     assert isinstance(good, Document)
-    assert bad == SetAside("train:1", "train.arrow:2", "expected UTF-8, got other bytes")
+    assert bad == SetAside("train:1", "train.arrow:2", Reason("expected UTF-8, got other bytes"))
 
 
 def test_arrow__a_column_whose_name_is_no_text(tmp_path: Path) -> None:
@@ -220,7 +221,7 @@ def test_bioc__passages_far_apart_again_and_again(tmp_path: Path) -> None:
     (aside,) = read("bioc", written(tmp_path, "train.xml", data.encode()))
 
     assert isinstance(aside, SetAside)
-    assert "far beyond the text" in aside.reason
+    assert "far beyond the text" in aside.reason.text
 
 
 @pytest.mark.parametrize("encoding", ["UTF0", "hex", "gb18030", "idna", "undefined"])
@@ -249,7 +250,7 @@ def test_brat__a_mention_that_repeats_the_text(tmp_path: Path) -> None:
 
     assert isinstance(document, Document)
     assert document.spans == ()
-    assert document.unplaced == {"offsets do not match the text": 1}
+    assert document.unplaced == {Reason("offsets do not match the text"): 1}
 
 
 @pytest.mark.parametrize(
@@ -287,7 +288,7 @@ def test_notes__bytes_and_lists_in_a_typed_table(tmp_path: Path) -> None:
     assert isinstance(second, SetAside)
     assert second.reason == NOT_UTF8
     assert isinstance(third, SetAside)
-    assert third.reason == "expected one value in each column, got several"
+    assert third.reason.text == "expected one value in each column, got several"
 
 
 @pytest.mark.parametrize("pattern", ["a{99999999999}", "(" * 5000, "("])

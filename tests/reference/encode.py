@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import tokenizers
 
 from mslm_data.data.document import Document, Sentence
+from mslm_data.data.reason import Reason
 from tests.reference import draws
 
 SPACES = set(" \t\n\r\u00a0\u1680\u2028\u2029\u202f\u205f\u3000") | {
@@ -201,11 +202,11 @@ class Twin:
                 if token.start < span.end and span.start < token.end
             ]
             if not touched:
-                count.left_out["no token"] += 1
+                count.left_out[Reason("no token")] += 1
                 continue
             free = [(s, t) for s, t in touched if not any(m.start <= t < m.end for m in found[s])]
             if not free:
-                count.left_out["shares its tokens with another"] += 1
+                count.left_out[Reason("shares its tokens with another")] += 1
                 continue
             count.narrowed += len(free) < len(touched)
             (sentence,) = {s for s, _ in free}

@@ -119,7 +119,7 @@ def test_jsonl__sets_a_row_aside_that_is_too_large(
     first, second = SOURCES.make("jsonl", {}).read(Part(str(path)))
 
     assert isinstance(first, SetAside)
-    assert "expected a record of at most" in first.reason
+    assert "expected a record of at most" in first.reason.text
     assert second.text == "b"
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 from xml.etree.ElementTree import Element
 
 from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading.elements import MalformedError, elements
@@ -51,11 +52,11 @@ class Gate(OffsetOptions, Source):
             yield SetAside(doc_id, f"{path.name}:{error.line}", error.reason)
             return
         except ValueError:
-            yield SetAside(doc_id, place, "expected nodes with numbers, got others")
+            yield SetAside(doc_id, place, Reason("expected nodes with numbers, got others"))
             return
 
         if not text:
-            yield SetAside(doc_id, place, "expected a text in TextWithNodes, got none")
+            yield SetAside(doc_id, place, Reason("expected a text in TextWithNodes, got none"))
             return
         yield self.place(text, annotations).document(doc_id, text, sentences=None, place=place)
 

@@ -50,4 +50,4 @@ def test_read__sets_aside_what_has_no_numbers(corpus: Path) -> None:
     (aside,) = Gate().read(Part(str(path)))
 
     assert isinstance(aside, SetAside)
-    assert "Ada" not in aside.reason
+    assert "Ada" not in aside.reason.text

@@ -24,6 +24,7 @@ from mslm_data.annotate.medcat.model import load_model
 from mslm_data.annotate.medcat.names import FoundConcept, finder_of, found_by
 from mslm_data.annotate.one_by_one import IN_PLACEHOLDER, LOW_SCORE, FoundMentions, OneByOne
 from mslm_data.data.document import Document, Placeholder, Span
+from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError
 from mslm_data.registry import Help
 
@@ -208,14 +209,14 @@ class LoadedMedCat:
 
     def _found(self, text: str, placeholders: Sequence[Placeholder]) -> FoundMentions:
         spans: list[Span] = []
-        left_out: Counter[str] = Counter()
+        left_out: Counter[Reason] = Counter()
         for mention in self._concepts(boundaries.hide(text, placeholders)):
             start, end, concept, similarity, entity = mention
             score = float(similarity)
             if not 0 <= score <= 1:
                 score = min(1.0, max(0.0, score))
 
-            reason = ""
+            reason: Reason | None = None
             if score < self._options.min_score:
                 reason = LOW_SCORE
             elif placeholders and boundaries.touches(start, end, placeholders):
@@ -237,16 +238,17 @@ class LoadedMedCat:
             return self._finder.find(text)
         return found_by(self._cat(text))
 
-    def _crossing(self, text: str) -> str:
-        """Return what a mention reaches across and may not, or ""."""
-        return boundaries.crossing(
+    def _crossing(self, text: str) -> Reason | None:
+        """Return what a mention reaches across and may not."""
+        crossed = boundaries.crossing(
             text,
             not_inside=self._options.not_inside,
             max_line_breaks=self._options.max_line_breaks,
         )
+        return Reason(crossed) if crossed else None
 
-    def _other_meta(self, entity: Any) -> str:
-        """Return which meta-annotation has a value that is not wanted, or ""."""
+    def _other_meta(self, entity: Any) -> Reason | None:
+        """Return which meta-annotation has a value that is not wanted."""
         meta = self._cat.get_addon_output(entity).get("meta_anns", {})
         for name, values in self._options.keep_meta.items():
             if name not in meta:
@@ -256,8 +258,8 @@ class LoadedMedCat:
                     f"got '{name}'"
                 )
             if meta[name]["value"] not in values:
-                return f"meta-annotation {name}"
-        return ""
+                return Reason(f"meta-annotation {name}")
+        return None
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.registry import Help
 from mslm_data.source import Source
@@ -129,7 +130,7 @@ class Bc2gm(TextOptions, Source):
             try:
                 doc_id, text = _read_sentence(line.data)
             except RecordError as error:
-                yield SetAside("", place, str(error))
+                yield SetAside("", place, error.reason)
                 continue
 
             listed = mentions.get(doc_id, [])
@@ -196,7 +197,7 @@ def _read_mentions(data: bytes, *, name: str) -> dict[str, list[_Listed] | SetAs
         offsets = _OFFSETS.fullmatch(fields[1].strip())
         if len(fields) < 3 or offsets is None or int(offsets[2]) < int(offsets[1]):
             found[doc_id] = SetAside(
-                doc_id, place, "expected ID|start end|text, got a line of another form"
+                doc_id, place, Reason("expected ID|start end|text, got a line of another form")
             )
             continue
         of_sentence.append(_Listed(int(offsets[1]), int(offsets[2]), fields[2]))

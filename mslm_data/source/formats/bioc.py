@@ -73,7 +73,7 @@ class BioC(OffsetOptions, Source):
             try:
                 yield self._document(element, place)
             except RecordError as error:
-                yield SetAside(_id(element), place, str(error))
+                yield SetAside(_id(element), place, error.reason)
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
@@ -97,7 +97,7 @@ class BioC(OffsetOptions, Source):
                 document, doc_id, row.place, options=self, label=self.label, concept=self.concept
             )
         except RecordError as error:
-            return SetAside(doc_id, row.place, str(error))
+            return SetAside(doc_id, row.place, error.reason)
 
     def _document(self, element: Element, place: str) -> Document:
         doc_id = _id(element)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading.encodings import TextOptions
@@ -28,8 +29,14 @@ from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 _MENTION = re.compile(
     r"T[^\t]*\t(\S+) ([0-9]{1,18} [0-9]{1,18}(?:;[0-9]{1,18} [0-9]{1,18})*)(?:\t(.*))?\Z", re.DOTALL
 )
-TEXT_ALONE = "expected a file of annotations (.ann) beside the text, found none"
-_ANNOTATIONS_ALONE = "expected a text (.txt) beside the file of annotations, found none"
+TEXT_ALONE = Reason(
+    "expected a file of annotations (.ann) beside the text, found none",
+    advice={
+        "without_annotations": "{set} source.without_annotations=empty if such texts have no "
+        "mentions"
+    },
+)
+_ANNOTATIONS_ALONE = Reason("expected a text (.txt) beside the file of annotations, found none")
 """Why half a document is set aside."""
 _MENTION_LINE = re.compile(rb"^T\d+\t\S+ \d+ \d+", re.MULTILINE)
 
@@ -101,18 +108,20 @@ class Brat(OffsetOptions, TextOptions, Source):
         try:
             text = decode_utf8(self.utf8(path))
         except RecordError as error:
-            return SetAside(doc_id, place, str(error), self._count(annotations))
+            return SetAside(doc_id, place, error.reason, self._count(annotations))
         mentions: list[Annotation] = []
         for file in annotations:
             try:
                 mentions += _read_mentions(self.utf8(file))
             except RecordError as error:
                 place = f"{file.name}:{error.line}"
-                return SetAside(doc_id, place, str(error), self._count(annotations))
+                return SetAside(doc_id, place, error.reason, self._count(annotations))
 
         text, placed = self.place_in_file(text, mentions)
         if not text:
-            return SetAside(doc_id, place, "expected text, got an empty file", len(mentions))
+            return SetAside(
+                doc_id, place, Reason("expected text, got an empty file"), len(mentions)
+            )
         return placed.document(doc_id, text, sentences=None, place=place)
 
     def _count(self, annotations: Sequence[Path]) -> int:

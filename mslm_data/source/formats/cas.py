@@ -197,7 +197,7 @@ class Cas(Source):
         try:
             yield self._document(self._contents(path, wanted), doc_id, place)
         except RecordError as error:
-            yield SetAside(doc_id, place, str(error))
+            yield SetAside(doc_id, place, error.reason)
         except MalformedError as error:
             yield SetAside(doc_id, f"{path.name}:{error.line}", error.reason)
 
@@ -242,7 +242,8 @@ class Cas(Source):
                 raise RecordError(
                     "expected sentences within the text that do not overlap, got "
                     f"{sentence.start} to {sentence.end} after {before} (-1 is past the text); "
-                    "check [source] sentence_type"
+                    "check [source] sentence_type",
+                    code="sentences within the text",
                 )
             before = sentence.end
         return standoff.place(text, mentions).document(

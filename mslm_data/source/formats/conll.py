@@ -13,6 +13,7 @@ import numpy as np
 
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import Documents
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.log import LOGGER, TO_KEEP, plain
 from mslm_data.registry import Help
@@ -23,6 +24,10 @@ from mslm_data.source.reading.files import LinesOfFile, head_of, stem
 from mslm_data.source.reading.records import RecordError, may_be_cut
 from mslm_data.source.reading.tagged_lines import BrokenLine, TagColumns, TaggedSentences
 from mslm_data.source.reading.word_documents import documents_of_lines
+
+_LONE_BRACKET = Reason(
+    "expected brackets that open and close in a sentence, got one of these alone"
+)
 
 MOST_COLUMNS = 1000
 """Columns that an option can name."""
@@ -281,8 +286,7 @@ class Conll(TextOptions, Source):
         for word in alone:
             sentence = int(np.searchsorted(found.offsets, word, side="right")) - 1
             line = int(found.lines[sentence] + word - found.offsets[sentence])
-            reason = "expected brackets that open and close in a sentence, got one of these alone"
-            found.broken.setdefault(sentence, BrokenLine(line, reason))
+            found.broken.setdefault(sentence, BrokenLine(line, _LONE_BRACKET))
         in_order = sorted(found.broken.items())
         found.broken.clear()
         found.broken.update(in_order)

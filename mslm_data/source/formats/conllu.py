@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
 from mslm_data.registry import Help
@@ -23,7 +24,7 @@ from mslm_data.source.reading.candidates import say_taken
 from mslm_data.source.reading.encodings import Encoding, TextOptions, opened_utf8
 from mslm_data.source.reading.files import NumberedLine, ends_with, lines, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
-from mslm_data.source.reading.tagged_lines import NOT_A_TAG
+from mslm_data.source.reading.tagged_lines import not_a_tag
 from mslm_data.source.reading.word_documents import LATE
 
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
@@ -137,7 +138,7 @@ class Conllu(TextOptions, Source):
                 yield reader.document(document, doc_id, path.name)
             except RecordError as error:
                 place = f"{path.name}:{error.line or document.line}"
-                yield SetAside(doc_id, place, str(error), reader.count(document))
+                yield SetAside(doc_id, place, error.reason, reader.count(document))
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
         """Take the one key of MISC that has tags where none has a usual name; see `Source.settle`.
@@ -409,7 +410,7 @@ class _Found(NamedTuple):
 
     spans: list[tags.WordSpan]
     late: int
-    unplaced: Mapping[str, int]
+    unplaced: Mapping[Reason, int]
 
 
 class _Reader:
@@ -431,7 +432,7 @@ class _Reader:
         words: list[tuple[int, int]] = []
         spans: list[Span] = []
         sentences: list[Sentence] = []
-        unplaced: Counter[str] = Counter()
+        unplaced: Counter[Reason] = Counter()
         adjusted: Counter[str] = Counter()
         for given in of.sentences:
             if not given.rows:
@@ -504,6 +505,7 @@ class _Reader:
                 raise RecordError(
                     f"expected rows numbered one after the other, the next one {due}, got "
                     f"{row.id}; is a blank line missing?",
+                    code="numbers of rows",
                     line=row.line,
                 )
 
@@ -572,6 +574,7 @@ class _Reader:
         if len(fields) != self._layout.width:
             raise RecordError(
                 f"expected {self._layout.width} columns between TABs, got {len(fields)}",
+                code="columns of a row",
                 line=row.number,
             )
         return fields
@@ -606,14 +609,13 @@ class _Reader:
             spans, late = tags.decode(texts, untyped=self._options.untyped, i_opens=i_opens)
         except ValueError:
             bad = next(at for at, text in enumerate(texts) if not tags.is_tag(text))
-            reason = NOT_A_TAG.format(self._layout.key)
-            raise RecordError(reason, line=values[bad].line) from None
+            raise RecordError(not_a_tag(self._layout.key), line=values[bad].line) from None
         return _placed(spans, late, values)
 
     def _brackets(self, values: Sequence[_Value]) -> _Found:
         """Find mentions that are opened by `(id-type` and closed by `id)`."""
         spans: list[tags.WordSpan] = []
-        unplaced: Counter[str] = Counter()
+        unplaced: Counter[Reason] = Counter()
         opened: dict[str, list[tuple[int, str]]] = {}
         for start, stop, text, _ in values:
             for bracket in _BRACKET.finditer(text):

@@ -135,7 +135,7 @@ class DocBin(Source):
                 if not tokens.text:
                     raise RecordError("expected text, got a document without tokens")
             except RecordError as error:
-                yield SetAside(doc_id, place, str(error))
+                yield SetAside(doc_id, place, error.reason)
                 continue
             yield standoff.place(tokens.text, mentions).document(
                 doc_id, tokens.text, sentences=_sentences(tokens), place=place
@@ -343,7 +343,8 @@ def _grouped(span: bytes, string: Callable[[int], str]) -> Annotation:
     """Return a span of a group."""
     if len(span) != _SPAN.size:
         raise RecordError(
-            f"expected spans of {_SPAN.size} bytes, as spaCy packs them, got one of {len(span)}"
+            f"expected spans of {_SPAN.size} bytes, as spaCy packs them, got one of {len(span)}",
+            code="bytes of a span",
         )
     _, concept, label, _, _, start, end = _SPAN.unpack(span)
     return Annotation([(start, end)], string(label), concept=string(concept))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.registry import Help
 from mslm_data.source import Source
@@ -43,7 +44,7 @@ FINE = {
 EBM-NLP)."""
 _FOLDERS = ("train", "test/gold")
 _LABELS = "annotations/aggregated"
-_NO_TOKENS = "expected a file of tokens in documents/ for the file of labels, found none"
+_NO_TOKENS = Reason("expected a file of tokens in documents/ for the file of labels, found none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +185,7 @@ class EbmNlp(TextOptions, Source):
         try:
             words = _read_tokens(self.utf8(tokens))
         except RecordError as error:
-            return SetAside(pmid, f"{tokens.name}:{error.line}", str(error))
+            return SetAside(pmid, f"{tokens.name}:{error.line}", error.reason)
 
         ends = [i for i, word in enumerate(words[:-1], start=1) if word == self.sentence_end]
         ranges = list(itertools.pairwise([0, *ends, len(words)]))
@@ -193,7 +194,7 @@ class EbmNlp(TextOptions, Source):
             try:
                 labels = self._read_labels(file, element, num_words=len(words))
             except RecordError as error:
-                return SetAside(pmid, f"{file.name}:{error.line}", str(error))
+                return SetAside(pmid, f"{file.name}:{error.line}", error.reason)
             for (start, stop), of_sentence in zip(ranges, mentions, strict=True):
                 of_sentence.extend(tags.runs(labels[start:stop], outside=""))
 
@@ -244,12 +245,15 @@ class EbmNlp(TextOptions, Source):
                     raise RecordError(
                         f"expected a number from 0 to {len(of_numbers)} in {element}, got another "
                         "word",
+                        code="number of a label",
                         line=line.number,
                     )
                 found.append(name)
         if len(found) != num_words:
             raise RecordError(
-                f"expected {num_words} labels in {element}, one a token, got {len(found)}", line=1
+                f"expected {num_words} labels in {element}, one a token, got {len(found)}",
+                code="labels of tokens",
+                line=1,
             )
         return found
 
@@ -298,7 +302,9 @@ def _renamed(document: Document, names: Mapping[str, str]) -> Document | SetAsid
         return SetAside(
             document.id,
             document.place,
-            "expected tags P, I, O and N, or I-PAR, I-INT, I-OUT and O, got "
-            f"{len(others)} other label(s)",
+            Reason(
+                "expected tags P, I, O and N, or I-PAR, I-INT, I-OUT and O, got "
+                f"{len(others)} other label(s)"
+            ),
         )
     return document.with_spans(span._replace(label=names[span.label]) for span in document.spans)

@@ -12,6 +12,7 @@ import msgspec
 
 from mslm_data import _optional
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.io import json_once
 from mslm_data.registry import Help
@@ -115,7 +116,7 @@ class Hub(RowOptions, TextOptions, Source):
             place = f"{name}:{number + 1}"
             numbered = f"{of_file}:{number}"
             if row is None:
-                yield SetAside(numbered, place, "expected UTF-8, got other bytes")
+                yield SetAside(numbered, place, Reason("expected UTF-8, got other bytes"))
             else:
                 yield reader.document(row, numbered=numbered, place=place)
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from xml.etree.ElementTree import Element
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
@@ -34,8 +35,10 @@ _NOWHERE = (-1, -1)
 """The range of a mention whose line or token the text does not have."""
 _OF_DOCUMENT = ("-1", "-1")
 """Start and end of a tag that says something of the document."""
-_TEXT_ALONE = "expected a file of concepts (.con) for the text, found none; check [source] concepts"
-_CONCEPTS_ALONE = (
+_TEXT_ALONE = Reason(
+    "expected a file of concepts (.con) for the text, found none; check [source] concepts"
+)
+_CONCEPTS_ALONE = Reason(
     "expected a text (.txt) for the file of concepts, found none; check [source] concepts"
 )
 """Why half a document is set aside."""
@@ -164,9 +167,9 @@ class I2b2(OffsetOptions, TextOptions, Source):
         try:
             text = decode_utf8(self.utf8(path)).removeprefix(_BOM)
         except RecordError as error:
-            return SetAside(doc_id, place, str(error))
+            return SetAside(doc_id, place, error.reason)
         if not text:
-            return SetAside(doc_id, place, "expected text, got an empty file")
+            return SetAside(doc_id, place, Reason("expected text, got an empty file"))
 
         tokens = _tokens(text)
         try:
@@ -176,7 +179,7 @@ class I2b2(OffsetOptions, TextOptions, Source):
                 if line.data.strip()
             ]
         except RecordError as error:
-            return SetAside(doc_id, f"{concepts.name}:{error.line}", str(error))
+            return SetAside(doc_id, f"{concepts.name}:{error.line}", error.reason)
 
         sentences = tuple(Sentence(line[0][0], line[-1][1]) for line in tokens if line)
         placed = standoff.place(text, mentions, discontinuous=self.discontinuous)
@@ -189,7 +192,9 @@ class I2b2(OffsetOptions, TextOptions, Source):
         element = record.find("TEXT")
         text, mentions = ("", []) if element is None else _inline(element)
         if not doc_id or not text:
-            return SetAside(doc_id, place, "expected a record with an ID and a TEXT, got another")
+            return SetAside(
+                doc_id, place, Reason("expected a record with an ID and a TEXT, got another")
+            )
         placed = standoff.place(text, mentions, discontinuous=self.discontinuous)
         return placed.document(doc_id, text, sentences=None, place=place)
 
@@ -208,13 +213,13 @@ class I2b2(OffsetOptions, TextOptions, Source):
                     line = number
                     text = "".join(element.itertext())
         except RecordError as error:
-            return SetAside(doc_id, f"{path.name}:{error.line}", str(error))
+            return SetAside(doc_id, f"{path.name}:{error.line}", error.reason)
         except MalformedError as error:
             return SetAside(doc_id, f"{path.name}:{error.line}", error.reason)
 
         place = f"{path.name}:{line}"
         if not text:
-            return SetAside(doc_id, place, "expected a TEXT in the file, found none")
+            return SetAside(doc_id, place, Reason("expected a TEXT in the file, found none"))
         return self.place(text, mentions).document(doc_id, text, sentences=None, place=place)
 
     def _mentions(self, tags: Element, line: int) -> Iterator[Annotation]:

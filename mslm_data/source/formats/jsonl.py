@@ -50,4 +50,4 @@ class JsonLines(JsonRows):
             found = RowReader().document(row, numbered="", place=place)
         except SourceError as error:
             return str(error).removeprefix(f"{place}: ")
-        return found.reason if isinstance(found, SetAside) else ""
+        return found.reason.text if isinstance(found, SetAside) else ""

@@ -89,7 +89,7 @@ class MedcatTrainer(VersionOptions, OffsetOptions, TextOptions, Source):
                 document, doc_id, row.place, options=self, label=self.label
             )
         except RecordError as error:
-            return SetAside(doc_id, row.place, str(error))
+            return SetAside(doc_id, row.place, error.reason)
 
     @classmethod
     def options_of(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.registry import Help
 from mslm_data.source import Source
@@ -20,7 +21,7 @@ from mslm_data.source.reading.cohort import Cohort, last_of_sample
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import ends_with, stem
 from mslm_data.source.reading.placeholders import Handling, placeholders
-from mslm_data.source.reading.records import WITHDRAWN, RecordError
+from mslm_data.source.reading.records import NAME_THE_ID, WITHDRAWN, RecordError
 from mslm_data.source.reading.splits import by_split, fits
 from mslm_data.source.reading.tables import TableReader, TableRow
 
@@ -226,7 +227,7 @@ class Notes(Cohort, TextOptions, Source):
                 raise RecordError("expected a note with text, got none")
         except RecordError as error:
             # A damaged record belongs to one split too, so that it is counted once.
-            return None if self.is_elsewhere(patient) else SetAside(doc_id, row.place, str(error))
+            return None if self.is_elsewhere(patient) else SetAside(doc_id, row.place, error.reason)
         return Document(
             id=doc_id,
             text=text,
@@ -261,7 +262,16 @@ class Notes(Cohort, TextOptions, Source):
             else:
                 patient = match[0]
         if not patient:
-            raise RecordError("expected a note that says whose it is, got none")
+            raise RecordError(
+                Reason(
+                    "expected a note that says whose it is, got none",
+                    advice={
+                        "patient_column": "name the column of the patient with "
+                        "source.patient_column, or {set} source.patient_column='' and "
+                        "source.patient_pattern to find the patient in the id"
+                    },
+                )
+            )
         return patient
 
 
@@ -283,7 +293,10 @@ def _checked_id(doc_id: str) -> str:
     """
     if len(doc_id) > _LONGEST_ID or not doc_id.isprintable():
         raise RecordError(
-            f"expected an id of at most {_LONGEST_ID} characters in one line, got another"
+            Reason(
+                f"expected an id of at most {_LONGEST_ID} characters in one line, got another",
+                advice=NAME_THE_ID,
+            )
         )
     return doc_id
 
@@ -294,4 +307,12 @@ def _is_withdrawn(row: TableRow) -> bool:
         return False
     if flag in _WITHDRAWN:
         return True
-    raise RecordError("expected an error flag that is 1, 0 or empty, got another")
+    raise RecordError(
+        Reason(
+            "expected an error flag that is 1, 0 or empty, got another",
+            advice={
+                "error_column": "name the column of the flag with source.error_column, or {set} "
+                "source.error_column='' if notes have none"
+            },
+        )
+    )

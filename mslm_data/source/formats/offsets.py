@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.registry import Help
 from mslm_data.source import Source
@@ -73,7 +74,7 @@ class _Text(NamedTuple):
     doc_id: str
     place: str
     text: str
-    problem: str = ""
+    problem: Reason | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,8 +220,10 @@ class Offsets(OffsetOptions, TextOptions, Source):
                 yield SetAside(
                     doc_id,
                     of_document.place,
-                    "expected a text for each document of the table, found none for this one; "
-                    "check [source] texts and id_column",
+                    Reason(
+                        "expected a text for each document of the table, found none for this one; "
+                        "check [source] texts and id_column"
+                    ),
                     len(of_document.annotations),
                 )
 
@@ -235,7 +238,7 @@ class Offsets(OffsetOptions, TextOptions, Source):
         annotations = [] if listed is None else listed.annotations
         bare, placed = self.place_in_file(text.text, annotations)
         if not bare:
-            return SetAside(text.doc_id, text.place, "expected text, got none")
+            return SetAside(text.doc_id, text.place, Reason("expected text, got none"))
         return placed.document(text.doc_id, bare, sentences=None, place=text.place)
 
     # Mentions ------------------------------------------------------------------------------------
@@ -256,14 +259,14 @@ class Offsets(OffsetOptions, TextOptions, Source):
                 if not doc_id:
                     raise RecordError("expected a row that names its document, got none")
             except RecordError as error:
-                yield SetAside("", place, str(error))
+                yield SetAside("", place, error.reason)
                 continue
 
             of_document = listed.setdefault(doc_id, _Listed(place))
             try:
                 of_document.annotations.append(self._annotation(row))
             except RecordError as error:
-                problem = SetAside(doc_id, place, str(error))
+                problem = SetAside(doc_id, place, error.reason)
                 of_document.problem = of_document.problem or problem
 
     def _only_document(self, path: Path) -> str:
@@ -384,7 +387,7 @@ class Offsets(OffsetOptions, TextOptions, Source):
         try:
             return _Text(stem(path), place, decode_utf8(self.utf8(path)))
         except RecordError as error:
-            return _Text(stem(path), place, "", str(error))
+            return _Text(stem(path), place, "", error.reason)
 
     def _texts_of_table(self, path: Path) -> Iterator[_Text]:
         table = open_table(path, self, separator=self.separator, header=self._header_of_texts(path))
@@ -399,7 +402,7 @@ class Offsets(OffsetOptions, TextOptions, Source):
                 text = "\n".join(row.cell(str(number)) for number in columns)
                 yield _Text(doc_id, place, text.removesuffix("\n"))
             except RecordError as error:
-                yield _Text(doc_id, place, "", str(error))
+                yield _Text(doc_id, place, "", error.reason)
 
     def _header_of_texts(self, path: Path) -> bool:
         """Return whether a table of texts has a header.

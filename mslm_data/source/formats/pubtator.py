@@ -100,7 +100,7 @@ class PubTator(OffsetOptions, TextOptions, Source):
             mentions = [mention for row in rows if (mention := _mention(row, pmid))]
         except RecordError as error:
             count = sum(_MENTION_ROW.match(line.data) is not None for line in record)
-            return SetAside(doc_id, f"{name}:{error.line or record[0].number}", str(error), count)
+            return SetAside(doc_id, f"{name}:{error.line or record[0].number}", error.reason, count)
 
         placed = self.place(text, mentions)
         place = f"{name}:{record[0].number}"
@@ -159,6 +159,7 @@ def _mention(row: NumberedLine, pmid: str) -> Annotation | None:
         raise RecordError(
             f"expected PMID, start, end, text, type and concept between TABs, got {len(fields)} "
             "column(s)",
+            code="columns of a row",
             line=row.number,
         )
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import Documents, Mentions, Ranges, in_batches
+from mslm_data.data.reason import Reason
 from mslm_data.kernels.lines import NEWLINE
 from mslm_data.registry import Help
 from mslm_data.source import Source
@@ -123,8 +124,11 @@ class PlainText(TextOptions, Source):
             yield SetAside(
                 stem(path),
                 f"{path.name}:1",
-                f"expected a document of at most {_LONGEST} bytes, got {len(data)}; set [source] "
-                'documents = "line" or "block"',
+                Reason(
+                    f"expected a document of at most {_LONGEST} bytes, got {len(data)}; set "
+                    '[source] documents = "line" or "block"',
+                    code="longest document",
+                ),
             )
             return
         yield from self._documents(_laid(data, first=part.line), part)
@@ -134,7 +138,7 @@ class PlainText(TextOptions, Source):
         path = Path(part.path)
         first, last = self._bounds(laid.is_filled)
         if self.documents == "file" and not len(first):
-            yield SetAside(stem(path), f"{path.name}:1", "expected text, got an empty file")
+            yield SetAside(stem(path), f"{path.name}:1", Reason("expected text, got an empty file"))
             return
 
         places = LinesOfFile(path.name, part.line + first)
@@ -200,7 +204,7 @@ class PlainText(TextOptions, Source):
                     )
                 label = cells.doc_label(row.label, self.doc_label, names)
             except RecordError as error:
-                yield SetAside(doc_id, row.place, str(error))
+                yield SetAside(doc_id, row.place, error.reason)
                 continue
             yield Document(id=doc_id, text=row.text, place=row.place, doc_label=label)
 
@@ -218,7 +222,7 @@ class PlainText(TextOptions, Source):
                     values = (row.value("id"), row.value("text"), row.value("label"))
                     yield _Row(row.number, row.place, *values)
                 except RecordError as error:
-                    yield _Row(row.number, row.place, problem=str(error))
+                    yield _Row(row.number, row.place, problem=error.reason)
 
     def _table(self, kind: str | None) -> TableReader:
         columns = {"text": self.text_column}
@@ -241,7 +245,7 @@ class PlainText(TextOptions, Source):
         for number, row in enumerate(rows, start=part.start):
             place = f"{path.name}:{number + 1}"
             if row is None:
-                yield _Row(number, place, problem="expected UTF-8, got other bytes")
+                yield _Row(number, place, problem=Reason("expected UTF-8, got other bytes"))
             else:
                 yield self._row(number, place, row)
 
@@ -259,12 +263,14 @@ class PlainText(TextOptions, Source):
             try:
                 row = json_rows.decoded(line.data)
             except RecordError as error:
-                yield _Row(number, place, problem=str(error))
+                yield _Row(number, place, problem=error.reason)
                 continue
             if isinstance(row, dict):
                 yield self._row(number, place, row)
             else:
-                yield _Row(number, place, problem="expected a JSON object, got another line")
+                yield _Row(
+                    number, place, problem=Reason("expected a JSON object, got another line")
+                )
 
 
 class _Row(NamedTuple):
@@ -275,7 +281,7 @@ class _Row(NamedTuple):
     id: object = None
     text: object = None
     label: object = None
-    problem: str = ""
+    problem: Reason | None = None
 
 
 class _Lines(NamedTuple):

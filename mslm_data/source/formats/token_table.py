@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.registry import Help
 from mslm_data.source import Source
@@ -18,7 +19,7 @@ from mslm_data.source.reading.encodings import TextOptions, marked, to_utf8
 from mslm_data.source.reading.files import ends_with, lines, stem
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.tables import TableReader, TableRow
-from mslm_data.source.reading.tagged_lines import NOT_A_TAG
+from mslm_data.source.reading.tagged_lines import not_a_tag
 from mslm_data.source.reading.word_documents import document_of_words
 
 NAMES: Mapping[str, Sequence[str]] = {
@@ -155,7 +156,7 @@ class TokenTable(TextOptions, Source):
             except ValueError:
                 bad = next(at for at, tag in enumerate(of_words) if not tags.is_tag(tag))
                 place = document.places[number][bad]
-                return SetAside("", place, NOT_A_TAG.format(self.tag_column or "tag"))
+                return SetAside("", place, not_a_tag(self.tag_column or "tag"))
             of_sentences.append(found)
             num_late += late
         return _Mentions(of_sentences, num_late)
@@ -258,7 +259,7 @@ class _Tokens:
         tags: Of each sentence, one a word.
         places: Of each sentence, one a word.
         place: Where the document begins, "" for one without rows.
-        problem: Why its first broken row is broken, "" where none is.
+        problem: Why its first broken row is broken, None where none is.
         problem_place: Where that row stands.
     """
 
@@ -267,7 +268,7 @@ class _Tokens:
         self.tags: list[list[str]] = []
         self.places: list[list[str]] = []
         self.place = ""
-        self.problem = ""
+        self.problem: Reason | None = None
         self.problem_place = ""
 
     def add(self, row: TableRow, *, begins_sentence: bool) -> None:
@@ -283,7 +284,7 @@ class _Tokens:
                 raise RecordError("expected a word and a tag in each row, got no word")
         except RecordError as error:
             if not self.problem:
-                self.problem = str(error)
+                self.problem = error.reason
                 self.problem_place = row.place
             return
         self.words[-1].append(word)
@@ -348,7 +349,9 @@ def _field(
         RecordError: The line has more or fewer fields than the header, or is not text.
     """
     if len(fields) != width and any(fields):
-        raise RecordError(f"expected {width} columns between TABs, got {len(fields)}")
+        raise RecordError(
+            f"expected {width} columns between TABs, got {len(fields)}", code="columns of a row"
+        )
     number = numbers.get(role)
     if number is None or number >= len(fields):
         return None

@@ -205,7 +205,7 @@ class WebAnno(OffsetOptions, TextOptions, Source):
         try:
             yield self._document(path, doc_id)
         except RecordError as error:
-            yield SetAside(doc_id, f"{path.name}:{error.line or 1}", str(error))
+            yield SetAside(doc_id, f"{path.name}:{error.line or 1}", error.reason)
 
     def _document(self, path: Path, doc_id: str) -> Document:
         content = list(lines(self.utf8(path)))
@@ -282,7 +282,9 @@ def _read_header(content: Sequence[NumberedLine]) -> tuple[int, list[_Layer]]:
         pieces = [piece for piece in match[2].strip().split("|") if piece]
         if not pieces:
             raise RecordError(
-                f"expected the type of a layer behind #T_{match[1]}=, got nothing", line=line.number
+                f"expected the type of a layer behind #T_{match[1]}=, got nothing",
+                code="type of a layer",
+                line=line.number,
             )
         name, *columns = pieces
         columns = columns or [""]
@@ -299,7 +301,9 @@ def _unit(fields: Sequence[str], width: int, line: int) -> _Unit:
     """
     if len(fields) < width:
         raise RecordError(
-            f"expected at least {width} columns, as the header says, got {len(fields)}", line=line
+            f"expected at least {width} columns, as the header says, got {len(fields)}",
+            code="columns of a row",
+            line=line,
         )
     match = _RANGE.match(fields[1])
     if match is None:

@@ -66,7 +66,10 @@ def objects(value: object) -> list[Any]:
                 got = f"{others} other value(s)"
             else:
                 got = f"lengths {' and '.join(map(str, lengths))}"
-            raise RecordError(f"expected lists of equal length in an object of lists, got {got}")
+            raise RecordError(
+                f"expected lists of equal length in an object of lists, got {got}",
+                code="lists of equal length",
+            )
         return [
             dict(zip(columns, values, strict=True))
             for values in zip(*columns.values(), strict=True)
@@ -141,7 +144,8 @@ def sentences(values: list[Any], text: str) -> tuple[Sentence, ...]:
         if not before <= sentence.start < sentence.end <= len(text):
             raise RecordError(
                 f"expected sentences within the text of {len(text)} characters, one after the "
-                f"other, got {sentence.start} to {sentence.end} after {before}"
+                f"other, got {sentence.start} to {sentence.end} after {before}",
+                code="sentences within the text",
             )
         before = sentence.end
     return tuple(bounds)
@@ -167,6 +171,7 @@ def doc_label(value: object, column: str, names: Sequence[str] = ()) -> str:
         return str(value)
     if value >= len(names):
         raise RecordError(
-            f"expected integers up to {len(names) - 1} in column '{column}', got {value}"
+            f"expected integers up to {len(names) - 1} in column '{column}', got {value}",
+            code="beyond the names of labels",
         )
     return names[value] if value >= 0 else ""

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.document import Part
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.kernels.separated import split_records
 from mslm_data.source.reading.encodings import Encoding, to_utf8
@@ -115,8 +116,11 @@ class CsvTable:
         """
         if record.fields is None:
             raise RecordError(
-                "expected a record with as many columns as the header and each quote closed, got "
-                "another"
+                Reason(
+                    "expected a record with as many columns as the header and each quote closed, "
+                    "got another",
+                    advice={"separator": "say what stands between columns with source.separator"},
+                )
             )
         row = self.columns.get(role)
         if row is None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
 from mslm_data.source.reading.files import opened
@@ -31,7 +32,7 @@ class MalformedError(SourceError):
         # The message alone makes an error, as errors travel between processes.
         super().__init__(message)
         self.line = line
-        self.reason = reason
+        self.reason = Reason(reason)
 
 
 def elements(path: Path, *names: str) -> Iterator[tuple[int, Element]]:

@@ -146,7 +146,7 @@ def _decoded(
         try:
             value = decoded(text.data)
         except RecordError as error:
-            yield SetAside(numbered, place, str(error))
+            yield SetAside(numbered, place, error.reason)
             continue
         yield JsonRow(value, numbered, place)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from mslm_data.data.document import Part
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import csv_records
 from mslm_data.source.reading.encodings import TextOptions, opened_utf8
@@ -40,7 +41,7 @@ class PlainRow(NamedTuple):
 
     line: int
     cells: Mapping[str, str]
-    problems: Mapping[str, str]
+    problems: Mapping[str, Reason]
 
     def cell(self, role: str) -> str:
         """Return a value, "" for a role without a column.
@@ -120,12 +121,12 @@ class PlainTable:
             )
             for record in table.records(file, Part(str(self.path))):
                 cells = {}
-                problems = {}
+                problems: dict[str, Reason] = {}
                 for role in columns:
                     try:
                         cells[role] = table.value(record, role) or ""
                     except RecordError as error:
-                        problems[role] = str(error)
+                        problems[role] = error.reason
                 yield PlainRow(record.line, cells, problems)
 
 
@@ -146,14 +147,19 @@ def _row(
     problems = {}
     for role, column in numbers.items():
         if is_moved and column > 0:
-            problems[role] = f"expected at most {width} columns, got {len(fields)}"
+            problems[role] = Reason(
+                f"expected at most {width} columns, got {len(fields)}", code="too many columns"
+            )
         elif column >= len(fields):
-            problems[role] = f"expected at least {column + 1} columns, got {len(fields)}"
+            problems[role] = Reason(
+                f"expected at least {column + 1} columns, got {len(fields)}",
+                code=f"no column {column + 1}",
+            )
         else:
             try:
                 cells[role] = decode_utf8(fields[column])
             except RecordError as error:
-                problems[role] = str(error)
+                problems[role] = error.reason
     return PlainRow(number, cells, problems)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from mslm_data.data.document import Part
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
 from mslm_data.kernels.lines import count_lines
@@ -24,25 +25,37 @@ _BEFORE = 1 << 16
 """Bytes that are looked through for blank ones at a time."""
 
 
-NOT_UTF8 = "expected UTF-8 or the encoding that [source] encoding names, got other bytes"
+NOT_UTF8 = Reason(
+    "expected UTF-8 or the encoding that [source] encoding names, got other bytes",
+    advice={"encoding": "say the encoding, such as {set} source.encoding=latin-1"},
+)
 """Why a record is set aside whose bytes are not text."""
-NO_TOKEN = "expected text with at least one token, got none"
+NO_TOKEN = Reason("expected text with at least one token, got none")
 """Why a document is set aside that is empty, or of white space alone."""
 
 
-WITHDRAWN = "expected a note that stands, got one that is marked as an error"
+WITHDRAWN = Reason("expected a note that stands, got one that is marked as an error", is_rule=True)
 """Reason for which a record is set aside because the corpus itself says so: nothing is lost."""
+
+NAME_THE_ID = {
+    "id_column": "name the column of the id with source.id_column, or number documents with "
+    "{set} source.id_column=''"
+}
+NAME_THE_TEXT = {"text_column": "name the column of the text with source.text_column"}
+"""Advice of several reasons."""
 
 
 class RecordError(Exception):
     """A record cannot be used. It is set aside with this reason, which must hold none of its words.
 
     Attributes:
+        reason: The reason. One without advice can be given as its text and its code.
         line: Number of the line at fault, 0 where the record as a whole is.
     """
 
-    def __init__(self, reason: str, *, line: int = 0) -> None:
-        super().__init__(reason)
+    def __init__(self, reason: Reason | str, *, line: int = 0, code: str = "") -> None:
+        super().__init__(str(reason))
+        self.reason = reason if isinstance(reason, Reason) else Reason(reason, code)
         self.line = line
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
 from mslm_data.data.document import Document, Sentence, Span
+from mslm_data.data.reason import Reason
 from mslm_data.registry import Help
 from mslm_data.source.reading.records import RecordError
 
@@ -32,20 +33,31 @@ Newlines = Literal["two", "one"]
 """Counts of CR LF: two characters, or one where texts got their CR after they were
 annotated."""
 
-MISMATCH = "offsets do not match the text"
-DISCONTINUOUS = "discontinuous"
-NO_OFFSETS = "without offsets"
-NO_LABEL = "without a label"
-ONE_END = "without a beginning or an end"
-CANCELLED = "in an annotation that was cancelled"
-VERSIONS = "in another annotation of the document"
-OTHER_TEXT = "in another text of the record"
-NOT_RIGHT = "not marked as right"
-"""Reasons in `Document.unplaced`."""
-
-BY_RULE = frozenset({DISCONTINUOUS, CANCELLED, VERSIONS, NOT_RIGHT})
-"""Reasons that follow from an option, or from what annotators said: nothing is wrong with such
-mentions."""
+MISMATCH = Reason(
+    "offsets do not match the text",
+    advice={
+        "ends": "{set} source.ends=inclusive, source.offsets=utf-16 or bytes, or "
+        "source.newlines=one, as the corpus has them"
+    },
+)
+NO_OFFSETS = Reason("without offsets")
+NO_LABEL = Reason(
+    "without a label",
+    advice={
+        "label_feature": "name the feature that holds the label with source.label_feature",
+        "label": "name what holds the label with source.label",
+    },
+)
+ONE_END = Reason("without a beginning or an end")
+OTHER_TEXT = Reason(
+    "in another text of the record",
+    advice={"text_column": "choose the text that is read with source.text_column"},
+)
+DISCONTINUOUS = Reason("discontinuous", is_rule=True)
+CANCELLED = Reason("in an annotation that was cancelled", is_rule=True)
+VERSIONS = Reason("in another annotation of the document", is_rule=True)
+NOT_RIGHT = Reason("not marked as right", is_rule=True)
+"""Reasons in `Document.unplaced`. Rules follow from an option, or from what annotators said."""
 
 _BOM = "\ufeff"
 
@@ -84,7 +96,7 @@ class Placed(NamedTuple):
     """
 
     spans: tuple[Span, ...]
-    unplaced: Mapping[str, int]
+    unplaced: Mapping[Reason, int]
     adjusted: Mapping[str, int]
 
     @property
@@ -92,7 +104,7 @@ class Placed(NamedTuple):
         """How many do not lie where their own words stand, or beyond the text."""
         return self.unplaced.get(MISMATCH, 0)
 
-    def leaving_out(self, counts: Mapping[str, int]) -> Placed:
+    def leaving_out(self, counts: Mapping[Reason, int]) -> Placed:
         """Return the same with mentions that were left out before they were placed.
 
         Args:
@@ -250,7 +262,7 @@ def place(
     fragments. Fragments with nothing but white space between them are one.
     """
     spans: list[Span] = []
-    unplaced: Counter[str] = Counter()
+    unplaced: Counter[Reason] = Counter()
     adjusted: Counter[str] = Counter()
     for annotation in annotations:
         fragments = sorted(annotation.fragments)
@@ -263,20 +275,22 @@ def place(
             continue
 
         if is_hull:
-            adjusted[DISCONTINUOUS] += 1
+            adjusted[DISCONTINUOUS.text] += 1
         start = fragments[0][0]
         end = max(end for _, end in fragments)
         spans.append(Span(start, end, annotation.label, annotation.concept))
     return Placed(tuple(spans), dict(unplaced), dict(adjusted))
 
 
-def _misfit(text: str, fragments: Sequence[tuple[int, int]], annotation: Annotation) -> str:
-    """Return why an annotation does not fit its text, "" where it does."""
+def _misfit(
+    text: str, fragments: Sequence[tuple[int, int]], annotation: Annotation
+) -> Reason | None:
+    """Return why an annotation does not fit its text, None where it does."""
     if not fragments:
         return NO_OFFSETS
     if not annotation.label:
         return NO_LABEL
-    return "" if _fits(text, fragments, annotation.words) else MISMATCH
+    return None if _fits(text, fragments, annotation.words) else MISMATCH
 
 
 def _fits(text: str, fragments: Sequence[tuple[int, int]], words: str | None) -> bool:
@@ -366,7 +380,8 @@ def lay_out(
         if gap < 0 or filled > MAX_GAP:
             problem = "before the one before it ends" if gap < 0 else "far beyond the text"
             raise RecordError(
-                f"expected passages one after the other, got offset {offset}, {problem}"
+                f"expected passages one after the other, got offset {offset}, {problem}",
+                code=f"passages {problem}",
             )
         if gap:
             out.append(" " * (gap - 1) + "\n")

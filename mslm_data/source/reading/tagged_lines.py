@@ -12,11 +12,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from mslm_data.data.reason import Reason
 from mslm_data.kernels.lines import NEWLINE, scan_lines
 from mslm_data.source.reading import tags
 from mslm_data.source.reading.cells import can_be_shown
@@ -26,11 +27,17 @@ from mslm_data.source.reading.marks import BLANKS, MARK
 from mslm_data.source.reading.records import NOT_UTF8, RecordError
 from mslm_data.source.reading.tags import Ints
 
-NOT_A_TAG = (
-    "expected a tag in column {}, got another word; where the tags are labels without B- and I-, "
-    'set [source] scheme = "label"'
-)
-"""Why a sentence with a word in place of a tag is set aside."""
+_NAME_THE_TAGS = {"tag_column": "say which column has the tags with source.tag_column"}
+
+
+def not_a_tag(column: str | int) -> Reason:
+    """Return why a sentence with a word in place of a tag is set aside."""
+    return Reason(
+        f"expected a tag in column {column}, got another word; where the tags are labels without "
+        'B- and I-, set [source] scheme = "label"',
+        advice=_NAME_THE_TAGS,
+    )
+
 
 HEAD_BYTES = 64 << 10
 HEAD_LINES = 1000
@@ -68,7 +75,7 @@ class BrokenLine(NamedTuple):
     """The first line of a sentence that cannot be used, and why."""
 
     line: int
-    reason: str
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,18 +123,22 @@ class TagColumns:
     tabs: bool = False
     header: int = 0
 
-    def parse(self, line: str) -> tuple[str, str] | str:
+    def parse(self, line: str) -> tuple[str, str] | Reason:
         """Return a line's word and tag, or else the reason why it is broken."""
         if line == _DAMAGED:
             return NOT_UTF8
         fields = fields_of(line)
         if len(fields) <= max(self.word, self.tag):
-            return f"expected a token and a tag, got {len(fields)} field(s)"
+            return Reason(
+                f"expected a token and a tag, got {len(fields)} field(s)",
+                code="fields of a token",
+                advice=_NAME_THE_TAGS,
+            )
         if not fields[self.word].strip(BLANKS):
-            return f"expected a token in column {self.word}, got an empty field"
+            return Reason(f"expected a token in column {self.word}, got an empty field")
         tag = fields[self.tag].strip(BLANKS)
         if not self.is_tag(tag):
-            return NOT_A_TAG.format(self.tag)
+            return not_a_tag(self.tag)
         return fields[self.word], tag
 
     def are_in(self, lines: Sequence[tuple[int, str]]) -> bool:
@@ -667,14 +678,22 @@ def _no_tags(rows: _Rows) -> RecordError:
     for number, fields in zip(rows.numbers, rows.fields, strict=True):
         if len(fields) < 2:
             return RecordError(
-                f"expected a token and a tag, got {len(fields)} field(s), as in most lines; check "
-                "[source] use",
+                Reason(
+                    f"expected a token and a tag, got {len(fields)} field(s), as in most lines; "
+                    "check [source] use",
+                    code="fields of most lines",
+                    advice=_NAME_THE_TAGS,
+                ),
                 line=number,
             )
     return RecordError(
-        "expected a token and a tag, got no column of tags, as in most lines; check [source] use, "
-        "or name the columns with word_column and tag_column; where the tags are labels without B- "
-        'and I-, set scheme = "label"; where they are brackets such as (ORG*, "brackets"',
+        Reason(
+            "expected a token and a tag, got no column of tags, as in most lines; check [source] "
+            "use, or name the columns with word_column and tag_column; where the tags are labels "
+            'without B- and I-, set scheme = "label"; where they are brackets such as (ORG*, '
+            '"brackets"',
+            advice=_NAME_THE_TAGS,
+        ),
         line=rows.numbers[0],
     )
 
@@ -841,6 +860,7 @@ def _broken(
     # No line within a sentence is blank, so words count lines from the sentence's first.
     numbers = found.lines[sentences] + words[nth] - found.offsets[sentences]
     return {
-        sentence: BrokenLine(number, str(columns.parse(lines[number - first])))
+        # The kernel and `parse` agree on which lines are broken.
+        sentence: BrokenLine(number, cast(Reason, columns.parse(lines[number - first])))
         for sentence, number in zip(sentences.tolist(), numbers.tolist(), strict=True)
     }

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source.formats.bc2gm import Bc2gm
 from mslm_data.source.reading.standoff import MISMATCH
@@ -82,7 +83,7 @@ def test_read__sets_the_sentence_of_a_broken_mention_aside(tmp_path: Path, line:
 
     assert [record.id for record in records] == ["S1", "S2", "S3"]
     assert records[1] == SetAside(
-        "S2", "GENE.eval:2", "expected ID|start end|text, got a line of another form"
+        "S2", "GENE.eval:2", Reason("expected ID|start end|text, got a line of another form")
     )
 
 
@@ -91,7 +92,7 @@ def test_read__sets_a_line_without_a_sentence_aside(tmp_path: Path, line: str) -
     records = read(tmp_path, f"S1 abc\n\n{line}\nS3 f\n", "")
 
     assert records[1] == SetAside(
-        "", "train.in:3", "expected an id, a space and a sentence, got 1 field"
+        "", "train.in:3", Reason("expected an id, a space and a sentence, got 1 field")
     )
 
 

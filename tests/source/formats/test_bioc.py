@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
 from mslm_data.io.limits import Limits
@@ -59,7 +60,10 @@ def test_read__counts_annotations_without_label_or_location(tmp_path: Path) -> N
 
     assert isinstance(first, Document)
     assert isinstance(second, Document)
-    assert (first.unplaced, second.unplaced) == ({"without a label": 1}, {"without offsets": 1})
+    assert (first.unplaced, second.unplaced) == (
+        {Reason("without a label"): 1},
+        {Reason("without offsets"): 1},
+    )
 
 
 def test_read__an_empty_text_of_an_annotation_says_nothing(tmp_path: Path) -> None:
@@ -97,10 +101,10 @@ def test_read__lays_passages_out_at_byte_offsets(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("discontinuous", "spans", "unplaced"),
-    [("hull", (Span(0, 13, "Sign"),), {}), ("set_aside", (), {"discontinuous": 1})],
+    [("hull", (Span(0, 13, "Sign"),), {}), ("set_aside", (), {Reason("discontinuous"): 1})],
 )
 def test_read__treats_several_locations_as_told(
-    tmp_path: Path, discontinuous: str, spans: tuple[Span, ...], unplaced: dict[str, int]
+    tmp_path: Path, discontinuous: str, spans: tuple[Span, ...], unplaced: dict[Reason, int]
 ) -> None:
     locations = '<location offset="0" length="3"/><location offset="9" length="4"/>'
     body = document(
@@ -136,8 +140,8 @@ def test_read__sets_a_broken_document_aside(tmp_path: Path, body: str, reason: s
 
     assert isinstance(broken, SetAside)
     assert broken.place == "own.xml:2"
-    assert reason in broken.reason
-    assert "Gout" not in broken.reason
+    assert reason in broken.reason.text
+    assert "Gout" not in broken.reason.text
     assert good.id == "d"
 
 
@@ -327,7 +331,7 @@ def test_read__json_sets_a_broken_document_aside(
     broken, good = written_json(tmp_path, {"documents": [document, in_json()]})
 
     assert isinstance(broken, SetAside)
-    assert broken.reason.startswith(reason)
+    assert broken.reason.text.startswith(reason)
     assert isinstance(good, Document)
 
 
@@ -343,9 +347,9 @@ def test_read__json_counts_annotations_that_do_not_fit(tmp_path: Path) -> None:
 
     assert [one.unplaced for one in found if isinstance(one, Document)] == [
         {},
-        {"without offsets": 1},
-        {"without a label": 1},
-        {"offsets do not match the text": 1},
+        {Reason("without offsets"): 1},
+        {Reason("without a label"): 1},
+        {Reason("offsets do not match the text"): 1},
     ]
 
 

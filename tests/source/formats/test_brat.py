@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mslm_data.data.document import Document, Part, SetAside, Span
+from mslm_data.data.reason import Reason
 from mslm_data.source.formats.brat import Brat
 
 
@@ -58,11 +59,11 @@ def test_read__counts_characters_beyond_the_basic_plane_as_one(tmp_path: Path) -
     ("source", "spans", "unplaced"),
     [
         (Brat(), (Span(0, 13, "Sign"),), {}),
-        (Brat(discontinuous="set_aside"), (), {"discontinuous": 1}),
+        (Brat(discontinuous="set_aside"), (), {Reason("discontinuous"): 1}),
     ],
 )
 def test_read__treats_discontinuous_mentions_as_told(
-    tmp_path: Path, source: Brat, spans: tuple[Span, ...], unplaced: dict[str, int]
+    tmp_path: Path, source: Brat, spans: tuple[Span, ...], unplaced: dict[Reason, int]
 ) -> None:
     document = written(tmp_path, b"Red sore skin", "T1\tSign 0 3;9 13\tRed skin\n", source)
 
@@ -99,8 +100,8 @@ def test_read__sets_a_broken_document_aside(
 
     assert isinstance(found, SetAside)
     assert (found.id, found.place) == ("n", place)
-    assert found.reason.startswith(reason)
-    assert "Gout" not in found.reason
+    assert found.reason.text.startswith(reason)
+    assert "Gout" not in found.reason.text
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_read__sets_half_a_document_aside(tmp_path: Path, name: str, reason: str
 
     (found,) = read(tmp_path)
 
-    assert found[:3] == ("n", f"{name}:1", reason)
+    assert found[:3] == ("n", f"{name}:1", Reason(reason))
 
 
 def test_read__a_text_without_annotations_may_be_one_without_mentions(tmp_path: Path) -> None:

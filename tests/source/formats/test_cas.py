@@ -157,7 +157,7 @@ def test_read__sets_a_file_aside_that_has_a_key_twice(tmp_path: Path) -> None:
     found = read(path)
 
     assert isinstance(found, SetAside)
-    assert found.reason == "expected objects with each key once, got a key twice in one object"
+    assert found.reason.text == "expected objects with each key once, got a key twice in one object"
 
 
 def test_read__names_of_features_are_never_run(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_read__sets_a_broken_file_aside(tmp_path: Path, data: str, line: int, re
 
     assert isinstance(record, SetAside)
     assert (record.id, record.place) == ("a", f"a.xmi:{line}")
-    assert record.reason.startswith(reason)
+    assert record.reason.text.startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -294,14 +294,17 @@ def test_read__sets_a_file_with_a_broken_mention_aside(
     record = read(tmp_path / "a.json")
 
     assert isinstance(record, SetAside)
-    assert record.reason.startswith(reason)
+    assert record.reason.text.startswith(reason)
 
 
 def test_read__overlapping_sentences_set_their_file_aside(tmp_path: Path) -> None:
     record = read(xmi(tmp_path, cas("One two", [(0, 5), (4, 7)], [])))
 
     assert isinstance(record, SetAside)
-    assert "got 4 to 7 after 5 (-1 is past the text); check [source] sentence_type" in record.reason
+    assert (
+        "got 4 to 7 after 5 (-1 is past the text); check [source] sentence_type"
+        in record.reason.text
+    )
 
 
 def test_cas__refuses_options() -> None:

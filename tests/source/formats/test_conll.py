@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import PipelineError, SourceError
 from mslm_data.source import SOURCES
 from mslm_data.source.formats.conll import Conll
 from mslm_data.source.reading.records import NOT_UTF8
-from mslm_data.source.reading.tagged_lines import NOT_A_TAG
+from mslm_data.source.reading.tagged_lines import not_a_tag
 from mslm_data.source.reading.tags import decode
 from tests.reference import conll as reference
 from tests.support.properties import with_fixtures
@@ -316,7 +317,9 @@ def test_read__reads_any_number_of_columns(tmp_path: Path) -> None:
 
     (aside,) = read(tmp_path, data)
 
-    assert aside == SetAside("f:0", "f.tsv:3", "expected a token and a tag, got 3 field(s)", 1)
+    assert aside == SetAside(
+        "f:0", "f.tsv:3", Reason("expected a token and a tag, got 3 field(s)"), 1
+    )
     assert mentions(read(tmp_path, data[: data.rindex("b")])) == [[("b", "X")]]
 
 
@@ -334,7 +337,7 @@ def test_read__names_the_scheme_of_few_labels(tmp_path: Path) -> None:
     (aside,) = read(tmp_path, "a\tO\na\tO\nb\tDisease\n")
 
     assert isinstance(aside, SetAside)
-    assert 'scheme = "label"' in aside.reason
+    assert 'scheme = "label"' in aside.reason.text
 
 
 COMMENTED = """\
@@ -368,7 +371,7 @@ def test_read__passes_over_comments(tmp_path: Path) -> None:
 
     aside, second = whole
     assert aside == SetAside(
-        "nw/wsj_1:000", "f.tsv:16", "expected a token and a tag, got 1 field(s)", mentions=2
+        "nw/wsj_1:000", "f.tsv:16", Reason("expected a token and a tag, got 1 field(s)"), mentions=2
     )
     assert isinstance(second, Document)
     assert (second.id, second.text, second.place) == ("two", "#=", "f.tsv:20")
@@ -542,7 +545,7 @@ def test_read__sets_sentences_with_half_a_bracket_aside(
 
     assert isinstance(aside, SetAside)
     assert aside.place == f"f.tsv:{line}"
-    assert aside.reason.startswith("expected brackets that open and close in a sentence")
+    assert aside.reason.text.startswith("expected brackets that open and close in a sentence")
 
 
 @in_folder
@@ -743,13 +746,13 @@ GOOD = "a\tO\nb\tB-X\n\n" * 3
     ("line", "reason"),
     [
         ("secret", "expected a token and a tag, got 1 field(s)"),
-        ("secret\t1\t2\t3\t4\tO", NOT_A_TAG.format(1)),
-        ("secret\tsesame", NOT_A_TAG.format(1)),
-        ("secret\t", NOT_A_TAG.format(1)),
+        ("secret\t1\t2\t3\t4\tO", str(not_a_tag(1))),
+        ("secret\tsesame", str(not_a_tag(1))),
+        ("secret\t", str(not_a_tag(1))),
         ("\tB-X", "expected a token in column 0, got an empty field"),
         (" \tB-X", "expected a token in column 0, got an empty field"),
         (" secret O", "expected a token in column 0, got an empty field"),
-        ("the secret O", NOT_A_TAG.format(1)),
+        ("the secret O", str(not_a_tag(1))),
         ("secret\u00a0O", "expected a token and a tag, got 1 field(s)"),
     ],
 )
@@ -760,7 +763,7 @@ def test_read__sets_a_sentence_with_a_broken_line_aside(
 
     assert ids_of(records, Document) == ["f:0", "f:1", "f:2", "f:4"]
     assert [record for record in records if isinstance(record, SetAside)] == [
-        SetAside("f:3", "f.tsv:11", reason, mentions=0)
+        SetAside("f:3", "f.tsv:11", Reason(reason), mentions=0)
     ]
 
 
@@ -783,7 +786,9 @@ def test_read__sets_a_document_with_a_broken_line_aside(tmp_path: Path) -> None:
 
     first, second = read(tmp_path, data)
 
-    assert first == SetAside("1", "f.tsv:4", "expected a token and a tag, got 1 field(s)", 0)
+    assert first == SetAside(
+        "1", "f.tsv:4", Reason("expected a token and a tag, got 1 field(s)"), 0
+    )
     assert isinstance(second, Document)
     assert second.id == "2"
 

@@ -10,6 +10,7 @@ import conllu
 import pytest
 
 from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
 from mslm_data.source.formats.conllu import WIDENED, Conllu
@@ -218,7 +219,7 @@ def test_read__tags_of_empty_nodes_are_not_lost(
     empty: str,
     word: str,
     expected: list[tuple[str, str]],
-    unplaced: dict[str, int],
+    unplaced: dict[Reason, int],
 ) -> None:
     data = row("0.1", "zero", f"NER={empty}") + row(1, "a", f"NER={word}") + row(2, "b", "NER=O")
 
@@ -271,7 +272,7 @@ def test_read__a_range_that_is_no_tag_names_its_line(tmp_path: Path) -> None:
 
     assert isinstance(record, SetAside)
     assert record.place == "f.conllu:2"
-    assert "secret" not in record.reason
+    assert "secret" not in record.reason.text
 
 
 def test_read__reads_brackets(tmp_path: Path) -> None:
@@ -301,7 +302,7 @@ def test_read__takes_the_column_it_is_told(tmp_path: Path) -> None:
     assert mentions(record) == [("a b", "Drug")]
     assert isinstance(aside, SetAside)
     assert aside.place == "f.conllu:1"
-    assert 'scheme = "label"' in aside.reason
+    assert 'scheme = "label"' in aside.reason.text
 
 
 def test_read__reads_conllu_plus(tmp_path: Path) -> None:
@@ -345,7 +346,7 @@ def test_read__sets_documents_with_broken_rows_aside(
 
     aside, good = records
     assert isinstance(aside, SetAside)
-    assert aside.reason.startswith(reason)
+    assert aside.reason.text.startswith(reason)
     assert isinstance(good, Document)
 
 
@@ -374,8 +375,10 @@ def test_read__sets_documents_aside_whose_rows_do_not_follow_one_another(
     assert aside == SetAside(
         "2" if "sent_id" in rows else "f:0",
         f"f.conllu:{line}",
-        f"expected rows numbered one after the other, the next one {due}, got {got}; is a blank "
-        "line missing?",
+        Reason(
+            f"expected rows numbered one after the other, the next one {due}, got {got}; is a blank "
+            "line missing?"
+        ),
         mentions=0,
     )
     assert isinstance(good, Document)
@@ -385,7 +388,7 @@ def test_read__sets_a_sentence_of_empty_nodes_alone_aside(tmp_path: Path) -> Non
     aside, good = read(tmp_path, row("0.1", "secret") + row("0.2", "x") + "\n" + row(1, "b"))
 
     reason = "expected words in each sentence, got empty nodes alone"
-    assert aside == SetAside("f:0", "f.conllu:1", reason, mentions=0)
+    assert aside == SetAside("f:0", "f.conllu:1", Reason(reason), mentions=0)
     assert isinstance(good, Document)
 
 

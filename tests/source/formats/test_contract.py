@@ -49,7 +49,7 @@ class Corpus:
     def documents(self, *, target_bytes: int = 10**9) -> Iterator[Document]:
         for records in self.read(target_bytes=target_bytes).values():
             for record in records:
-                assert isinstance(record, Document), record.reason
+                assert isinstance(record, Document), record.reason.text
                 yield record
 
     def files(self) -> list[Path]:
@@ -131,7 +131,7 @@ def test_broken_record__is_set_aside_with_its_place(corpus: Corpus) -> None:
     (aside,) = [record for record in after["train"] if isinstance(record, SetAside)]
     assert aside.place == broken.place
     assert aside.id == broken.id
-    assert REASON.match(aside.reason)
+    assert REASON.match(aside.reason.text)
     survivors = [simple(record) for record in after["train"] if isinstance(record, Document)]
     assert survivors == [simple(record) for record in before["train"] if record.id != broken.id]
     words = {
@@ -141,7 +141,7 @@ def test_broken_record__is_set_aside_with_its_place(corpus: Corpus) -> None:
         for word in record.text.split()
     }
     assert not {word for word in words if len(word) > 3 and word.isalpha()} & set(
-        re.findall(r"\w+", aside.reason)
+        re.findall(r"\w+", aside.reason.text)
     )
 
 

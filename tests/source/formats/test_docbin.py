@@ -13,6 +13,7 @@ from spacy.tokens import Doc, Span
 from spacy.tokens import DocBin as SpacyDocBin
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source.formats.docbin import DocBin
 from tests.source.formats.fixtures.docbin import docs
@@ -143,7 +144,7 @@ def test_read__an_entity_that_begins_inside_sets_its_document_aside(tmp_path: Pa
     one, other = read(tmp_path / "a.spacy")
 
     assert one == SetAside(
-        "a:0", "a.spacy:1", "expected entities that begin with B, got one that does not"
+        "a:0", "a.spacy:1", Reason("expected entities that begin with B, got one that does not")
     )
     assert isinstance(other, Document)
 
@@ -174,7 +175,7 @@ def test_read__a_span_of_another_size_sets_its_document_aside(tmp_path: Path) ->
     one, other = read(tmp_path / "a.spacy", spans_key="sc")
 
     assert isinstance(one, SetAside)
-    assert one.reason == "expected spans of 40 bytes, as spaCy packs them, got one of 3"
+    assert one.reason.text == "expected spans of 40 bytes, as spaCy packs them, got one of 3"
     assert isinstance(other, Document)
 
 
@@ -184,7 +185,7 @@ def test_read__a_broken_group_sets_its_document_aside(tmp_path: Path) -> None:
     one, other = read(tmp_path / "a.spacy")
 
     assert isinstance(one, SetAside)
-    assert one.reason == "expected span groups as spaCy packs them, got DecodeError"
+    assert one.reason.text == "expected span groups as spaCy packs them, got DecodeError"
     assert isinstance(other, Document)
 
 

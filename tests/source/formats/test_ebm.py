@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source.formats.ebm import EbmNlp
 
@@ -37,7 +38,7 @@ def read(folder: Path, **options: Any) -> dict[str, list[Document | SetAside]]:
 
 
 def mentions(record: Document | SetAside) -> list[tuple[str, str]]:
-    assert isinstance(record, Document), record.reason
+    assert isinstance(record, Document), record.reason.text
     return [(record.text[span.start : span.end], span.label) for span in sorted(record.spans)]
 
 
@@ -187,7 +188,7 @@ def test_read__sets_a_document_aside(
         write(tmp_path, "documents/1.tokens", tokens)
     write_labels(tmp_path, {"participants/train/1.AGGREGATED.ann": labels})
 
-    assert read(tmp_path)["train"] == [SetAside("1", place, reason)]
+    assert read(tmp_path)["train"] == [SetAside("1", place, Reason(reason))]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +223,7 @@ def test_read__sets_rows_of_other_labels_aside(tmp_path: Path) -> None:
     assert aside == SetAside(
         "1",
         "train.txt:1",
-        "expected tags P, I, O and N, or I-PAR, I-INT, I-OUT and O, got 1 other label(s)",
+        Reason("expected tags P, I, O and N, or I-PAR, I-INT, I-OUT and O, got 1 other label(s)"),
     )
     assert mentions(document) == [("c", "Participant")]
 

@@ -12,6 +12,7 @@ import pytest
 
 from mslm_data import _optional
 from mslm_data.data.document import Document, Part, SetAside, Span
+from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError, MissingExtraError, SourceError
 from mslm_data.source.formats.hub import Hub
 from mslm_data.source.reading import arrow_rows
@@ -213,7 +214,7 @@ def test_read__sets_only_the_row_aside_whose_text_is_not_utf8(tmp_path: Path) ->
     first, broken, last = read(Hub(), [tmp_path])["train"]
 
     assert (first.id, last.id) == ("train:0", "train:2")
-    assert broken == SetAside("train:1", "train.arrow:2", "expected UTF-8, got other bytes")
+    assert broken == SetAside("train:1", "train.arrow:2", Reason("expected UTF-8, got other bytes"))
 
 
 @pytest.mark.long

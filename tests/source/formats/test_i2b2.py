@@ -11,6 +11,7 @@ import pytest
 
 from mslm_data import pipeline
 from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source.formats.i2b2 import I2b2
 from mslm_data.source.reading.standoff import MISMATCH, NO_LABEL
@@ -143,7 +144,7 @@ def test_read__sets_half_a_document_aside(tmp_path: Path, name: str, reason: str
 
     assert isinstance(record, SetAside)
     assert (record.id, record.place) == ("a", f"{name}:1")
-    assert record.reason.startswith(reason)
+    assert record.reason.text.startswith(reason)
 
 
 # XML --------------------------------------------------------------------------------------------
@@ -286,7 +287,7 @@ def test_read__sets_a_broken_file_aside(tmp_path: Path, xml: str, line: int, rea
 
     assert isinstance(record, SetAside)
     assert (record.id, record.place) == ("a", f"a.xml:{line}")
-    assert record.reason.startswith(reason)
+    assert record.reason.text.startswith(reason)
 
 
 def test_read__refuses_a_broken_file_of_records(tmp_path: Path) -> None:
@@ -298,7 +299,7 @@ def test_read__a_record_without_a_text_is_set_aside(tmp_path: Path) -> None:
     (record,) = written(tmp_path, {"a.xml": '<ROOT>\n<RECORD ID="1"></RECORD></ROOT>'})
 
     assert record == SetAside(
-        "1", "a.xml:2", "expected a record with an ID and a TEXT, got another"
+        "1", "a.xml:2", Reason("expected a record with an ID and a TEXT, got another")
     )
 
 

@@ -52,8 +52,8 @@ def test_read__sets_a_wrong_line_aside(tmp_path: Path, line: bytes, reason: str)
 
     assert isinstance(broken, SetAside)
     assert (broken.id, broken.place) == ("own:1", "own.jsonl:3")
-    assert broken.reason.startswith(reason)
-    assert "Gou" not in broken.reason
+    assert broken.reason.text.startswith(reason)
+    assert "Gou" not in broken.reason.text
     assert (first.id, last.id) == ("own:0", "own:2")
 
 
@@ -137,7 +137,7 @@ def test_read__sets_a_row_aside_that_has_a_key_twice(
 
     assert isinstance(found, Document) == is_read
     if isinstance(found, SetAside):
-        assert found.reason == (
+        assert found.reason.text == (
             "expected objects with each key once, got a key twice in one object"
         )
 

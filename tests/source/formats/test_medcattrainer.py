@@ -80,7 +80,7 @@ def test_read__sets_an_export_without_texts_aside(tmp_path: Path) -> None:
 
     assert isinstance(found, SetAside)
     assert found.id == "1"
-    assert found.reason == "expected the text of a document, got none; export it with the text"
+    assert found.reason.text == "expected the text of a document, got none; export it with the text"
 
 
 def test_recognises__an_object_of_projects() -> None:

@@ -17,6 +17,7 @@ from benchmarks import notes as generator
 from mslm_data import pipeline
 from mslm_data.builds import stages
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import PipelineError, SourceError
 from mslm_data.io import resources
 from mslm_data.source import SOURCES
@@ -72,7 +73,7 @@ def test_read__real_table_has_its_published_numbers(
     asides = [record for record in records if isinstance(record, SetAside)]
     assert len(records) == 1345
     assert len(asides) == 21
-    assert {record.reason for record in asides} == {
+    assert {record.reason.text for record in asides} == {
         "expected a note that stands, got one that is marked as an error"
     }
     frame = pd.read_csv(noteevents(real), dtype=str, keep_default_na=False)
@@ -155,7 +156,7 @@ def test_read__mimic_iv_by_its_columns(tmp_path: Path) -> None:
 
     assert texts(records) == {"10-DS-21": "\nName:  ___\n"}
     assert records[1] == SetAside(
-        "10-DS-22", "discharge.csv:5", "expected a note with text, got none"
+        "10-DS-22", "discharge.csv:5", Reason("expected a note with text, got none")
     )
     with pytest.raises(SourceError, match="found no single CATEGORY, ISERROR"):
         read(Notes(**columns), [path])
@@ -195,7 +196,7 @@ def test_read__sets_aside_what_cannot_be_used(tmp_path: Path, row: str, reason: 
     path = tmp_path / "n.csv"
     path.write_text(f"ROW_ID,SUBJECT_ID,CATEGORY,ISERROR,TEXT\n{row}\n")
 
-    assert read(Notes(), [path]) == [SetAside("1", "n.csv:2", reason)]
+    assert read(Notes(), [path]) == [SetAside("1", "n.csv:2", Reason(reason))]
 
 
 @pytest.mark.parametrize("doc_id", ["x" * 129, "two\nlines"])
@@ -206,7 +207,7 @@ def test_id__that_could_be_text_is_not_named(tmp_path: Path, doc_id: str) -> Non
     (aside,) = read(Notes(), [path])
 
     assert aside == SetAside(
-        "", "n.csv:2", "expected an id of at most 128 characters in one line, got another"
+        "", "n.csv:2", Reason("expected an id of at most 128 characters in one line, got another")
     )
 
 

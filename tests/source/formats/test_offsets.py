@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside, Span
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source.formats.offsets import Offsets
 from mslm_data.source.reading.standoff import MISMATCH, NO_OFFSETS
@@ -190,7 +191,7 @@ def test_read__mentions_without_a_text_are_set_aside_by_document(tmp_path: Path)
     (lost,) = found[1:]
     assert isinstance(lost, SetAside)
     assert (lost.id, lost.place) == ("lost", "m.tsv:3")
-    assert lost.reason.startswith("expected a text for each document of the table, found none")
+    assert lost.reason.text.startswith("expected a text for each document of the table, found none")
 
 
 def test_read__tables_of_one_document_each_need_no_column_for_it(tmp_path: Path) -> None:
@@ -213,7 +214,9 @@ def test_read__a_table_of_several_texts_needs_a_column_for_the_document(tmp_path
 def test_read__a_row_without_a_document_is_set_aside(tmp_path: Path) -> None:
     found = written(tmp_path, {"m.tsv": f"{HEADER}\tT1\tX\t0\t3\tRed\n", "a.txt": "Red"})
 
-    assert found[0] == SetAside("", "m.tsv:2", "expected a row that names its document, got none")
+    assert found[0] == SetAside(
+        "", "m.tsv:2", Reason("expected a row that names its document, got none")
+    )
     assert spans(found[1]) == ()
 
 
@@ -229,7 +232,7 @@ def test_read__a_tab_within_a_text_sets_it_aside(tmp_path: Path) -> None:
     )
 
     assert spans(good) == (Span(4, 11, "Drug"),)
-    assert aside == SetAside("2", "abstracts.tsv:2", "expected at most 3 columns, got 4")
+    assert aside == SetAside("2", "abstracts.tsv:2", Reason("expected at most 3 columns, got 4"))
 
 
 def test_read__a_tab_within_a_mention_is_not_taken_for_its_label(tmp_path: Path) -> None:
@@ -240,7 +243,9 @@ def test_read__a_tab_within_a_mention_is_not_taken_for_its_label(tmp_path: Path)
 
     (aside,) = written(tmp_path, files)
 
-    assert aside == SetAside("a", "m.tsv:2", "expected at most 5 columns, got 6", mentions=1)
+    assert aside == SetAside(
+        "a", "m.tsv:2", Reason("expected at most 5 columns, got 6"), mentions=1
+    )
 
 
 def test_read__the_concept_of_a_row_may_be_left_out(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source.formats.pubtator import PubTator
 from mslm_data.source.reading.records import NOT_UTF8
@@ -79,8 +80,8 @@ def test_read__sets_a_broken_record_aside(
 
     assert isinstance(broken, SetAside)
     assert broken.place == f"own.txt:{line + 2}"
-    assert reason in broken.reason
-    assert "Gout" not in broken.reason
+    assert reason in broken.reason.text
+    assert "Gout" not in broken.reason.text
     assert (first.id, last.id) == ("8", "9")
 
 
@@ -113,7 +114,7 @@ def test_cut__lets_single_mismatches_pass(tmp_path: Path) -> None:
 
     assert isinstance(document, Document)
     assert document.spans == (Span(9, 13, "Disease", "D1"),)
-    assert document.unplaced == {"offsets do not match the text": 11}
+    assert document.unplaced == {Reason("offsets do not match the text"): 11}
 
 
 REAL = [

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import PipelineError, SourceError
 from mslm_data.source import SOURCES
 from mslm_data.source.formats import text as module
@@ -124,11 +125,11 @@ def test_read__sets_files_without_text_and_long_ones_aside(
     monkeypatch.setattr(module, "_LONGEST", 40)
 
     assert read(tmp_path / "empty.txt") == [
-        SetAside("empty", "empty.txt:1", "expected text, got an empty file")
+        SetAside("empty", "empty.txt:1", Reason("expected text, got an empty file"))
     ]
     (aside,) = read(tmp_path / "long.txt")
     assert isinstance(aside, SetAside)
-    assert 'documents = "line"' in aside.reason
+    assert 'documents = "line"' in aside.reason.text
 
 
 ROWS = [("x1", 'One, "two".\nThree'), ("x2", "naïve 🧬")]

@@ -12,7 +12,7 @@ import pytest
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source.formats.token_table import TokenTable
-from mslm_data.source.reading.tagged_lines import NOT_A_TAG
+from mslm_data.source.reading.tagged_lines import not_a_tag
 from mslm_data.source.reading.word_documents import LATE
 
 
@@ -124,7 +124,7 @@ def test_read__a_word_without_a_label_is_in_no_mention(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ("1,secret,sesame", NOT_A_TAG.format("tag")),
+        ("1,secret,sesame", str(not_a_tag("tag"))),
         ("1,,O", "expected a word and a tag in each row, got no word"),
         ("1,secret", "expected a record with as many columns as the header"),
     ],
@@ -136,7 +136,7 @@ def test_read__sets_a_sentence_with_a_broken_row_aside(
 
     (aside,) = [record for record in found if isinstance(record, SetAside)]
     assert (aside.id, aside.place) == ("f:1", "f.csv:4")
-    assert aside.reason.startswith(reason)
+    assert aside.reason.text.startswith(reason)
     assert [record.text for record in found if isinstance(record, Document)] == ["a", "c"]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mslm_data.data.document import Document, Part, Sentence, SetAside, Span
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source.formats.webanno import WebAnno
 from mslm_data.source.reading.standoff import MISMATCH, NO_LABEL
@@ -184,7 +185,7 @@ def test_read__sets_a_file_with_half_a_surrogate_pair_aside(tmp_path: Path, text
     assert record == SetAside(
         "a",
         "a.tsv:5",
-        r"expected surrogates in pairs such as \uD83D\uDE42 in #Text, got half a pair",
+        Reason(r"expected surrogates in pairs such as \uD83D\uDE42 in #Text, got half a pair"),
     )
 
 
@@ -242,7 +243,7 @@ HEADER = (
     ],
 )
 def test_read__chooses_a_layer_among_roles_and_chains(
-    tmp_path: Path, layer: str, expected: list[tuple[str, str]], unplaced: dict[str, int]
+    tmp_path: Path, layer: str, expected: list[tuple[str, str]], unplaced: dict[Reason, int]
 ) -> None:
     lines = (
         "#Text=Red~fox\n"
@@ -311,7 +312,7 @@ def test_read__a_layer_that_two_have_is_refused(tmp_path: Path) -> None:
     )
 
     assert isinstance(record, SetAside)
-    assert "got several; set [source] layer" in record.reason
+    assert "got several; set [source] layer" in record.reason.text
     assert WebAnno(layer="B").settle([tmp_path / "a.tsv"]) == {}
 
 
@@ -354,7 +355,7 @@ def test_read__sets_a_broken_file_aside(
 
     assert isinstance(record, SetAside)
     assert (record.id, record.place) == ("a", place)
-    assert record.reason.startswith(reason)
+    assert record.reason.text.startswith(reason)
 
 
 @pytest.mark.parametrize("header", ["#T_SP=", "#T_SP=|", f"#T_SP={NAMED}|value\n#T_RL= "])
@@ -364,7 +365,7 @@ def test_read__sets_a_file_with_a_layer_without_a_type_aside(tmp_path: Path, hea
     kind = header.rpartition("#")[2][:5]
     line = 2 + header.count("\n")
     reason = f"expected the type of a layer behind #{kind}, got nothing"
-    assert record == SetAside("a", f"a.tsv:{line}", reason)
+    assert record == SetAside("a", f"a.tsv:{line}", Reason(reason))
     assert WebAnno().settle([tmp_path / "a.tsv"]) == {}
 
 
@@ -373,7 +374,7 @@ def test_read__sets_other_formats_aside(tmp_path: Path, first: str) -> None:
     (tmp_path / "a.tsv").write_text(f"{first}\n", encoding="utf-8")
 
     reason = "expected #FORMAT=WebAnno TSV 3.x as the first line, got another"
-    assert read(tmp_path / "a.tsv") == SetAside("a", "a.tsv:1", reason)
+    assert read(tmp_path / "a.tsv") == SetAside("a", "a.tsv:1", Reason(reason))
 
 
 def test_webanno__refuses_options() -> None:

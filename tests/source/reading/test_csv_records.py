@@ -112,7 +112,7 @@ def test_damaged_record__costs_itself_alone(tmp_path: Path, broken: str, at: int
     assert [r.id for r in records if isinstance(r, Document)] == ["11", "12", "13"]
     (aside,) = [r for r in records if isinstance(r, SetAside)]
     assert aside.place == f"notes.csv:{2 + 3 * at}"
-    assert aside.reason == (
+    assert aside.reason.text == (
         "expected a record with as many columns as the header and each quote closed, got another"
     )
     assert read(path, target_bytes=1) == records

@@ -54,6 +54,6 @@ def test_children__malformed_xml_has_a_line_and_a_reason(
         list(children(written(tmp_path, text)))
 
     assert caught.value.line == 2
-    assert caught.value.reason.startswith(reason)
+    assert caught.value.reason.text.startswith(reason)
     # Workers send errors to the process that started them.
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301 - our own

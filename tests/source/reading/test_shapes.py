@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from mslm_data.data.document import Document, NotChosen, Sentence, SetAside, Span
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source.reading.shapes import SHAPES, RowFile, RowOptions, RowReader
 from mslm_data.source.reading.standoff import Discontinuous
@@ -160,15 +161,18 @@ def test_document__counts_mentions_that_do_not_fit() -> None:
     found = document({"text": "Had gout.", "entities": entities})
 
     assert found.spans == ()
-    assert found.unplaced == {"offsets do not match the text": 2, "without a label": 1}
+    assert found.unplaced == {
+        Reason("offsets do not match the text"): 2,
+        Reason("without a label"): 1,
+    }
 
 
 @pytest.mark.parametrize(
     ("discontinuous", "spans", "unplaced"),
-    [("hull", (Span(0, 13, "Sign"),), {}), ("set_aside", (), {"discontinuous": 1})],
+    [("hull", (Span(0, 13, "Sign"),), {}), ("set_aside", (), {Reason("discontinuous"): 1})],
 )
 def test_document__treats_discontinuous_mentions_as_told(
-    discontinuous: Discontinuous, spans: tuple[Span, ...], unplaced: dict[str, int]
+    discontinuous: Discontinuous, spans: tuple[Span, ...], unplaced: dict[Reason, int]
 ) -> None:
     entity = {"type": "Sign", "text": ["Red", "skin"], "offsets": [[0, 3], [9, 13]]}
 
@@ -274,8 +278,8 @@ def test_document__sets_a_wrong_row_aside(row: object, reason: str) -> None:
 
     assert isinstance(found, SetAside)
     assert (found.id, found.place) == ("rows:0", "rows.jsonl:1")
-    assert reason in found.reason
-    assert "Gout" not in found.reason
+    assert reason in found.reason.text
+    assert "Gout" not in found.reason.text
 
 
 @pytest.mark.parametrize(
@@ -301,7 +305,7 @@ def test_document__sets_a_row_without_the_named_id_aside() -> None:
     found = read({"text": "Gout."}, id_column="note")
 
     assert isinstance(found, SetAside)
-    assert found.reason == "expected an id in column 'note', text or a whole number, got none"
+    assert found.reason.text == "expected an id in column 'note', text or a whole number, got none"
 
 
 TEXT = "Had gout in 1990."
@@ -568,7 +572,7 @@ def test_document__asks_what_an_end_in_words_is_where_no_row_tells(
     ],
 )
 def test_document__counts_mentions_beyond_the_words(row: Any, unplaced: int) -> None:
-    assert document(row).unplaced == {"offsets do not match the text": unplaced}
+    assert document(row).unplaced == {Reason("offsets do not match the text"): unplaced}
 
 
 def test_document__keeps_sentences_of_words() -> None:
@@ -619,7 +623,7 @@ def test_document__names_the_keys_that_it_does_not_understand(row: Any, words: s
     found = read(row)
 
     assert isinstance(found, SetAside)
-    assert words in found.reason
+    assert words in found.reason.text
 
 
 def test_document__shows_no_column_of_an_unusual_name() -> None:
@@ -662,7 +666,7 @@ def test_document__reads_the_column_of_tags_named() -> None:
     assert document({"tokens": row["tokens"], "ner": row["other"]}, mentions_column="ner").spans
     reason = read(row, mentions_column="absent")
     assert isinstance(reason, SetAside)
-    assert reason.reason == "expected tags in one of the columns absent, got none"
+    assert reason.reason.text == "expected tags in one of the columns absent, got none"
 
 
 def test_document__reads_json_min_from_a_table() -> None:
@@ -679,7 +683,7 @@ def test_document__takes_whole_floats_for_ids() -> None:
         assert document({"id": value, "text": TEXT}).id == "rows:0"
         found = read({"note": value, "text": TEXT}, id_column="note")
         assert isinstance(found, SetAside)
-        assert found.reason.endswith("text or a whole number, got another value")
+        assert found.reason.text.endswith("text or a whole number, got another value")
 
 
 def test_document__reads_the_column_named() -> None:
@@ -771,9 +775,9 @@ def test_document__reads_one_annotation_of_several(
 
     assert [span.label for span in found.spans] == labels
     others = 3 - len(labels)
-    expected = {"in an annotation that was cancelled": 1}
+    expected = {Reason("in an annotation that was cancelled"): 1}
     assert found.unplaced == expected | (
-        {"in another annotation of the document": others} if others else {}
+        {Reason("in another annotation of the document"): others} if others else {}
     )
 
 
@@ -791,7 +795,7 @@ def test_document__reads_one_user_of_argilla() -> None:
     found = document(row)
 
     assert [span.label for span in found.spans] == ["B"]
-    assert found.unplaced == {"in another annotation of the document": 1}
+    assert found.unplaced == {Reason("in another annotation of the document"): 1}
 
 
 def test_document__leaves_results_about_other_texts_out() -> None:
@@ -799,7 +803,7 @@ def test_document__leaves_results_about_other_texts_out() -> None:
     row = {"data": {"text": TEXT, "title": "A"}, "annotations": [{"result": results}]}
 
     assert document(row).spans == (GOUT,)
-    assert document(row).unplaced == {"in another text of the record": 1}
+    assert document(row).unplaced == {Reason("in another text of the record"): 1}
 
 
 def test_document__asks_which_text_a_task_is_about() -> None:
@@ -869,7 +873,7 @@ def test_document__counts_each_label_of_a_region_and_regions_without_one() -> No
     found = document({"data": {"text": TEXT}, "annotations": [{"result": results}]})
 
     assert [span.label for span in found.spans] == ["A", "B", "C"]
-    assert found.unplaced == {"without a label": 1, "without offsets": 1}
+    assert found.unplaced == {Reason("without a label"): 1, Reason("without offsets"): 1}
 
 
 @pytest.mark.parametrize(
@@ -894,7 +898,7 @@ def test_document__reads_what_medcattrainer_says_is_right(
     found = document(row, untyped="cui")
 
     assert [span.label for span in found.spans] == ["C1"] * is_read
-    assert found.unplaced == ({} if is_read else {"not marked as right": 1})
+    assert found.unplaced == ({} if is_read else {Reason("not marked as right"): 1})
 
 
 def test_document__reads_ends_of_gliner_as_inclusive_words() -> None:
@@ -903,7 +907,7 @@ def test_document__reads_ends_of_gliner_as_inclusive_words() -> None:
     found = document({"tokenized_text": ["Had", "kidney", "stones"], "ner": ner})
 
     assert found.spans == (Span(4, 17, "A"), Span(0, 3, "B"))
-    assert found.unplaced == {"offsets do not match the text": 2}
+    assert found.unplaced == {Reason("offsets do not match the text"): 2}
 
 
 def test_document__finds_that_label_studio_counts_utf_16() -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.document import Sentence, Span
+from mslm_data.data.reason import Reason
 from mslm_data.source.reading import standoff
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
@@ -49,14 +50,14 @@ def test_place__lets_white_space_differ() -> None:
 @pytest.mark.parametrize(
     ("discontinuous", "spans", "unplaced", "adjusted"),
     [
-        ("hull", (Span(0, 14, "Sign"),), {}, {standoff.DISCONTINUOUS: 1}),
+        ("hull", (Span(0, 14, "Sign"),), {}, {"discontinuous": 1}),
         ("set_aside", (), {standoff.DISCONTINUOUS: 1}, {}),
     ],
 )
 def test_place__counts_discontinuous_mentions_either_way(
     discontinuous: standoff.Discontinuous,
     spans: tuple[Span, ...],
-    unplaced: dict[str, int],
+    unplaced: dict[Reason, int],
     adjusted: dict[str, int],
 ) -> None:
     mention = Annotation([(10, 14), (0, 3)], "Sign", "red skin")

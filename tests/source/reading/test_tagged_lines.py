@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from mslm_data.data.reason import Reason
 from mslm_data.source.reading import tagged_lines
 from mslm_data.source.reading.tagged_lines import (
-    NOT_A_TAG,
     BrokenLine,
     TagColumns,
     clean,
     head,
+    not_a_tag,
     scan,
 )
 from mslm_data.source.reading.tags import is_tag
@@ -39,8 +40,8 @@ def test_scan__says_the_first_thing_wrong_with_each_sentence() -> None:
     found = scan(b"a\tO\nsecret\nb\tNN\n\nc\tO\n\nd\tsecret\n", first=1, columns=COLUMNS)
 
     assert found.broken == {
-        0: BrokenLine(2, "expected a token and a tag, got 1 field(s)"),
-        2: BrokenLine(7, NOT_A_TAG.format(1)),
+        0: BrokenLine(2, Reason("expected a token and a tag, got 1 field(s)")),
+        2: BrokenLine(7, not_a_tag(1)),
     }
     assert list(found.broken) == [0, 2], "in the order of sentences"
 

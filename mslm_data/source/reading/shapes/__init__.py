@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mslm_data.data.document import Document, NotChosen, SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells, can_be_shown, shown
-from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.records import NAME_THE_ID, RecordError
 from mslm_data.source.reading.shapes.argilla import ArgillaRecord, ArgillaResponses
 from mslm_data.source.reading.shapes.bioc import BiocJson
 from mslm_data.source.reading.shapes.docred import DocRed
@@ -125,7 +126,7 @@ class RowReader:
             shape = self._shapes.setdefault(name, SHAPES[name](self._file))
             found = shape.read(columns, doc_id, place)
         except RecordError as error:
-            return SetAside(doc_id, place, str(error), count_mentions(row))
+            return SetAside(doc_id, place, error.reason, count_mentions(row))
 
         is_bare = isinstance(found, Document) and not found.spans and not found.unplaced
         if is_bare and not shape.says_none:
@@ -146,7 +147,10 @@ class RowReader:
         if wanted not in ("auto", ""):
             got = "none" if value is None else "another value"
             raise RecordError(
-                f"expected an id in column '{wanted}', text or a whole number, got {got}"
+                Reason(
+                    f"expected an id in column '{wanted}', text or a whole number, got {got}",
+                    advice=NAME_THE_ID,
+                )
             )
         return ""
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from mslm_data.data.document import Document, NotChosen
+from mslm_data.data.reason import Reason
 from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import RecordError
@@ -92,7 +93,7 @@ class ArgillaResponses(Shape):
             return NotChosen(next(iter(reasons.values())))
 
         found: list[Annotation] = []
-        left_out: Counter[str] = Counter()
+        left_out: Counter[Reason] = Counter()
         for one in submitted:
             of_one = [
                 annotation

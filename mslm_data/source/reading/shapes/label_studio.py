@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mslm_data.data.document import Document, NotChosen
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells
-from mslm_data.source.reading.records import RecordError
+from mslm_data.source.reading.records import NAME_THE_TEXT, RecordError
 from mslm_data.source.reading.shapes.mention_forms import of_json
 from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.standoff import CANCELLED, OTHER_TEXT, VERSIONS, Annotation
@@ -53,7 +54,7 @@ class LabelStudioTask(Shape):
         text = data[field]
 
         found: list[Annotation] = []
-        left_out: Counter[str] = Counter()
+        left_out: Counter[Reason] = Counter()
         for result, why in results:
             mentions = _mentions(result)
             if why or not _is_of_field(result, field, data):
@@ -78,7 +79,9 @@ class LabelStudioTask(Shape):
             if not wanted and texts:
                 raise _several(texts, place)
         if wanted not in texts:
-            raise RecordError("expected a task whose data have a text, got none")
+            raise RecordError(
+                Reason("expected a task whose data have a text, got none", advice=NAME_THE_TEXT)
+            )
         return wanted
 
 
@@ -121,8 +124,11 @@ class LabelStudioMin(Shape):
         text = row.get("text" if wanted == "auto" else wanted)
         if not isinstance(text, str) or not text:
             raise RecordError(
-                "expected a text in column 'text', got none; name its column as [source] "
-                "text_column"
+                Reason(
+                    "expected a text in column 'text', got none; name its column as [source] "
+                    "text_column",
+                    advice=NAME_THE_TEXT,
+                )
             )
         found = [mention for value in _regions(row) for mention in region(value, _labels(value))]
         placed = self.file.options.place(text, found)
@@ -220,11 +226,11 @@ def _version(annotation: Cells) -> Version | None:
     )
 
 
-def _why_left_out(annotation: Cells, reason: str) -> str:
-    """Return why the mentions of an annotation are left out, "" where they are read."""
+def _why_left_out(annotation: Cells, reason: str) -> Reason | None:
+    """Return why the mentions of an annotation are left out, None where they are read."""
     if _is_cancelled(annotation):
         return CANCELLED
-    return VERSIONS if reason else ""
+    return VERSIONS if reason else None
 
 
 def _is_cancelled(annotation: Cells) -> bool:

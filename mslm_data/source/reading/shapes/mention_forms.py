@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mslm_data.data.reason import Reason
 from mslm_data.io import json_once
 from mslm_data.source.reading import cells, tags
 from mslm_data.source.reading.records import RecordError
@@ -46,7 +47,8 @@ def read_mention(entity: object, column: str, place: str, file: RowFile) -> list
     if isinstance(entity, list):
         if len(entity) != 3:
             raise RecordError(
-                f"expected mentions of start, end and label, got {len(entity)} value(s)"
+                f"expected mentions of start, end and label, got {len(entity)} value(s)",
+                code="values of a mention",
             )
         start, end, label = entity
         if isinstance(start, str) and type(label) is int:
@@ -94,7 +96,14 @@ def items(value: object, column: str) -> list[Any]:
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         kind = "text" if isinstance(value, str) else "number"
         raise RecordError(
-            f"expected a list of mentions in column {cells.shown(column)}, got a {kind}"
+            Reason(
+                f"expected a list of mentions in column {cells.shown(column)}, got a {kind}",
+                advice={
+                    "mentions_column": "{set} source.doc_label=… with that name if it holds a "
+                    "label of each document, or say where mentions stand with "
+                    "source.mentions_column"
+                },
+            )
         )
     if isinstance(value, Mapping) and value:
         groups = list(value.values())

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from mslm_data.data.document import Document, NotChosen
+from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.registry import Help
 from mslm_data.source.reading.cells import Cells, shown
@@ -99,8 +100,12 @@ class RowFile:
             )
         if not 0 <= value < len(names):
             raise RecordError(
-                f"expected integers from 0 to {len(names) - 1} in column {shown(column)}, got "
-                f"{value}"
+                Reason(
+                    f"expected integers from 0 to {len(names) - 1} in column {shown(column)}, got "
+                    f"{value}",
+                    code="beyond the names of tags",
+                    advice={"tag_names": "say what tags are called with source.tag_names"},
+                )
             )
         return names[value]
 

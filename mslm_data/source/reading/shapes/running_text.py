@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import Literal
 
 from mslm_data.data.document import Document, NotChosen
+from mslm_data.data.reason import Reason
 from mslm_data.source.reading import cells
 from mslm_data.source.reading.cells import Cells
-from mslm_data.source.reading.records import NO_TOKEN, RecordError
+from mslm_data.source.reading.records import NAME_THE_TEXT, NO_TOKEN, RecordError
 from mslm_data.source.reading.shapes import mention_forms
 from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.standoff import Annotation
@@ -183,14 +184,19 @@ def text_of(row: Cells, column: str) -> str:
     if column == "auto":
         text = row.get(cells.first_of(row, ("text", "data")) or "")
     if column != "auto" and not (isinstance(text, str) and text):
-        raise RecordError(f"expected a text in column '{column}', got none")
+        raise RecordError(
+            Reason(f"expected a text in column '{column}', got none", advice=NAME_THE_TEXT)
+        )
     if text == "" or (text is None and "text" in row):
         raise RecordError(NO_TOKEN)
     if not isinstance(text, str):
         names = [name for name in row if cells.can_be_shown(name)]
         got = f", but {', '.join(names[:_MOST_NAMES])}" if names else ""
         raise RecordError(
-            "expected columns tokens and ner_tags, text and entities, or passages and "
-            f"entities, got none of them{got}"
+            Reason(
+                "expected columns tokens and ner_tags, text and entities, or passages and "
+                f"entities, got none of them{got}",
+                advice=NAME_THE_TEXT,
+            )
         )
     return text

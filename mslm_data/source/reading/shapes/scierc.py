@@ -44,7 +44,8 @@ class SciErc(Shape):
         if len(of_sentences) != len(sentences):
             raise RecordError(
                 f"expected a list of mentions for each sentence, got {len(of_sentences)} for "
-                f"{len(sentences)}"
+                f"{len(sentences)}",
+                code="mentions for each sentence",
             )
         mentions = []
         for entity in (one for of_one in of_sentences for one in cells.objects(of_one)):

@@ -67,7 +67,8 @@ class WordsWithTags(Shape):
         if len(words) != len(of_words):
             raise RecordError(
                 f"expected a tag for each token, got {len(words)} token(s) and {len(of_words)} "
-                "tag(s)"
+                "tag(s)",
+                code="a tag for each token",
             )
         return words, of_words
 

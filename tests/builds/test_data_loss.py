@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mslm_data.api.loading import load
-from mslm_data.builds import losses
-from mslm_data.builds.stages import source_of
+from mslm_data.builds import data_loss
 from mslm_data.data.document import SetAside
+from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError, PipelineError
 from mslm_data.io.files import write_sealed
-from mslm_data.source.formats.brat import TEXT_ALONE
 from mslm_data.source.reading.records import WITHDRAWN
-from mslm_data.source.table import SOURCES
 from tests import made
 from tests.builds.test_accounts import conll, jsonl
 
@@ -72,17 +68,22 @@ def test_build__sees_the_mentions_of_documents_that_are_set_aside(tmp_path: Path
 @pytest.mark.parametrize(
     ("aside", "in_aside"),
     [
-        ([SetAside("1", "f:1", "a", 7), SetAside("2", "f:2", "a", 0)], {"a": 7}),
-        ([SetAside("1", "f:1", "a"), SetAside("2", "f:2", "b", 1)], {"a": 3, "b": 1}),
+        ([SetAside("1", "f:1", Reason("a"), 7), SetAside("2", "f:2", Reason("a"), 0)], {"a": 7}),
+        (
+            [SetAside("1", "f:1", Reason("a")), SetAside("2", "f:2", Reason("b"), 1)],
+            {"a": 3, "b": 1},
+        ),
         ([SetAside("1", "f:1", WITHDRAWN, 50)], {}),
     ],
 )
 def test_mentions_in__estimates_what_nobody_has_counted(
     aside: list[SetAside], in_aside: dict[str, int]
 ) -> None:
-    found = losses._mentions_in(aside, 20, read=8 + len(aside))
+    found = data_loss._mentions_in(aside, 20, read=8 + len(aside))
 
-    assert found == {f"in documents set aside: {reason}": n for reason, n in in_aside.items()}
+    assert {str(reason): count for reason, count in found.items()} == {
+        f"in documents set aside: {text}": count for text, count in in_aside.items()
+    }
 
 
 def test_build__names_reasons_together_that_differ_in_numbers_alone(tmp_path: Path) -> None:
@@ -121,45 +122,42 @@ def test_build__names_the_option_for_texts_without_annotations(tmp_path: Path) -
     assert len(said) == 3  # one reason, though there are four texts
 
 
+SAY_WHERE = {"ids": "{set} source.ids=line", "ends": "{set} source.ends=inclusive"}
+
+
 @pytest.mark.parametrize(
-    ("use", "reason", "option"),
+    ("use", "said"),
     [
-        ("brat", TEXT_ALONE, "without_annotations"),
-        ("brat", "expected a text (.txt) beside the file of annotations", ""),
-        ("brat", "offsets do not match the text", "ends"),
-        ("cas", "without a label", "label_feature"),
-        ("webanno", "without a label", "label_feature"),
-        ("bioc", "without a label", "label"),
-        ("pubtator", "expected an id that no document before it has", "ids"),
-        ("conll", "expected UTF-8 or the encoding", "encoding"),
-        ("conll", "expected a token and a tag, got 1 field(s)", "tag_column"),
-        ("conllu", "expected a tag in column ner, got another word", "tag_column"),
-        ("jsonl", "expected a text in column 'body', got none", "text_column"),
-        ("jsonl", "expected a list of mentions in column 'label', got a text", "doc_label"),
-        ("jsonl", "expected integers from 0 to 4 in column 'tags', got 7", "tag_names"),
-        ("jsonl", "expected a tag for each token, got 3 token(s) and 2 tag(s)", ""),
-        ("notes", "expected a note that says whose it is, got none", "patient_column"),
-        ("notes", "expected an error flag that is 1, 0 or empty, got another", "error_column"),
-        ("notes", "expected a record with as many columns as the header", "separator"),
-        ("notes", "expected a note with text, got none", ""),
-        ("label-studio", "in another text of the record", "text_column"),
+        ("pubtator", "; --gold-set source.ids=line\n"),
+        ("brat", "; --gold-set source.ends=inclusive\n"),
+        ("conll", "a loss, first at f:1\n"),
     ],
 )
-def test_advice__names_an_option_that_the_source_has(use: str, reason: str, option: str) -> None:
-    words = losses.advice(source_of(made.pipeline_of(source={"use": use})), reason)
+def test_check_share__gives_advice_for_an_option_that_the_source_has(use: str, said: str) -> None:
+    reason = Reason("a loss", advice=SAY_WHERE)
+    words = data_loss.CommandWords(begin="audit: ", set="--gold-set")
 
-    assert (f"source.{option}" in words) if option else (words == "")
+    with pytest.raises(BuildError) as caught:
+        data_loss.check_share(
+            {reason: 6},
+            100,
+            "documents set aside",
+            pipeline(use=use),
+            "input",
+            first={reason: "f:1"},
+            words=words,
+        )
+
+    assert str(caught.value).startswith("audit: input: expected at most 5% of the documents")
+    assert said in str(caught.value)
+    assert "--gold-set source.max_loss=1" in str(caught.value)
+    assert "--set" not in str(caught.value)
 
 
-@pytest.mark.parametrize("use", SOURCES.names())
-def test_advice__never_names_an_option_that_the_source_lacks(use: str) -> None:
-    kind = SOURCES.load(use)
-    options = {option.name for option in fields(kind)}
+def test_check_share__does_not_count_rules() -> None:
+    reasons = {Reason("asked for", is_rule=True): 95, Reason("a loss"): 5}
 
-    words = [one.words for one in losses._ADVICE if one.option in options]
-
-    named = set(re.findall(r"source\.(\w+)", " ".join(words)))
-    assert named <= options
+    data_loss.check_share(reasons, 100, "documents set aside", pipeline(), "input")
 
 
 def test_build__looks_at_each_split(tmp_path: Path) -> None:

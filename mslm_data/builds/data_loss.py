@@ -1,0 +1,406 @@
+"""Decides which losses of data are errors: more than the pipeline allows, or no mention at all.
+
+Every loss is counted anyway, by a `Reason` that is made where it is found. A reason says whether a
+rule asks for the loss, and which option would help.
+
+Labels that are texts are errors too: labels stand in the manifest, the card and messages.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import NamedTuple, Protocol
+
+from mslm_data.builds.stages import Inputs, source_of
+from mslm_data.data.document import SetAside
+from mslm_data.data.reason import Reason
+from mslm_data.errors import BuildError
+from mslm_data.log import LOGGER, TO_KEEP, plain
+from mslm_data.pipeline import Pipeline
+from mslm_data.source.reading import cells
+
+_IN_ASIDE = "in documents set aside: "
+"""Stands before the reason of a document in that of its mentions."""
+_FILES_SHOWN = 3
+"""Files whose columns a message names."""
+_SHOWN = 3
+"""Reasons that a message names."""
+_LONGEST_LABEL = 256
+"""Most characters of a label: the longest titles of ICD-10-CM have some 230."""
+_LONG_LABEL = 64
+"""Labels that are longer have to repeat, however few there are."""
+_MANY = 20
+"""So many labels and more have to repeat, however short they are."""
+_NEARLY_ALL = 0.8
+"""Labels repeat where there are fewer than this share of what has them."""
+
+
+class CommandWords(NamedTuple):
+    """The words of a command that messages need.
+
+    Attributes:
+        begin: Stands before each message.
+        set: The option that sets an option of the pipeline.
+        input: The option that names the input.
+        again: What to do once the cause is mended.
+    """
+
+    begin: str = ""
+    set: str = "--set"
+    input: str = "--input"
+    again: str = "run the same command again"
+
+
+_BUILD = CommandWords()
+
+
+class Accounted(Protocol):
+    """An account of documents that were read, such as the receipt of a work unit."""
+
+    @property
+    def read(self) -> int:
+        """Documents of the corpus that was asked for."""
+
+    @property
+    def not_chosen(self) -> Mapping[str, int]:
+        """Reason -> records outside that corpus."""
+
+    @property
+    def set_aside(self) -> Sequence[SetAside]:
+        """Documents that cannot be used."""
+
+    @property
+    def given_mentions(self) -> int:
+        """Mentions that the source or the annotator gave."""
+
+    @property
+    def lost_mentions(self) -> Counter[Reason]:
+        """Reason -> mentions that are in no row."""
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """The labels of its mentions, before any was left out."""
+
+    @property
+    def unwanted(self) -> Sequence[str]:
+        """The labels of mentions that were left out because of them."""
+
+    @property
+    def doc_labels(self) -> Sequence[str]:
+        """The labels of its documents."""
+
+
+def check_losses(
+    inputs: Inputs, receipts: Mapping[str, Sequence[Accounted]], *, words: CommandWords = _BUILD
+) -> None:
+    """Check that no more was lost than may be, and that a document and a mention are left.
+
+    In each split, at most `source.max_loss` of the documents may be set aside, and of the source's
+    mentions left out without a rule of the pipeline that asks for it. Mentions of documents that
+    are set aside count too; where nobody has counted them, a document has as many as others.
+
+    Args:
+        inputs: The pipeline, which says how much may be lost, and the files.
+        receipts: Split -> accounts of its documents, such as receipts of work units.
+        words: Those of the command.
+
+    Raises:
+        BuildError: A split lost more, or no mention at all is left though some are wanted.
+    """
+    pipeline = inputs.pipeline
+    every = [receipt for of_split in receipts.values() for receipt in of_split]
+    for split, of_split in receipts.items():
+        where = f"pipeline '{pipeline.name}', split '{split}'"
+        read = sum(receipt.read for receipt in of_split)
+        aside = [one for receipt in of_split for one in receipt.set_aside]
+        first: dict[Reason, str] = {}
+        for one in aside:
+            first.setdefault(one.reason, one.place)
+        reasons = Counter(one.reason for one in aside)
+        check_share(reasons, read, "documents set aside", pipeline, where, first=first, words=words)
+
+        if pipeline.annotate.use == "gold":
+            given = sum(receipt.given_mentions for receipt in of_split)
+            in_aside = _mentions_in(aside, given, read=read)
+            lost = _lost_mentions(of_split) + in_aside
+            given += in_aside.total()
+            check_share(lost, given, "mentions left out", pipeline, where, words=words)
+    _check_documents(every, words)
+    _check_mentions(inputs, every, words)
+    _check_doc_labels(pipeline, every, words)
+    _warn_of_absent_labels(pipeline, every)
+
+
+def check_share(
+    reasons: Mapping[Reason, int],
+    total: int,
+    what: str,
+    pipeline: Pipeline,
+    where: str,
+    *,
+    first: Mapping[Reason, str] | None = None,
+    words: CommandWords = _BUILD,
+) -> None:
+    """Check that no larger share than `source.max_loss` is lost for reasons that are no rule.
+
+    Args:
+        reasons: Reason -> number lost.
+        total: Number of all, those that are lost included.
+        what: The lost things, for the message.
+        pipeline: Says how much may be lost; its source, which options could help.
+        where: Stands before the message.
+        first: Reason -> where the first stands, if that is known.
+        words: Those of the command.
+
+    Raises:
+        BuildError: More is lost. The message has the most frequent reasons, each with its advice.
+    """
+    lost = Counter({reason: count for reason, count in reasons.items() if not reason.is_rule})
+    if lost.total() <= pipeline.max_loss * total:
+        return
+
+    lines = [
+        f"{words.begin}{where}: expected at most {pipeline.max_loss:.0%} of the {what} "
+        f"(source.max_loss), got {lost.total():,} of {total:,}"
+    ]
+    alike = _by_code(lost)
+    for same in alike[:_SHOWN]:
+        reason = next(iter(same))
+        line = f"  {same.total():,}: {reason}"
+        if len(same) > 1:
+            line += ", or other numbers"
+        if first and reason in first:
+            line += f", first at {plain(first[reason])}"
+        helps = _advice(reason, pipeline, words)
+        if helps:
+            line += f"; {helps}"
+        lines.append(line)
+    if len(alike) > _SHOWN:
+        lines.append(f"  and {len(alike) - _SHOWN} other reason(s)")
+    lines.append(
+        f"mend it and {words.again}; {words.set} source.max_loss=1 goes on with what is left"
+    )
+    raise BuildError("\n".join(lines))
+
+
+def _by_code(reasons: Counter[Reason]) -> list[Counter[Reason]]:
+    """Return reasons in groups that differ in numbers alone, such as offsets; most first."""
+    groups: dict[str, Counter[Reason]] = {}
+    for reason, count in reasons.items():
+        groups.setdefault(reason.code or reason.text, Counter())[reason] = count
+    return sorted(groups.values(), key=Counter.total, reverse=True)
+
+
+def _advice(reason: Reason, pipeline: Pipeline, words: CommandWords) -> str:
+    """Return what helps against a loss where the source has an option for it, else ""."""
+    options = {option.name for option in fields(source_of(pipeline))}
+    helps = [advice for option, advice in reason.advice.items() if option in options]
+    return helps[0].replace("{set}", words.set) if helps else ""
+
+
+def _lost_mentions(receipts: Iterable[Accounted]) -> Counter[Reason]:
+    return sum((receipt.lost_mentions for receipt in receipts), Counter[Reason]())
+
+
+def _mentions_in(set_aside: Sequence[SetAside], given: int, *, read: int) -> Counter[Reason]:
+    """Return reason -> mentions of the documents that were set aside for it, by no rule.
+
+    Args:
+        set_aside: The documents.
+        given: The mentions of all others.
+        read: Number of documents, those that were set aside included.
+    """
+    usual = given / max(read - len(set_aside), 1)
+    counts: dict[Reason, float] = {}
+    for one in set_aside:
+        if not one.reason.is_rule:
+            mentions = usual if one.mentions < 0 else one.mentions
+            counts[one.reason] = counts.get(one.reason, 0) + mentions
+    return +Counter(
+        {
+            replace(reason, text=f"{_IN_ASIDE}{reason}"): math.ceil(count)
+            for reason, count in counts.items()
+        }
+    )
+
+
+def check_labels(
+    pipeline: Pipeline,
+    *,
+    labels: Collection[str] = (),
+    mentions: float = math.inf,
+    doc_labels: Collection[str] = (),
+    documents: float = math.inf,
+    words: CommandWords = _BUILD,
+) -> None:
+    """Check that labels are not texts, as where a column of texts was named for that of labels.
+
+    A label is short and repeats. Labels of mentions that the pipeline names are what somebody
+    wanted.
+
+    Args:
+        pipeline: Says where labels stand.
+        labels: Labels of mentions, each once.
+        mentions: Mentions that have them; infinite as long as it is not known.
+        doc_labels: Labels of documents, each once.
+        documents: Documents that have them; infinite as long as it is not known.
+        words: Those of the command.
+
+    Raises:
+        BuildError: Labels are long, or nearly as many as the documents or mentions that have them.
+    """
+    where = f"{words.begin}pipeline '{pipeline.name}', [source]"
+    if seem_texts(doc_labels, documents):
+        column = plain(str(pipeline.source.options.get("doc_label", "")))
+        raise BuildError(
+            f"{where} doc_label: expected labels of documents that are short and repeat, got "
+            f"{_shape(doc_labels, documents)}; name the column of labels in place of '{column}'"
+        )
+    are_free = pipeline.annotate.use == "gold" and not pipeline.annotate.labels
+    if are_free and seem_texts(labels, mentions):
+        raise BuildError(
+            f"{where}: expected labels of mentions that are short and repeat, got "
+            f"{_shape(labels, mentions)}; say where labels stand{_label_options(pipeline)}, "
+            f"or choose some with {words.set} 'annotate.labels=[...]'"
+        )
+
+
+def seem_texts(labels: Collection[str], items: float) -> bool:
+    """Return whether labels seem to be texts: long, or nearly as many as what has them.
+
+    Args:
+        labels: Labels, each once.
+        items: Documents or mentions that they are of.
+    """
+    longest = max(map(len, labels), default=0)
+    if longest > _LONGEST_LABEL:
+        return True
+    must_repeat = len(labels) >= _MANY or (len(labels) > 1 and longest > _LONG_LABEL)
+    return must_repeat and len(labels) >= _NEARLY_ALL * items
+
+
+def _shape(labels: Collection[str], items: float) -> str:
+    """Describe labels by their number and the length of the longest, without showing any."""
+    of = "" if math.isinf(items) else f" in {items:,} places"
+    return f"{len(labels):,}{of}, of up to {max(map(len, labels)):,} characters"
+
+
+def _label_options(pipeline: Pipeline) -> str:
+    """Return the options of the source that were set and speak of labels, for a message."""
+    given = {
+        name: value
+        for name, value in pipeline.source.options.items()
+        if ("label" in name or "tag" in name) and isinstance(value, str | int) and value
+    }
+    listed = ", ".join(f"{name} = {value!r}" for name, value in given.items())
+    return f" in place of {plain(listed)}" if listed else ""
+
+
+def _check_documents(receipts: Sequence[Accounted], words: CommandWords) -> None:
+    """Raise if no document at all can be used, whatever may be lost."""
+    aside = [one for receipt in receipts for one in receipt.set_aside]
+    read = sum(receipt.read for receipt in receipts)
+    if read > len(aside):
+        return
+    why = f"; the first is {plain(aside[0].place)}: {aside[0].reason}" if aside else ""
+    not_chosen = Counter[str]()
+    for receipt in receipts:
+        not_chosen.update(receipt.not_chosen)
+    if not_chosen:
+        reasons = ", ".join(f"{reason} ({count:,})" for reason, count in not_chosen.items())
+        why += f"; {not_chosen.total():,} were not chosen: {reasons}"
+    raise BuildError(
+        f"{words.begin}source: expected documents, got none that can be used of {read} read{why}; "
+        f"check {words.input} and the pipeline's [source]"
+    )
+
+
+def _check_mentions(inputs: Inputs, receipts: Sequence[Accounted], words: CommandWords) -> None:
+    """Raise if documents were read and no mention is left, unless none are wanted."""
+    pipeline = inputs.pipeline
+    annotate = pipeline.annotate
+    may_be_bare = inputs.source.without_mentions or pipeline.has_doc_labels
+    none_wanted = annotate.use == "none" or (annotate.use == "gold" and may_be_bare)
+    given = sum(receipt.given_mentions for receipt in receipts)
+    lost = _lost_mentions(receipts)
+    read = sum(receipt.read - len(receipt.set_aside) for receipt in receipts)
+    if none_wanted or not read or given > lost.total():
+        return
+
+    where = f"{words.begin}pipeline '{pipeline.name}'"
+    none = f"{words.set} annotate.use=none if none are wanted"
+    if not given:
+        looked = "in the source" if annotate.use == "gold" else f"by '{annotate.use}'"
+        raise BuildError(
+            f"{where}: expected mentions, found none {looked} in {read:,} documents; check "
+            f"[source]{_columns(inputs)}, or {none}"
+        )
+    there = _unwanted(receipts)
+    if there:
+        raise BuildError(
+            f"{where}: expected mentions with the labels {_listed(annotate.labels)}, got "
+            f"{given:,} of which none is left; the labels there are {there}; choose with "
+            f"{words.set} 'annotate.labels=[...]', or {none}"
+        )
+    most, _ = lost.most_common(1)[0]
+    raise BuildError(
+        f"{where}: expected mentions, got {given:,} of which none is left, most of them for the "
+        f"reason '{most}'; {_advice(most, pipeline, words) or 'check [source]'}, or {none}"
+    )
+
+
+def _columns(inputs: Inputs) -> str:
+    """Return which columns the first files have, where their records have named ones."""
+    paths = next(iter(inputs.files.values()), [])
+    names = dict.fromkeys(
+        name
+        for path in paths[:_FILES_SHOWN]
+        for name in inputs.source.columns_of(path)
+        if cells.can_be_shown(name)
+    )
+    return f", {inputs.source.columns_are} there are {', '.join(names)}" if names else ""
+
+
+def _check_doc_labels(
+    pipeline: Pipeline, receipts: Sequence[Accounted], words: CommandWords
+) -> None:
+    """Raise if documents should have labels of their own and none has."""
+    if pipeline.has_doc_labels and not any(receipt.doc_labels for receipt in receipts):
+        column = pipeline.source.options["doc_label"]
+        raise BuildError(
+            f"{words.begin}pipeline '{pipeline.name}', [source] doc_label: expected labels of "
+            f"documents in column '{column}', found none in any document; check its name"
+        )
+
+
+def _warn_of_absent_labels(pipeline: Pipeline, receipts: Sequence[Accounted]) -> None:
+    """Log a warning if no mention has a label that is wanted, as where it is misspelt."""
+    there = {label for receipt in receipts for label in receipt.labels}
+    absent = [label for label in pipeline.annotate.labels if label not in there]
+    if absent:
+        unwanted = _unwanted(receipts)
+        LOGGER.warning(
+            "pipeline '%s': no mention has the label %s; %scheck annotate.labels and "
+            "annotate.rename",
+            pipeline.name,
+            _listed(absent),
+            f"mentions that are left out have {unwanted}; " if unwanted else "",
+            extra=TO_KEEP,
+        )
+
+
+def _unwanted(receipts: Sequence[Accounted]) -> str:
+    """Return the labels of mentions that were left out because of them, for a message."""
+    unwanted = {label for receipt in receipts for label in receipt.unwanted}
+    given = sum(receipt.given_mentions for receipt in receipts)
+    if seem_texts(unwanted, given):
+        return f"not shown, as they seem to be texts ({_shape(unwanted, given)})"
+    return _listed(unwanted)
+
+
+def _listed(labels: Iterable[str]) -> str:
+    """Return labels as a list for a message, each once, sorted."""
+    return ", ".join(f"'{plain(label)}'" for label in sorted(set(labels)))

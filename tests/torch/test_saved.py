@@ -203,7 +203,8 @@ class Hub:
     def upload_folder(
         self, *, repo_id: str, folder_path: str, allow_patterns: list[str], **options: Any
     ) -> str:
-        files = {name: (Path(folder_path) / name).read_bytes() for name in allow_patterns}
+        allowed = [path for pattern in allow_patterns for path in Path(folder_path).glob(pattern)]
+        files = {path.name: path.read_bytes() for path in allowed}
         self.repos[repo_id] |= files
         self.asked.append(options)
         return "https://hub.example"

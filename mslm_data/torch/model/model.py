@@ -180,7 +180,9 @@ class MslmModel(PreTrainedModel):
         elif Path(masked_lm.name_or_path or "").is_dir():
             beside = masked_lm.name_or_path or ""
 
-        found = saved.found_beside(beside) if tokenizer is None else saved.tokenizer_of(tokenizer)
+        found = (
+            saved.find_tokenizer(beside) if tokenizer is None else saved.load_tokenizer(tokenizer)
+        )
         if found is not None:
             saved.check_size(found, model)
             check_tokenizer("MslmModel.wrap", model, found.ids)
@@ -215,9 +217,9 @@ class MslmModel(PreTrainedModel):
         loaded = load(pretrained_model_name_or_path, *args, **options)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         if tokenizer is None:
-            model.tokenizer = saved.found_beside(pretrained_model_name_or_path)
+            model.tokenizer = saved.find_tokenizer(pretrained_model_name_or_path)
         else:
-            model.tokenizer = saved.tokenizer_of(tokenizer)
+            model.tokenizer = saved.load_tokenizer(tokenizer)
             saved.check_size(model.tokenizer, model)
         return loaded
 
@@ -255,12 +257,14 @@ class MslmModel(PreTrainedModel):
             PushError: The model learns from patients' text; or the hub refused, or could not be
                 asked.
         """
-        self._check_shareable(share_protected)
-        of_upload = saved.take_upload_options(options)
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            self.save_pretrained(folder, **options)
-            return saved.upload(folder, saved.times_of(folder), repo_id, **of_upload)
+        with tempfile.TemporaryDirectory() as folder:
+            return self.save_pretrained(
+                folder,
+                push_to_hub=True,
+                repo_id=repo_id,
+                share_protected=share_protected,
+                **options,
+            )
 
     def save_pretrained(  # type: ignore[override] # transformers adds to it from time to time
         self,
@@ -271,43 +275,36 @@ class MslmModel(PreTrainedModel):
         *,
         share_protected: bool = False,
         **options: Any,
-    ) -> None:
+    ) -> Any:
         """Save the model, with its tokenizer and a model card.
 
         Args:
             save_directory: Made if it is missing.
             is_main_process: Whether this process is the one that writes.
             state_dict: The weights, where they are not the model's own.
-            push_to_hub: Upload it too, which `push_to_hub` may refuse. Other files of the folder
-                stay here.
+            push_to_hub: Upload it too. Other files of the folder stay here.
             share_protected: See `push_to_hub`.
             **options: Those of transformers. With `push_to_hub` those of `MslmModel.push_to_hub`
                 too, and `repo_id`, which is the folder's name where it is not given.
+
+        Returns:
+            None; with `push_to_hub` what the hub's client says of the commit.
+
+        Raises:
+            PushError: See `push_to_hub`.
         """
         self._check_shareable(share_protected or not push_to_hub)
         folder = Path(save_directory)
-        of_upload = saved.take_upload_options(options)
         repo_id = options.pop("repo_id", folder.name)
-        before = saved.times_of(folder) if push_to_hub else {}
+        of_upload = {name: options.pop(name) for name in saved.UPLOAD_OPTIONS if name in options}
         super().save_pretrained(folder, is_main_process, state_dict, **options)
+        if not is_main_process:
+            return None
 
-        if is_main_process:
-            self._save_beside(folder)
-            if push_to_hub:
-                saved.upload(folder, saved.written_since(folder, before), repo_id, **of_upload)
-
-    def _save_beside(self, folder: Path) -> None:
-        """Write the tokenizer and a model card."""
-        config = self.config
         if self.tokenizer is not None:
             saved.write_tokenizer(folder, self.tokenizer, self)
-        saved.write_card(
-            folder,
-            family=config.masked_lm.model_type,
-            labels=config.labels,
-            weights=(config.w_elm, config.w_blm),
-            protected=config.protected,
-        )
+        saved.write_card(folder, self.config)
+        return saved.upload(folder, repo_id, of_upload) if push_to_hub else None
 
     def _check_shareable(self, may: bool) -> None:
         if self.config.protected and not may:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,21 @@ _FILES = (_FILE, "vocab.txt", "vocab.json")
 """Of these a folder with a tokenizer has one."""
 _KINDS = ("mask", "pad", "unk")
 _CARD = "README.md"
-_UPLOADED = "Upload a model adapted by mask-specific language modeling"
-_OF_UPLOAD = ("private", "token", "revision", "create_pr", "commit_message", "commit_description")
+_UPLOADED = ("config.json", "model*.safetensors*", _FILE, "tokenizer_config.json")
+"""Files of a saved model, beside its card."""
+_MESSAGE = "Upload a model adapted by mask-specific language modeling"
+UPLOAD_OPTIONS = (
+    "private",
+    "token",
+    "revision",
+    "create_pr",
+    "commit_message",
+    "commit_description",
+)
+"""Options of `push_to_hub` that are not of `save_pretrained`."""
 
 
-def tokenizer_of(given: Any) -> Tokenizer:
+def load_tokenizer(given: Any) -> Tokenizer:
     """Return the tokenizer that a user passes.
 
     Args:
@@ -55,7 +64,7 @@ def tokenizer_of(given: Any) -> Tokenizer:
     return tokenizers.of_json(core.to_str(), names)
 
 
-def found_beside(model: str | os.PathLike[str]) -> Tokenizer | None:
+def find_tokenizer(model: str | os.PathLike[str]) -> Tokenizer | None:
     """Return the tokenizer that lies beside a model's weights; None where there is none.
 
     Args:
@@ -108,59 +117,16 @@ def longest_row(model: nn.Module) -> int | None:
     return longest if isinstance(longest, int) and longest > 0 else None
 
 
-def take_upload_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Take out of a caller's options those that `upload` has, and return them."""
-    return {name: options.pop(name) for name in _OF_UPLOAD if name in options}
+def upload(folder: Path, repo_id: str, options: dict[str, Any]) -> Any:
+    """Upload a saved model with its tokenizer and card; a card that the hub has stays.
 
-
-def times_of(folder: Path) -> dict[str, int]:
-    """Return when each file below a folder was written last, in nanoseconds."""
-    return {
-        path.relative_to(folder).as_posix(): path.stat().st_mtime_ns
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
-def written_since(folder: Path, before: Mapping[str, int]) -> list[str]:
-    """Return the files of a saved model, among others that may lie in its folder.
+    The upload of transformers replaces the folder's card by an empty one. Ours may have to say that
+    the model learns from patients' text.
 
     Args:
-        folder: Where the model was saved.
-        before: Its `times_of` before that.
-    """
-    times = times_of(folder)
-    # A card that is there is not written again.
-    return [name for name, time in times.items() if time != before.get(name) or name == _CARD]
-
-
-def upload(
-    folder: Path,
-    files: Collection[str],
-    repo_id: str,
-    *,
-    private: bool | None = None,
-    token: str | bool | None = None,
-    revision: str | None = None,
-    create_pr: bool = False,
-    commit_message: str = _UPLOADED,
-    commit_description: str | None = None,
-) -> Any:
-    """Upload a saved model with what stands beside it; a card that the hub has stays.
-
-    The upload of transformers puts a card without words in place of the folder's, which may have
-    to say that the model learns from patients' text.
-
-    Args:
-        folder: Where the model was saved.
-        files: What of it is uploaded, relative to it.
+        folder: Where the model was saved; other files in it stay here.
         repo_id: `OWNER/NAME` on the hub, or `NAME` for the user's own; made if it is missing.
-        private: Whether only its owner sees a new repository; None is as the owner has set it.
-        token: Of the user; None takes the one that `hf auth login` has stored.
-        revision: Branch, made if it is missing; None is the main one.
-        create_pr: Propose the upload as a pull request.
-        commit_message: First line of the commit.
-        commit_description: The rest of it.
+        options: Those of `UPLOAD_OPTIONS`, as in `push_to_hub` of transformers.
 
     Returns:
         What the hub's client says of the commit.
@@ -168,6 +134,9 @@ def upload(
     Raises:
         PushError: The hub refused, or could not be asked.
     """
+    private, token = options.pop("private", None), options.pop("token", None)
+    revision = options.get("revision")
+
     with uploading(repo_id, wanted_by="MslmModel.push_to_hub", token=token) as api:
         made = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
         if revision is not None and not revision.startswith("refs/pr"):
@@ -176,11 +145,8 @@ def upload(
         return api.upload_folder(
             repo_id=made,
             folder_path=str(folder),
-            revision=revision,
-            create_pr=create_pr,
-            commit_message=commit_message,
-            commit_description=commit_description,
-            allow_patterns=[name for name in files if not (has_card and name == _CARD)],
+            allow_patterns=[*_UPLOADED, *([] if has_card else [_CARD])],
+            **{"commit_message": _MESSAGE} | options,
         )
 
 
@@ -191,23 +157,18 @@ def write_tokenizer(folder: Path, tokenizer: Tokenizer, model: nn.Module) -> Non
     write_whole(folder / "tokenizer_config.json", [canonical_json(config)])
 
 
-def write_card(
-    folder: Path, *, family: str, labels: Sequence[str], weights: Sequence[float], protected: bool
-) -> None:
+def write_card(folder: Path, config: Any) -> None:
     """Write a model card, unless the folder has one.
 
     Args:
         folder: Where the model was saved.
-        family: The `model_type` of the masked language model.
-        labels: Entity types.
-        weights: Of ELM and BLM in the loss.
-        protected: Whether the model learns from patients' text.
+        config: The `MslmConfig` of the model.
     """
     path = folder / _CARD
     if path.exists():
         return
 
-    w_elm, w_blm = weights
+    family, labels = config.masked_lm.model_type, config.labels
     lines = [
         "---",
         "tags:",
@@ -219,7 +180,7 @@ def write_card(
         f"# A model of the family {markdown(family)}, adapted by mask-specific language modeling",
         "",
     ]
-    if protected:
+    if config.protected:
         lines += [
             "**This model learns from patients' text, and may hold pieces of it. Treat it as you "
             "treat the notes.**",
@@ -227,7 +188,8 @@ def write_card(
         ]
     lines += [
         f"* Labels: {', '.join(map(markdown, labels)) or 'none'}",
-        f"* Weights of the loss: {w_elm:.4f} for entities, {w_blm:.4f} for other words",
+        f"* Weights of the loss: {config.w_elm:.4f} for entities, "
+        f"{config.w_blm:.4f} for other words",
         f"* Saved by mslm-data {__version__}",
         "",
         "```python",

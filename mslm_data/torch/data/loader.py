@@ -16,8 +16,7 @@ from torch.utils.data import DataLoader, Sampler
 from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.masked import mask_batches
 from mslm_data.torch.data.collator import MaskingCollator
-from mslm_data.torch.data.even_epochs import EvenEpochs
-from mslm_data.torch.data.sampler import BatchRows, ShardSampler
+from mslm_data.torch.data.sampler import BatchRows, EvenEpochs, ShardSampler
 
 if TYPE_CHECKING:
     from mslm_data.torch.data.dataset import MaskedDataset

@@ -11,8 +11,8 @@ from torch import Tensor
 from mslm_data import _optional
 from mslm_data.torch.data.collator import MaskingCollator
 from mslm_data.torch.data.epoch import FollowsEpoch
-from mslm_data.torch.data.even_epochs import EvenEpochs
 from mslm_data.torch.data.loader import MaskedLoader
+from mslm_data.torch.data.sampler import EvenEpochs
 from mslm_data.torch.model.callbacks import MaskEpochCallback
 from mslm_data.torch.model.checks import check_training, is_mslm, parts_of
 from mslm_data.torch.model.loss import LossSum

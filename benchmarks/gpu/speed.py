@@ -156,7 +156,6 @@ def _part(subject: Subject, corpus: str, goal: float) -> Part:
         GROUPED: Form(group=width),
     }
     if not subject.compiled:
-        forms[f"{PACKED}, FlexAttention"] = Form(shape=packed, attention="flex_attention")
         forms[f"{FLAT}, attention by row"] = Form(shape=flat, attention=BY_ROW)
 
     runs = {name: partial(train, subject, form) for name, form in forms.items()}

@@ -18,8 +18,7 @@ if find_spec("torch"):
 
 @pytest.fixture
 def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Kernels of a card, and in their place without one: the slow twin of the kernel for rows of different lengths,
-    and FlexAttention as it is before it is compiled."""
+    """Kernels of a card; without one the slow twin of the kernel for rows of different lengths."""
     from mslm_data.torch.model import varlen
     from tests.reference.varlen import varlen_attn
 
@@ -28,8 +27,7 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return
     monkeypatch.setattr(varlen, "varlen_attn", varlen_attn)
     monkeypatch.setattr(varlen, "_is_ampere_or_later", lambda: True)
-    with torch.compiler.set_stance("force_eager"):
-        yield
+    yield
 
 
 @pytest.hookimpl(tryfirst=True)

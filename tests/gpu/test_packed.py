@@ -28,17 +28,12 @@ from tests.torch.test_packed_models import (  # noqa: E402
 
 OTHERS = [family for family in FAMILIES if family not in ("bert", "modernbert")]
 ATTENTIONS = [
-    # FlexAttention is compiled on a card for each shape, which takes seconds.
-    *itertools.product(("bert", "modernbert"), ("eager", "sdpa", BY_ROW, VARLEN, "flex_attention")),
+    *itertools.product(("bert", "modernbert"), ("eager", "sdpa", BY_ROW, VARLEN)),
     *long(*itertools.product(OTHERS, ("eager", "sdpa", BY_ROW, VARLEN))),
 ]
 WIDE = {"hidden_size": 32, "num_attention_heads": 2}
-"""Heads of 16 numbers, the fewest that FlexAttention takes on a card."""
 
-pytestmark = [
-    pytest.mark.usefixtures("kernels"),
-    pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile"),
-]
+pytestmark = pytest.mark.usefixtures("kernels")
 
 
 def collated(rows: list[dict[str, Any]], **options: Any) -> dict[str, Any]:

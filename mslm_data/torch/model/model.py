@@ -77,7 +77,6 @@ class MslmModel(PreTrainedModel):
     accepts_loss_kwargs = True
     _supports_sdpa = True
     _supports_flash_attn = True
-    _supports_flex_attn = True
     _supports_attention_backend = True
 
     def __init__(self, config: MslmConfig, masked_lm: PreTrainedModel | None = None) -> None:

@@ -29,8 +29,7 @@ OF_PACKED_ROWS = ("position_ids", "sequence_ids", *_FLASH)
 OF_ENCODER = (*_COLUMNS, *OF_PACKED_ROWS)
 """Columns of a batch from which an encoder's arguments are made."""
 
-_FLEX = "flex_attention"
-_ATTENTIONS = (BY_ROW, VARLEN, "eager", "sdpa", _FLEX)
+_ATTENTIONS = (BY_ROW, VARLEN, "eager", "sdpa")
 """Attentions that can be told which tokens are a row, beside FlashAttention's."""
 
 _FROM_ZERO = ("albert", "bert", "distilbert", "electra", "modernbert")
@@ -128,9 +127,9 @@ def encoder_inputs(batch: Mapping[str, Tensor], model: Any) -> dict[str, Any]:
 
     With attention by row (`model.set_attn_implementation(BY_ROW)`) it is the rows themselves, with
     torch's kernel (`VARLEN`, on CUDA) where they begin. With `eager` and `sdpa` it is a mask of all
-    pairs of tokens, whose memory grows with the square of a packed row's length, with
-    `flex_attention` a mask of their blocks. With the package FlashAttention it is where each row of
-    a flat batch begins; its arguments are those that transformers documents.
+    pairs of tokens, whose memory grows with the square of a packed row's length. With the package
+    FlashAttention it is where each row of a flat batch begins; its arguments are those that
+    transformers documents.
 
     Args:
         batch: A batch of `md.Batches` as tensors, or of a loader; packed or not.
@@ -160,8 +159,6 @@ def encoder_inputs(batch: Mapping[str, Tensor], model: Any) -> dict[str, Any]:
     elif attention == VARLEN:
         inputs["row_bounds"], inputs["longest_row"] = row_bounds(batch["sequence_ids"])
         inputs["attention_mask"] = _unused(batch["sequence_ids"], config)
-    elif attention == _FLEX:
-        inputs["attention_mask"] = _block_masks(batch["sequence_ids"], config)
     elif attention in ("eager", "sdpa"):
         inputs["attention_mask"] = _masks(batch["sequence_ids"], config, model.dtype)
     else:
@@ -218,29 +215,6 @@ def _masks(sequences_BL: Tensor, config: Any, dtype: torch.dtype) -> Tensor | di
         "full_attention": _as_attention_takes_it(together_BLL, config, dtype),
         "sliding_attention": _as_attention_takes_it(together_BLL & near_LL, config, dtype),
     }
-
-
-def _block_masks(sequences_BL: Tensor, config: Any) -> Any:
-    """Return which blocks of tokens attend to which, as FlexAttention takes it."""
-    from torch.nn.attention.flex_attention import create_block_mask
-
-    def together(line: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:  # noqa: ARG001
-        return sequences_BL[line, query] == sequences_BL[line, key]
-
-    def near(line: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        is_near: Tensor = (query - key).abs() <= config.sliding_window
-        return is_near & together(line, head, query, key)
-
-    size, width = sequences_BL.shape
-
-    def blocks(may_attend: Callable[..., Tensor]) -> Any:
-        return create_block_mask(
-            may_attend, size, None, width, width, device=str(sequences_BL.device)
-        )
-
-    if config.model_type != "modernbert":
-        return blocks(together)
-    return {"full_attention": blocks(together), "sliding_attention": blocks(near)}
 
 
 def _as_attention_takes_it(may_BLL: Tensor, config: Any, dtype: torch.dtype) -> Tensor:

@@ -19,7 +19,12 @@ pytest.importorskip("transformers")
 from accelerate import Accelerator  # noqa: E402
 from accelerate.state import AcceleratorState, GradientState  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
-from transformers import Trainer, TrainerCallback, TrainingArguments  # noqa: E402
+from transformers import (  # noqa: E402
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+    default_data_collator,
+)
 
 from mslm_data.torch import MslmModel, MslmTrainer, count_items  # noqa: E402
 from tests.reference import loss as twin  # noqa: E402
@@ -118,6 +123,7 @@ def trained(
         model=wrapped(**options),
         args=arguments,
         train_dataset=[{name: GIVEN[name][i] for name in names} for i in range(ROWS)],
+        data_collator=default_data_collator,
         callbacks=[keep],
     )
     trainer.train()
@@ -245,7 +251,7 @@ def test_mslm_trainer__evaluates_the_parts_of_the_loss_over_all_rows(
         use_cpu=True,
         disable_tqdm=True,
     )
-    trainer = MslmTrainer(model=model, args=arguments)
+    trainer = MslmTrainer(model=model, args=arguments, data_collator=default_data_collator)
 
     found = trainer.evaluate(rows)
     tested = trainer.predict(rows)

@@ -39,7 +39,8 @@ class MslmTrainer(Trainer):
       it takes as they are: filled by tokens, packed, in buckets. `per_device_train_batch_size` is
       unused then.
     * It tells rows and collator of each epoch, as `MaskEpochCallback` does in any other Trainer.
-    * Rows of a `MaskedDataset` need no `data_collator`: without one it takes `MaskingCollator()`.
+    * Without a `data_collator` it takes `MaskingCollator()`, for rows of a `MaskedDataset`; tensors
+      that are masked already need `transformers.default_data_collator`.
 
     It refuses rows of another tokenizer, or with other labels, than the model's.
     """

@@ -11,22 +11,42 @@ from xml.etree.ElementTree import Element
 
 import msgspec
 
-from mslm_data.data.document import Document, Part, SetAside
+from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import cells, json_rows
+from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.elements import elements
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import ends_with
 from mslm_data.source.reading.json_rows import JsonRow
 from mslm_data.source.reading.records import RecordError
-from mslm_data.source.reading.shapes.bioc import document_of_bioc
+from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
 _NO_CONCEPT = "-1"
 _MOST_DIGITS = 17
 _IN_HEAD = re.compile(rb"<collection>|<passage>|BioC.dtd")
 _KEYS_IN_HEAD = re.compile(rb'(?<!\\)"(?:documents|PubTator3|passages|infons)"\s*:')
+
+
+class BiocJson(Shape):
+    """A document of BioC JSON: passages with an `offset` each, and annotations with locations."""
+
+    columns = frozenset({"passages", "annotations"})
+    says_none = True
+
+    @classmethod
+    def fits(cls, row: Cells) -> bool:
+        passages = row.get("passages")
+        return isinstance(passages, list) and any(
+            isinstance(passage, Mapping) and "offset" in passage for passage in passages
+        )
+
+    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
+        return _json_document(
+            row, doc_id, place, options=self.file.options, label="type", concept="identifier"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +113,7 @@ class BioC(OffsetOptions, Source):
             doc_id = str(value).strip() if isinstance(value, str | int) else ""
             if not doc_id:
                 raise RecordError("expected an id, got none")
-            return document_of_bioc(
+            return _json_document(
                 document, doc_id, row.place, options=self, label=self.label, concept=self.concept
             )
         except RecordError as error:
@@ -169,8 +189,75 @@ def _id(document: Element) -> str:
     return (document.findtext("id") or "").strip()
 
 
-def _number(value: str | None) -> int:
-    digits = (value or "").strip()
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS):
+def _number(value: object) -> int:
+    """Return an offset or a length, which XML and some programs write as text."""
+    if isinstance(value, str):
+        digits = value.strip()
+        if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS:
+            return int(digits)
+    if type(value) is not int or value < 0:
         raise RecordError("expected a whole number as offset and as length, got another value")
-    return int(digits)
+    return value
+
+
+def _json_document(
+    document: Cells, doc_id: str, place: str, *, options: OffsetOptions, label: str, concept: str
+) -> Document:
+    """Make a document of one of BioC JSON.
+
+    Args:
+        document: The JSON object.
+        doc_id: Its id.
+        place: Its place.
+        options: How mentions are placed.
+        label: Key of the infon that holds an annotation's label.
+        concept: Key of the infon that holds its concept; `-1` stands for no concept.
+
+    Raises:
+        RecordError: It breaks the rules of BioC.
+    """
+    pieces: list[tuple[int, str]] = []
+    annotated: list[Cells] = []
+    for passage in _objects(document, "passages"):
+        sentences = [one for one in _objects(passage, "sentences") if one.get("text")]
+        for element in sentences or [passage]:
+            text = element.get("text")
+            if isinstance(text, str) and text:
+                pieces.append((_number(element.get("offset")), text))
+        annotated += [passage, *_objects(passage, "sentences")]
+
+    found = [
+        _json_mention(annotation, label, concept)
+        for element in [*annotated, document]
+        for annotation in _objects(element, "annotations")
+    ]
+    text, bounds, placed = options.lay_out(pieces, found)
+    if not text:
+        raise RecordError("expected passages with text, got none")
+    return placed.document(doc_id, text, sentences=bounds, place=place)
+
+
+def _json_mention(annotation: Cells, label: str, concept: str) -> Annotation:
+    infons = annotation.get("infons")
+    values = infons if isinstance(infons, Mapping) else {}
+    fragments = []
+    for location in _objects(annotation, "locations"):
+        start = _number(location.get("offset"))
+        fragments.append((start, start + _number(location.get("length"))))
+    identity = _text(values.get(concept))
+    return Annotation(
+        fragments,
+        label=_text(values.get(label)),
+        words=cells.joined(annotation.get("text")),
+        concept="" if identity == _NO_CONCEPT else identity,
+    )
+
+
+def _objects(of: Cells, name: str) -> Iterator[Cells]:
+    """Give the objects in a list that may be missing."""
+    value = of.get(name)
+    return map(cells.mapping, [] if value is None else cells.objects(value))
+
+
+def _text(value: object) -> str:
+    return str(value).strip() if isinstance(value, str | int) else ""

@@ -17,11 +17,11 @@ from mslm_data.errors import SourceError
 from mslm_data.io import json_once
 from mslm_data.registry import Help
 from mslm_data.source import Source
-from mslm_data.source.formats.jsonl import JsonLines
+from mslm_data.source.formats.jsonl import COLUMNS, SHAPES, JsonLines, describe_rows
 from mslm_data.source.reading import arrow_rows
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import ends_with, stem
-from mslm_data.source.reading.shapes import COLUMNS, RowFile, RowOptions, RowReader, recognised
+from mslm_data.source.reading.shapes import RowFile, RowOptions, RowReader
 from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
 from mslm_data.source.reading.splits import split_of
 
@@ -41,8 +41,8 @@ _TRIED_ROWS = 20
 class Hub(RowOptions, TextOptions, Source):
     """Rows of Hugging Face datasets: parquet, Arrow, saved folders, or a dataset of the hub.
 
-    `reading.shapes` has the columns that are known. Names of integer tags come from the file's own
-    features (ClassLabel), or else from `tag_names`. A document without an id of its own is called
+    Rows have the shapes that `jsonl` reads. Names of integer tags come from the file's own features
+    (ClassLabel), or else from `tag_names`. A document without an id of its own is called
     `{file}:{number}`, from 0. Parts are ranges of rows: their `start` and `stop` count rows, except
     for JSON lines, where they count bytes. No code of a dataset is ever run.
     """
@@ -107,7 +107,7 @@ class Hub(RowOptions, TextOptions, Source):
                 path, 0, min(_BEGINNING_ROWS, num_rows), columns=wanted
             ),
         )
-        reader = RowReader(file)
+        reader = RowReader(file, SHAPES)
         name = path.name
         of_file = stem(path)
         stop = num_rows if part.stop < 0 else part.stop
@@ -134,7 +134,7 @@ class Hub(RowOptions, TextOptions, Source):
         try:
             wanted = COLUMNS | set(arrow_rows.nested(arrow_rows.schema(path)))
             stop = min(_BEGINNING_ROWS, arrow_rows.num_rows(path))
-            return recognised(arrow_rows.rows(path, 0, stop, columns=wanted))
+            return describe_rows(arrow_rows.rows(path, 0, stop, columns=wanted))
         except SourceError:
             return ""
 

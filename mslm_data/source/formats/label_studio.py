@@ -1,20 +1,134 @@
-"""Reads Label Studio's exports: JSON, tasks with their annotations, and JSON-MIN."""
+"""Label Studio's exports: tasks with their annotations (JSON), and tasks with labels (JSON-MIN)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
+from mslm_data.data.document import Document, NotChosen
+from mslm_data.data.reason import Reason
+from mslm_data.errors import SourceError
+from mslm_data.source.reading import cells
+from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.json_sources import JsonVersions
-from mslm_data.source.reading.shapes.label_studio import version_of_row
-from mslm_data.source.reading.versions import Version
+from mslm_data.source.reading.records import NAME_THE_TEXT, RecordError
+from mslm_data.source.reading.shapes import PLAIN_SHAPES
+from mslm_data.source.reading.shapes.mention_forms import of_json
+from mslm_data.source.reading.shapes.options import Shape
+from mslm_data.source.reading.standoff import CANCELLED, OTHER_TEXT, VERSIONS, Annotation
+from mslm_data.source.reading.versions import IGNORED, UNANNOTATED, Version
 
 _TASK_KEYS = [
     re.compile(rb'(?<!\\)"%s"\s*:' % key) for key in (rb"data", rb"result", rb"to_name", rb"labels")
 ]
 _MIN_KEYS = [re.compile(rb'(?<!\\)"%s"\s*:' % key) for key in (rb"annotation_id", rb"labels")]
+_OF_TASK = ("annotations", "completions")
+"""The column of a task's annotations; before version 1.0, it was called completions."""
+
+
+class LabelStudioTask(Shape):
+    """A task: `data` with the text, and `annotations` of `result`s.
+
+    Predictions, drafts, relations, choices and texts that annotators wrote are left out.
+    """
+
+    columns = frozenset({"data", *_OF_TASK})
+    says_none = True
+
+    @classmethod
+    def fits(cls, row: Cells) -> bool:
+        has_annotations = any(isinstance(row.get(name), list) for name in _OF_TASK)
+        return isinstance(row.get("data"), Mapping) and has_annotations
+
+    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
+        annotations = [cells.mapping(one) for one in row[cells.first_of(row, _OF_TASK) or ""]]
+        reasons = self.file.versions.chosen(map(_version, annotations))
+        whys = [
+            _why_left_out(one, reason) for one, reason in zip(annotations, reasons, strict=True)
+        ]
+        if all(whys):
+            return NotChosen(_why_none(reasons))
+
+        results = [
+            (result, why)
+            for one, why in zip(annotations, whys, strict=True)
+            for result in _results(one)
+        ]
+        data = row["data"]
+        field = self._field(data, [result for result, why in results if not why], place)
+        text = data[field]
+
+        found: list[Annotation] = []
+        left_out: Counter[Reason] = Counter()
+        for result, why in results:
+            mentions = _mentions(result)
+            if why or not _is_of_field(result, field, data):
+                left_out[why or OTHER_TEXT] += len(mentions)
+            else:
+                found += mentions
+
+        placed = self.file.options.place(text, found).leaving_out(left_out)
+        return placed.document(doc_id, text, sentences=None, place=place)
+
+    def _field(self, data: Cells, results: list[Cells], place: str) -> str:
+        """Return the field of a task's data that is its text.
+
+        Raises:
+            RecordError: The field has no text.
+            SourceError: Several fields have one, and nothing says which is meant.
+        """
+        texts = [name for name, value in data.items() if isinstance(value, str) and value]
+        wanted = self.file.options.text_column
+        if wanted == "auto":
+            wanted = _field_of_text(texts, results)
+            if not wanted and texts:
+                raise _several(texts, place)
+        if wanted not in texts:
+            raise RecordError(
+                Reason("expected a task whose data have a text, got none", advice=NAME_THE_TEXT)
+            )
+        return wanted
+
+
+class LabelStudioMin(Shape):
+    """A task's data with its labels in columns of their own: `[{start, end, text, labels}]`.
+
+    A row is one annotation. Which columns have labels depends on the project, so all of this form
+    are read.
+    """
+
+    columns = frozenset({"text"})
+
+    @classmethod
+    def fits(cls, row: Cells) -> bool:
+        is_export = "annotation_id" in row and "lead_time" in row
+        return is_export or any(True for _ in _regions(row))
+
+    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
+        wanted = self.file.options.text_column
+        text = row.get("text" if wanted == "auto" else wanted)
+        if not isinstance(text, str) or not text:
+            raise RecordError(
+                Reason(
+                    "expected a text in column 'text', got none; name its column as [source] "
+                    "text_column",
+                    advice=NAME_THE_TEXT,
+                )
+            )
+        found = [mention for value in _regions(row) for mention in _region(value, _labels(value))]
+        placed = self.file.options.place(text, found)
+        return placed.document(doc_id, text, sentences=None, place=place)
+
+
+LABEL_STUDIO_SHAPES: Mapping[str, type[Shape]] = {
+    "Label Studio": LabelStudioTask,  # data, annotations[].result[].value
+    "Label Studio, JSON-MIN": LabelStudioMin,  # text, label [{start, end, text, labels}]
+}
+"""Shapes of its rows by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +146,11 @@ class LabelStudio(JsonVersions):
     JavaScript does; `offsets = "auto"` finds that by the words that each region repeats.
     """
 
+    shapes: ClassVar[Mapping[str, type[Shape]]] = {**LABEL_STUDIO_SHAPES, **PLAIN_SHAPES}
+
     def version_of(self, row: object, number: int) -> Version | None:  # noqa: ARG002 - unused
         """Return which annotation of its task a row of JSON-MIN is, None for other rows."""
-        return version_of_row(row) if isinstance(row, Mapping) else None
+        return _version_of_row(row) if isinstance(row, Mapping) else None
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes tell
@@ -44,3 +160,138 @@ class LabelStudio(JsonVersions):
         if all(key.search(head) for key in _MIN_KEYS):
             return "its rows have an annotation_id beside lists of labels"
         return ""
+
+
+def _field_of_text(texts: list[str], results: list[Cells]) -> str:
+    """Return the field `text`, or the one that results are about, or the only one; else ""."""
+    for name in ("text", *(str(result.get("to_name")) for result in results)):
+        if name in texts:
+            return name
+    return texts[0] if len(texts) == 1 else ""
+
+
+def _several(texts: list[str], place: str) -> SourceError:
+    """Return what is wrong with a task of several texts, of which any may be meant."""
+    plain = [name for name in texts if cells.can_be_shown(name)]
+    unusual = len(texts) - len(plain)
+    fields = [*plain, *([f"{unusual} of unusual names"] if unusual else [])]
+    example = f" = '{plain[0]}'" if plain else ""
+    return SourceError(
+        f"{place}: expected one text in the data of a task, got the fields {', '.join(fields)}; "
+        f"name it as [source] text_column{example}"
+    )
+
+
+def _version_of_row(row: Cells) -> Version | None:
+    """Return which annotation a row of JSON-MIN is, None for other rows and without a task's id."""
+    if "annotation_id" not in row or row.get("id") is None:
+        return None
+    return Version(
+        of=str(row.get("id")),
+        annotators=_names(row.get("annotator")),
+        time=str(row.get("created_at") or ""),
+    )
+
+
+def _region(value: Cells, labels: object) -> list[Annotation]:
+    """Return the mentions of a region of text, one for each label.
+
+    A region of HTML or of paragraphs says where it lies in the whole text in `globalOffsets`, if at
+    all.
+    """
+    fragments: list[tuple[int, int]] = []
+    for of in (value, value.get("globalOffsets")):
+        if isinstance(of, Mapping) and type(of.get("start")) is type(of.get("end")) is int:
+            fragments = fragments or cells.pairs([[of["start"], of["end"]]])
+    names = labels if isinstance(labels, list) else [labels]
+    words = cells.joined(value.get("text"))
+    return [
+        Annotation(fragments, label=name if isinstance(name, str) else "", words=words)
+        for name in names or [""]
+    ]
+
+
+def _regions(row: Cells) -> Iterator[Cells]:
+    """Give the regions with labels of all columns, which tables hold as JSON in texts."""
+    for value in map(of_json, row.values()):
+        if isinstance(value, list) and value and all(map(_is_region, value)):
+            yield from value
+
+
+def _is_region(value: object) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and isinstance(_labels(value), list)
+        and "start" in value
+        and "end" in value
+    )
+
+
+def _labels(value: Cells) -> object:
+    """Return the labels of a region, which has a key such as `labels` or `hypertextlabels`."""
+    return next((labels for name, labels in value.items() if name.endswith("labels")), None)
+
+
+def _mentions(result: Cells) -> list[Annotation]:
+    """Return the mentions of a result, one for each of its labels; none of other results."""
+    value = result.get("value")
+    kind = result.get("type")
+    if not isinstance(value, Mapping):
+        return []
+    labels = _labels(value)
+    if labels is None or (isinstance(kind, str) and not kind.endswith("labels")):
+        return []
+    return _region(value, labels)
+
+
+def _results(annotation: Cells) -> list[Cells]:
+    """Return the results of an annotation."""
+    results = annotation.get("result")
+    if results is None or results == {}:
+        return []
+    return [cells.mapping(result) for result in cells.objects(results)]
+
+
+def _is_of_field(result: Cells, field: str, data: Cells) -> bool:
+    """Return whether a result is about the text in a field.
+
+    `to_name` is the name of a tag of the project, which often is the name of the field.
+    """
+    to_name = result.get("to_name")
+    return to_name == field or not isinstance(to_name, str) or to_name not in data
+
+
+def _version(annotation: Cells) -> Version | None:
+    """Return which annotation of its task this is, None for a cancelled one."""
+    if _is_cancelled(annotation):
+        return None
+    return Version(
+        of="",
+        annotators=_names(annotation.get("completed_by")),
+        time=str(annotation.get("created_at") or ""),
+        is_preferred=annotation.get("ground_truth") is True,
+    )
+
+
+def _why_left_out(annotation: Cells, reason: str) -> Reason | None:
+    """Return why the mentions of an annotation are left out, None where they are read."""
+    if _is_cancelled(annotation):
+        return CANCELLED
+    return VERSIONS if reason else None
+
+
+def _is_cancelled(annotation: Cells) -> bool:
+    return annotation.get("was_cancelled") is True or annotation.get("skipped") is True
+
+
+def _names(annotator: object) -> frozenset[str]:
+    """Return the names of an annotator, who is a number, a name, or an object of both."""
+    found: list[Any] = list(annotator.values()) if isinstance(annotator, Mapping) else [annotator]
+    return frozenset(str(name) for name in found if isinstance(name, str | int))
+
+
+def _why_none(reasons: list[str]) -> str:
+    """Return why none of a task's annotations is read."""
+    if not reasons:
+        return UNANNOTATED
+    return next((reason for reason in reasons if reason), IGNORED)

@@ -6,16 +6,43 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from mslm_data.data.document import Part, SetAside
+from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.source.reading import json_rows
+from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.json_sources import JsonRows, JsonVersions
-from mslm_data.source.reading.versions import Version
+from mslm_data.source.reading.shapes import PLAIN_SHAPES
+from mslm_data.source.reading.shapes.options import Shape
+from mslm_data.source.reading.shapes.running_text import TextWithMentions
+from mslm_data.source.reading.versions import IGNORED, REJECTED, Version
 
 _OWN_KEY = re.compile(rb'(?<!\\)"_(?:input|task)_hash"\s*:')
 _SPANS = re.compile(rb'(?<!\\)"(?:spans|tokens)"\s*:')
 _MAY_BE_BINARY = re.compile(rb'"_is_binary"\s*:\s*true|"_view_id"\s*:\s*"ner"')
+_ANSWERS = {"reject": REJECTED, "ignore": IGNORED}
+"""Prodigy's answers besides "accept"."""
+
+
+class ProdigyRow(TextWithMentions):
+    """Prodigy's rows: a text, its `spans`, none where they are missing, and the `answer`.
+
+    Only accepted rows are read. `tokens` are objects, and relations are left out.
+    """
+
+    columns = TextWithMentions.columns | {"answer"}
+    says_none = True
+
+    @classmethod
+    def fits(cls, row: Cells) -> bool:
+        is_answered = row.get("answer") in ("accept", *_ANSWERS)
+        return is_answered or "_input_hash" in row or "_task_hash" in row
+
+    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
+        reason = _ANSWERS.get(str(row.get("answer")))
+        if reason:
+            return NotChosen(reason)
+        return super().read(row, doc_id, place)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +58,8 @@ class Prodigy(JsonVersions):
     read. Accepted rows of `ner.teach`, each of which asks about one mention, are one annotation
     together. `annotator` is a session or an annotator, as `_session_id` or `_annotator_id` name it.
     """
+
+    shapes: ClassVar[Mapping[str, type[Shape]]] = {"Prodigy": ProdigyRow, **PLAIN_SHAPES}
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file between lines where each row is read by itself; see `Source.cut`."""

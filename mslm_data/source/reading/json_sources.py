@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
@@ -15,7 +15,8 @@ from mslm_data.source.reading import json_rows
 from mslm_data.source.reading.cells import shown
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import head_of
-from mslm_data.source.reading.shapes import RowFile, RowOptions, RowReader
+from mslm_data.source.reading.shapes import PLAIN_SHAPES, RowFile, RowOptions, RowReader
+from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.versions import Version, VersionOptions
 
 _HOLD_TEXT = frozenset(
@@ -29,9 +30,13 @@ class JsonRows(RowOptions, TextOptions, Source):
     """Files of JSON lines, and `.json` files of one array or one object, whose rows are documents.
 
     Each row is read by itself. A format that leaves rows out overrides `why_not_chosen`.
+
+    Attributes:
+        shapes: The shapes that rows may have, by name. A row has the first that fits it.
     """
 
     suffixes = json_rows.SUFFIXES
+    shapes: ClassVar[Mapping[str, type[Shape]]] = PLAIN_SHAPES
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a file between lines; one array or one object is one part. See `Source.cut`."""
@@ -41,7 +46,7 @@ class JsonRows(RowOptions, TextOptions, Source):
         """Read each row; see `Source.read`."""
         path = Path(part.path)
         file = RowFile(options=self, beginning=lambda: json_rows.beginning(path, self))
-        reader = RowReader(file)
+        reader = RowReader(file, self.shapes)
         for row in json_rows.rows(part, self):
             if isinstance(row, SetAside):
                 yield row
@@ -111,7 +116,7 @@ class JsonVersions(VersionOptions, JsonRows):
             for number, row in enumerate(json_rows.rows(part, self))
         )
         united = self.united(part)
-        reader = RowReader(RowFile(options=self, versions=self))
+        reader = RowReader(RowFile(options=self, versions=self), self.shapes)
         for row, reason in zip(json_rows.rows(part, self), reasons, strict=True):
             if isinstance(row, SetAside):
                 yield row

@@ -7,7 +7,8 @@ import pytest
 from mslm_data.data.document import Document, NotChosen, Sentence, SetAside, Span
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
-from mslm_data.source.reading.shapes import SHAPES, RowFile, RowOptions, RowReader
+from mslm_data.source.formats.jsonl import SHAPES
+from mslm_data.source.reading.shapes import RowFile, RowOptions, RowReader
 from mslm_data.source.reading.standoff import Discontinuous
 from mslm_data.source.reading.versions import VersionOptions
 
@@ -26,7 +27,8 @@ def reader(
             names=names or {},
             versions=versions or VersionOptions(),
             beginning=beginning,
-        )
+        ),
+        SHAPES,
     )
 
 
@@ -480,7 +482,7 @@ EXAMPLES: dict[str, list[Any]] = {
 
 
 def test_shapes__have_examples_each() -> None:
-    assert list(EXAMPLES) == list(SHAPES)
+    assert {*EXAMPLES} == {*SHAPES}
 
 
 @pytest.mark.parametrize(

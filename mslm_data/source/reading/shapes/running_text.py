@@ -16,7 +16,6 @@ from mslm_data.source.reading.records import NAME_THE_TEXT, NO_TOKEN, RecordErro
 from mslm_data.source.reading.shapes import mention_forms
 from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.standoff import Annotation
-from mslm_data.source.reading.versions import IGNORED, REJECTED
 
 MENTIONS = (
     "ents",
@@ -35,8 +34,6 @@ _FEWEST_ENDS = 10
 """Mentions that must tell what an end is."""
 _MOST_OF = 0.9
 """Share of the mentions that must."""
-_ANSWERS = {"reject": REJECTED, "ignore": IGNORED}
-"""Prodigy's answers besides "accept"."""
 
 
 class TextWithMentions(Shape):
@@ -123,27 +120,6 @@ def _filled(row: Cells) -> str:
     """Return the first column of a row that holds mentions, "" for none."""
     filled = (name for name in MENTIONS if mention_forms.look_like_mentions(row.get(name)))
     return next(filled, "")
-
-
-class ProdigyRow(TextWithMentions):
-    """Prodigy's rows: a text, its `spans`, none where they are missing, and the `answer`.
-
-    Only accepted rows are read. `tokens` are objects, and relations are left out.
-    """
-
-    columns = TextWithMentions.columns | {"answer"}
-    says_none = True
-
-    @classmethod
-    def fits(cls, row: Cells) -> bool:
-        is_answered = row.get("answer") in ("accept", *_ANSWERS)
-        return is_answered or "_input_hash" in row or "_task_hash" in row
-
-    def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
-        reason = _ANSWERS.get(str(row.get("answer")))
-        if reason:
-            return NotChosen(reason)
-        return super().read(row, doc_id, place)
 
 
 class Passages(Shape):

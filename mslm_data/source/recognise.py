@@ -23,7 +23,7 @@ from mslm_data.source.reading.files import (
     head_of,
     is_annotated,
 )
-from mslm_data.source.reading.splits import plain_files
+from mslm_data.source.reading.walk import plain_files
 from mslm_data.source.table import SOURCES, usual_tables
 
 _LOOKED_AT = 20

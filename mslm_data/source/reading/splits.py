@@ -6,7 +6,6 @@ No file is passed over in silence: `unread` gives the reason for each that is no
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import NamedTuple
 from mslm_data.data.document import split_order
 from mslm_data.errors import PipelineError, SourceError
 from mslm_data.source.reading.files import ending, ends_with
+from mslm_data.source.reading.walk import MadeFiles, every_file, is_hidden, plain_files
 from mslm_data.source.table import SOURCES
 
 _SPLIT_WORDS = {
@@ -69,16 +69,9 @@ _LOOKED_AT = 20
 """Files of an ending that are looked into."""
 _BINARY = (".parquet", ".arrow", ".feather")
 """Suffixes of tables that no reader of text can make anything of."""
-_UNFINISHED = ".build/locks"
-"""A folder in each folder that a build has not finished."""
-_FINISHED = ("manifest.json", "dataset_dict.json")
-"""Files in each folder that a build has finished."""
 _OF_NO_SPLIT = "its name speaks of no split, as others do; say which with [source] splits"
 _OF_NO_DOCUMENT = "it belongs to no document that is read"
 _MADE = "a build or `mslm-data annotate` made it"
-"""Why files that this package made are not read."""
-_RECORD = ".made.json"
-"""The name of a record of `mslm-data annotate` ends so, behind that of its file of lines."""
 
 
 class Candidate(NamedTuple):
@@ -490,8 +483,8 @@ def unread(
     others = apart_from.resolve() if apart_from else None
     found = []
     for root in inputs:
-        made = _Made(root)
-        for path in _every_file_below(root) if root.is_dir() else ():
+        made = MadeFiles(root)
+        for path in every_file(root) if root.is_dir() else ():
             place = path.resolve()
             if place not in known and (others is None or not place.is_relative_to(others)):
                 below = path.relative_to(root).as_posix()
@@ -506,7 +499,7 @@ def _why_unread(
     below: str, suffixes: Sequence[str], splits: Mapping[str, Sequence[str]], pattern: str
 ) -> str:
     path = Path(below)
-    if _is_hidden(path):
+    if is_hidden(path):
         return "hidden"
     if not ends_with(path, suffixes):
         return (
@@ -525,79 +518,6 @@ def _why_unread(
 def fits(path: Path, pattern: str) -> bool:
     """Return whether a file's name fits a pattern as of `fnmatch`, with its `.gz` or without."""
     return any(fnmatch(name, pattern) for name in (path.name, path.name.removesuffix(".gz")))
-
-
-def plain_files(root: Path) -> Iterator[Path]:
-    """Give the files below a folder, sorted, that may be of a corpus.
-
-    Hidden ones, those that macOS adds, and those that this package made are left out.
-    """
-    made = _Made(root)
-    return (
-        path
-        for path in _every_file_below(root)
-        if not _is_hidden(path.relative_to(root)) and not made.has(path)
-    )
-
-
-class _Made:
-    """Tells the files below a folder that this package made, which are of no corpus.
-
-    Those are the files of built folders, finished or not, and files of lines of `mslm-data
-    annotate` with their records. Commands put them below their input where a user says so, and the
-    same command must not read them when it is run again. A folder that a user names is read,
-    whatever made it.
-    """
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._built: dict[Path, bool] = {root: False}
-
-    def has(self, path: Path) -> bool:
-        """Return whether a file below the folder is one of them."""
-        name = path.name
-        if name.endswith(_RECORD) and path.with_name(name.removesuffix(_RECORD)).is_file():
-            return True
-        if name.endswith(".jsonl") and path.with_name(name + _RECORD).is_file():
-            return True
-        return self._is_built(path.parent)
-
-    def _is_built(self, folder: Path) -> bool:
-        """Return whether a folder is a built one, or lies in one."""
-        if folder not in self._built:
-            is_one = (folder / _UNFINISHED).is_dir() or all(
-                (folder / name).is_file() for name in _FINISHED
-            )
-            self._built[folder] = is_one or self._is_built(folder.parent)
-        return self._built[folder]
-
-
-def _every_file_below(root: Path) -> Iterator[Path]:
-    """Give the files below a folder, sorted; links are followed that lead out of it.
-
-    No folder is gone through twice. One that a link leads to within the root has its turn anyway,
-    and a link to a folder above the root would lead back to it.
-    """
-    top = root.resolve()
-    seen = {top}
-    found: list[Path] = []
-    for place, folders, names in os.walk(root, followlinks=True):
-        here = Path(place)
-        found += (here / name for name in names)
-        below = {name: (here / name).resolve() for name in sorted(folders)}
-        folders[:] = []
-        for name, real in below.items():
-            leads_back = (here / name).is_symlink() and (
-                real.is_relative_to(top) or top.is_relative_to(real)
-            )
-            if real not in seen and not leads_back:
-                seen.add(real)
-                folders.append(name)
-    return (path for path in sorted(found) if path.is_file())
-
-
-def _is_hidden(below: Path) -> bool:
-    return any(part.startswith((".", "__MACOSX")) for part in below.parts)
 
 
 def _other_sources(inputs: Sequence[Path], suffixes: Sequence[str]) -> str:

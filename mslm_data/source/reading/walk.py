@@ -1,0 +1,88 @@
+"""Walks through input folders, past hidden files and past what this package made itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_UNFINISHED = ".build/locks"
+"""A folder in each folder that a build has not finished."""
+_FINISHED = ("manifest.json", "dataset_dict.json")
+"""Files in each folder that a build has finished."""
+_RECORD = ".made.json"
+"""The name of a record of `mslm-data annotate` ends so, behind that of its file of lines."""
+
+
+def plain_files(root: Path) -> Iterator[Path]:
+    """Give the files below a folder, sorted, that may be of a corpus.
+
+    Hidden ones, those that macOS adds, and those that this package made are left out.
+    """
+    made = MadeFiles(root)
+    return (
+        path
+        for path in every_file(root)
+        if not is_hidden(path.relative_to(root)) and not made.has(path)
+    )
+
+
+class MadeFiles:
+    """Recognises files below a folder that this package made, which are of no corpus.
+
+    Those are the files of built folders, finished or not, and files of lines of `mslm-data
+    annotate` with their records. Commands put them below their input where a user says so, and the
+    same command must not read them when it is run again. A folder that a user names is read,
+    whatever made it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._built: dict[Path, bool] = {root: False}
+
+    def has(self, path: Path) -> bool:
+        """Return whether a file below the folder is one of them."""
+        name = path.name
+        if name.endswith(_RECORD) and path.with_name(name.removesuffix(_RECORD)).is_file():
+            return True
+        if name.endswith(".jsonl") and path.with_name(name + _RECORD).is_file():
+            return True
+        return self._is_built(path.parent)
+
+    def _is_built(self, folder: Path) -> bool:
+        """Return whether a folder is a built one, or lies in one."""
+        if folder not in self._built:
+            is_one = (folder / _UNFINISHED).is_dir() or all(
+                (folder / name).is_file() for name in _FINISHED
+            )
+            self._built[folder] = is_one or self._is_built(folder.parent)
+        return self._built[folder]
+
+
+def every_file(root: Path) -> Iterator[Path]:
+    """Give the files below a folder, sorted; links are followed that lead out of it.
+
+    No folder is gone through twice. One that a link leads to within the root has its turn anyway,
+    and a link to a folder above the root would lead back to it.
+    """
+    top = root.resolve()
+    seen = {top}
+    found: list[Path] = []
+    for place, folders, names in os.walk(root, followlinks=True):
+        here = Path(place)
+        found += (here / name for name in names)
+        below = {name: (here / name).resolve() for name in sorted(folders)}
+        folders[:] = []
+        for name, real in below.items():
+            leads_back = (here / name).is_symlink() and (
+                real.is_relative_to(top) or top.is_relative_to(real)
+            )
+            if real not in seen and not leads_back:
+                seen.add(real)
+                folders.append(name)
+    return (path for path in sorted(found) if path.is_file())
+
+
+def is_hidden(below: Path) -> bool:
+    """Return whether a path below an input is hidden, or was added by macOS."""
+    return any(part.startswith((".", "__MACOSX")) for part in below.parts)

@@ -144,12 +144,12 @@ def fetch(
             for piece in _checked(url, name, size=size, most=most, sha256=sha256):
                 file.write(piece)
 
-    _tried(bring)
+    tried(bring)
 
 
 def read(url: str, name: str, *, most: int, tries: int = TRIES) -> bytes:
     """Return the bytes of a small file, at most so many; see `fetch`."""
-    return _tried(lambda: b"".join(_checked(url, name, size=None, most=most, sha256="")), tries)
+    return tried(lambda: b"".join(_checked(url, name, size=None, most=most, sha256="")), tries)
 
 
 def listing(url: str, name: str = "") -> Listing:
@@ -177,7 +177,7 @@ def listing(url: str, name: str = "") -> Listing:
             raise RemoteError("nothing there", missing=True, final=True)
         return root, infos
 
-    return _tried(answer)
+    return tried(answer)
 
 
 def copy(url: str, folder: Path, *, name: str = "") -> Path:
@@ -444,7 +444,7 @@ def _path_of(root: str) -> str:
     return root.partition("?")[0] if root.startswith(("http://", "https://")) else root
 
 
-def _tried(ask: Callable[[], T], tries: int = TRIES) -> T:
+def tried(ask: Callable[[], T], tries: int = TRIES) -> T:
     """Ask up to so many times, with longer pauses, until an answer or a final error comes."""
     for attempt in range(1, tries + 1):
         try:

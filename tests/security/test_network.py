@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from mslm_data import _optional
-from mslm_data.io import resources
-from mslm_data.source.inputs import download
+from mslm_data.io import remote, resources
 from tests.cli.running import run
 from tests.security.network import ROOT, without_network
 from tests.support.cases import long
@@ -61,7 +60,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[object]:
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     monkeypatch.setattr(socket, "create_connection", refuse)
     monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(download, "PAUSE_S", 0.0)
+    monkeypatch.setattr(remote, "PAUSE_S", 0.0)
     monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
     for name in (
         "HTTP_PROXY",

@@ -15,9 +15,10 @@ from urllib.parse import unquote, urlsplit
 from mslm_data.errors import FetchError, SourceError
 from mslm_data.io import archive
 from mslm_data.io import cache as caches
+from mslm_data.io.files import sha256_of
+from mslm_data.io.http import Progress, download
 from mslm_data.io.remote import shown
 from mslm_data.pipeline import Fetch
-from mslm_data.source.inputs.download import Progress, download, is_whole
 
 
 def fetch(
@@ -82,7 +83,11 @@ def _bring(root: Path, places: Mapping[Path, Fetch], progress: Progress | None) 
     for path in _strange(root, places):
         path.unlink()
     for place, entry in places.items():
-        download(entry.url, place, sha256=entry.sha256, progress=progress)
+        if not _is_whole(place, entry):
+            with caches.staging(place) as temporary:
+                came = temporary / place.name
+                download(entry.url, came, sha256=entry.sha256, progress=progress)
+                caches.settle(came, place)
         if not _is_unpacked(root, place, entry):
             _unpack(place, _unpacked(root, place, entry))
 
@@ -117,11 +122,15 @@ def _places(root: Path, entries: Sequence[Fetch]) -> dict[Path, Fetch]:
 def _is_complete(root: Path, places: Mapping[Path, Fetch]) -> bool:
     try:
         return not _strange(root, places) and all(
-            is_whole(place, entry.sha256) and _is_unpacked(root, place, entry)
+            _is_whole(place, entry) and _is_unpacked(root, place, entry)
             for place, entry in places.items()
         )
     except FileNotFoundError:  # another process is at work in there
         return False
+
+
+def _is_whole(place: Path, entry: Fetch) -> bool:
+    return place.is_file() and sha256_of(place) == entry.sha256
 
 
 def _strange(root: Path, places: Mapping[Path, Fetch]) -> list[Path]:

@@ -14,8 +14,8 @@ from mslm_data.errors import FetchError, SourceError
 from mslm_data.io import archive, remote
 from mslm_data.io import cache as caches
 from mslm_data.io.files import sha256_of
+from mslm_data.io.http import Announced, ask, download
 from mslm_data.io.remote import RemoteError, shown
-from mslm_data.source.inputs.download import Announced, ask, download
 
 
 def localise(inputs: Sequence[str | Path], *, cache: Path | None = None) -> list[Path]:

@@ -15,9 +15,8 @@ import fsspec
 import pytest
 
 from mslm_data.errors import MissingExtraError, SourceError
-from mslm_data.io import archive, cache, remote
+from mslm_data.io import archive, cache, http, remote
 from mslm_data.io.limits import Limits
-from mslm_data.source.inputs import download as downloads
 from mslm_data.source.inputs.localise import localise
 from tests import faulty
 from tests.faulty import Faulty
@@ -36,7 +35,7 @@ def memory() -> Iterator[fsspec.AbstractFileSystem]:
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(downloads, "PAUSE_S", 0.0)
+    monkeypatch.setattr(remote, "PAUSE_S", 0.0)
     with serving() as made:
         yield made
 
@@ -294,7 +293,7 @@ def test_localise__says_that_a_server_is_out_of_reach(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(downloads, "PAUSE_S", 0.0)
+    monkeypatch.setattr(remote, "PAUSE_S", 0.0)
     with serving() as gone:
         url = f"{gone.url}/train.tsv"
 
@@ -346,7 +345,7 @@ def test_localise__keeps_no_body_shorter_than_announced(
 
     with pytest.raises(
         SourceError,
-        match=r"/train\.tsv: expected a file of 800 bytes, as the server announced, got 400 bytes "
+        match=r"/train\.tsv: expected a file, got 400 of 800 bytes that the server announced "
         r"\(3 tries\); try again later",
     ):
         localise([url], cache=tmp_path)
@@ -362,7 +361,7 @@ def test_localise__unpacks_no_bomb_on_its_way(
         site.add(f"/{name}.txt", gzip.compress(bytes(size)))
         site.headers[f"/{name}.txt"] = {"Content-Encoding": "gzip"}
 
-    monkeypatch.setattr(downloads, "LIMITS", Limits(free_bytes=2 << 20))
+    monkeypatch.setattr(http, "LIMITS", Limits(free_bytes=2 << 20))
 
     (path,) = localise([f"{site.url}/text.txt"], cache=tmp_path / "cache")
     with pytest.raises(SourceError, match="expected a file, got more than the 2097152 bytes that"):

@@ -1,32 +1,28 @@
-"""Downloads one file over http(s): under its final name it is whole and the right one, or absent.
+"""Downloads files over http(s) by requests, with the tries and errors of `remote`.
 
-requests streams and times out; this module compares what came with what was announced, retries,
-places, and explains what went wrong.
+requests streams and times out; this module compares what came with what was announced, and explains
+what went wrong.
 """
 
 from __future__ import annotations
 
-import time
+import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from mslm_data.errors import FetchError
-from mslm_data.io.cache import private, settle, staging
-from mslm_data.io.files import sha256_of
+from mslm_data.io import remote
+from mslm_data.io.cache import private
 from mslm_data.io.limits import LIMITS
-from mslm_data.io.remote import shown
+from mslm_data.io.remote import RemoteError, shown
 
 Progress = Callable[[str, int, int], None]
 """Called with a file's name, the bytes so far, and the bytes in all (0 if the server does not
 say)."""
 
-TRIES = 3
-"""How often a download is tried when the network or the server fails, or other bytes come."""
 TIMEOUT_S = (10.0, 30.0)
 """Seconds to connect, and between two pieces."""
-PAUSE_S = 1.0
-"""Seconds before the second try; before each later one they grow by as much."""
 
 _PIECE = 1 << 16
 _HEADERS = {"Accept-Encoding": "identity"}
@@ -73,18 +69,17 @@ def ask(url: str) -> Announced:
 
 def download(
     url: str,
-    path: Path,
+    target: Path,
     *,
     sha256: str = "",
     expected: Announced | None = None,
     progress: Progress | None = None,
 ) -> Announced:
-    """Download a file, and see that it is whole. A file that has the given digest is kept.
+    """Download a file, and see that it is whole and the right one.
 
     Args:
         url: http(s).
-        path: Its final name, below a place that is held (`cache.alone`). Folders are made, and an
-            older file is replaced.
+        target: Written privately; unfit for use if this raises.
         sha256: The digest that it must have, "" where it is unknown.
         expected: What `ask` returned; the file must have this size unless it changed since.
         progress: Told how far it is.
@@ -94,93 +89,50 @@ def download(
 
     Raises:
         FetchError: No network, no such file, a connection that broke off, fewer or more bytes than
-            were announced, a disk that is full, or other bytes.
+            were announced, or other bytes.
+        OSError: The disk is full or cannot be written.
     """
-    if not url.startswith(("http://", "https://")):
-        raise FetchError(_message(url, _wanted(sha256), "a URL that is not http(s)"))
+    announced = expected
+
+    def bring() -> Announced:
+        nonlocal announced
+        try:
+            with private(target) as file:
+                return _stream(url, file, sha256, announced, progress, target.name)
+        except RemoteError as error:
+            if announced is not None and not error.final:
+                announced = ask(url)  # the file may have changed in the meantime
+            raise
+
     try:
-        if sha256 and is_whole(path, sha256):
-            return expected or Announced()
-        with staging(path) as temporary:
-            partial = temporary / path.name
-            with private(partial) as file:
-                version = _stream(
-                    url, file, sha256=sha256, expected=expected, progress=progress, name=path.name
-                )
-            digest = sha256_of(partial) if sha256 else ""
-            if digest != sha256:
-                got = f"{partial.stat().st_size} bytes with sha256 {digest}"
-                raise FetchError(_message(url, _wanted(sha256), got))
-            settle(partial, path)
-    except OSError as error:
+        if not url.startswith(("http://", "https://")):
+            raise RemoteError("a URL that is not http(s)", final=True)
+        return remote.tried(bring)
+    except RemoteError as error:
+        wanted = f"a file with sha256 {sha256}" if sha256 else "a file"
         raise FetchError(
-            f"{path}: expected to write it, got {error.strerror}; is the disk full?"
+            f"{shown(url)}: expected {wanted}, got {error.reason}; try again later, or pass files "
+            "already on disk with --input"
         ) from None
-    return version
-
-
-def is_whole(path: Path, sha256: str) -> bool:
-    """Return whether a file is there and has this digest."""
-    return path.is_file() and sha256_of(path) == sha256
-
-
-class _TryError(Exception):
-    """One try has failed.
-
-    Attributes:
-        got: What came instead of the file.
-        is_final: Whether another try would change nothing.
-        size: The bytes that were announced, where as many did not come.
-    """
-
-    def __init__(self, got: str, *, is_final: bool = False, size: int | None = None) -> None:
-        super().__init__(got)
-        self.got = got
-        self.is_final = is_final
-        self.size = size
 
 
 def _stream(
     url: str,
     file: BinaryIO,
-    *,
     sha256: str,
     expected: Announced | None,
     progress: Progress | None,
     name: str,
 ) -> Announced:
-    """Write a URL's bytes into a file, with a few tries; a missing file is asked for only once.
+    """Write a URL's bytes into a file, and compare them with what was announced.
 
     Raises:
-        FetchError: The last try failed too.
-    """
-    for attempt in range(1, TRIES + 1):
-        file.seek(0)
-        file.truncate()
-        try:
-            return _once(url, file, expected, progress, name)
-        except _TryError as failure:
-            if failure.is_final or attempt == TRIES:
-                tries = f" ({attempt} tries)" if attempt > 1 else ""
-                wanted = _wanted(sha256, failure.size)
-                raise FetchError(_message(url, wanted, failure.got + tries)) from None
-        time.sleep(PAUSE_S * attempt)
-        if expected is not None:
-            expected = ask(url)  # the file may have changed in the meantime
-    raise AssertionError("the last try returns or raises")
-
-
-def _once(
-    url: str, file: BinaryIO, expected: Announced | None, progress: Progress | None, name: str
-) -> Announced:
-    """Write a URL's bytes into a file, and compare their number with what was announced.
-
-    Raises:
-        _TryError: No answer, another one than the file, or a part of it.
+        RemoteError: No answer, another one than the file, or a part of it.
     """
     import requests
 
     count = 0
+    digest = hashlib.sha256()
     try:
         with requests.get(url, stream=True, timeout=TIMEOUT_S, headers=_HEADERS) as response:
             response.raise_for_status()
@@ -190,25 +142,28 @@ def _once(
                 # A server may pack the file on its way all the same.
                 most = LIMITS.most(response.raw.tell())
                 if count > most:
-                    raise _TryError(
-                        f"more than the {most} bytes that they may become", is_final=True
+                    raise RemoteError(
+                        f"more than the {most} bytes that they may become", final=True
                     )
+                digest.update(piece)
                 file.write(piece)
                 if progress is not None:
                     progress(name, count, version.size or 0)
     except requests.HTTPError as error:
         status = error.response.status_code if error.response is not None else 0
         is_final = status < 500 and status not in (408, 429)
-        raise _TryError(f"HTTP status {status}", is_final=is_final) from None
+        raise RemoteError(f"HTTP status {status}", final=is_final) from None
     except requests.RequestException as error:
-        raise _TryError(_in_words(error), is_final=isinstance(error, ValueError)) from None
+        raise RemoteError(_in_words(error), final=isinstance(error, ValueError)) from None
 
     sizes = [version.size]
     if expected is not None and not expected.contradicts(version):
         sizes.append(expected.size)
     for size in sizes:
         if size is not None and size != count:
-            raise _TryError(f"{count} bytes", size=size)
+            raise RemoteError(f"{count} of {size} bytes that the server announced")
+    if sha256 and digest.hexdigest() != sha256:
+        raise RemoteError(f"{count} bytes with sha256 {digest.hexdigest()}", final=True)
     return version
 
 
@@ -242,16 +197,3 @@ def _in_words(error: Exception) -> str:
         if isinstance(error, kind):
             return text
     return type(error).__name__
-
-
-def _wanted(sha256: str, size: int | None = None) -> str:
-    if size is not None:
-        return f"a file of {size} bytes, as the server announced"
-    return f"a file with sha256 {sha256}" if sha256 else "a file"
-
-
-def _message(url: str, wanted: str, got: str) -> str:
-    return (
-        f"{shown(url)}: expected {wanted}, got {got}; try again later, or pass files already on "
-        f"disk with --input"
-    )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
+import gc
 import struct
+import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import numpy as np
@@ -25,22 +26,30 @@ from mslm_data.source.reading.files import read_bytes, stem
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.standoff import Annotation
 
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
 ENTITIES = "ents"
 """The `spans_key` of the entities, which are not a group."""
 
-_INSIDE = 1
-_BEGINS = 3
-"""Values of ENT_IOB; 0 is missing and 2 is outside."""
-_SENTENCE = 1
-"""Value of SENT_START at a sentence's first token."""
-_SPAN = struct.Struct(">QQQllll")
-"""A span of a group: id, knowledge base's id, label, tokens from and to, characters from and to."""
+_ATTRIBUTES = ("ORTH", "ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "SENT_START")
+"""The attributes of tokens that are read."""
+_DAMAGED = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+"""What spaCy raises at a damaged document."""
 _MOST_UNPACKED = 2 << 30
 """Most bytes of an unpacked file, all of which is held at once."""
 
 
 class _Packed(msgspec.Struct):
-    """The fields of a DocBin that are read; those of its user data are never decoded."""
+    """The fields of a DocBin that are read. Its user data and categories are never decoded."""
 
     attrs: list[int]
     tokens: bytes
@@ -51,32 +60,7 @@ class _Packed(msgspec.Struct):
     flags: list[dict[str, Any]] = []
 
 
-class _Group(msgspec.Struct):
-    """The fields of a span group that are read."""
-
-    name: str
-    spans: list[bytes]
-
-
 _read_packed = msgspec.msgpack.Decoder(_Packed).decode
-_read_groups = msgspec.msgpack.Decoder(dict[bytes, list[str]] | list[bytes]).decode
-_read_group = msgspec.msgpack.Decoder(_Group).decode
-
-
-class _Tokens(NamedTuple):
-    """The tokens of a document.
-
-    Attributes:
-        text: All of them, with their spaces.
-        starts: Their first characters.
-        ends: The characters after their last.
-        attributes: Name of an attribute -> its value of each token, int64 `[T]`.
-    """
-
-    text: str
-    starts: Sequence[int]
-    ends: Sequence[int]
-    attributes: Mapping[str, npt.NDArray[np.int64]]
 
 
 @dataclass
@@ -95,8 +79,8 @@ class DocBin(Source):
 
     A document is a text whose mentions are characters: spaCy's tokens only say where. Its
     sentences are spaCy's, where the file has some. Documents are numbered, `file:number`. What a
-    document stores as user data is not read, and no code of the file is run. Only the entities are
-    read, or only the group that `spans_key` names; a file with groups and without any entity is
+    document stores as user data is not decoded, and no code of the file is run. Only the entities
+    are read, or only the group that `spans_key` names; a file with groups and without any entity is
     refused, and so is one without a group of that name. Overlapping spans of a group are all
     mentions. Tokens that are marked as "no entity can be here" are not.
     """
@@ -126,35 +110,44 @@ class DocBin(Source):
         path = Path(part.path)
         file = _File(path)
         counts = _Counts()
-        for number in range(len(file.lengths)):
+        for number in range(file.num_documents):
             doc_id = f"{stem(path)}:{number}"
             place = f"{path.name}:{number + 1}"
             try:
-                tokens = file.tokens(number)
-                mentions = self._mentions(file, number, tokens, counts)
-                if not tokens.text:
-                    raise RecordError("expected text, got a document without tokens")
+                doc = file.doc(number, with_groups=self.spans_key != ENTITIES)
+                document = self._document(doc, doc_id, place, counts)
             except RecordError as error:
                 yield SetAside(doc_id, place, error.reason)
                 continue
-            yield standoff.place(tokens.text, mentions).document(
-                doc_id, tokens.text, sentences=_sentences(tokens), place=place
-            )
+            counts.groups += file.has_groups(number)
+            yield document
         self._check(path, counts)
 
-    def _mentions(
-        self, file: _File, number: int, tokens: _Tokens, counts: _Counts
-    ) -> list[Annotation]:
-        entities = _entities(tokens, file.string)
-        groups = file.groups(number)
-        counts.documents += 1
-        counts.entities += len(entities)
-        counts.groups += len(groups)
-        if self.spans_key == ENTITIES:
-            return entities
+    def _document(self, doc: Doc, doc_id: str, place: str, counts: _Counts) -> Document:
+        """Make a document of one of spaCy's.
 
-        counts.chosen += self.spans_key in groups
-        return [_grouped(span, file.string) for span in groups.get(self.spans_key, ())]
+        Raises:
+            RecordError: It has no text, or says what spaCy does not write.
+        """
+        text = doc.text
+        if not text:
+            raise RecordError("expected text, got a document without tokens")
+        try:
+            counts.documents += 1
+            counts.entities += len(doc.ents)
+            counts.chosen += self.spans_key in doc.spans
+            spans = doc.ents if self.spans_key == ENTITIES else doc.spans.get(self.spans_key, ())
+            mentions = [
+                Annotation([(span.start_char, span.end_char)], span.label_, concept=span.kb_id_)
+                for span in spans
+            ]
+            sentences = None
+            if len(doc) > 1 and doc.has_annotation("SENT_START"):
+                sentences = tuple(Sentence(one.start_char, one.end_char) for one in doc.sents)
+        except _DAMAGED as error:
+            raise _not_of_spacy(error) from None
+        placed = standoff.place(text, mentions)
+        return placed.document(doc_id, text, sentences=sentences, place=place)
 
     def _check(self, path: Path, counts: _Counts) -> None:
         """Raise if a file has mentions, but none that `spans_key` names."""
@@ -172,23 +165,22 @@ class DocBin(Source):
 
 
 class _File:
-    """A DocBin, unpacked.
+    """A DocBin, unpacked within limits.
+
+    Only the fields of `_Packed` are decoded, and spaCy makes documents of them.
 
     Attributes:
-        lengths: Number of tokens of each document.
+        num_documents: Number of documents.
     """
 
     def __init__(self, path: Path) -> None:
         data = read_bytes(path)
         self._name = path.name
         self._most = min(LIMITS.most(len(data)), _MOST_UNPACKED)
-        self._characters = 0
 
         packed = self._unpacked(data)
-        self._attributes = _attribute_names(packed.attrs)
-        self._groups = packed.span_groups
-        self._flags = packed.flags
-        self._strings = _store(packed.strings)
+        ids = _optional.load("spacy.attrs", wanted_by="source 'docbin'").IDS
+        read = [ids[name] for name in _ATTRIBUTES if ids[name] in packed.attrs]
         try:
             lengths = np.frombuffer(packed.lengths, "<i4")
             values = np.frombuffer(packed.tokens, "<u8").reshape(-1, len(packed.attrs))
@@ -198,14 +190,27 @@ class _File:
         is_whole = (
             (lengths >= 0).all()
             and int(lengths.sum(dtype=np.int64)) == len(values) == len(spaces)
-            and "ORTH" in self._attributes
+            and ids["ORTH"] in packed.attrs
         )
         if not is_whole:
             raise self._refusal("arrays of another length")
-        self.lengths = lengths.tolist()
-        self._starts = [0, *itertools.accumulate(self.lengths)]
-        self._values = values
-        self._spaces = spaces
+
+        # Only these columns are given to spaCy: it checks them, and others could say anything.
+        values = values[:, [packed.attrs.index(number) for number in read]]
+        self.num_documents = len(lengths)
+        self._vocab = _optional.load("spacy.vocab", wanted_by="source 'docbin'").Vocab(
+            strings=packed.strings
+        )
+        self._check_size(values)
+
+        # A bin of one document each, so that a damaged one costs no other.
+        self._bin = _optional.load("spacy.tokens", wanted_by="source 'docbin'").DocBin()
+        self._bin.attrs = read
+        ends = np.cumsum(lengths)[:-1]
+        self._tokens = np.split(values, ends)
+        self._spaces = np.split(spaces[:, None], ends)
+        self._groups = packed.span_groups
+        self._flags = packed.flags
 
     def _refusal(self, got: str) -> SourceError:
         return SourceError(
@@ -229,139 +234,55 @@ class _File:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise self._refusal("another form") from None
 
-    def string(self, value: int) -> str:
-        """Return what a hash stands for.
-
-        Raises:
-            RecordError: The file does not have it.
-        """
-        try:
-            return str(self._strings[value])
-        except KeyError:
-            raise RecordError(
-                "expected words and labels that stand in the file, got a hash of another"
-            ) from None
-
-    def tokens(self, number: int) -> _Tokens:
-        """Return the tokens of a document.
-
-        Raises:
-            RecordError: A word is not in the file.
-            SourceError: The words are so long that all texts would not fit into memory.
-        """
-        rows = slice(self._starts[number], self._starts[number + 1])
-        values = self._values[rows]
-        words = [self.string(value) for value in values[:, self._attributes["ORTH"]].tolist()]
-        spaces = self._spaces[rows].tolist()
-        if number < len(self._flags) and self._flags[number].get("has_unknown_spaces"):
-            spaces = [True] * len(words)
-
-        # A short file may name a long word often.
-        self._characters += sum(map(len, words))
-        if self._characters > self._most:
+    def _check_size(self, values: npt.NDArray[np.uint64]) -> None:
+        """Raise if all texts would not fit into memory: a short file may name a long word often."""
+        strings = self._vocab.strings
+        hashes, counts = np.unique(values[:, 0], return_counts=True)
+        size = sum(
+            len(strings[value]) * count
+            for value, count in zip(hashes.tolist(), counts.tolist(), strict=True)
+            if value in strings
+        )
+        if size > self._most:
             raise SourceError(
                 f"{self._name}: expected a DocBin, got texts of more than {self._most} characters"
             )
-        past = list(
-            itertools.accumulate(
-                len(word) + space for word, space in zip(words, spaces, strict=True)
-            )
-        )
-        starts = [0, *past][: len(words)]
-        ends = [start + len(word) for start, word in zip(starts, words, strict=True)]
-        text = "".join(
-            f"{word} " if space else word for word, space in zip(words, spaces, strict=True)
-        )
-        signed = values.view(np.int64)
-        attributes = {name: signed[:, column] for name, column in self._attributes.items()}
-        return _Tokens(text, starts, ends, attributes)
 
-    def groups(self, number: int) -> dict[str, list[bytes]]:
-        """Return the span groups of a document: key -> spans.
+    def has_groups(self, number: int) -> bool:
+        """Return whether a document has span groups; where there is none, one byte says so."""
+        return number < len(self._groups) and len(self._groups[number]) > 1
+
+    def doc(self, number: int, *, with_groups: bool) -> Doc:
+        """Return a document as spaCy has it, without its user data and categories.
+
+        Args:
+            number: Its number, from 0.
+            with_groups: Whether its span groups are wanted, which take as long as all the rest.
 
         Raises:
-            RecordError: They cannot be read.
+            RecordError: It is damaged.
         """
-        data = self._groups[number] if number < len(self._groups) else b""
-        if not data:
-            return {}
+        one = self._bin
+        one.tokens = [self._tokens[number]]
+        one.spaces = [self._spaces[number]]
+        one.span_groups = [self._groups[number] if with_groups and self.has_groups(number) else b""]
+        one.flags = [self._flags[number] if number < len(self._flags) else {}]
+        one.cats = [{}]
+        one.user_data = []
         try:
-            packed = _read_groups(data)
-            if isinstance(packed, dict):
-                return {
-                    key: _read_group(group).spans for group, keys in packed.items() for key in keys
-                }
-            return {group.name: group.spans for group in map(_read_group, packed)}
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise RecordError(
-                f"expected span groups as spaCy packs them, got {type(error).__name__}"
-            ) from None
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # they may hold text
+                doc: Doc = next(one.get_docs(self._vocab))
+                return doc
+        except _DAMAGED as error:
+            raise _not_of_spacy(error) from None
+        finally:
+            gc.enable()  # srsly leaves it off where it cannot decode
 
 
-def _attribute_names(numbers: Sequence[int]) -> dict[str, int]:
-    """Return the column of each attribute that is read."""
-    ids = _optional.load("spacy.attrs", wanted_by="source 'docbin'").IDS
-    names = ("ORTH", "ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "SENT_START")
-    return {name: numbers.index(ids[name]) for name in names if ids[name] in numbers}
-
-
-def _store(strings: Sequence[str]) -> Any:
-    """Return spaCy's table from hashes to strings."""
-    return _optional.load("spacy.strings", wanted_by="source 'docbin'").StringStore(strings)
-
-
-def _entities(tokens: _Tokens, string: Callable[[int], str]) -> list[Annotation]:
-    """Return the entities of a document, as `doc.ents` has them."""
-    tags = tokens.attributes.get("ENT_IOB")
-    labels = tokens.attributes.get("ENT_TYPE")
-    if tags is None or labels is None:
-        return []
-    concepts = tokens.attributes.get("ENT_KB_ID")
-
-    entities: list[Annotation] = []
-    is_open = False  # whether the last entity reaches up to the token
-    for number, tag in enumerate(tags.tolist()):
-        end = tokens.ends[number]
-        if tag == _INSIDE:
-            if not is_open:
-                raise RecordError("expected entities that begin with B, got one that does not")
-            begun = entities[-1]
-            entities[-1] = begun._replace(fragments=[(begun.fragments[0][0], end)])
-            continue
-
-        # A token that begins something without a label is one that no entity may have.
-        is_open = tag == _BEGINS and bool(labels[number])
-        if is_open:
-            label = string(_unsigned(labels[number]))
-            concept = "" if concepts is None else string(_unsigned(concepts[number]))
-            fragment = (tokens.starts[number], end)
-            entities.append(Annotation([fragment], label, concept=concept))
-    return entities
-
-
-def _grouped(span: bytes, string: Callable[[int], str]) -> Annotation:
-    """Return a span of a group."""
-    if len(span) != _SPAN.size:
-        raise RecordError(
-            f"expected spans of {_SPAN.size} bytes, as spaCy packs them, got one of {len(span)}",
-            code="bytes of a span",
-        )
-    _, concept, label, _, _, start, end = _SPAN.unpack(span)
-    return Annotation([(start, end)], string(label), concept=string(concept))
-
-
-def _sentences(tokens: _Tokens) -> tuple[Sentence, ...] | None:
-    """Return the sentences of a document as `doc.sents` has them, None where it has none."""
-    given = tokens.attributes.get("SENT_START")
-    if given is None or not given[1:].any():
-        return None
-    firsts = [0, *(np.flatnonzero(given[1:] == _SENTENCE) + 1).tolist()]
-    lasts = [*(first - 1 for first in firsts[1:]), len(given) - 1]
-    return tuple(
-        Sentence(tokens.starts[first], tokens.ends[last])
-        for first, last in zip(firsts, lasts, strict=True)
+def _not_of_spacy(error: Exception) -> RecordError:
+    """Return what is wrong with a document; spaCy's own message may hold text."""
+    return RecordError(
+        f"expected a document as spaCy packs it, got {type(error).__name__}",
+        code="documents as spaCy packs them",
     )
-
-
-def _unsigned(value: np.int64) -> int:
-    return int(value) & 0xFFFF_FFFF_FFFF_FFFF

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import zlib
@@ -144,7 +145,7 @@ def test_read__an_entity_that_begins_inside_sets_its_document_aside(tmp_path: Pa
     one, other = read(tmp_path / "a.spacy")
 
     assert one == SetAside(
-        "a:0", "a.spacy:1", Reason("expected entities that begin with B, got one that does not")
+        "a:0", "a.spacy:1", Reason("expected a document as spaCy packs it, got ValueError")
     )
     assert isinstance(other, Document)
 
@@ -170,22 +171,23 @@ def test_read__refuses_what_is_not_a_docbin(tmp_path: Path, changes: Any) -> Non
 def test_read__a_span_of_another_size_sets_its_document_aside(tmp_path: Path) -> None:
     group = msgspec.msgpack.encode({"name": "sc", "spans": [b"abc"]})
     broken = msgspec.msgpack.encode([group])
-    repacked(tmp_path / "a.spacy", span_groups=lambda groups: [broken, groups[1]])
+    repacked(tmp_path / "a.spacy", span_groups=lambda groups: [groups[0], broken])
 
-    one, other = read(tmp_path / "a.spacy", spans_key="sc")
+    other, one = read(tmp_path / "a.spacy", spans_key="sc")
 
     assert isinstance(one, SetAside)
-    assert one.reason.text == "expected spans of 40 bytes, as spaCy packs them, got one of 3"
+    assert one.reason.text.startswith("expected a document as spaCy packs it, got ")
     assert isinstance(other, Document)
 
 
 def test_read__a_broken_group_sets_its_document_aside(tmp_path: Path) -> None:
-    repacked(tmp_path / "a.spacy", span_groups=lambda groups: [b"\xc1", groups[1]])
+    repacked(tmp_path / "a.spacy", span_groups=lambda groups: [groups[0], b"\xc1\xc1"])
 
-    one, other = read(tmp_path / "a.spacy")
+    other, one = read(tmp_path / "a.spacy", spans_key="sc")
 
     assert isinstance(one, SetAside)
-    assert one.reason.text == "expected span groups as spaCy packs them, got DecodeError"
+    assert one.reason.text.startswith("expected a document as spaCy packs it, got ")
+    assert gc.isenabled()
     assert isinstance(other, Document)
 
 

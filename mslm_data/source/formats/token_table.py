@@ -16,8 +16,9 @@ from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import csv_records, tags
 from mslm_data.source.reading.encodings import TextOptions, marked, to_utf8
-from mslm_data.source.reading.files import ends_with, lines, stem
-from mslm_data.source.reading.records import RecordError, decode_utf8
+from mslm_data.source.reading.files import ends_with, stem
+from mslm_data.source.reading.plain_tables import open_table
+from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.tables import TableReader, TableRow
 from mslm_data.source.reading.tagged_lines import not_a_tag
 from mslm_data.source.reading.word_documents import document_of_words
@@ -193,15 +194,11 @@ class TokenTable(TextOptions, Source):
 
     def _rows_of_tsv(self, part: Part) -> Iterator[TableRow]:
         path = Path(part.path)
-        given = lines(self.utf8(path, part.start, part.stop))
-        header = next((line for line in given if line.data.strip()), None)
-        fields = header.data.decode("utf-8", "replace").split("\t") if header else []
-        names = [name.strip().casefold() for name in fields]
-        columns = self._columns(names, path.name)
-        numbers = {role: names.index(name) for role, name in columns.items()}
-        for number, line in enumerate(given):
-            value = functools.partial(_field, line.data.split(b"\t"), len(names), numbers)
-            yield TableRow(number, f"{path.name}:{line.number}", columns, value)
+        table = open_table(path, self, separator="\t", header=True)
+        columns = self._columns(table.names, path.name)
+        numbers = {role: table.names.index(name) for role, name in columns.items()}
+        for number, row in enumerate(table.rows(numbers, part, with_blank=True)):
+            yield TableRow(number, f"{path.name}:{row.line}", columns, row.cell)
 
     def _table(self, path: Path) -> TableReader:
         """Open a `.csv` table.
@@ -338,24 +335,6 @@ def _value(row: TableRow, role: str) -> str:
         return (row.value(role) or "").strip()
     except RecordError:
         return "" if role in ("sentence", "document") else "?"
-
-
-def _field(
-    fields: Sequence[bytes], width: int, numbers: Mapping[str, int], role: str
-) -> str | None:
-    """Return a field of a line.
-
-    Raises:
-        RecordError: The line has more or fewer fields than the header, or is not text.
-    """
-    if len(fields) != width and any(fields):
-        raise RecordError(
-            f"expected {width} columns between TABs, got {len(fields)}", code="columns of a row"
-        )
-    number = numbers.get(role)
-    if number is None or number >= len(fields):
-        return None
-    return decode_utf8(fields[number])
 
 
 def _separator(path: Path) -> str:

@@ -81,30 +81,36 @@ class PlainTable:
         name = column.casefold()
         return self.names.index(name) if self.names.count(name) == 1 else None
 
-    def rows(self, numbers: Mapping[str, int]) -> Iterator[PlainRow]:
-        """Read the rows after the header, passing over blank lines.
+    def rows(
+        self, numbers: Mapping[str, int], part: Part | None = None, *, with_blank: bool = False
+    ) -> Iterator[PlainRow]:
+        """Read the rows after the header.
 
         Args:
             numbers: Role -> number of its column.
+            part: The part of the file with these rows, the header among them; None for all of it.
+            with_blank: Give a row without cells for a blank line, which is passed over otherwise.
 
         Raises:
             SourceError: The file cannot be read, or it is a `.csv` table without a header.
         """
+        part = part or Part(str(self.path))
         if self.is_quoted:
-            yield from self._quoted_rows(numbers)
+            yield from self._quoted_rows(numbers, part)
             return
 
         separator = self.separator.encode()
         is_header = bool(self.names)
-        for line in lines(self.text.utf8(self.path)):
-            if not line.data.strip():
-                continue
+        for line in lines(self.text.utf8(self.path, part.start, part.stop)):
+            is_blank = not line.data.strip()
             if is_header:
-                is_header = False
-                continue
-            yield _row(line.number, line.data.split(separator), numbers, width=self.width)
+                is_header = is_blank
+            elif not is_blank:
+                yield _row(line.number, line.data.split(separator), numbers, width=self.width)
+            elif with_blank:
+                yield PlainRow(line.number, {}, {})
 
-    def _quoted_rows(self, numbers: Mapping[str, int]) -> Iterator[PlainRow]:
+    def _quoted_rows(self, numbers: Mapping[str, int], part: Part) -> Iterator[PlainRow]:
         if not self.names:
             raise SourceError(
                 f"{self.path.name}:1: expected a header, as .csv tables have one, got none; add "
@@ -119,7 +125,7 @@ class PlainTable:
                 keys=tuple(columns)[:1],
                 separator=self.separator,
             )
-            for record in table.records(file, Part(str(self.path))):
+            for record in table.records(file, part):
                 cells = {}
                 problems: dict[str, Reason] = {}
                 for role in columns:
@@ -193,7 +199,7 @@ def table_of(
     fields = row.split(separator)
     is_quoted = ends_with(path, ".csv")
     if is_quoted:
-        fields = [name.removeprefix('"').removesuffix('"') for name in fields]
+        fields = csv_records.header_names(beginning, separator=separator, encoding="utf-8")
 
     has_header = header
     if header == "auto":

@@ -9,7 +9,7 @@ from benchmarks.inputs import Inputs, Sentence, longer, read, write
 from mslm_data.api.loading import Shards, load
 from mslm_data.builds import build
 from mslm_data.encode import tokenizer as tokenizers
-from mslm_data.pipeline import of_tables
+from mslm_data.pipeline import from_tables
 
 
 def sentences(inputs: Inputs, scratch: Path, *, copies: int) -> Shards:
@@ -55,7 +55,7 @@ def thirds(inputs: Inputs, scratch: Path, *, copies: int) -> tuple[Shards, list[
         tables = {"source": {"use": "conll"}, "shard": {"unit_bytes": unit_bytes}}
         out = scratch / f"{name}.built"
         build(
-            of_tables(tables, name=name),
+            from_tables(tables, name=name),
             of_build,
             tokenizers.load(str(inputs.vocab)),
             out,
@@ -92,7 +92,7 @@ def build_sentences(
     tables = {"source": {"use": "conll"}, "encode": {"max_tokens": max_tokens}}
     out = scratch / f"{name}.built"
     build(
-        of_tables(tables, name=name),
+        from_tables(tables, name=name),
         [scratch / name],
         tokenizers.load(str(inputs.vocab)),
         out,

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from experiments.training import reading
 from mslm_data.api.loading import Shards, load
-from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.shard.split import Split
 from mslm_data.torch.model.forward import padded, places_by_length
 
@@ -82,7 +82,7 @@ def of_texts(batch: Mapping[str, Any]) -> Sequence[dict[str, Tensor]]:
 def probabilities(model: Classifier, rows: Sequence[Any], *, pad: int) -> Tensor:
     """Return the probability of each class, `[rows, C]`, of rows of ids, arrays or lists."""
     lengths = np.array([len(row) for row in rows])
-    ids = Ragged(np.concatenate([np.asarray(row) for row in rows]), offsets_of(lengths))
+    ids = Ragged(np.concatenate([np.asarray(row) for row in rows]), make_offsets(lengths))
     found = torch.zeros(len(rows), model.out.out_features)
     with reading(model) as device:
         for places in places_by_length(lengths, BATCH):

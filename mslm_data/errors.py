@@ -127,7 +127,7 @@ class MissingExtraError(MslmDataError):
     """
 
 
-def of_the_system(error: OSError) -> str:
+def system_message(error: OSError) -> str:
     """Return what the system refused, and the path if that is certain; "" for other errors.
 
     Libraries try texts as paths, which then stand in the error. So a path is named only where its

@@ -105,10 +105,10 @@ def word_mentions(tags: Tags, word_ids: Tags) -> Ints:
         tags: `[B, L]`; only those on first sub-words are read.
         word_ids: `[B, L]`, number of the word in its row; -1 on special tokens and padding.
     """
-    from mslm_data.data.ragged import Ragged, offsets_of  # brings numba
+    from mslm_data.data.ragged import Ragged, make_offsets  # brings numba
 
     first = first_subwords(word_ids)
-    words = Ragged(tags[first], offsets_of(first.sum(axis=1)))
+    words = Ragged(tags[first], make_offsets(first.sum(axis=1)))
     starts, ends, labels = bio.mentions(words)
 
     rows = np.repeat(np.arange(len(tags)), starts.lengths)

@@ -170,7 +170,7 @@ class AnnotateOptions:
 
     def uses(self) -> list[str]:
         """Return the names of the annotator and, if it is several, of each of these."""
-        members = [member.get("use") for member in _members_of(self.options)]
+        members = [member.get("use") for member in _list_members(self.options)]
         return [self.use, *(use for use in members if isinstance(use, str))]
 
     def __post_init__(self) -> None:
@@ -346,7 +346,7 @@ class Pipeline:
         for name in FILES:
             tables["annotate"]["options"].pop(name, None)
             tables["segment"]["options"].pop(name, None)
-            for member in _members_of(tables["annotate"]["options"]):
+            for member in _list_members(tables["annotate"]["options"]):
                 member.pop(name, None)
         return tables
 
@@ -380,7 +380,7 @@ def read(
         for option, value in (options or {}).items()
     ]
     _assign(tables, wanted)
-    return of_tables(tables, name=name)
+    return from_tables(tables, name=name)
 
 
 def _given(tables: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -433,7 +433,7 @@ def with_sets(tables: dict[str, Any], sets: Sequence[str]) -> dict[str, Any]:
     return tables
 
 
-def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
+def from_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
     """Make a pipeline from the tables of its file.
 
     Raises:
@@ -451,7 +451,7 @@ def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
     tables = {stage: _table(tables.get(stage, {}), where=f"{where}, [{stage}]") for stage in STAGES}
 
     source = tables["source"]
-    of_every_source = _take_options_of_every_source(source, where=where)
+    of_every_source = _take_shared_source_options(source, where=where)
     return Pipeline(
         name=name,
         about=from_options(
@@ -468,7 +468,7 @@ def of_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
     )
 
 
-def _take_options_of_every_source(table: dict[str, Any], *, where: str) -> dict[str, Any]:
+def _take_shared_source_options(table: dict[str, Any], *, where: str) -> dict[str, Any]:
     """Take out of `[source]` what is not an option of one source, as fields of `Pipeline`.
 
     Args:
@@ -544,7 +544,7 @@ def _annotate(table: Mapping[str, Any], *, where: str) -> AnnotateOptions:
     return from_options(AnnotateOptions, ours | {"options": options}, where=where)
 
 
-def _members_of(options: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _list_members(options: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the tables of several annotators, `[annotate.of.NAME]`."""
     members = options.get("of")
     if not isinstance(members, dict):
@@ -582,10 +582,10 @@ def _assignment(text: str) -> _Assignment:
     if not (equals and stage and option):
         raise PipelineError(f"--set: expected stage.option=value, got '{text}'")
 
-    return _Assignment(path, value_of(value), f"--set {path}")
+    return _Assignment(path, parse_value(value), f"--set {path}")
 
 
-def value_of(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """Return the value of an assignment: TOML, or else a bare string."""
     try:
         tables = tomllib.loads(f"value = {text}")
@@ -600,13 +600,13 @@ def _assign(tables: dict[str, Any], assignments: Sequence[_Assignment]) -> None:
     for path, value, _ in assignments:
         stage, _, option = path.partition(".")
         if stage in _OF_ANY_USE and option == "use":
-            _drop_options_of_another(tables, stage, value)
+            _drop_foreign_options(tables, stage, value)
 
     for path, value, where in assignments:
         _put(tables, path, value, where=where)
 
 
-def _drop_options_of_another(tables: dict[str, Any], stage: str, use: Any) -> None:
+def _drop_foreign_options(tables: dict[str, Any], stage: str, use: Any) -> None:
     """Remove from a stage's table what only the annotator or segmenter before `use` knows."""
     table = tables.get(stage)
     if isinstance(table, dict) and "use" in table and table["use"] != use:

@@ -34,7 +34,7 @@ def load_pipeline(model: str, wanted_by: str, exclude: tuple[str, ...] = ()) -> 
         AnnotateError: The pipeline is missing, or does not fit the installed spaCy.
     """
     spacy = _optional.load("spacy", wanted_by=wanted_by)
-    folder_of(model, wanted_by)
+    pipeline_folder(model, wanted_by)
     try:
         return spacy.load(model, exclude=list(exclude))
     except (OSError, ValueError, ImportError) as error:
@@ -44,7 +44,7 @@ def load_pipeline(model: str, wanted_by: str, exclude: tuple[str, ...] = ()) -> 
         ) from error
 
 
-def folder_of(model: str, wanted_by: str) -> Path:
+def pipeline_folder(model: str, wanted_by: str) -> Path:
     """Return the folder of a pipeline without importing it.
 
     Raises:
@@ -64,7 +64,7 @@ def folder_of(model: str, wanted_by: str) -> Path:
     return Path(places[0])
 
 
-def digest_of(model: str, wanted_by: str) -> str:
+def digest_pipeline(model: str, wanted_by: str) -> str:
     """Return a SHA-256 of spaCy's version and of every file of a pipeline.
 
     What is loaded afterwards is what was digested: pipelines that this process has loaded before
@@ -76,7 +76,7 @@ def digest_of(model: str, wanted_by: str) -> str:
     """
     load_pipeline.cache_clear()
     spacy = _optional.load("spacy", wanted_by=wanted_by)
-    folder = folder_of(model, wanted_by)
+    folder = pipeline_folder(model, wanted_by)
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
 
     digest = hashlib.sha256(f"spacy {spacy.__version__}".encode())

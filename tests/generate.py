@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from mslm_data.data.examples import Examples, TokenIds
-from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.data.ragged import Ragged, make_offsets
 from tests.reference import draws
 
 IDS = TokenIds(size=40, mask=4, pad=0, unk=1, special=(0, 1, 2, 3, 4))
@@ -92,7 +92,7 @@ def take(examples: Examples, rows: Sequence[int]) -> Examples:
     def pick(column: Ragged) -> Ragged:
         parts = [column[row] for row in rows]
         values = np.concatenate(parts) if parts else column.values[:0]
-        return Ragged(values, offsets_of(np.array([len(part) for part in parts], np.int64)))
+        return Ragged(values, make_offsets(np.array([len(part) for part in parts], np.int64)))
 
     names = ("input_ids", "word_ids", "bio", "span_starts", "span_ends", "span_labels")
     return replace(

@@ -27,7 +27,7 @@ from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.mentions import Account
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
-from mslm_data.pipeline import Pipeline, of_tables
+from mslm_data.pipeline import Pipeline, from_tables
 from mslm_data.segment import Segmenter
 from mslm_data.segment.presplit import Presplit
 from mslm_data.shard.manifest import Manifest
@@ -241,7 +241,7 @@ def pipeline_of(
 
     Any loss is accepted, as what tests write is small.
     """
-    return of_tables(
+    return from_tables(
         {
             "source": {"use": "conll", "max_loss": 1, **(source or {})},
             "annotate": {"labels": list(labels), **(annotate or {})},

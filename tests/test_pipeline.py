@@ -18,7 +18,7 @@ SMALL: dict[str, Any] = {"source": {"use": "conll"}}
 
 
 def made(**tables: Any) -> Pipeline:
-    return pipeline.of_tables(SMALL | tables, name="mine")
+    return pipeline.from_tables(SMALL | tables, name="mine")
 
 
 def test_read__takes_a_shipped_name() -> None:
@@ -126,7 +126,7 @@ def test_read__says_where_toml_is_broken(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_of_tables__refuses(tables: dict[str, Any], message: str) -> None:
+def test_from_tables__refuses(tables: dict[str, Any], message: str) -> None:
     with pytest.raises(PipelineError, match=message):
         made(**tables)
 
@@ -143,12 +143,12 @@ def test_of_tables__refuses(tables: dict[str, Any], message: str) -> None:
         {"source": {"use": "conll", "fetch": [3]}},
     ],
 )
-def test_of_tables__refuses_values_that_are_no_tables(tables: dict[str, Any]) -> None:
+def test_from_tables__refuses_values_that_are_no_tables(tables: dict[str, Any]) -> None:
     with pytest.raises(PipelineError, match="pipeline 'mine'"):
         made(**tables)
 
 
-def test_of_tables__fills_in_what_a_small_file_leaves_out() -> None:
+def test_from_tables__fills_in_what_a_small_file_leaves_out() -> None:
     found = made()
 
     assert (found.segment, found.encode, found.shard) == (
@@ -159,7 +159,7 @@ def test_of_tables__fills_in_what_a_small_file_leaves_out() -> None:
     assert (found.sample, found.annotate.labels) == ("", ())
 
 
-def test_of_tables__leaves_its_tables_alone() -> None:
+def test_from_tables__leaves_its_tables_alone() -> None:
     source = {
         "use": "conll",
         "sample": "s",
@@ -353,7 +353,7 @@ def test_effective__differs_where_an_option_does() -> None:
         ({"source": {"use": "conll"}, "about": {"protected": True}}, True),
     ],
 )
-def test_of_tables__notes_are_patients_text_unless_said_otherwise(
+def test_from_tables__notes_are_patients_text_unless_said_otherwise(
     tables: dict[str, Any], protected: bool
 ) -> None:
-    assert pipeline.of_tables(tables, name="x").about.protected is protected
+    assert pipeline.from_tables(tables, name="x").about.protected is protected

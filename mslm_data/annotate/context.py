@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.annotate.terms.matcher import TermTrie, leftmost
-from mslm_data.annotate.terms.texts import TAKEN_OUT, Texts, set_apart, taken_out, texts_of
-from mslm_data.data.context import FLAGS, REASONS, bits_of
+from mslm_data.annotate.terms.texts import TAKEN_OUT, Texts, find_text_words, set_apart, taken_out
+from mslm_data.data.context import FLAGS, REASONS, encode_flags
 from mslm_data.data.documents import Documents, Mentions, Ranges
-from mslm_data.data.ragged import Array, offsets_of
+from mslm_data.data.ragged import Array, make_offsets
 from mslm_data.data.reason import Reason
 from mslm_data.io import resources
 from mslm_data.kernels.cues import AND, COMMA, reach
@@ -48,7 +48,7 @@ def contexts(documents: Documents, sentences: Ranges) -> npt.NDArray[np.int8]:
         return flags.astype(np.int8)
 
     texts = _with_short_placeholders(
-        texts_of(documents.codes(), documents.starts, taken_out(documents))
+        find_text_words(documents.codes(), documents.starts, taken_out(documents))
     )
     words = texts.words
     for places in (documents.ends, sentences.starts, mentions.starts, mentions.ends):
@@ -59,12 +59,12 @@ def contexts(documents: Documents, sentences: Ranges) -> npt.NDArray[np.int8]:
     firsts = np.searchsorted(words[:, 1], mentions.starts, side="right")
     pasts = np.searchsorted(words[:, 0], mentions.ends, side="left")
     lengths = np.maximum(pasts - firsts, 0)
-    shifts = np.repeat(firsts - offsets_of(lengths)[:-1], lengths)
+    shifts = np.repeat(firsts - make_offsets(lengths)[:-1], lengths)
     of_words[np.arange(len(shifts)) + shifts] = np.repeat(np.arange(len(mentions)), lengths)
 
     # Only sentences with a mention matter.
     bounds = np.searchsorted(words[:, 0], np.stack([sentences.starts, sentences.ends], axis=1))
-    with_mentions = offsets_of(of_words >= 0)
+    with_mentions = make_offsets(of_words >= 0)
     has_mention = with_mentions[bounds[:, 1]] > with_mentions[bounds[:, 0]]
 
     before, after, ends = _cues_in(texts)
@@ -88,7 +88,7 @@ def without(mentions: Mentions, flags: Sequence[str]) -> tuple[Mentions, Counter
 
     kept = np.ones(len(mentions), np.bool_)
     for flag in flags:
-        has_flag = kept & ((mentions.contexts & bits_of([flag])) != 0)
+        has_flag = kept & ((mentions.contexts & encode_flags([flag])) != 0)
         left_out[REASONS[flag]] += int(has_flag.sum())
         kept &= ~has_flag
     return mentions.choose(np.flatnonzero(kept)), +left_out
@@ -155,17 +155,17 @@ def _kinds(texts: Texts) -> npt.NDArray[np.uint8]:
 def _cues() -> _Cues:
     """Return the shipped cues, read once a process."""
     text = resources.path("vocab", "clinical-context.toml").read_text(encoding="utf-8")
-    flags = _flags_of(tomllib.loads(text))
+    flags = _cue_flags(tomllib.loads(text))
     names = sorted(flags)
 
     line = "\n".join(names)
     lengths = np.fromiter(map(len, names), np.int64, len(names))
     codes = np.frombuffer(line.encode("utf-32-le"), np.uint32)
-    trie = TermTrie(texts_of(codes, offsets_of(lengths + 1)[:-1]), match_case=False)
+    trie = TermTrie(find_text_words(codes, make_offsets(lengths + 1)[:-1]), match_case=False)
     return _Cues(trie, np.array([flags[name] for name in names], np.uint8))
 
 
-def _flags_of(tables: Mapping[str, Any]) -> dict[str, list[int]]:
+def _cue_flags(tables: Mapping[str, Any]) -> dict[str, list[int]]:
     """Return cue -> its row of `_Cues.flags`, of the tables of the file."""
     flags: dict[str, list[int]] = {}
 
@@ -177,7 +177,7 @@ def _flags_of(tables: Mapping[str, Any]) -> dict[str, list[int]]:
     add(tables["ends"], 2, _ALL)
     for flag in FLAGS:
         for column, name in enumerate(("before", "after", "ends")):
-            add(tables[flag].get(name, ()), column, bits_of([flag]))
+            add(tables[flag].get(name, ()), column, encode_flags([flag]))
     return flags
 
 

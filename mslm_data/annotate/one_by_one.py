@@ -10,7 +10,7 @@ from typing import NamedTuple
 from mslm_data.annotate import Annotations
 from mslm_data.annotate.boundaries import touches
 from mslm_data.data.document import Document, Placeholder, Span
-from mslm_data.data.documents import Documents, Mentions, counts_of
+from mslm_data.data.documents import Documents, Mentions, spread_counts
 from mslm_data.data.reason import Reason
 
 _REMEMBERED = 1 << 12
@@ -77,7 +77,7 @@ class OneByOne:
             self._known.popitem(last=False)
         return Annotations(
             Mentions.of([found[key].spans for key in keys], documents.starts),
-            counts_of([found[key].left_out for key in keys]),
+            spread_counts([found[key].left_out for key in keys]),
         )
 
 

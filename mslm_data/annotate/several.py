@@ -14,7 +14,7 @@ from mslm_data.annotate import ANNOTATORS, Annotations, Annotator, FoundBy, Load
 from mslm_data.annotate.overlaps import OVERLAPS, flatten
 from mslm_data.annotate.relabel import UNWANTED, relabel
 from mslm_data.data.documents import Documents, Ints, Mentions
-from mslm_data.data.ragged import offsets_of
+from mslm_data.data.ragged import make_offsets
 from mslm_data.data.reason import Reason
 from mslm_data.errors import PipelineError
 from mslm_data.io.files import canonical_json
@@ -46,7 +46,7 @@ class MemberOptions:
         if not all(0 <= weight < float("inf") for weight in weights):
             raise ValueError("weight: expected numbers from 0")
 
-    def weight_of(self, label: str) -> float:
+    def vote_weight(self, label: str) -> float:
         """Return the weight of a vote for a label; 0 for one that the weights do not name."""
         if isinstance(self.weight, Mapping):
             return self.weight.get(label, 0.0)
@@ -203,11 +203,11 @@ class LoadedSeveral:
             label = found.label
             if label not in could:
                 could[label] = sum(
-                    member.weight_of(label)
+                    member.vote_weight(label)
                     for member, labels in zip(self._members, self._labels, strict=True)
                     if not labels or label in labels
                 )
-            weights = [self._members[vote.annotator].weight_of(label) for vote in of_mention]
+            weights = [self._members[vote.annotator].vote_weight(label) for vote in of_mention]
             if 2 * sum(weights) <= could[label]:
                 outvoted[found.document] += 1
                 continue
@@ -298,7 +298,7 @@ def _columns(kept: Mapping[_Found, _Vote], documents: int) -> Mentions:
         np.array([found.document for found in order], np.int64), minlength=documents
     )
     return Mentions(
-        offsets=offsets_of(counts),
+        offsets=make_offsets(counts),
         starts=np.array([found.start for found in order], np.int64),
         ends=np.array([found.end for found in order], np.int64),
         labels=np.array([names.index(found.label) for found in order], np.int64),

@@ -13,7 +13,7 @@ from mslm_data.data.document import Document, Span
 from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError
 from mslm_data.registry import Help
-from mslm_data.spacy_pipelines import PIECE, digest_of, load_pipeline, pieces
+from mslm_data.spacy_pipelines import PIECE, digest_pipeline, load_pipeline, pieces
 
 _ASKS = "annotator 'spacy'"
 _BLANK = Reason("white space only")
@@ -71,7 +71,7 @@ class SpacyNer:
 
     def digest(self) -> str:
         """Return a digest of spaCy's version and of all files of the pipeline."""
-        return digest_of(self._named(), _ASKS)
+        return digest_pipeline(self._named(), _ASKS)
 
     def labels(self) -> tuple[str, ...]:
         """Return the labels of the components that set entities, sorted."""
@@ -121,7 +121,7 @@ class LoadedSpacy:
         docs = self._nlp.pipe(texts, batch_size=self._options.batch_size)
         for (number, offset, _), doc in zip(places, docs, strict=True):
             for entity in doc.ents:
-                span = _span_of(entity, offset)
+                span = _to_span(entity, offset)
                 if span.start == span.end:
                     left_out[number][_BLANK] += 1
                 elif touches(span.start, span.end, documents[number].placeholders):
@@ -134,7 +134,7 @@ class LoadedSpacy:
         ]
 
 
-def _span_of(entity: Any, offset: int) -> Span:
+def _to_span(entity: Any, offset: int) -> Span:
     """Return an entity as a mention of the document, without white space at its ends.
 
     Args:

@@ -77,7 +77,7 @@ class Told:
 # Options ------------------------------------------------------------------------------------------
 
 
-def refuse_other_sets(sets: Sequence[str]) -> None:
+def check_sets(sets: Sequence[str]) -> None:
     """Refuse assignments of options that have no say in how documents are read.
 
     Args:
@@ -147,7 +147,7 @@ class InputTexts:
         self._found = found
         self._firsts: list[int] = []
         self._splits = {} if found is None else found.splits_of_paths()
-        self._stamps = {} if found is None else _stamps_of(found)
+        self._stamps = {} if found is None else _read_stamps(found)
         self.files = [InputFile(STDIN)] if found is None else _stamped(found, self._stamps)
         self._read: InputFile | None = None
 
@@ -263,12 +263,12 @@ def find_texts(pipeline: Pipeline, given: Sequence[str]) -> InputTexts:
     from mslm_data.source.inputs.localise import localise
 
     if STDIN in given:
-        _refuse_beside_stdin(pipeline, given)
+        _check_only_stdin(pipeline, given)
         return InputTexts(pipeline, None)
     return InputTexts(pipeline, find_inputs(pipeline, localise(given)))
 
 
-def _stamps_of(found: Inputs) -> dict[str, tuple[Stamp, ...]]:
+def _read_stamps(found: Inputs) -> dict[str, tuple[Stamp, ...]]:
     from mslm_data.builds.plan import stamps_of
 
     return stamps_of(found)
@@ -308,7 +308,7 @@ def _of_file(source: PlainText, path: Path, name: str) -> Document | SetAside:
     return _decoded(source.utf8(path, 0, -1), doc_id, f"{path.name}:1")
 
 
-def _refuse_beside_stdin(pipeline: Pipeline, given: Sequence[str]) -> None:
+def _check_only_stdin(pipeline: Pipeline, given: Sequence[str]) -> None:
     from mslm_data.builds.stages import source_of
     from mslm_data.source.formats.text import PlainText
 
@@ -326,9 +326,9 @@ def _of_stdin(pipeline: Pipeline) -> Iterator[Document | SetAside]:
     from mslm_data.source.formats.text import PlainText
     from mslm_data.source.reading.encodings import marked, to_utf8
 
-    source = cast(PlainText, source_of(pipeline))  # as `_refuse_beside_stdin` has seen to
+    source = cast(PlainText, source_of(pipeline))  # as `_check_only_stdin` has seen to
     if source.documents == "line":
-        yield from _lines_of_stdin(source.encoding)
+        yield from _read_stdin_lines(source.encoding)
         return
     data = sys.stdin.buffer.read(_LARGEST + 1)
     if len(data) > _LARGEST:
@@ -338,7 +338,7 @@ def _of_stdin(pipeline: Pipeline) -> Iterator[Document | SetAside]:
     yield _decoded(utf8, _STDIN_ID, f"{_STDIN_ID}:1")
 
 
-def _lines_of_stdin(encoding: str) -> Iterator[Document | SetAside]:
+def _read_stdin_lines(encoding: str) -> Iterator[Document | SetAside]:
     """Read the lines of standard input as they come; blank ones are passed over."""
     from mslm_data.source.reading.encodings import DAMAGED, DAMAGED_LETTER
     from mslm_data.source.reading.records import NOT_UTF8

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from mslm_data.engine import ENGINES, WORTH_WORKERS, Preload
 from mslm_data.engine.local import ahead
-from mslm_data.errors import BuildError, CallError, MslmDataError, PipelineError, of_the_system
+from mslm_data.errors import BuildError, CallError, MslmDataError, PipelineError, system_message
 from mslm_data.io import resources
 from mslm_data.log import LOGGER, TO_KEEP
 from mslm_data.pipeline import Pipeline, read
@@ -177,7 +177,7 @@ def build(
 
         return load(ready.out) if part is None else None
     except OSError as error:  # the command words these itself, with advice
-        raise MslmDataError(of_the_system(error) or type(error).__name__) from error
+        raise MslmDataError(system_message(error) or type(error).__name__) from error
 
 
 def _placed(source: Source | None, out: str | Path | None) -> tuple[Source, Path]:
@@ -285,10 +285,10 @@ class Prepared:
             MslmDataError: See `build`.
         """
         from mslm_data import builds
-        from mslm_data.io.private import warn_of_readers
+        from mslm_data.io.private import warn_readable
 
         if self.pipeline.about.protected or self.pipeline.encode.keep_text:
-            warn_of_readers([self.out, *self.copies])
+            warn_readable([self.out, *self.copies])
         return builds.build_found(
             self.found,
             self.tokenizer,
@@ -300,7 +300,7 @@ class Prepared:
         )
 
 
-def _refuse_no_path(argument: str, value: object) -> None:
+def _check_is_path(argument: str, value: object) -> None:
     """Raise CallError for text that no file system takes for a path."""
     if not isinstance(value, str | Path):
         return
@@ -392,7 +392,7 @@ def prepared(
     }
     for argument, values in paths_of.items():
         for value in values:
-            _refuse_no_path(argument, value)
+            _check_is_path(argument, value)
     recognised = None
     if source == AUTO:
         recognised = _recognised(given, sample=sample)
@@ -408,7 +408,7 @@ def prepared(
             until_built.enter_context(ahead(preload))
 
         loaded = tokenizer_of(pipeline, tokenizer, sample=sample)
-        paths = inputs_of(pipeline, given, sample=sample, downloading=downloading)
+        paths = choose_inputs(pipeline, given, sample=sample, downloading=downloading)
         yield Prepared(
             pipeline=pipeline,
             inputs=tuple(paths),
@@ -512,7 +512,7 @@ def default_folder(source: Source, pipeline: Pipeline, *, sample: bool) -> Path:
     return Path("shards") / (f"{last}-sample" if sample else last)
 
 
-def inputs_of(
+def choose_inputs(
     pipeline: Pipeline,
     given: Sequence[str | Path],
     *,

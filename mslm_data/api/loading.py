@@ -26,7 +26,7 @@ from mslm_data.shard.built_folder import BuiltFolder
 from mslm_data.shard.manifest import Manifest
 from mslm_data.shard.remote import RemoteFolder
 from mslm_data.shard.shown import drawn_rows
-from mslm_data.shard.split import table_of_splits
+from mslm_data.shard.split import splits_table
 
 if TYPE_CHECKING:
     from mslm_data.shard.export import Export
@@ -67,7 +67,7 @@ def _fetched_manifest(folder: RemoteFolder) -> Manifest:
     The thread has ended when this returns: a process that is forked while numba compiles would wait
     for ever.
     """
-    kernels = Thread(target=_load_kernels_of_batches, name="mslm-data-kernels")
+    kernels = Thread(target=_load_batch_kernels, name="mslm-data-kernels")
     kernels.start()
     try:
         return folder.manifest()
@@ -75,7 +75,7 @@ def _fetched_manifest(folder: RemoteFolder) -> Manifest:
         kernels.join()
 
 
-def _load_kernels_of_batches() -> None:
+def _load_batch_kernels() -> None:
     importlib.import_module("mslm_data.batches.batches")
     load_compiled()
 
@@ -175,6 +175,6 @@ class Shards(BuiltFolder):
 
         return shown(
             f'<p><b>{text(title)}</b> <span class="soft">{text(about)}</span></p>',
-            table_of_splits(self.values()),
+            splits_table(self.values()),
             rows,
         )

@@ -81,7 +81,7 @@ def mix(
             )
         weights = [_weight(weight) for weight in folders.values()]
     else:
-        weights = _weights_of(sizes, temperature)
+        weights = _weights_from_sizes(sizes, temperature)
 
     shares = [weight / sum(weights) for weight in weights]
     whole = _whole(sizes, shares, epoch_size)
@@ -153,7 +153,7 @@ def _weight(weight: Any) -> Fraction:
     return Fraction(float(weight))
 
 
-def _weights_of(sizes: Sequence[int], temperature: float | None) -> list[Fraction]:
+def _weights_from_sizes(sizes: Sequence[int], temperature: float | None) -> list[Fraction]:
     """Return weights that follow from sizes.
 
     Raises:

@@ -33,7 +33,7 @@ class WantedShards:
         """Shards that are behind: so many of the first; -1 before the first rows."""
         self._asked = 0
         """Shards that were fetched ahead or are behind: so many of the first."""
-        self._refuse_small_cache()
+        self._check_cache_size()
 
     def reach(self, start: Place, after: Place) -> None:
         """Close shards that are behind, before the rows between two places are read.
@@ -73,7 +73,7 @@ class WantedShards:
         """Return the bytes of the shards of some uses, each counted once."""
         return int(self._bytes[np.unique(self._uses.shards[first:stop])].sum())
 
-    def _refuse_small_cache(self) -> None:
+    def _check_cache_size(self) -> None:
         most = self._split.cache_bytes
         if most is None:
             return

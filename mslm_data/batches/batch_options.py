@@ -173,7 +173,7 @@ class BatchOptions:
         Raises:
             ValueError: A row has more tokens than a batch or a packed row may have.
         """
-        self.refuse_longer(lengths)
+        self.check_row_lengths(lengths)
         if not self.is_packed:
             firsts = np.empty(len(rows), np.int64)
             count = cut_to_budget(lengths, self.tokens or 0, self.multiple_of, firsts)
@@ -199,7 +199,7 @@ class BatchOptions:
         tokens = self.batch_tokens or 0
         return tokens - tokens % self.multiple_of
 
-    def refuse_longer(self, lengths: npt.NDArray[np.int64]) -> None:
+    def check_row_lengths(self, lengths: npt.NDArray[np.int64]) -> None:
         """Refuse rows that fit nowhere.
 
         Raises:

@@ -18,7 +18,7 @@ from mslm_data.batches.order import EpochOrder, Place, Step
 from mslm_data.data.examples import Examples, concatenate
 from mslm_data.data.ragged import Ragged
 from mslm_data.lexicon.artefacts import ArtefactKind, find_artefact
-from mslm_data.mask.artefacts import artefacts_of, with_artefacts
+from mslm_data.mask.artefacts import iter_artefacts, with_artefacts
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import strategy as make_strategy
 from mslm_data.shard.row_protocol import Rows
@@ -234,7 +234,7 @@ def strategy_for(split: Rows, strategy: Strategy | str | Path) -> Strategy:
                 "another strategy"
             )
         return made
-    if not any(artefacts_of(made)):
+    if not any(iter_artefacts(made)):
         return made
 
     (part,) = split.splits

@@ -33,13 +33,13 @@ from mslm_data.batches.row_order import (
 )
 from mslm_data.data import bio
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import offsets_of
+from mslm_data.data.ragged import make_offsets
 from mslm_data.draw import shown
 from mslm_data.draw.parts import Markup, table
 from mslm_data.kernels.mixing import deal_places, name_repeats, renumber_labels
 from mslm_data.shard.row_protocol import CHUNK, Rows, SplitShare, check_chunk
 from mslm_data.shard.shown import drawn_rows
-from mslm_data.shard.split import Picks, Split, gather_picks, lengths_of
+from mslm_data.shard.split import Picks, Split, gather_picks, picked_lengths
 
 
 class Mix(Rows):
@@ -63,8 +63,8 @@ class Mix(Rows):
         Raises:
             ValueError: Splits of different tokenizers, one that stands twice, or too many labels.
         """
-        _refuse_other_tokenizers(splits)
-        _refuse_twice(splits)
+        _check_same_tokenizer(splits)
+        _check_distinct(splits)
 
         manifests = [part.split.manifest for part in splits]
         self._splits = tuple(splits)
@@ -77,10 +77,10 @@ class Mix(Rows):
         self.protected = any(manifest.protected for manifest in manifests)
         self.place = None
 
-        self._starts = offsets_of(np.array([part.rows for part in splits], np.int64))
+        self._starts = make_offsets(np.array([part.rows for part in splits], np.int64))
         """int64 `[S + 1]`: where each split begins among the numbers of an epoch's rows."""
         rooms = [_most_rounds(part) * len(part.split) for part in splits]
-        self._firsts = len(self) + offsets_of(np.array(rooms, np.int64))
+        self._firsts = len(self) + make_offsets(np.array(rooms, np.int64))
         """int64 `[S + 1]`: where each split begins among the numbers of rows."""
         self._numbers = [_Numbers.of(part.split, self) for part in splits]
         self._columns = _optional_columns(splits)
@@ -241,7 +241,9 @@ class Mix(Rows):
 
     def lengths(self, rows: RowNumbers) -> npt.NDArray[np.int64]:
         """Return the number of tokens of any rows, in any order, `[R]`; see `take`."""
-        return lengths_of([pick for part in self._found(rows) for pick in part.picks], len(rows))
+        return picked_lengths(
+            [pick for part in self._found(rows) for pick in part.picks], len(rows)
+        )
 
     def check(self) -> None:
         """Open shards anew, with all checks, whose files have changed since they were opened.
@@ -356,9 +358,9 @@ class MixedOrder:
         A shard stands there once for each round of the epoch. None for a split whose rows come from
         any of its shards at any place.
         """
-        return [self._uses_of(split, seed, epoch) for split in range(len(self.splits))]
+        return [self._list_uses(split, seed, epoch) for split in range(len(self.splits))]
 
-    def _uses_of(self, split: int, seed: int, epoch: int) -> ShardUses | None:
+    def _list_uses(self, split: int, seed: int, epoch: int) -> ShardUses | None:
         """Return the uses of one split's shards."""
         part = self.splits[split]
         size = len(part.split)
@@ -518,7 +520,7 @@ def _united(names: Sequence[tuple[str, ...]], what: str) -> tuple[str, ...]:
     return united
 
 
-def _refuse_other_tokenizers(splits: Sequence[SplitShare]) -> None:
+def _check_same_tokenizer(splits: Sequence[SplitShare]) -> None:
     """Refuse splits whose ids mean different tokens.
 
     Raises:
@@ -536,7 +538,7 @@ def _refuse_other_tokenizers(splits: Sequence[SplitShare]) -> None:
             )
 
 
-def _refuse_twice(splits: Sequence[SplitShare]) -> None:
+def _check_distinct(splits: Sequence[SplitShare]) -> None:
     """Refuse a split that stands twice, as its rows would come twice with the same masks.
 
     Raises:

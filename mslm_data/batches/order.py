@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.batches.batch_options import BatchOptions, Drawn, RowNumbers, shared_out
-from mslm_data.batches.row_order import RowOrder, ShardUses, row_order, shuffled_part, stream_of
+from mslm_data.batches.row_order import RowOrder, ShardUses, make_stream, row_order, shuffled_part
 from mslm_data.log import LOGGER
 from mslm_data.mask.draws import check_count
 
@@ -351,7 +351,7 @@ class EpochOrder:
 
         def mix(count: int) -> RowNumbers:
             """Return an order of so many things of this window."""
-            return _shuffled(count, stream_of(_BATCH_STREAM, self.options.seed, epoch, number))
+            return _shuffled(count, make_stream(_BATCH_STREAM, self.options.seed, epoch, number))
 
         if lengths is not None and self.options.is_by_tokens:
             if not self.options.bucketed:
@@ -591,7 +591,7 @@ def bucket_rows(
     batches = [longest_first[start : start + batch_size] for start in starts]
 
     # Without this shuffle every window would train from its longest rows to its shortest.
-    order = _shuffled(len(batches), stream_of(_BATCH_STREAM, seed, epoch, window))
+    order = _shuffled(len(batches), make_stream(_BATCH_STREAM, seed, epoch, window))
 
     return [batches[b] for b in order]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from mslm_data.batches.batch_options import OPEN_SHARDS, BatchOptions, RowNumbers
-from mslm_data.data.ragged import offsets_of
+from mslm_data.data.ragged import make_offsets
 from mslm_data.kernels.draws import fold
 from mslm_data.kernels.shuffle import shuffled, shuffled_among
 
@@ -83,7 +83,7 @@ class Stored:
         """Return the places of each shard, None where there are no shards."""
         if not self.shard_rows:
             return [None]
-        bounds = offsets_of(np.array(self.shard_rows, np.int64))
+        bounds = make_offsets(np.array(self.shard_rows, np.int64))
         return [ShardUses(np.arange(len(self.shard_rows)), bounds[:-1], bounds[1:])]
 
     def described(self) -> dict[str, Any]:
@@ -156,15 +156,15 @@ class ByShards:
             until = min(stop, end)
 
             # Which piece each place draws from, and which of the piece's rows.
-            stream = stream_of(_BLOCK_STREAM, seed, epoch, block)
+            stream = make_stream(_BLOCK_STREAM, seed, epoch, block)
             drawn = shuffled_part(done - begin, until - begin, size=end - begin, stream=stream)
             pieces = blocks.pieces(block)
-            bounds = offsets_of(pieces.sizes)
+            bounds = make_offsets(pieces.sizes)
             piece = np.searchsorted(bounds, drawn, side="right") - 1
             drawn += (pieces.firsts - bounds[:-1])[piece]
 
             # A piece is of the shard's mixed rows.
-            stream = stream_of(_ROW_STREAM, seed, epoch)
+            stream = make_stream(_ROW_STREAM, seed, epoch)
             rows = out[done - start : until - start]
             sizes = blocks.shard_rows[pieces.shards]
             shuffled_among(drawn, piece, stream, pieces.shards, sizes, rows)
@@ -185,7 +185,7 @@ class ByShards:
             "rows": int(self.size),
             "shuffle": "shards",
             "open_shards": int(self.open_shards),
-            "shards": f"{len(self.shard_rows)}, {int(stream_of(*self.shard_rows)):016x}",
+            "shards": f"{len(self.shard_rows)}, {int(make_stream(*self.shard_rows)):016x}",
         }
 
 
@@ -238,14 +238,14 @@ def _blocks(shard_rows: tuple[int, ...], open_shards: int, seed: int, epoch: int
     rows = np.array(shard_rows, np.int64)
     count = len(rows)
     pieces = max(1, min(open_shards, count))
-    shards = shuffled_part(0, count, size=count, stream=stream_of(_SHARD_STREAM, seed, epoch))
+    shards = shuffled_part(0, count, size=count, stream=make_stream(_SHARD_STREAM, seed, epoch))
 
     sizes = np.zeros(count, np.int64)
     ordered = rows[shards]
     for age in range(pieces):
         taken = ordered * (age + 1) // pieces - ordered * age // pieces
         np.add.at(sizes, np.minimum(np.arange(count) + age, count - 1), taken)
-    return _Blocks(shards, offsets_of(sizes), rows, offsets_of(rows)[:-1], pieces)
+    return _Blocks(shards, make_offsets(sizes), rows, make_offsets(rows)[:-1], pieces)
 
 
 def row_order(rows: Sized, options: BatchOptions) -> RowOrder:
@@ -286,7 +286,7 @@ def shuffle_rows(start: int, stop: int, *, size: int, seed: int, epoch: int) -> 
         seed: In `[0, 2**63)`.
         epoch: In `[0, 2**63)`; each has an order of its own.
     """
-    return shuffled_part(start, stop, size=size, stream=stream_of(_ROW_STREAM, seed, epoch))
+    return shuffled_part(start, stop, size=size, stream=make_stream(_ROW_STREAM, seed, epoch))
 
 
 def shuffled_in_rounds(
@@ -303,7 +303,7 @@ def shuffled_in_rounds(
     """
     numbers, of = np.unique(rounds, return_inverse=True)
     epochs = [(first_round + number) % MOST_EPOCHS for number in numbers.tolist()]
-    stream = stream_of(_ROW_STREAM, seed)
+    stream = make_stream(_ROW_STREAM, seed)
     sizes = np.full(len(epochs), size, np.int64)
 
     out = np.empty(len(places), np.int64)
@@ -326,7 +326,7 @@ def shuffled_part(start: int, stop: int, *, size: int, stream: np.uint64) -> Row
     return out
 
 
-def stream_of(*names: int) -> np.uint64:
+def make_stream(*names: int) -> np.uint64:
     """Return the stream of draws that these numbers name, each folded into the one before."""
     stream = np.uint64(0)
     for name in names:

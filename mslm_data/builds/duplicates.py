@@ -25,19 +25,19 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data._optional import load
-from mslm_data.annotate.terms.texts import taken_out, texts_of
+from mslm_data.annotate.terms.texts import find_text_words, taken_out
 from mslm_data.builds.leave_out import will_go
 from mslm_data.builds.tasks import Match, Sign, WorkUnit
 from mslm_data.data.document import SetAside
 from mslm_data.data.documents import Documents
-from mslm_data.data.ragged import Array, offsets_of
+from mslm_data.data.ragged import Array, make_offsets
 from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError
 from mslm_data.io.files import make_folder, read_sealed, write_sealed
 from mslm_data.kernels.hashing import hash_ngrams, hash_rows
 from mslm_data.kernels.near_copies import GOES, MAY_STAY, PASSED_OVER, STAYS, thin
 from mslm_data.pipeline import KEPT_WHOLE, Pipeline
-from mslm_data.shard.pieces import hashes_of
+from mslm_data.shard.pieces import hash_ids
 
 EXACT = Reason("expected a text of its own, got that of a document that stays", is_rule=True)
 NEAR = Reason("expected a text of its own, got nearly that of a document that stays", is_rule=True)
@@ -111,7 +111,7 @@ def sign(documents: Documents, similarity: float) -> Signatures:
         cut = np.ascontiguousarray(minima[:, : num_bands * width])
         hash_rows(cut.reshape(-1), np.arange(num * num_bands + 1) * width, bands.reshape(-1))
         places = minima.astype(np.uint8)
-    return Signatures(hashes_of(documents.ids), np.diff(offsets), exact, bands, places)
+    return Signatures(hash_ids(documents.ids), np.diff(offsets), exact, bands, places)
 
 
 def write_signatures(task: Sign, records: Iterable[Any], pipeline: Pipeline, out: Path) -> None:
@@ -132,7 +132,7 @@ def write_signatures(task: Sign, records: Iterable[Any], pipeline: Pipeline, out
 
 def _words(documents: Documents) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
     """Return a hash of each word, uint64 `[W]`, and the words of each document, `[D + 1]`."""
-    texts = texts_of(documents.codes(), documents.starts, taken_out(documents))
+    texts = find_text_words(documents.codes(), documents.starts, taken_out(documents))
     starts, ends = texts.words[:, 0].astype(np.int64), texts.words[:, 1].astype(np.int64)
     owners = np.searchsorted(documents.starts, starts, side="right") - 1
     is_word = (owners >= 0) & (ends <= np.append(documents.ends, 0)[owners])
@@ -140,17 +140,17 @@ def _words(documents: Documents) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np
 
     # The characters of the words side by side, as the kernel wants them.
     lengths = (ends - starts)[is_word]
-    bounds = offsets_of(lengths)
+    bounds = make_offsets(lengths)
     places = np.arange(bounds[-1]) + np.repeat(starts[is_word] - bounds[:-1], lengths)
     hashes = np.empty(len(lengths), np.uint64)
     hash_rows(texts.folded[places], bounds, hashes)
-    return hashes, offsets_of(np.bincount(owners[is_word], minlength=len(documents)))
+    return hashes, make_offsets(np.bincount(owners[is_word], minlength=len(documents)))
 
 
 def _minima(words: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64]) -> Array:
     """Return the signatures of documents, uint32 `[D, 128]`, of the hashes of their words."""
     rensa = load("rensa", wanted_by="source.duplicates with near copies")
-    shingle_offsets = offsets_of(np.maximum(np.diff(offsets) - WORDS + 1, 0))
+    shingle_offsets = make_offsets(np.maximum(np.diff(offsets) - WORDS + 1, 0))
     shingles = np.empty(shingle_offsets[-1], np.uint64)
     hash_ngrams(words, offsets, WORDS, shingles)
 
@@ -185,7 +185,7 @@ def match(task: Match, pipeline: Pipeline, out: Path) -> None:
     del signed
     kinds = find_copies(together, of_splits, stays, pipeline.duplicate_similarity)
 
-    bounds = offsets_of(np.array(sizes, np.int64))
+    bounds = make_offsets(np.array(sizes, np.int64))
     for (_, name), start, stop in zip(units, bounds[:-1], bounds[1:], strict=True):
         _write(_copies(out, name), kinds[start:stop].tobytes())
 

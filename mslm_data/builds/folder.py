@@ -39,9 +39,9 @@ from mslm_data.errors import BuildError, MslmDataError, ShardError
 from mslm_data.io.files import (
     canonical_json,
     clear_temporaries,
+    hash_file,
     make_folder,
     read_sealed,
-    sha256_of,
     write_sealed,
     write_whole,
 )
@@ -316,7 +316,7 @@ def damaged_files(out: Path, manifest: Manifest) -> list[str]:
         if name in records:
             good = is_whole(path, records[name])
         elif name == "tokenizer.json":
-            good = path.is_file() and sha256_of(path) == manifest.tokenizer["sha256"]
+            good = path.is_file() and hash_file(path) == manifest.tokenizer["sha256"]
         else:
             # Folders of earlier versions lack the last.
             good = path.is_file() or name == "tokenizer_config.json"
@@ -464,7 +464,7 @@ def is_joined(out: Path, shard: PlannedShard | Join) -> bool:
 def is_whole(path: Path, record: ShardRecord) -> bool:
     """Return whether a file has the bytes that a record says."""
     try:
-        return path.stat().st_size == record.bytes and sha256_of(path) == record.sha256
+        return path.stat().st_size == record.bytes and hash_file(path) == record.sha256
     except OSError:
         return False
 

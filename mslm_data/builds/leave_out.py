@@ -27,7 +27,7 @@ from mslm_data.encode.layout import lay_out
 from mslm_data.encode.tokenizer import load
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import ShardError
-from mslm_data.io.files import sha256_of
+from mslm_data.io.files import hash_file
 from mslm_data.pipeline import KEPT_WHOLE, Pipeline
 from mslm_data.shard.manifest import NAME
 
@@ -61,7 +61,7 @@ def record_of(folders: Sequence[str]) -> list[dict[str, Any]]:
             shards, splits = load_splits(folder)
         except ShardError as error:
             raise ShardError(f"[source] leave_out: {error}") from None
-        digest = sha256_of(Path(str(shards.folder)) / NAME)
+        digest = hash_file(Path(str(shards.folder)) / NAME)
         record.append({"name": shards.manifest.name, "splits": list(splits), "manifest": digest})
     return record
 

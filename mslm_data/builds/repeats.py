@@ -17,7 +17,7 @@ from mslm_data.builds.folder import piece_path, require_receipt
 from mslm_data.builds.reading import shared_id
 from mslm_data.builds.tasks import Compare, WorkUnit
 from mslm_data.io.files import canonical_json, read_sealed, write_sealed
-from mslm_data.shard.pieces import document_hashes, document_ids, hashes_of
+from mslm_data.shard.pieces import document_hashes, document_ids, hash_ids
 
 COMPARED_AT_ONCE = 1_000_000
 """About how many documents a task compares, which takes some 16 bytes of each."""
@@ -80,7 +80,7 @@ def compare(task: Compare, out: Path) -> list[tuple[str, list[str]]]:
     for name, path, of_unit in zip(task.pieces, paths, hashes, strict=True):
         if np.isin(of_unit, repeated, assume_unique=True).any():
             ids = document_ids(path)
-            is_repeated = np.isin(hashes_of(ids), repeated)
+            is_repeated = np.isin(hash_ids(ids), repeated)
             found.append((name, [ids[number] for number in np.flatnonzero(is_repeated)]))
     return found
 

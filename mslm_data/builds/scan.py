@@ -17,9 +17,9 @@ from mslm_data.builds.stages import Inputs, annotator_of
 from mslm_data.builds.tasks import Cut, Digest, Unpack
 from mslm_data.data.document import Part
 from mslm_data.io.files import (
+    hash_file,
     make_folder,
     read_sealed,
-    sha256_of,
     write_sealed,
     write_whole,
 )
@@ -186,7 +186,7 @@ def _in_groups(paths: Iterable[Path]) -> Iterator[list[Path]]:
 def digest(task: Digest) -> list[Fingerprint]:
     """Digest files."""
     paths = map(Path, task.paths)
-    return [Fingerprint(path.name, path.stat().st_size, sha256_of(path)) for path in paths]
+    return [Fingerprint(path.name, path.stat().st_size, hash_file(path)) for path in paths]
 
 
 def is_short(task: Digest) -> bool:
@@ -218,12 +218,12 @@ def unpack(task: Unpack, refuse_changed: Callable[[], object]) -> None:
     """
     into = Path(task.into)
     record = into.with_name(f"{into.name}.sha256")
-    if into.is_file() and read_sealed(record) == sha256_of(into).encode():
+    if into.is_file() and read_sealed(record) == hash_file(into).encode():
         return
 
     make_folder(into.parent)
     write_whole(into, _unpacked(Path(task.path), refuse_changed))
-    write_sealed(record, sha256_of(into).encode())
+    write_sealed(record, hash_file(into).encode())
 
 
 def _staged(staging: Path, path: Path) -> Path:

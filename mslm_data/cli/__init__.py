@@ -102,7 +102,7 @@ def main(args: list[str] | None = None) -> int:
             raise
         process.say(message)
         if code == process.NOBODY_READS:
-            process.let_go_of_stdout()
+            process.detach_stdout()
         return code
 
 

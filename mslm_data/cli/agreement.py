@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _HEADS = ("label", "first", "second", "of first", "of second", "both", "F1")
 
 
-def agreement_of(manifest: Manifest) -> dict[str, Any]:
+def agreement_record(manifest: Manifest) -> dict[str, Any]:
     """Return `agreement` -> the agreement of each two annotators; empty where there is one."""
     from mslm_data.shard.agreement import pairs
 

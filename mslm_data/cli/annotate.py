@@ -95,10 +95,10 @@ def command(
     from mslm_data.api import annotating
     from mslm_data.api.building import read_named
     from mslm_data.cli.progress import counting
-    from mslm_data.io.private import warn_of_readers
+    from mslm_data.io.private import warn_readable
     from mslm_data.torch.predict.load_tagger import load_tagger
 
-    annotating.refuse_other_sets(sets)
+    annotating.check_sets(sets)
     pipeline = read_named(source, sets=sets)
     texts = annotating.find_texts(pipeline, inputs)
     loaded = load_tagger(model)
@@ -113,7 +113,7 @@ def command(
         )
     else:
         if show_text and pipeline.about.protected:
-            warn_of_readers([out.parent])
+            warn_readable([out.parent])
         made = annotating.record_of(loaded.digest, loaded.tagger, pipeline, show_text=show_text)
         with (
             annotating.appending(out, made, texts) as (write, done),

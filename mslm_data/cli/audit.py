@@ -98,10 +98,10 @@ def command(
     from mslm_data.source.inputs.localise import localise
 
     manifest = read_manifest(folder)
-    _refuse_labels_of_the_source(manifest, folder)
+    _check_weak_labels(manifest, folder)
     gold = read_named(gold_source, sets=gold_sets)
     labels = _labels(pairs, gold, manifest, folder)
-    weak = _pipeline_of(manifest, sets, folder)
+    weak = _read_pipeline(manifest, sets, folder)
     result = audit(manifest, weak, gold, localise(inputs), labels=labels)
 
     if as_json:
@@ -110,7 +110,7 @@ def command(
         _print(result)
 
 
-def _refuse_labels_of_the_source(manifest: Manifest, folder: Path) -> None:
+def _check_weak_labels(manifest: Manifest, folder: Path) -> None:
     """Raise if the folder's labels were not found in text, but came with it or are not there.
 
     The gold mentions of the gold corpus would be compared with themselves.
@@ -162,15 +162,15 @@ def _labels(
     return labels
 
 
-def _pipeline_of(manifest: Manifest, sets: Sequence[str], folder: Path) -> Pipeline:
+def _read_pipeline(manifest: Manifest, sets: Sequence[str], folder: Path) -> Pipeline:
     """Return the pipeline that annotated a folder, with the files that are named for it.
 
     Raises:
         PipelineError: An option does not name a file of it.
     """
-    from mslm_data.pipeline import of_tables, with_sets
+    from mslm_data.pipeline import from_tables, with_sets
 
-    _refuse_other_options(manifest, sets)
+    _check_audited_options(manifest, sets)
     made = manifest.pipeline["annotate"]
     segment = manifest.pipeline["segment"]
     tables = {
@@ -184,10 +184,10 @@ def _pipeline_of(manifest: Manifest, sets: Sequence[str], folder: Path) -> Pipel
         },
         "segment": {"use": segment["use"], **segment["options"]},
     }
-    return of_tables(with_sets(tables, sets), name=f"{manifest.name} of {folder}")
+    return from_tables(with_sets(tables, sets), name=f"{manifest.name} of {folder}")
 
 
-def _refuse_other_options(manifest: Manifest, sets: Sequence[str]) -> None:
+def _check_audited_options(manifest: Manifest, sets: Sequence[str]) -> None:
     """Raise if an assignment would change what is audited.
 
     Files are safe to name, as their digests are compared with the folder's.

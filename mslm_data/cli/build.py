@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mslm_data.cli.agreement import agreement_of, print_agreement
+from mslm_data.cli.agreement import agreement_record, print_agreement
 from mslm_data.cli.options import FileOrFolder
 from mslm_data.cli.output import echo, print_json, table
 from mslm_data.log import few, plain
@@ -194,7 +194,7 @@ def _build(
 
     report = {
         "out": str(ready.out),
-        **report_of(manifest),
+        **build_report(manifest),
         **_origin(ready),
         **_files(*ready.files()),
     }
@@ -206,7 +206,7 @@ def _build(
 # Reports ------------------------------------------------------------------------------------------
 
 
-def report_of(manifest: Manifest) -> dict[str, Any]:
+def build_report(manifest: Manifest) -> dict[str, Any]:
     """Return what `build --json` says of a built folder, but for where it is."""
     splits = {
         name: {
@@ -233,7 +233,7 @@ def report_of(manifest: Manifest) -> dict[str, Any]:
         "labels": list(manifest.labels),
         "splits": splits,
         **totals,
-        **agreement_of(manifest),
+        **agreement_record(manifest),
     }
 
 

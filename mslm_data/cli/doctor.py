@@ -56,7 +56,7 @@ def command(as_json: bool) -> int:
 
 def _look() -> dict[str, Any]:
     """Return what is found without importing anything heavy."""
-    from mslm_data.engine.cpus import cpus, cpus_of_group, usable_cpus
+    from mslm_data.engine.cpus import cgroup_cpus, cpus, usable_cpus
 
     core, extras = _packages()
     return {
@@ -67,7 +67,7 @@ def _look() -> dict[str, Any]:
         "extras": extras,
         "cpus": {
             "usable": usable_cpus(),
-            "control_group": cpus_of_group(),
+            "control_group": cgroup_cpus(),
             "workers": cpus(),
         },
         "cache": _cache(),

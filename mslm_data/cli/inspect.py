@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mslm_data.cli.agreement import agreement_of, print_agreement
+from mslm_data.cli.agreement import agreement_record, print_agreement
 from mslm_data.cli.options import (
     folder_or_url_argument,
     json_option,
@@ -17,7 +17,7 @@ from mslm_data.cli.options import (
     strategy_options,
 )
 from mslm_data.cli.output import echo, print_json, table
-from mslm_data.data.context import flags_of
+from mslm_data.data.context import decode_flags
 from mslm_data.log import plain
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def command(
     from mslm_data.cli.strategy import make_strategies
     from mslm_data.cli.tokenizer import open_tokenizer
     from mslm_data.errors import ShardError
-    from mslm_data.stats import realised_rates
+    from mslm_data.stats import effective_rates
     from mslm_data.stats.counts import ALL_MASKED
     from mslm_data.stats.tally import Tally
 
@@ -126,7 +126,7 @@ def command(
         counted = Tally(shards.labels, epochs=1)
         counted.add(examples, [plan])
         stats = counted.stats()
-        rates[name] = [rate._asdict() for rate in realised_rates(strategies[name], stats)]
+        rates[name] = [rate._asdict() for rate in effective_rates(strategies[name], stats)]
         if stats.all_masked:
             echo(f"warning: {name}: {ALL_MASKED}; lower the rates", err=True)
 
@@ -142,7 +142,7 @@ def command(
         for i in range(len(examples))
     ]
 
-    agreement = agreement_of(shards.manifest)
+    agreement = agreement_record(shards.manifest)
     if as_json:
         print_json({"split": split, "rows": shown, "rates": rates, **agreement})
     else:
@@ -215,7 +215,7 @@ def _mentions(
         for start, end, label in spans
     ]
     for mention, bits in zip(mentions, columns.get("span_contexts", ()), strict=False):
-        mention["context"] = flags_of(bits)
+        mention["context"] = decode_flags(bits)
     return mentions
 
 

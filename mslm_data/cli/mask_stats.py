@@ -187,11 +187,11 @@ def command(
         raise click.UsageError("--rows: expected --report, which shows them, got none")
     chosen, schemes = _schemes(scheme)
     if report_file is not None:
-        _refuse_missing_folder(report_file)
+        _check_folder_exists(report_file)
 
     opened = [load(folder) for folder in folders]
     if not show_text:
-        _refuse_to_show_text(opened, {"--top-words": top, "--report": report_file})
+        _check_may_show_text(opened, {"--top-words": top, "--report": report_file})
     rows = _rows(
         opened,
         split,
@@ -297,7 +297,7 @@ def _count(
         sweeps: Whether the first strategy is counted at all rates too.
         most_words: How many of the words masked most are named.
     """
-    from mslm_data.stats import mask_stats, stats_of_splits, sweep
+    from mslm_data.stats import count_splits, mask_stats, sweep
 
     labels = rows.labels
     chunks = _chunks(rows, seed)
@@ -307,7 +307,7 @@ def _count(
             name: mask_stats(chunks, strategy, labels=labels, seed=seed, epochs=epochs)
             for name, strategy in strategies.items()
         },
-        parts=stats_of_splits(rows, first, seed=seed) if len(rows.splits) > 1 else (),
+        parts=count_splits(rows, first, seed=seed) if len(rows.splits) > 1 else (),
         points=sweep(chunks, first, seed=seed, epochs=epochs) if sweeps else (),
         words=_masked_most(shards, chunks, first, most_words, seed=seed, epochs=epochs),
     )
@@ -335,11 +335,11 @@ def _found(
         top: How many of the words masked most were asked for.
     """
     from mslm_data.cli.mask_tables import as_dict, batches_as_dict, mix_as_dicts, point_as_dict
-    from mslm_data.stats import realised_rates
+    from mslm_data.stats import effective_rates
 
     stats = next(iter(counted.stats.values()))
     found = {
-        "rates": [rate._asdict() for rate in realised_rates(first, stats)],
+        "rates": [rate._asdict() for rate in effective_rates(first, stats)],
         **as_dict(stats, schemes, chosen),
     }
     if batches is not None:
@@ -440,7 +440,7 @@ def _write_page(
     from mslm_data.cli.tokenizer import open_tokenizer
     from mslm_data.draw.sentences import Sentences, choose_rows
     from mslm_data.io.files import write_whole
-    from mslm_data.io.private import warn_of_readers
+    from mslm_data.io.private import warn_readable
     from mslm_data.stats.report import Report
 
     chosen = choose_rows(rows, shown, seed=seed)
@@ -458,7 +458,7 @@ def _write_page(
         **others,
     )
     if rows.protected:
-        warn_of_readers([file.parent])
+        warn_readable([file.parent])
     write_whole(file, [page.html().encode()])
     echo(f"{file}: written, {len(chosen)} sentences in it; open it in a browser", err=True)
 
@@ -492,10 +492,10 @@ def _warn(strategy: Strategy, counted: MaskStats) -> None:
             "annotator ([annotate] use), or choose a strategy that needs none, such as token",
             err=True,
         )
-    _warn_of_limit(strategy, counted)
+    _warn_limited(strategy, counted)
 
 
-def _warn_of_limit(strategy: Strategy, counted: MaskStats) -> None:
+def _warn_limited(strategy: Strategy, counted: MaskStats) -> None:
     """Print on stderr that a limit for each row, and not the rate, says how much is masked."""
     options = {} if strategy.origin is None else strategy.origin.options
     most = options.get("most")
@@ -528,7 +528,7 @@ def _schemes(text: str) -> tuple[Scheme, list[Scheme]]:
         raise click.UsageError(f"--{error}") from None
 
 
-def _refuse_missing_folder(file: Path) -> None:
+def _check_folder_exists(file: Path) -> None:
     """Refuse a file in a folder that does not exist, before anything is counted."""
     folder = file.absolute().parent
     if not folder.is_dir():
@@ -537,7 +537,7 @@ def _refuse_missing_folder(file: Path) -> None:
         )
 
 
-def _refuse_to_show_text(opened: Sequence[Shards], asked_for: dict[str, Any]) -> None:
+def _check_may_show_text(opened: Sequence[Shards], asked_for: dict[str, Any]) -> None:
     """Refuse options that show patients' text.
 
     Args:

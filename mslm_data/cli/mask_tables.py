@@ -40,7 +40,7 @@ _HIDDEN = (
     "masked_tokens",
     "realised_rate",
     "realised_elm",
-    "realised_blm",
+    "effective_blm",
     "rows_under_budget",
     "rows_without_mask",
     "share_in_mentions",
@@ -73,7 +73,7 @@ _BATCHES = (
     "rows_per_packed_row",
     "padding",
 )
-_REALISED = ("realised_elm", "realised_blm")
+_REALISED = ("realised_elm", "effective_blm")
 _GROUP = ("sequences", "tokens", "maskable_tokens", "n_elm", "n_blm")
 
 
@@ -123,7 +123,7 @@ def point_as_dict(point: SweepPoint, chosen: Scheme) -> dict[str, Any]:
         **_weighed(chosen, point.whole),
         "realised_rate": point.rate(point.whole),
         "realised_elm": point.realised_elm,
-        "realised_blm": point.realised_blm,
+        "effective_blm": point.effective_blm,
         "saturated": point.weights.saturated,
         **sides,
     }
@@ -334,7 +334,7 @@ def _sweep(report: Mapping[str, Any]) -> _Table:
                 f"{point['elm']:g}",
                 f"{point['blm']:g}",
                 f"{point['realised_elm']:.2%}",
-                f"{point['realised_blm']:.2%}",
+                f"{point['effective_blm']:.2%}",
                 point["n_elm"],
                 point["n_blm"],
                 point["w_elm"],

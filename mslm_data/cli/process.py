@@ -24,7 +24,7 @@ from types import FrameType
 
 import click
 
-from mslm_data.errors import MslmDataError, of_the_system
+from mslm_data.errors import MslmDataError, system_message
 from mslm_data.log import LOGGER, TO_KEEP, plain
 
 INTERRUPTED, NOBODY_READS, TERMINATED = 130, 141, 143
@@ -232,7 +232,7 @@ def say(message: str) -> None:
             click.echo(plain(message, keep="\n\t"), err=True)
 
 
-def let_go_of_stdout() -> None:
+def detach_stdout() -> None:
     """Turn stdout away from a pipe that nobody reads, or Python would complain when it ends."""
     with suppress(OSError, ValueError, AttributeError):
         nothing = os.open(os.devnull, os.O_WRONLY)
@@ -269,7 +269,7 @@ def _reason(error: BaseException, causes: list[BaseException]) -> str:
             "current folder: expected one that is there, got one that was removed; change to "
             "another (cd) and run the same command again"
         )
-    if isinstance(error, OSError) and (said := of_the_system(error)):
+    if isinstance(error, OSError) and (said := system_message(error)):
         advice = _ADVICE.get(error.errno or 0)
         return f"{said}; {advice}, then run the same command again" if advice else said
     return f"{_unexpected(causes)}, which should not happen; --debug shows more"

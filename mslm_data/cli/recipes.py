@@ -93,7 +93,7 @@ def command(
         mslm-data recipes --strategies whole-word > mask.toml
         mslm-data mask-stats shards/mine --strategy mask.toml
     """  # noqa: D301 - click wants the character
-    _refuse_pairs(strategies, sources, picks, inputs=bool(inputs), name=name)
+    _check_combination(strategies, sources, picks, inputs=bool(inputs), name=name)
     if picks:
         _picks(as_json)
     elif strategies:
@@ -103,7 +103,7 @@ def command(
     elif inputs or name == "auto":
         _recognised(name, inputs, as_json)
     elif name:
-        _refuse_other_kinds(name)
+        _check_kind(name)
         text = resources.pipeline_text(name)
         if as_json:
             print_json({"name": name, "text": text})
@@ -116,7 +116,7 @@ def command(
             echo(known)
 
 
-def _refuse_pairs(
+def _check_combination(
     strategies: bool, sources: bool, picks: bool, *, inputs: bool, name: str | None
 ) -> None:
     """Raise if options are given that do not go together."""
@@ -128,7 +128,7 @@ def _refuse_pairs(
         raise click.UsageError("expected --picks alone, got a NAME too")
 
 
-def _refuse_other_kinds(name: str) -> None:
+def _check_kind(name: str) -> None:
     """Raise if a name is that of a source or a strategy, which another option prints."""
     if name in resources.pipeline_names():
         return

@@ -13,7 +13,7 @@ import click
 
 from mslm_data.errors import PipelineError
 from mslm_data.mask import NO_MASKS, options_of
-from mslm_data.pipeline import value_of
+from mslm_data.pipeline import parse_value
 from mslm_data.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -154,4 +154,4 @@ def _parsed(assignment: str, names: Sequence[str]) -> tuple[str, str, Any]:
             f"--set: expected an option of {' or '.join(names)}, got one of '{whose}'"
             f"{did_you_mean(whose, names)}"
         )
-    return whose, option, value_of(text)
+    return whose, option, parse_value(text)

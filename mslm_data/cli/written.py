@@ -43,7 +43,7 @@ class TextFile(FileOrFolder):
         path: Path = super().convert(value, param, ctx)
         if path.exists() and not path.is_file():
             self.fail(f"expected a file, got '{path}', which is of another kind", param, ctx)
-        if _is_of_a_build(path):
+        if _is_build_file(path):
             problem = f"expected a new file, got '{path}' of a built folder; choose another file"
             self.fail(problem, param, ctx)
         return path
@@ -56,16 +56,16 @@ def _is_new(path: Path) -> bool:
 
 def _is_lexicon(path: Path) -> bool:
     from mslm_data.errors import VocabularyError
-    from mslm_data.lexicon.artefacts import LEXICON, about_of
+    from mslm_data.lexicon.artefacts import LEXICON, read_about
 
     try:
-        about_of(path, LEXICON)
+        read_about(path, LEXICON)
     except VocabularyError:
         return False
     return True
 
 
-def _is_of_a_build(path: Path) -> bool:
+def _is_build_file(path: Path) -> bool:
     """Return whether a file is one of a built folder's own: its manifest, a shard, its card."""
     from mslm_data.errors import ShardError
     from mslm_data.shard.manifest import NAME, read_manifest

@@ -55,7 +55,7 @@ def inside(label: Any) -> Any:
     return 2 + 2 * label
 
 
-def label_of(tag: Any) -> Any:
+def tag_label(tag: Any) -> Any:
     """Return the label of a tag of 0 or more, -1 for O."""
     return (tag - 1) // 2
 
@@ -106,7 +106,7 @@ def mentions(tags: Ragged) -> Mentions:
     from mslm_data.data.ragged import Ragged
 
     known = np.maximum(tags.values, -1).astype(np.int64)
-    labels = int(label_of(known.max(initial=OUTSIDE))) + 1
+    labels = int(tag_label(known.max(initial=OUTSIDE))) + 1
     found = find(known, tags.offsets, _meanings(labels))
 
     # `find` counts tokens over all rows; a row's own begin at its offset.
@@ -143,7 +143,7 @@ def find(tags: Array, offsets: Array, meanings: npt.NDArray[np.int64]) -> Found:
             that label, ends the mention with its word, and should not open one; `NO_TAG` comes
             last.
     """
-    from mslm_data.data.ragged import offsets_of
+    from mslm_data.data.ragged import make_offsets
     from mslm_data.kernels.tags import find_mentions
 
     spans = np.empty((len(tags), 3), np.int64)
@@ -157,7 +157,7 @@ def find(tags: Array, offsets: Array, meanings: npt.NDArray[np.int64]) -> Found:
     )
 
     per_sentence, late = counts
-    return Found(spans[: per_sentence.sum()], offsets_of(per_sentence), late)
+    return Found(spans[: per_sentence.sum()], make_offsets(per_sentence), late)
 
 
 @functools.lru_cache(maxsize=8)

@@ -18,11 +18,11 @@ REASONS = {flag: Reason(f"context is {flag}", is_rule=True) for flag in FLAGS}
 """Flag -> the reason for which mentions that have it are left out."""
 
 
-def bits_of(flags: Iterable[str]) -> int:
+def encode_flags(flags: Iterable[str]) -> int:
     """Return the number that has the bits of some flags."""
     return sum(1 << FLAGS.index(flag) for flag in set(flags))
 
 
-def flags_of(bits: int) -> list[str]:
+def decode_flags(bits: int) -> list[str]:
     """Return the flags of a number, in the order of their bits."""
     return [flag for number, flag in enumerate(FLAGS) if bits >> number & 1]

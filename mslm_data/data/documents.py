@@ -36,7 +36,7 @@ from mslm_data.data.document import (
     SetAside,
     Span,
 )
-from mslm_data.data.ragged import offsets_of
+from mslm_data.data.ragged import make_offsets
 from mslm_data.data.reason import Reason
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -72,7 +72,7 @@ class Ranges:
             bases: int64 `[D]`, where each document begins on the line.
         """
         counts = np.fromiter(map(len, rows), np.int64, len(rows))
-        offsets = offsets_of(counts)
+        offsets = make_offsets(counts)
         flat = chain.from_iterable(chain.from_iterable(rows))
         pairs = np.fromiter(flat, np.int64, 2 * int(offsets[-1])).reshape(-1, 2)
         shifts = np.repeat(bases, counts)
@@ -91,7 +91,7 @@ class Ranges:
 
     def take(self, documents: Ints) -> Ranges:
         """Return the ranges of some documents; each is in `[0, D)`."""
-        kept, offsets = _items_of(documents, self.offsets)
+        kept, offsets = _select_items(documents, self.offsets)
         return Ranges(offsets, self.starts[kept], self.ends[kept])
 
 
@@ -137,7 +137,7 @@ class Mentions:
 
         numbers = {name: number for number, name in enumerate(dict.fromkeys(labels))}
         return cls(
-            offsets=offsets_of(counts),
+            offsets=make_offsets(counts),
             starts=np.array(starts, np.int64) + shifts,
             ends=np.array(ends, np.int64) + shifts,
             labels=np.array([numbers[label] for label in labels], np.int64),
@@ -160,7 +160,7 @@ class Mentions:
 
     def take(self, documents: Ints) -> Mentions:
         """Return the mentions of some documents; each is in `[0, D)`."""
-        kept, offsets = _items_of(documents, self.offsets)
+        kept, offsets = _select_items(documents, self.offsets)
         return self._chosen(kept, offsets)
 
     def choose(self, kept: Ints) -> Mentions:
@@ -171,7 +171,7 @@ class Mentions:
                 before.
         """
         counts = np.bincount(self.documents[kept], minlength=len(self.offsets) - 1)
-        return self._chosen(kept, offsets_of(counts))
+        return self._chosen(kept, make_offsets(counts))
 
     def _chosen(self, kept: Ints, offsets: Ints) -> Mentions:
         concepts = self.concepts
@@ -242,7 +242,7 @@ class Documents:
     def of(cls, documents: Sequence[Document]) -> Documents:
         """Put single documents into columns, with one character between two of them."""
         lengths = np.fromiter((len(document.text) for document in documents), np.int64)
-        starts = offsets_of(lengths + 1)[:-1]
+        starts = make_offsets(lengths + 1)[:-1]
 
         placeholders = [document.placeholders for document in documents]
         bounds = [[(start, end) for start, end, _ in of_one] for of_one in placeholders]
@@ -260,8 +260,8 @@ class Documents:
             has_words=np.array([of_one is not None for of_one in words], np.bool_),
             placeholders=Ranges.of(bounds, starts),
             placeholder_words=[word for _, _, word in chain.from_iterable(placeholders)],
-            unplaced=counts_of([document.unplaced for document in documents]),
-            adjusted=counts_of([document.adjusted for document in documents]),
+            unplaced=spread_counts([document.unplaced for document in documents]),
+            adjusted=spread_counts([document.adjusted for document in documents]),
             doc_labels=doc_labels if any(doc_labels) else None,
         )
 
@@ -289,8 +289,8 @@ class Documents:
                 sentences=tuple(sentences[number]) or None,
                 words=words[offsets[number] : offsets[number + 1]] if has_words else None,
                 placeholders=tuple(placeholders[number]),
-                unplaced=_of_document(self.unplaced, number),
-                adjusted=_of_document(self.adjusted, number),
+                unplaced=_document_counts(self.unplaced, number),
+                adjusted=_document_counts(self.adjusted, number),
                 place=self.places[number],
                 doc_label=self.doc_labels[number] if self.doc_labels else "",
             )
@@ -328,7 +328,7 @@ class Documents:
         if len(documents) == len(self):
             return self
 
-        placeholders, _ = _items_of(documents, self.placeholders.offsets)
+        placeholders, _ = _select_items(documents, self.placeholders.offsets)
         return Documents(
             ids=_chosen(self.ids, documents),
             places=_chosen(self.places, documents),
@@ -374,7 +374,7 @@ def one_by_one(documents: Documents) -> Iterator[Documents]:
     return (Documents.of([document]) for document in documents)
 
 
-def counts_of(of_documents: Sequence[Mapping[Key, int]]) -> dict[Key, Ints]:
+def spread_counts(of_documents: Sequence[Mapping[Key, int]]) -> dict[Key, Ints]:
     """Return reason -> int64 `[D]`, of reason -> number for each of D documents."""
     reasons = dict.fromkeys(chain.from_iterable(of_documents))
     return {
@@ -389,7 +389,7 @@ def totals(counts: Mapping[Key, Ints]) -> Counter[Key]:
     return Counter({reason: number for reason, number in sums.items() if number})
 
 
-def _items_of(documents: Ints, offsets: Ints) -> tuple[Ints, Ints]:
+def _select_items(documents: Ints, offsets: Ints) -> tuple[Ints, Ints]:
     """Return the numbers of the items that some documents have, and the offsets of these items.
 
     Args:
@@ -400,7 +400,7 @@ def _items_of(documents: Ints, offsets: Ints) -> tuple[Ints, Ints]:
         Numbers of items, and int64 `[K + 1]`, which of these each of the K documents has.
     """
     counts = np.diff(offsets)[documents]
-    new_offsets = offsets_of(counts)
+    new_offsets = make_offsets(counts)
 
     # Item n of a document moves from `offsets[document] + n` to its new offset + n.
     shifts = np.repeat(offsets[documents] - new_offsets[:-1], counts)
@@ -424,10 +424,10 @@ def _words(words: Sequence[npt.NDArray[np.int32] | None], bases: Ints) -> Ranges
     counts = np.fromiter(map(len, of_documents), np.int64, len(of_documents))
     bounds = np.concatenate([nothing, *of_documents], dtype=np.int64)
     bounds += np.repeat(bases, counts)[:, None]
-    return Ranges(offsets_of(counts), bounds[:, 0], bounds[:, 1])
+    return Ranges(make_offsets(counts), bounds[:, 0], bounds[:, 1])
 
 
-def _of_document(counts: Mapping[Key, Ints], number: int) -> dict[Key, int]:
+def _document_counts(counts: Mapping[Key, Ints], number: int) -> dict[Key, int]:
     """Return one document's counts, of the reasons that it has."""
     found = {reason: int(of_documents[number]) for reason, of_documents in counts.items()}
     return {reason: count for reason, count in found.items() if count}

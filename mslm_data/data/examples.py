@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.bio import paint
-from mslm_data.data.ragged import Ragged, offsets_of, take_alike
+from mslm_data.data.ragged import Ragged, make_offsets, take_alike
 from mslm_data.kernels.user_rows import find_misplaced
 
 
@@ -159,7 +159,7 @@ def examples(
     labels = Ragged(np.zeros(len(starts.values), np.int16), starts.offsets)
     check_spans(starts, ends, labels, sizes)
 
-    offsets = offsets_of(sizes)
+    offsets = make_offsets(sizes)
     words = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)
     return Examples(
         keys=of_rows,

@@ -31,13 +31,13 @@ class Ragged:
         """Make a ragged array from lists of equal or unequal length."""
         lists = [np.asarray(row, dtype=dtype) for row in rows]
         values = np.concatenate(lists) if lists else np.empty(0, dtype)
-        return cls(values, offsets_of(np.array([len(row) for row in lists], np.int64)))
+        return cls(values, make_offsets(np.array([len(row) for row in lists], np.int64)))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Ragged]) -> Ragged:
         """Put the rows of one or more ragged arrays one after the other."""
         lengths = np.concatenate([part.lengths for part in parts])
-        return cls(np.concatenate([part.values for part in parts]), offsets_of(lengths))
+        return cls(np.concatenate([part.values for part in parts]), make_offsets(lengths))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -58,7 +58,7 @@ class Ragged:
 
     def take(self, rows: npt.NDArray[np.int64]) -> Ragged:
         """Copy any rows together, in any order; each is in `[0, N)`."""
-        offsets = offsets_of(self.offsets[rows + 1] - self.offsets[rows])
+        offsets = make_offsets(self.offsets[rows + 1] - self.offsets[rows])
         out = np.empty(offsets[-1], self.values.dtype)
         gather(rows, self.offsets, self.values, offsets, out)
         return Ragged(out, offsets)
@@ -74,7 +74,7 @@ Three: TypeAlias = tuple[Ragged, Ragged, Ragged]
 def take_alike(columns: Three, rows: npt.NDArray[np.int64]) -> Three:
     """Copy any rows, in any order, of three columns of the same offsets; each is in `[0, N)`."""
     first, second, third = columns
-    offsets = offsets_of(first.offsets[rows + 1] - first.offsets[rows])
+    offsets = make_offsets(first.offsets[rows + 1] - first.offsets[rows])
 
     # One pass fills all three, as most of its time is waiting for memory.
     values = first.values, second.values, third.values
@@ -88,7 +88,7 @@ def take_alike(columns: Three, rows: npt.NDArray[np.int64]) -> Three:
     return Ragged(out[0], offsets), Ragged(out[1], offsets), Ragged(out[2], offsets)
 
 
-def offsets_of(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def make_offsets(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Return the offsets, int64 `[N + 1]`, of rows of these lengths, `[N]`."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])

@@ -12,7 +12,7 @@ import numpy as np
 from mslm_data.data import bio
 from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Array, Ragged, offsets_of
+from mslm_data.data.ragged import Array, Ragged, make_offsets
 from mslm_data.encode.layout import Ints, Layout, lay_out
 from mslm_data.encode.mentions import Account, TokenMentions, align, split_at
 from mslm_data.encode.windows import Windows, cut_sentences, join_sentences
@@ -126,13 +126,13 @@ class Encoder:
         """
         prefix = np.array(self._tokenizer.prefix, np.int64)
         suffix = np.array(self._tokenizer.suffix, np.int64)
-        offsets = offsets_of(windows.lengths + len(prefix) + len(suffix))
+        offsets = make_offsets(windows.lengths + len(prefix) + len(suffix))
         wrapped = np.empty((2, offsets[-1]), np.int32)
         wrap_rows(windows.firsts, layout.ids, layout.words, prefix, suffix, offsets, wrapped)
         ids, words = wrapped
 
         shifts = len(prefix) - windows.firsts[rows]
-        span_offsets = offsets_of(np.bincount(rows, minlength=len(windows.firsts)))
+        span_offsets = make_offsets(np.bincount(rows, minlength=len(windows.firsts)))
         starts = Ragged((pieces.starts + shifts).astype(np.int32), span_offsets)
         ends = Ragged((pieces.ends + shifts).astype(np.int32), span_offsets)
         labels = Ragged(pieces.labels, span_offsets)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.documents import Documents, Ranges
-from mslm_data.data.ragged import offsets_of
+from mslm_data.data.ragged import make_offsets
 from mslm_data.encode.word_table import WordTable
 from mslm_data.kernels.pieces import find_stretches, lay_pieces
 
@@ -74,7 +74,7 @@ def lay_out(documents: Documents, sentences: Ranges, table: WordTable) -> Layout
     # Tokens: the pieces of each word, moved to where the word stands.
     rows = table.rows(line, chars, bounds)
     pieces = table.offsets[rows + 1] - table.offsets[rows]
-    offsets = offsets_of(pieces)[offsets_of(counts)]
+    offsets = make_offsets(pieces)[make_offsets(counts)]
     tokens = np.empty((4, offsets[-1]), np.int64)
     lay_pieces(counts, given, rows, bounds, table.offsets, table.pieces, tokens)
 

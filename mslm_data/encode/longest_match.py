@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.ragged import offsets_of
+from mslm_data.data.ragged import make_offsets
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.kernels.hashing import enter_words
 from mslm_data.kernels.longest_match import PieceTable, cut_words, mark_printable
@@ -135,7 +135,7 @@ def _is_word(piece: str) -> bool:
 def _table(pieces: Sequence[str], ids: Sequence[int]) -> PieceTable:
     """Return pieces as a hash table."""
     chars = np.array([*map(ord, "".join(pieces))], np.uint32)
-    offsets = offsets_of(np.fromiter(map(len, pieces), np.int64, len(pieces)))
+    offsets = make_offsets(np.fromiter(map(len, pieces), np.int64, len(pieces)))
     bounds = np.stack([offsets[:-1], offsets[1:]], axis=1)
 
     slots = np.full(1 << max(10, (2 * len(pieces)).bit_length()), -1, np.int32)

@@ -73,7 +73,7 @@ class Tokenizer:
     @property
     def digest(self) -> str:
         """The SHA-256 of its `tokenizer.json`."""
-        return _sha256_of(self.json)
+        return _digest_json(self.json)
 
     def config(self, *, max_tokens: int | None = None) -> dict[str, Any]:
         """Return what `tokenizer_config.json` holds beside the `tokenizer.json`.
@@ -90,7 +90,7 @@ class Tokenizer:
             ids["sep"] = self.suffix[-1]
 
         config: dict[str, Any] = {
-            f"{kind}_token": name for kind, name in self._names_of(ids).items()
+            f"{kind}_token": name for kind, name in self._token_names(ids).items()
         }
         config["tokenizer_class"] = "PreTrainedTokenizerFast"
         config["clean_up_tokenization_spaces"] = False
@@ -99,7 +99,7 @@ class Tokenizer:
             config["model_max_length"] = max_tokens
         return config
 
-    def _names_of(self, ids: Mapping[str, int]) -> dict[str, str]:
+    def _token_names(self, ids: Mapping[str, int]) -> dict[str, str]:
         """Return kind -> token, of the kinds whose id has one."""
         names = {kind: self.core.id_to_token(id_) for kind, id_ in ids.items() if id_ >= 0}
         return {kind: name for kind, name in names.items() if name is not None}
@@ -107,11 +107,11 @@ class Tokenizer:
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to other processes as JSON, with the names of special tokens."""
         ids = {kind: getattr(self.ids, kind) for kind in _USUAL}
-        return of_json, (self.json, self._names_of(ids))
+        return of_json, (self.json, self._token_names(ids))
 
 
 @lru_cache(maxsize=1)
-def _sha256_of(text: str) -> str:
+def _digest_json(text: str) -> str:
     """Digest a text; every work unit asks for that of its tokenizer."""
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -151,13 +151,13 @@ def of_json(text: str, names: Mapping[str, str] | None = None) -> Tokenizer:
     Raises:
         TokenizerError: The text is not a tokenizer.
     """
-    _refuse_short_maps(text)
+    _check_character_maps(text)
     with library_errors("tokenizer.json: expected a tokenizer of the tokenizers library: "):
         core = tokenizers.Tokenizer.from_str(text)
     return _ready(core, names or {})
 
 
-def _refuse_short_maps(text: str) -> None:
+def _check_character_maps(text: str) -> None:
     """Raise TokenizerError for SentencePiece's map of characters if it is shorter than it says.
 
     It begins with the size of a table in four bytes. The library takes that much memory before it
@@ -219,7 +219,7 @@ def _of_folder(folder: Path, lowercase: bool | None) -> Tokenizer:
 
 
 def _of_file(path: Path, names: Mapping[str, str], lowercase: bool | None) -> Tokenizer:
-    _refuse_large(path)
+    _check_size(path)
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -232,12 +232,12 @@ def _of_file(path: Path, names: Mapping[str, str], lowercase: bool | None) -> To
         ) from None
 
     if text.lstrip().startswith("{"):
-        _refuse_key_twice(path, text.encode())
+        _check_unique_keys(path, text.encode())
         return of_json(text, names)
     return _ready(_word_piece(path, text, lowercase), names)
 
 
-def _refuse_large(path: Path) -> None:
+def _check_size(path: Path) -> None:
     """Raise TokenizerError for a file that would take minutes to load."""
     # The library reads some 3 MiB a second, and nothing can interrupt it.
     size = path.stat().st_size
@@ -248,7 +248,7 @@ def _refuse_large(path: Path) -> None:
         )
 
 
-def _refuse_key_twice(path: Path, data: bytes) -> None:
+def _check_unique_keys(path: Path, data: bytes) -> None:
     """Raise TokenizerError for JSON with a key twice; of other faults the library tells."""
     try:
         json_once.decode(data)
@@ -287,7 +287,7 @@ def _names_in(folder: Path) -> dict[str, str]:
 
 def _read_object(path: Path) -> dict[str, Any]:
     try:
-        _refuse_large(path)
+        _check_size(path)
         value = json_once.decode(path.read_bytes())
     except json_once.KeyTwiceError as error:
         raise TokenizerError(f"{path}: {error}; save the tokenizer again") from None
@@ -337,8 +337,8 @@ def _word_piece(path: Path, text: str, lowercase: bool | None) -> tokenizers.Tok
 def _byte_level(folder: Path) -> tokenizers.Tokenizer:
     """Make RoBERTa's tokenizer from its vocabulary and merges."""
     for name in ("vocab.json", "merges.txt"):
-        _refuse_large(folder / name)
-    _refuse_key_twice(folder / "vocab.json", (folder / "vocab.json").read_bytes())
+        _check_size(folder / name)
+    _check_unique_keys(folder / "vocab.json", (folder / "vocab.json").read_bytes())
 
     core = tokenizers.Tokenizer(
         models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))

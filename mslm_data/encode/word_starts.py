@@ -63,7 +63,7 @@ class WordStarts:
             opens[unknown] = closes[unknown] = False
         return cls(opens, closes, blank)
 
-    def first_of_words(self, ids: npt.NDArray[np.int64]) -> Bools:
+    def find_first_tokens(self, ids: npt.NDArray[np.int64]) -> Bools:
         """Return which tokens begin a word, bool `[B, L]`.
 
         Args:

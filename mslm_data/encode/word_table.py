@@ -13,7 +13,7 @@ from itertools import chain, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.ragged import Array, offsets_of
+from mslm_data.data.ragged import Array, make_offsets
 from mslm_data.encode import longest_match
 from mslm_data.encode.longest_match import LongestMatch, read_only
 from mslm_data.encode.tokenizer import Tokenizer, library_errors
@@ -167,7 +167,7 @@ class WordTable:
         words = [line[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         word_of_piece, other_pieces = self._encoded(words, ends - starts)
         other_counts = np.bincount(word_of_piece, minlength=len(words))
-        offsets = offsets_of(other_counts)
+        offsets = make_offsets(other_counts)
         for number, word in enumerate(words):
             if not word.isalnum():
                 word_slice = slice(offsets[number], offsets[number + 1])
@@ -309,7 +309,7 @@ def _parts(words: Sequence[str], lengths: Ints) -> tuple[Sequence[str], Ints, In
     for number, word in enumerate(words):
         begin = 0
         while begin < len(word):
-            end = _end_of_part(word, begin)
+            end = _find_part_end(word, begin)
             parts.append(word[begin:end])
             word_of_part.append(number)
             begins.append(begin)
@@ -317,7 +317,7 @@ def _parts(words: Sequence[str], lengths: Ints) -> tuple[Sequence[str], Ints, In
     return parts, np.array(word_of_part, np.int64), np.array(begins, np.int64)
 
 
-def _end_of_part(word: str, begin: int) -> int:
+def _find_part_end(word: str, begin: int) -> int:
     """Return where a part of a word ends that begins at a character."""
     end = begin + _LONGEST
     if end >= len(word):
@@ -332,7 +332,7 @@ def _end_of_part(word: str, begin: int) -> int:
 def _copied(chars: npt.NDArray[np.uint32], bounds: Ints) -> tuple[npt.NDArray[np.uint32], Ints]:
     """Copy words, end to end, and return their characters and where each word lies there."""
     starts, ends = bounds.T
-    offsets = offsets_of(ends - starts)
+    offsets = make_offsets(ends - starts)
     shifts = np.repeat(starts - offsets[:-1], ends - starts)
     copied = chars[np.arange(offsets[-1]) + shifts]
     return copied, np.stack([offsets[:-1], offsets[1:]], axis=1)

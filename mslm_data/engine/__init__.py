@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
-from mslm_data.errors import BuildError, MslmDataError, of_the_system
+from mslm_data.errors import BuildError, MslmDataError, system_message
 from mslm_data.registry import Registry
 
 WORTH_WORKERS = 32 << 20
@@ -141,7 +141,7 @@ def attempt(work: Work[AnyTask], task: AnyTask) -> str | MslmDataError:
             f"{task.name}: out of memory; run the same command again with fewer --workers"
         )
     except OSError as error:
-        said = of_the_system(error) or _unexpected(error)
+        said = system_message(error) or _unexpected(error)
         return BuildError(f"{task.name}: {said}; mend this and run the same command again")
     except BaseException as error:  # noqa: BLE001 - libraries in Rust raise such
         return BuildError(f"{task.name}: {_unexpected(error)}; --workers 1 with --debug shows more")

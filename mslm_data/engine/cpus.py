@@ -22,10 +22,10 @@ def cpus(groups: Path = _GROUPS, own: Path = _OWN_GROUP) -> int:
     A limit of 2.5 CPUs counts as 3, as two processes would leave time unused.
 
     Args:
-        groups: See `cpus_of_group`.
-        own: See `cpus_of_group`.
+        groups: See `cgroup_cpus`.
+        own: See `cgroup_cpus`.
     """
-    limit = cpus_of_group(groups, own)
+    limit = cgroup_cpus(groups, own)
     if limit is None:
         return usable_cpus()
     return math.ceil(min(usable_cpus(), limit))
@@ -38,7 +38,7 @@ def usable_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def cpus_of_group(groups: Path = _GROUPS, own: Path = _OWN_GROUP) -> float | None:
+def cgroup_cpus(groups: Path = _GROUPS, own: Path = _OWN_GROUP) -> float | None:
     """Return the CPUs' time that control groups allow this process, in CPUs; None for all.
 
     What cannot be read, as on other systems than Linux, sets no limit.

@@ -165,13 +165,13 @@ def _tarred(path: Path, meter: Meter) -> Iterator[_Entry]:
         with tarfile.open(fileobj=source, mode="r|") as tar:  # type: ignore[call-overload]
             for info in tar:
                 if info.isdir():
-                    stream_of: Any = None
+                    make_stream: Any = None
                 elif info.type in _PLAIN and not info.issparse():
-                    stream_of = tar.extractfile(info)
+                    make_stream = tar.extractfile(info)
                 else:
-                    stream_of = _NEITHER
+                    make_stream = _NEITHER
                 source.allow(info.size + _HEADERS)
-                yield info.name, stream_of, info.size
+                yield info.name, make_stream, info.size
 
 
 def _zipped(path: Path, meter: Meter) -> Iterator[_Entry]:

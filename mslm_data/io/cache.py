@@ -22,7 +22,7 @@ from typing import BinaryIO
 
 from mslm_data.errors import MslmDataError, SourceError
 from mslm_data.folders import CACHE, cache_root, first_open, is_ours
-from mslm_data.io.files import make_folder, sha256_of, sync_folder, writing_whole
+from mslm_data.io.files import hash_file, make_folder, sync_folder, writing_whole
 from mslm_data.io.locks import HeldError, locked
 
 try:
@@ -136,7 +136,7 @@ def record_of(place: Path) -> Path:
 
 def seal(folder: Path, record: Path) -> None:
     """Record the SHA-256 of each file below a folder, for `intact`."""
-    digests = {name: sha256_of(path) for name, path in _files(folder).items()}
+    digests = {name: hash_file(path) for name, path in _files(folder).items()}
     with writing_whole(record, durable=False) as file:
         file.write(json.dumps(digests, sort_keys=True).encode())
 
@@ -165,7 +165,7 @@ def holds(path: Path, sha256: str) -> bool:
         state = _state(path)
         known = _HASHED.get(path)
         if known is None or known[0] != state:
-            known = state, sha256_of(path)
+            known = state, hash_file(path)
             _HASHED[path] = known
     except FileNotFoundError:
         return False

@@ -69,7 +69,7 @@ def uploading(repo: str, *, wanted_by: str, token: str | bool | None = None) -> 
         ) from None
 
 
-def refuse_other_names(repo: str, *, wanted_by: str) -> None:
+def check_repository_name(repo: str, *, wanted_by: str) -> None:
     """Refuse a text that cannot name a repository, before the hub is asked.
 
     Args:

@@ -126,7 +126,7 @@ class Metered:
         return data
 
 
-def lines_of(file: IO[str], path: Path, error: type[MslmDataError]) -> Iterator[str]:
+def iter_lines(file: IO[str], path: Path, error: type[MslmDataError]) -> Iterator[str]:
     """Yield the lines of a text file with their ends, and refuse one that is too long.
 
     Args:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from mslm_data.errors import MslmDataError
-from mslm_data.io.limits import lines_of
+from mslm_data.io.limits import iter_lines
 
 
 class NameRow(NamedTuple):
@@ -43,7 +43,7 @@ def rows_of(
         delimiter: Separates fields.
         quoted: Whether quotes may stand around a field.
     """
-    lines = lines_of(file, path, error)
+    lines = iter_lines(file, path, error)
     if quoted:
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
     else:

@@ -10,7 +10,7 @@ from pathlib import Path
 from mslm_data.log import LOGGER
 
 
-def warn_of_readers(folders: Iterable[Path]) -> None:
+def warn_readable(folders: Iterable[Path]) -> None:
     """Log a warning for each existing folder that others than its owner can enter or list.
 
     Files that are written into them are readable by their owner alone all the same. Their names and

@@ -454,11 +454,11 @@ def tried(ask: Callable[[], T], tries: int = TRIES) -> T:
                 said = f"{error.reason} ({attempt} tries)" if attempt > 1 else error.reason
                 raise RemoteError(said, missing=error.missing, final=error.final) from None
         time.sleep(PAUSE_S * attempt)
-        _refuse_stopped()
+        _check_not_stopped()
     raise AssertionError("the last try returns or raises")
 
 
-def _refuse_stopped() -> None:
+def _check_not_stopped() -> None:
     """Raise if another fetch has failed for which this one was made."""
     if _STOPPED.get().is_set():
         raise RemoteError("an end before all had come", final=True)
@@ -497,7 +497,7 @@ def _watched(make: Callable[[], Generator[T, None, None]], url: str) -> Generato
     try:
         last = time.monotonic()
         while True:
-            _refuse_stopped()
+            _check_not_stopped()
             try:
                 item, error = items.get(timeout=min(STALL_S, _LOOK_S))
             except Empty:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from mslm_data.kernels._jit import Array, kernel
-from mslm_data.kernels.draws import below, bits53, limit_of, uniform
+from mslm_data.kernels.draws import below, bits53, chance_limit, uniform
 from mslm_data.kernels.rows import draw_next, list_open, longest_row
 
 
@@ -58,7 +58,7 @@ def choose_bernoulli(
         mark: What to write.
         out: uint8 `[E]`: `mark` at what is chosen, elsewhere as it was.
     """
-    limit = limit_of(rate)
+    limit = chance_limit(rate)
     for i in range(len(streams)):
         start, stop = offsets[i], offsets[i + 1]
         in_pool = pool[start:stop]

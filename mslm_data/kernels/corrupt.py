@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mslm_data.kernels._jit import Array, kernel
-from mslm_data.kernels.draws import below, bits53, limit_of, uniform
+from mslm_data.kernels.draws import below, bits53, chance_limit, uniform
 
 KEEP, MASK, RANDOM = 0, 1, 2
 """Fates of a hidden token: its own id, the mask token, or a random id."""
@@ -30,8 +30,8 @@ def choose_actions(
         streams: uint64 `[N]`; token t of a row takes draw t.
         actions: uint8 `[T]`, written: KEEP, MASK or RANDOM; KEEP where no token is hidden.
     """
-    mask_limit = limit_of(mask_share)
-    random_limit = limit_of(mask_share + random_share)
+    mask_limit = chance_limit(mask_share)
+    random_limit = chance_limit(mask_share + random_share)
     for i in range(len(streams)):
         start, stop = offsets[i], offsets[i + 1]
         row_kinds = kinds[start:stop]

@@ -53,10 +53,10 @@ def uniform(stream: np.uint64, k: int) -> float:
 
 
 @inlined
-def limit_of(chance: float) -> np.uint64:
+def chance_limit(chance: float) -> np.uint64:
     """Return the limit below which `bits53` falls with a chance.
 
-    `bits53 < limit_of(chance)` holds exactly where `uniform < chance` does. Loops that compare
+    `bits53 < chance_limit(chance)` holds exactly where `uniform < chance` does. Loops that compare
     integers compile to SIMD.
     """
     return np.uint64(np.ceil(chance * 2.0**53))

@@ -8,7 +8,7 @@ NEWLINE, RETURN, QUOTE = 10, 13, 34
 
 
 @kernel
-def end_of_field(data: Array, first: int, mark: int) -> int:
+def find_field_end(data: Array, first: int, mark: int) -> int:
     """Return the byte after a field, quotes included; past the data if the field does not end.
 
     Args:
@@ -35,7 +35,7 @@ def end_of_field(data: Array, first: int, mark: int) -> int:
 
 
 @kernel
-def end_of_record(
+def find_record_end(
     data: Array, begin: int, mark: int, slots: Array, fields: Array, record: int
 ) -> int:
     """Return the byte after a strict record's line end; -1 if it is not strict or not all there.
@@ -51,7 +51,7 @@ def end_of_record(
     c = begin
     last = len(slots) - 1
     for field in range(last + 1):
-        past = end_of_field(data, c, mark)
+        past = find_field_end(data, c, mark)
         if past >= len(data):
             return -1
         if slots[field] >= 0:
@@ -112,7 +112,7 @@ def split_records(
             begin += 1
             lines += 1
 
-        past = end_of_record(data, begin, mark, slots, fields, record)
+        past = find_record_end(data, begin, mark, slots, fields, record)
         if past < 0 or past - begin > longest:
             return record
         records[record, 0] = begin

@@ -26,7 +26,7 @@ LONGER, ALONE = 1, 2
 
 
 @kernel
-def child_of(edges: Array, nodes: int, node: int | np.int64, token: int) -> np.int64:
+def find_child(edges: Array, nodes: int, node: int | np.int64, token: int) -> np.int64:
     """Return the node that a token leads to from another node, or -1.
 
     Args:
@@ -40,7 +40,7 @@ def child_of(edges: Array, nodes: int, node: int | np.int64, token: int) -> np.i
 
 
 @kernel
-def bit_of(left: int, right: int, seconds: Array) -> np.uint64:
+def pair_bit(left: int, right: int, seconds: Array) -> np.uint64:
     """Return which bit of `seconds` belongs to two tokens: 64 bits in each item, the lowest first.
 
     Args:
@@ -83,7 +83,7 @@ def add_entries(
             begins[first] = ALONE
         else:
             begins[first] = max(begins[first], LONGER)
-            bit = bit_of(first, tokens[start + 1], seconds)
+            bit = pair_bit(first, tokens[start + 1], seconds)
             seconds[bit >> np.uint64(6)] |= np.uint64(1) << (bit & np.uint64(63))
 
 
@@ -120,7 +120,7 @@ def exact_values(
             node = np.int64(min(np.uint64(row[starts[u]]), unknown))
             t = starts[u] + 1
             while node >= 0 and t < ends[u]:
-                node = child_of(edges, nodes, node, row[t])
+                node = find_child(edges, nodes, node, row[t])
                 t += 1
             out[u] = values[node]  # node -1 takes the last value
 
@@ -145,7 +145,7 @@ def sift(ids: Array, words: Array, begins: Array, seconds: Array, places: Array)
     before = np.int32(-1)
     for t in range(len(ids)):
         begin = begins[min(np.uint64(ids[t]), unknown)]
-        bit = bit_of(ids[t], ids[min(t + 1, len(ids) - 1)], seconds)
+        bit = pair_bit(ids[t], ids[min(t + 1, len(ids) - 1)], seconds)
         seen = (seconds[bit >> np.uint64(6)] >> (bit & np.uint64(63))) & np.uint64(1)
         may_begin = (begin == ALONE) | ((begin == LONGER) & (seen != 0))
         places[size] = t
@@ -203,6 +203,6 @@ def match_entries(
                     m += 1
                 if text_ends:
                     break
-                node = child_of(edges, len(ending), node, row_ids[t])
+                node = find_child(edges, len(ending), node, row_ids[t])
                 t += 1
         out_offsets[i + 1] = m

@@ -162,7 +162,7 @@ def read_artefact(
     return about, columns
 
 
-def about_of(path: Path, kind: ArtefactKind) -> dict[str, Any]:
+def read_about(path: Path, kind: ArtefactKind) -> dict[str, Any]:
     """Return what an artefact says of itself; of a score column what its first file says.
 
     Args:
@@ -209,7 +209,7 @@ def find_artefact(
     else:
         path = folder.artifact(name) or Path(name)
 
-    about = about_of(path, kind)
+    about = read_about(path, kind)
     if about.get("tokenizer") != tokenizer:
         raise VocabularyError(
             f"{path}: expected ids of the tokenizer of {folder}, got those of another one; "

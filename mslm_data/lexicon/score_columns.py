@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Array, Ragged, offsets_of
+from mslm_data.data.ragged import Array, Ragged, make_offsets
 from mslm_data.errors import VocabularyError
 from mslm_data.io.arrow import IN_MEMORY, numbers
 from mslm_data.kernels.gather import gather
@@ -112,7 +112,7 @@ class ScoreColumn:
         rows = self.row_of[places]
 
         lengths = examples.input_ids.lengths
-        offsets = offsets_of(lengths)
+        offsets = make_offsets(lengths)
         out = np.empty(offsets[-1], np.float32)
 
         for number in np.unique(files):
@@ -208,11 +208,11 @@ def _remembered(
         row_of=row_of[order],
         files=tuple(files),
     )
-    _refuse_ambiguous(column)
+    _check_unambiguous(column)
     return column
 
 
-def _refuse_ambiguous(column: ScoreColumn) -> None:
+def _check_unambiguous(column: ScoreColumn) -> None:
     """Refuse two rows of one key whose scores differ.
 
     Splits that share document ids have rows of one key.

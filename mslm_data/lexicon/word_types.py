@@ -16,7 +16,7 @@ import numpy.typing as npt
 import tokenizers
 
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Array, Ragged, offsets_of
+from mslm_data.data.ragged import Array, Ragged, make_offsets
 from mslm_data.kernels import word_numbers as kernels
 
 _TOKENS_AT_ONCE = 1 << 15
@@ -98,7 +98,7 @@ class WordNumbers:
             self._number(ids.values, bounds[:found], numbers[filled : filled + found])
             filled += found
 
-        return Ragged(numbers[:filled], offsets_of(counts))
+        return Ragged(numbers[:filled], make_offsets(counts))
 
     def tokens_from(self, first: int) -> Ragged:
         """Return the sub-words of the types whose number is `first` or more, in order."""

@@ -21,18 +21,18 @@ def artefact(kind: ArtefactKind, default: str = "") -> Any:
     return dataclasses.field(default=default, metadata={"artefact": kind})
 
 
-def artefacts_of(value: Any) -> Iterator[str]:
+def iter_artefacts(value: Any) -> Iterator[str]:
     """Give the names of all artefacts in a strategy, or in any part of one."""
     if isinstance(value, tuple | list):
         for inner in value:
-            yield from artefacts_of(inner)
+            yield from iter_artefacts(inner)
     elif _is_part(value):
         for field in dataclasses.fields(value):
             inner = getattr(value, field.name)
             if field.metadata.get("artefact"):
                 yield from [inner] if inner else []
             else:
-                yield from artefacts_of(inner)
+                yield from iter_artefacts(inner)
 
 
 def with_artefacts(value: T, found: Callable[[str, ArtefactKind], str]) -> T:

@@ -28,7 +28,7 @@ class HasNeeds(Protocol):
         """Return the columns and files that it needs."""
 
 
-def needs_of(parts: Iterable[HasNeeds]) -> frozenset[str]:
+def combined_needs(parts: Iterable[HasNeeds]) -> frozenset[str]:
     """Return what any of some picks or strategies needs."""
     return frozenset(need for part in parts for need in part.needs)
 
@@ -65,7 +65,7 @@ class OneOf:
 
     @property
     def needs(self) -> frozenset[str]:
-        return needs_of(pick for way in self.ways for pick in way)
+        return combined_needs(pick for way in self.ways for pick in way)
 
     @property
     def follows_training(self) -> bool:
@@ -106,7 +106,7 @@ class ByEpoch:
 
     @property
     def needs(self) -> frozenset[str]:
-        return needs_of(pick for way in self.ways for pick in way)
+        return combined_needs(pick for way in self.ways for pick in way)
 
     @property
     def follows_training(self) -> bool:

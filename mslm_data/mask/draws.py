@@ -94,7 +94,7 @@ class Draws:
         """
         return replace(self, path=(), ways=(*self.ways, way))
 
-    def of_mixture(self) -> Draws:
+    def mixture_draws(self) -> Draws:
         """Return the draws that say which way each row goes in a mixture."""
         return replace(self, path=(MIXTURE, *self.ways))
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Array, offsets_of
+from mslm_data.data.ragged import Array, make_offsets
 from mslm_data.kernels.tokens import count_numbered, open_pool
 from mslm_data.mask.plan import Draft
 
@@ -29,9 +29,9 @@ def free_tokens(
     return pool, real
 
 
-def hidden_tokens(examples: Examples, draft: Draft) -> npt.NDArray[np.int64]:
+def count_masked(examples: Examples, draft: Draft) -> npt.NDArray[np.int64]:
     """Return how many tokens of each row are hidden already, `[N]`."""
-    hidden = offsets_of(draft.kinds > 0)
+    hidden = make_offsets(draft.kinds > 0)
     return np.diff(hidden[examples.input_ids.offsets])
 
 

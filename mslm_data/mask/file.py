@@ -83,7 +83,7 @@ def read_table(path: Path) -> dict[str, Any]:
     return mask
 
 
-def recipe_of(table: Mapping[str, Any], *, where: str) -> Recipe:
+def parse_recipe(table: Mapping[str, Any], *, where: str) -> Recipe:
     """Return the recipe that a table spells out.
 
     Args:
@@ -98,15 +98,15 @@ def recipe_of(table: Mapping[str, Any], *, where: str) -> Recipe:
             near = did_you_mean(name, ["picks", "corruption"])
             raise PipelineError(f"{where}: unknown option '{name}'{near}")
 
-    picks = picks_of(table.get("picks"), where=f"{where}: picks")
-    corruption = corruption_of(table.get("corruption", "mask"), where=f"{where}: corruption")
+    picks = parse_picks(table.get("picks"), where=f"{where}: picks")
+    corruption = parse_corruption(table.get("corruption", "mask"), where=f"{where}: corruption")
     try:
         return Recipe(picks, corruption)
     except ValueError as error:
         raise PipelineError(f"{where}: {error}") from None
 
 
-def corruption_of(value: Any, *, where: str) -> Corruption:
+def parse_corruption(value: Any, *, where: str) -> Corruption:
     """Return the corruption that a string of shares, or a table, describes.
 
     Raises:
@@ -122,7 +122,7 @@ def corruption_of(value: Any, *, where: str) -> Corruption:
     return from_options(Corruption, table, where=where)
 
 
-def picks_of(value: Any, *, where: str) -> tuple[AnyPick, ...]:
+def parse_picks(value: Any, *, where: str) -> tuple[AnyPick, ...]:
     """Return the picks of a list of tables; picks that are made already pass.
 
     Raises:
@@ -130,10 +130,10 @@ def picks_of(value: Any, *, where: str) -> tuple[AnyPick, ...]:
     """
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise PipelineError(f"{where}: expected a list of tables, got {type(value).__name__}")
-    return tuple(pick_of(table, where=f"{where}[{n}]") for n, table in enumerate(value))
+    return tuple(parse_pick(table, where=f"{where}[{n}]") for n, table in enumerate(value))
 
 
-def pick_of(table: Any, *, where: str) -> AnyPick:
+def parse_pick(table: Any, *, where: str) -> AnyPick:
     """Return the pick that a table describes; a pick that is made already passes.
 
     Raises:
@@ -151,9 +151,9 @@ def pick_of(table: Any, *, where: str) -> AnyPick:
     # Picks within a pick are made first; the options' reader passes what is made already.
     options = {name: value for name, value in table.items() if name != "pick"}
     if "of" in options:
-        options["of"] = pick_of(options["of"], where=f"{where}.of")
+        options["of"] = parse_pick(options["of"], where=f"{where}.of")
     if isinstance(options.get("ways"), Sequence):
         options["ways"] = tuple(
-            picks_of(way, where=f"{where}.ways[{n}]") for n, way in enumerate(options["ways"])
+            parse_picks(way, where=f"{where}.ways[{n}]") for n, way in enumerate(options["ways"])
         )
     return from_options(PICKS[tag], options, where=where, also=["pick"])

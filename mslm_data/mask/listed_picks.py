@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Array, offsets_of
+from mslm_data.data.ragged import Array, make_offsets
 from mslm_data.kernels.grams import take_by_chance, take_in_order, take_scattered
 from mslm_data.kernels.tokens import count_numbered
 from mslm_data.lexicon.artefacts import LEXICON
@@ -167,7 +167,7 @@ class Occurrences:
         pool, real = free_tokens(examples, draft)
 
         # Tokens of all occurrences in a row; one within another is counted again.
-        tokens = np.diff(offsets_of(occurrences.lengths)[starts.offsets])
+        tokens = np.diff(make_offsets(occurrences.lengths)[starts.offsets])
         expected = quotas(rate_at(self.rate, draws), real, "down", draws)
         chances = expected / np.maximum(tokens, 1)
         most = np.iinfo(np.int64).max if self.most is None else self.most
@@ -206,5 +206,5 @@ def _by_rarest_token(lexicon: Lexicon, size: int) -> tuple[Array, Array, Array, 
     rarest = tokens.values[order[tokens.offsets[:-1]]]
 
     listed = np.argsort(rarest, kind="stable").astype(np.int32)
-    by_token = offsets_of(np.bincount(rarest, minlength=size))
+    by_token = make_offsets(np.bincount(rarest, minlength=size))
     return tokens.values, bounds, words.offsets, listed, by_token

@@ -22,7 +22,7 @@ from mslm_data.mask import fused
 from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.draws import BRANCH, Draws
-from mslm_data.mask.eligible import free_tokens, hidden_tokens, real_tokens
+from mslm_data.mask.eligible import count_masked, free_tokens, real_tokens
 from mslm_data.mask.orders import OVERRUNS, Candidates, Order
 from mslm_data.mask.plan import Draft, MaskKind
 from mslm_data.mask.rate import check_limit, follows_training
@@ -202,7 +202,7 @@ class Pick:
         if self.order.spends:
             budget = self.budget.quota(self._sizes(examples, units, real), real, draws)
             if self.budget.total:
-                np.maximum(budget - hidden_tokens(examples, draft), 0, out=budget)
+                np.maximum(budget - count_masked(examples, draft), 0, out=budget)
         else:
             budget = self.budget.chances(len(examples), draws)
 

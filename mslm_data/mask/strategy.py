@@ -23,7 +23,7 @@ from mslm_data.draw.parts import table, text
 from mslm_data.draw.sample import sample
 from mslm_data.draw.sentences import HIDDEN, OFTEN
 from mslm_data.errors import MslmDataError
-from mslm_data.mask.combined_picks import check_chances, needs_of, simple_picks, which_way
+from mslm_data.mask.combined_picks import check_chances, combined_needs, simple_picks, which_way
 from mslm_data.mask.corruption import Corruption, corrupt
 from mslm_data.mask.draws import MOST_PICKS, Draws, check_count
 from mslm_data.mask.listed_picks import Scattered
@@ -184,11 +184,11 @@ class Recipe(Strategy):
         if not 1 <= len(self.picks) <= MOST_PICKS:
             raise ValueError(f"picks: expected 1 to {MOST_PICKS}, got {len(self.picks)}")
         if self.corruption.by == "unit":
-            _refuse_unknown_units(self.picks)
+            _check_units(self.picks)
 
     @property
     def needs(self) -> frozenset[str]:
-        return needs_of(self.picks) | self.corruption.needs
+        return combined_needs(self.picks) | self.corruption.needs
 
     @property
     def follows_training(self) -> bool:
@@ -240,7 +240,7 @@ class Mixture(Strategy):
 
     @property
     def needs(self) -> frozenset[str]:
-        return needs_of(self.parts)
+        return combined_needs(self.parts)
 
     @property
     def follows_training(self) -> bool:
@@ -255,7 +255,7 @@ class Mixture(Strategy):
 
     def ways(self, draws: Draws) -> npt.NDArray[np.int64]:
         """Return which strategy each row falls to, `[N]`; past the last for none."""
-        return which_way(self.chances, draws.of_mixture())
+        return which_way(self.chances, draws.mixture_draws())
 
     def plan_with(self, examples: Examples, draws: Draws) -> MaskPlan:
         plans = [part.plan_with(examples, draws.of_way(way)) for way, part in enumerate(self.parts)]
@@ -264,7 +264,7 @@ class Mixture(Strategy):
         draft = Draft.of(examples, joined=joined)
         ways = self.ways(draws)
         for way, plan in enumerate(plans):
-            draft.take_rows(_draft_of(plan, joined=joined), ways == way, examples.input_ids.lengths)
+            draft.take_rows(_to_draft(plan, joined=joined), ways == way, examples.input_ids.lengths)
         return draft.plan(examples)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, draws: Draws) -> Ragged:
@@ -306,7 +306,7 @@ class Curriculum(Strategy):
 
     @property
     def needs(self) -> frozenset[str]:
-        return needs_of(self.parts)
+        return combined_needs(self.parts)
 
     @property
     def follows_training(self) -> bool:
@@ -339,7 +339,7 @@ def _table_of_options(options: list[tuple[str, Any]]) -> str:
     return table(("option", ""), options) if options else ""
 
 
-def _refuse_unknown_units(picks: Sequence[AnyPick]) -> None:
+def _check_units(picks: Sequence[AnyPick]) -> None:
     """Refuse picks that hide tokens without saying which of them are a unit.
 
     Raises:
@@ -353,7 +353,7 @@ def _refuse_unknown_units(picks: Sequence[AnyPick]) -> None:
             )
 
 
-def _draft_of(plan: MaskPlan, *, joined: bool) -> Draft:
+def _to_draft(plan: MaskPlan, *, joined: bool) -> Draft:
     """Return a plan as a draft that another can take rows from."""
     kinds = plan.kinds.values
     owed = np.zeros(len(plan.kinds), np.int64) if plan.owed is None else plan.owed

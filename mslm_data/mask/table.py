@@ -202,11 +202,11 @@ def make(name: str | Path, options: Mapping[str, Any]) -> Strategy:
     plain = {name: _plain(value) for name, value in options.items()}
     if name.endswith(".toml"):
         table = read_table(Path(name)) | plain
-        return strategy_of(table, where=f"{name}, [mask]")
+        return parse_strategy(table, where=f"{name}, [mask]")
     return _make_named(name, plain, where=f"strategy '{name}'")
 
 
-def strategy_of(table: Mapping[str, Any], *, where: str) -> Strategy:
+def parse_strategy(table: Mapping[str, Any], *, where: str) -> Strategy:
     """Make a strategy from a table, of a name and options or of picks.
 
     Args:
@@ -216,12 +216,12 @@ def strategy_of(table: Mapping[str, Any], *, where: str) -> Strategy:
     Raises:
         PipelineError: A name or an option at any depth is unknown, or a value is refused.
     """
-    from mslm_data.mask.file import recipe_of
+    from mslm_data.mask.file import parse_recipe
 
     if "use" not in table:
         if "picks" not in table:
             raise PipelineError(f'{where}: expected use = "NAME", or a list of picks, got neither')
-        recipe: Strategy = recipe_of(table, where=where)
+        recipe: Strategy = parse_recipe(table, where=where)
         return recipe
 
     name = table["use"]
@@ -285,7 +285,7 @@ def summary(name: str) -> Summary:
 
 def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strategy:
     """Make a registered strategy; strategies and picks within its options are made first."""
-    from mslm_data.mask.file import recipe_of
+    from mslm_data.mask.file import parse_recipe
     from mslm_data.mask.strategy import Origin, Strategy
 
     if name in NO_MASKS:
@@ -293,7 +293,7 @@ def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strateg
 
     full = STRATEGIES.resolve(name)
     if full == "picks.v1":
-        recipe: Strategy = recipe_of(options, where=where)
+        recipe: Strategy = parse_recipe(options, where=where)
         return dataclasses.replace(recipe, origin=Origin(full, options))  # type: ignore[type-var]
 
     options = dict(options)
@@ -325,7 +325,7 @@ def _part(table: Any, *, where: str) -> Strategy:
         raise PipelineError(
             f"{where}: expected a strategy or its table, got {type(table).__name__}"
         )
-    return strategy_of(table, where=where)
+    return parse_strategy(table, where=where)
 
 
 def _checked(function: Callable[..., Strategy]) -> Callable[..., Strategy]:

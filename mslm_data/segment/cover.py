@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mslm_data.data.documents import Documents, Ranges
-from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.kernels.cover import cover_documents
 
 
@@ -37,7 +37,7 @@ def cover(documents: Documents, begins: Ragged) -> Ranges:
         sentences,
         counts,
     )
-    offsets = offsets_of(counts)
+    offsets = make_offsets(counts)
     return Ranges(offsets, sentences[: offsets[-1], 0], sentences[: offsets[-1], 1])
 
 

@@ -17,7 +17,7 @@ from mslm_data.errors import PipelineError
 from mslm_data.registry import Help
 from mslm_data.segment.cover import cover, on_line
 from mslm_data.segment.rules import Heads, sentence_starts
-from mslm_data.spacy_pipelines import digest_of, load_pipeline, pieces
+from mslm_data.spacy_pipelines import digest_pipeline, load_pipeline, pieces
 
 COMPONENT = "mslm_clinical_sentences"
 """The name of the rules in a spaCy pipeline, after `register`."""
@@ -59,7 +59,7 @@ class SpacySentences:
 
     def digest(self) -> str:
         """Return a digest of the model; "" for the rules."""
-        return digest_of(self.model, _ASKS) if self.model else ""
+        return digest_pipeline(self.model, _ASKS) if self.model else ""
 
     def sentences(self, documents: Documents) -> Ranges:
         """Return the sentences that the pipeline finds, made to cut no mention or placeholder.

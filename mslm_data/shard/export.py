@@ -24,16 +24,16 @@ from mslm_data.data.columns import FORMAT
 from mslm_data.errors import CallError, ExportError
 from mslm_data.io.files import (
     canonical_json,
+    hash_file,
     make_folder,
     making_folder,
-    sha256_of,
     sync_folder,
     writing_whole,
 )
 from mslm_data.registry import did_you_mean
 from mslm_data.shard import mds
 from mslm_data.shard.manifest import Manifest
-from mslm_data.shard.row_words import RowWords, words_of_row
+from mslm_data.shard.row_words import RowWords, words_in_row
 from mslm_data.shard.split import Split
 
 NAME = "export.json"
@@ -197,11 +197,11 @@ def _already(out: Path, to: str, manifest: Manifest, splits: Mapping[str, Split]
             f"{', '.join(found.splits)} that is not the one asked for; choose another --out, "
             "or remove the folder"
         )
-    _refuse_damage(out, found)
+    _check_export(out, found)
     return replace(found, splits={name: found.splits[name] for name in splits})
 
 
-def _refuse_damage(out: Path, found: Export) -> None:
+def _check_export(out: Path, found: Export) -> None:
     """Refuse an export of which files were removed or changed since.
 
     Raises:
@@ -219,7 +219,7 @@ def _refuse_damage(out: Path, found: Export) -> None:
     for name in (*beside, *digests):
         path = out / name
         is_there = path.is_file()
-        if not is_there or digests.get(name) not in (None, sha256_of(path)):
+        if not is_there or digests.get(name) not in (None, hash_file(path)):
             got = "other bytes" if is_there else "none"
             raise ExportError(
                 f"{path}: expected the file of the export that {NAME} names, got {got}; remove "
@@ -409,7 +409,7 @@ def _words(batch: pa.RecordBatch, split: Split) -> Iterator[RowWords]:
     """Give the words of the rows of a shard."""
     for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
         for row in batch.slice(start, _ROWS_AT_ONCE).to_pylist():
-            yield words_of_row(row, split.manifest.labels)
+            yield words_in_row(row, split.manifest.labels)
 
 
 def _shards(split: Split, suffix: str) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -421,7 +421,7 @@ def _shards(split: Split, suffix: str) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 def _written(path: Path, rows: int) -> ExportedFile:
     return ExportedFile(
-        file=path.name, rows=rows, bytes=path.stat().st_size, sha256=sha256_of(path)
+        file=path.name, rows=rows, bytes=path.stat().st_size, sha256=hash_file(path)
     )
 
 

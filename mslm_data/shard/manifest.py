@@ -279,7 +279,7 @@ def parse_manifest(data: bytes, path: Path | str) -> Manifest:
         value = json_once.decode(data)
         version = value.get("format") if isinstance(value, dict) else None
         if isinstance(version, int) and not isinstance(version, bool):
-            _refuse_other_format(path, version)
+            _check_format(path, version)
         manifest = msgspec.convert(value, Manifest)
         ids = manifest.token_ids
         msgspec.convert(manifest.pipeline, _Pipeline)
@@ -304,7 +304,7 @@ def _damaged(path: Path | str, said: str) -> ShardError:
     return ShardError(f"{path}: expected a manifest of mslm-data: {said}; build the folder again")
 
 
-def _refuse_other_format(path: Path | str, version: int) -> None:
+def _check_format(path: Path | str, version: int) -> None:
     """Raise unless a folder is of the one format that this package reads."""
     if version == FORMAT:
         return

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.io.arrow import numbers
 from mslm_data.kernels.gather import gather
 
@@ -118,7 +118,7 @@ def files_of(batch: pa.RecordBatch, limit: int = SIZE_LIMIT) -> Iterator[MdsFile
 
     # Each row also takes an offset of 4 bytes; the number of rows and the last offset take 8.
     for start, stop in _groups(sizes + 4, limit - 8 - len(described)):
-        to = offsets_of(sizes[start:stop])
+        to = make_offsets(sizes[start:stop])
         offsets = to + 4 * (stop - start) + 8 + len(described)
         if offsets[-1] >= 1 << 32:
             raise ValueError(f"rows: expected less than 4 GiB in a file, got {offsets[-1]} bytes")
@@ -202,7 +202,7 @@ def _shapes(lengths: npt.NDArray[np.int64]) -> Ragged:
 
     sizes = 1 + (1 << power)
     is_written = np.arange(5) < sizes[:, None]
-    return Ragged(written[is_written], offsets_of(sizes))
+    return Ragged(written[is_written], make_offsets(sizes))
 
 
 def _texts(array: pa.Array) -> Ragged:
@@ -217,4 +217,4 @@ def _json(array: pa.Array) -> Ragged:
     """Return lists of strings as JSON."""
     texts = [msgspec.json.encode(strings) for strings in array.to_pylist()]
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    return Ragged(np.frombuffer(b"".join(texts), np.uint8), offsets_of(lengths))
+    return Ragged(np.frombuffer(b"".join(texts), np.uint8), make_offsets(lengths))

@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from mslm_data.data import bio
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import offsets_of
+from mslm_data.data.ragged import make_offsets
 from mslm_data.io.arrow import numbers
 from mslm_data.kernels.gather import renumber
 from mslm_data.kernels.hashing import hash_rows
 from mslm_data.shard.write import (
     ShardRecord,
-    array_of,
     refuse_too_many,
+    to_arrow,
     write_batch,
     write_shard,
 )
@@ -57,15 +57,15 @@ def write_piece(path: Path, examples: Examples, schema: pa.Schema) -> ShardRecor
 
     It is not synced: its checksum tells whether it is whole.
     """
-    hashes = hashes_of(list(dict.fromkeys(examples.doc_ids or ())))
+    hashes = hash_ids(list(dict.fromkeys(examples.doc_ids or ())))
     metadata = {**schema.metadata, _HASHES: np.unique(hashes).tobytes()}
     return write_shard(path, examples, schema.with_metadata(metadata), durable=False)
 
 
-def hashes_of(doc_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
+def hash_ids(doc_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
     """Return a hash of each id, which may be that of another id too, uint64 `[D]`."""
     texts = [doc_id.encode() for doc_id in doc_ids]
-    offsets = offsets_of(np.fromiter(map(len, texts), np.int64, len(texts)))
+    offsets = make_offsets(np.fromiter(map(len, texts), np.int64, len(texts)))
     hashes = np.empty(len(texts), np.uint64)
     hash_rows(np.frombuffer(b"".join(texts), np.uint8), offsets, hashes)
     return hashes
@@ -93,7 +93,7 @@ def _numbered(batch: pa.RecordBatch, labels: list[str], doc_labels: list[str]) -
     if "doc_label" in batch.schema.names:
         now = [doc_labels.index(label) for label in their_doc_labels]
         renumbered = np.array([*now, -1], np.int16)[numbers(batch.column("doc_label"))]
-        batch = _with(batch, "doc_label", array_of(renumbered, pa.int16()))
+        batch = _with(batch, "doc_label", to_arrow(renumbered, pa.int16()))
 
     if theirs == labels[: len(theirs)]:
         return batch
@@ -108,7 +108,7 @@ def _numbered(batch: pa.RecordBatch, labels: list[str], doc_labels: list[str]) -
         values = numbers(column.values)
         renumbered = np.empty(len(values), np.int16)
         renumber(values, new, renumbered)
-        column = pa.ListArray.from_arrays(column.offsets, array_of(renumbered, pa.int16()))
+        column = pa.ListArray.from_arrays(column.offsets, to_arrow(renumbered, pa.int16()))
         batch = _with(batch, name, column)
     return batch
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mslm_data._version import __version__
 from mslm_data.errors import PushError
-from mslm_data.io.hub import refuse_other_names, uploading
+from mslm_data.io.hub import check_repository_name, uploading
 from mslm_data.shard.manifest import Manifest, read_manifest
 from mslm_data.shard.verify import passed_over, verify
 
@@ -49,8 +49,8 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
             asked.
         MissingExtraError: The hub's client is not installed.
     """
-    refuse_protected(folder, read_manifest(folder), share_protected=share_protected)
-    refuse_other_names(repo, wanted_by="`mslm-data push`")
+    check_not_protected(folder, read_manifest(folder), share_protected=share_protected)
+    check_repository_name(repo, wanted_by="`mslm-data push`")
     manifest, problems = verify(folder)
     if problems:
         first = f"{problems[0].place}: {problems[0].what}"
@@ -59,7 +59,7 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
             f"the first: {first}"
         )
     # Verifying takes a while, after which the folder may be another.
-    refuse_protected(folder, manifest, share_protected=share_protected)
+    check_not_protected(folder, manifest, share_protected=share_protected)
     files = manifest.files()
     with uploading(repo, wanted_by="`mslm-data push`") as api:
         url = api.create_repo(repo, repo_type="dataset", private=not public, exist_ok=True)
@@ -86,7 +86,7 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
     )
 
 
-def refuse_protected(folder: Path, manifest: Manifest, *, share_protected: bool) -> None:
+def check_not_protected(folder: Path, manifest: Manifest, *, share_protected: bool) -> None:
     """Raise if a folder holds patients' text, unless the caller shares it all the same.
 
     Raises:

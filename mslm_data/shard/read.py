@@ -19,7 +19,7 @@ from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import ShardError
 from mslm_data.io import arrow as plain_arrow
-from mslm_data.io.files import sha256_of
+from mslm_data.io.files import hash_file
 from mslm_data.shard.manifest import read_manifest
 from mslm_data.shard.write import ShardRecord
 
@@ -191,7 +191,7 @@ class Shard:
         try:
             data = self._believed()
         except ShardError:
-            self._refuse_another_build()
+            self._check_same_build()
             raise
         try:
             source = pa.memory_map(str(self.path)) if data is None else pa.BufferReader(data)
@@ -225,12 +225,12 @@ class Shard:
 
     def _believed(self) -> pa.Buffer | None:
         """Refuse a file that is not the manifest's; return its bytes where it is read to memory."""
-        self._refuse_elsewhere()
+        self._check_file()
         try:
             self._opened = _State.of(self.path)  # before a byte is read: no later change is missed
             data = self._read() if self._in_memory else None
             if self._labels is not None:
-                self._refuse_altered(data)
+                self._check_digest(data)
         except OSError as error:
             raise ShardError(
                 f"{self.path}: expected a shard that can be read, got "
@@ -239,7 +239,7 @@ class Shard:
             ) from None
         return data
 
-    def _refuse_elsewhere(self) -> None:
+    def _check_file(self) -> None:
         """Refuse a file that is missing, outside the built folder, or of another size."""
         try:
             size = self.path.stat().st_size
@@ -259,7 +259,7 @@ class Shard:
                 f"{self.path}: expected {self.record.bytes} bytes, got {size}; the file is damaged"
             )
 
-    def _refuse_another_build(self) -> None:
+    def _check_same_build(self) -> None:
         """Refuse a folder that is known to be another build than the one that was opened."""
         if self._labels is None:  # the caller has just read the manifest
             return
@@ -284,7 +284,7 @@ class Shard:
         with pa.OSFile(str(self.path)) as file:
             return file.read_buffer()
 
-    def _refuse_altered(self, data: pa.Buffer | None) -> None:
+    def _check_digest(self, data: pa.Buffer | None) -> None:
         """Refuse other bytes than the manifest's.
 
         Args:
@@ -294,7 +294,7 @@ class Shard:
         if data is None and known in _KNOWN:
             return
 
-        digest = sha256_of(self.path) if data is None else hashlib.sha256(data).hexdigest()
+        digest = hash_file(self.path) if data is None else hashlib.sha256(data).hexdigest()
         if digest != self.record.sha256:
             raise ShardError(
                 f"{self.path}: expected the manifest's checksum, got another; the file is damaged"
@@ -318,9 +318,9 @@ class Shard:
                 like = lists.get(_LIKE[column.rows])
                 lists[column.name] = self._list(column, array, like)
 
-        self._refuse_stray_mentions(lists)
+        self._check_spans(lists)
         if "sentence_starts" in lists:
-            self._refuse_stray_sentences(lists)
+            self._check_sentences(lists)
         if self._labels is not None:
             self._refuse_strange(lists, self._labels)
         return lists
@@ -351,7 +351,7 @@ class Shard:
             )
         return offsets, values
 
-    def _refuse_stray_mentions(self, lists: dict[str, tuple[Array, Array]]) -> None:
+    def _check_spans(self, lists: dict[str, tuple[Array, Array]]) -> None:
         """Refuse mentions that are empty, or not within their row."""
         # For each mention, the length of its row.
         sizes = np.repeat(np.diff(lists["input_ids"][0]), np.diff(lists["span_starts"][0]))
@@ -362,7 +362,7 @@ class Shard:
                 f"{self.path}: expected mentions within their rows; the file is damaged"
             )
 
-    def _refuse_stray_sentences(self, lists: dict[str, tuple[Array, Array]]) -> None:
+    def _check_sentences(self, lists: dict[str, tuple[Array, Array]]) -> None:
         """Refuse sentences that do not begin at a token of their row, and rows without one."""
         offsets, values = lists["sentence_starts"]
         counts = np.diff(offsets)

@@ -158,7 +158,7 @@ class RemoteFolder:
         try:
             cache.once(place, make, good=lambda path: cache.holds(path, sha256), error=FetchError)
         except RemoteError as error:
-            self._refuse_change()
+            self._check_unchanged()
             expected = f"{size} bytes" if size is not None else "a file"
             raise FetchError(
                 f"{self}/{name}: expected {expected} with sha256 {sha256}, got {error.reason}; "
@@ -256,7 +256,7 @@ class RemoteFolder:
             *(self, self.cache_bytes, place.name),
         )
 
-    def _refuse_change(self) -> None:
+    def _check_unchanged(self) -> None:
         """Raise if the manifest there is known to be another than the one that was opened."""
         try:
             now = hashlib.sha256(remote.read(self.url, NAME, most=_MOST_BYTES, tries=1)).hexdigest()
@@ -378,7 +378,7 @@ class RemoteShard(Shard):
                 self._folder.release(self)
             return batch
 
-    def _refuse_altered(self, data: pa.Buffer | None) -> None:
+    def _check_digest(self, data: pa.Buffer | None) -> None:
         """Do nothing: `RemoteFolder.file` has compared the bytes already."""
 
 

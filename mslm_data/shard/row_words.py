@@ -39,7 +39,7 @@ class RowWords(NamedTuple):
         return tags
 
 
-def words_of_row(row: Mapping[str, Any], labels: Sequence[str]) -> RowWords:
+def words_in_row(row: Mapping[str, Any], labels: Sequence[str]) -> RowWords:
     """Return the words of a row.
 
     Args:

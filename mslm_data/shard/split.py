@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mslm_data.data.examples import Examples, TokenIds, concatenate
-from mslm_data.data.ragged import Ragged, Three, offsets_of
+from mslm_data.data.ragged import Ragged, Three, make_offsets
 from mslm_data.draw import shown
 from mslm_data.draw.parts import table
 from mslm_data.errors import ShardError
@@ -75,7 +75,7 @@ class Split(Rows):
         self.token_ids = manifest.token_ids
         self.protected = manifest.protected
         self._shards = [_shard(self.place, name, shard, manifest) for shard in self.record.shards]
-        self._first = offsets_of(np.array([shard.rows for shard in self.record.shards], np.int64))
+        self._first = make_offsets(np.array([shard.rows for shard in self.record.shards], np.int64))
         self._is_remote = isinstance(folder, RemoteFolder)
         self.cache_bytes = folder.cache_bytes if isinstance(folder, RemoteFolder) else None
 
@@ -120,7 +120,7 @@ class Split(Rows):
         """Return the counts and some rows, as notebooks show them; see `shard.shown`."""
         rows = drawn_rows(self)
 
-        return shown(table_of_splits([self]), rows)
+        return shown(splits_table([self]), rows)
 
     def __getitem__(self, row: int) -> dict[str, Any]:
         """Return one row, all columns, as plain Python values; negative numbers count from the end.
@@ -230,7 +230,7 @@ class Split(Rows):
 
     def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the number of tokens of any rows, in any order, `[R]`; see `take`."""
-        return lengths_of(self.picks(rows), len(rows))
+        return picked_lengths(self.picks(rows), len(rows))
 
     def chunks(
         self,
@@ -370,7 +370,7 @@ class Split(Rows):
         return picks
 
 
-def table_of_splits(splits: Iterable[Split]) -> str:
+def splits_table(splits: Iterable[Split]) -> str:
     """Return the counts of splits as an HTML table."""
     rows = [
         (
@@ -467,7 +467,7 @@ def tokenizer_file(folder: Path | RemoteFolder, manifest: Manifest) -> Path:
     return path
 
 
-def lengths_of(picks: Picks, size: int) -> npt.NDArray[np.int64]:
+def picked_lengths(picks: Picks, size: int) -> npt.NDArray[np.int64]:
     """Return the number of tokens of picked rows, `[size]`."""
     return np.diff(_offsets_of(picks, "input_ids", size))
 
@@ -478,7 +478,7 @@ def _offsets_of(picks: Picks, column: str, size: int) -> npt.NDArray[np.int64]:
     for shard, places, local in picks:
         offsets, _ = shard.lists(column)
         lengths[places] = offsets[local + 1] - offsets[local]
-    return offsets_of(lengths)
+    return make_offsets(lengths)
 
 
 def _gathered(picks: Picks, columns: tuple[str, str, str], size: int) -> Three:
@@ -519,7 +519,7 @@ def _sentences(picks: Picks, words: Ragged) -> Ragged:
     while np.any(words.values[firsts] < 0):
         firsts += words.values[firsts] < 0
 
-    to = offsets_of(lengths)
+    to = make_offsets(lengths)
     out = np.empty(to[-1], np.int32)
     out[to[:-1][unknown]] = firsts - words.offsets[:-1][unknown]
     for shard, places, local in known:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from mslm_data.data.examples import Examples
 from mslm_data.io.files import canonical_json
 from mslm_data.kernels.draws import name_streams
-from mslm_data.shard.pieces import hashes_of
+from mslm_data.shard.pieces import hash_ids
 from mslm_data.shard.row_protocol import (
     CHUNK,
     Rows,
@@ -223,7 +223,7 @@ def _documents(split: Split) -> tuple[npt.NDArray[np.uint64], RowNumbers]:
         begins = np.ones(len(ids), np.bool_)
         begins[1:] = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
         firsts = np.flatnonzero(begins)
-        of_runs = hashes_of(ids.take(pa.array(firsts)).to_pylist())
+        of_runs = hash_ids(ids.take(pa.array(firsts)).to_pylist())
         hashes.append(of_runs[np.cumsum(begins) - 1])
 
     ids_of_documents, document_of_row = np.unique(np.concatenate(hashes), return_inverse=True)

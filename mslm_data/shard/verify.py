@@ -24,7 +24,7 @@ from mslm_data.data.ragged import Array, Ragged
 from mslm_data.errors import ShardError
 from mslm_data.io import json_once
 from mslm_data.io.arrow import IN_MEMORY, numbers
-from mslm_data.io.files import canonical_json, sha256_of
+from mslm_data.io.files import canonical_json, hash_file
 from mslm_data.shard.manifest import NAME, Manifest, read_manifest
 from mslm_data.shard.read import Shard
 
@@ -168,7 +168,7 @@ def _canonical(folder: Path, name: str) -> Iterator[Problem]:
 
 def _tokenizer(path: Path, manifest: Manifest) -> Iterator[Problem]:
     """Check that the tokenizer is the manifest's, and that the manifest has its ids."""
-    if not path.is_file() or sha256_of(path) != manifest.tokenizer["sha256"]:
+    if not path.is_file() or hash_file(path) != manifest.tokenizer["sha256"]:
         yield Problem(path.name, "expected the tokenizer that the manifest names")
         return
 
@@ -310,7 +310,7 @@ def _json(path: Path, key: str) -> Any:
 def _shard(shard: Shard, manifest: Manifest) -> Iterator[tuple[str, str]]:
     """Check one shard, and stop where reading on could not be trusted."""
     try:
-        if shard.path.is_file() and sha256_of(shard.path) != shard.record.sha256:
+        if shard.path.is_file() and hash_file(shard.path) != shard.record.sha256:
             yield "", "expected the manifest's checksum: bytes have changed"
             return
         examples = shard.examples(0, len(shard))

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from mslm_data.data.columns import COLUMNS
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.errors import ShardError
 from mslm_data.io.files import writing_whole
 
@@ -69,14 +69,14 @@ def record_batch(examples: Examples, schema: pa.Schema) -> pa.RecordBatch:
             continue
         value: Any = getattr(examples, _FIELDS.get(column.name, column.name))
         if column.rows == "row":
-            arrays.append(array_of(value, column.type))
+            arrays.append(to_arrow(value, column.type))
             continue
 
         # Concepts and scores are flat, one for each mention.
         if not isinstance(value, Ragged):
             value = Ragged(value, examples.span_starts.offsets)
-        offsets = array_of(value.offsets.astype(np.int32), pa.int32())
-        arrays.append(pa.ListArray.from_arrays(offsets, array_of(value.values, column.type)))
+        offsets = to_arrow(value.offsets.astype(np.int32), pa.int32())
+        arrays.append(pa.ListArray.from_arrays(offsets, to_arrow(value.values, column.type)))
 
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -188,7 +188,7 @@ class _Sink:
         self.size += len(data)
 
 
-def array_of(values: Any, kind: pa.DataType) -> pa.Array:
+def to_arrow(values: Any, kind: pa.DataType) -> pa.Array:
     """Return an Arrow array of values without nulls; one of numbers shares their memory.
 
     `pa.array` would import pandas first, wherever that is installed, to ask if they are its.
@@ -202,7 +202,7 @@ def array_of(values: Any, kind: pa.DataType) -> pa.Array:
         return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
 
     texts = [value.encode() for value in values]
-    offsets = offsets_of(np.fromiter(map(len, texts), np.int64, len(texts)))
+    offsets = make_offsets(np.fromiter(map(len, texts), np.int64, len(texts)))
     if offsets[-1] >= 1 << 31:
         raise ShardError(
             "shard: expected less than 2 GiB of text; choose a smaller shard.unit_bytes"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from mslm_data.errors import SourceError
 from mslm_data.io import resources
-from mslm_data.io.files import sha256_of
+from mslm_data.io.files import hash_file
 from mslm_data.source import Source
 from mslm_data.source.reading.files import (
     HEAD_BYTES,
@@ -224,7 +224,7 @@ def _shipped(files: Sequence[Path]) -> Recognised | None:
     found: dict[str, Path] = {}
     for path in files[:_LOOKED_AT]:
         if path.stat().st_size <= _DIGESTED_BYTES:
-            pipeline = pipeline_of.get(sha256_of(path))
+            pipeline = pipeline_of.get(hash_file(path))
             if pipeline:
                 found.setdefault(pipeline, path)
     if len(found) > 1:

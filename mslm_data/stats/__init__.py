@@ -13,8 +13,8 @@ from mslm_data.stats.batch_counts import BatchStats, batch_stats
 from mslm_data.stats.counts import LabelCounts, LengthCounts, MaskStats
 from mslm_data.stats.grid import SweepPoint, sweep
 from mslm_data.stats.masked_words import MaskedWord, most_masked_words, word_texts
-from mslm_data.stats.of_mix import PartStats, stats_of_splits
-from mslm_data.stats.realised import RealisedRate, realised_rates
+from mslm_data.stats.of_mix import PartStats, count_splits
+from mslm_data.stats.realised import RealisedRate, effective_rates
 from mslm_data.stats.tally import mask_stats, words_of_rows
 from mslm_data.stats.weights import (
     MaskSpecificWeights,
@@ -39,16 +39,16 @@ __all__ = [
     "Scheme",
     "SweepPoint",
     "batch_stats",
+    "count_splits",
     "effective_number_weights",
+    "effective_rates",
     "fixed_weights",
     "inverse_frequency_weights",
     "mask_specific_weights",
     "mask_stats",
     "most_masked_words",
-    "realised_rates",
     "released_weights",
     "schemes",
-    "stats_of_splits",
     "sweep",
     "word_texts",
     "words_of_rows",

@@ -80,7 +80,7 @@ class MaskStats:
         realised_rate: Masked share of the tokens that are not special; 0 if there are none.
         realised_elm: Share of the mentions whose every token is masked as ENTITY; 0 if there are
             none. A rate of ELM may be far below, as each row's budget is rounded up.
-        realised_blm: Share of the tokens that are not special that is masked as BASE; 0 if there
+        effective_blm: Share of the tokens that are not special that is masked as BASE; 0 if there
             are none. A rate of BLM may differ from it for the same reason.
         rows_under_budget: Rows that could not spend their budget: `MaskPlan.owed` is above 0.
         rows_without_mask: Rows with no masked token.
@@ -120,7 +120,7 @@ class MaskStats:
     masked_tokens: int
     realised_rate: float
     realised_elm: float
-    realised_blm: float
+    effective_blm: float
     rows_under_budget: int
     rows_without_mask: int
     share_in_mentions: float
@@ -153,7 +153,7 @@ class MaskStats:
         first = [
             ("tokens masked", f"{self.realised_rate:.2%}"),
             ("mentions masked by ELM", f"{self.realised_elm:.2%}"),
-            ("tokens masked by BLM", f"{self.realised_blm:.2%}"),
+            ("tokens masked by BLM", f"{self.effective_blm:.2%}"),
             ("w_ELM / w_BLM, Eq. 5", f"{weights.w_elm:.3f} / {weights.w_blm:.3f}"),
         ]
         others = [

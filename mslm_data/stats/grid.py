@@ -15,7 +15,7 @@ from mslm_data.kernels.tally import tally_rows, tally_units
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import varied
 from mslm_data.stats.counts import LONGEST_RUN, LengthCounts
-from mslm_data.stats.tally import LengthTable, check_epochs, columns_of_rows, words_of_rows
+from mslm_data.stats.tally import LengthTable, check_epochs, count_rows, words_of_rows
 from mslm_data.stats.weights import MaskSpecificWeights
 
 ELMS = (0.25, 0.5, 0.75, 1.0)
@@ -56,7 +56,7 @@ class SweepPoint:
         return MaskSpecificWeights.of(self.whole.n_elm, self.whole.n_blm)
 
     @property
-    def realised_blm(self) -> float:
+    def effective_blm(self) -> float:
         """Share of the tokens that are not special that is masked as BASE; 0 if there are none."""
         tokens = self.whole.maskable_tokens * self.epochs
         return self.whole.n_blm / tokens if tokens else 0.0
@@ -111,7 +111,7 @@ def sweep(
 
     for examples in chunks():
         words = words_of_rows(examples)
-        rows = columns_of_rows(examples)
+        rows = count_rows(examples)
         masked = np.empty((len(examples), 2), np.int64)
 
         starts = examples.span_starts

@@ -23,7 +23,7 @@ class PartStats(NamedTuple):
     stats: MaskStats
 
 
-def stats_of_splits(rows: Rows, strategy: Strategy, *, seed: int = 0) -> list[PartStats]:
+def count_splits(rows: Rows, strategy: Strategy, *, seed: int = 0) -> list[PartStats]:
     """Count what a strategy hides of each split of a mix, in the order of `rows.splits`.
 
     The rows are those that the first shuffled epoch takes of the split. One that comes again counts

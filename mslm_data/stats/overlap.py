@@ -29,7 +29,7 @@ import pyarrow as pa
 import tokenizers
 
 from mslm_data.data.examples import Examples, TokenIds
-from mslm_data.data.ragged import Array, Ragged, offsets_of
+from mslm_data.data.ragged import Array, Ragged, make_offsets
 from mslm_data.encode.word_table import Growing
 from mslm_data.kernels.hashing import hash_ngrams, hash_rows
 from mslm_data.lexicon.word_types import WordNumbers, word_strings
@@ -186,7 +186,7 @@ def sentence_hashes(words: Ragged) -> npt.NDArray[np.uint64]:
 
 def gram_hashes(words: Ragged) -> Ragged:
     """Return a hash of each 13-gram, uint64, N rows, of the hashes of words."""
-    offsets = offsets_of(np.maximum(words.lengths - WORDS + 1, 0))
+    offsets = make_offsets(np.maximum(words.lengths - WORDS + 1, 0))
     out = np.empty(offsets[-1], np.uint64)
     hash_ngrams(words.values, words.offsets, WORDS, out)
     return Ragged(out, offsets)
@@ -194,7 +194,7 @@ def gram_hashes(words: Ragged) -> Ragged:
 
 def has_any(places: Ragged) -> Bools:
     """Return whether a row has a place other than -1, `[N]`."""
-    found = offsets_of(places.values >= 0)
+    found = make_offsets(places.values >= 0)
     return np.diff(found[places.offsets]) > 0
 
 

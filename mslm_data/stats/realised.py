@@ -25,7 +25,7 @@ class RealisedRate(NamedTuple):
     of: str
 
 
-def realised_rates(strategy: Strategy, stats: MaskStats) -> list[RealisedRate]:
+def effective_rates(strategy: Strategy, stats: MaskStats) -> list[RealisedRate]:
     """Return each rate of a strategy beside the share that is masked.
 
     They differ where each row's budget is rounded up, and where `rate` counts something else than
@@ -34,7 +34,7 @@ def realised_rates(strategy: Strategy, stats: MaskStats) -> list[RealisedRate]:
     options = {} if strategy.origin is None else strategy.origin.options
     shares = (
         ("elm", stats.realised_elm, "mentions"),
-        ("blm", stats.realised_blm, "tokens"),
+        ("blm", stats.effective_blm, "tokens"),
         ("rate", stats.realised_rate, "tokens"),
     )
 

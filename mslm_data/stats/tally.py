@@ -76,7 +76,7 @@ def words_of_rows(examples: Examples) -> Counts:
     return words
 
 
-def columns_of_rows(examples: Examples) -> Counts:
+def count_rows(examples: Examples) -> Counts:
     """Return the fields of `LengthCounts` for each row, `[N, 5]`; nothing is masked yet."""
     maskable = np.empty(len(examples), np.int64)
     count_numbered(examples.word_ids.offsets, examples.word_ids.values, maskable)
@@ -168,7 +168,7 @@ class Tally:
             examples: The rows.
             plans: A plan of these rows for each epoch, in order.
         """
-        columns = columns_of_rows(examples)
+        columns = count_rows(examples)
         maskable = columns[:, 2].copy()
         lengths = self._add_mentions(examples)
         self._words.see(examples)
@@ -215,7 +215,7 @@ class Tally:
             masked_tokens=masked,
             realised_rate=_share(masked, whole.maskable_tokens * epochs),
             realised_elm=_share(mentions.masked_mentions, mentions.mentions * epochs),
-            realised_blm=_share(whole.n_blm, whole.maskable_tokens * epochs),
+            effective_blm=_share(whole.n_blm, whole.maskable_tokens * epochs),
             rows_under_budget=int(owing.sum()),
             rows_without_mask=int(per_row[0]),
             share_in_mentions=_share(inside, masked),

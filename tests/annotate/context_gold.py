@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mslm_data.annotate.context import contexts
-from mslm_data.data.context import flags_of
+from mslm_data.data.context import decode_flags
 from mslm_data.data.document import Document, Sentence, Span
 from mslm_data.data.documents import Documents
 
@@ -51,7 +51,7 @@ def found_in(sentences: Sequence[Marked]) -> list[tuple[frozenset[str], ...]]:
     """Return the flags that the rules find, of each mention of each sentence."""
     documents = Documents.of([document_of(one, str(n)) for n, one in enumerate(sentences)])
     found = iter(contexts(documents, documents.sentences).tolist())
-    return [tuple(frozenset(flags_of(next(found))) for _ in one.spans) for one in sentences]
+    return [tuple(frozenset(decode_flags(next(found))) for _ in one.spans) for one in sentences]
 
 
 def scores(

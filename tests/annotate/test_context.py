@@ -7,8 +7,8 @@ import tomllib
 import numpy as np
 import pytest
 
-from mslm_data.annotate.context import _flags_of, _spelled_out, contexts, without
-from mslm_data.data.context import FLAGS, bits_of, flags_of
+from mslm_data.annotate.context import _cue_flags, _spelled_out, contexts, without
+from mslm_data.data.context import FLAGS, decode_flags, encode_flags
 from mslm_data.data.document import Document, Placeholder, Sentence, Span
 from mslm_data.data.documents import Documents, Mentions
 from mslm_data.data.reason import Reason
@@ -71,7 +71,7 @@ def test_contexts__ends_at_sentences_and_documents() -> None:
     found = contexts(documents, documents.sentences)
 
     assert found.dtype == np.int8
-    assert [flags_of(bits) for bits in found.tolist()] == [["negated"], [], ["negated"], []]
+    assert [decode_flags(bits) for bits in found.tolist()] == [["negated"], [], ["negated"], []]
 
 
 def test_contexts__reads_nothing_of_placeholders() -> None:
@@ -90,7 +90,7 @@ def test_contexts__reads_nothing_of_placeholders() -> None:
         for documents in (Documents.of([bare]), Documents.of([hidden]))
     ]
 
-    assert found == [[bits_of(["negated"])], [0]]
+    assert found == [[encode_flags(["negated"])], [0]]
 
 
 @pytest.mark.parametrize("taken", ["[**2101-10-12**]", "[**Hospital 18**]", "___"])
@@ -108,7 +108,7 @@ def test_contexts__reaches_over_a_placeholder_as_over_a_word(taken: str) -> None
 
     found = contexts(documents, documents.sentences).tolist()
 
-    assert found == [bits_of(["negated"])]
+    assert found == [encode_flags(["negated"])]
 
 
 def test_contexts__of_no_mention() -> None:
@@ -119,11 +119,13 @@ def test_contexts__of_no_mention() -> None:
 
 def test_without__counts_each_mention_once() -> None:
     mentions = Mentions.of([[Span(n, n + 1, "X") for n in range(4)]], np.zeros(1, np.int64))
-    both = bits_of(["negated", "family"])
+    both = encode_flags(["negated", "family"])
     given = Mentions(
         **{name: getattr(mentions, name) for name in ("offsets", "starts", "ends", "labels")},
         names=["X"],
-        contexts=np.array([0, both, bits_of(["family"]), bits_of(["historical"])], np.int8),
+        contexts=np.array(
+            [0, both, encode_flags(["family"]), encode_flags(["historical"])], np.int8
+        ),
     )
 
     kept, left_out = without(given, ["negated", "family"])
@@ -147,7 +149,7 @@ def test_spelled_out__gives_each_form_of_a_cue() -> None:
 def test_cues__say_something_or_hide_others_and_are_lower_case() -> None:
     text = resources.path("vocab", "clinical-context.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
-    flags = _flags_of(tables)
+    flags = _cue_flags(tables)
 
     assert set(tables) == {"ends", "none", *FLAGS}
     assert all(cue and cue == cue.casefold() for cue in flags)

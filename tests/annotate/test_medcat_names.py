@@ -11,7 +11,7 @@ from mslm_data.annotate.medcat import database, names
 from mslm_data.annotate.medcat import model as medcat_model
 from mslm_data.annotate.medcat.annotator import MedCat
 from mslm_data.annotate.medcat.library import import_module
-from mslm_data.annotate.medcat.names import FoundConcept, finder_of, found_by
+from mslm_data.annotate.medcat.names import FoundConcept, found_by, make_finder
 from tests.annotate.medcat_made import notes, table_of, write_table
 
 pytest.importorskip("medcat")
@@ -40,7 +40,7 @@ def plain(found: list[FoundConcept]) -> list[Place]:
 
 def agreed(cat: Any, texts: list[str]) -> list[Place]:
     """Find the concepts of texts by both ways, which must agree, and return them."""
-    finder = finder_of(cat)
+    finder = make_finder(cat)
     assert finder is not None
 
     every = []
@@ -67,7 +67,7 @@ def test_find__agrees_with_medcat_where_contexts_decide(tmp_path: Path) -> None:
     np = pytest.importorskip("numpy")
     table = write_table(tmp_path / "concepts.csv", table_of(400, seed=2))
     maker = import_module("medcat.model_creation.cdb_maker").CDBMaker(database.configuration())
-    learned = medcat_model.model_of(maker.prepare_csvs(database.read_frames(table)))
+    learned = medcat_model.make_model(maker.prepare_csvs(database.read_frames(table)))
     draw = np.random.default_rng(0)
     for word in list(learned.vocab.vocab):
         learned.vocab.add_word(word, 1, draw.normal(size=16))
@@ -100,10 +100,10 @@ def test_find__forgets_answers_and_finds_the_same(
         {"general": {"spell_check": True}},
     ],
 )
-def test_finder_of__leaves_rare_settings_to_medcat(settings: dict[str, Any], table: Path) -> None:
+def test_make_finder__leaves_rare_settings_to_medcat(settings: dict[str, Any], table: Path) -> None:
     running = MedCat(model_pack=str(table), settings=settings).load()
 
-    assert finder_of(running._cat) is None
+    assert make_finder(running._cat) is None
     assert plain(running._concepts("low back pain")) == plain(
         found_by(running._cat("low back pain"))
     )

@@ -230,10 +230,10 @@ def test_checked__loads_no_pack_that_changes_between_look_and_copy(
 def test_checked__takes_the_sha256_of_a_zip_of_the_same_bytes_only(
     pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mslm_data.io.files import sha256_of
+    from mslm_data.io.files import hash_file
 
     path = zipped(pack, tmp_path / "pack.zip")
-    named = sha256_of(path)
+    named = hash_file(path)
     good = path.read_bytes()
     raw("cdb", '{"other": 1}')(pack)
     zipped(pack, path)

@@ -16,7 +16,7 @@ from mslm_data.annotate.medcat import pack as medcat_pack
 from mslm_data.annotate.medcat.annotator import MedCat
 from mslm_data.errors import AnnotateError
 from mslm_data.io import resources
-from mslm_data.io.files import sha256_of
+from mslm_data.io.files import hash_file
 from tests.annotate.medcat_made import found, write_table
 
 pytest.importorskip("medcat")
@@ -133,7 +133,7 @@ def test_start__takes_a_zip_and_no_folder_beside_it(pack: Path, tmp_path: Path) 
 def test_start__takes_the_sha256_of_a_zip_itself(pack: Path, tmp_path: Path) -> None:
     zipped = _zipped(pack, tmp_path / "pack.zip")
 
-    copy = medcat_pack.checked(zipped, sha256_of(zipped).upper())
+    copy = medcat_pack.checked(zipped, hash_file(zipped).upper())
 
     assert medcat_pack.digest(copy) == medcat_pack.digest(pack)
 

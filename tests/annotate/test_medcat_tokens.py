@@ -64,7 +64,7 @@ def model(provider: str, spacy_model: Path, versions: list[str], table: Path) ->
     maker = import_module("medcat.model_creation.cdb_maker").CDBMaker(
         config(provider, spacy_model, versions)
     )
-    return medcat_model.model_of(maker.prepare_csvs(database.read_frames(table)))
+    return medcat_model.make_model(maker.prepare_csvs(database.read_frames(table)))
 
 
 def as_we_run(cat: Any, tokenizer: str) -> Any:
@@ -146,7 +146,7 @@ def test_lemmas__finds_what_spacy_finds_with_these_lemmas(
 
 def test_lemmas__finds_plurals(tmp_path: Path) -> None:
     table = write_table(tmp_path / "concepts.csv", f"{CONCEPTS}C9900014,headaches,T,P,T184,\n")
-    cat = medcat_model.model_of(database.build_database(database.read_frames(table)).cdb)
+    cat = medcat_model.make_model(database.build_database(database.read_frames(table)).cdb)
 
     assert [found[2] for found in entities(cat, "strokes, headache and Lung Cancers")] == [
         "C9900008", "C9900014", "C9900011",

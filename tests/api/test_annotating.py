@@ -21,8 +21,8 @@ from mslm_data.api.annotating import (
     annotate,
     appending,
     check_losses,
+    check_sets,
     find_texts,
-    refuse_other_sets,
 )
 from mslm_data.api.building import read_named
 from mslm_data.data.documents import Documents
@@ -483,21 +483,21 @@ def test_annotate__goes_on_below_its_input(out: Path) -> None:
         "source.fetch",
     ],
 )
-def test_refuse_other_sets__refuses_what_only_builds_have(path: str) -> None:
+def test_check_sets__refuses_what_only_builds_have(path: str) -> None:
     with pytest.raises(
         PipelineError,
         match=rf"^--set {path}: expected an option of how documents are read, such as "
         r"source\.text_column, source\.documents or source\.max_loss, got one that only builds have; "
         "leave it out$",
     ):
-        refuse_other_sets(["source.documents=line", f" {path} = 8"])
+        check_sets(["source.documents=line", f" {path} = 8"])
 
 
 @pytest.mark.parametrize(
     "text", ["source.max_loss=1", "source.splits.train=['*']", "about.protected=true", "sorce.x=1"]
 )
-def test_refuse_other_sets__leaves_the_others_to_the_pipeline(text: str) -> None:
-    refuse_other_sets([text])
+def test_check_sets__leaves_the_others_to_the_pipeline(text: str) -> None:
+    check_sets([text])
 
 
 # Losses ------------------------------------------------------------------------------------------

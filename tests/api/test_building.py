@@ -128,9 +128,9 @@ def test_build__of_a_sample_has_a_folder_by_default(
 )
 def test_default_folder__is_named_after_the_pipeline(source: Any, expected: str) -> None:
     from mslm_data.api.building import default_folder
-    from mslm_data.pipeline import of_tables
+    from mslm_data.pipeline import from_tables
 
-    pipeline = of_tables({"name": "a/deals", "source": {"use": "jsonl"}}, name="x")
+    pipeline = from_tables({"name": "a/deals", "source": {"use": "jsonl"}}, name="x")
 
     assert default_folder(source, pipeline, sample=False) == Path(expected)
     assert default_folder(source, pipeline, sample=True) == Path(f"{expected}-sample")
@@ -139,12 +139,12 @@ def test_default_folder__is_named_after_the_pipeline(source: Any, expected: str)
 @pytest.mark.parametrize("name", ["", ".", "..", "/", "a/.."])
 def test_default_folder__is_no_folder_above(name: str) -> None:
     from mslm_data.api.building import default_folder
-    from mslm_data.pipeline import of_tables
+    from mslm_data.pipeline import from_tables
 
     tables = {"name": name, "source": {"use": "jsonl"}}
 
     with pytest.raises(PipelineError, match=r"expected a name that a folder can have.*pass --out"):
-        default_folder(tables, of_tables(tables, name="x"), sample=False)
+        default_folder(tables, from_tables(tables, name="x"), sample=False)
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a" * 300, "\ud800"])

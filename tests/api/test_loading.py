@@ -14,7 +14,7 @@ from mslm_data.api.loading import load
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import ShardError, VocabularyError
 from mslm_data.lexicon.store import Lexicon, write_lexicon
-from mslm_data.mask.artefacts import artefacts_of
+from mslm_data.mask.artefacts import iter_artefacts
 from tests import made
 
 
@@ -127,7 +127,7 @@ def test_strategy__of_shards_finds_its_lexicon_in_the_folder(folder: Path, tmp_p
     write_lexicon(copied / "vocab" / "mine.arrow", lexicon)
 
     made = shards.strategy("picks", picks=picks)
-    assert list(artefacts_of(made)) == [str(copied / "vocab" / "mine.arrow")]
+    assert list(iter_artefacts(made)) == [str(copied / "vocab" / "mine.arrow")]
     write_lexicon(
         copied / "vocab" / "mine.arrow",
         replace(lexicon, about={**lexicon.about, "tokenizer": "another"}),

@@ -21,13 +21,13 @@ def test_endless__goes_on_where_the_last_turn_ended() -> None:
     assert taken == [(0, 0), (1, 0)]
 
 
-def test_digest_of__is_of_rows_and_not_of_their_order() -> None:
+def test_digest_pipeline__is_of_rows_and_not_of_their_order() -> None:
     rows = [[1, 2], [3], [3]]
 
     assert digest_of(rows) == digest_of([np.array([3], np.int32), [1, 2], [3]])
 
 
-def test_digest_of__tells_rows_that_were_lost_cut_or_given_twice() -> None:
+def test_digest_pipeline__tells_rows_that_were_lost_cut_or_given_twice() -> None:
     rows = [[1, 2], [3], [4]]
 
     assert (

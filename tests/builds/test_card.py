@@ -14,7 +14,7 @@ import yaml
 
 from mslm_data.builds.card import card, size_category
 from mslm_data.errors import PipelineError
-from mslm_data.pipeline import of_tables
+from mslm_data.pipeline import from_tables
 from mslm_data.shard.manifest import Manifest
 from tests import made
 from tests.builds.test_accounts import jsonl
@@ -31,7 +31,7 @@ ABOUT = {
 def built(out: Path, **about: Any) -> Manifest:
     pipeline = made.pipeline_of()
     pipeline = dataclasses.replace(
-        pipeline, about=of_tables({"about": about, "source": {"use": "conll"}}, name="x").about
+        pipeline, about=from_tables({"about": about, "source": {"use": "conll"}}, name="x").about
     )
     return made.built(out, pipeline=pipeline)
 
@@ -124,11 +124,11 @@ def test_size_category__is_one_of_the_hub(rows: int, expected: str) -> None:
 )
 def test_about__refuses_what_the_hub_does(about: dict[str, Any], message: str) -> None:
     with pytest.raises(PipelineError, match=message):
-        of_tables({"about": about, "source": {"use": "conll"}}, name="mine")
+        from_tables({"about": about, "source": {"use": "conll"}}, name="mine")
 
 
 def test_about__without_the_later_options_is_as_before() -> None:
-    about = of_tables({"source": {"use": "conll"}}, name="mine").about
+    about = from_tables({"source": {"use": "conll"}}, name="mine").about
 
     assert set(about.record()) == {"title", "homepage", "licence", "citation", "protected"}
 

@@ -11,7 +11,7 @@ import pytest
 
 from mslm_data.api.loading import load
 from mslm_data.builds import build
-from mslm_data.data.context import FLAGS, flags_of
+from mslm_data.data.context import FLAGS, decode_flags
 from mslm_data.errors import PipelineError
 from mslm_data.pipeline import Pipeline, read
 from mslm_data.shard.verify import verify
@@ -42,7 +42,7 @@ def inputs(tmp_path: Path) -> Path:
 
 
 def contexts_of(folder: Path) -> list[list[str]]:
-    return [flags_of(bits) for row in load(folder)["train"] for bits in row["span_contexts"]]
+    return [decode_flags(bits) for row in load(folder)["train"] for bits in row["span_contexts"]]
 
 
 def test_build__gives_mentions_their_context(inputs: Path, tmp_path: Path) -> None:

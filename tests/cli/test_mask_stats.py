@@ -85,7 +85,7 @@ def test_mask_stats__realised_shares_stand_beside_the_rates(built: Path) -> None
     # At least one mention of each row is masked, and most rows have few.
     elm = stats["masked_mentions"] / (2 * stats["mentions"])
     blm = stats["n_blm"] / (2 * stats["maskable_tokens"])
-    assert (stats["realised_elm"], stats["realised_blm"]) == (elm, blm)
+    assert (stats["realised_elm"], stats["effective_blm"]) == (elm, blm)
     assert elm > 0.2
     assert f"ELM 10.00% {elm:.2%} of the mentions BLM 15.00% {blm:.2%} of the tokens" in shown
     assert "each row's budget is rounded up" in shown
@@ -194,7 +194,7 @@ def test_mask_stats__a_folder_that_is_none(tmp_path: Path) -> None:
 
 
 NEW_KEYS = {
-    "saturated", "masked_tokens", "realised_rate", "realised_elm", "realised_blm", "rows_under_budget", "rows_without_mask", "share_in_mentions",
+    "saturated", "masked_tokens", "realised_rate", "realised_elm", "effective_blm", "rows_under_budget", "rows_without_mask", "share_in_mentions",
     "mentions_whole", "mentions_partly", "mentions_untouched", "mean_run_length", "run_lengths", "masked_per_row",
     "owing_per_row", "rate_per_row", "masked_words", "masked_word_types", "masked_word_entropy", "digest", "weights",
     "chosen_weights", "labels", "lengths", "mean_words", "rates",
@@ -241,7 +241,7 @@ def test_mask_stats__sweep_is_the_papers_grid(built: Path) -> None:
     ]
     (headline,) = [point for point in points if (point["elm"], point["blm"]) == (1, 0.075)]
     for key in (
-        "n_elm", "n_blm", "w_elm", "w_blm", "realised_rate", "realised_elm", "realised_blm",
+        "n_elm", "n_blm", "w_elm", "w_blm", "realised_rate", "realised_elm", "effective_blm",
         "saturated",
     ):  # fmt: skip
         assert headline[key] == done.json[key]

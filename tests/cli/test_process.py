@@ -20,7 +20,7 @@ import click
 import pytest
 
 from mslm_data.cli import process
-from mslm_data.errors import SourceError, of_the_system
+from mslm_data.errors import SourceError, system_message
 from mslm_data.io import resources
 from tests import made
 from tests.cli.running import run
@@ -155,16 +155,16 @@ def test_main__what_nobody_thought_of_is_named_by_class_and_place(
     assert "Zebulonkanarie" not in done.err
 
 
-def test_of_the_system__names_paths_and_no_text(tmp_path: Path) -> None:
+def test_system_message__names_paths_and_no_text(tmp_path: Path) -> None:
     texts = ("Zebulonkanarie", "fever / chills", "a" * 9000, "a\0b", f"{tmp_path}-not/there", None)
 
-    named = of_the_system(OSError(errno.ENOENT, "gone", str(tmp_path / "x.csv")))
+    named = system_message(OSError(errno.ENOENT, "gone", str(tmp_path / "x.csv")))
 
     assert named == f"{tmp_path / 'x.csv'}: No such file or directory"
-    assert {of_the_system(OSError(errno.ENOENT, "gone", text)) for text in texts} == {
+    assert {system_message(OSError(errno.ENOENT, "gone", text)) for text in texts} == {
         "No such file or directory"
     }
-    assert of_the_system(OSError("Zebulonkanarie")) == ""
+    assert system_message(OSError("Zebulonkanarie")) == ""
 
 
 def test_main__says_that_the_current_folder_is_gone(tmp_path: Path) -> None:

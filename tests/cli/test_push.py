@@ -249,10 +249,10 @@ def test_push__without_the_hubs_client_says_how_to_install_it(
     assert "pip install 'mslm-data[hub]'" in run("push", genes, "me/genes").err
 
 
-def test_refuse_protected__only_what_is(genes: Path, notes: Path) -> None:
+def test_check_not_protected__only_what_is(genes: Path, notes: Path) -> None:
     from mslm_data.shard.manifest import read_manifest
 
-    pushing.refuse_protected(genes, read_manifest(genes), share_protected=False)
-    pushing.refuse_protected(notes, read_manifest(notes), share_protected=True)
+    pushing.check_not_protected(genes, read_manifest(genes), share_protected=False)
+    pushing.check_not_protected(notes, read_manifest(notes), share_protected=True)
     with pytest.raises(PushError, match="patients' text"):
-        pushing.refuse_protected(notes, read_manifest(notes), share_protected=False)
+        pushing.check_not_protected(notes, read_manifest(notes), share_protected=False)

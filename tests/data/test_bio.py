@@ -35,7 +35,7 @@ def test_tag_names__are_numbered_as_tags() -> None:
 def test_tags__say_the_same_to_numpy_and_torch(of: type) -> None:
     tags = of([0, 1, 2, 3, 4, 2 * 16_382 + 2])
 
-    assert bio.label_of(tags).tolist() == [-1, 0, 0, 1, 1, 16_382]
+    assert bio.tag_label(tags).tolist() == [-1, 0, 0, 1, 1, 16_382]
     assert bio.begins(tags).tolist() == [False, True, False, True, False, False]
     assert bio.continues(tags).tolist() == [False, False, True, False, True, True]
     assert bio.continued(tags).tolist() == [0, 2, 2, 4, 4, 2 * 16_382 + 2]

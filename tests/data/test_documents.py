@@ -18,9 +18,9 @@ from mslm_data.data.documents import (
     Ints,
     Mentions,
     Ranges,
-    counts_of,
     in_batches,
     one_by_one,
+    spread_counts,
     totals,
 )
 from mslm_data.data.reason import Reason
@@ -272,7 +272,7 @@ def test_ranges__of_documents_that_have_none() -> None:
 
 
 def test_counts__are_of_each_document_and_of_all() -> None:
-    counts = counts_of([{"a": 1}, {}, {"a": 2, "b": 3}])
+    counts = spread_counts([{"a": 1}, {}, {"a": 2, "b": 3}])
 
     assert {reason: of.tolist() for reason, of in counts.items()} == {
         "a": [1, 0, 2],

@@ -29,12 +29,12 @@ def found_and_expected(
     documents = Documents.of([Document(id="", text=text) for text in texts])
     each_whole = Ranges(np.arange(len(documents) + 1), documents.starts, documents.ends)
     layout = lay_out(documents, each_whole, WordTable(tokenizer))
-    (found,) = WordStarts.of(tokenizer).first_of_words(layout.ids[None])
+    (found,) = WordStarts.of(tokenizer).find_first_tokens(layout.ids[None])
     return found, layout.heads
 
 
 @pytest.mark.parametrize("name", made.TOKENIZERS)
-def test_first_of_words__are_those_of_the_text(name: str) -> None:
+def test_find_first_tokens__are_those_of_the_text(name: str) -> None:
     found, expected = found_and_expected(made.TOKENIZERS[name](), TEXTS)
 
     assert not expected.all()
@@ -45,7 +45,7 @@ def test_first_of_words__are_those_of_the_text(name: str) -> None:
     "vocabulary",
     ["bert-base-cased__Bio_ClinicalBERT.vocab.txt", "PubMedBERT_BiomedBERT.vocab.txt"],
 )
-def test_first_of_words__are_those_of_real_abstracts(real: Path, vocabulary: str) -> None:
+def test_find_first_tokens__are_those_of_real_abstracts(real: Path, vocabulary: str) -> None:
     file = real / "pubtator" / "ncbi" / "NCBItestset_corpus.txt"
     lines = file.read_text(encoding="utf-8").splitlines()
     abstracts = tuple(line.split("|", 2)[2] for line in lines if line.count("|") >= 2)
@@ -56,11 +56,11 @@ def test_first_of_words__are_those_of_real_abstracts(real: Path, vocabulary: str
     assert found.tolist() == expected.tolist()
 
 
-def test_first_of_words__one_after_special_tokens() -> None:
+def test_find_first_tokens__one_after_special_tokens() -> None:
     tokenizer = made.word_piece()
     row = tokenizer.core.encode("p53 binds")
 
-    first = WordStarts.of(tokenizer).first_of_words(np.array([row.ids]))
+    first = WordStarts.of(tokenizer).find_first_tokens(np.array([row.ids]))
 
     assert first[0].tolist() == [
         place == 0 or row.word_ids[place] is None or row.word_ids[place] != row.word_ids[place - 1]

@@ -9,7 +9,7 @@ import pytest
 
 from mslm_data.engine import Preload, Task, local, pool
 from mslm_data.engine import cpus as counting
-from mslm_data.engine.cpus import cpus, cpus_of_group
+from mslm_data.engine.cpus import cgroup_cpus, cpus
 from tests.engine.works import Done, Fake, units
 
 
@@ -20,47 +20,47 @@ def group(folder: Path, **files: str) -> None:
         (folder / name.replace("__", ".")).write_text(text)
 
 
-def test_cpus_of_group__takes_the_least_of_a_group_and_those_above(tmp_path: Path) -> None:
+def test_cgroup_cpus__takes_the_least_of_a_group_and_those_above(tmp_path: Path) -> None:
     (tmp_path / "own").write_text("0::/pods/mine\n")
     group(tmp_path / "groups" / "pods", cpu__max="150000 100000\n")
     group(tmp_path / "groups" / "pods" / "mine", cpu__max="max 100000\n")
 
-    assert cpus_of_group(tmp_path / "groups", tmp_path / "own") == 1.5
+    assert cgroup_cpus(tmp_path / "groups", tmp_path / "own") == 1.5
 
 
-def test_cpus_of_group__finds_a_container_s_own_by_a_name_from_outside(tmp_path: Path) -> None:
+def test_cgroup_cpus__finds_a_container_s_own_by_a_name_from_outside(tmp_path: Path) -> None:
     (tmp_path / "own").write_text("0::/system.slice/docker-0123.scope\n")
     group(tmp_path / "groups", cpu__max="200000 100000\n")
 
-    assert cpus_of_group(tmp_path / "groups", tmp_path / "own") == 2
+    assert cgroup_cpus(tmp_path / "groups", tmp_path / "own") == 2
 
 
 @pytest.mark.parametrize("folder", ["cpu", "cpu,cpuacct"])
-def test_cpus_of_group__reads_version_1(folder: str, tmp_path: Path) -> None:
+def test_cgroup_cpus__reads_version_1(folder: str, tmp_path: Path) -> None:
     (tmp_path / "own").write_text("5:memory:/job\n4:cpu,cpuacct:/job\n")
     job = tmp_path / "groups" / folder / "job"
     group(job, cpu__cfs_quota_us="400000\n", cpu__cfs_period_us="100000\n")
     group(job.parent, cpu__cfs_quota_us="-1\n", cpu__cfs_period_us="100000\n")
 
-    assert cpus_of_group(tmp_path / "groups", tmp_path / "own") == 4
+    assert cgroup_cpus(tmp_path / "groups", tmp_path / "own") == 4
 
 
 @pytest.mark.parametrize("own", ["0::/mine\n", "0::/../other\n", "0::/a\0b", "nonsense\n", ""])
-def test_cpus_of_group__without_a_limit_is_none(own: str, tmp_path: Path) -> None:
+def test_cgroup_cpus__without_a_limit_is_none(own: str, tmp_path: Path) -> None:
     (tmp_path / "own").write_text(own)
 
-    assert cpus_of_group(tmp_path / "groups", tmp_path / "own") is None
-    assert cpus_of_group(tmp_path / "groups", tmp_path / "nothing") is None
+    assert cgroup_cpus(tmp_path / "groups", tmp_path / "own") is None
+    assert cgroup_cpus(tmp_path / "groups", tmp_path / "nothing") is None
 
 
 @pytest.mark.parametrize(
     "text", ["max 100000", "max", "", "0 100000", "200000 0", "many few", "-1 1"]
 )
-def test_cpus_of_group__takes_no_limit_from_odd_files(text: str, tmp_path: Path) -> None:
+def test_cgroup_cpus__takes_no_limit_from_odd_files(text: str, tmp_path: Path) -> None:
     (tmp_path / "own").write_text("0::/\n")
     group(tmp_path / "groups", cpu__max=text)
 
-    assert cpus_of_group(tmp_path / "groups", tmp_path / "own") is None
+    assert cgroup_cpus(tmp_path / "groups", tmp_path / "own") is None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mslm_data.builds import build
-from mslm_data.pipeline import Pipeline, of_tables
+from mslm_data.pipeline import Pipeline, from_tables
 from mslm_data.shard.manifest import Manifest
 from tests import made
 
@@ -78,7 +78,7 @@ def _pipeline(name: str, source: dict[str, object], *, segment: str, unit_bytes:
         "segment": {"use": segment},
         "shard": {"unit_bytes": unit_bytes},
     }
-    return of_tables(tables, name=name)
+    return from_tables(tables, name=name)
 
 
 CORPORA = {

@@ -248,7 +248,7 @@ def test_settle__replaces_what_is_there(kind: str, tmp_path: Path) -> None:
 def test_holds__hashes_a_file_again_that_has_changed(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"a")
-    digest = cache.sha256_of(path)
+    digest = cache.hash_file(path)
 
     assert cache.holds(path, digest)
     path.write_bytes(b"longer")
@@ -267,7 +267,7 @@ def test_holds__stands_a_thread_that_removes_the_file_meanwhile(
 
     path = tmp_path / "file"
     path.write_bytes(b"a")
-    digest = cache.sha256_of(path)
+    digest = cache.hash_file(path)
     monkeypatch.setattr(cache, "_HASHED", Removed())
     cache.holds(path, digest)
 

@@ -15,9 +15,9 @@ from mslm_data.io import files
 from mslm_data.io.files import (
     canonical_json,
     clear_temporaries,
+    hash_file,
     make_folder,
     making_folder,
-    sha256_of,
     write_whole,
 )
 
@@ -292,7 +292,7 @@ def test_canonical_json__has_one_form() -> None:
     assert canonical_json({"b": [1], "a": "é"}) == '{\n "a": "é",\n "b": [\n  1\n ]\n}\n'.encode()
 
 
-def test_sha256_of__is_that_of_the_bytes(tmp_path: Path) -> None:
+def test_hash_file__is_that_of_the_bytes(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"abc")
 
-    assert sha256_of(tmp_path / "file").startswith("ba7816bf8f01cfea414140de5dae2223")
+    assert hash_file(tmp_path / "file").startswith("ba7816bf8f01cfea414140de5dae2223")

@@ -7,7 +7,7 @@ import pytest
 
 from mslm_data.errors import SourceError
 from mslm_data.io import limits
-from mslm_data.io.limits import Limits, Meter, lines_of
+from mslm_data.io.limits import Limits, Meter, iter_lines
 
 
 def test_limits__most_is_the_ratio_beyond_what_is_free() -> None:
@@ -30,15 +30,15 @@ def test_meter__refuses_what_is_beyond_and_says_what_to_do(tmp_path: Path) -> No
         meter.add(1)
 
 
-def test_lines_of__refuses_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_iter_lines__refuses_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "LONGEST_LINE", 4)
     path = Path("words.tsv")
 
-    assert list(lines_of(io.StringIO("abc\n\nab\nabcd"), path, SourceError)) == [
+    assert list(iter_lines(io.StringIO("abc\n\nab\nabcd"), path, SourceError)) == [
         "abc\n",
         "\n",
         "ab\n",
         "abcd",
     ]
     with pytest.raises(SourceError, match=r"^words\.tsv:2: expected lines of at most .* line ends"):
-        list(lines_of(io.StringIO("abc\nabcde"), path, SourceError))
+        list(iter_lines(io.StringIO("abc\nabcde"), path, SourceError))

@@ -19,7 +19,7 @@ import pytest
 
 from mslm_data.errors import MissingExtraError, SourceError
 from mslm_data.io import remote
-from mslm_data.io.files import sha256_of
+from mslm_data.io.files import hash_file
 from mslm_data.io.remote import RemoteError, copy, fetch, local, read, shown, together
 from tests import faulty
 from tests.faulty import Fault, Faulty
@@ -52,7 +52,7 @@ def test_fetch__brings_a_file_privately(there: Path, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         target = bring(
-            there, tmp_path / "here" / "a", size=1_280_000, sha256=sha256_of(there / "a.bin")
+            there, tmp_path / "here" / "a", size=1_280_000, sha256=hash_file(there / "a.bin")
         )
     finally:
         os.umask(before)
@@ -67,7 +67,7 @@ def test_fetch__brings_a_file_privately(there: Path, tmp_path: Path) -> None:
 def test_fetch__tries_again(fault: Fault, there: Path, tmp_path: Path) -> None:
     Faulty.faults["a.bin"] = [fault, fault]
 
-    target = bring(there, tmp_path / "a", size=1_280_000, sha256=sha256_of(there / "a.bin"))
+    target = bring(there, tmp_path / "a", size=1_280_000, sha256=hash_file(there / "a.bin"))
 
     assert target.read_bytes() == (there / "a.bin").read_bytes()
     assert Faulty.opened["a.bin"] == 3
@@ -93,7 +93,7 @@ def test_fetch__says_why_in_words_that_hold_no_secret(
     with pytest.raises(
         RemoteError, match="^" + reason.replace("(", r"\(").replace(")", r"\)") + "$"
     ) as caught:
-        bring(there, tmp_path / "a", size=1_280_000, sha256=sha256_of(there / "a.bin"))
+        bring(there, tmp_path / "a", size=1_280_000, sha256=hash_file(there / "a.bin"))
     assert faulty.SECRET not in str(caught.value)
     assert Faulty.opened["a.bin"] == tries
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.kernels.choose import choose_again, choose_bernoulli, choose_each, choose_uniform
 from tests.kernels.fairness import is_fair, is_near, subsets_chosen, subsets_possible
 from tests.reference import draws as twin
@@ -50,7 +50,7 @@ def test_choose_uniform__rows_longer_than_a_byte_counts():
     streams = np.arange(2, dtype=np.uint64)
     out = np.zeros(1000, np.uint8)
     choose_uniform(
-        offsets_of(np.array([700, 300])),
+        make_offsets(np.array([700, 300])),
         np.ones(1000, np.uint8),
         np.array([650, 9]),
         streams,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.kernels.gather import gather, gather_alike
 
 rows_of_numbers = st.lists(st.lists(st.integers(-5, 100), max_size=5), min_size=1, max_size=6)
@@ -18,7 +18,7 @@ def test_gather__copies_rows_in_the_order_asked_for(
 ) -> None:
     picked = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8))
     source = Ragged.of(rows, dtype)
-    to = offsets_of(np.array([len(rows[p]) for p in picked], np.int64))
+    to = make_offsets(np.array([len(rows[p]) for p in picked], np.int64))
     out = np.empty(to[-1], dtype)
 
     gather(np.array(picked, np.int64), source.offsets, source.values, to, out)
@@ -52,7 +52,7 @@ def test_gather_alike__copies_each_column_as_gather_does(
     picked = np.array(data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8)), np.int64)
     source = Ragged.of(rows, np.int32)
     columns = source.values, source.values.astype(np.int16), 2 * source.values.astype(np.int16)
-    to = offsets_of(source.lengths[picked]) + 1
+    to = make_offsets(source.lengths[picked]) + 1
     out = (
         np.full(to[-1], 77, np.int32),
         np.full(to[-1], 77, np.int16),

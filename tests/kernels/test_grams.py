@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.data.ragged import offsets_of
+from mslm_data.data.ragged import make_offsets
 from mslm_data.kernels.grams import first_place, is_scattered, sort_matches, take_in_order
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=12)
@@ -49,8 +49,8 @@ def test_take_in_order__each_row_has_its_own_budget_and_pool(quota, taken):
     )
     pool, left, out = np.ones(10, np.uint8), np.array([0, quota], np.int64), np.zeros(6, np.int64)
     take_in_order(
-        offsets_of(np.array([5, 5])),
-        offsets_of(np.array([3, 3])),
+        make_offsets(np.array([5, 5])),
+        make_offsets(np.array([3, 3])),
         starts,
         ends,
         entries,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.data.ragged import offsets_of
+from mslm_data.data.ragged import make_offsets
 from mslm_data.kernels.hide import hide_tokens, hide_units, hide_weighted
 from tests.generate import IDS, random_examples, rows_of
 from tests.kernels.fairness import is_fair, subsets_possible
@@ -136,7 +136,7 @@ def test_hide_weighted__equals_twin(examples, data):
 def test_hide_tokens__every_subset_is_as_likely(count):
     rows, words = 4000, np.array([-1, 0, 1, 2, 2, 3, -1], np.int32)
     kinds, table = np.zeros((rows, len(words)), np.uint8), np.full(8, count)
-    streams, offsets = np.arange(rows, dtype=np.uint64), offsets_of(np.full(rows, len(words)))
+    streams, offsets = np.arange(rows, dtype=np.uint64), make_offsets(np.full(rows, len(words)))
     ids = np.full(rows * len(words), 9, np.int32)
     hide_tokens(
         offsets,

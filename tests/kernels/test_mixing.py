@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.bio import paint
-from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.kernels.mixing import deal_places, name_repeats, renumber_labels
 from tests.reference import mix as reference
 
@@ -48,7 +48,7 @@ def test_renumber_labels__is_as_if_painted_with_other_labels(
     sizes = [[size for size, _ in row] for row in rows]
     ends = [(np.cumsum(np.array(row, np.int64) + 1) - 1).tolist() for row in sizes]
     starts = [[e - s for e, s in zip(*of, strict=True)] for of in zip(ends, sizes, strict=True)]
-    offsets = offsets_of(np.array([sum(row) + len(row) for row in sizes], np.int64))
+    offsets = make_offsets(np.array([sum(row) + len(row) for row in sizes], np.int64))
     spans = Ragged.of(starts, np.int32), Ragged.of(ends, np.int32)
     labels = Ragged.of([[label for _, label in row] for row in rows], np.int16)
     others = Ragged.of(

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.kernels.rank import SHORT, give_tokens, rank_rows, smooth_rows
 from tests.generate import random_examples
 
@@ -32,7 +32,7 @@ def test_rank_rows__equals_twin(rows):
 def test_rank_rows__counted_or_sorted_is_the_same(length, distinct, seed):
     row = np.random.default_rng(seed).integers(0, distinct, length).astype(np.float64)
     out = np.empty(length)
-    rank_rows(offsets_of(np.array([length])), row, out)
+    rank_rows(make_offsets(np.array([length])), row, out)
 
     assert out.tolist() == slow_ranks(row.tolist())
 
@@ -68,7 +68,7 @@ def test_give_tokens__equals_twin(examples):
     words = examples.word_ids
     numbers = [sorted({word for word in row if word >= 0}) for row in words.tolist()]
     values = np.arange(1.0, 1 + sum(len(row) for row in numbers))
-    word_offsets = offsets_of(np.array([len(row) for row in numbers], np.int64))
+    word_offsets = make_offsets(np.array([len(row) for row in numbers], np.int64))
     out = np.empty(len(words.values))
     give_tokens(words.offsets, words.values, word_offsets, values, out)
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.data.ragged import offsets_of
+from mslm_data.data.ragged import make_offsets
 from mslm_data.kernels.rows import begins_word, draw_next, list_open, longest_row
 from tests.kernels.fairness import is_fair
 from tests.reference import draws
@@ -12,7 +12,7 @@ from tests.reference import draws
 
 @given(st.lists(st.integers(0, 9), max_size=5))
 def test_longest_row__is_at_least_one(lengths: list[int]) -> None:
-    assert longest_row(offsets_of(np.array(lengths, np.int64))) == max([1, *lengths])
+    assert longest_row(make_offsets(np.array(lengths, np.int64))) == max([1, *lengths])
 
 
 @given(st.lists(st.integers(0, 1), max_size=9))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mslm_data.kernels.separated import end_of_field, split_records
+from mslm_data.kernels.separated import find_field_end, split_records
 from tests.reference import separated as reference
 
 some_bytes = st.lists(
@@ -75,7 +75,7 @@ def test_split_records__ends_where_there_is_no_room_and_at_a_long_record() -> No
 @pytest.mark.parametrize(
     ("data", "past"), [(b"ab,", 2), (b'"a,""b"\n', 7), (b",", 0), (b'"a', 3), (b"a", 1), (b"", 0)]
 )
-def test_end_of_field__is_past_the_data_where_the_field_does_not_end(
+def test_find_field_end__is_past_the_data_where_the_field_does_not_end(
     data: bytes, past: int
 ) -> None:
-    assert end_of_field(np.frombuffer(data, np.uint8), 0, ord(",")) == past
+    assert find_field_end(np.frombuffer(data, np.uint8), 0, ord(",")) == past

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import offsets_of
+from mslm_data.data.ragged import make_offsets
 from mslm_data.kernels.tags import find_mentions, paint_bio
 from tests.generate import random_examples, rows_of
 from tests.reference import conll as reference
@@ -57,7 +57,7 @@ def test_paint_bio__holds_the_last_of_all_labels() -> None:
 def test_find_mentions__equals_its_twin(sentences: list[list[str]]) -> None:
     names = sorted(MEANINGS)
     tags = np.array([names.index(tag) for sentence in sentences for tag in sentence], np.int64)
-    offsets = offsets_of(np.array([len(sentence) for sentence in sentences], np.int64))
+    offsets = make_offsets(np.array([len(sentence) for sentence in sentences], np.int64))
     spans, counts = (
         np.full((len(tags), 3), -7, np.int64),
         np.full((2, len(sentences)), -7, np.int64),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.annotate.terms.matcher import leftmost
-from mslm_data.annotate.terms.texts import texts_of
+from mslm_data.annotate.terms.texts import find_text_words
 from tests import made
 from tests.reference import terms as twin
 
@@ -20,7 +20,7 @@ def found_in(texts):
     """Find the words of texts on one line, a line end between them."""
     bounds = [0, *accumulate(len(text) + 1 for text in texts)]
     line = "\n".join(texts).encode("utf-32-le", "surrogatepass")
-    return texts_of(np.frombuffer(line, np.uint32), np.array(bounds[:-1], np.int64))
+    return find_text_words(np.frombuffer(line, np.uint32), np.array(bounds[:-1], np.int64))
 
 
 @given(some_texts)

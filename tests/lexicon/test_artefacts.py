@@ -15,9 +15,9 @@ from mslm_data.lexicon.artefacts import (
     MAKERS,
     SCORE_COLUMN,
     ArtefactKind,
-    about_of,
     find_artefact,
     how_to_make,
+    read_about,
 )
 from mslm_data.lexicon.score_columns import write_scores
 from mslm_data.lexicon.store import Lexicon, write_lexicon
@@ -63,7 +63,7 @@ def test_find_artefact__of_a_score_column_its_folder(tmp_path: Path) -> None:
     inside = column(tmp_path / "vocab" / "attention")
 
     assert find(tmp_path, "attention", SCORE_COLUMN) == inside
-    assert about_of(inside, SCORE_COLUMN) == {**ABOUT, "format": 1}
+    assert read_about(inside, SCORE_COLUMN) == {**ABOUT, "format": 1}
 
 
 @pytest.mark.parametrize("name", MAKERS)

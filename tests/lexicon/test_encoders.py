@@ -138,7 +138,7 @@ def test_shares_ids__with_a_tokenizer_piece_by_piece(tmp_path):
     with pytest.raises(
         VocabularyError, match=rf"expected the vocabulary of the shards \({SIZE} ids\), got another"
     ):
-        other.require_ids_of(made.word_piece())
+        other.check_shares_ids(made.word_piece())
 
 
 def test_cut__each_row_once_within_the_limits(monkeypatch):

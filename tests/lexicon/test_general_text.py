@@ -12,8 +12,8 @@ from mslm_data.errors import MissingExtraError, VocabularyError
 from mslm_data.lexicon.anchors.general_text import (
     WORDFREQ_WORDS,
     counted,
+    from_wordfreq,
     of_file,
-    of_wordfreq,
     of_words,
     spellings,
 )
@@ -106,10 +106,10 @@ def test_of_file__missing_or_other_bytes(tmp_path: Path) -> None:
         of_file(tmp_path / "bytes.tsv")
 
 
-def test_of_wordfreq__probabilities_become_counts() -> None:
+def test_from_wordfreq__probabilities_become_counts() -> None:
     wordfreq = pytest.importorskip("wordfreq")
 
-    frequencies = of_wordfreq()
+    frequencies = from_wordfreq()
 
     for word in ("the", "kinase"):  # its own answers are rounded to three digits
         probability = wordfreq.word_frequency(word, "en", wordlist="best")
@@ -120,8 +120,8 @@ def test_of_wordfreq__probabilities_become_counts() -> None:
     assert frequencies.about["words"] == WORDFREQ_WORDS == 10**9
 
 
-def test_of_wordfreq__not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_wordfreq__not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wordfreq", None)
 
     with pytest.raises(MissingExtraError, match=r"pip install 'mslm-data\[vocab\]'"):
-        of_wordfreq()
+        from_wordfreq()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mslm_data.errors import VocabularyError
-from mslm_data.lexicon.scores.encoding import pieces_of
+from mslm_data.lexicon.scores.encoding import encode_words
 from mslm_data.lexicon.scores.tables import count_ids, read_table
 from mslm_data.lexicon.store import read_lexicon, write_lexicon
 from tests import made
@@ -143,10 +143,10 @@ def test_read_table__not_utf8(tmp_path):
         read(tmp_path, b"caf\xe9\t1\n")
 
 
-def test_pieces_of__empty_strings_have_none():
+def test_encode_words__empty_strings_have_none():
     from mslm_data.encode.word_table import WordTable
 
-    ids, numbers = pieces_of(["", "kinase", "", "a/b"], WordTable(made.word_piece()))
+    ids, numbers = encode_words(["", "kinase", "", "a/b"], WordTable(made.word_piece()))
 
     assert ids.tolist() == [[], ids_of(["kinase"]), [], ids_of(["a/b"])]
     assert numbers.tolist()[3] == [0, 1, 2]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mslm_data as md
-from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.store import Lexicon, write_lexicon
 from mslm_data.mask.corruption import Corruption, corrupt
@@ -280,7 +280,7 @@ def counts_lexicon(path, entries, scores, *, size=IDS.size):
     lexicon = Lexicon(
         tokens=Ragged.of(entries, np.int32),
         word_starts=Ragged(
-            np.zeros(len(entries), np.int32), offsets_of(np.ones(len(entries), np.int64))
+            np.zeros(len(entries), np.int32), make_offsets(np.ones(len(entries), np.int64))
         ),
         scores=np.array(scores, np.float64),
         about={"size": size, "tokenizer": "0" * 64},

@@ -9,7 +9,7 @@ from mslm_data.errors import PipelineError
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.combined_picks import Coins, Hints, OneOf, WithoutMentions
 from mslm_data.mask.draws import Draws
-from mslm_data.mask.file import pick_of
+from mslm_data.mask.file import parse_pick
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Among, Pick, run
 from mslm_data.mask.plan import Draft
@@ -41,7 +41,7 @@ PLAIN = st.fixed_dictionaries(
 
 
 def pick(table):
-    return pick_of(table, where="pick")
+    return parse_pick(table, where="pick")
 
 
 def hidden_by(picks, examples, seed=0, epoch=0, *, joined=False, step=None):
@@ -311,7 +311,7 @@ def test_pick__refuses(make, message):
         ("words", "expected a table, got str"),
     ],
 )
-def test_pick_of__refuses_at_any_depth(table, message):
+def test_parse_pick__refuses_at_any_depth(table, message):
     with pytest.raises(PipelineError) as error:
         pick(table)
 

@@ -11,7 +11,7 @@ import mslm_data as md
 from mslm_data.errors import PipelineError
 from mslm_data.lexicon.artefacts import LEXICON, MAKERS, ArtefactKind
 from mslm_data.mask import NO_MASKS, STRATEGIES
-from mslm_data.mask.artefacts import artefacts_of, with_artefacts
+from mslm_data.mask.artefacts import iter_artefacts, with_artefacts
 from mslm_data.mask.combined_picks import OneOf
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.draws import Draws, number_of
@@ -387,8 +387,8 @@ def test_with_artefacts__finds_every_name():
 
     names = ["words.arrow", "grams.arrow", "concepts.arrow", "counts.arrow"]
     assert kinds == [LEXICON] * 4
-    assert list(artefacts_of(mixture)) == names
-    assert list(artefacts_of(rooted)) == [f"/there/{name}" for name in names]
+    assert list(iter_artefacts(mixture)) == names
+    assert list(iter_artefacts(rooted)) == [f"/there/{name}" for name in names]
     assert rooted.parts[0].picks[1].units.lexicon == "/there/grams.arrow"
 
 
@@ -396,7 +396,7 @@ def test_makers__know_the_default_artefacts_of_all_strategies():
     defaults = set()
     for name in STRATEGIES.names():
         if name not in ("picks.v1", "mixture.v1", "curriculum.v1"):
-            defaults |= set(artefacts_of(md.strategy(name)))
+            defaults |= set(iter_artefacts(md.strategy(name)))
 
     assert defaults <= set(MAKERS)
     assert "pmi.arrow" in defaults

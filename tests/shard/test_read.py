@@ -302,13 +302,13 @@ def test_examples__follows_a_link_to_the_folder_and_within_it(folder: Path, tmp_
 def test_examples__says_that_a_shard_vanished_or_cannot_be_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refuse_elsewhere = Shard._refuse_elsewhere
+    refuse_elsewhere = Shard._check_file
 
     def late(shard: Shard) -> None:
         refuse_elsewhere(shard)
         shard.path.unlink()
 
-    monkeypatch.setattr(Shard, "_refuse_elsewhere", late)
+    monkeypatch.setattr(Shard, "_check_file", late)
 
     with pytest.raises(
         ShardError, match=r"arrow: expected a shard that can be read, got No such file or directory"

@@ -27,7 +27,7 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.errors import FetchError, ShardError, SourceError, VocabularyError
 from mslm_data.io import cache, remote
 from mslm_data.lexicon.store import Lexicon, write_lexicon
-from mslm_data.mask.artefacts import artefacts_of
+from mslm_data.mask.artefacts import iter_artefacts
 from mslm_data.shard import remote as shard_remote
 from mslm_data.shard import split
 from tests import faulty, made
@@ -195,7 +195,7 @@ def lexicon_for(shards: Shards, score: float) -> Lexicon:
 def lexicon_of(shards: Shards, name: str) -> str:
     order = {"by": "highest", "score": {"lexicon": name}}
     picks = [{"units": "words", "budget": {"rate": 1.0}, "order": order}]
-    (found,) = artefacts_of(shards.strategy("picks", picks=picks))
+    (found,) = iter_artefacts(shards.strategy("picks", picks=picks))
     return found
 
 
@@ -435,8 +435,8 @@ def test_load__hashes_a_kept_shard_once_a_process(
 ) -> None:
     rows_of(load(url))
     hashed: list[Path] = []
-    digest = cache.sha256_of
-    monkeypatch.setattr(cache, "sha256_of", lambda path: hashed.append(path) or digest(path))
+    digest = cache.hash_file
+    monkeypatch.setattr(cache, "hash_file", lambda path: hashed.append(path) or digest(path))
 
     rows_of(load(url))
     assert hashed == []  # they were hashed when they came
@@ -504,14 +504,14 @@ def _read(url: str) -> list[dict[str, Any]]:
 def test_load__opens_a_shard_though_another_process_makes_room(
     most: int | None, folder: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refuse_elsewhere = shard_remote.RemoteShard._refuse_elsewhere
+    refuse_elsewhere = shard_remote.RemoteShard._check_file
     found = []
 
     def late(shard: shard_remote.RemoteShard) -> None:
         refuse_elsewhere(shard)
         found.append(cache.make_room({shard.path: shard.record.bytes}, 1))
 
-    monkeypatch.setattr(shard_remote.RemoteShard, "_refuse_elsewhere", late)
+    monkeypatch.setattr(shard_remote.RemoteShard, "_check_file", late)
 
     shards = load(url, cache_bytes=most)
 

@@ -16,7 +16,7 @@ from mslm_data.builds import build
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import ShardError
-from mslm_data.io.files import canonical_json, sha256_of
+from mslm_data.io.files import canonical_json, hash_file
 from mslm_data.shard.manifest import read_manifest
 from mslm_data.shard.verify import Problem, passed_over, verify
 from tests import made
@@ -337,7 +337,7 @@ def test_verify__sees_a_tokenizer_that_cuts_or_pads(folder: Path, setting: str) 
     path = folder / "tokenizer.json"
     value = json.loads(path.read_bytes()) | {setting: {"max_length": 3}}
     path.write_bytes(json.dumps(value).encode())
-    digest = sha256_of(path)
+    digest = hash_file(path)
     edit_manifest(folder, lambda manifest: manifest["tokenizer"].update(sha256=digest))
 
     assert problems(folder) == [
@@ -357,7 +357,7 @@ def test_verify__sees_a_tokenizer_that_cuts_or_pads(folder: Path, setting: str) 
 )
 def test_verify__sees_a_tokenizer_that_is_none(folder: Path, data: bytes) -> None:
     (folder / "tokenizer.json").write_bytes(data)
-    digest = sha256_of(folder / "tokenizer.json")
+    digest = hash_file(folder / "tokenizer.json")
     edit_manifest(folder, lambda manifest: manifest["tokenizer"].update(sha256=digest))
 
     assert problems(folder) == [Problem("tokenizer.json", "expected a tokenizer that can be read")]

@@ -216,7 +216,7 @@ def test_html__sweep_holds_every_pair_of_rates() -> None:
     for point in report.points:
         counts = f"{point.whole.n_elm:,} / {point.whole.n_blm:,}"
         assert f">{point.weights.w_elm:.4f}<small>{counts}</small></td>" in html
-        assert f">{point.realised_elm:.1%}<small>{point.realised_blm:.1%}</small></td>" in html
+        assert f">{point.realised_elm:.1%}<small>{point.effective_blm:.1%}</small></td>" in html
         for group in (point.whole, point.shorter, point.longer):
             masked = f"{group.n_elm + group.n_blm:,}"
             assert f">{point.rate(group):.1%}<small>{masked}</small></td>" in html
@@ -239,7 +239,7 @@ def test_html__rates_stand_beside_what_is_masked() -> None:
     assert joint.realised_elm > 0.15
     for rate, masked, of in (
         ("10.00%", joint.realised_elm, "mentions"),
-        ("15.00%", joint.realised_blm, "tokens"),
+        ("15.00%", joint.effective_blm, "tokens"),
         ("varies", token.realised_rate, "tokens"),
     ):
         assert f"<td>{rate}</td><td>{masked:.2%}</td><td>of the {of}</td>" in html

@@ -17,7 +17,7 @@ import torch
 from transformers import BertConfig, BertForTokenClassification
 
 import mslm_data as md
-from mslm_data.data.ragged import offsets_of
+from mslm_data.data.ragged import make_offsets
 from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.errors import AnnotateError, TokenizerError
 from mslm_data.io import resources
@@ -73,7 +73,7 @@ def test_windows__agree_with_their_twin(
     case: tuple[list[int], int, list[list[tuple[int, int, int]]]],
 ) -> None:
     sizes, room, found = case
-    places = offsets_of(np.array(sizes))
+    places = make_offsets(np.array(sizes))
 
     of_text = list(windows(places, room))
     mentions = joined(

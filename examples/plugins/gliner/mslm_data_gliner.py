@@ -19,7 +19,7 @@ import numpy as np
 from mslm_data import _optional
 from mslm_data.annotate.one_by_one import FoundMentions, OneByOne, chosen
 from mslm_data.data.document import Document, Span
-from mslm_data.data.ragged import offsets_of
+from mslm_data.data.ragged import make_offsets
 from mslm_data.errors import AnnotateError
 from mslm_data.registry import Help
 from mslm_data.torch.predict.model_files import ModelFiles, find_model
@@ -188,7 +188,7 @@ class LoadedGliner:
         """Give the entities of a text."""
         room = self._words * self._tokens
         for stretch in self._stretches(text, room):
-            places = offsets_of(np.array(stretch.costs, np.int64))
+            places = make_offsets(np.array(stretch.costs, np.int64))
             of_text = list(windows(places, room))
             for mention in joined(of_text, self._in_windows(text, stretch, of_text), places):
                 score = round(sum(mention.scores) / len(mention.scores), _DIGITS)

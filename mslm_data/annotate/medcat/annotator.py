@@ -21,7 +21,7 @@ from mslm_data.annotate import boundaries, semantic_types
 from mslm_data.annotate.medcat import pack
 from mslm_data.annotate.medcat.library import import_module
 from mslm_data.annotate.medcat.model import load_model
-from mslm_data.annotate.medcat.names import FoundConcept, finder_of, found_by
+from mslm_data.annotate.medcat.names import FoundConcept, found_by, make_finder
 from mslm_data.annotate.one_by_one import IN_PLACEHOLDER, LOW_SCORE, FoundMentions, OneByOne
 from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.data.reason import Reason
@@ -201,7 +201,7 @@ class LoadedMedCat:
                 f"{options.model_pack}: expected that the pack's own filter "
                 f"(linking.filters.cuis) keeps concepts of {options.types}, got none"
             )
-        self._finder = None if options.keep_meta else finder_of(cat)
+        self._finder = None if options.keep_meta else make_finder(cat)
 
     def find(self, documents: Sequence[Document]) -> list[FoundMentions]:
         """Return the mentions of documents, one by one."""

@@ -102,14 +102,14 @@ def read_frames(path: Path) -> Iterator[Any]:
 
             places = [place for place, name in enumerate(names) if name in COLUMNS]
             columns = [names[place] for place in places]
-            yield from frames_of(
+            yield from make_frames(
                 ([row.fields[place] for place in places] for row in table), columns
             )
         except UnicodeDecodeError:
             raise AnnotateError(f"{path}: expected a CSV table in UTF-8, got other bytes") from None
 
 
-def frames_of(rows: Iterable[Sequence[str]], columns: Sequence[str] = COLUMNS) -> Iterator[Any]:
+def make_frames(rows: Iterable[Sequence[str]], columns: Sequence[str] = COLUMNS) -> Iterator[Any]:
     """Put rows into pandas frames, for `build_database`; the last frame may be empty."""
     frame = import_module("pandas").DataFrame
     batch: list[Sequence[str]] = []

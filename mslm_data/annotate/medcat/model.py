@@ -46,7 +46,7 @@ def load_model(
     if path.is_file():
         cdb = build_database(read_frames(path), prefer=prefer).cdb
         _settle(cdb.config, tokenizer=tokenizer, settings=settings)
-        return model_of(cdb)
+        return make_model(cdb)
 
     with ExitStack() as surroundings:
         surroundings.enter_context(without_snapshot())
@@ -66,7 +66,7 @@ def load_model(
     return import_module("medcat.cat").CAT(loaded.cdb, loaded.vocab, loaded.config)
 
 
-def model_of(cdb: Any) -> Any:
+def make_model(cdb: Any) -> Any:
     """Return a MedCAT model of a concept database, with the words of its names as vocabulary.
 
     The words have counts but no vectors. Vectors tell concepts of the same name apart, and

@@ -107,7 +107,7 @@ class _Firsts(dict[str, "_First | None"]):
         return first
 
 
-def finder_of(cat: Any) -> NameFinder | None:
+def make_finder(cat: Any) -> NameFinder | None:
     """Return what finds the same concepts as a model; None where only MedCAT itself can.
 
     Args:
@@ -157,7 +157,7 @@ class NameFinder:
         """Begin with no answers.
 
         Args:
-            cat: A model as `finder_of` takes it.
+            cat: A model as `make_finder` takes it.
             linker: Its component that decides by context.
         """
         components = cat.config.components

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from mslm_data.annotate.medcat.data_only import is_data_only
 from mslm_data.errors import AnnotateError
 from mslm_data.io import archive, cache
-from mslm_data.io.files import sha256_of
+from mslm_data.io.files import hash_file
 
 _CHUNK_BYTES = 1 << 20
 
@@ -35,7 +35,7 @@ def digest(path: Path) -> str:
             f"found nothing; `mslm-data vocab concepts` makes a pack"
         )
     if _is_table(path):
-        return sha256_of(path)
+        return hash_file(path)
 
     files = sorted(_files_in_zip(path) if path.is_file() else _files_in_folder(path))
     lines = "".join(f"{sha256}  {name}\n" for name, sha256 in files)
@@ -57,7 +57,7 @@ def checked(path: Path, sha256: str) -> Path:
     """
     found = digest(path)
     named = sha256.lower()
-    if named and named != found and not _is_zip_of(path, named, found):
+    if named and named != found and not _is_same_zip(path, named, found):
         raise AnnotateError(
             f"{path}: expected a pack with sha256 {named}, got {found}; nothing of it was loaded. "
             f"If this is the pack you mean, and you trust it, name its sha256"
@@ -83,7 +83,7 @@ def _is_table(path: Path) -> bool:
     return path.is_file() and path.suffix != ".zip"
 
 
-def _is_zip_of(path: Path, sha256: str, found: str) -> bool:
+def _is_same_zip(path: Path, sha256: str, found: str) -> bool:
     """Return whether a zip has this SHA-256 and files of this digest.
 
     Both are taken of one private copy, so they are of the same bytes.
@@ -96,7 +96,7 @@ def _is_zip_of(path: Path, sha256: str, found: str) -> bool:
         with cache.alone(place), cache.staging(place) as temporary:
             copy = temporary / "pack.zip"
             _write(copy, _chunks(path))
-            return sha256_of(copy) == sha256 and digest(copy) == found
+            return hash_file(copy) == sha256 and digest(copy) == found
     except OSError as problem:
         raise AnnotateError(
             f"{path}: expected to copy it, got {problem.strerror}; is the disk full?"
@@ -149,7 +149,7 @@ def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
 def _files_in_folder(folder: Path) -> Iterator[tuple[str, str]]:
     """Give the name and SHA-256 of each file."""
     for name, path in _walk(folder):
-        yield name, sha256_of(path)
+        yield name, hash_file(path)
 
 
 def _files_in_zip(path: Path) -> Iterator[tuple[str, str]]:

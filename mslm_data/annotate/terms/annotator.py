@@ -13,9 +13,9 @@ import numpy as np
 from mslm_data.annotate import Annotations, semantic_types
 from mslm_data.annotate.terms.matcher import TermTrie, leftmost
 from mslm_data.annotate.terms.term_table import Term, read_terms
-from mslm_data.annotate.terms.texts import Texts, set_apart, taken_out, texts_of
+from mslm_data.annotate.terms.texts import Texts, find_text_words, set_apart, taken_out
 from mslm_data.data.documents import Documents, Ints, Mentions
-from mslm_data.data.ragged import Array, offsets_of
+from mslm_data.data.ragged import Array, make_offsets
 from mslm_data.errors import AnnotateError
 from mslm_data.registry import Help
 
@@ -116,7 +116,7 @@ class LoadedTerms:
 
     def annotate(self, documents: Documents) -> Annotations:
         """Annotate documents, all in one call of a kernel; see `LoadedAnnotator`."""
-        texts = texts_of(documents.codes(), documents.starts, taken_out(documents))
+        texts = find_text_words(documents.codes(), documents.starts, taken_out(documents))
         set_apart(texts.words, documents.sentences.starts)
 
         # What stands on the line between documents is of no document, and no term reaches into it.
@@ -166,7 +166,7 @@ class LoadedTerms:
         counts = np.bincount(owners[kept], minlength=len(documents))
         concepts = [self._concepts[number] for number in terms[kept].tolist()]
         return Mentions(
-            offsets=offsets_of(counts),
+            offsets=make_offsets(counts),
             starts=starts[kept],
             ends=ends[kept],
             labels=self._labels[terms[kept]],
@@ -180,5 +180,5 @@ def _trie(names: Sequence[str], numbers: Ints, *, match_case: bool) -> tuple[Ter
     line = "\n".join(names)
     lengths = np.fromiter(map(len, names), np.int64, len(names))
     codes = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), np.uint32)
-    texts = texts_of(codes, offsets_of(lengths + 1)[:-1])
+    texts = find_text_words(codes, make_offsets(lengths + 1)[:-1])
     return TermTrie(texts, match_case=match_case), numbers

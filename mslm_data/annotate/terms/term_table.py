@@ -66,7 +66,7 @@ def _terms(path: Path, table: Iterator[NameRow], types: str) -> list[Term]:
         terms = (Term(name, intern(label), intern(concept)) for name, label, concept in rows)
     elif {"name", "cui", "type_ids"} <= set(columns):
         rows = _rows(path, table, columns, ("name", "cui", "type_ids", "name_status"))
-        terms = _terms_of_concepts(rows, semantic_types.read(types))
+        terms = _read_concept_terms(rows, semantic_types.read(types))
     else:
         raise AnnotateError(
             f"{path}:1: expected the columns name and label, or cui, name and type_ids, got "
@@ -97,7 +97,7 @@ def _rows(
         yield row
 
 
-def _terms_of_concepts(
+def _read_concept_terms(
     rows: Iterable[tuple[str, ...]], table: semantic_types.SemanticTypes
 ) -> Iterator[Term]:
     types_of: dict[str, set[str]] = {}

@@ -47,7 +47,7 @@ class Texts:
         return kinds[self.codes[self.words[:, 0]]] == kernels.LETTER  # type: ignore[no-any-return]
 
 
-def texts_of(
+def find_text_words(
     codes: npt.NDArray[np.uint32], starts: Ints, taken_out: npt.NDArray[np.bool_] | None = None
 ) -> Texts:
     """Find the words of texts on a line; no term reaches from one text into the next.

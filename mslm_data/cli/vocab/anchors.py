@@ -156,7 +156,7 @@ def _frequencies(general: str) -> Frequencies:
         return general_text.of_file(path)
 
     if general == "wordfreq":
-        return general_text.of_wordfreq()
+        return general_text.from_wordfreq()
 
     raise VocabularyError(
         f"--general {general}: expected a built folder, a table of words and counts, or "

@@ -90,9 +90,9 @@ stop_words_option = click.option(
 
 def save_lexicon(out: Path, lexicon: Lexicon, *, protected: bool) -> None:
     """Write a lexicon; warn first if patients' words go where others can enter."""
-    from mslm_data.io.private import warn_of_readers
+    from mslm_data.io.private import warn_readable
     from mslm_data.lexicon.store import write_lexicon
 
     if protected:
-        warn_of_readers([out.parent])
+        warn_readable([out.parent])
     write_lexicon(out, lexicon)

@@ -113,7 +113,7 @@ def command(
     from mslm_data.api.loading import load
     from mslm_data.cli.tokenizer import open_tokenizer
     from mslm_data.errors import CallError
-    from mslm_data.io.private import warn_of_readers
+    from mslm_data.io.private import warn_readable
     from mslm_data.lexicon.ngrams.ranking import ngram_strings, options_of, rank_ngrams
 
     out = out or folder / "vocab" / "pmi.arrow"
@@ -148,7 +148,7 @@ def command(
     save_lexicon(out, lexicon, protected=manifest.protected)
     if list_file:
         if manifest.protected:
-            warn_of_readers([list_file.parent])
+            warn_readable([list_file.parent])
         _write_list(list_file, ngram_strings(lexicon, tokenizer), lexicon.scores.tolist())
 
     report = {"out": str(out), **made, **lexicon.about["counts"]}

@@ -12,8 +12,8 @@ import tokenizers
 
 from mslm_data import _optional
 from mslm_data.errors import VocabularyError
-from mslm_data.io.files import sha256_of
-from mslm_data.io.limits import lines_of
+from mslm_data.io.files import hash_file
+from mslm_data.io.limits import iter_lines
 from mslm_data.lexicon.word_types import WordTypes, word_strings
 
 _LONGEST_COUNT = 19
@@ -91,7 +91,7 @@ def of_words(words: WordTypes, tokenizer: tokenizers.Tokenizer, *, manifest: Pat
     """
     counts = {word: spelling.count for word, spelling in spellings(words, tokenizer).items()}
     return Frequencies(
-        counts=counts, about={"source": "shards", "manifest_sha256": sha256_of(manifest)}
+        counts=counts, about={"source": "shards", "manifest_sha256": hash_file(manifest)}
     )
 
 
@@ -111,7 +111,7 @@ def of_file(path: Path) -> Frequencies:
     counts: dict[str, int] = {}
     try:
         with path.open(encoding="utf-8-sig", newline="\n") as file:
-            for number, line in enumerate(lines_of(file, path, VocabularyError), start=1):
+            for number, line in enumerate(iter_lines(file, path, VocabularyError), start=1):
                 text, _, count = line.rstrip("\r\n").partition("\t")
                 if not (count.isascii() and count.isdigit() and len(count) < _LONGEST_COUNT):
                     raise VocabularyError(
@@ -125,10 +125,10 @@ def of_file(path: Path) -> Frequencies:
     except UnicodeDecodeError:
         raise VocabularyError(f"{path}: expected a table in UTF-8, got other bytes") from None
 
-    return Frequencies(counts=counts, about={"source": "file", "sha256": sha256_of(path)})
+    return Frequencies(counts=counts, about={"source": "file", "sha256": hash_file(path)})
 
 
-def of_wordfreq() -> Frequencies:
+def from_wordfreq() -> Frequencies:
     """Take the English words of the package wordfreq; see `WORDFREQ_WORDS`.
 
     Raises:

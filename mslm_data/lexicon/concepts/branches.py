@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from mslm_data.errors import AnnotateError
-from mslm_data.io.limits import lines_of
+from mslm_data.io.limits import iter_lines
 from mslm_data.lexicon.concepts import obo
 from mslm_data.lexicon.concepts.names import open_text
 
@@ -84,7 +84,7 @@ def read_outline(path: Path) -> Outline:
     outline = Outline()
     default = ""
     with open_text(path) as file:
-        for _, stanza, values in obo.stanzas(lines_of(file, path, AnnotateError)):
+        for _, stanza, values in obo.stanzas(iter_lines(file, path, AnnotateError)):
             if not stanza:
                 default = next((obo.bare(v) for key, v in values if key == "default-namespace"), "")
             elif stanza == "[Term]":
@@ -164,7 +164,7 @@ def check(choice: BranchChoice, outlines: Mapping[Path, Outline]) -> None:
     for option, terms in (("--under", choice.under), ("--not-under", choice.not_under)):
         for term in sorted(terms):
             if not any(outline.has(term) for outline in outlines.values()):
-                _refuse_term(option, term, outlines)
+                _check_term(option, term, outlines)
 
     subsets = {path: set().union(*outline.subsets.values()) for path, outline in outlines.items()}
     namespaces = {path: set(outline.namespaces.values()) for path, outline in outlines.items()}
@@ -172,7 +172,7 @@ def check(choice: BranchChoice, outlines: Mapping[Path, Outline]) -> None:
     _refuse_unknown("--namespace", "a namespace", choice.namespaces, namespaces)
 
 
-def _refuse_term(option: str, term: str, outlines: Mapping[Path, Outline]) -> None:
+def _check_term(option: str, term: str, outlines: Mapping[Path, Outline]) -> None:
     """Raise the error of an id that no ontology has."""
     for path, outline in outlines.items():
         if term in outline.obsolete:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from mslm_data.errors import AnnotateError
-from mslm_data.io.limits import lines_of
+from mslm_data.io.limits import iter_lines
 from mslm_data.lexicon.concepts.names import Name, NameChoice, open_text
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -37,7 +37,7 @@ def read(
         AnnotateError: A term without an id.
     """
     with open_text(path) as file:
-        for first, stanza, fields in stanzas(lines_of(file, path, AnnotateError)):
+        for first, stanza, fields in stanzas(iter_lines(file, path, AnnotateError)):
             if stanza == "[Term]":
                 yield from _names(path, first, fields, types, choice, left_out, refused or {})
 

@@ -139,9 +139,9 @@ def make_pack(
         raise AnnotateError(
             f"--from: expected names that are kept, got none ({reasons or 'no names at all'})"
         )
-    _refuse_absent(choice, there)
+    _check_known(choice, there)
 
-    cat = medcat_model.model_of(settled.cdb)
+    cat = medcat_model.make_model(settled.cdb)
     write_pack(cat, out, name=name or out.name, sources=[_file(one).name for one in inputs])
 
     types = Counter(type_id for info in concepts.values() for type_id in info["type_ids"])
@@ -159,7 +159,7 @@ def make_pack(
     )
 
 
-def _refuse_absent(choice: NameChoice, there: Set[str]) -> None:
+def _check_known(choice: NameChoice, there: Set[str]) -> None:
     """Refuse types and sources that no name has, as one that is misspelt.
 
     Args:
@@ -272,7 +272,7 @@ def _kept(names: Iterable[Name], kept: Counter[str]) -> Iterator[Name]:
 
 def _frames(names: Iterable[Name]) -> Iterator[Any]:
     """Give names as tables in MedCAT's columns."""
-    return database.frames_of(
+    return database.make_frames(
         (name.concept, name.name, name.source, name.status, "|".join(name.types), "")
         for name in names
     )

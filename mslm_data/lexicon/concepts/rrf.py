@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mslm_data.errors import AnnotateError
-from mslm_data.io.limits import lines_of
+from mslm_data.io.limits import iter_lines
 from mslm_data.lexicon.concepts.names import Name, NameChoice, open_text
 
 _CUI, _LAT, _TS, _STT, _ISPREF, _SAB, _STR, _SUPPRESS = 0, 1, 2, 4, 6, 11, 14, 16
@@ -37,7 +37,7 @@ def read(
     # With types for concepts that the table lacks, it has to be known which ones it has.
     of_concept = _types(path, frozenset() if types else choice.types)
     with open_text(path) as file:
-        for number, line in enumerate(lines_of(file, path, AnnotateError), start=1):
+        for number, line in enumerate(iter_lines(file, path, AnnotateError), start=1):
             row = line.rstrip("\r\n").split("|")
             if len(row) not in (_FIELDS, _FIELDS + 1):
                 raise AnnotateError(
@@ -69,7 +69,7 @@ def _types(path: Path, wanted: frozenset[str]) -> dict[str, tuple[str, ...]]:
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
     found: dict[str, tuple[str, ...]] = {}
     with open_text(table) as file:
-        for number, line in enumerate(lines_of(file, table, AnnotateError), start=1):
+        for number, line in enumerate(iter_lines(file, table, AnnotateError), start=1):
             concept, separator, rest = line.partition("|")
             if not separator:
                 raise AnnotateError(

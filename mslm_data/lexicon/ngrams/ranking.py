@@ -19,7 +19,7 @@ import numpy.typing as npt
 import tokenizers
 
 from mslm_data.data.examples import Examples, TokenIds
-from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.errors import VocabularyError
 from mslm_data.io import resources
 from mslm_data.kernels.gather import gather
@@ -323,7 +323,7 @@ def _lexicon(
 
 def _rows(rows: Ragged, numbers: npt.NDArray[Any]) -> Ragged:
     """Return these rows, in this order."""
-    offsets = offsets_of(rows.lengths[numbers])
+    offsets = make_offsets(rows.lengths[numbers])
     out = np.empty(offsets[-1], rows.values.dtype)
     gather(numbers, rows.offsets, rows.values, offsets[:-1], out)
     return Ragged(out, offsets)

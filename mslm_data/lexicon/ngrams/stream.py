@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Array, Ragged, offsets_of
+from mslm_data.data.ragged import Array, Ragged, make_offsets
 from mslm_data.kernels import ngrams as kernels
 from mslm_data.kernels.gather import gather
 from mslm_data.kernels.word_numbers import find_words
@@ -121,7 +121,7 @@ def read_words(chunks: Iterable[Examples], *, across: bool = False) -> WordStrea
             numbers.append(rows.values)
             mentions.append(marks)
         else:
-            rows = Ragged(rows.values, _words_of_sentences(examples, rows.offsets))
+            rows = Ragged(rows.values, _sentence_word_offsets(examples, rows.offsets))
             numbers.append(_set_apart(rows, -1))
             mentions.append(_set_apart(Ragged(marks, rows.offsets), 0))
 
@@ -157,7 +157,7 @@ def _marks(examples: Examples, of_words: Array) -> npt.NDArray[np.uint8]:
     return marks
 
 
-def _words_of_sentences(
+def _sentence_word_offsets(
     examples: Examples, of_rows: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """Return the offsets of the words of each sentence; `of_rows` are those of each row."""
@@ -168,7 +168,7 @@ def _words_of_sentences(
     unused = np.empty((of_rows[-1] + 1, 2), np.int64)
     counts = np.empty(len(offsets) - 1, np.int64)
     find_words(offsets, examples.word_ids.values, unused, counts)
-    return offsets_of(counts)
+    return make_offsets(counts)
 
 
 def _set_apart(rows: Ragged, mark: int) -> Array:

@@ -24,7 +24,7 @@ from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import VocabularyError
 from mslm_data.io import hub
-from mslm_data.io.files import sha256_of
+from mslm_data.io.files import hash_file
 
 TOKENS_AT_ONCE = 1 << 13
 """Tokens of a batch, padding included, if its rows are not longer than that."""
@@ -89,7 +89,7 @@ class FrozenEncoder:
             own.get(piece) == id_ for piece, id_ in tokenizer.core.get_vocab().items()
         )
 
-    def require_ids_of(self, tokenizer: Tokenizer) -> None:
+    def check_shares_ids(self, tokenizer: Tokenizer) -> None:
         """Refuse a model that cannot read rows of this tokenizer's ids; see `shares_ids`.
 
         Raises:
@@ -266,8 +266,8 @@ def _from_hub(name: str) -> Path:
 def _digest(folder: Path, tokenizer: Tokenizer | None) -> str:
     files = sorted(folder.glob("*.safetensors"))
     parts = [
-        sha256_of(folder / "config.json"),
-        *map(sha256_of, files),
+        hash_file(folder / "config.json"),
+        *map(hash_file, files),
         tokenizer.digest if tokenizer else "",
     ]
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
@@ -62,7 +62,7 @@ def have_given_words(split: Split, tokenizer: Tokenizer) -> bool:
     return False
 
 
-def pieces_of(words: Sequence[str], table: WordTable) -> tuple[Ragged, Ragged]:
+def encode_words(words: Sequence[str], table: WordTable) -> tuple[Ragged, Ragged]:
     """Encode words as those of a sequence that is split into words, which is how rows are encoded.
 
     Args:
@@ -84,7 +84,7 @@ def pieces_of(words: Sequence[str], table: WordTable) -> tuple[Ragged, Ragged]:
 
     counts = np.zeros(len(words), np.int64)
     counts[given] = np.diff(table.offsets)[rows]
-    offsets = offsets_of(counts)
+    offsets = make_offsets(counts)
     pieces = np.empty((offsets[-1], 4), np.int32)
     gather(rows, table.offsets, table.pieces, offsets[:-1][given], pieces)
 

@@ -20,13 +20,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.data.ragged import Array, Ragged, offsets_of
+from mslm_data.data.ragged import Array, Ragged, make_offsets
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import VocabularyError
 from mslm_data.kernels.gather import gather
 from mslm_data.lexicon.scores.encoders import FrozenEncoder
-from mslm_data.lexicon.scores.encoding import pieces_of
+from mslm_data.lexicon.scores.encoding import encode_words
 from mslm_data.lexicon.store import Lexicon
 from mslm_data.lexicon.word_types import word_strings
 
@@ -65,7 +65,7 @@ class Likeness:
                 "or input"
             )
         if self.encoder.tokenizer is None:
-            self.encoder.require_ids_of(self.tokenizer)
+            self.encoder.check_shares_ids(self.tokenizer)
 
     def score(
         self, words: Ragged, anchors: Ragged, advance: Callable[[int], None]
@@ -114,7 +114,7 @@ class Likeness:
         if self.encoder.shares_ids(self.tokenizer):
             pieces = words
         else:
-            pieces, _ = pieces_of(word_strings(words, self.tokenizer.core), WordTable(own))
+            pieces, _ = encode_words(word_strings(words, self.tokenizer.core), WordTable(own))
             unknown |= _any(pieces, pieces.values == own.ids.unk)
 
         usable = ~unknown & (pieces.lengths > 0)
@@ -137,7 +137,7 @@ class Likeness:
         else:
             out = np.zeros((len(pieces), 1))
             for places, output in self.encoder.batches(pieces):
-                vectors = self._of_output(output, pieces.lengths[places], inside)
+                vectors = self._pool_words(output, pieces.lengths[places], inside)
                 if out.shape[1] != vectors.shape[1]:  # at the first batch: now the width is known
                     out = np.zeros((len(pieces), vectors.shape[1]))
                 out[places] = vectors
@@ -150,7 +150,7 @@ class Likeness:
         lengths = np.linalg.norm(out, axis=1, keepdims=True)
         return out / np.where(lengths > 0, lengths, 1)
 
-    def _of_output(self, output: Any, lengths: Array, inside: slice) -> Array:
+    def _pool_words(self, output: Any, lengths: Array, inside: slice) -> Array:
         """Return the embeddings of a batch's words from the model's output, `[B, D]`."""
         if self.embedding == "pooler":
             return output.pooler_output.cpu().numpy()  # type: ignore[no-any-return]
@@ -182,7 +182,7 @@ def by_likeness(
     """
     order = np.argsort(-scores, kind="stable")
     rows = numbers[order]
-    offsets = offsets_of(words.lengths[rows])
+    offsets = make_offsets(words.lengths[rows])
     tokens = np.empty(offsets[-1], np.int32)
     gather(rows, words.offsets, words.values, offsets, tokens)
     return Lexicon(

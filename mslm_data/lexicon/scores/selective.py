@@ -9,7 +9,7 @@ The model is behind a callable, so that any framework will do:
 gives for each sequence of token ids the probability of the true label of the row that it comes
 from. `rows[i]` has the special tokens around it and is not a row of the folder but what the
 algorithm has put together of one; `keys[i]` is that row's key, by which its label is found:
-`{row["key"]: label_of[row["doc_id"]] for row in load(DIR)["train"]}`. NaN says that a row is not to
+`{row["key"]: labels[row["doc_id"]] for row in load(DIR)["train"]}`. NaN says that a row is not to
 be used: it has no label, or, as the paper asks, the model is wrong about it. Only the answer for a
 whole row may be NaN; the first call for a key is with its whole row.
 """

@@ -16,8 +16,8 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import VocabularyError
-from mslm_data.io.limits import lines_of
-from mslm_data.lexicon.scores.encoding import pieces_of
+from mslm_data.io.limits import iter_lines
+from mslm_data.lexicon.scores.encoding import encode_words
 from mslm_data.lexicon.store import Lexicon
 
 By = Literal["words", "pieces", "ids"]
@@ -91,7 +91,7 @@ def read_table(
         if by == "words":
             found = _of_words(entries, table, tokenizer.ids.unk, given_words=given_words)
         else:
-            found = [_of_token(text, tokenizer, by) for text in entries]
+            found = [_encode_token(text, tokenizer, by) for text in entries]
 
         for (line, _, number), entry in zip(chunk, found, strict=True):
             if isinstance(entry, str):
@@ -154,7 +154,7 @@ def _lines(path: Path, report: TableReport) -> Iterator[Line]:
 
     try:
         with path.open(encoding="utf-8-sig", newline="\n") as file:
-            for line, text in enumerate(lines_of(file, path, VocabularyError), start=1):
+            for line, text in enumerate(iter_lines(file, path, VocabularyError), start=1):
                 entry, tab, rest = text.rstrip("\r\n").partition("\t")
                 number = _number(rest.partition("\t")[0])
 
@@ -186,7 +186,7 @@ def _of_words(
 ) -> list[Entry | str]:
     """Encode phrases. In place of a phrase that cannot be an entry stands the reason."""
     phrases = [entry.split() for entry in entries]
-    ids, numbers = pieces_of([word for phrase in phrases for word in phrase], table)
+    ids, numbers = encode_words([word for phrase in phrases for word in phrase], table)
 
     found: list[Entry | str] = []
     first = 0  # number of the phrase's first word among the words of all phrases
@@ -215,7 +215,7 @@ def _word_starts(numbers: list[int], given_words: bool) -> list[int]:
     return [t for t, number in enumerate(numbers) if t == 0 or number != numbers[t - 1]]
 
 
-def _of_token(text: str, tokenizer: Tokenizer, by: By) -> Entry | str:
+def _encode_token(text: str, tokenizer: Tokenizer, by: By) -> Entry | str:
     """Return the entry of a piece or an id, or the reason why it cannot be one."""
     if not text:
         return "no entry"

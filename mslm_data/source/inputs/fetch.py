@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from mslm_data.errors import FetchError, SourceError
 from mslm_data.io import archive
 from mslm_data.io import cache as caches
-from mslm_data.io.files import sha256_of
+from mslm_data.io.files import hash_file
 from mslm_data.io.http import Progress, download
 from mslm_data.io.remote import shown
 from mslm_data.pipeline import Fetch
@@ -130,7 +130,7 @@ def _is_complete(root: Path, places: Mapping[Path, Fetch]) -> bool:
 
 
 def _is_whole(place: Path, entry: Fetch) -> bool:
-    return place.is_file() and sha256_of(place) == entry.sha256
+    return place.is_file() and hash_file(place) == entry.sha256
 
 
 def _strange(root: Path, places: Mapping[Path, Fetch]) -> list[Path]:

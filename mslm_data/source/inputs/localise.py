@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from mslm_data.errors import FetchError, SourceError
 from mslm_data.io import archive, remote
 from mslm_data.io import cache as caches
-from mslm_data.io.files import sha256_of
+from mslm_data.io.files import hash_file
 from mslm_data.io.http import Announced, ask, download
 from mslm_data.io.remote import RemoteError, shown
 
@@ -60,13 +60,13 @@ def _localise(text: str, cache: Path | None) -> Path:
 
 def _unpacked(path: Path, folder: Path) -> Path:
     """Unpack an archive, unless the same bytes were unpacked before."""
-    digest = sha256_of(path)
+    digest = hash_file(path)
     name = f"{archive.stem(path.name)}-{digest[:16]}"
 
     def make(made: Path) -> None:
         archive.unpack(path, made / name)
         # What is kept under a digest must be of these bytes, also for later archives.
-        if sha256_of(path) != digest:
+        if hash_file(path) != digest:
             raise SourceError(
                 f"{path}: expected an archive that stays as it is while it is unpacked, got other "
                 "bytes; wait until it is written, and run the same command again"
@@ -99,7 +99,7 @@ def _from_http(url: str, folder: Path) -> Path:
             caches.seal(caches.files_of(made), caches.record_of(made))
 
             # A copy is named by what came, which may be newer than what was announced.
-            place = _place(folder, url, came if came.is_named else sha256_of(path))
+            place = _place(folder, url, came if came.is_named else hash_file(path))
             if not _is_kept(place):
                 caches.settle(made, place)
     except OSError as error:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mslm_data.data.document import Document, Sentence, SetAside, Span
 from mslm_data.data.documents import Documents, Mentions, Ranges
-from mslm_data.data.ragged import offsets_of
+from mslm_data.data.ragged import make_offsets
 from mslm_data.source.reading.tagged_lines import BrokenLine, TaggedSentences
 from mslm_data.source.reading.tags import TaggedMentions, WordSpan
 
@@ -28,7 +28,7 @@ def place_words(words: Sequence[str]) -> npt.NDArray[np.int32]:
         int32 `[W, 2]`, half open.
     """
     lengths = np.fromiter(map(len, words), np.int64, len(words))
-    starts = offsets_of(lengths + 1)[:-1]
+    starts = make_offsets(lengths + 1)[:-1]
     return np.stack([starts, starts + lengths], axis=1).astype(np.int32)
 
 

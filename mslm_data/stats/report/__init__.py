@@ -26,7 +26,7 @@ from mslm_data.stats.batch_counts import BatchStats
 from mslm_data.stats.counts import MaskStats
 from mslm_data.stats.grid import SweepPoint
 from mslm_data.stats.of_mix import PartStats
-from mslm_data.stats.realised import realised_rates
+from mslm_data.stats.realised import effective_rates
 from mslm_data.stats.report import sections
 from mslm_data.stats.weights import Scheme
 
@@ -77,7 +77,7 @@ class Report:
             sections.side_by_side(beside, len(self.strategies)),
             sections.rates(
                 {
-                    name: realised_rates(strategy, self.stats[name])
+                    name: effective_rates(strategy, self.stats[name])
                     for name, strategy in self.strategies.items()
                 }
             ),

@@ -273,7 +273,7 @@ def sweep(points: Sequence[SweepPoint]) -> str:
     drawn = [figure("w_ELM", caption, grid(*names, weighed))]
 
     hidden = [
-        [Cell(f"{p.realised_elm:.1%}", f"{p.realised_blm:.1%}", p.realised_elm) for p in line]
+        [Cell(f"{p.realised_elm:.1%}", f"{p.effective_blm:.1%}", p.realised_elm) for p in line]
         for line in lines
     ]
     caption = "share of the mentions; below it the share of the tokens that BLM masks"
@@ -377,7 +377,7 @@ def mix(parts: Sequence[PartStats]) -> str:
             stats.n_elm,
             stats.n_blm,
             Markup(f"{stats.realised_elm:.2%}"),
-            Markup(f"{stats.realised_blm:.2%}"),
+            Markup(f"{stats.effective_blm:.2%}"),
         )
         for part, stats in parts
     ]

@@ -237,7 +237,7 @@ class MaskingCollator(FollowsEpoch):
             return places, np.array([0, len(places)])
 
         lengths = chunk.examples.input_ids.lengths[places]
-        self.options.refuse_longer(lengths)
+        self.options.check_row_lengths(lengths)
         packed = pack(lengths, self.options.row_tokens)
         return places[np.concatenate(packed)], np.cumsum([0, *map(len, packed)])
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mslm_data.data.bio import paint
 from mslm_data.data.examples import Examples, TokenIds, check_spans
-from mslm_data.data.ragged import Array, Ragged, offsets_of
+from mslm_data.data.ragged import Array, Ragged, make_offsets
 from mslm_data.encode.tokenizer import of_json
 from mslm_data.kernels.keys import digest_rows
 from mslm_data.kernels.messagepack import unpack_lists
@@ -153,7 +153,7 @@ def _flat(lists: Sequence[Any], dtype: npt.DTypeLike) -> Ragged:
         if fits:
             return Ragged(values, column.offsets)
 
-    offsets = offsets_of(np.array([len(items) for items in lists], np.int64))
+    offsets = make_offsets(np.array([len(items) for items in lists], np.int64))
     if not all(isinstance(items, list) for items in lists):
         flat = np.concatenate([np.asarray(items) for items in lists])
         return Ragged(_integers(flat, dtype), offsets)
@@ -294,7 +294,7 @@ def _check_within_text(spans: Spans, is_text: Ragged) -> None:
     """
     starts, ends, _ = spans
     first = np.repeat(is_text.offsets[:-1], starts.lengths)
-    others = offsets_of(~is_text.values)
+    others = make_offsets(~is_text.values)
     held = others[first + ends.values] - others[first + starts.values]
     if held.any():
         mention = int(np.flatnonzero(held)[0])

@@ -602,8 +602,8 @@ class MslmModel(PreTrainedModel):
 
         if self._word_starts is None or self._word_starts[0] is not self.tokenizer:
             self._word_starts = (self.tokenizer, WordStarts.of(self.tokenizer))
-        first_of_words = self._word_starts[1].first_of_words(input_ids.cpu().numpy())
-        return torch.from_numpy(first_of_words).to(input_ids.device)
+        find_first_tokens = self._word_starts[1].find_first_tokens(input_ids.cpu().numpy())
+        return torch.from_numpy(find_first_tokens).to(input_ids.device)
 
     def _in_no_mention(
         self, input_ids: Tensor, attention_mask: Tensor | None, special: Tensor | None

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from mslm_data.data.examples import Examples, check_examples
-from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.torch.model.forward import (
     Model,
     evaluating,
@@ -108,7 +108,7 @@ def mention_confidence(
     starts = examples.span_starts
     ends = examples.span_ends
     row_of = np.repeat(np.arange(len(examples)), starts.lengths)
-    offsets = offsets_of(ends.values - starts.values)
+    offsets = make_offsets(ends.values - starts.values)
     logs = np.empty(offsets[-1], np.float64)
 
     with evaluating(model):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from mslm_data.errors import AnnotateError
 from mslm_data.io import hub, json_once
-from mslm_data.io.files import sha256_of
+from mslm_data.io.files import hash_file
 from mslm_data.shard.manifest import NAME as MANIFEST
 from mslm_data.torch.predict.schemes import check_has_labels, labels_of, tags_of
 
@@ -59,7 +59,7 @@ class ModelFiles(NamedTuple):
     def digest(self) -> str:
         """Return a digest of the files that decide what the model finds."""
         names = {path.name for wanted in _WANTED for path in self.folder.glob(wanted)}
-        every = "".join(f"{name} {sha256_of(self.folder / name)}\n" for name in sorted(names))
+        every = "".join(f"{name} {hash_file(self.folder / name)}\n" for name in sorted(names))
         return hashlib.sha256(every.encode()).hexdigest()
 
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from mslm_data.data import bio
 from mslm_data.data.document import Document
 from mslm_data.data.documents import Documents, Ranges, in_batches
-from mslm_data.data.ragged import Ragged, offsets_of
+from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.encode.layout import Layout, lay_out
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
@@ -245,7 +245,7 @@ class Tagger:
             scores = best.values.cpu().numpy()[row_of, heads].astype(np.float64)
             check_numbers(scores)
 
-            of_words = offsets_of(counts)
+            of_words = make_offsets(counts)
             spans = bio.find(tags, of_words, self._meanings).spans
             labels = spans[:, 2]
             sure = np.ones(len(spans))
@@ -272,7 +272,7 @@ class Tagger:
         for start, end in rows:
             inner = words.ids[words.places[start] : words.places[end]].tolist()
             pieces.append([*tokenizer.prefix, *inner, *tokenizer.suffix])
-        offsets = offsets_of(np.array([len(row) for row in pieces]))
+        offsets = make_offsets(np.array([len(row) for row in pieces]))
         ids = Ragged(np.concatenate([np.array(row, np.int64) for row in pieces]), offsets)
         present = Ragged(np.ones_like(ids.values), offsets)
 
@@ -303,7 +303,7 @@ class Tagger:
             spans: int64 `[M, 3]`, first word, word after the last, and label of each mention.
         """
         rows = row_of[spans[:, 0]]
-        offsets = offsets_of(np.bincount(rows, minlength=len(hidden)))
+        offsets = make_offsets(np.bincount(rows, minlength=len(hidden)))
         most = int(np.diff(offsets).max())
         width = -(-most // _MENTIONS) * _MENTIONS
         starts_BS = padded(Ragged(heads[spans[:, 0]], offsets), NO_SPAN, width=width)
@@ -349,7 +349,7 @@ def _words_of(layout: Layout, most: int) -> _Words:
     within = np.arange(len(layout.ids)) - np.repeat(heads, np.diff(bounds))
     return _Words(
         offsets=np.searchsorted(heads, layout.offsets),
-        places=offsets_of(sizes),
+        places=make_offsets(sizes),
         ids=layout.ids[within < most],
         starts=layout.starts[heads],
         ends=layout.ends[bounds[1:] - 1],

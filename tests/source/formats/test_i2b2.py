@@ -318,8 +318,8 @@ def test_read__spans_of_2014_are_half_open(tmp_path: Path) -> None:
 def test_pipeline__is_protected_unless_it_says_otherwise() -> None:
     tables: dict[str, Any] = {"source": {"use": "i2b2"}}
 
-    assert pipeline.of_tables(tables, name="x").about.protected
-    assert not pipeline.of_tables(
+    assert pipeline.from_tables(tables, name="x").about.protected
+    assert not pipeline.from_tables(
         {**tables, "about": {"protected": False}}, name="x"
     ).about.protected
 

@@ -462,8 +462,8 @@ def test_localise__hashes_a_copy_once_a_process(
 ) -> None:
     localise(["memory://corpus"], cache=tmp_path)
     hashed: list[Path] = []
-    digest = cache.sha256_of
-    monkeypatch.setattr(cache, "sha256_of", lambda path: hashed.append(path) or digest(path))
+    digest = cache.hash_file
+    monkeypatch.setattr(cache, "hash_file", lambda path: hashed.append(path) or digest(path))
     new_process()
 
     for _ in range(3):

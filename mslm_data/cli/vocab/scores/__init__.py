@@ -60,11 +60,11 @@ def run_column(
         score: What scores the rows of a shard.
     """
     from mslm_data.cli.progress import counting
-    from mslm_data.io.private import warn_of_readers
+    from mslm_data.io.private import warn_readable
     from mslm_data.lexicon.scores.making import about, write_column
 
     if shards.manifest.protected:
-        warn_of_readers([out, out.parent])
+        warn_readable([out, out.parent])
 
     with counting("scores", "tokens") as progress:
         return write_column(

@@ -39,7 +39,7 @@ def command(
 
     shards = load(folder)
     encoder = load_encoder(name, attentions=True)
-    encoder.require_ids_of(tokenizer_of(folder, shards.manifest))
+    encoder.check_shares_ids(tokenizer_of(folder, shards.manifest))
     encoder.require_room_for(longest_row(chosen(shards, splits)))
 
     out = out or folder / "vocab" / "attention"

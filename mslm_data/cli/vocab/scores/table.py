@@ -47,14 +47,14 @@ def command(folder: Path, path: Path, by: Any, out: Path | None, as_json: bool) 
             --out shards/bc2gm/vocab/informask.arrow
     """  # noqa: D301 - click wants the character
     from mslm_data.api.loading import load
-    from mslm_data.io.files import sha256_of
+    from mslm_data.io.files import hash_file
     from mslm_data.lexicon.scores.encoding import have_given_words, tokenizer_of
     from mslm_data.lexicon.scores.making import about
     from mslm_data.lexicon.scores.tables import read_table
 
     shards = load(folder)
     manifest = shards.manifest
-    digest = sha256_of(path) if path.is_file() else ""
+    digest = hash_file(path) if path.is_file() else ""
     tokenizer = tokenizer_of(folder, manifest)
     lexicon, report = read_table(
         path,

@@ -7,6 +7,7 @@
 | `scan`, `plan` | the input files; shards and work units; a record of all that decides bytes |
 | `stages` | the source, annotator and segmenter that a pipeline names |
 | `reading`, `trail`, `work_unit` | one unit, from its documents to its piece and receipt |
+| `entity_lines` | the other writer: lines of entities in place of rows, for `mslm-data annotate` |
 | `leave_out` | documents that share text with built folders |
 | `duplicates` | documents that are copies of others |
 | `repeats` | ids that documents of several units have |
@@ -19,11 +20,12 @@ A build that was interrupted is resumed by the same call, and ends with the same
 
 from __future__ import annotations
 
+import shutil
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mslm_data.builds import scan, story
 from mslm_data.builds.folder import (
@@ -39,17 +41,22 @@ from mslm_data.builds.folder import (
     refuse_foreign,
 )
 from mslm_data.builds.plan import Plan, find, identity_of, labels_of, make_plan, stamps_of
-from mslm_data.builds.rounds import Rounds
+from mslm_data.builds.rounds import Rounds, Story
 from mslm_data.builds.stages import Inputs
 from mslm_data.builds.story import Progress
 from mslm_data.builds.tasks import Digest
-from mslm_data.builds.work import BuildWork
+from mslm_data.builds.work import BuildWork, UnitWork
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.engine import ENGINES, WORTH_WORKERS, Preload
 from mslm_data.pipeline import Pipeline
 from mslm_data.shard.manifest import Manifest
 
-__all__ = ["Progress", "build", "build_found", "find", "planned"]
+if TYPE_CHECKING:
+    from mslm_data.builds.entity_lines import LineCounts
+
+__all__ = ["Progress", "annotate_found", "build", "build_found", "find", "planned"]
+
+T = TypeVar("T")
 
 
 def build(
@@ -146,18 +153,74 @@ def build_found(
 
         counter = story.Counter(out, progress)
         told = story.tell(out, found, tokenizer, identity, part=part, counter=counter)
-        rounds = Rounds(told, done=counter.count)
-        run = ENGINES.load(engine)
-        preload = _preload(found.pipeline)
         try:
-            run(work, rounds.first(), workers=workers, done=rounds.take, preload=preload)
+            return _run(told, work, counter, engine=engine, workers=workers)
         except BaseException:
             # The engine has killed the workers, whatever they were at.
             with suppress(OSError):  # the disk may be what has failed
                 if alone:
                     clear_leftovers(out, found.files)
             raise
-        return rounds.made
+
+
+def annotate_found(
+    found: Inputs, out: Path, *, show_text: bool, progress: Callable[[Progress], None]
+) -> LineCounts:
+    """Write a file of lines of entities, or resume one that was interrupted, in this process.
+
+    Args:
+        found: From `find`; the pipeline's annotator finds the entities.
+        out: The file.
+        show_text: Whether entities have their characters too.
+        progress: Called at the start and as units finish.
+
+    Raises:
+        AnnotateError: The file is there, and is not of an earlier run.
+        BuildError: Another process writes the file, it was made of something else, or too many
+            documents are set aside.
+        MslmDataError: The inputs, the pipeline or the model are wrong.
+    """
+    from mslm_data.builds import entity_lines as lines  # no build needs it
+
+    identity = lines.identity_of(found, show_text=show_text)
+    parts = lines.parts_of(out)
+    counts = lines.finished(out, found, identity)
+    if counts is not None:
+        shutil.rmtree(parts, ignore_errors=True)
+        return counts
+
+    refuse_foreign(parts, ())
+    with claimed(parts, None), named_if_gone(parts):
+        counts = lines.finished(out, found, identity)
+        if counts is not None:  # by another process, before this one had the lock
+            shutil.rmtree(parts, ignore_errors=True)
+            return counts
+
+        prepare(parts, ())
+        clear_leftovers(parts, ())
+        work = lines.LineWork(
+            pipeline=found.pipeline,
+            folder=str(parts),
+            stamps=stamps_of(found),
+            names=lines.names_of(found, staging=parts / ".build" / "staging"),
+            show_text=show_text,
+        )
+        counter = story.Counter(parts, progress)
+        told = lines.tell(out, parts, found, identity, counter=counter)
+        made = _run(told, work, counter, engine="local", workers=1)
+        assert made is not None  # noqa: S101 - it has come to its end
+        return made
+
+
+def _run(
+    told: Story[T], work: UnitWork, counter: story.Counter, *, engine: str, workers: int | None
+) -> T | None:
+    """Have an engine do what a story asks for, and return what it has made."""
+    rounds = Rounds(told, done=counter.count)
+    run = ENGINES.load(engine)
+    preload = _preload(work.pipeline)
+    run(work, rounds.first(), workers=workers, done=rounds.take, preload=preload)
+    return rounds.made
 
 
 def planned(found: Inputs, tokenizer: Tokenizer, out: Path) -> tuple[Plan, tuple[str, ...]]:

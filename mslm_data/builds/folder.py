@@ -200,7 +200,7 @@ def keep_plan(out: Path, plan: Plan, *, alone: bool) -> None:
             f"{path}: expected the plan of the unfinished build, got other bytes than were "
             f"written; remove {out} and run the same command again, or choose another --out"
         )
-    _refuse_difference(
+    refuse_difference(
         out,
         msgspec.json.decode(before),
         msgspec.json.decode(record),
@@ -296,7 +296,7 @@ def finished_already(
     # Labels that the pipeline does not name follow from it and the sources.
     now["labels"] = now["labels"] or before["labels"]
     now = msgspec.json.decode(canonical_json(now))
-    _refuse_difference(out, before, now, "what was built from something else")
+    refuse_difference(out, before, now, "what was built from something else")
     return manifest
 
 
@@ -346,10 +346,10 @@ def clear_unfinished(out: Path) -> None:
     shutil.rmtree(out / ".build", ignore_errors=True)
 
 
-def _refuse_difference(
+def refuse_difference(
     out: Path, before: Mapping[str, Any], now: Mapping[str, Any], what: str
 ) -> None:
-    """Raise unless two records are equal, and name what differs."""
+    """Raise BuildError unless two records are equal, and name what differs."""
     different = list(_differences(before, now, ""))
     if different:
         raise BuildError(
@@ -384,7 +384,7 @@ class Receipt(Counts):
         unwanted: The labels of mentions that were left out because of them.
         doc_labels: The labels of its documents.
         found_by: Mentions that the same ones of several annotators found.
-        piece: The rows that it left.
+        piece: The rows or lines that it left.
     """
 
     reasons: tuple[Reason, ...]
@@ -407,9 +407,9 @@ def receipts_folder(out: Path) -> Path:
     return out / ".build" / "receipts"
 
 
-def piece_path(out: Path, unit: str) -> Path:
+def piece_path(out: Path, unit: str, *, suffix: str = ".arrow") -> Path:
     """Return where the unit of this name leaves its piece."""
-    return out / ".build" / "pieces" / f"{unit}.arrow"
+    return out / ".build" / "pieces" / f"{unit}{suffix}"
 
 
 def write_receipt(out: Path, unit: WorkUnit, receipt: Receipt) -> None:
@@ -427,7 +427,7 @@ def is_done(out: Path, unit: WorkUnit) -> bool:
     receipt = read_receipt(out, unit)
     if receipt is None or receipt.repeated != tuple(sorted(unit.repeated)):
         return False
-    return is_whole(piece_path(out, unit.name), receipt.piece)
+    return is_whole(out / ".build" / "pieces" / receipt.piece.file, receipt.piece)
 
 
 def require_receipt(out: Path, unit: WorkUnit) -> Receipt:

@@ -242,7 +242,7 @@ def identity_of(found: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
         "annotator": annotator.digest(),
         "segmenter": segmenter_of(pipeline).digest(),
         "tokenizer": tokenizer.digest,
-        "versions": versions() | _versions_of(pipeline),
+        "versions": versions_of(pipeline),
         "labels": list(pipeline.annotate.labels),
     }
 
@@ -254,9 +254,9 @@ def versions() -> dict[str, str]:
     return {"mslm-data": __version__} | others
 
 
-def _versions_of(pipeline: Pipeline) -> dict[str, str]:
-    """Return the versions of packages that decide bytes of this pipeline's folders alone."""
-    found = {plugin.distribution: plugin.version for plugin in plugins_of(pipeline)}
+def versions_of(pipeline: Pipeline) -> dict[str, str]:
+    """Return the versions of all packages that decide bytes of what a pipeline makes."""
+    found = versions() | {plugin.distribution: plugin.version for plugin in plugins_of(pipeline)}
     if pipeline.duplicates != "keep" and pipeline.duplicate_similarity != 1:
         load("rensa", wanted_by="source.duplicates with near copies")
         found["rensa"] = importlib.metadata.version("rensa")

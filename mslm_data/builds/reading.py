@@ -85,18 +85,20 @@ class Reading:
     """
 
     def __init__(
-        self, pipeline: Pipeline, *, repeated: frozenset[str], copies: Copies, trail: Trail
+        self, pipeline: Pipeline, *, repeated: frozenset[str] | None, copies: Copies, trail: Trail
     ) -> None:
         """Load the annotator.
 
         Args:
             pipeline: Says how documents are read and annotated.
-            repeated: Ids that documents of units before this one have.
+            repeated: Ids that documents of units before this one have; None where documents may
+                share an id.
             copies: Its documents that are copies of others.
             trail: The trail of this unit.
         """
         self._pipeline = pipeline
-        self._repeated = repeated
+        self._are_unique = repeated is not None
+        self._repeated = repeated or frozenset[str]()
         self._trail = trail
         self.copies = copies
         self._annotator = load_annotator(pipeline.annotate)
@@ -199,7 +201,9 @@ class Reading:
                     self.read += len(piece)
                     documents, copies = self.copies.choose(piece)
                     self.set_aside += copies
-                    yield number, self._first_of_each_id(documents, part, path_of)
+                    if self._are_unique:
+                        documents = self._first_of_each_id(documents, part, path_of)
+                    yield number, documents
 
     def _first_of_each_id(
         self, documents: Documents, part: Part, path_of: dict[str, str]

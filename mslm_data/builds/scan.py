@@ -123,7 +123,7 @@ class _Cutter:
         """
         plain = path
         if self._staging is not None and self._is_worth_unpacking(path):
-            unpack = Unpack(number, str(path), str(_staged(self._staging, path)))
+            unpack = Unpack(number, str(path), str(staged(self._staging, path)))
             yield [unpack]
             plain = Path(unpack.into)
 
@@ -226,7 +226,7 @@ def unpack(task: Unpack, refuse_changed: Callable[[], object]) -> None:
     write_sealed(record, hash_file(into).encode())
 
 
-def _staged(staging: Path, path: Path) -> Path:
+def staged(staging: Path, path: Path) -> Path:
     """Return where a compressed file is unpacked to, under its own name without `.gz`.
 
     Its folder has the name of the original's folder, as that may be the document's id.

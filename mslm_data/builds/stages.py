@@ -138,9 +138,10 @@ class Inputs(NamedTuple):
     def batches(self, split: str) -> Iterator[Documents | SetAside | NotChosen]:
         """Read a split in columns, file by file."""
         source = self.source.of_split(split)
-        return chain.from_iterable(map(source.batches, self._parts(split)))
+        return chain.from_iterable(map(source.batches, self.parts(split)))
 
-    def _parts(self, split: str) -> Iterator[Part]:
+    def parts(self, split: str) -> Iterator[Part]:
+        """Give the parts that a split's files are cut into."""
         source = self.source.of_split(split)
         for path in self.files[split]:
             yield from source.cut(Part(str(path)), target_bytes=self.pipeline.shard.unit_bytes)

@@ -28,7 +28,7 @@ from mslm_data.builds.folder import (
 from mslm_data.builds.plan import Plan, changed, make_plan, refuse_too_many
 from mslm_data.builds.repeats import comparisons, keep_repeats, known_repeats
 from mslm_data.builds.rounds import Story
-from mslm_data.builds.scan import digest_files, scan_inputs
+from mslm_data.builds.scan import Scan, digest_files, scan_inputs
 from mslm_data.builds.stages import Inputs
 from mslm_data.builds.tasks import Join, Match, Sign, WorkUnit
 from mslm_data.encode.tokenizer import Tokenizer
@@ -114,14 +114,7 @@ def tell(
         units = keep_repeats(out, units, answers.values())
         yield [unit for unit in units if unit.repeated]
 
-    # Nothing reads the inputs from here on. Stamps do not show every change: a network file system
-    # may keep times to the second.
-    fingerprints = yield from digest_files(inputs)
-    for path, fingerprint in fingerprints.items():
-        if fingerprint != scan.fingerprints[path]:
-            discard_build(out)
-            raise changed(str(path))
-
+    yield from check_unchanged(out, inputs, scan)
     labels, doc_labels = _accepted_labels(out, inputs, plan)
     totals = plan.totals()
     yield [
@@ -137,6 +130,21 @@ def tell(
         if not is_joined(out, shard)
     ]
     return finish(out, plan, labels, doc_labels, tokenizer)
+
+
+def check_unchanged(out: Path, inputs: Inputs, scan: Scan) -> Story[None]:
+    """Digest the inputs again, when nothing reads them any more.
+
+    Stamps do not show every change: a network file system may keep times to the second.
+
+    Raises:
+        SourceError: An input has changed since it was scanned; what was made of it is discarded.
+    """
+    fingerprints = yield from digest_files(inputs)
+    for path, fingerprint in fingerprints.items():
+        if fingerprint != scan.fingerprints[path]:
+            discard_build(out)
+            raise changed(str(path))
 
 
 def _joined_units(out: Path, plan: Plan) -> set[str]:

@@ -1,4 +1,8 @@
-"""Does the tasks of a build, in whatever process they are sent to."""
+"""Does the tasks of a build, in whatever process they are sent to.
+
+`UnitWork` does the tasks before the units, which all that reads a corpus in work units has.
+`BuildWork` writes rows, and `entity_lines.LineWork` lines of entities.
+"""
 
 from __future__ import annotations
 
@@ -41,18 +45,16 @@ from mslm_data.source import SOURCES
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildWork:
-    """Does tasks; see `engine.Work`.
+class UnitWork:
+    """Looks at the input files, and gives the records of work units; see `engine.Work`.
 
     Attributes:
         pipeline: Says how.
-        tokenizer: Makes the tokens.
-        folder: The folder that is built.
+        folder: The unfinished folder.
         stamps: Input file -> what its files looked like when the build began.
     """
 
     pipeline: Pipeline
-    tokenizer: Tokenizer
     folder: str
     stamps: Mapping[str, tuple[Stamp, ...]]
     _begun: dict[WorkUnit, Iterator[Record]] = field(default_factory=dict, init=False, repr=False)
@@ -72,7 +74,7 @@ class BuildWork:
     def expect(self, task: Task) -> None:
         """Begin to read a work unit in another thread; see `engine.Work`."""
         if isinstance(task, WorkUnit):
-            self._begun[task] = begun(records_of(task, self.pipeline))
+            self._begun[task] = begun(self._read(task))
 
     def is_light(self, task: Task) -> bool:
         """Return whether a task needs no kernel, model or tokenizer; see `engine.Work`."""
@@ -94,6 +96,34 @@ class BuildWork:
                 return scan.digest(task)
             case Cut():
                 return scan.cut(task, source_of(self.pipeline))
+        return None
+
+    def _read(self, unit: WorkUnit) -> Iterator[Record]:
+        """Give the records of a work unit."""
+        return records_of(unit, self.pipeline)
+
+    def _records(self, unit: WorkUnit) -> Iterator[Record]:
+        """Give the records of a work unit, and look at its inputs once more after the last one.
+
+        What is made of the records is kept after that. So a build that is resumed with inputs that
+        were restored finds nothing of those that stood in their place.
+        """
+        yield from self._begun.pop(unit, None) or self._read(unit)
+        refuse_changed(self.stamps, unit.paths)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildWork(UnitWork):
+    """Does the tasks of a build; see `engine.Work`.
+
+    Attributes:
+        tokenizer: Makes the tokens.
+    """
+
+    tokenizer: Tokenizer
+
+    def _do(self, task: Task) -> Any:
+        match task:
             case Sign():
                 self._sign(task)
             case Match():
@@ -107,6 +137,8 @@ class BuildWork:
                 return compare(task, Path(self.folder))
             case Join():
                 self._join(task)
+            case _:
+                return super()._do(task)
         return None
 
     def _sign(self, task: Sign) -> None:
@@ -114,15 +146,6 @@ class BuildWork:
 
         records = self._records(task.unit)
         write_signatures(task, records, self.pipeline, Path(self.folder))
-
-    def _records(self, unit: WorkUnit) -> Iterator[Record]:
-        """Give the records of a work unit, and look at its inputs once more after the last one.
-
-        What is made of the records is kept after that. So a build that is resumed with inputs that
-        were restored finds nothing of those that stood in their place.
-        """
-        yield from self._begun.pop(unit, None) or records_of(unit, self.pipeline)
-        refuse_changed(self.stamps, unit.paths)
 
     def _join(self, task: Join) -> None:
         out = Path(self.folder)

@@ -56,7 +56,7 @@ def build_unit(
     named = None if doc_labels is None else [*doc_labels]
     schema = schema_of(pipeline, [*labels], named)
     piece = write_piece(piece_path(out, unit.name), examples, schema)
-    receipt = _receipt(unit, reading, account, named or [], piece)
+    receipt = receipt_of(unit, reading, account, named or [], piece)
     # Many labels may be but those of this unit; long ones are refused before they stand anywhere.
     check_labels(pipeline, labels=receipt.labels, doc_labels=receipt.doc_labels)
     write_receipt(out, unit, receipt)
@@ -122,13 +122,14 @@ def _examples(
     return concatenate(parts)
 
 
-def _receipt(
+def receipt_of(
     unit: WorkUnit,
     reading: Reading,
     account: Account,
     doc_labels: Sequence[str],
     piece: ShardRecord,
 ) -> Receipt:
+    """Return the receipt of a unit whose piece is written."""
     left_out = reading.left_out + account.left_out
     return Receipt(
         read=reading.read,

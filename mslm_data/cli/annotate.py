@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +13,14 @@ from mslm_data.cli.options import FileOrFolder
 from mslm_data.cli.output import echo, print_json
 
 if TYPE_CHECKING:
-    from mslm_data.api.annotating import Told
+    from mslm_data.builds.entity_lines import LineCounts
 
 
 @click.command("annotate", short_help="Find entities in texts with a trained model.")
 @click.argument("model", metavar="MODEL")
 @click.option(
     "--input",
-    "inputs",
+    "given",
     multiple=True,
     required=True,
     metavar="FILE|FOLDER|-",
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
     "--out",
     type=FileOrFolder(dir_okay=False),
     metavar="FILE.jsonl",
-    help="Write the lines into this file, and what made them into FILE.jsonl.made.json. Documents "
-    "that have their line there are passed over; an input that has changed since is refused.  "
+    help="Write the lines into this file when all are there, and what made them into "
+    "FILE.jsonl.made.json. Until then FILE.jsonl.parts has the work that is done.  "
     "[default: standard output]",
 )
 @click.option(
@@ -73,7 +75,7 @@ if TYPE_CHECKING:
 )
 def command(
     model: str,
-    inputs: tuple[str, ...],
+    given: tuple[str, ...],
     out: Path | None,
     source: str,
     sets: tuple[str, ...],
@@ -94,65 +96,44 @@ def command(
     """  # noqa: D301 - click wants the character
     from mslm_data.api import annotating
     from mslm_data.api.building import read_named
-    from mslm_data.cli.progress import counting
+    from mslm_data.cli.progress import showing
     from mslm_data.io.private import warn_readable
-    from mslm_data.torch.predict.load_tagger import load_tagger
 
     annotating.check_sets(sets)
-    pipeline = read_named(source, sets=sets)
-    texts = annotating.find_texts(pipeline, inputs)
-    loaded = load_tagger(model)
+    pipeline = annotating.with_model(read_named(source, sets=sets), model, batch_size=batch_size)
+    inputs = annotating.find_texts(pipeline, given)
+    if out is not None and show_text and pipeline.about.protected:
+        warn_readable([out.parent])
 
-    if out is None:
-        told = annotating.annotate(
-            texts,
-            loaded.tagger,
+    with showing("annotate") if out is not None else nullcontext(lambda _: None) as progress:
+        counts = annotating.annotate(
+            inputs,
+            out,
             lambda lines: echo(lines, nl=False),
-            batch_size=batch_size,
             show_text=show_text,
+            progress=progress,
         )
-    else:
-        if show_text and pipeline.about.protected:
-            warn_readable([out.parent])
-        made = annotating.record_of(loaded.digest, loaded.tagger, pipeline, show_text=show_text)
-        with (
-            annotating.appending(out, made, texts) as (write, done),
-            counting("annotate", "documents") as count,
-        ):
-            told = annotating.annotate(
-                texts,
-                loaded.tagger,
-                write,
-                batch_size=batch_size,
-                show_text=show_text,
-                done=done,
-                progress=lambda told: count(told.documents, None),
-            )
-    _say_losses(told)
-    annotating.check_losses(told, pipeline)
-
+    _print_losses(counts)
     if as_json:
         # Where the lines are on stdout, nothing else may be.
-        print_json(_counts(told, out), err=out is None)
+        print_json(_report(counts, out), err=out is None)
     elif out is not None:
-        before = f", {told.earlier:,} of them before" if told.earlier else ""
-        echo(f"{out}: {told.documents:,} documents{before}; {told.entities:,} entities found")
+        echo(f"{out}: {counts.documents:,} documents; {counts.entities:,} entities found")
 
 
-def _counts(told: Told, out: Path | None) -> dict[str, Any]:
+def _report(counts: LineCounts, out: Path | None) -> dict[str, Any]:
     return {
         "out": str(out) if out is not None else None,
-        "documents": told.documents,
-        "earlier": told.earlier,
-        "entities": told.entities,
-        "left_out": {reason.text: count for reason, count in told.left_out.items()},
-        "set_aside": told.set_aside.total(),
+        "documents": counts.documents,
+        "entities": counts.entities,
+        "left_out": dict(counts.left_out),
+        "set_aside": sum(counts.set_aside.values()),
     }
 
 
-def _say_losses(told: Told) -> None:
+def _print_losses(counts: LineCounts) -> None:
     """Print on stderr which entities are left out, and which documents could not be read."""
-    for reason, count in told.left_out.most_common():
+    for reason, count in Counter(counts.left_out).most_common():
         echo(f"{count:,} found and left out: {reason}", err=True)
-    for reason, count in told.set_aside.most_common(3):
-        echo(f"{count:,} set aside, the first at {told.places[reason]}: {reason}", err=True)
+    for reason, count in Counter(counts.set_aside).most_common(3):
+        echo(f"{count:,} set aside, the first at {counts.places[reason]}: {reason}", err=True)

@@ -113,7 +113,7 @@ def test_staged__stays_in_its_own_folder_below_a_path_with_dots(
     monkeypatch.chdir(below)
     staging = tmp_path / "staging"
 
-    staged = scan._staged(staging, Path("..", path.name))
+    staged = scan.staged(staging, Path("..", path.name))
 
     assert staged.parent.name == "note1.txt"
     assert staged.parents[2] == staging

@@ -18,7 +18,6 @@ from mslm_data.data.ragged import Ragged  # noqa: E402
 from mslm_data.lexicon.scores.encoders import load_encoder  # noqa: E402
 from mslm_data.lexicon.scores.likeness import Likeness  # noqa: E402
 from mslm_data.lexicon.scores.token_scores import Attention, ClassLogits  # noqa: E402
-from mslm_data.torch.predict.load_tagger import load_tagger  # noqa: E402
 from mslm_data.torch.predict.model_ner import ModelNer  # noqa: E402
 from tests import made  # noqa: E402
 from tests.annotate.model_made import name_tagger  # noqa: E402
@@ -64,22 +63,6 @@ def test_annotator__finds_the_same_on_the_card(
     spans = [[span[:3] for span in found.spans] for found in here]
     assert any(spans)
     assert [[span[:3] for span in found.spans] for found in there] == spans
-
-
-def test_load_tagger__takes_the_card(card: AbstractContextManager[Any], tmp_path: Path) -> None:
-    folder = random_mslm(tmp_path)
-    lines = [line for line in made.sample_lines() if line][:20]
-
-    with card:
-        tagger = load_tagger(folder).tagger
-        devices = [parameter.device.type for parameter in tagger._model.parameters()]
-        there = tagger.annotate(lines)
-
-    tagger.move("cpu")
-    assert set(devices) == {"cuda"}
-    assert [[m[:3] for m in found] for found in there] == [
-        [m[:3] for m in found] for found in tagger.annotate(lines)
-    ]
 
 
 def test_scores__on_the_card_are_those_of_the_cpu(

@@ -2,41 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-import torch
-
-from mslm_data import _optional
 from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.errors import AnnotateError
-from mslm_data.torch.predict.model_files import OURS, ModelFiles, find_model
+from mslm_data.torch.predict.model_files import OURS, ModelFiles
 from mslm_data.torch.predict.tagger import Tagger
-
-
-class Loaded(NamedTuple):
-    """A tagger, and a digest of the files that it was loaded from."""
-
-    tagger: Tagger
-    digest: str
-
-
-def load_tagger(name: str) -> Loaded:
-    """Load a model and its tokenizer, onto a GPU if there is one.
-
-    Args:
-        name: A folder that `MslmModel` saved, or one of a token-classification model of
-            transformers, or a hub name.
-
-    Raises:
-        AnnotateError: There is no such model, or it needs code or pickles to be loaded.
-        TokenizerError: It has no tokenizer.
-        MissingExtraError: transformers is not installed.
-    """
-    _optional.load("transformers", wanted_by="`mslm-data annotate`")
-    files = find_model(name)
-    tagger = load_files(files)
-    tagger.move("cuda" if torch.cuda.is_available() else "cpu")
-    return Loaded(tagger, files.digest())
 
 
 def load_files(files: ModelFiles) -> Tagger:

@@ -161,8 +161,7 @@ def annotate(
             documents are set aside.
         SourceError: An input is not of the source's format, or has changed meanwhile.
     """
-    from mslm_data.builds import annotate_found
-    from mslm_data.builds import entity_lines
+    from mslm_data.builds import annotate_found, entity_lines
 
     if out is None:
         return _annotate_at_once(inputs, write, show_text=show_text)

@@ -34,7 +34,7 @@ name = "sentences"
 [source]
 use = "conll"
 [segment]
-use = "presplit"
+use = "given"
 [encode]
 max_tokens = {_MAX_TOKENS}
 """

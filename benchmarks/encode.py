@@ -18,7 +18,7 @@ from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.mentions import Account
 from mslm_data.encode.word_table import WordTable
-from mslm_data.segment.presplit import Presplit
+from mslm_data.segment.given import GivenSentences
 
 _LONG = 400
 """Minimum number of words of a document as long as a note."""
@@ -53,7 +53,7 @@ def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
     theirs = _usual_tokenizer(inputs)
 
     documents = reading.documents(path)
-    sentences = Presplit().sentences(documents)
+    sentences = GivenSentences().sentences(documents)
     labels = sorted(documents.mentions.labels_found())
     numbers = {label: number for number, label in enumerate(labels)}
     table = _table(path, labels)

@@ -41,7 +41,7 @@ name = "growth"
 [source]
 use = "conll"
 [segment]
-use = "presplit"
+use = "given"
 """
 
 _ABOUT_BUILDS = """# How cost grows

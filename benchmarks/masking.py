@@ -18,7 +18,7 @@ from mslm_data.encode.encoder import Encoder
 from mslm_data.encode.mentions import Account
 from mslm_data.encode.word_table import WordTable
 from mslm_data.mask.strategy import Strategy
-from mslm_data.segment.presplit import Presplit
+from mslm_data.segment.given import GivenSentences
 
 _STRATEGIES: dict[str, tuple[str, dict[str, Any]]] = {
     "joint": ("joint", {"elm": 1.0, "blm": 0.075}),
@@ -53,7 +53,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all topics 
         WordTable(tokenizers.load(str(inputs.vocab))),
         {label: number for number, label in enumerate(labels)},
     )
-    examples = encoder.encode(read, Presplit().sentences(read), Account())
+    examples = encoder.encode(read, GivenSentences().sentences(read), Account())
 
     chunk = take(examples, np.arange(min(_CHUNK, len(examples))))
     corpus = concatenate([examples] * _COPIES)

@@ -59,7 +59,7 @@ leave_out = {leave_out}
 labels = ["Entity"]
 
 [segment]
-use = "presplit"
+use = "given"
 """
 _WEAK_TEXT = """
 name = "{name}"
@@ -74,7 +74,7 @@ table = "{table}"
 labels = ["Entity"]
 
 [segment]
-use = "presplit"
+use = "given"
 """
 _OTHER = """
 name = "{name}"
@@ -83,7 +83,7 @@ name = "{name}"
 use = "conll"
 
 [segment]
-use = "presplit"
+use = "given"
 """
 _TASK = """
 name = "{name}"

@@ -9,7 +9,7 @@
     [[source.fetch]]    split, url, sha256: where it comes from without --input
     [annotate]          use = "gold", labels, rename, and that annotator's options; context and
                         leave_out_context: what is negated, historical …
-    [segment]           use = "presplit"
+    [segment]           use = "given"
     [encode]            tokenizer, max_tokens, split, join, keep_text …
     [shard]             unit_bytes
 
@@ -461,7 +461,7 @@ def from_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
         ),
         source=_stage(source, where=f"{where}, [source]", default=None),
         annotate=_annotate(tables["annotate"], where=f"{where}, [annotate]"),
-        segment=_stage(tables["segment"], where=f"{where}, [segment]", default="presplit"),
+        segment=_stage(tables["segment"], where=f"{where}, [segment]", default="given"),
         encode=from_options(EncodeOptions, tables["encode"], where=f"{where}, [encode]"),
         shard=from_options(ShardOptions, tables["shard"], where=f"{where}, [shard]"),
         **of_every_source,

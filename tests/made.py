@@ -29,7 +29,7 @@ from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.pipeline import Pipeline, from_tables
 from mslm_data.segment import Segmenter
-from mslm_data.segment.presplit import Presplit
+from mslm_data.segment.given import GivenSentences
 from mslm_data.shard.manifest import Manifest
 
 SAMPLE = Path(__file__).parents[1] / "vocab" / "sample"
@@ -165,7 +165,7 @@ def encoded(
 ) -> tuple[Examples, Account]:
     """Encode documents in one batch, with the sentences of a segmenter or else their own."""
     documents = Documents.of(given)
-    sentences: Ranges = (segmenter or Presplit()).sentences(documents)
+    sentences: Ranges = (segmenter or GivenSentences()).sentences(documents)
     account = Account()
     return by.encode(documents, sentences, account), account
 
@@ -232,7 +232,7 @@ def pipeline_of(
     source: dict[str, object] | None = None,
     labels: Sequence[str] = (),
     encode: dict[str, object] | None = None,
-    segment: str = "presplit",
+    segment: str = "given",
     unit_bytes: int = 64 << 20,
     name: str = "test",
     annotate: dict[str, object] | None = None,

@@ -25,7 +25,7 @@ def test_read__takes_a_shipped_name() -> None:
     found = pipeline.read("blurb/ncbi-disease")
 
     assert found.source == Stage(use="conll")
-    assert found.segment == Stage(use="presplit")
+    assert found.segment == Stage(use="given")
     assert found.sample == "sample/ncbi-disease"
     assert found.annotate.rename["Modifier"] == "Disease"
     assert [entry.split for entry in found.fetch] == ["train", "validation", "test"]
@@ -152,7 +152,7 @@ def test_from_tables__fills_in_what_a_small_file_leaves_out() -> None:
     found = made()
 
     assert (found.segment, found.encode, found.shard) == (
-        Stage(use="presplit"),
+        Stage(use="given"),
         EncodeOptions(),
         ShardOptions(),
     )

@@ -27,7 +27,7 @@ CODE = '''
 from dataclasses import dataclass
 from typing import ClassVar
 from mslm_data.annotate.terms.annotator import Terms
-from mslm_data.segment.presplit import Whole
+from mslm_data.segment.given import Whole
 from mslm_data.source.formats.text import PlainText
 import mslm_data as md
 

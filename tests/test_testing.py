@@ -16,7 +16,7 @@ from mslm_data.data.document import Document, Part, SetAside, Span
 from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.reason import Reason
 from mslm_data.mask import MaskKind, MaskPlan
-from mslm_data.segment.presplit import Whole
+from mslm_data.segment.given import Whole
 from mslm_data.source import Source
 from mslm_data.testing import (
     check_annotator,

@@ -34,9 +34,9 @@ SEGMENTERS = Registry(
     "segmenter",
     {
         "clinical": "mslm_data.segment.clinical:Clinical",
-        "presplit": "mslm_data.segment.presplit:Presplit",
+        "given": "mslm_data.segment.given:GivenSentences",
         "spacy": "mslm_data.segment.spacy:SpacySentences",
-        "whole": "mslm_data.segment.presplit:Whole",
+        "whole": "mslm_data.segment.given:Whole",
     },
     plugins="mslm_data.segmenters",
     has=("digest", "sentences"),

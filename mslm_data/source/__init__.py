@@ -59,7 +59,7 @@ class Source(ABC):
         without_mentions: Whether the format has no mentions, so that none are missed.
         one_form: Whether files with different suffixes are different forms of a corpus, so that no
             split has both.
-        segmenter: What finds the sentences if nobody says: "presplit" for formats that have them.
+        segmenter: What finds the sentences if nobody says: "given" for formats that have them.
     """
 
     suffixes: ClassVar[tuple[str, ...]]
@@ -67,7 +67,7 @@ class Source(ABC):
     columns_are: ClassVar[str] = "the columns"
     without_mentions: ClassVar[bool] = False
     one_form: ClassVar[bool] = True
-    segmenter: ClassVar[str] = "presplit"
+    segmenter: ClassVar[str] = "given"
 
     splits: Annotated[
         Mapping[str, tuple[str, ...]],

@@ -91,7 +91,7 @@ def test_build__takes_a_source_by_its_name(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     row = {"id": "a", "text": "Acme owes Bolt 5 Euro.", "entities": [[0, 4, "Party"]]}
     (tmp_path / "deals.jsonl").write_text(json.dumps(row))
-    tables = {"name": "jsonl", "source": {"use": "jsonl"}, "segment": {"use": "presplit"}}
+    tables = {"name": "jsonl", "source": {"use": "jsonl"}, "segment": {"use": "given"}}
 
     by_name = md.build("jsonl", input="deals.jsonl", tokenizer=VOCAB)
     md.build(tables, input="deals.jsonl", tokenizer=VOCAB, out="by tables")
@@ -101,7 +101,7 @@ def test_build__takes_a_source_by_its_name(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("name", "segmenter"), [("notes", "clinical"), ("text", "clinical"), ("conll", "presplit")]
+    ("name", "segmenter"), [("notes", "clinical"), ("text", "clinical"), ("conll", "given")]
 )
 def test_read_named__segments_as_suits_the_source(name: str, segmenter: str) -> None:
     assert read_named(name).segment.use == segmenter

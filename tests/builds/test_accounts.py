@@ -13,7 +13,7 @@ from mslm_data.api.loading import load
 from mslm_data.data.bio import MAX_LABELS
 from mslm_data.data.documents import Documents
 from mslm_data.errors import BuildError, PipelineError, ShardError
-from mslm_data.segment.presplit import Presplit
+from mslm_data.segment.given import GivenSentences
 from mslm_data.shard.verify import verify
 from tests import made
 
@@ -142,7 +142,7 @@ def test_build__counts_mentions_without_a_token(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("model", "method", "who"),
-    [(Presplit, "sentences", "segmenter"), (Gold, "annotate", "annotator")],
+    [(GivenSentences, "sentences", "segmenter"), (Gold, "annotate", "annotator")],
 )
 def test_build__counts_the_mentions_of_a_document_that_a_model_cannot_take(
     model: type, method: str, who: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

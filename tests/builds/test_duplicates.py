@@ -132,7 +132,7 @@ def test_build__keeps_test_documents_and_drops_their_copies_from_training(tmp_pa
     assert reasons_of(tmp_path / "out") == {"a": EXACT.text}
 
 
-@pytest.mark.parametrize("segment", ["presplit", "clinical"])
+@pytest.mark.parametrize("segment", ["given", "clinical"])
 def test_build__nothing_is_a_copy_of_what_leave_out_takes(
     near: None, segment: str, tmp_path: Path
 ) -> None:
@@ -146,7 +146,7 @@ def test_build__nothing_is_a_copy_of_what_leave_out_takes(
     )
     held_out = folder_of(tmp_path / "held out", [f"{FILLER}."])
     pipeline = pipeline_of("drop", segment=segment, max_loss=1)
-    left = leave_out.NEAR.text if segment == "presplit" else leave_out.EXACT.text
+    left = leave_out.NEAR.text if segment == "given" else leave_out.EXACT.text
     without = made.built(tmp_path / "all", inputs, pipeline)
     manifest = made.built(tmp_path / "out", inputs, replace(pipeline, leave_out=(str(held_out),)))
 

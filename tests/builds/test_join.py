@@ -250,7 +250,7 @@ def test_joint__hides_the_share_of_the_whole_row(folder: Path) -> None:
 def test_build__joins_real_documents_and_loses_no_mention(
     real: Path, tmp_path: Path, source: str, path: str, documents: int, mentions: int
 ) -> None:
-    segment = "presplit" if source == "conll" else "clinical"
+    segment = "given" if source == "conll" else "clinical"
     pipeline = joined(256, source={"use": source}, segment=segment)
 
     manifest = made.built(tmp_path / "out", real / path, pipeline)

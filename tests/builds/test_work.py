@@ -20,7 +20,7 @@ def nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "_LOADED", {})
 
 
-def stages_with(table: Path, *, source: str = "conll", segment: str = "presplit") -> str:
+def stages_with(table: Path, *, source: str = "conll", segment: str = "given") -> str:
     """Return the stages of a pipeline that annotates by a table of terms."""
     pipeline = made.pipeline_of(
         source={"use": source},

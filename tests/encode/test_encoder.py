@@ -15,7 +15,7 @@ from mslm_data.data.reason import Reason
 from mslm_data.encode.mentions import NARROWED, Account
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import TokenizerError
-from mslm_data.segment.presplit import Presplit
+from mslm_data.segment.given import GivenSentences
 from tests import made
 from tests.reference.encode import Count, Row, Twin
 
@@ -118,7 +118,7 @@ def test_encode__equals_its_twin(
         corpus="mine",
     )
 
-    sentences = [made.sentences_of(Presplit(), document) for document in documents]
+    sentences = [made.sentences_of(GivenSentences(), document) for document in documents]
     rows, count = twin.encode(documents, sentences)
     assert rows_of(examples) == rows
     assert count_of(account) == count

@@ -14,7 +14,7 @@ import tokenizers
 from mslm_data.data.document import Document
 from mslm_data.encode.tokenizer import Tokenizer, load, of_json
 from mslm_data.errors import TokenizerError
-from mslm_data.segment.presplit import Whole
+from mslm_data.segment.given import Whole
 from tests import made
 
 CASED = [

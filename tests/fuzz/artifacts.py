@@ -23,7 +23,7 @@ from mslm_data.lexicon.concepts.names import NameChoice, distinct
 from mslm_data.lexicon.scores import tables
 from mslm_data.mask import make
 from mslm_data.mask.artefacts import with_artefacts
-from mslm_data.segment.presplit import Whole
+from mslm_data.segment.given import Whole
 from tests import made
 from tests.fuzz import checks, seeds
 from tests.fuzz.checks import Check

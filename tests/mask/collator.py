@@ -14,7 +14,7 @@ import mslm_data as md
 from mslm_data.data.document import Document
 from mslm_data.data.examples import Examples, take
 from mslm_data.mask.units import UNITS
-from mslm_data.segment.presplit import Whole
+from mslm_data.segment.given import Whole
 from tests import made
 from tests.kernels.fairness import critical_value
 

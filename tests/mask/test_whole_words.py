@@ -12,7 +12,7 @@ import mslm_data as md
 from mslm_data.data.document import Document
 from mslm_data.data.examples import Examples
 from mslm_data.mask.units import chunks
-from mslm_data.segment.presplit import Whole
+from mslm_data.segment.given import Whole
 from tests import made
 from tests.generate import IDS, examples_of, row_of, rows_of
 from tests.kernels.fairness import critical_value, is_fair, is_near

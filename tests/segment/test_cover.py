@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.document import Document, Sentence, Span
-from mslm_data.segment.presplit import Presplit
+from mslm_data.segment.given import GivenSentences
 from tests import made
 
 some_documents = st.one_of(made.documents_of_text(), made.documents_of_words())
@@ -15,7 +15,7 @@ some_documents = st.one_of(made.documents_of_text(), made.documents_of_words())
 
 def covered(document: Document) -> list[Sentence]:
     """Cover a document by the beginnings of its own sentences."""
-    return made.sentences_of(Presplit(), document)
+    return made.sentences_of(GivenSentences(), document)
 
 
 @given(some_documents)

@@ -10,7 +10,7 @@ from mslm_data.segment.cover import cover
 
 
 @dataclass(frozen=True, kw_only=True)
-class Presplit:
+class GivenSentences:
     """The sentences (or passages) that the source marks; a document without any is one sentence."""
 
     def digest(self) -> str:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mslm_data.data.document import Document, Sentence
 from mslm_data.segment import SEGMENTERS
-from mslm_data.segment.presplit import Presplit, Whole
+from mslm_data.segment.given import GivenSentences, Whole
 from mslm_data.testing import check_segmenter
 from tests import made
 from tests.made import sentences_of
@@ -21,9 +21,9 @@ some_documents = st.one_of(made.documents_of_text(), made.documents_of_words())
 def test_sentences__are_the_sources_or_the_whole() -> None:
     document = Document(id="d", text=TEXT, sentences=THREE)
 
-    assert sentences_of(Presplit(), document) == list(THREE)
+    assert sentences_of(GivenSentences(), document) == list(THREE)
     assert sentences_of(Whole(), document) == [(0, 26)]
-    assert sentences_of(Presplit(), Document(id="d", text=TEXT)) == [(0, 26)]
+    assert sentences_of(GivenSentences(), Document(id="d", text=TEXT)) == [(0, 26)]
 
 
 @pytest.mark.parametrize("name", SEGMENTERS.names())

@@ -169,7 +169,7 @@ class AnnotateOptions:
     ] = ()
 
     def uses(self) -> list[str]:
-        """Return the names of the annotator and, if it is several, of each of these."""
+        """Return the name of the annotator, and of each member of an ensemble."""
         members = [member.get("use") for member in _list_members(self.options)]
         return [self.use, *(use for use in members if isinstance(use, str))]
 
@@ -545,7 +545,7 @@ def _annotate(table: Mapping[str, Any], *, where: str) -> AnnotateOptions:
 
 
 def _list_members(options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the tables of several annotators, `[annotate.of.NAME]`."""
+    """Return the tables of an ensemble, `[annotate.of.NAME]`."""
     members = options.get("of")
     if not isinstance(members, dict):
         return []

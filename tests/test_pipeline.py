@@ -203,7 +203,7 @@ def test_read__sets(assignment: str, stage: str, option: str, value: object) -> 
     assert getattr(getattr(found, stage), option) == value
 
 
-@pytest.mark.parametrize("name", ["model", "terms", "none", "several"])
+@pytest.mark.parametrize("name", ["model", "terms", "none", "ensemble"])
 def test_read__lets_another_annotator_begin_without_the_options_of_the_one_before(
     name: str,
 ) -> None:

@@ -236,7 +236,7 @@ def test_build__names_the_version_of_one_of_several_annotators(site: Path, tmp_p
     pipeline = made.pipeline_of(
         source={"use": "text"},
         annotate={
-            "use": "several",
+            "use": "ensemble",
             "of": {"mine": mine, "given": {"use": "gold"}},
             "combine": "union",
             "priority": ["mine", "given"],

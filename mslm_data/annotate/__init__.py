@@ -105,7 +105,7 @@ ANNOTATORS = Registry(
         "medcat": "mslm_data.annotate.medcat.annotator:MedCat",
         "spacy": "mslm_data.annotate.spacy:SpacyNer",
         "model": "mslm_data.torch.predict.model_ner:ModelNer",
-        "several": "mslm_data.annotate.several:Several",
+        "ensemble": "mslm_data.annotate.ensemble:Ensemble",
     },
     plugins="mslm_data.annotators",
     has=("digest", "labels", "start"),

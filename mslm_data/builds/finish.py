@@ -71,7 +71,7 @@ def finish(
             split: _split_record(plan.sources[split], of_split, shards[split])
             for split, of_split in receipts.items()
         },
-        found_by=_found_by(receipts) if plan.pipeline.annotate.use == "several" else None,
+        found_by=_found_by(receipts) if plan.pipeline.annotate.use == "ensemble" else None,
     )
     write_files(out, manifest, tokenizer, _set_aside(receipts))
     shutil.rmtree(out / ".build", ignore_errors=True)

@@ -82,7 +82,7 @@ def none(_: Path) -> Fixture:
     return Fixture({}, None)
 
 
-def several(folder: Path) -> Fixture:
+def ensemble(folder: Path) -> Fixture:
     tables = [
         labels(folder / f"{name}.csv", names) for name, names in [("a", NAMES), ("b", NAMES[:2])]
     ]
@@ -104,5 +104,5 @@ FIXTURES: dict[str, Callable[[Path], Fixture]] = {
     "medcat": medcat,
     "spacy": spacy,
     "model": tagger,
-    "several": several,
+    "ensemble": ensemble,
 }

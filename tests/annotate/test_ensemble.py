@@ -1,4 +1,4 @@
-"""Several annotators: the contract's promises are in test_contract.py, what is their own is here."""
+"""Ensembles of annotators: the contract's promises are in test_contract.py, what is their own is here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.annotate import ANNOTATORS, FoundBy, overlaps, relabel
-from mslm_data.annotate.several import EARLIER, OUTVOTED, Several
+from mslm_data.annotate.ensemble import EARLIER, OUTVOTED, Ensemble
 from mslm_data.builds import build
 from mslm_data.data.document import Document, Span
 from mslm_data.data.documents import Documents
@@ -36,12 +36,12 @@ def table(path: Path, *rows: str) -> dict[str, Any]:
     return {"use": "terms", "table": str(path)}
 
 
-def several(**options: Any) -> Several:
-    made_of: Several = ANNOTATORS.make("several", options)
+def ensemble(**options: Any) -> Ensemble:
+    made_of: Ensemble = ANNOTATORS.make("ensemble", options)
     return made_of
 
 
-def found(annotator: Several, text: str) -> tuple[list[tuple[str, str, float]], dict[str, int]]:
+def found(annotator: Ensemble, text: str) -> tuple[list[tuple[str, str, float]], dict[str, int]]:
     [of_text] = made.annotated(annotator.start(), [Document(id="d", text=text)])
     return (
         [(text[s.start : s.end], s.label, pytest.approx(s.score)) for s in of_text.spans],
@@ -61,8 +61,8 @@ def test_union__of_overlapping_mentions_the_first_annotators_stay(tmp_path: Path
     }
     text = "heart failure, asthma, pain"
 
-    first_short = found(several(of=of, priority=["short", "long"]), text)
-    first_long = found(several(of=of, priority=["long", "short"]), text)
+    first_short = found(ensemble(of=of, priority=["short", "long"]), text)
+    first_long = found(ensemble(of=of, priority=["long", "short"]), text)
 
     rest = [("asthma", "Disease", 1.0), ("pain", "Symptom", 1.0)]
     assert first_short == ([("heart", "Organ", 1.0), *rest], {EARLIER: 1})
@@ -73,7 +73,7 @@ def test_union__takes_the_sources_own_mentions_too(tmp_path: Path) -> None:
     of = {"gold": {"use": "gold"}, "terms": table(tmp_path / "a.csv", "pain:X", "heart:Y")}
     document = Document(id="d", text="heart pain", spans=(Span(0, 5, "X", "C1"),))
 
-    [of_text] = made.annotated(several(of=of, priority=["gold", "terms"]).start(), [document])
+    [of_text] = made.annotated(ensemble(of=of, priority=["gold", "terms"]).start(), [document])
 
     assert of_text.spans == (Span(0, 5, "X", "C1"), Span(6, 10, "X"))
     assert of_text.left_out == {EARLIER: 1}
@@ -92,7 +92,7 @@ def three(tmp_path: Path, **of_a: Any) -> dict[str, Any]:
 
 def test_majority__gives_what_more_than_half_found(tmp_path: Path) -> None:
     mentions, left_out = found(
-        several(of=three(tmp_path), combine="majority"), "asthma, pain, heart failure, liver"
+        ensemble(of=three(tmp_path), combine="majority"), "asthma, pain, heart failure, liver"
     )
 
     # Only the first annotator knows the label Y, so its vote is all there is.
@@ -107,7 +107,7 @@ def test_majority__gives_what_more_than_half_found(tmp_path: Path) -> None:
 def test_majority__counts_votes_by_weights_of_labels(tmp_path: Path) -> None:
     of = three(tmp_path, weight={"X": 2.5})
 
-    mentions, _ = found(several(of=of, combine="majority"), "heart failure, liver, pain")
+    mentions, _ = found(ensemble(of=of, combine="majority"), "heart failure, liver, pain")
 
     # Two annotators of weight 1 stand against 2.5; a label without a weight has none.
     assert mentions == [("heart", "X", 2.5 / 4.5), ("pain", "X", 3.5 / 4.5)]
@@ -118,7 +118,7 @@ def test_majority__of_two_needs_both(tmp_path: Path) -> None:
           [("a", ("asthma", "pain")), ("b", ("asthma",))]}  # fmt: skip
     members = {name: {"use": "terms", "table": path} for name, path in of.items()}
 
-    mentions, left_out = found(several(of=members, combine="majority"), "asthma, pain")
+    mentions, left_out = found(ensemble(of=members, combine="majority"), "asthma, pain")
 
     assert mentions == [("asthma", "X", 1.0)]
     assert left_out == {OUTVOTED: 1}
@@ -159,8 +159,8 @@ def test_combine__agrees_with_a_slow_twin(
             )[0].spans
             for name, member in of.items()
         }
-        union = several(of=of, priority=priority).start()
-        majority = several(of=of, combine="majority").start()
+        union = ensemble(of=of, priority=priority).start()
+        majority = ensemble(of=of, combine="majority").start()
 
     kept: list[Span] = []
     for span in itertools.chain.from_iterable(alone[name] for name in priority):
@@ -183,14 +183,14 @@ def test_members__have_their_labels_renamed_and_chosen(tmp_path: Path) -> None:
         | {"rename": {"DISEASE": "X"}, "labels": ["X"]},
         "b": table(tmp_path / "b.csv", "asthma:X"),
     }
-    options = several(of=of, combine="majority")
+    options = ensemble(of=of, combine="majority")
 
     assert options.labels() == ("X",)
     assert found(options, "asthma liver") == ([("asthma", "X", 1.0)], {relabel.UNWANTED: 1})
 
 
 def test_annotate__counts_who_found_what(tmp_path: Path) -> None:
-    loaded = several(of=three(tmp_path), combine="majority").start()
+    loaded = ensemble(of=three(tmp_path), combine="majority").start()
     documents = Documents.of(
         [Document(id="d", text=text) for text in ("asthma pain", "", "asthma")]
     )
@@ -205,7 +205,7 @@ def test_annotate__longest_of_one_annotators_mentions_counts(tmp_path: Path) -> 
     document = Document(id="d", text="heart failure", spans=(Span(0, 5, "X"), Span(0, 13, "X")))
     of = {"gold": {"use": "gold"}, "b": table(tmp_path / "b.csv", "heart failure:X")}
 
-    [of_text] = made.annotated(several(of=of, combine="majority").start(), [document])
+    [of_text] = made.annotated(ensemble(of=of, combine="majority").start(), [document])
 
     assert of_text.spans == (Span(0, 13, "X"),)
     assert of_text.left_out == {overlaps.OVERLAPS: 1}
@@ -260,7 +260,7 @@ def corpus(folder: Path, copies: int) -> Path:
 def pipeline_of(tmp_path: Path, **annotate: Any) -> Any:
     return made.pipeline_of(
         source={"use": "jsonl"},
-        annotate={"use": "several", "of": three(tmp_path), "labels": ["X"], **annotate},
+        annotate={"use": "ensemble", "of": three(tmp_path), "labels": ["X"], **annotate},
         unit_bytes=700,
     )
 
@@ -312,7 +312,7 @@ def test_commands__print_the_agreement(tmp_path: Path) -> None:
         f'[annotate.of.{name}]\nuse = "terms"\ntable = "{tmp_path / name}.csv"\n' for name in "abc"
     )
     file.write_text(
-        '[source]\nuse = "jsonl"\n[annotate]\nuse = "several"\ncombine = "majority"\n'
+        '[source]\nuse = "jsonl"\n[annotate]\nuse = "ensemble"\ncombine = "majority"\n'
         f'labels = ["X"]\n{members}'
     )
     given = (
@@ -344,7 +344,7 @@ def test_audit__loads_all_annotators_again_by_the_manifest(tmp_path: Path) -> No
         "a": table(tmp_path / "a.csv", "nausea:Disease", "toxicity:Disease"),
     }
     pipeline = made.pipeline_of(
-        annotate={"use": "several", "of": of, "priority": ["z", "a"], "labels": ["Disease"]}
+        annotate={"use": "ensemble", "of": of, "priority": ["z", "a"], "labels": ["Disease"]}
     )
     made.built(tmp_path / "out", pipeline=pipeline)
     given = ("--gold", made.SAMPLE / "ncbi-disease", "--gold-source", "blurb/ncbi-disease")
@@ -374,7 +374,7 @@ def test_audit__loads_all_annotators_again_by_the_manifest(tmp_path: Path) -> No
         ({"of": {"a": {}, "b": {}}, "combine": "majority"}, r'\[annotate.of.a\]: expected a table with use'),
         ({"of": {"a": {"use": "terns"}, "b": {}}, "combine": "majority"}, r"unknown annotator 'terns'; did you mean 'terms'"),
         ({"of": {"a": {"use": "terms", "tabel": ""}, "b": {}}, "combine": "majority"}, r"unknown option 'tabel'; did you mean 'table'"),
-        ({"of": {"a": {"use": "several"}, "b": {}}, "combine": "majority"}, "expected a single annotator, got 'several'"),
+        ({"of": {"a": {"use": "ensemble"}, "b": {}}, "combine": "majority"}, "expected a single annotator, got 'ensemble'"),
         ({"of": {"a": {"use": "none", "weight": -1}, "b": {}}, "combine": "majority"}, "weight: expected numbers from 0"),
         ({"of": {"a": {"use": "none", "weight": {"X": float("nan")}}, "b": {}}, "combine": "majority"}, "weight: expected numbers from 0"),
         ({"of": {"a": {"use": "none", "weight": "much"}, "b": {}}, "combine": "majority"}, "for option 'weight'"),
@@ -384,11 +384,11 @@ def test_options__are_checked_at_every_depth(options: dict[str, Any], message: s
     two = {"a": {"use": "none"}, "b": {"use": "gold"}}
 
     with pytest.raises(PipelineError, match=message):
-        several(**{"of": two, **options})
+        ensemble(**{"of": two, **options})
 
 
 @pytest.mark.parametrize(("uses", "slow"), [(("none", "gold"), False), (("none", "model"), True)])
 def test_slow__if_one_of_them_is(uses: tuple[str, str], slow: bool) -> None:
-    options = several(of={use: {"use": use} for use in uses}, combine="majority")
+    options = ensemble(of={use: {"use": use} for use in uses}, combine="majority")
 
     assert options.slow == slow

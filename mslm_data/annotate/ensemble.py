@@ -1,4 +1,4 @@
-"""Combines what several annotators find, and counts how far they agree."""
+"""Combines the mentions of several annotators, and counts how far they agree."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OUTVOTED = Reason("found by too few annotators")
 
 @dataclass(frozen=True, kw_only=True)
 class MemberOptions:
-    """Describe one of several annotators, besides the options of its own."""
+    """Describe a member of an ensemble, besides the options of its annotator."""
 
     use: Annotated[str, Help("The annotator.")]
     rename: Annotated[Mapping[str, str], Help("Its label -> ours.")] = field(default_factory=dict)
@@ -40,8 +40,8 @@ class MemberOptions:
     ] = 1.0
 
     def __post_init__(self) -> None:
-        if self.use == "several":
-            raise ValueError("use: expected a single annotator, got 'several'")
+        if self.use == "ensemble":
+            raise ValueError("use: expected a single annotator, got 'ensemble'")
         weights = self.weight.values() if isinstance(self.weight, Mapping) else [self.weight]
         if not all(0 <= weight < float("inf") for weight in weights):
             raise ValueError("weight: expected numbers from 0")
@@ -54,8 +54,8 @@ class MemberOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Several:
-    """Finds what several annotators find, by priority or by majority.
+class Ensemble:
+    """Combines the mentions of several annotators, by priority or by majority.
 
     Each has a table of its own, `[annotate.of.NAME]`, with `use`, its options, and those of
     `MemberOptions`. Two annotators find the same mention if its characters and its label are the
@@ -118,9 +118,9 @@ class Several:
         every = [_labels_of(*member) for member in self.members.values()]
         return tuple(dict.fromkeys(label for labels in every for label in labels))
 
-    def start(self) -> LoadedSeveral:
+    def start(self) -> LoadedEnsemble:
         """Load all annotators."""
-        return LoadedSeveral(self)
+        return LoadedEnsemble(self)
 
 
 class _Found(NamedTuple):
@@ -147,10 +147,10 @@ class _Vote(NamedTuple):
     score: float
 
 
-class LoadedSeveral:
-    """Several annotators with their models in memory."""
+class LoadedEnsemble:
+    """An ensemble with its models in memory."""
 
-    def __init__(self, options: Several) -> None:
+    def __init__(self, options: Ensemble) -> None:
         """Load them."""
         self._combine = options.combine
         self._names = list(options.members)
@@ -246,7 +246,7 @@ def _first(
 
 
 def _member(name: str, table: Mapping[str, Any]) -> tuple[MemberOptions, Annotator]:
-    """Make one of several annotators from its table."""
+    """Make a member of an ensemble from its table."""
     where = f"[annotate.of.{name}]"
     if "use" not in table:
         raise PipelineError(f'{where}: expected a table with use = "NAME", got none')

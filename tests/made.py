@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from mslm_data.annotate import LoadedAnnotator
-from mslm_data.annotate.one_by_one import FoundMentions
+from mslm_data.annotate.cached import FoundMentions
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds import build

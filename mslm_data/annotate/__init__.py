@@ -1,9 +1,9 @@
 """Annotation: finds which characters of a document are mentions, and of what.
 
 An annotator is a frozen dataclass whose fields are its options. `start` loads its model, once a
-process, and returns an object that annotates batches of documents. One whose model takes a text at
-a time returns a `OneByOne` around a function of single documents. Overlaps are resolved afterwards,
-for all annotators alike, by `overlaps.flatten`.
+process, and returns an object that annotates batches of documents. If the model takes one text at a
+time, this object is a `CachedAnnotator`. Overlaps are resolved afterwards, for all annotators
+alike, by `overlaps.flatten`.
 
 Annotators that run models of torch stand in the room `torch`, as they need its modules and those of
 `encode`. This room does not import them: the registry names them, and loads them when they are

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from mslm_data.annotate.boundaries import touches
-from mslm_data.annotate.one_by_one import IN_PLACEHOLDER, FoundMentions, OneByOne
+from mslm_data.annotate.cached import IN_PLACEHOLDER, CachedAnnotator, FoundMentions
 from mslm_data.data.document import Document, Span
 from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError
@@ -82,9 +82,9 @@ class SpacyNer:
                 found.update(nlp.pipe_labels.get(name, ()))
         return tuple(sorted(found))
 
-    def start(self) -> OneByOne:
+    def start(self) -> CachedAnnotator:
         """Load the pipeline."""
-        return OneByOne(LoadedSpacy(self, self._pipeline()).find)
+        return CachedAnnotator(LoadedSpacy(self, self._pipeline()).find)
 
     def _pipeline(self) -> Any:
         return load_pipeline(self._named(), _ASKS, self.exclude)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from mslm_data.annotate.one_by_one import FoundMentions
+from mslm_data.annotate.cached import FoundMentions
 from mslm_data.data.document import Document, Placeholder
 from tests import made
 

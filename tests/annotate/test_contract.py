@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.annotate import ANNOTATORS, Annotator, LoadedAnnotator
-from mslm_data.annotate.one_by_one import FoundMentions
+from mslm_data.annotate.cached import FoundMentions
 from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.testing import check_annotator
 from tests.annotate.fixtures import FIXTURES, NAMES, Fixture

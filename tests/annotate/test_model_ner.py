@@ -24,7 +24,7 @@ from transformers import (
 )
 
 from mslm_data.annotate import ANNOTATORS
-from mslm_data.annotate.one_by_one import IN_PLACEHOLDER, LOW_SCORE, FoundMentions
+from mslm_data.annotate.cached import IN_PLACEHOLDER, LOW_SCORE, FoundMentions
 from mslm_data.builds import build
 from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.errors import AnnotateError, BuildError, PipelineError

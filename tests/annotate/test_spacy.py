@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mslm_data.annotate import ANNOTATORS
-from mslm_data.annotate.one_by_one import FoundMentions
+from mslm_data.annotate.cached import FoundMentions
 from mslm_data.annotate.spacy import SpacyNer
 from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.data.reason import Reason

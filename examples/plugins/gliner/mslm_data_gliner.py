@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from mslm_data import _optional
-from mslm_data.annotate.one_by_one import FoundMentions, OneByOne, chosen
+from mslm_data.annotate.cached import CachedAnnotator, FoundMentions, chosen
 from mslm_data.data.document import Document, Span
 from mslm_data.data.ragged import make_offsets
 from mslm_data.errors import AnnotateError
@@ -95,7 +95,7 @@ class GlinerNer:
         """Return the labels of the prompts, each once."""
         return tuple(dict.fromkeys(self._asked().values()))
 
-    def start(self) -> OneByOne:
+    def start(self) -> CachedAnnotator:
         """Load the model into memory, without looking for a GPU."""
         # This comes first, as it tells the hub's client to be quiet.
         _optional.load("transformers", wanted_by=_ASKS)
@@ -105,7 +105,7 @@ class GlinerNer:
         # Workers may be forked from this process, and a pool of threads would not be there.
         with threads(1):
             model = _loaded(gliner, files)
-        return OneByOne(LoadedGliner(self, model).find)
+        return CachedAnnotator(LoadedGliner(self, model).find)
 
     def _asked(self) -> Mapping[str, str]:
         if not self.prompts:

@@ -23,7 +23,7 @@ from transformers import BertConfig
 
 import mslm_data as md
 from mslm_data.annotate import ANNOTATORS
-from mslm_data.annotate.one_by_one import FoundMentions
+from mslm_data.annotate.cached import FoundMentions
 from mslm_data.builds import build
 from mslm_data.data.document import Document
 from mslm_data.errors import AnnotateError, PipelineError

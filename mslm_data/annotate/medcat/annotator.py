@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from mslm_data.annotate import boundaries, semantic_types
+from mslm_data.annotate.cached import IN_PLACEHOLDER, LOW_SCORE, CachedAnnotator, FoundMentions
 from mslm_data.annotate.medcat import pack
 from mslm_data.annotate.medcat.library import import_module
 from mslm_data.annotate.medcat.model import load_model
 from mslm_data.annotate.medcat.names import FoundConcept, found_by, make_finder
-from mslm_data.annotate.one_by_one import IN_PLACEHOLDER, LOW_SCORE, FoundMentions, OneByOne
 from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError
@@ -117,9 +117,9 @@ class MedCat:
         """Return the labels of the table of semantic types."""
         return semantic_types.read(self.types).labels
 
-    def start(self) -> OneByOne:
+    def start(self) -> CachedAnnotator:
         """Check the pack's digest, and load it."""
-        return OneByOne(self.load().find)
+        return CachedAnnotator(self.load().find)
 
     def load(self) -> LoadedMedCat:
         """Check the pack's digest, and load it without a memory of equal texts."""

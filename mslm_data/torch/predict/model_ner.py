@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from mslm_data import _optional
-from mslm_data.annotate.one_by_one import FoundMentions, OneByOne, chosen
+from mslm_data.annotate.cached import CachedAnnotator, FoundMentions, chosen
 from mslm_data.data.document import Document, Span
 from mslm_data.data.documents import Documents
 from mslm_data.errors import AnnotateError
@@ -77,7 +77,7 @@ class ModelNer:
         """Return the labels that the model's configuration names."""
         return self._files().labels()
 
-    def start(self) -> OneByOne:
+    def start(self) -> CachedAnnotator:
         """Load the model into memory, without looking for a GPU."""
         _optional.load("torch", wanted_by=_ASKS)
         _optional.load("transformers", wanted_by=_ASKS)
@@ -87,7 +87,7 @@ class ModelNer:
         files = self._files()
         with threads(1):
             tagger = load_files(files)
-        return OneByOne(LoadedModel(self, tagger).find)
+        return CachedAnnotator(LoadedModel(self, tagger).find)
 
     def _files(self) -> ModelFiles:
         if not self.model:

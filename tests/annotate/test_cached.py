@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from mslm_data.annotate.one_by_one import FoundMentions, OneByOne
+from mslm_data.annotate.cached import CachedAnnotator, FoundMentions
 from mslm_data.data.document import Document, Placeholder, Sentence, Span
 from tests.made import annotated
 
@@ -30,7 +30,7 @@ def of_texts(*texts: str) -> list[Document]:
 
 def test_annotate__asks_of_equal_texts_once() -> None:
     counting = Counting()
-    loaded = OneByOne(counting.find)
+    loaded = CachedAnnotator(counting.find)
 
     found = annotated(loaded, of_texts("one", "three", "one"))
     again = annotated(loaded, of_texts("one"))
@@ -58,30 +58,30 @@ def test_annotate__asks_of_equal_texts_once() -> None:
 def test_annotate__tells_documents_apart_by_all_that_a_model_sees(other: Document) -> None:
     counting = Counting()
 
-    annotated(OneByOne(counting.find), [*of_texts("one"), other])
+    annotated(CachedAnnotator(counting.find), [*of_texts("one"), other])
 
     assert counting.asked == ["one", other.text]
 
 
 def test_annotate__forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mslm_data.annotate.one_by_one._REMEMBERED", 2)
+    monkeypatch.setattr("mslm_data.annotate.cached._MAX_CACHED", 2)
     counting = Counting()
-    loaded = OneByOne(counting.find)
+    loaded = CachedAnnotator(counting.find)
 
     for text in ("one", "two", "three", "one"):
         annotated(loaded, of_texts(text))
 
     assert counting.asked == ["one", "two", "three", "one"]
-    assert len(loaded._known) == 2
+    assert len(loaded._cache) == 2
 
 
 def test_annotate__gives_a_batch_that_is_larger_than_its_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mslm_data.annotate.one_by_one._REMEMBERED", 2)
+    monkeypatch.setattr("mslm_data.annotate.cached._MAX_CACHED", 2)
     texts = [letter * length for length, letter in enumerate("abcde", start=1)]
 
-    found = annotated(OneByOne(Counting().find), of_texts(*texts))
+    found = annotated(CachedAnnotator(Counting().find), of_texts(*texts))
 
     assert [of_one.left_out["long"] for of_one in found] == [1, 2, 3, 4, 5]
 
@@ -90,8 +90,8 @@ def test_annotate__remembers_nothing_of_a_batch_that_failed() -> None:
     def fail(documents: Sequence[Document]) -> list[FoundMentions]:
         raise ValueError("text")
 
-    loaded = OneByOne(fail)
+    loaded = CachedAnnotator(fail)
 
     with pytest.raises(ValueError, match="text"):
         annotated(loaded, of_texts("one"))
-    assert not loaded._known
+    assert not loaded._cache

@@ -1,4 +1,4 @@
-"""Runs annotators whose model takes one text at a time, and remembers what equal texts had."""
+"""Runs a model on single documents, and caches the mentions of each distinct document."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.data.documents import Documents, Mentions, spread_counts
 from mslm_data.data.reason import Reason
 
-_REMEMBERED = 1 << 12
-"""Texts whose mentions a process remembers, as notes are copied forward so often."""
+_MAX_CACHED = 1 << 12
+"""Maximum number of documents in a process's cache. Notes are copied forward, so texts recur."""
 
 
 class FoundMentions(NamedTuple):
@@ -50,31 +50,31 @@ def chosen(
     return FoundMentions(spans, left_out)
 
 
-class OneByOne:
-    """A loaded annotator that sees single documents, each distinct one once."""
+class CachedAnnotator:
+    """A loaded annotator that calls its model on each distinct document once."""
 
     def __init__(self, find: Callable[[Sequence[Document]], Sequence[FoundMentions]]) -> None:
-        """Begin with no remembered text.
+        """Start with an empty cache.
 
         Args:
-            find: Returns what a model finds in each of some documents.
+            find: Calls the model; returns the mentions of each document.
         """
         self._find = find
-        self._known: OrderedDict[bytes, FoundMentions] = OrderedDict()
+        self._cache: OrderedDict[bytes, FoundMentions] = OrderedDict()
 
     def annotate(self, documents: Documents) -> Annotations:
-        """Annotate documents, or remember what equal ones had; see `LoadedAnnotator`."""
+        """Annotate documents, those in the cache without the model; see `LoadedAnnotator`."""
         single = list(documents)
         keys = [_key(document) for document in single]
-        found = {key: self._known[key] for key in keys if key in self._known}
+        found = {key: self._cache[key] for key in keys if key in self._cache}
         new = {
             key: document for key, document in zip(keys, single, strict=True) if key not in found
         }
         found |= zip(new, self._find(list(new.values())), strict=True)
 
-        self._known.update(found)
-        while len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+        self._cache.update(found)
+        while len(self._cache) > _MAX_CACHED:
+            self._cache.popitem(last=False)
         return Annotations(
             Mentions.of([found[key].spans for key in keys], documents.starts),
             spread_counts([found[key].left_out for key in keys]),

@@ -53,7 +53,7 @@ name = "{name}"
 
 [source]
 use = "conll"
-leave_out = {leave_out}
+decontaminate = {decontaminate}
 
 [annotate]
 labels = ["Entity"]
@@ -66,7 +66,7 @@ name = "{name}"
 
 [source]
 use = "conll"
-leave_out = {leave_out}
+decontaminate = {decontaminate}
 
 [annotate]
 use = "terms"
@@ -215,7 +215,7 @@ class Cache:
         tests = [str(Path(str(self.ner(corpus).folder)) / "test") for corpus in HELD_OUT]
         with tempfile.TemporaryDirectory() as scratch:
             inputs.write(Path(scratch) / "train.tsv", list(sentences))
-            made = pipeline.format(name=name, leave_out=tests)
+            made = pipeline.format(name=name, decontaminate=tests)
             return self._built(name, ["--input", scratch], made)
 
     def _built(self, name: str, options: list[str], pipeline: str = "") -> Shards:

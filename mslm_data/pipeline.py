@@ -3,7 +3,7 @@
     name = "blurb/ncbi-disease"
     [about]             title, homepage, licence, citation, language and tags of the corpus
     [source]            use = "conll", and that source's options; max_loss = what may be lost;
-                        leave_out = folders whose sentences are not trained on;
+                        decontaminate = folders whose text is removed from training;
                         duplicates = what becomes of copies, duplicate_similarity;
                         sample = its shipped sample
     [[source.fetch]]    split, url, sha256: where it comes from without --input
@@ -48,7 +48,7 @@ SHARED = ("use", "sample", "labels", "rename", "context", "leave_out_context")
 """Options of `[annotate]` that all annotators share."""
 _OF_ANY_USE = {"annotate": {*SHARED} - {"sample"}, "segment": {"use"}}
 """Stage -> its options that stay if `use` names another annotator or segmenter."""
-OF_EVERY_SOURCE = ("max_loss", "duplicates", "duplicate_similarity", "leave_out")
+OF_EVERY_SOURCE = ("max_loss", "duplicates", "duplicate_similarity", "decontaminate")
 """Options of `[source]` that all sources share; fields of `Pipeline`."""
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
 _LICENCE_ID = re.compile(r"[a-z0-9][a-z0-9.-]*")
@@ -260,11 +260,11 @@ class Pipeline:
             "folder is finished, and no byte of it."
         ),
     ] = MAX_LOSS
-    leave_out: Annotated[
+    decontaminate: Annotated[
         tuple[str, ...],
         Help(
-            "Built folders, or folders of single splits, whose sentences no document of a training "
-            "split may have. The manifest holds their digests in place of their paths."
+            "Built folders or splits of them, such as test sets. Training documents that share "
+            "text with them are set aside. The manifest has their digests in place of their paths."
         ),
     ] = ()
     duplicates: Annotated[
@@ -319,7 +319,7 @@ class Pipeline:
             "source": self.source.use,
             "annotate": annotator,
             "segment": self.segment.use,
-            "leave_out": [str(Path(folder).absolute()) for folder in self.leave_out],
+            "decontaminate": [str(Path(folder).absolute()) for folder in self.decontaminate],
         }
         return msgspec.json.encode(stages).decode()
 
@@ -505,7 +505,7 @@ def _take_shared_source_options(table: dict[str, Any], *, where: str) -> dict[st
     return {
         "sample": _text(table.pop("sample", ""), where=of("sample")),
         "max_loss": _share(table.pop("max_loss", MAX_LOSS), where=of("max_loss")),
-        "leave_out": _paths(table.pop("leave_out", []), where=of("leave_out")),
+        "decontaminate": _paths(table.pop("decontaminate", []), where=of("decontaminate")),
         "duplicates": duplicates,
         "duplicate_similarity": similarity,
         "fetch": tuple(from_options(Fetch, entry, where=of_fetch) for entry in entries),

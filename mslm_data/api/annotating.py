@@ -29,7 +29,7 @@ STDIN = "-"
 _STDIN_ID = "stdin"
 _PROTECTED = "about.protected"
 """The option besides those of the source that is heeded: it warns of readers of patients' text."""
-_OF_BUILDS = ("leave_out", "duplicates", "duplicate_similarity", "sample", "fetch")
+_OF_BUILDS = ("decontaminate", "duplicates", "duplicate_similarity", "sample", "fetch")
 """Options of `[source]` that are not the source's own, and do nothing here."""
 _BLANKS = " \t\r\n\f\v"
 """Characters of a blank line."""
@@ -99,7 +99,7 @@ def with_model(pipeline: Pipeline, model: str, *, batch_size: int) -> Pipeline:
         pipeline,
         annotate=AnnotateOptions(use="model", options=options, labels=labels),
         duplicates="keep",
-        leave_out=(),
+        decontaminate=(),
     )
 
 

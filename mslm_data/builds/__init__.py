@@ -8,7 +8,7 @@
 | `stages` | the source, annotator and segmenter that a pipeline names |
 | `reading`, `trail`, `work_unit` | one unit, from its documents to its piece and receipt |
 | `entity_lines` | the other writer: lines of entities in place of rows, for `mslm-data annotate` |
-| `leave_out` | documents that share text with built folders |
+| `decontaminate` | removes training documents that share text with other folders |
 | `duplicates` | documents that are copies of others |
 | `repeats` | ids that documents of several units have |
 | `folder` | the unfinished folder: its locks, its plan, its receipts |

@@ -9,7 +9,7 @@ a copy near the bound may be missed or taken.
 Of documents that are copies of each other the first stays: first those of `validation` and `test`,
 which keep all of theirs, then in the order of the corpus. A document is compared with those that
 stay, so each one left out is a copy of one that stays, and no chain of small changes takes more.
-What `source.leave_out` takes out of training does not stay, and nothing is a copy of it.
+Documents that `source.decontaminate` removes are removed first: no document is a copy of one.
 
 A build signs its work units first, each by a task, then one task matches all signatures.
 """
@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from mslm_data._optional import load
 from mslm_data.annotate.terms.texts import find_text_words, taken_out
-from mslm_data.builds.leave_out import will_go
+from mslm_data.builds.decontaminate import find_contaminated
 from mslm_data.builds.tasks import Match, Sign, WorkUnit
 from mslm_data.data.document import SetAside
 from mslm_data.data.documents import Documents
@@ -121,7 +121,7 @@ def write_signatures(task: Sign, records: Iterable[Any], pipeline: Pipeline, out
     for _, record in records:
         if isinstance(record, Documents):
             signed = sign(record, similarity)
-            goes = will_go(pipeline, task.unit.split, record)
+            goes = find_contaminated(pipeline, task.unit.split, record)
             parts.append(signed._replace(words=np.where(goes, 0, signed.words)))
     together = Signatures(*map(np.concatenate, zip(*parts, strict=True)))
     file = np.empty(len(together.ids), _records(similarity))

@@ -19,7 +19,7 @@ from mslm_data._optional import load
 from mslm_data._version import __version__
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.data_loss import check_labels
-from mslm_data.builds.leave_out import record_of
+from mslm_data.builds.decontaminate import describe_folders
 from mslm_data.builds.scan import Fingerprint, Scan
 from mslm_data.builds.stages import (
     Inputs,
@@ -145,8 +145,8 @@ def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
         PipelineError: There are no labels or too many, or a split's name cannot be a folder's.
     """
     # Workers may have another working folder.
-    leave_out = tuple(str(Path(folder).absolute()) for folder in pipeline.leave_out)
-    found = find_inputs(replace(pipeline, leave_out=leave_out), inputs)
+    decontaminate = tuple(str(Path(folder).absolute()) for folder in pipeline.decontaminate)
+    found = find_inputs(replace(pipeline, decontaminate=decontaminate), inputs)
     _refuse_names_of_no_text(found)
     where = f"pipeline '{pipeline.name}'"
     for split in found.files:
@@ -233,8 +233,8 @@ def identity_of(found: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
     annotator = annotator_of(pipeline)
     effective = pipeline.effective()
     effective["annotate"]["weak"] = annotator.weak
-    if pipeline.leave_out:
-        effective["source"]["leave_out"] = record_of(pipeline.leave_out)
+    if pipeline.decontaminate:
+        effective["source"]["decontaminate"] = describe_folders(pipeline.decontaminate)
     return {
         "name": pipeline.name,
         "about": pipeline.about.record(),

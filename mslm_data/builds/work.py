@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from mslm_data.builds import leave_out, scan
+from mslm_data.builds import decontaminate, scan
 from mslm_data.builds.folder import is_joined, piece_path, write_joined
 from mslm_data.builds.plan import Stamp, refuse_changed
 from mslm_data.builds.reading import Record, begun, records_of
@@ -168,7 +168,7 @@ class _Stages(msgspec.Struct):
     source: str
     annotate: AnnotateOptions
     segment: str
-    leave_out: tuple[str, ...] = ()
+    decontaminate: tuple[str, ...] = ()
 
 
 def load_stages(told: str) -> None:
@@ -186,12 +186,12 @@ def load_stages(told: str) -> None:
     _jit.load_compiled()
     with suppress(MslmDataError):
         load_annotator(stages.annotate)
-    if stages.leave_out:
+    if stages.decontaminate:
         # A tokenizer that has threads of its own before a fork would say so in each worker.
         threads = os.environ.get("TOKENIZERS_PARALLELISM")
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
         with suppress(MslmDataError):
-            leave_out.known(stages.leave_out)
+            decontaminate.load_folders(stages.decontaminate)
         if threads is None:
             del os.environ["TOKENIZERS_PARALLELISM"]
         else:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from mslm_data.builds.data_loss import check_labels
+from mslm_data.builds.decontaminate import remove_contaminated
 from mslm_data.builds.duplicates import Copies
 from mslm_data.builds.folder import Receipt, piece_path, write_receipt
-from mslm_data.builds.leave_out import choose
 from mslm_data.builds.plan import refuse_too_many
 from mslm_data.builds.reading import Reading, Record
 from mslm_data.builds.stages import annotator_of, schema_of, segmenter_of, word_table_of
@@ -107,7 +107,9 @@ def _examples(
 
         for cut, of_cut in reading.attempts(batch, segmenter.sentences, "segmenter"):
             given = reading.in_context(cut, of_cut)
-            documents, sentences, left_out, of_these = choose(pipeline, split, given, of_cut)
+            documents, sentences, left_out, of_these = remove_contaminated(
+                pipeline, split, given, of_cut
+            )
             reading.set_aside += left_out
             reading.left_out += of_these
 

@@ -315,7 +315,7 @@ def test_annotate__reads_lines_of_standard_input_as_they_stand(
         "about.title",
         "source.duplicates",
         "source.duplicate_similarity",
-        "source.leave_out",
+        "source.decontaminate",
         "source.sample",
         "source.fetch",
     ],

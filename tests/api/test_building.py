@@ -162,7 +162,7 @@ def test_build__refuses_names_that_nothing_can_have(
     if argument == "name":
         arguments["source"]["name"] = name
     elif argument == "options":
-        arguments["options"] = {"source.leave_out": [name]}
+        arguments["options"] = {"source.decontaminate": [name]}
     else:
         arguments[argument] = name
 

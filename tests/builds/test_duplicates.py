@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mslm_data.builds import build, duplicates, leave_out
+from mslm_data.builds import build, decontaminate, duplicates
 from mslm_data.builds.duplicates import EXACT, KINDS, NEAR, bands_of, find_copies, sign
 from mslm_data.data.document import Document, Placeholder
 from mslm_data.data.documents import Documents
@@ -133,7 +133,7 @@ def test_build__keeps_test_documents_and_drops_their_copies_from_training(tmp_pa
 
 
 @pytest.mark.parametrize("segment", ["given", "clinical"])
-def test_build__nothing_is_a_copy_of_what_leave_out_takes(
+def test_build__nothing_is_a_copy_of_a_contaminated_document(
     near: None, segment: str, tmp_path: Path
 ) -> None:
     long = " ".join(f"word{number}" for number in range(160))
@@ -146,9 +146,11 @@ def test_build__nothing_is_a_copy_of_what_leave_out_takes(
     )
     held_out = folder_of(tmp_path / "held out", [f"{FILLER}."])
     pipeline = pipeline_of("drop", segment=segment, max_loss=1)
-    left = leave_out.NEAR.text if segment == "given" else leave_out.EXACT.text
+    left = decontaminate.NEAR.text if segment == "given" else decontaminate.EXACT.text
     without = made.built(tmp_path / "all", inputs, pipeline)
-    manifest = made.built(tmp_path / "out", inputs, replace(pipeline, leave_out=(str(held_out),)))
+    manifest = made.built(
+        tmp_path / "out", inputs, replace(pipeline, decontaminate=(str(held_out),))
+    )
 
     assert without.splits["train"].written == 1
     assert manifest.splits["train"].written == 1

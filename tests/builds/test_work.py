@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mslm_data.builds import leave_out, stages
+from mslm_data.builds import decontaminate, stages
 from mslm_data.builds.work import load_stages
 from mslm_data.registry import Registry
 from tests import made
@@ -61,26 +61,26 @@ def test_load_stages__imports_source_and_segmenter(
 
 
 @pytest.mark.parametrize("threads", [None, "mine"])
-def test_load_stages__reads_the_folders_that_are_left_out(
+def test_load_stages__loads_the_folders_of_decontaminate(
     threads: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leave_out, "_LOADED", {})
+    monkeypatch.setattr(decontaminate, "_LOADED", {})
     monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
     if threads:
         monkeypatch.setenv("TOKENIZERS_PARALLELISM", threads)
     folder = folder_of(tmp_path / "test_set", ["kinase inhibitors work"])
     monkeypatch.chdir(tmp_path)
-    source: dict[str, object] = {"use": "conll", "leave_out": ["test_set"]}
+    source: dict[str, object] = {"use": "conll", "decontaminate": ["test_set"]}
 
     load_stages(made.pipeline_of(source=source).to_preload())
 
-    ((folders, of_tokenizers),) = leave_out._LOADED.items()
+    ((folders, held_out),) = decontaminate._LOADED.items()
     assert folders == (str(folder),)
-    assert [len(one.fingerprints.sentences) for one in of_tokenizers] == [1]
+    assert [len(part.fingerprints.sentences) for part in held_out] == [1]
     assert os.environ.get("TOKENIZERS_PARALLELISM") == threads
 
 
 def test_load_stages__leaves_damaged_folders_to_the_workers(tmp_path: Path) -> None:
-    source: dict[str, object] = {"use": "conll", "leave_out": [str(tmp_path / "nothing")]}
+    source: dict[str, object] = {"use": "conll", "decontaminate": [str(tmp_path / "nothing")]}
 
     load_stages(made.pipeline_of(source=source).to_preload())

@@ -163,7 +163,7 @@ def test_recipes__a_source_is_a_pipeline_file_to_copy(name: str, tmp_path: Path)
     file.write_text(re.sub(r"(?m)^# (\w+ = \S.*)$", r"\1", text), encoding="utf-8")
     pipeline = read_named(file)
     with_options = pipeline.source
-    shared = {"max_loss", "duplicates", "duplicate_similarity", "leave_out"}
+    shared = {"max_loss", "duplicates", "duplicate_similarity", "decontaminate"}
     assert dataclasses.replace(pipeline, source=given.source) == given
     is_set = {option for option, about in options.items() if about["default"] is not None}
     assert {*with_options.options, *shared} == is_set

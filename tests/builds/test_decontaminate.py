@@ -1,4 +1,4 @@
-"""Documents that stand in folders of `source.leave_out`, set aside from training."""
+"""Documents that stand in folders of `source.decontaminate`, set aside from training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import mslm_data as md
-from mslm_data.builds import build, leave_out
+from mslm_data.builds import build, decontaminate
 from mslm_data.errors import BuildError, PipelineError, ShardError
 from mslm_data.pipeline import Pipeline, read
 from mslm_data.shard.verify import verify
@@ -27,7 +27,7 @@ ROWS = [
 
 
 def pipeline_of(*folders: Path, **options: Any) -> Pipeline:
-    source = {"use": "jsonl", "leave_out": [str(folder) for folder in folders], "max_loss": 0}
+    source = {"use": "jsonl", "decontaminate": [str(folder) for folder in folders], "max_loss": 0}
     return made.pipeline_of(source=source, **options)
 
 
@@ -48,10 +48,10 @@ def test_build__sets_aside_what_a_test_set_has(
     train = manifest.splits["train"]
     assert (train.read, train.written, train.set_aside) == (4, 2, 2)
     assert (train.given_mentions, train.mentions) == (4, 1)
-    assert train.left_out == {leave_out.EXACT.text: 1, leave_out.NEAR.text: 2}
+    assert train.left_out == {decontaminate.EXACT.text: 1, decontaminate.NEAR.text: 2}
     assert [(line["id"], line["reason"]) for line in lines_of(tmp_path / "out")] == [
-        ("same", leave_out.EXACT.text),
-        ("near", leave_out.NEAR.text),
+        ("same", decontaminate.EXACT.text),
+        ("near", decontaminate.NEAR.text),
     ]
     assert verify(tmp_path / "out")[1] == []
     assert [len(found.exact) + len(found.near) for found in both(tmp_path / "out", test_set)] == [
@@ -93,9 +93,9 @@ def test_build__leaves_a_document_out_for_one_of_its_sentences_of_eight_words(
 
     reasons = [(line["id"], line["reason"]) for line in lines_of(tmp_path / "out")]
     assert reasons == [
-        ("a", leave_out.EXACT.text),
-        ("c", leave_out.NEAR.text),
-        ("e", leave_out.EXACT.text),
+        ("a", decontaminate.EXACT.text),
+        ("c", decontaminate.NEAR.text),
+        ("e", decontaminate.EXACT.text),
     ]
 
 
@@ -108,7 +108,7 @@ def test_build__keeps_validation_and_test_whole(test_set: Path, tmp_path: Path) 
         "splits": {split: [f"{split}.jsonl"] for split in ("train", "validation", "test", "extra")}
     }
     pipeline = read(
-        {"name": "test", "source": {"use": "jsonl", "leave_out": [test_set / "test"], **source}}
+        {"name": "test", "source": {"use": "jsonl", "decontaminate": [test_set / "test"], **source}}
     )
 
     manifest = made.built(tmp_path / "out", inputs, pipeline)
@@ -144,7 +144,7 @@ def test_build__is_the_same_with_workers_and_anywhere(
     assert made.tree(tmp_path / "one") == made.tree(tmp_path / "two")
     manifest = (tmp_path / "one" / "manifest.json").read_text()
     assert str(tmp_path) not in manifest
-    record = json.loads(manifest)["pipeline"]["source"]["leave_out"]
+    record = json.loads(manifest)["pipeline"]["source"]["decontaminate"]
     assert [(of["name"], of["splits"]) for of in record] == [("test", ["test"])]
 
 
@@ -156,23 +156,23 @@ def test_build__is_not_resumed_with_another_folder(test_set: Path, tmp_path: Pat
     )
 
     for pipeline in (pipeline_of(other), pipeline_of()):
-        with pytest.raises(BuildError, match=r"different: pipeline\.source\.leave_out"):
+        with pytest.raises(BuildError, match=r"different: pipeline\.source\.decontaminate"):
             made.built(tmp_path / "out", inputs, pipeline)
     made.built(tmp_path / "out", inputs, pipeline_of(test_set))
-    with pytest.raises(BuildError, match=r"different: pipeline\.source\.leave_out"):
+    with pytest.raises(BuildError, match=r"different: pipeline\.source\.decontaminate"):
         made.built(tmp_path / "out", inputs, pipeline_of(other))
 
 
 @pytest.mark.parametrize("value", ["shards/test", [""], [3], {"a": 1}])
 def test_pipeline__refuses_what_is_not_a_list_of_folders(value: Any) -> None:
-    with pytest.raises(PipelineError, match=r"\[source\] leave_out: expected a list of built"):
-        read({"name": "test", "source": {"use": "jsonl", "leave_out": value}})
+    with pytest.raises(PipelineError, match=r"\[source\] decontaminate: expected a list of built"):
+        read({"name": "test", "source": {"use": "jsonl", "decontaminate": value}})
 
 
 def test_build__refuses_a_folder_that_is_not_built(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
 
-    with pytest.raises(ShardError, match=r"leave_out: .*expected a built folder, found none"):
+    with pytest.raises(ShardError, match=r"decontaminate: .*expected a built folder, found none"):
         made.built(tmp_path / "out", inputs, pipeline_of(tmp_path / "nothing"))
     assert not (tmp_path / "out").exists()
 
@@ -193,9 +193,9 @@ def test_fingerprints__are_read_once_a_process(
     test_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_folders = []
-    monkeypatch.setattr(leave_out, "_LOADED", {})
-    reading = leave_out._read
-    monkeypatch.setattr(leave_out, "_read", lambda of: read_folders.append(of) or reading(of))
+    monkeypatch.setattr(decontaminate, "_LOADED", {})
+    reading = decontaminate._read
+    monkeypatch.setattr(decontaminate, "_read", lambda of: read_folders.append(of) or reading(of))
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
 
     made.built(tmp_path / "out", inputs, pipeline_of(test_set, unit_bytes=1))

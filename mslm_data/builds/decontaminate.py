@@ -1,11 +1,15 @@
-"""Leaves documents out of training that share text with folders of `source.leave_out`.
+"""Removes training documents that share text with the folders of `source.decontaminate`.
 
-A document goes as a whole, as leaving a sentence out would tear its text. It goes if it has the
-normal words of a sentence of such a folder, or if one of its sentences of 8 or more has, or if 13
-normal words stand side by side in both; `stats.overlap` says what normal words are. Documents are
-tokenised as those folders were, so both sides have lost the same.
+A document is removed as a whole, because removing single sentences would tear its text. It is
+removed if
 
-The splits `validation` and `test` keep all of their documents.
+* all of it equals a sentence of a folder,
+* one of its sentences of at least 8 words equals one, or
+* it shares 13 consecutive words with a folder.
+
+Words are compared in the normal form of `stats.overlap`. Documents are tokenised with the
+tokenizer of each folder, so that both sides lose the same characters. The splits `validation` and
+`test` keep all of their documents.
 """
 
 from __future__ import annotations
@@ -37,22 +41,22 @@ if TYPE_CHECKING:  # imported late, as most builds need nothing of it
 
 Bools = npt.NDArray[np.bool_]
 
-EXACT = Reason("expected no sentence that a folder of source.leave_out has", is_rule=True)
+EXACT = Reason("expected no sentence that a folder of source.decontaminate has", is_rule=True)
 NEAR = Reason(
-    "expected no 13 words side by side that a folder of source.leave_out has", is_rule=True
+    "expected no 13 words side by side that a folder of source.decontaminate has", is_rule=True
 )
-"""Why documents are set aside, and their mentions left out."""
+"""Reasons why documents are set aside, and their mentions left out."""
 
 
-def record_of(folders: Sequence[str]) -> list[dict[str, Any]]:
-    """Return what folders hold, as plain values without their paths.
+def describe_folders(folders: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the name, splits and manifest digest of each folder, for the manifest.
 
     Raises:
         ShardError: One of them is not a built folder, nor a split of one.
     """
     from mslm_data.shard.built_folder import load_splits
 
-    # A build begins: this process may have read other folders of the same paths for another one.
+    # The cache is keyed by path, and an earlier build may have read other folders at these paths.
     _LOADED.clear()
 
     record = []
@@ -60,29 +64,29 @@ def record_of(folders: Sequence[str]) -> list[dict[str, Any]]:
         try:
             shards, splits = load_splits(folder)
         except ShardError as error:
-            raise ShardError(f"[source] leave_out: {error}") from None
+            raise ShardError(f"[source] decontaminate: {error}") from None
         digest = hash_file(Path(str(shards.folder)) / NAME)
         record.append({"name": shards.manifest.name, "splits": list(splits), "manifest": digest})
     return record
 
 
-class _Known(NamedTuple):
-    """Hold what is known of folders of one tokenizer."""
+class _HeldOut(NamedTuple):
+    """The text of all folders with the same tokenizer."""
 
     table: WordTable
     words: NormalWords
     fingerprints: Fingerprints
 
 
-LEAST = 8
-"""Normal words of a sentence for which a longer document goes, as Radford et al. 2019 compare runs
-of 8. Shorter ones that corpora share are phrases such as `A case report.`."""
-_LOADED: dict[tuple[str, ...], list[_Known]] = {}
-"""The folders that this process looked at last: one key."""
+MIN_SENTENCE_WORDS = 8
+"""Minimum number of words of a shared sentence that removes a longer document. Radford et al. 2019
+compare runs of 8 words. Shorter sentences are often phrases, such as `A case report.`."""
+_LOADED: dict[tuple[str, ...], list[_HeldOut]] = {}
+"""Cache of the folders that were loaded last: at most one key."""
 
 
-def shared_with(pipeline: Pipeline, documents: Documents, sentences: Ranges) -> tuple[Bools, Bools]:
-    """Return which documents share a sentence, and which share 13 words, `[D]` each.
+def find_shared(pipeline: Pipeline, documents: Documents, sentences: Ranges) -> tuple[Bools, Bools]:
+    """Find documents that share a sentence, and documents that share 13 words: bool `[D]` each.
 
     Args:
         pipeline: Names the folders.
@@ -96,26 +100,26 @@ def shared_with(pipeline: Pipeline, documents: Documents, sentences: Ranges) -> 
 
     exact = np.zeros(len(documents), np.bool_)
     near = np.zeros(len(documents), np.bool_)
-    for of_tokenizer in known(pipeline.leave_out):
-        layout = lay_out(documents, sentences, of_tokenizer.table)
+    for held_out in load_folders(pipeline.decontaminate):
+        layout = lay_out(documents, sentences, held_out.table)
         ids = Ragged(layout.ids.astype(np.int32), layout.offsets)
-        words = of_tokenizer.words.hashes(ids, layout.words.astype(np.int32))
-        is_shared = of_tokenizer.fingerprints.sentence_places(words) >= 0
-        exact[layout.sentence_documents[is_shared & (words.lengths >= LEAST)]] = True
+        words = held_out.words.hashes(ids, layout.words.astype(np.int32))
+        is_shared = held_out.fingerprints.sentence_places(words) >= 0
+        exact[layout.sentence_documents[is_shared & (words.lengths >= MIN_SENTENCE_WORDS)]] = True
 
-        # 13 words may go on from one sentence to the next, as sentences may end elsewhere there.
+        # Sentences may end elsewhere in the folder, so 13 words may run over the end of a sentence.
         whole = Ragged(words.values, words.offsets[sentences.offsets])
-        places = of_tokenizer.fingerprints.find(whole)
+        places = held_out.fingerprints.find(whole)
         exact |= places.sentences >= 0
         near |= has_any(places.grams)
     return exact, near
 
 
-def will_go(pipeline: Pipeline, split: str, documents: Documents) -> Bools:
-    """Return which documents of a split will be set aside, `[D]`, before they are annotated.
+def find_contaminated(pipeline: Pipeline, split: str, documents: Documents) -> Bools:
+    """Predict which documents will be removed, before they are annotated: bool `[D]`.
 
-    A sentence that a mention joins with the next is two here, so a document that shares one of them
-    alone may be told wrong.
+    A mention can join two sentences. Mentions are not known yet, so the prediction is wrong for a
+    document that shares only one of two such sentences.
 
     Args:
         pipeline: Names the folders.
@@ -126,7 +130,7 @@ def will_go(pipeline: Pipeline, split: str, documents: Documents) -> Bools:
         ShardError: A shard of the folders is missing or damaged.
     """
     none = np.zeros(len(documents), np.bool_)
-    if not pipeline.leave_out or split in KEPT_WHOLE or not len(documents):
+    if not pipeline.decontaminate or split in KEPT_WHOLE or not len(documents):
         return none
 
     bare = documents.with_mentions(Mentions.of([()] * len(documents), documents.starts))
@@ -134,19 +138,19 @@ def will_go(pipeline: Pipeline, split: str, documents: Documents) -> Bools:
         sentences = segmenter_of(pipeline).sentences(bare)
     except OURS:
         raise
-    except Exception:  # noqa: BLE001 - the build finds out which document it is
+    except Exception:  # noqa: BLE001 - the build reports the document later
         if len(documents) == 1:
             return none
-        each = [will_go(pipeline, split, one) for one in one_by_one(documents)]
-        return np.concatenate(each)
-    exact, near = shared_with(pipeline, bare, sentences)
+        singles = one_by_one(documents)
+        return np.concatenate([find_contaminated(pipeline, split, single) for single in singles])
+    exact, near = find_shared(pipeline, bare, sentences)
     return exact | near
 
 
-def choose(
+def remove_contaminated(
     pipeline: Pipeline, split: str, documents: Documents, sentences: Ranges
 ) -> tuple[Documents, Ranges, list[SetAside], Counter[Reason]]:
-    """Set aside the documents of a training split that folders of `source.leave_out` have.
+    """Set aside training documents that share text with the folders of `source.decontaminate`.
 
     Args:
         pipeline: Names the folders.
@@ -155,16 +159,17 @@ def choose(
         sentences: Their sentences.
 
     Returns:
-        The other documents with their sentences, those set aside, and reason -> their mentions.
+        The remaining documents and their sentences, the documents that were set aside, and
+        reason -> number of mentions of these.
 
     Raises:
         ShardError: A shard of the folders is missing or damaged.
     """
     left_out = Counter[Reason]()
-    if not pipeline.leave_out or split in KEPT_WHOLE:
+    if not pipeline.decontaminate or split in KEPT_WHOLE:
         return documents, sentences, [], left_out
 
-    exact, near = shared_with(pipeline, documents, sentences)
+    exact, near = find_shared(pipeline, documents, sentences)
     mentions = np.diff(documents.mentions.offsets)
     aside = []
     for number in np.flatnonzero(exact | near).tolist():
@@ -176,8 +181,8 @@ def choose(
     return documents.take(kept), sentences.take(kept), aside, +left_out
 
 
-def known(folders: tuple[str, ...]) -> list[_Known]:
-    """Return what folders hold, by tokenizer; this process reads them once.
+def load_folders(folders: tuple[str, ...]) -> list[_HeldOut]:
+    """Load the folders of each tokenizer; the result is cached.
 
     Raises:
         ShardError: A shard of the folders is missing or damaged.
@@ -186,16 +191,16 @@ def known(folders: tuple[str, ...]) -> list[_Known]:
 
     if folders not in _LOADED:
         _LOADED.clear()
-        of_tokenizers: dict[str, list[tuple[BuiltFolder, tuple[str, ...]]]] = {}
+        by_tokenizer: dict[str, list[tuple[BuiltFolder, tuple[str, ...]]]] = {}
         for shards, splits in map(load_splits, folders):
             digest = shards.manifest.tokenizer["sha256"]
-            of_tokenizers.setdefault(digest, []).append((shards, splits))
-        _LOADED[folders] = [_read(opened) for opened in of_tokenizers.values()]
+            by_tokenizer.setdefault(digest, []).append((shards, splits))
+        _LOADED[folders] = [_read(opened) for opened in by_tokenizer.values()]
     return _LOADED[folders]
 
 
-def _read(opened: Sequence[tuple[BuiltFolder, tuple[str, ...]]]) -> _Known:
-    """Read folders of one tokenizer."""
+def _read(opened: Sequence[tuple[BuiltFolder, tuple[str, ...]]]) -> _HeldOut:
+    """Read folders that have the same tokenizer."""
     from mslm_data.stats.overlap import Fingerprints, NormalWords, words_of_rows
 
     first, _ = opened[0]
@@ -208,4 +213,4 @@ def _read(opened: Sequence[tuple[BuiltFolder, tuple[str, ...]]]) -> _Known:
                 for _, sentences in words_of_rows(shards[split], words):
                     yield sentences
 
-    return _Known(WordTable(tokenizer), words, Fingerprints(rows()))
+    return _HeldOut(WordTable(tokenizer), words, Fingerprints(rows()))

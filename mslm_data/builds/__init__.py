@@ -10,7 +10,7 @@
 | `entity_lines` | the other writer: lines of entities in place of rows, for `mslm-data annotate` |
 | `decontaminate` | removes training documents that share text with other folders |
 | `duplicates` | documents that are copies of others |
-| `repeats` | ids that documents of several units have |
+| `duplicate_ids` | finds ids that occur in more than one unit |
 | `folder` | the unfinished folder: its locks, its plan, its receipts |
 | `finish` | the files beside the shards, `manifest.json` last |
 | `texts`, `audit` | the same stages for other ends: training a vocabulary, weighing weak labels |

@@ -22,7 +22,7 @@ from mslm_data.annotate import LoadedAnnotator
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import UNWANTED, relabel
 from mslm_data.builds.data_loss import CommandWords, check_labels, check_losses, check_share
-from mslm_data.builds.reading import REPEATED
+from mslm_data.builds.reading import DUPLICATE_ID
 from mslm_data.builds.stages import (
     Inputs,
     annotator_of,
@@ -322,8 +322,8 @@ def _read_split(
             not_chosen[record.reason] += 1
             continue
 
-        documents, repeated = _first_of_each_id(record, ids)
-        aside += repeated
+        documents, duplicates = _first_of_each_id(record, ids)
+        aside += duplicates
         mentions, unplaced, _ = annotator.annotate(documents)
         renamed, _ = relabel(mentions, rename=found.pipeline.annotate.rename, labels=())
         there |= dict.fromkeys(renamed.labels_found())
@@ -357,14 +357,14 @@ def _first_of_each_id(documents: Documents, ids: set[str]) -> tuple[Documents, l
         ids: Those of its documents before; these are added.
     """
     kept = []
-    repeated = []
+    duplicates = []
     for number, doc_id in enumerate(documents.ids):
         if doc_id in ids:
-            repeated.append(SetAside(doc_id, documents.places[number], REPEATED))
+            duplicates.append(SetAside(doc_id, documents.places[number], DUPLICATE_ID))
         else:
             ids.add(doc_id)
             kept.append(number)
-    return documents.take(np.array(kept, np.int64)) if repeated else documents, repeated
+    return documents.take(np.array(kept, np.int64)) if duplicates else documents, duplicates
 
 
 def _count(account: _GoldAccount, result: Audit) -> None:

@@ -115,7 +115,7 @@ def write_lines(
     documents = entities = size = 0
     with Trail(folder, unit.name) as trail:
         copies = Copies(pipeline, folder, unit.name)
-        reading = Reading(pipeline, repeated=None, copies=copies, trail=trail)
+        reading = Reading(pipeline, duplicate_ids=None, copies=copies, trail=trail)
         for batch in reading.batches(records):
             lines = "".join(_line(document, show_text=show_text) for document in batch)
             write(lines)

@@ -4,7 +4,7 @@ DIR/.build/locks/       one lock for a whole build, one for each part
 DIR/.build/plan.json    the record of the plan
 DIR/.build/staging/     large compressed inputs, unpacked
 DIR/.build/pieces/      what work units made, until the shards are joined of it
-DIR/.build/repeated.json  ids that several work units have, once that is known
+DIR/.build/duplicate_ids.json  ids that occur in more than one work unit, once compared
 DIR/.build/signatures/  of the documents of each work unit, where copies are looked for
 DIR/.build/copies/      which documents of each work unit are copies
 DIR/.build/receipts/    one for each work unit that is done
@@ -250,7 +250,7 @@ def discard_build(out: Path) -> None:
     for folder in (build / "pieces", build / "receipts"):
         for path in folder.iterdir():
             path.unlink(missing_ok=True)
-    for name in ("repeated.json", "refused", "plan.json"):
+    for name in ("duplicate_ids.json", "refused", "plan.json"):
         (build / name).unlink(missing_ok=True)
 
 
@@ -378,7 +378,7 @@ class Receipt(Counts):
     Attributes:
         reasons: Those that `left_out` counts by their texts, sorted.
         set_aside: The documents that it set aside.
-        repeated: Ids of its documents that documents of earlier units have, as far as that was
+        duplicate_ids: Ids of its documents that occur in earlier units, as far as that was
             known; sorted.
         labels: The labels of its mentions, before overlaps were resolved.
         unwanted: The labels of mentions that were left out because of them.
@@ -389,7 +389,7 @@ class Receipt(Counts):
 
     reasons: tuple[Reason, ...]
     set_aside: tuple[SetAside, ...]
-    repeated: tuple[str, ...]
+    duplicate_ids: tuple[str, ...]
     labels: tuple[str, ...]
     unwanted: tuple[str, ...]
     doc_labels: tuple[str, ...]
@@ -425,7 +425,7 @@ def read_receipt(out: Path, unit: WorkUnit) -> Receipt | None:
 def is_done(out: Path, unit: WorkUnit) -> bool:
     """Return whether a unit has left its receipt and all of its piece."""
     receipt = read_receipt(out, unit)
-    if receipt is None or receipt.repeated != tuple(sorted(unit.repeated)):
+    if receipt is None or receipt.duplicate_ids != tuple(sorted(unit.duplicate_ids)):
         return False
     return is_whole(out / ".build" / "pieces" / receipt.piece.file, receipt.piece)
 

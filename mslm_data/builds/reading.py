@@ -31,7 +31,7 @@ T = TypeVar("T")
 Record: TypeAlias = tuple[Part, Documents | SetAside | NotChosen]
 """Documents in columns, or a record that cannot or must not be one, with its part of a file."""
 
-REPEATED = Reason(
+DUPLICATE_ID = Reason(
     "expected an id that no document before it has",
     advice=NAME_THE_ID
     | {"ids": "{set} source.ids=line if they are different documents of one PMID"},
@@ -85,20 +85,24 @@ class Reading:
     """
 
     def __init__(
-        self, pipeline: Pipeline, *, repeated: frozenset[str] | None, copies: Copies, trail: Trail
+        self,
+        pipeline: Pipeline,
+        *,
+        duplicate_ids: frozenset[str] | None,
+        copies: Copies,
+        trail: Trail,
     ) -> None:
         """Load the annotator.
 
         Args:
             pipeline: Says how documents are read and annotated.
-            repeated: Ids that documents of units before this one have; None where documents may
-                share an id.
+            duplicate_ids: Ids that occur in earlier units. None: documents may share an id.
             copies: Its documents that are copies of others.
             trail: The trail of this unit.
         """
         self._pipeline = pipeline
-        self._are_unique = repeated is not None
-        self._repeated = repeated or frozenset[str]()
+        self._are_unique = duplicate_ids is not None
+        self._duplicate_ids = duplicate_ids or frozenset[str]()
         self._trail = trail
         self.copies = copies
         self._annotator = load_annotator(pipeline.annotate)
@@ -184,7 +188,7 @@ class Reading:
         """Give the documents among records that are not copies and whose id is new.
 
         The number before them is that of the first document they were chosen from, in the order in
-        which the unit is read. It stays the same if the unit is done again with more repeated ids,
+        which the unit is read. It stays the same if the unit is done again with more duplicate ids,
         as its trail needs.
         """
         path_of: dict[str, str] = {}
@@ -218,7 +222,9 @@ class Reading:
         # Nearly always every id is new, which two sets say at once. Of two views of keys the
         # shorter is gone through; of a view and a dict it would be the dict.
         ids = dict.fromkeys(documents.ids, part.path)
-        is_new = ids.keys().isdisjoint(path_of.keys()) and ids.keys().isdisjoint(self._repeated)
+        is_new = ids.keys().isdisjoint(path_of.keys()) and ids.keys().isdisjoint(
+            self._duplicate_ids
+        )
         if is_new and len(ids) == len(documents):
             path_of.update(ids)
             return documents
@@ -226,9 +232,9 @@ class Reading:
         kept = []
         mentions = np.diff(documents.mentions.offsets).tolist()
         for number, doc_id in enumerate(documents.ids):
-            if _repeats(doc_id, part, path_of) or doc_id in self._repeated:
+            if _is_duplicate(doc_id, part, path_of) or doc_id in self._duplicate_ids:
                 place = documents.places[number]
-                self.set_aside.append(SetAside(doc_id, place, REPEATED, mentions[number]))
+                self.set_aside.append(SetAside(doc_id, place, DUPLICATE_ID, mentions[number]))
             else:
                 kept.append(number)
         return documents.take(np.array(kept, np.int64))
@@ -275,8 +281,8 @@ class Reading:
             yield some.with_mentions(flat)
 
 
-def _repeats(doc_id: str, part: Part, path_of: dict[str, str]) -> bool:
-    """Return whether a document of the same file had an id before, and remember the id.
+def _is_duplicate(doc_id: str, part: Part, path_of: dict[str, str]) -> bool:
+    """Return whether an earlier document of the file has the same id, and record the id.
 
     Args:
         doc_id: The id of a document.

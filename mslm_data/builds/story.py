@@ -13,6 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from mslm_data.builds.data_loss import check_labels, check_losses
+from mslm_data.builds.duplicate_ids import (
+    load_duplicate_ids,
+    plan_comparisons,
+    save_duplicate_ids,
+)
 from mslm_data.builds.duplicates import is_matched, is_signed
 from mslm_data.builds.finish import finish, receipts_of
 from mslm_data.builds.folder import (
@@ -26,7 +31,6 @@ from mslm_data.builds.folder import (
     read_receipt,
 )
 from mslm_data.builds.plan import Plan, changed, make_plan, refuse_too_many
-from mslm_data.builds.repeats import comparisons, keep_repeats, known_repeats
 from mslm_data.builds.rounds import Story
 from mslm_data.builds.scan import Scan, digest_files, scan_inputs
 from mslm_data.builds.stages import Inputs
@@ -90,8 +94,8 @@ def tell(
     keep_plan(out, plan, alone=part is None)
 
     # The units that are not done. Pieces of a shard are removed when it is joined.
-    repeats = known_repeats(out, plan.units)
-    units = plan.units if repeats is None else repeats
+    compared = load_duplicate_ids(out, plan.units)
+    units = plan.units if compared is None else compared
     wanted = units if part is None else units[part[0] - 1 :: part[1]]
     joined = _joined_units(out, plan)
     missing = [unit for unit in wanted if unit.name not in joined and not is_done(out, unit)]
@@ -108,11 +112,11 @@ def tell(
     if part is not None:
         return None
 
-    # Units with documents whose ids came before are done again without them.
-    if repeats is None:
-        answers = yield comparisons(out, units)
-        units = keep_repeats(out, units, answers.values())
-        yield [unit for unit in units if unit.repeated]
+    # Units with ids that occur in earlier units are built again without these documents.
+    if compared is None:
+        answers = yield plan_comparisons(out, units)
+        units = save_duplicate_ids(out, units, answers.values())
+        yield [unit for unit in units if unit.duplicate_ids]
 
     yield from check_unchanged(out, inputs, scan)
     labels, doc_labels = _accepted_labels(out, inputs, plan)

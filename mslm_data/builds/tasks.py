@@ -6,7 +6,7 @@ A build has these kinds, in this order. `story` says what comes between them.
 2. `Digest` files and `Cut` them, first into what makes a shard each, then into work units.
 3. Where copies are looked for, `Sign` the documents of each work unit, and `Match` all of them.
 4. Do each `WorkUnit`: read a few megabytes of input and leave a *piece*, the rows that they make.
-5. `Compare` the ids of the units' documents; units whose documents came before are done again.
+5. `Compare` the ids of all units. Units with ids of earlier units are built again without them.
 6. `Join` the pieces of each shard.
 
 A task's answer is its name and a value, as JSON; never text of a document.
@@ -99,15 +99,14 @@ class WorkUnit(NamedTuple):
         shard: The shard's number within the split, from 0.
         number: The piece's number within the shard, from 0.
         parts: The pieces of input, in order.
-        repeated: Ids of its documents that documents of earlier units have; see
-            `repeats.repeated_ids`.
+        duplicate_ids: Ids of its documents that occur in earlier units; see `duplicate_ids`.
     """
 
     split: str
     shard: int
     number: int
     parts: tuple[Part, ...]
-    repeated: frozenset[str] = frozenset()
+    duplicate_ids: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:

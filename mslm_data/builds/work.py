@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from mslm_data.builds import decontaminate, scan
+from mslm_data.builds.duplicate_ids import compare
 from mslm_data.builds.folder import is_joined, piece_path, write_joined
 from mslm_data.builds.plan import Stamp, refuse_changed
 from mslm_data.builds.reading import Record, begun, records_of
-from mslm_data.builds.repeats import compare
 from mslm_data.builds.stages import load_annotator, schema_of, source_of
 from mslm_data.builds.tasks import (
     Compare,

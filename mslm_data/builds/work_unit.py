@@ -46,7 +46,7 @@ def build_unit(
     account = Account()
     with Trail(out, unit.name) as trail:
         copies = Copies(pipeline, out, unit.name)
-        reading = Reading(pipeline, repeated=unit.repeated, copies=copies, trail=trail)
+        reading = Reading(pipeline, duplicate_ids=unit.duplicate_ids, copies=copies, trail=trail)
         labels = {label: number for number, label in enumerate(pipeline.annotate.labels)}
         doc_labels: dict[str, int] | None = {} if pipeline.has_doc_labels else None
         examples = _examples(
@@ -150,7 +150,7 @@ def receipt_of(
         windowed=account.windowed,
         empty=account.empty,
         set_aside=tuple(_in_order(reading.set_aside, unit)),
-        repeated=tuple(sorted(unit.repeated)),
+        duplicate_ids=tuple(sorted(unit.duplicate_ids)),
         labels=tuple(reading.labels),
         unwanted=tuple(sorted(reading.unwanted)),
         doc_labels=tuple(doc_labels),

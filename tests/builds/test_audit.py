@@ -16,7 +16,7 @@ from mslm_data import metrics
 from mslm_data.annotate import LoadedAnnotator
 from mslm_data.builds import audit, stages
 from mslm_data.builds.audit import Agreement
-from mslm_data.builds.reading import REPEATED
+from mslm_data.builds.reading import DUPLICATE_ID
 from mslm_data.data.documents import Documents
 from mslm_data.errors import BuildError
 from mslm_data.pipeline import Pipeline
@@ -185,7 +185,7 @@ def test_audit__counts_a_repeated_document_once(tmp_path: Path) -> None:
     found = audit.audit(manifest, weak, of_gold, [gold], labels={"X": "X"})
 
     assert found.documents == 2
-    assert found.set_aside == {REPEATED: 1}
+    assert found.set_aside == {DUPLICATE_ID: 1}
     assert found.labels["X"].totals() == {"gold": 2, "found": 1, "exact": 1}
 
 

@@ -66,7 +66,7 @@ def damage(path: Path, *, is_text: bool) -> None:
         ("matched", "staging/**/*.jsonl"),
         ("done", "pieces/*.arrow"),
         ("done", "receipts/*.json"),
-        ("done", "repeated.json"),
+        ("done", "duplicate_ids.json"),
     ],
 )
 def test_build__makes_again_what_was_damaged(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mslm_data.api.loading import load
-from mslm_data.builds import repeats, scan, work, work_unit
+from mslm_data.builds import duplicate_ids, scan, work, work_unit
 from mslm_data.builds.tasks import Join, Task, WorkUnit
 from mslm_data.builds.work import BuildWork
 from mslm_data.errors import BuildError
@@ -246,7 +246,7 @@ def test_compare__finds_the_same_in_any_number_of_shares(
     pipeline = bare_pipeline(unit_bytes=1 << 20)
     made.built(tmp_path / "whole", repeated, pipeline)
     monkeypatch.setattr(scan, "UNIT_BYTES", 1)
-    monkeypatch.setattr(repeats, "COMPARED_AT_ONCE", at_once)
+    monkeypatch.setattr(duplicate_ids, "COMPARED_AT_ONCE", at_once)
 
     made.built(tmp_path / "out", repeated, pipeline)
 

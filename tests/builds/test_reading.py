@@ -34,7 +34,7 @@ NO_COPIES = Copies(made.pipeline_of(), Path(), UNIT.name)
 def reading(tmp_path: Path) -> Reading:
     """The reading of a unit, with the annotator that keeps the mentions of the source."""
     trail = Trail(tmp_path, UNIT.name)
-    return Reading(made.pipeline_of(), copies=NO_COPIES, repeated=frozenset(), trail=trail)
+    return Reading(made.pipeline_of(), copies=NO_COPIES, duplicate_ids=frozenset(), trail=trail)
 
 
 def of_texts(*texts: str) -> Documents:
@@ -104,7 +104,10 @@ def test_batches__sets_one_failing_document_of_several_aside(
     monkeypatch.setattr(Gold, "annotate", failing)
     unit = WorkUnit("train", 0, 0, (Part(str(path)),))
     reading = Reading(
-        made.pipeline_of(), copies=NO_COPIES, repeated=frozenset(), trail=Trail(tmp_path, unit.name)
+        made.pipeline_of(),
+        copies=NO_COPIES,
+        duplicate_ids=frozenset(),
+        trail=Trail(tmp_path, unit.name),
     )
 
     batches = list(reading.batches(records_of(unit, made.pipeline_of())))
@@ -128,7 +131,7 @@ def test_batches__leaves_repeated_ids_out_of_a_batch(tmp_path: Path) -> None:
     reading = Reading(
         made.pipeline_of(),
         copies=NO_COPIES,
-        repeated=frozenset("3"),
+        duplicate_ids=frozenset("3"),
         trail=Trail(tmp_path, unit.name),
     )
 
@@ -148,7 +151,10 @@ def test_batches__does_not_go_through_all_ids_for_each_file(tmp_path: Path) -> N
             raise AssertionError("all ids are gone through")
 
     reading = Reading(
-        made.pipeline_of(), copies=NO_COPIES, repeated=frozenset(), trail=Trail(tmp_path, "unit")
+        made.pipeline_of(),
+        copies=NO_COPIES,
+        duplicate_ids=frozenset(),
+        trail=Trail(tmp_path, "unit"),
     )
     documents = Documents.of([Document(id="3", text="kinase")])
     known = Known({"1": "a", "2": "b"})
@@ -168,9 +174,11 @@ def test_batches__knows_documents_by_their_numbers_before_repeated_ids_go(tmp_pa
     write_sealed(trails / f"{unit.name}.json", b'{"unknown": 1, "3": 2}')
 
     found = []
-    for repeated in (frozenset[str](), frozenset({"repeated"})):
+    for duplicate_ids in (frozenset[str](), frozenset({"repeated"})):
         with Trail(tmp_path, unit.name) as trail:
-            reading = Reading(made.pipeline_of(), copies=NO_COPIES, repeated=repeated, trail=trail)
+            reading = Reading(
+                made.pipeline_of(), copies=NO_COPIES, duplicate_ids=duplicate_ids, trail=trail
+            )
             batches = [*reading.batches(records_of(unit, made.pipeline_of()))]
         kept = [doc_id for documents in batches for doc_id in documents.ids]
         found.append((kept, [aside.id for aside in reading.set_aside]))

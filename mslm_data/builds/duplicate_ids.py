@@ -1,0 +1,148 @@
+"""Finds document ids that occur in more than one work unit.
+
+A single unit cannot see such ids. They are compared when all units are done, and units with a
+duplicate id are built again without it. The result is the same as if the whole file were one unit,
+so the size of units does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.builds.folder import piece_path, require_receipt
+from mslm_data.builds.reading import shared_id
+from mslm_data.builds.tasks import Compare, WorkUnit
+from mslm_data.io.files import canonical_json, read_sealed, write_sealed
+from mslm_data.shard.pieces import document_hashes, document_ids, hash_ids
+
+COMPARED_AT_ONCE = 1_000_000
+"""Approximate number of documents that one task compares, at some 16 bytes each."""
+
+
+def load_duplicate_ids(out: Path, units: Sequence[WorkUnit]) -> list[WorkUnit] | None:
+    """Load the duplicate ids of units. Return the units with them, or None if not compared yet.
+
+    Args:
+        out: The unfinished folder.
+        units: Its units.
+    """
+    data = read_sealed(_file(out))
+    if data is None:
+        return None
+    duplicates = msgspec.json.decode(data, type=dict[str, list[str]])
+    return [unit._replace(duplicate_ids=frozenset(duplicates.get(unit.name, ()))) for unit in units]
+
+
+def plan_comparisons(out: Path, units: Sequence[WorkUnit]) -> list[Compare]:
+    """Return the tasks that compare the ids of all units.
+
+    Args:
+        out: The unfinished folder, in which every unit is done.
+        units: Its units, in order.
+
+    Raises:
+        BuildError: A unit is not done.
+    """
+    tasks = []
+    for split, members in _by_split(units).items():
+        if len(members) < 2:
+            continue
+        documents = sum(require_receipt(out, unit).read for unit in members)
+        shares = -(-documents // COMPARED_AT_ONCE)
+        pieces = tuple(unit.name for unit in members)
+        tasks += [Compare(split, number, shares, pieces) for number in range(shares)]
+    return tasks
+
+
+def compare(task: Compare, out: Path) -> list[tuple[str, list[str]]]:
+    """Find the ids that occur in more than one unit, among those of a task's share.
+
+    Args:
+        task: The task.
+        out: The unfinished folder.
+
+    Returns:
+        `(unit, ids)` of each unit with such ids, in order.
+    """
+    paths = [piece_path(out, name) for name in task.pieces]
+    hashes = [_share(document_hashes(path), task) for path in paths]
+    together = np.concatenate(hashes)
+    together.sort()
+    duplicates = np.unique(together[1:][together[1:] == together[:-1]])
+    if not len(duplicates):
+        return []
+
+    found = []
+    for name, path, unit_hashes in zip(task.pieces, paths, hashes, strict=True):
+        if np.isin(unit_hashes, duplicates, assume_unique=True).any():
+            ids = document_ids(path)
+            is_repeated = np.isin(hash_ids(ids), duplicates)
+            found.append((name, [ids[number] for number in np.flatnonzero(is_repeated)]))
+    return found
+
+
+def save_duplicate_ids(
+    out: Path, units: Sequence[WorkUnit], answers: Iterable[Sequence[tuple[str, Sequence[str]]]]
+) -> list[WorkUnit]:
+    """Decide which ids are duplicates, and save them.
+
+    Args:
+        out: The unfinished folder.
+        units: Its units, in order.
+        answers: The answers of all tasks of `plan_comparisons`, in any order.
+
+    Returns:
+        The units, each with its ids that occur in earlier units.
+
+    Raises:
+        BuildError: Documents of different files have the same id.
+    """
+    named = {unit.name: unit for unit in units}
+    duplicates: dict[str, list[str]] = {}
+    for candidates in answers:
+        # Hashes can collide, so compare the ids themselves. No id is in two shares.
+        first_unit: dict[str, WorkUnit] = {}
+        for name, ids in candidates:
+            unit = named[name]
+            for doc_id in ids:
+                before = first_unit.setdefault(doc_id, unit)
+                if before is not unit:
+                    _check_same_file(before, unit, doc_id)
+                    duplicates.setdefault(unit.name, []).append(doc_id)
+
+    write_sealed(_file(out), canonical_json(duplicates))
+    return [unit._replace(duplicate_ids=frozenset(duplicates.get(unit.name, ()))) for unit in units]
+
+
+def _file(out: Path) -> Path:
+    return out / ".build" / "duplicate_ids.json"
+
+
+def _by_split(units: Sequence[WorkUnit]) -> dict[str, list[WorkUnit]]:
+    """Return split -> its units."""
+    splits: dict[str, list[WorkUnit]] = {}
+    for unit in units:
+        splits.setdefault(unit.split, []).append(unit)
+    return splits
+
+
+def _share(hashes: npt.NDArray[np.uint64], task: Compare) -> npt.NDArray[np.uint64]:
+    """Return the part of sorted hashes that belongs to a task."""
+    width = (1 << 64) // task.of
+    start = np.searchsorted(hashes, np.uint64(task.number * width))
+    if task.number + 1 == task.of:
+        return hashes[start:]
+    return hashes[start : np.searchsorted(hashes, np.uint64((task.number + 1) * width))]
+
+
+def _check_same_file(before: WorkUnit, unit: WorkUnit, doc_id: str) -> None:
+    """Check that two units are parts of the same file."""
+    paths = {part.path for part in unit.parts}
+    paths_before = {part.path for part in before.parts}
+    if not paths & paths_before:
+        raise shared_id(doc_id, before.parts[0].path, unit.parts[0].path)

@@ -6,7 +6,7 @@
 | `tasks`, `work` | the tasks, and what does them in any process |
 | `scan`, `plan` | the input files; shards and work units; a record of all that decides bytes |
 | `stages` | the source, annotator and segmenter that a pipeline names |
-| `reading`, `trail`, `work_unit` | one unit, from its documents to its piece and receipt |
+| `reading`, `crash_log`, `work_unit` | one unit, from its documents to its piece and receipt |
 | `entity_lines` | the other writer: lines of entities in place of rows, for `mslm-data annotate` |
 | `decontaminate` | removes training documents that share text with other folders |
 | `duplicates` | documents that are copies of others |

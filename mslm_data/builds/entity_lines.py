@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from mslm_data.builds.crash_log import CrashLog
 from mslm_data.builds.data_loss import check_share
 from mslm_data.builds.duplicates import Copies
 from mslm_data.builds.finish import receipts_of
@@ -44,7 +45,6 @@ from mslm_data.builds.scan import digest, scan_inputs, staged
 from mslm_data.builds.stages import Inputs, annotator_of, source_of
 from mslm_data.builds.story import Counter, check_unchanged
 from mslm_data.builds.tasks import Digest, Task, WorkUnit
-from mslm_data.builds.trail import Trail
 from mslm_data.builds.work import UnitWork
 from mslm_data.builds.work_unit import receipt_of
 from mslm_data.data.document import Document, Part, SetAside
@@ -113,9 +113,9 @@ def write_lines(
     """
     digest_of_lines = hashlib.sha256()
     documents = entities = size = 0
-    with Trail(folder, unit.name) as trail:
+    with CrashLog(folder, unit.name) as crash_log:
         copies = Copies(pipeline, folder, unit.name)
-        reading = Reading(pipeline, duplicate_ids=None, copies=copies, trail=trail)
+        reading = Reading(pipeline, duplicate_ids=None, copies=copies, crash_log=crash_log)
         for batch in reading.batches(records):
             lines = "".join(_line(document, show_text=show_text) for document in batch)
             write(lines)

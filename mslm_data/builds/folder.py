@@ -10,7 +10,7 @@ DIR/.build/copies/      which documents of each work unit are copies
 DIR/.build/receipts/    one for each work unit that is done
 DIR/.build/shards/      one for each shard that is joined
 DIR/.build/refused      there where all units are done, and lose too much
-DIR/.build/trails/      for units at which processes died
+DIR/.build/crashes/     for units at which workers crashed
 DIR/SPLIT/              the shards
 
 Nothing in `.build` is believed by its name: whatever is found there by a build that is resumed is
@@ -245,7 +245,7 @@ def discard_build(out: Path) -> None:
         path.unlink(missing_ok=True)
         for shard in out.glob(f"*/{record.file}") if record else ():
             shard.unlink(missing_ok=True)
-    for name in ("signatures", "copies", "trails"):
+    for name in ("signatures", "copies", "crashes"):
         shutil.rmtree(build / name, ignore_errors=True)
     for folder in (build / "pieces", build / "receipts"):
         for path in folder.iterdir():

@@ -15,10 +15,10 @@ import numpy as np
 from mslm_data.annotate import FoundBy
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
+from mslm_data.builds.crash_log import CrashLog
 from mslm_data.builds.duplicates import Copies
 from mslm_data.builds.stages import attempts, load_annotator, no_text_for_models, source_of
 from mslm_data.builds.tasks import WorkUnit
-from mslm_data.builds.trail import Trail
 from mslm_data.data.document import NotChosen, Part, SetAside
 from mslm_data.data.documents import Documents, Ranges, one_by_one, totals
 from mslm_data.data.reason import Reason
@@ -90,7 +90,7 @@ class Reading:
         *,
         duplicate_ids: frozenset[str] | None,
         copies: Copies,
-        trail: Trail,
+        crash_log: CrashLog,
     ) -> None:
         """Load the annotator.
 
@@ -98,12 +98,12 @@ class Reading:
             pipeline: Says how documents are read and annotated.
             duplicate_ids: Ids that occur in earlier units. None: documents may share an id.
             copies: Its documents that are copies of others.
-            trail: The trail of this unit.
+            crash_log: The crashes at this unit.
         """
         self._pipeline = pipeline
         self._are_unique = duplicate_ids is not None
         self._duplicate_ids = duplicate_ids or frozenset[str]()
-        self._trail = trail
+        self._crash_log = crash_log
         self.copies = copies
         self._annotator = load_annotator(pipeline.annotate)
 
@@ -120,7 +120,8 @@ class Reading:
     def batches(self, records: Iterable[Record]) -> Iterator[Documents]:
         """Give the unit's documents with flat mentions of the wanted labels, some at a time.
 
-        A batch is worth one call and fits in memory. On a trail it is one document.
+        A batch is large enough for one call of the model and fits in memory. After a crash at the
+        unit it is one document.
 
         Args:
             records: Those of the unit, from `records_of`.
@@ -189,7 +190,7 @@ class Reading:
 
         The number before them is that of the first document they were chosen from, in the order in
         which the unit is read. It stays the same if the unit is done again with more duplicate ids,
-        as its trail needs.
+        as the crash log needs.
         """
         path_of: dict[str, str] = {}
         for part, record in records:
@@ -199,7 +200,7 @@ class Reading:
                 self.read += 1
                 self.set_aside.append(record)
             else:
-                pieces = one_by_one(record) if self._trail.careful else [record]
+                pieces = one_by_one(record) if self._crash_log.careful else [record]
                 for piece in pieces:
                     number = self.read
                     self.read += len(piece)
@@ -243,12 +244,12 @@ class Reading:
         """Give documents their mentions: found, renamed, chosen by label, flat.
 
         Args:
-            number: The number that the trail knows them by, where it is one document.
+            number: The number of the first document in the crash log.
             documents: Documents.
         """
-        if self._trail.careful:
-            self._trail.at(number)
-        if number in self._trail.fatal:
+        if self._crash_log.careful:
+            self._crash_log.at(number)
+        if number in self._crash_log.fatal:
             died = no_text_for_models("a process that died of it each time")
             self._refuse(documents, died)
             return

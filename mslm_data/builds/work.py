@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from mslm_data.builds import decontaminate, scan
+from mslm_data.builds.crash_log import CrashLog
 from mslm_data.builds.duplicate_ids import compare
 from mslm_data.builds.folder import is_joined, piece_path, write_joined
 from mslm_data.builds.plan import Stamp, refuse_changed
@@ -33,7 +34,6 @@ from mslm_data.builds.tasks import (
     WorkUnit,
     answer,
 )
-from mslm_data.builds.trail import Trail
 from mslm_data.builds.work_unit import build_unit
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.errors import MslmDataError
@@ -82,11 +82,11 @@ class UnitWork:
 
     def suspect(self, task: Task) -> None:
         """Note each document of a task from now on; see `engine.Work`."""
-        Trail(Path(self.folder), task.name).suspect()
+        CrashLog(Path(self.folder), task.name).suspect()
 
     def died(self, task: Task, how: str) -> None:
         """Record that a process died at a task; see `engine.Work`."""
-        Trail(Path(self.folder), task.name).died(how)
+        CrashLog(Path(self.folder), task.name).died(how)
 
     def _do(self, task: Task) -> Any:
         match task:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from mslm_data.builds.crash_log import CrashLog
 from mslm_data.builds.data_loss import check_labels
 from mslm_data.builds.decontaminate import remove_contaminated
 from mslm_data.builds.duplicates import Copies
@@ -13,7 +14,6 @@ from mslm_data.builds.plan import refuse_too_many
 from mslm_data.builds.reading import Reading, Record
 from mslm_data.builds.stages import annotator_of, schema_of, segmenter_of, word_table_of
 from mslm_data.builds.tasks import WorkUnit
-from mslm_data.builds.trail import Trail
 from mslm_data.data.document import SetAside
 from mslm_data.data.documents import Documents
 from mslm_data.data.examples import Examples, concatenate
@@ -44,9 +44,11 @@ def build_unit(
         out: The unfinished folder.
     """
     account = Account()
-    with Trail(out, unit.name) as trail:
+    with CrashLog(out, unit.name) as crash_log:
         copies = Copies(pipeline, out, unit.name)
-        reading = Reading(pipeline, duplicate_ids=unit.duplicate_ids, copies=copies, trail=trail)
+        reading = Reading(
+            pipeline, duplicate_ids=unit.duplicate_ids, copies=copies, crash_log=crash_log
+        )
         labels = {label: number for number, label in enumerate(pipeline.annotate.labels)}
         doc_labels: dict[str, int] | None = {} if pipeline.has_doc_labels else None
         examples = _examples(

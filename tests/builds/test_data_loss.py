@@ -258,9 +258,9 @@ def test_build__that_was_accepted_is_not_given_up_for_another(joined: Path, tmp_
 def test_build__begun_anew_has_no_shard_of_the_one_before(joined: Path, tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"source\.max_loss"):
         made.built(joined, tmp_path / "in", pipeline())
-    trails = joined / ".build" / "trails"
-    trails.mkdir()
-    write_sealed(trails / "train-00000-00000.json", b'{"3": 2}')
+    crashes = joined / ".build" / "crashes"
+    crashes.mkdir()
+    write_sealed(crashes / "train-00000-00000.json", b'{"3": 2}')
 
     mended = [{**row, "id": f"new{number}"} for number, row in enumerate(rows(10))]
     jsonl(tmp_path / "in", "train.jsonl", *mended)

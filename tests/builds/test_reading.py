@@ -10,11 +10,11 @@ from mslm_data.annotate import Annotations
 from mslm_data.annotate.gold import Gold
 from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.builds import stages
+from mslm_data.builds.crash_log import CrashLog
 from mslm_data.builds.duplicates import Copies
 from mslm_data.builds.reading import Reading, begun, records_of
 from mslm_data.builds.stages import load_annotator
 from mslm_data.builds.tasks import WorkUnit
-from mslm_data.builds.trail import Trail
 from mslm_data.data.document import Document, Part, SetAside, Span
 from mslm_data.data.documents import Documents
 from mslm_data.data.reason import Reason
@@ -33,8 +33,10 @@ NO_COPIES = Copies(made.pipeline_of(), Path(), UNIT.name)
 @pytest.fixture
 def reading(tmp_path: Path) -> Reading:
     """The reading of a unit, with the annotator that keeps the mentions of the source."""
-    trail = Trail(tmp_path, UNIT.name)
-    return Reading(made.pipeline_of(), copies=NO_COPIES, duplicate_ids=frozenset(), trail=trail)
+    crash_log = CrashLog(tmp_path, UNIT.name)
+    return Reading(
+        made.pipeline_of(), copies=NO_COPIES, duplicate_ids=frozenset(), crash_log=crash_log
+    )
 
 
 def of_texts(*texts: str) -> Documents:
@@ -107,7 +109,7 @@ def test_batches__sets_one_failing_document_of_several_aside(
         made.pipeline_of(),
         copies=NO_COPIES,
         duplicate_ids=frozenset(),
-        trail=Trail(tmp_path, unit.name),
+        crash_log=CrashLog(tmp_path, unit.name),
     )
 
     batches = list(reading.batches(records_of(unit, made.pipeline_of())))
@@ -132,7 +134,7 @@ def test_batches__leaves_repeated_ids_out_of_a_batch(tmp_path: Path) -> None:
         made.pipeline_of(),
         copies=NO_COPIES,
         duplicate_ids=frozenset("3"),
-        trail=Trail(tmp_path, unit.name),
+        crash_log=CrashLog(tmp_path, unit.name),
     )
 
     (documents,) = reading.batches(records_of(unit, made.pipeline_of()))
@@ -154,7 +156,7 @@ def test_batches__does_not_go_through_all_ids_for_each_file(tmp_path: Path) -> N
         made.pipeline_of(),
         copies=NO_COPIES,
         duplicate_ids=frozenset(),
-        trail=Trail(tmp_path, "unit"),
+        crash_log=CrashLog(tmp_path, "unit"),
     )
     documents = Documents.of([Document(id="3", text="kinase")])
     known = Known({"1": "a", "2": "b"})
@@ -169,15 +171,18 @@ def test_batches__knows_documents_by_their_numbers_before_repeated_ids_go(tmp_pa
     ids = ["1", "repeated", "1", "killer", "innocent"]
     path.write_text("".join(f"-DOCSTART- ({doc_id})\n\nword\tB-X\n\n" for doc_id in ids))
     unit = WorkUnit("train", 0, 0, (Part(str(path)),))
-    trails = tmp_path / ".build" / "trails"
-    trails.mkdir(parents=True)
-    write_sealed(trails / f"{unit.name}.json", b'{"unknown": 1, "3": 2}')
+    crashes = tmp_path / ".build" / "crashes"
+    crashes.mkdir(parents=True)
+    write_sealed(crashes / f"{unit.name}.json", b'{"unknown": 1, "3": 2}')
 
     found = []
     for duplicate_ids in (frozenset[str](), frozenset({"repeated"})):
-        with Trail(tmp_path, unit.name) as trail:
+        with CrashLog(tmp_path, unit.name) as crash_log:
             reading = Reading(
-                made.pipeline_of(), copies=NO_COPIES, duplicate_ids=duplicate_ids, trail=trail
+                made.pipeline_of(),
+                copies=NO_COPIES,
+                duplicate_ids=duplicate_ids,
+                crash_log=crash_log,
             )
             batches = [*reading.batches(records_of(unit, made.pipeline_of()))]
         kept = [doc_id for documents in batches for doc_id in documents.ids]

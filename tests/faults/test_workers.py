@@ -20,7 +20,7 @@ import pytest
 from mslm_data import builds
 from mslm_data.api.loading import load
 from mslm_data.builds import stages
-from mslm_data.builds.trail import Trail
+from mslm_data.builds.crash_log import CrashLog
 from mslm_data.builds.work import BuildWork
 from mslm_data.engine import local
 from mslm_data.errors import BuildError, ShardError
@@ -126,10 +126,10 @@ def test_build__stops_where_no_document_is_to_blame(
 def test_build__gives_up_on_a_unit_whose_process_died_too_often(tmp_path: Path) -> None:
     inputs, out = LINES.write(tmp_path), tmp_path / "out"
     works.tell(out, do="die", document="21")
-    trails = out / ".build" / "trails"
-    trails.mkdir(parents=True)
+    crashes = out / ".build" / "crashes"
+    crashes.mkdir(parents=True)
     for number in range(4):
-        write_sealed(trails / f"train-{number:05d}-00000.json", b'{"unknown": 19}')
+        write_sealed(crashes / f"train-{number:05d}-00000.json", b'{"unknown": 19}')
 
     with pytest.raises(
         BuildError,
@@ -145,16 +145,16 @@ def test_build__gives_up_on_a_unit_whose_process_died_too_often(tmp_path: Path) 
         (f"signal {int(signal.SIGBUS)}", "as a file became shorter.* restore the file or see to"),
     ],
 )
-def test_trail__gives_up_before_the_first_document(how: str, why: str, tmp_path: Path) -> None:
+def test_crash_log__gives_up_before_the_first_document(how: str, why: str, tmp_path: Path) -> None:
     unit = "train-00000-00000"
-    Trail(tmp_path, unit).died(how)
+    CrashLog(tmp_path, unit).died(how)
     for _ in range(2):
-        with Trail(tmp_path, unit):
-            Trail(tmp_path, unit).died(how)
+        with CrashLog(tmp_path, unit):
+            CrashLog(tmp_path, unit).died(how)
 
     message = rf"died 4 times before its first document \(the last: {how}, {why}"
-    with Trail(tmp_path, unit), pytest.raises(BuildError, match=message):
-        Trail(tmp_path, unit).died(how)
+    with CrashLog(tmp_path, unit), pytest.raises(BuildError, match=message):
+        CrashLog(tmp_path, unit).died(how)
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")

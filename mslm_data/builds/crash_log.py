@@ -1,0 +1,110 @@
+"""Finds the document that crashes workers, so that it is set aside and the build goes on.
+
+Nearly all work units finish without a log. If a worker may have crashed at a unit, the unit is
+built again document by document, and the number of each document is logged before it is annotated.
+Only crashes that the engine sees count; an interrupted build is not a crash.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from mslm_data.errors import BuildError
+from mslm_data.io.files import canonical_json, make_folder, read_sealed, write_sealed
+
+_FATAL = 2
+"""Recorded crashes before a document is skipped. The first crash is not recorded, so a document may
+crash three times."""
+_MAX_BEFORE_FIRST = 3
+"""Maximum number of crashes before the first document: the model cannot be loaded."""
+_MAX_CRASHES = 20
+"""Maximum number of crashes in a unit."""
+_UNKNOWN, _BEFORE = "unknown", "-1"
+"""Places of a crash: before there was a log, and before the first document."""
+
+_ANY_CRASH = "out of memory?", "fewer --workers need less memory"
+_BUS_ERROR = (
+    "as a file became shorter while it was read, or a disk is full or cannot be read",
+    "restore the file or see to the disk",
+)
+_SIGBUS = f"signal {int(getattr(signal, 'SIGBUS', 0))}"
+
+
+class CrashLog:
+    """The crashes at one work unit; files in the unfinished folder.
+
+    Attributes:
+        careful: Whether documents are processed one by one and logged.
+        fatal: Numbers of documents to set aside, from 0 in reading order.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        """Read the crashes so far at the task `name`."""
+        self._name = name
+        self._folder = folder / ".build" / "crashes"
+        self._crashes_file = self._folder / f"{name}.json"
+        self._place = self._folder / f"{name}.at"
+        self._handle = -1
+
+        data = read_sealed(self._crashes_file)
+        self._crashes = Counter(msgspec.json.decode(data or b"{}", type=dict[str, int]))
+        self.careful = data is not None
+        self.fatal = {
+            int(place)
+            for place, crashes in self._crashes.items()
+            if place.isdigit() and crashes >= _FATAL
+        }
+
+    def __enter__(self) -> CrashLog:
+        if self.careful:
+            self._handle = os.open(self._place, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+            self.at(-1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def at(self, number: int) -> None:
+        """Log the number of the next document. It outlives the process, not the machine."""
+        os.pwrite(self._handle, b"%-12d" % number, 0)
+
+    def suspect(self) -> None:
+        """Process this unit's documents one by one from now on."""
+        if not self.careful:
+            self._save()
+
+    def died(self, how: str) -> None:
+        """Record a crash at this unit.
+
+        Args:
+            how: A signal, an exit code or the class of an error.
+
+        Raises:
+            BuildError: The maximum number of crashes is reached.
+        """
+        place = _UNKNOWN
+        if self.careful and self._place.is_file():
+            place = self._place.read_text("ascii").strip()
+        self._crashes[place] += 1
+
+        never_began = self._crashes[_BEFORE] >= _MAX_BEFORE_FIRST
+        if never_began or self._crashes.total() >= _MAX_CRASHES:
+            when = " before its first document" if never_began else ""
+            why, advice = _BUS_ERROR if how == _SIGBUS else _ANY_CRASH
+            raise BuildError(
+                f"{self._name}: a worker process died {self._crashes.total()} times{when} (the "
+                f"last: {how}, {why}); {advice}, and the same command resumes the build"
+            )
+
+        self._save()
+
+    def _save(self) -> None:
+        make_folder(self._folder)
+        write_sealed(self._crashes_file, canonical_json(self._crashes))

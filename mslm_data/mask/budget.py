@@ -31,8 +31,8 @@ class Budget:
     rate: Annotated[
         Rate,
         Help(
-            "The share that is hidden, in `[0, 1]`. An order by coins takes it as each unit's "
-            "chance and has no budget."
+            'Share to mask, in `[0, 1]`. With `order.by = "bernoulli"` it is the probability of '
+            "each unit, and there is no budget."
         ),
     ]
     of: Annotated[

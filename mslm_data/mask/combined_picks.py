@@ -195,17 +195,17 @@ class Hints:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coins:
-    """Hide each token that another pick would hide, by a coin.
+class Bernoulli:
+    """Mask each token that another pick would mask, independently with a probability.
 
     Raises:
         ValueError: A rate outside `[0, 1]`.
     """
 
-    tag: ClassVar[str] = "coins"
+    tag: ClassVar[str] = "bernoulli"
 
     of: Annotated[Pick, Help("The pick.")]
-    rate: Annotated[Rate, Help("Chance of each of its tokens.")]
+    rate: Annotated[Rate, Help("Probability of each of its tokens.")]
 
     def __post_init__(self) -> None:
         check_rate("rate", self.rate)
@@ -238,7 +238,7 @@ def simple_picks(picks: Sequence[AnyPick]) -> Iterator[AnyPick]:
             case OneOf() | ByEpoch():
                 for way in pick.ways:
                     yield from simple_picks(way)
-            case WithoutMentions() | Hints() | Coins():
+            case WithoutMentions() | Hints() | Bernoulli():
                 yield from simple_picks([pick.of])
             case _:
                 yield pick

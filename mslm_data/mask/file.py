@@ -23,7 +23,7 @@ from typing import Any, cast
 
 from mslm_data.errors import PipelineError
 from mslm_data.mask.budget import Budget
-from mslm_data.mask.combined_picks import ByEpoch, Coins, Hints, OneOf, WithoutMentions
+from mslm_data.mask.combined_picks import Bernoulli, ByEpoch, Hints, OneOf, WithoutMentions
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.listed_picks import InOrder, Occurrences, Scattered
 from mslm_data.mask.orders import Order
@@ -47,7 +47,7 @@ PICKS: dict[str, type[AnyPick]] = {
         ByEpoch,
         WithoutMentions,
         Hints,
-        Coins,
+        Bernoulli,
     )
 }
 """Value of `pick` in a table -> its kind; without one it is a `Pick` of units."""

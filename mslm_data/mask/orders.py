@@ -21,7 +21,9 @@ from mslm_data.mask.draws import Draws
 from mslm_data.mask.score import Score
 from mslm_data.registry import Help
 
-OrderName = Literal["uniform", "weighted", "highest", "lowest", "first", "coins", "replacement"]
+OrderName = Literal[
+    "uniform", "weighted", "highest", "lowest", "first", "bernoulli", "with_replacement"
+]
 
 OVERRUNS = {"cut": CUT, "skip": SKIP, "stop": STOP}
 """What `Budget.overrun` is called -> what kernels call it."""
@@ -38,10 +40,11 @@ class Order:
     by: Annotated[
         OrderName,
         Help(
-            "`uniform` is at random, each unit as likely; `weighted` at random by score; `highest` "
-            "and `lowest` by score, without chance; `first` is from the row's start. `coins` has "
-            "no budget: each unit is hidden with chance `rate`, times its score if there is one. "
-            "`replacement` draws with replacement, so that a unit drawn twice is hidden once."
+            "`uniform` draws units at random, each equally likely; `weighted` draws them in "
+            "proportion to their scores; `highest` and `lowest` sort by score; `first` goes from "
+            "the row's start. `bernoulli` has no budget: each unit is masked independently with "
+            "probability `rate`, times its score if it has one. `with_replacement` draws with "
+            "replacement, so a unit drawn twice is masked once."
         ),
     ] = "uniform"
     score: Annotated[
@@ -55,14 +58,14 @@ class Order:
         scored = ("weighted", "highest", "lowest")
         if self.score is None and self.by in scored:
             raise ValueError(f"order: expected a score for '{self.by}', got none")
-        if self.score is not None and self.by not in (*scored, "coins"):
-            expected = "'weighted', 'highest', 'lowest' or 'coins'"
+        if self.score is not None and self.by not in (*scored, "bernoulli"):
+            expected = "'weighted', 'highest', 'lowest' or 'bernoulli'"
             raise ValueError(f"order: expected {expected} with a score, got '{self.by}'")
 
     @property
     def spends(self) -> bool:
-        """Whether it spends a budget; by coins the budget's rate is each unit's chance."""
-        return self.by != "coins"
+        """Whether it spends a budget; `bernoulli` has only a probability for each unit."""
+        return self.by != "bernoulli"
 
     @property
     def has_top(self) -> bool:
@@ -72,15 +75,15 @@ class Order:
     @property
     def may_cut(self) -> bool:
         """Whether a unit can cost its tokens, and be cut where the budget ends."""
-        return self.by not in ("coins", "replacement")
+        return self.by not in ("bernoulli", "with_replacement")
 
     def take(self, candidates: Candidates, budget: Array, draws: Draws) -> Array:
         """Return how much of each candidate is taken, `[C]`, in what the budget counts.
 
         Args:
             candidates: Of N rows.
-            budget: int64 `[N]`; what is left of it is written. By coins, the chance of each row's
-                candidates: float64 `[N]`, or one number for all rows, `[]`.
+            budget: int64 `[N]`; reduced by what is taken. For `bernoulli`, the probability of each
+                row's candidates: float64 `[N]`, or one number for all rows, `[]`.
             draws: Of the pick.
         """
         return _TAKE[self.by](candidates, budget, draws)
@@ -127,7 +130,7 @@ def take_uniform(candidates: Candidates, budget: Array, draws: Draws) -> Array:
     return taken
 
 
-def take_by_coins(candidates: Candidates, chances: Array, draws: Draws) -> Array:
+def take_bernoulli(candidates: Candidates, chances: Array, draws: Draws) -> Array:
     """Take each candidate with its row's chance, times its score."""
     offsets, eligible, score, _, _ = candidates
     chosen = candidates.units_taken()
@@ -189,6 +192,6 @@ _TAKE: dict[OrderName, Callable[[Candidates, Array, Draws], Array]] = {
     "highest": take_highest,
     "lowest": take_lowest,
     "first": take_first,
-    "coins": take_by_coins,
-    "replacement": take_with_replacement,
+    "bernoulli": take_bernoulli,
+    "with_replacement": take_with_replacement,
 }

@@ -159,8 +159,11 @@ class Pick:
     def __post_init__(self) -> None:
         if self.budget.total and self.units != "tokens" and self.budget.of == "units":
             raise ValueError("budget: expected one of tokens with 'total', got one of units")
-        if self.order.by == "replacement" and self.units != "tokens" and self.budget.of != "units":
-            raise ValueError("budget: expected one of units with 'replacement', got one of tokens")
+        costs_tokens = self.units != "tokens" and self.budget.of != "units"
+        if self.order.by == "with_replacement" and costs_tokens:
+            raise ValueError(
+                "budget: expected one of units with 'with_replacement', got one of tokens"
+            )
 
     @property
     def hides_nothing(self) -> bool:

@@ -593,7 +593,7 @@ kind = "entity"
 [[mask.picks]]
 units = "tokens"
 budget = { rate = { shape = "linear", start = 0.3, stop = 0.1, over = 4 } }
-order = { by = "coins" }
+order = { by = "bernoulli" }
 """,
     b"""[mask]
 use = "mixture"

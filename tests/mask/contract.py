@@ -126,7 +126,7 @@ RATES = st.sampled_from([0.0, 0.07, 0.15, 0.25, 0.5, 0.55, 1.0])
 
 def possible(table):
     """Return a table that is not refused: of whole units, those drawn with replacement are counted."""
-    if table["order"]["by"] == "replacement" and table["units"] != "tokens":
+    if table["order"]["by"] == "with_replacement" and table["units"] != "tokens":
         return {**table, "budget": {**table["budget"], "of": "units"}}
     return table
 
@@ -152,7 +152,7 @@ PICKS = st.fixed_dictionaries(
             }
         ),
         "order": st.fixed_dictionaries(
-            {"by": st.sampled_from(["uniform", "coins", "replacement"])}
+            {"by": st.sampled_from(["uniform", "bernoulli", "with_replacement"])}
         ),
         "kind": st.sampled_from(["base", "entity"]),
     }

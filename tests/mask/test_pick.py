@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mslm_data.errors import PipelineError
 from mslm_data.mask.budget import Budget
-from mslm_data.mask.combined_picks import Coins, Hints, OneOf, WithoutMentions
+from mslm_data.mask.combined_picks import Bernoulli, Hints, OneOf, WithoutMentions
 from mslm_data.mask.draws import Draws
 from mslm_data.mask.file import parse_pick
 from mslm_data.mask.orders import Order
@@ -161,36 +161,36 @@ def test_hide__a_total_budget_that_is_spent_already():
 @pytest.mark.parametrize(
     "of",
     [
-        Pick("tokens", Budget(0.5), Among(unknown=True), Order("coins")),
+        Pick("tokens", Budget(0.5), Among(unknown=True), Order("bernoulli")),
         Pick("tokens", Budget(0.5), Among(unknown=True)),
     ],
-    ids=["coins", "uniform"],
+    ids=["bernoulli", "uniform"],
 )
-def test_coins__are_independent_of_what_the_pick_draws(of):
+def test_bernoulli__is_independent_of_what_the_pick_draws(of):
     rows = examples_of([row_of([1] * 1000, key=key) for key in range(20)])
 
-    kinds, _ = hidden_by([Coins(of=of, rate=0.5)], rows)
+    kinds, _ = hidden_by([Bernoulli(of=of, rate=0.5)], rows)
 
     # Six standard deviations of 20,000 coins are 0.018.
     assert abs(np.mean([np.mean(row[1:-1]) for row in kinds]) - 0.25) < 0.02
 
 
-def test_coins__keep_the_kind_of_the_pick():
+def test_bernoulli__keeps_the_kind_of_the_pick():
     rows = examples_of([row_of([1] * 10, [(2, 5)])])
     mentions = Pick("mentions", Budget(1), kind="entity")
 
-    (kinds,), _ = hidden_by([Coins(of=mentions, rate=1)], rows)
+    (kinds,), _ = hidden_by([Bernoulli(of=mentions, rate=1)], rows)
 
     assert sorted(set(kinds)) == [0, 2]
 
 
 @pytest.mark.parametrize("unknown", [False, True])
-def test_coins__take_nothing_of_what_is_hidden_already(unknown):
+def test_bernoulli__takes_nothing_that_is_masked_already(unknown):
     rows = examples_of([row_of([1] * 200, key=key) for key in range(20)])
     first = Pick("words", Budget(0.5))
     second = Pick("words", Budget(0.25), Among(unknown=unknown))
 
-    kinds, _ = hidden_by([first, Coins(of=second, rate=1)], rows)
+    kinds, _ = hidden_by([first, Bernoulli(of=second, rate=1)], rows)
 
     hidden = [np.count_nonzero(row) for row in kinds]
     alone, _ = hidden_by([first, second], rows)
@@ -250,15 +250,15 @@ def test_hide__rate_of_the_epoch_and_of_the_step():
         (lambda: Order("weighted"), "^order: expected a score for 'weighted', got none"),
         (
             lambda: Order(score=Score(lexicon="x")),
-            "^order: expected 'weighted', 'highest', 'lowest' or 'coins' with a score, got 'uniform'",
+            "^order: expected 'weighted', 'highest', 'lowest' or 'bernoulli' with a score, got 'uniform'",
         ),
         (
             lambda: Pick("words", Budget(1, total=True)),
             "^budget: expected one of tokens with 'total', got one of units",
         ),
         (
-            lambda: Pick("words", Budget(1, of="tokens"), order=Order("replacement")),
-            "^budget: expected one of units with 'replacement', got one of tokens",
+            lambda: Pick("words", Budget(1, of="tokens"), order=Order("with_replacement")),
+            "^budget: expected one of units with 'with_replacement', got one of tokens",
         ),
         (
             lambda: Hints(of=Pick("tokens", Budget(0.5)), show=0.5),
@@ -293,7 +293,7 @@ def test_pick__refuses(make, message):
             {
                 "units": "words",
                 "budget": {"rate": 1},
-                "order": {"by": "coins", "score": {"lexicon": "x", "transfrm": "flag"}},
+                "order": {"by": "bernoulli", "score": {"lexicon": "x", "transfrm": "flag"}},
             },
             "unknown option 'transfrm'; did you mean 'transform'?",
         ),
@@ -305,7 +305,7 @@ def test_pick__refuses(make, message):
             "ways[0][0]: unknown option 'budgt'; did you mean 'budget'?",
         ),
         (
-            {"pick": "coins", "rate": 1, "of": {"units": "words", "budget": {"rate": 3}}},
+            {"pick": "bernoulli", "rate": 1, "of": {"units": "words", "budget": {"rate": 3}}},
             "rate: expected a rate in [0, 1], got 3",
         ),
         ("words", "expected a table, got str"),

@@ -41,7 +41,7 @@ budget = { rate = 0.12 }
 
 [[mask.picks]]
 units = "tokens"
-order = { by = "coins" }
+order = { by = "bernoulli" }
 budget = { rate = { shape = "linear", start = 0.3, stop = 0.1, over = 4 } }
 """
 PART = {"use": "blm", "blm": 0.5}
@@ -356,7 +356,7 @@ def test_needs__of_a_pick_that_is_switched_off():
 
 
 def test_needs__of_a_score_by_word_and_a_corruption_by_word():
-    flagged = {"by": "coins", "score": {"lexicon": "x.arrow", "transform": "flag"}}
+    flagged = {"by": "bernoulli", "score": {"lexicon": "x.arrow", "transform": "flag"}}
     tokens = {"units": "tokens", "budget": {"rate": 1}, "order": flagged}
     by_word = {"shares": "80-10-10", "by": "word"}
     plain = {"units": "tokens", "budget": {"rate": 1}}

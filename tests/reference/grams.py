@@ -153,7 +153,7 @@ def ernie(
     kinds = [0] * len(row.ids)
     drawn = draws.uniform(stream(row, seed, epoch, BRANCH), 0)
     mentions = {"units": "mentions", "among": {"unknown": True}, "kind": "entity"}
-    coins = {"budget": {"rate": rate}, "order": {"by": "coins"}}
+    coins = {"budget": {"rate": rate}, "order": {"by": "bernoulli"}}
     if drawn >= Fraction(1 - tokens):
         pick(row, kinds, {"units": "tokens"} | coins, seed=seed, epoch=epoch, number=256 + 16)
         return kinds
@@ -188,7 +188,7 @@ def ccm(
     epochs: int = 1,
 ) -> list[int]:
     kinds = [0] * len(row.ids)
-    tokens = {"units": "tokens", "order": {"by": "coins"}}
+    tokens = {"units": "tokens", "order": {"by": "bernoulli"}}
     begins = [warm_up + epochs * stage for stage in range(len(lexicons) + 1)]
     if epoch < begins[0]:
         table = tokens | {"budget": {"rate": rate}}

@@ -61,7 +61,7 @@ def pick(
     gate = budget["gate"]
     runs = gate == 1 or draws.uniform(stream(row, seed, epoch, number + GATE), 0) < Fraction(gate)
 
-    if order == "coins":
+    if order == "bernoulli":
         for u in pool:
             # A token's coin is that of its place; a unit's that of its number.
             place = units[u][0] if table["units"] == "tokens" else u
@@ -71,7 +71,7 @@ def pick(
         return 0
 
     left = quota(row, len(units), budget, seed=seed, epoch=epoch, number=number) if runs else 0
-    if order == "replacement":
+    if order == "with_replacement":
         for k in range(left if pool else 0):
             for t in units[pool[draws.below(sample, k, len(pool))]]:
                 kinds[t] = kind

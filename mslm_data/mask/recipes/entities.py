@@ -152,10 +152,10 @@ def ernie(
     there is one, and words are the rest. `[UNK]` is hidden within mentions only, and the id 0 is
     drawn too. There is no budget to owe.
     """
-    coins = Order("coins")
-    entities = Pick("mentions", Budget(rate), Among(unknown=True), coins, kind="entity")
-    rest = Pick(Listed(lexicon) if lexicon else "words", Budget(rate), Among("generic"), coins)
-    single = Pick("tokens", Budget(rate), order=coins)
+    bernoulli = Order("bernoulli")
+    entities = Pick("mentions", Budget(rate), Among(unknown=True), bernoulli, kind="entity")
+    rest = Pick(Listed(lexicon) if lexicon else "words", Budget(rate), Among("generic"), bernoulli)
+    single = Pick("tokens", Budget(rate), order=bernoulli)
     return Recipe(
         (OneOf(chances=(1 - tokens, tokens), ways=((entities, rest), (single,))),),
         Corruption(corruption, random_ids="vocabulary"),

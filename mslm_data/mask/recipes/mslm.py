@@ -52,7 +52,7 @@ def joint(
         "tokens",
         Budget(blm, of="tokens"),
         Among("any" if pool == "all" else "generic"),
-        Order("uniform" if count == "fixed" else "coins"),
+        Order("uniform" if count == "fixed" else "bernoulli"),
     )
     return Recipe((mentions, tokens), Corruption(corruption))
 
@@ -119,5 +119,5 @@ def joint_released(
     pieces = Pick(
         "released pieces", Budget(elm, rounding="down"), Among(unknown=True), kind="entity"
     )
-    tokens = Pick("tokens", Budget(blm, of="tokens"), order=Order("coins"))
+    tokens = Pick("tokens", Budget(blm, of="tokens"), order=Order("bernoulli"))
     return Recipe((pieces, tokens), Corruption(corruption))

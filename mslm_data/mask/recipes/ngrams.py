@@ -150,12 +150,12 @@ def ccm(
     if epochs < 1:
         raise ValueError(f"epochs: expected 1 or more, got {epochs}")
 
-    coins = Order("coins")
-    warming = (Pick("tokens", Budget(rate), order=coins),)
+    bernoulli = Order("bernoulli")
+    warming = (Pick("tokens", Budget(rate), order=bernoulli),)
     growing = [(Occurrences(lexicon=name, rate=rate, most=most or None),) for name in lexicons]
     last = (
         Occurrences(lexicon=lexicons[-1], rate=last_rate),
-        Pick("tokens", Budget(rest_rate), order=coins),
+        Pick("tokens", Budget(rest_rate), order=bernoulli),
     )
     curriculum = ByEpoch(
         epochs=(warm_up, *[epochs] * len(growing)),

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from mslm_data.mask.budget import Budget
-from mslm_data.mask.combined_picks import Coins, Hints
+from mslm_data.mask.combined_picks import Bernoulli, Hints
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Among, Pick
@@ -47,7 +47,7 @@ def selective_task(
     (thunlp/SelectiveMasking) leaves spaCy's stop words unmasked, and predicts at most 20 tokens of
     a row of 128; here both are up to the column.
     """
-    order = Order("coins", Score(column=scores, transform="flag"))
+    order = Order("bernoulli", Score(column=scores, transform="flag"))
     tokens = Pick("tokens", Budget(1.0), Among(unknown=True), order)
     return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))
 
@@ -104,7 +104,7 @@ def informask(
     everywhere, only hidden ones are predicted; a loss over all tokens can be had from the rows
     themselves.
     """
-    order = Order("coins", Score(lexicon=lexicon, by="token"))
+    order = Order("bernoulli", Score(lexicon=lexicon, by="token"))
     tokens = Pick("tokens", Budget(rate), Among(unknown=True), order)
     return Recipe((tokens,), Corruption(corruption))
 
@@ -123,7 +123,7 @@ def keywords(
     DIR/vocab/keywords.arrow` makes a lexicon of any list of words; a keyword of several words is
     not found. `mslm-data vocab anchors` finds keywords by frequency.
     """
-    order = Order("coins", Score(lexicon=lexicon, transform="flag"))
+    order = Order("bernoulli", Score(lexicon=lexicon, transform="flag"))
     return Recipe((Pick("words", Budget(rate), order=order),), Corruption(corruption))
 
 
@@ -195,7 +195,7 @@ def mst(
     was not to be seen. Half of the row's tokens is our choice, so say both where it matters.
     """
     lowest = _by_attention(scores, share, 1.0, "lowest")
-    return Recipe((Coins(of=lowest, rate=rate),), Corruption(corruption))
+    return Recipe((Bernoulli(of=lowest, rate=rate),), Corruption(corruption))
 
 
 def _by_attention(scores: str, rate: Rate, gate: float, by: Literal["highest", "lowest"]) -> Pick:

@@ -59,7 +59,7 @@ def token(
     are special, it leaves out all special ids, `[UNK]` among them. If rows bring the tokenizer's
     `special_tokens_mask`, `[UNK]` in the text is not marked there and is hidden.
     """
-    tokens = Pick("tokens", Budget(rate), Among(unknown=unknown), Order("coins"))
+    tokens = Pick("tokens", Budget(rate), Among(unknown=unknown), Order("bernoulli"))
     return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))
 
 
@@ -149,7 +149,7 @@ def electra(
         most = int((top + 0.005) * max_tokens)
 
     budget = Budget(rate, of="all tokens", rounding="nearest", least=1, most=most)
-    tokens = Pick("tokens", budget, Among(unknown=True), Order("replacement"))
+    tokens = Pick("tokens", budget, Among(unknown=True), Order("with_replacement"))
     return Recipe((tokens,), Corruption(corruption))
 
 

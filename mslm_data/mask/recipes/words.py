@@ -65,7 +65,7 @@ def whole_word_hf(
     corpora of given words. Whether `[UNK]` is hidden depends on the collator's caller, see `token`.
     Where it is not, a word that holds one is never hidden here; there its other pieces can be.
     """
-    words = Pick("chunks", Budget(rate), Among(unknown=unknown), Order("coins"))
+    words = Pick("chunks", Budget(rate), Among(unknown=unknown), Order("bernoulli"))
     return Recipe((words,), Corruption(corruption))
 
 

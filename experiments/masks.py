@@ -40,7 +40,7 @@ def _half(rounding: str) -> Make:
             {"units": "mentions", "budget": {"rate": 0.5, "rounding": rounding}, "kind": "entity"},
             {"units": "tokens", "budget": {"rate": rate, "of": "tokens", "rounding": "random"}},
         ]
-        picks[0]["among"] = {"unknown": True}
+        picks[0]["eligible"] = {"unknown": True}
         return shards.strategy("picks", picks=picks, corruption="mask")
 
     return make

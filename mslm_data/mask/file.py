@@ -27,7 +27,7 @@ from mslm_data.mask.combined_picks import Bernoulli, ByEpoch, Hints, OneOf, With
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.listed_picks import InOrder, Occurrences, Scattered
 from mslm_data.mask.orders import Order
-from mslm_data.mask.pick import Among, AnyPick, Listed, Pick
+from mslm_data.mask.pick import AnyPick, Eligible, Listed, Pick
 from mslm_data.mask.rate import Schedule
 from mslm_data.mask.score import Score
 from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
@@ -54,7 +54,7 @@ PICKS: dict[str, type[AnyPick]] = {
 
 PARTS: dict[str, type] = {
     "budget": Budget,
-    "among": Among,
+    "eligible": Eligible,
     "order": Order,
     "order.score": Score,
     "units": Listed,

@@ -37,7 +37,7 @@ def hide_uniform(
     """Hide units uniformly, if the pick is plain enough, and return whether it was."""
     budget = pick.budget
     is_exact = budget.gate == 1 and budget.rounding != "random" and not budget.total
-    if pick.order.by != "uniform" or pick.among.where != "any" or not is_exact:
+    if pick.order.by != "uniform" or pick.eligible.where != "any" or not is_exact:
         return False
     rate = rate_at(budget.rate, draws)
     if not isinstance(rate, float | int):
@@ -48,7 +48,7 @@ def hide_uniform(
         return True
 
     # The kernel takes any unit, so none may be hidden already.
-    all_free = draft.untouched and pick.among.excludes_nothing and draft.joined is None
+    all_free = draft.untouched and pick.eligible.excludes_nothing and draft.joined is None
     if units is not None and all_free and budget.of == "units" and not budget.least:
         _hide_units(pick, examples, units, rate, draws, draft)
         return True
@@ -62,7 +62,7 @@ def _hide_tokens(pick: Pick, examples: Examples, rate: float, draws: Draws, draf
         ids.offsets,
         examples.word_ids.values,
         ids.values,
-        -1 if pick.among.unknown else examples.ids.unk,
+        -1 if pick.eligible.unknown else examples.ids.unk,
         budgets,
         draws.streams(),
         pick.mask_kind,

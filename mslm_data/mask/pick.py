@@ -1,7 +1,7 @@
 """Picks: one choice of units of each row, up to a budget.
 
 Nearly every masking system is a short list of picks. A pick answers four questions: which units are
-hidden whole, among which of them, up to which budget, and in which order.
+masked whole, which of them are eligible, how many (the budget), and in which order.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Listed:
     """Units from a lexicon: its n-grams where they stand, and each word that is in none of them.
 
     Of an n-gram within another, the larger is the unit. Of overlapping ones some are units at
-    random, and the words of the others are units again. With `among.where = "generic"` no n-gram
+    random, and the words of the others are units again. With `eligible.where = "generic"` no n-gram
     reaches into a mention.
     """
 
@@ -93,7 +93,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Among:
+class Eligible:
     """Conditions for the units that can be hidden, besides being neither hidden nor special yet.
 
     Raises:
@@ -146,7 +146,9 @@ class Pick:
         ),
     ]
     budget: Annotated[Budget, Help("How much is hidden.")]
-    among: Annotated[Among, Help("Which units can be hidden.")] = field(default_factory=Among)
+    eligible: Annotated[Eligible, Help("Which units can be masked.")] = field(
+        default_factory=Eligible
+    )
     order: Annotated[Order, Help("In which order they are taken.")] = field(default_factory=Order)
     kind: Annotated[
         Literal["base", "entity"],
@@ -178,7 +180,7 @@ class Pick:
             needs = frozenset({"word_ids"})
         else:
             needs = UNITS[self.units].needs
-        if self.among.where != "any":
+        if self.eligible.where != "any":
             needs |= {"mentions"}
         if self.order.score is not None:
             needs |= self.order.score.needs
@@ -196,7 +198,7 @@ class Pick:
         if fused.hide_uniform(self, examples, units, draws, draft):
             return
 
-        eligible, real = self._eligible(examples, units, draft)
+        eligible, real = self._find_eligible(examples, units, draft)
         score = None
         if self.order.score is not None:
             of_words = self.units in ("tokens", "words")
@@ -245,11 +247,11 @@ class Pick:
     def _units(self, examples: Examples, draws: Draws) -> Units | None:
         """Return what can be hidden whole; None for single tokens."""
         if isinstance(self.units, Listed):
-            return self.units.find(examples, draws, generic=self.among.where == "generic")
+            return self.units.find(examples, draws, generic=self.eligible.where == "generic")
         find = UNITS[self.units].find
         return None if find is None else find(examples)
 
-    def _eligible(
+    def _find_eligible(
         self, examples: Examples, units: Units | None, draft: Draft
     ) -> tuple[Array, Array]:
         """Return which units can be hidden, and how many tokens of each row are not special.
@@ -257,25 +259,25 @@ class Pick:
         The first is uint8, one for each unit. The second is int64 `[N]`, filled only if the budget
         asks for it.
         """
-        among = self.among
-        if units is not None and draft.untouched and among.excludes_nothing:
+        conditions = self.eligible
+        if units is not None and draft.untouched and conditions.excludes_nothing:
             counts_real = self.budget.of == "tokens" or self.budget.least
             real = real_tokens(examples) if counts_real else np.empty(len(examples), np.int64)
             return np.ones(len(units), np.uint8), real
 
         offsets = examples.input_ids.offsets
-        free, real = free_tokens(examples, draft, unknown=among.unknown)
-        if among.where != "any":
+        free, real = free_tokens(examples, draft, unknown=conditions.unknown)
+        if conditions.where != "any":
             inside = np.zeros(len(free), np.uint8)
             terms = mentions(examples)
             terms.paint(offsets, terms.lengths, 1, inside)
-            free &= inside if among.where == "mentions" else 1 - inside
+            free &= inside if conditions.where == "mentions" else 1 - inside
         if units is None:
             return free, real
 
         eligible = units.within(offsets, free)
-        if among.longest is not None:
-            eligible &= units.lengths <= among.longest
+        if conditions.longest is not None:
+            eligible &= units.lengths <= conditions.longest
         return eligible, real
 
     def _sizes(self, examples: Examples, units: Units | None, real: Array) -> Array:

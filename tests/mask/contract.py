@@ -145,7 +145,7 @@ PICKS = st.fixed_dictionaries(
                 "gate": st.sampled_from([0.0, 0.5, 1.0]),
             }
         ),
-        "among": st.fixed_dictionaries(
+        "eligible": st.fixed_dictionaries(
             {
                 "where": st.sampled_from(["any", "generic", "mentions"]),
                 "unknown": st.booleans(),

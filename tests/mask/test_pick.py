@@ -11,7 +11,7 @@ from mslm_data.mask.combined_picks import Bernoulli, Hints, OneOf, WithoutMentio
 from mslm_data.mask.draws import Draws
 from mslm_data.mask.file import parse_pick
 from mslm_data.mask.orders import Order
-from mslm_data.mask.pick import Among, Pick, run
+from mslm_data.mask.pick import Eligible, Pick, run
 from mslm_data.mask.plan import Draft
 from mslm_data.mask.rate import Schedule
 from mslm_data.mask.score import Score
@@ -33,7 +33,7 @@ PLAIN = st.fixed_dictionaries(
                 "most": st.sampled_from([None, 0, 2]),
             }
         ),
-        "among": st.fixed_dictionaries({"unknown": st.booleans()}),
+        "eligible": st.fixed_dictionaries({"unknown": st.booleans()}),
         "kind": st.sampled_from(["base", "entity"]),
     }
 )
@@ -142,7 +142,7 @@ def test_hide__words_of_four_tokens_and_a_budget_of_three(options, hidden, owed)
 def test_hide__a_total_budget_counts_what_is_hidden_already():
     examples = examples_of([row_of([1] * 10, [(0, 2)], key=key) for key in range(3)])
     mentions = Pick("mentions", Budget(1.0), kind="entity")
-    others = Pick("tokens", Budget(0.5, of="tokens", total=True), Among("generic"))
+    others = Pick("tokens", Budget(0.5, of="tokens", total=True), Eligible("generic"))
     kinds, draft = hidden_by([mentions, others], examples)
 
     assert [(row.count(2), row.count(1)) for row in kinds] == [(2, 3)] * 3
@@ -161,8 +161,8 @@ def test_hide__a_total_budget_that_is_spent_already():
 @pytest.mark.parametrize(
     "of",
     [
-        Pick("tokens", Budget(0.5), Among(unknown=True), Order("bernoulli")),
-        Pick("tokens", Budget(0.5), Among(unknown=True)),
+        Pick("tokens", Budget(0.5), Eligible(unknown=True), Order("bernoulli")),
+        Pick("tokens", Budget(0.5), Eligible(unknown=True)),
     ],
     ids=["bernoulli", "uniform"],
 )
@@ -188,7 +188,7 @@ def test_bernoulli__keeps_the_kind_of_the_pick():
 def test_bernoulli__takes_nothing_that_is_masked_already(unknown):
     rows = examples_of([row_of([1] * 200, key=key) for key in range(20)])
     first = Pick("words", Budget(0.5))
-    second = Pick("words", Budget(0.25), Among(unknown=unknown))
+    second = Pick("words", Budget(0.25), Eligible(unknown=unknown))
 
     kinds, _ = hidden_by([first, Bernoulli(of=second, rate=1)], rows)
 
@@ -220,7 +220,7 @@ def test_hide__unknown_words_are_hidden_on_demand_only():
     examples = examples_of([row_of([1, 1], fill=IDS.unk)])
 
     assert hidden_by([Pick("tokens", Budget(1.0))], examples)[0] == [[0, 0, 0, 0]]
-    assert hidden_by([Pick("tokens", Budget(1.0), Among(unknown=True))], examples)[0] == [
+    assert hidden_by([Pick("tokens", Budget(1.0), Eligible(unknown=True))], examples)[0] == [
         [0, 1, 1, 0]
     ]
 
@@ -246,7 +246,10 @@ def test_hide__rate_of_the_epoch_and_of_the_step():
         (lambda: Budget(1, gate=-1), r"^gate: expected a rate in \[0, 1\], got -1"),
         (lambda: Budget(1, most=-1), "^most: expected 0 or more, or none for no limit, got -1"),
         (lambda: Budget(1, least=-1), "^least: expected 0 or more, or none for no limit, got -1"),
-        (lambda: Among(longest=-1), "^longest: expected 0 or more, or none for no limit, got -1"),
+        (
+            lambda: Eligible(longest=-1),
+            "^longest: expected 0 or more, or none for no limit, got -1",
+        ),
         (lambda: Order("weighted"), "^order: expected a score for 'weighted', got none"),
         (
             lambda: Order(score=Score(lexicon="x")),

@@ -58,7 +58,7 @@ def test_picks__joint_in_other_words(examples, seed, epoch):
         {
             "units": "mentions",
             "budget": {"rate": 0.5},
-            "among": {"unknown": True},
+            "eligible": {"unknown": True},
             "kind": "entity",
         },
         {"units": "tokens", "budget": {"rate": 0.3, "of": "tokens"}},

@@ -152,7 +152,7 @@ def ernie(
 ) -> list[int]:
     kinds = [0] * len(row.ids)
     drawn = draws.uniform(stream(row, seed, epoch, BRANCH), 0)
-    mentions = {"units": "mentions", "among": {"unknown": True}, "kind": "entity"}
+    mentions = {"units": "mentions", "eligible": {"unknown": True}, "kind": "entity"}
     coins = {"budget": {"rate": rate}, "order": {"by": "bernoulli"}}
     if drawn >= Fraction(1 - tokens):
         pick(row, kinds, {"units": "tokens"} | coins, seed=seed, epoch=epoch, number=256 + 16)

@@ -17,7 +17,7 @@ ROUND, GATE, BRANCH = 1 << 16, 2 << 16, 4 << 16
 KINDS = {"base": 1, "entity": 2}
 
 BUDGET = {"of": "units", "rounding": "up", "least": 0, "most": None, "overrun": "skip", "gate": 1.0}
-AMONG = {"where": "any", "unknown": False}
+ELIGIBLE = {"where": "any", "unknown": False}
 
 
 def stream(row: Row, seed: int, epoch: int, number: int) -> int:
@@ -43,15 +43,15 @@ def pick(
     """Write what one pick hides to `kinds`, and return what it owes; `number` names its stream."""
     units = units_of(row, table["units"])
     budget = BUDGET | table["budget"]
-    among = AMONG | table.get("among", {})
+    eligible = ELIGIBLE | table.get("eligible", {})
     order = table.get("order", {"by": "uniform"})["by"]
     kind = KINDS[table.get("kind", "base")]
 
     inside = {t for start, end, _ in row.mentions for t in range(start, end)}
 
     def is_open(t: int) -> bool:
-        known = among["unknown"] or row.ids[t] != IDS.unk
-        where = among["where"]
+        known = eligible["unknown"] or row.ids[t] != IDS.unk
+        where = eligible["where"]
         return (
             kinds[t] == 0 and known and (where == "any" or (t in inside) == (where == "mentions"))
         )

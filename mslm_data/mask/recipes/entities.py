@@ -12,7 +12,7 @@ from mslm_data.mask.budget import Budget
 from mslm_data.mask.combined_picks import OneOf, WithoutMentions
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
-from mslm_data.mask.pick import Among, Listed, Pick
+from mslm_data.mask.pick import Eligible, Listed, Pick
 from mslm_data.mask.rate import Limit, Rate, Share
 from mslm_data.mask.score import Score
 from mslm_data.mask.strategy import Recipe
@@ -33,7 +33,7 @@ def entitybert(
     sentences here, so numbers are rounded at random, and over a corpus the shares are exact.
     """
     hide_mentions = Pick(
-        "mentions", Budget(entities, rounding="random"), Among(unknown=True), kind="entity"
+        "mentions", Budget(entities, rounding="random"), Eligible(unknown=True), kind="entity"
     )
     hide_words = Pick("words", Budget(words, rounding="random"))
     return Recipe((hide_mentions, hide_words), Corruption(corruption))
@@ -56,8 +56,8 @@ def entitybert_difference(
     and the last token never is. Here the draw is of the tokens.
     """
     budget = Budget(rate, rounding="down")
-    in_mentions = Pick("tokens", budget, Among("mentions", unknown=True), Order("first"))
-    anywhere = Pick("tokens", budget, Among(unknown=True))
+    in_mentions = Pick("tokens", budget, Eligible("mentions", unknown=True), Order("first"))
+    anywhere = Pick("tokens", budget, Eligible(unknown=True))
     return Recipe(
         (in_mentions, WithoutMentions(of=anywhere)),
         Corruption(corruption, random_ids="vocabulary"),
@@ -81,7 +81,7 @@ def salient(
     others of its row (`longest`). Cole et al. 2023 add times, and let T5 write the span.
     """
     one = Budget(0.0, least=1, most=1)
-    mention = Pick("mentions", one, Among(longest=longest or None, unknown=True), kind="entity")
+    mention = Pick("mentions", one, Eligible(longest=longest or None, unknown=True), kind="entity")
     return Recipe((mention,), Corruption(corruption))
 
 
@@ -115,9 +115,9 @@ def lim(
         where: Literal["mentions", "generic"], transform: Literal["flag", "unflagged"]
     ) -> Pick:
         if not scores:
-            return Pick("tokens", budget, Among(where, unknown=True))
+            return Pick("tokens", budget, Eligible(where, unknown=True))
         score = Score(column=scores, transform=transform)
-        return Pick("tokens", budget, Among(unknown=True), Order("weighted", score))
+        return Pick("tokens", budget, Eligible(unknown=True), Order("weighted", score))
 
     ways = ((pick("mentions", "flag"),), (pick("generic", "unflagged"),))
     return Recipe(
@@ -153,8 +153,10 @@ def ernie(
     drawn too. There is no budget to owe.
     """
     bernoulli = Order("bernoulli")
-    entities = Pick("mentions", Budget(rate), Among(unknown=True), bernoulli, kind="entity")
-    rest = Pick(Listed(lexicon) if lexicon else "words", Budget(rate), Among("generic"), bernoulli)
+    entities = Pick("mentions", Budget(rate), Eligible(unknown=True), bernoulli, kind="entity")
+    rest = Pick(
+        Listed(lexicon) if lexicon else "words", Budget(rate), Eligible("generic"), bernoulli
+    )
     single = Pick("tokens", Budget(rate), order=bernoulli)
     return Recipe(
         (OneOf(chances=(1 - tokens, tokens), ways=((entities, rest), (single,))),),

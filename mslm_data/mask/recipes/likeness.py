@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
-from mslm_data.mask.pick import Among, Pick
+from mslm_data.mask.pick import Eligible, Pick
 from mslm_data.mask.rate import Rate, Share
 from mslm_data.mask.score import Score
 from mslm_data.mask.strategy import Recipe
@@ -98,7 +98,7 @@ def difference_released(
     """
     score = Score(lexicon=lexicon, transform="rank", missing=UNLIKE, alpha=alpha)
     budget = Budget(rate, rounding="down")
-    tokens = Pick("tokens", budget, Among(unknown=True), Order("weighted", score))
+    tokens = Pick("tokens", budget, Eligible(unknown=True), Order("weighted", score))
     return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))
 
 
@@ -120,8 +120,8 @@ def difference_patches(
     Flagged patches are of kind ENTITY, others BASE.
     """
     flagged_budget = Budget(round(rate * alpha, 12), of="tokens", rounding="down")
-    flagged = Pick("tokens", flagged_budget, Among("mentions", unknown=True), kind="entity")
+    flagged = Pick("tokens", flagged_budget, Eligible("mentions", unknown=True), kind="entity")
     # The budget of the others counts the flagged ones that are hidden already, so they fill up.
     all_budget = Budget(rate, of="tokens", rounding="down", total=True)
-    others = Pick("tokens", all_budget, Among("generic", unknown=True))
+    others = Pick("tokens", all_budget, Eligible("generic", unknown=True))
     return Recipe((flagged, others), Corruption(corruption))

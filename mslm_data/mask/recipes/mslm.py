@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
-from mslm_data.mask.pick import Among, Pick
+from mslm_data.mask.pick import Eligible, Pick
 from mslm_data.mask.rate import Rate
 from mslm_data.mask.strategy import Recipe
 from mslm_data.registry import Help
@@ -47,11 +47,11 @@ def joint(
     corruption: Shares = "mask",
 ) -> Recipe:
     """Hide whole mentions (ELM), then single tokens of the rest (BLM)."""
-    mentions = Pick("mentions", Budget(elm), Among(unknown=True), kind="entity")
+    mentions = Pick("mentions", Budget(elm), Eligible(unknown=True), kind="entity")
     tokens = Pick(
         "tokens",
         Budget(blm, of="tokens"),
-        Among("any" if pool == "all" else "generic"),
+        Eligible("any" if pool == "all" else "generic"),
         Order("uniform" if count == "fixed" else "bernoulli"),
     )
     return Recipe((mentions, tokens), Corruption(corruption))
@@ -76,7 +76,7 @@ def elm(
     corruption: Shares = "mask",
 ) -> Recipe:
     """Hide whole mentions only: `joint` with a `blm` of 0."""
-    mentions = Pick("mentions", Budget(elm), Among(unknown=True), kind="entity")
+    mentions = Pick("mentions", Budget(elm), Eligible(unknown=True), kind="entity")
     return Recipe((mentions,), Corruption(corruption))
 
 
@@ -117,7 +117,7 @@ def joint_released(
     weights count the training and validation splits together.
     """
     pieces = Pick(
-        "released pieces", Budget(elm, rounding="down"), Among(unknown=True), kind="entity"
+        "released pieces", Budget(elm, rounding="down"), Eligible(unknown=True), kind="entity"
     )
     tokens = Pick("tokens", Budget(blm, of="tokens"), order=Order("bernoulli"))
     return Recipe((pieces, tokens), Corruption(corruption))

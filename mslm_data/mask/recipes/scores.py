@@ -18,7 +18,7 @@ from mslm_data.mask.budget import Budget
 from mslm_data.mask.combined_picks import Bernoulli, Hints
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
-from mslm_data.mask.pick import Among, Pick
+from mslm_data.mask.pick import Eligible, Pick
 from mslm_data.mask.rate import Limit, Rate, Schedule, Share
 from mslm_data.mask.score import Score
 from mslm_data.mask.strategy import Recipe
@@ -48,7 +48,7 @@ def selective_task(
     a row of 128; here both are up to the column.
     """
     order = Order("bernoulli", Score(column=scores, transform="flag"))
-    tokens = Pick("tokens", Budget(1.0), Among(unknown=True), order)
+    tokens = Pick("tokens", Budget(1.0), Eligible(unknown=True), order)
     return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))
 
 
@@ -81,7 +81,7 @@ def selective(
     """
     budget = Budget(rate, rounding="down", least=1, most=most or None)
     order = Order("highest", Score(column=scores))
-    tokens = Pick("tokens", budget, Among(unknown=True), order)
+    tokens = Pick("tokens", budget, Eligible(unknown=True), order)
     return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))
 
 
@@ -105,7 +105,7 @@ def informask(
     themselves.
     """
     order = Order("bernoulli", Score(lexicon=lexicon, by="token"))
-    tokens = Pick("tokens", Budget(rate), Among(unknown=True), order)
+    tokens = Pick("tokens", Budget(rate), Eligible(unknown=True), order)
     return Recipe((tokens,), Corruption(corruption))
 
 

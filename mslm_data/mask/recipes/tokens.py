@@ -10,7 +10,7 @@ from typing import Annotated
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
-from mslm_data.mask.pick import Among, Pick
+from mslm_data.mask.pick import Eligible, Pick
 from mslm_data.mask.rate import Limit, Rate, Schedule
 from mslm_data.mask.strategy import Recipe
 from mslm_data.registry import Help
@@ -34,7 +34,7 @@ def bert(
     (`dupe_factor`): plan with `epoch % 10` for that.
     """
     budget = Budget(rate, of="all tokens", rounding="nearest", least=1, most=most or None)
-    tokens = Pick("tokens", budget, Among(unknown=True))
+    tokens = Pick("tokens", budget, Eligible(unknown=True))
     return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))
 
 
@@ -59,7 +59,7 @@ def token(
     are special, it leaves out all special ids, `[UNK]` among them. If rows bring the tokenizer's
     `special_tokens_mask`, `[UNK]` in the text is not marked there and is hidden.
     """
-    tokens = Pick("tokens", Budget(rate), Among(unknown=unknown), Order("bernoulli"))
+    tokens = Pick("tokens", Budget(rate), Eligible(unknown=unknown), Order("bernoulli"))
     return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))
 
 
@@ -90,7 +90,7 @@ def roberta(
     `<mask>` to its dictionary late and can draw it.
     """
     budget = Budget(rate, of="tokens", rounding="random")
-    return Recipe((Pick("tokens", budget, Among(unknown=True)),), Corruption(corruption))
+    return Recipe((Pick("tokens", budget, Eligible(unknown=True)),), Corruption(corruption))
 
 
 def wettig(
@@ -149,7 +149,7 @@ def electra(
         most = int((top + 0.005) * max_tokens)
 
     budget = Budget(rate, of="all tokens", rounding="nearest", least=1, most=most)
-    tokens = Pick("tokens", budget, Among(unknown=True), Order("with_replacement"))
+    tokens = Pick("tokens", budget, Eligible(unknown=True), Order("with_replacement"))
     return Recipe((tokens,), Corruption(corruption))
 
 

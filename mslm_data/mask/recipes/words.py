@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.corruption import Corruption
 from mslm_data.mask.orders import Order
-from mslm_data.mask.pick import Among, Pick
+from mslm_data.mask.pick import Eligible, Pick
 from mslm_data.mask.rate import Limit, Rate
 from mslm_data.mask.strategy import Recipe
 from mslm_data.registry import Help
@@ -40,7 +40,7 @@ def whole_word(
     it is one, as given.
     """
     budget = Budget(rate, of="all tokens", rounding="nearest", least=1, most=most or None)
-    words = Pick("words", budget, Among(unknown=True))
+    words = Pick("words", budget, Eligible(unknown=True))
     return Recipe((words,), Corruption(corruption, random_ids="vocabulary"))
 
 
@@ -65,7 +65,7 @@ def whole_word_hf(
     corpora of given words. Whether `[UNK]` is hidden depends on the collator's caller, see `token`.
     Where it is not, a word that holds one is never hidden here; there its other pieces can be.
     """
-    words = Pick("chunks", Budget(rate), Among(unknown=unknown), Order("bernoulli"))
+    words = Pick("chunks", Budget(rate), Eligible(unknown=unknown), Order("bernoulli"))
     return Recipe((words,), Corruption(corruption))
 
 
@@ -88,7 +88,7 @@ def whole_word_roberta(
     are drawn for each of its tokens. There `<s>` and `</s>` are words like others. Here they are
     never hidden nor counted, and other words keep their chance.
     """
-    words = Pick(unit, Budget(rate, rounding="random"), Among(unknown=True))
+    words = Pick(unit, Budget(rate, rounding="random"), Eligible(unknown=True))
     fate: Literal["word", "unit"] = "word" if unit == "words" else "unit"
     return Recipe((words,), Corruption(corruption, by=fate))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mslm_data.data.examples import Examples, TokenIds
 from mslm_data.data.ragged import Ragged, make_offsets
-from tests.reference import draws
+from tests.reference import rng
 
 IDS = TokenIds(size=40, mask=4, pad=0, unk=1, special=(0, 1, 2, 3, 4))
 CLS, SEP = 2, 3
@@ -151,8 +151,8 @@ def fixed_examples(num_rows: int = 64, *, labels: int = 2) -> Examples:
 
 
 def _fixed_row(number: int, labels: int) -> Row:
-    stream = draws.fold(number, 2**40)
-    words = [1 + draws.below(stream, 100 + k, 4) for k in range(draws.below(stream, 0, 20))]
+    stream = rng.fold_in(number, 2**40)
+    words = [1 + rng.below(stream, 100 + k, 4) for k in range(rng.below(stream, 0, 20))]
     row = row_of(
         words,
         [(first, first + 1 + first % 3) for first in range(number % 5, len(words) - 3, 5)],
@@ -162,8 +162,8 @@ def _fixed_row(number: int, labels: int) -> Row:
         id_
         if word < 0
         else IDS.unk
-        if draws.below(stream, 200 + t, 20) == 0
-        else 5 + draws.below(stream, 400 + t, 35)
+        if rng.below(stream, 200 + t, 20) == 0
+        else 5 + rng.below(stream, 400 + t, 35)
         for t, (id_, word) in enumerate(zip(row.ids, row.word_ids, strict=True))
     ]
     return replace(

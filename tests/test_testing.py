@@ -169,7 +169,7 @@ def test_check_segmenter__finds() -> None:
         check_segmenter(Thawed(), ["Marzipan cures colds."])  # type: ignore[arg-type]
 
 
-class Draws(md.Strategy):
+class RowRng(md.Strategy):
     """Hides tokens at random, of whatever is there."""
 
     origin = None
@@ -179,7 +179,7 @@ class Draws(md.Strategy):
     def __init__(self, which: str) -> None:
         self.which = which
 
-    def plan_with(self, examples: Any, draws: Any) -> MaskPlan:
+    def plan_with(self, examples: Any, rng: Any) -> MaskPlan:
         kinds = np.zeros(len(examples.input_ids.values), np.uint8)
         if self.which == "specials":
             kinds[:] = MaskKind.BASE
@@ -188,8 +188,8 @@ class Draws(md.Strategy):
             kinds[-2] = MaskKind.BASE
         return MaskPlan.of(examples, kinds)
 
-    def corrupt_with(self, examples: Any, plan: MaskPlan, draws: Any) -> Any:
-        return md.strategy("bert").corrupt_with(examples, plan, draws)
+    def corrupt_with(self, examples: Any, plan: MaskPlan, rng: Any) -> Any:
+        return md.strategy("bert").corrupt_with(examples, plan, rng)
 
     def table(self) -> dict[str, Any]:
         return {"use": "draws"}
@@ -206,4 +206,4 @@ class Draws(md.Strategy):
 def test_check_strategy__finds(which: str, law: str) -> None:
     check_strategy(md.strategy("joint", elm=0.5, blm=0.3))
     with pytest.raises(AssertionError, match=law):
-        check_strategy(Draws(which))
+        check_strategy(RowRng(which))

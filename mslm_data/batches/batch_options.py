@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.kernels.packing import WORD, best_fit, cut_to_budget
-from mslm_data.mask.draws import check_count
+from mslm_data.mask.rng import check_count
 
 RowNumbers: TypeAlias = npt.NDArray[np.int64]
 """`[R]`, numbers of rows of a split."""

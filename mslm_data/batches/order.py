@@ -35,7 +35,7 @@ import numpy.typing as npt
 from mslm_data.batches.batch_options import BatchOptions, Drawn, RowNumbers, shared_out
 from mslm_data.batches.row_order import RowOrder, ShardUses, make_stream, row_order, shuffled_part
 from mslm_data.log import LOGGER
-from mslm_data.mask.draws import check_count
+from mslm_data.mask.rng import check_count
 
 WINDOW = 64
 """Batches of a window.

@@ -11,7 +11,7 @@ import numpy as np
 
 from mslm_data.batches.batch_options import OPEN_SHARDS, BatchOptions, RowNumbers
 from mslm_data.data.ragged import make_offsets
-from mslm_data.kernels.draws import fold
+from mslm_data.kernels.rng import fold_in
 from mslm_data.kernels.shuffle import shuffled, shuffled_among
 
 MOST_EPOCHS = 1 << 63
@@ -330,6 +330,6 @@ def make_stream(*names: int) -> np.uint64:
     """Return the stream of draws that these numbers name, each folded into the one before."""
     stream = np.uint64(0)
     for name in names:
-        stream = np.uint64(fold(stream, name))
+        stream = np.uint64(fold_in(stream, name))
 
     return stream

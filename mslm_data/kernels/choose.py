@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from mslm_data.kernels._jit import Array, kernel
-from mslm_data.kernels.draws import below, bits53, chance_limit, uniform
+from mslm_data.kernels.rng import below, bits53, chance_limit, uniform
 from mslm_data.kernels.rows import draw_next, list_open, longest_row
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mslm_data.kernels._jit import Array, kernel
-from mslm_data.kernels.draws import below, bits53, chance_limit, uniform
+from mslm_data.kernels.rng import below, bits53, chance_limit, uniform
 
 KEEP, MASK, RANDOM = 0, 1, 2
 """Fates of a hidden token: its own id, the mask token, or a random id."""

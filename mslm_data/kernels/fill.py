@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from mslm_data.kernels._jit import Array, kernel
-from mslm_data.kernels.draws import uniform
+from mslm_data.kernels.rng import uniform
 from mslm_data.kernels.rows import draw_next, list_open, longest_row
 
 CUT, SKIP, OVER, STOP = range(4)

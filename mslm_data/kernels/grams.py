@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from mslm_data.kernels._jit import Array, kernel
-from mslm_data.kernels.draws import uniform
+from mslm_data.kernels.rng import uniform
 from mslm_data.kernels.rows import begins_word, draw_next, longest_row
 
 _LOW = np.int64(2**32 - 1)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from mslm_data.kernels._jit import Array, inlined, kernel
-from mslm_data.kernels.draws import mix
+from mslm_data.kernels.rng import mix
 
 EMPTY = np.uint64(2**64 - 1)
 """A place without a key."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mslm_data.kernels._jit import Array, kernel
-from mslm_data.kernels.draws import fold, mix
 from mslm_data.kernels.hashing import hash_item
+from mslm_data.kernels.rng import fold_in, mix
 
 
 @kernel
@@ -18,7 +18,7 @@ def name_rows(digests: Array, sentences: Array, windows: Array, out: Array) -> N
         out: uint64 `[N]`, written.
     """
     for i in range(len(out)):
-        out[i] = fold(fold(digests[i], sentences[i]), windows[i])
+        out[i] = fold_in(fold_in(digests[i], sentences[i]), windows[i])
 
 
 @kernel

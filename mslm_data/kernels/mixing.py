@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mslm_data.kernels._jit import Array, kernel
-from mslm_data.kernels.draws import fold
+from mslm_data.kernels.rng import fold_in
 
 _REPEATED = 0x2E9EA7
 
@@ -50,7 +50,7 @@ def name_repeats(repeats: Array, keys: Array) -> None:
     """
     for i in range(len(keys)):
         if repeats[i] > 0:
-            keys[i] = fold(fold(keys[i], _REPEATED), repeats[i])
+            keys[i] = fold_in(fold_in(keys[i], _REPEATED), repeats[i])
 
 
 @kernel

@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from mslm_data.kernels._jit import Array, kernel
-from mslm_data.kernels.draws import mix
 from mslm_data.kernels.hashing import find_key, pair
+from mslm_data.kernels.rng import mix
 from mslm_data.kernels.rows import begins_word, longest_row
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mslm_data.kernels._jit import Array, inlined
-from mslm_data.kernels.draws import below
+from mslm_data.kernels.rng import below
 
 
 @inlined

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mslm_data.kernels._jit import Array, inlined, kernel
-from mslm_data.kernels.draws import below, fold, mix
+from mslm_data.kernels.rng import below, fold_in, mix
 
 ROUNDS = 6
 FEW = 256
@@ -66,7 +66,7 @@ def shuffled_among(
     keys = np.empty((len(names), ROUNDS), np.uint64)
     halves = np.ones(len(names), np.int64)
     for part in range(len(names)):
-        own = fold(stream, names[part])
+        own = fold_in(stream, names[part])
         _draw_order(own, orders[firsts[part] : firsts[part + 1]])
         _fill_keys(own, keys[part])
         while np.int64(1) << (2 * halves[part]) < sizes[part]:
@@ -94,7 +94,7 @@ def _draw_order(stream: np.uint64, order: Array) -> None:
 def _fill_keys(stream: np.uint64, keys: Array) -> None:
     """Write the key of each round of a shuffle."""
     for r in range(ROUNDS):
-        keys[r] = fold(stream, r)
+        keys[r] = fold_in(stream, r)
 
 
 @inlined

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from mslm_data.kernels._jit import Array, kernel
-from mslm_data.kernels.draws import below, bits53
+from mslm_data.kernels.rng import below, bits53
 from mslm_data.kernels.rows import draw_next, longest_row
 
 END, CLOSED, OPEN, BEGIN = range(4)

@@ -23,16 +23,16 @@ from mslm_data.mask.table import (
 )
 
 if TYPE_CHECKING:
-    from mslm_data.mask.draws import Draws
     from mslm_data.mask.plan import MaskKind, MaskPlan
+    from mslm_data.mask.rng import RowRng
 
 __all__ = [
     "NO_MASKS",
     "SHIPPED",
     "STRATEGIES",
-    "Draws",
     "MaskKind",
     "MaskPlan",
+    "RowRng",
     "make",
     "options_of",
     "strategies",
@@ -42,7 +42,7 @@ __all__ = [
 if not TYPE_CHECKING:
     # Numba takes most of a second to import, which a listing of names does not need.
     _MODULES = {
-        "Draws": "mslm_data.mask.draws",
+        "RowRng": "mslm_data.mask.rng",
         "MaskKind": "mslm_data.mask.plan",
         "MaskPlan": "mslm_data.mask.plan",
     }

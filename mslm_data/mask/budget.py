@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.ragged import Array
-from mslm_data.mask.draws import GATE, ROUND, Draws
 from mslm_data.mask.rate import Rate, check_limit, check_rate, check_share, rate_at
+from mslm_data.mask.rng import GATE, ROUND, RowRng
 from mslm_data.registry import Help
 
 Rounding = Literal["up", "down", "nearest", "random"]
@@ -74,47 +74,47 @@ class Budget:
         check_limit("least", self.least)
         check_limit("most", self.most)
 
-    def rows_out(self, draws: Draws) -> npt.NDArray[np.bool_] | None:
+    def rows_out(self, rng: RowRng) -> npt.NDArray[np.bool_] | None:
         """Return which rows do not take part, bool `[N]`; None where all do."""
         if self.gate == 1:
             return None
-        return draws.uniforms(GATE) >= self.gate
+        return rng.uniforms(GATE) >= self.gate
 
     def quota(
-        self, sizes: npt.NDArray[np.int64], real: npt.NDArray[np.int64], draws: Draws
+        self, sizes: npt.NDArray[np.int64], real: npt.NDArray[np.int64], rng: RowRng
     ) -> npt.NDArray[np.int64]:
         """Return the budget of each row, `[N]`, for the caller to change.
 
         Args:
             sizes: `[N]`: how many the rate is a share of.
             real: `[N]`: tokens that are not special; read only where `least` is set.
-            draws: Of the pick.
+            rng: Draws for the pick.
         """
-        quota = quotas(rate_at(self.rate, draws), sizes, self.rounding, draws)
+        quota = quotas(rate_at(self.rate, rng), sizes, self.rounding, rng)
 
         if self.most is not None:
             np.minimum(quota, self.most, out=quota)
         if self.least:
             quota[real > 0] = np.maximum(quota[real > 0], self.least)
 
-        out = self.rows_out(draws)
+        out = self.rows_out(rng)
         if out is not None:
             quota[out] = 0
         return quota
 
-    def chances(self, rows: int, draws: Draws) -> npt.NDArray[np.float64]:
+    def chances(self, rows: int, rng: RowRng) -> npt.NDArray[np.float64]:
         """Return the rate as the chance of each row's units, `[N]`, or `[]` where all have one.
 
         Args:
             rows: N.
-            draws: Of the pick.
+            rng: Draws for the pick.
         """
-        rate = rate_at(self.rate, draws)
+        rate = rate_at(self.rate, rng)
         if isinstance(rate, float | int) and self.gate == 1:
             return np.array(float(rate))
 
         chances = np.broadcast_to(rate, rows).astype(np.float64)
-        out = self.rows_out(draws)
+        out = self.rows_out(rng)
         if out is not None:
             chances[out] = 0
         return chances
@@ -136,7 +136,7 @@ def quotas(
     rate: float | npt.NDArray[np.float64],
     sizes: npt.NDArray[np.int64],
     rounding: Rounding,
-    draws: Draws,
+    rng: RowRng,
 ) -> npt.NDArray[np.int64]:
     """Return the whole number of `rate * size` for each row, `[N]`, for the caller to change.
 
@@ -144,10 +144,10 @@ def quotas(
         rate: In `[0, 1]`, or one for each row.
         sizes: `[N]`: how many the rate is a share of.
         rounding: How a product becomes a whole number.
-        draws: Of the pick, for `random`.
+        rng: Draws for the pick, used by `random`.
     """
     if rounding == "random":
-        return (rate * sizes + draws.uniforms(ROUND)).astype(np.int64)
+        return (rate * sizes + rng.uniforms(ROUND)).astype(np.int64)
 
     if isinstance(rate, float | int):
         largest = int(sizes.max(initial=0))

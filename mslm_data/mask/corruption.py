@@ -26,12 +26,12 @@ from mslm_data.kernels.corrupt import (
     put_unigram,
     spread_actions,
 )
-from mslm_data.kernels.draws import name_streams
+from mslm_data.kernels.rng import name_streams
 from mslm_data.lexicon.artefacts import LEXICON
 from mslm_data.lexicon.store import Lexicon, open_lexicon
 from mslm_data.mask.artefacts import artefact
-from mslm_data.mask.draws import ACTIONS, RANDOM_IDS
 from mslm_data.mask.plan import MaskPlan
+from mslm_data.mask.rng import ACTIONS, RANDOM_IDS
 from mslm_data.registry import Help
 
 

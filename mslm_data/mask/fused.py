@@ -22,9 +22,9 @@ import numpy as np
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array
 from mslm_data.kernels.hide import hide_tokens, hide_units, hide_weighted
-from mslm_data.mask.draws import Draws
 from mslm_data.mask.plan import Draft
 from mslm_data.mask.rate import rate_at
+from mslm_data.mask.rng import RowRng
 from mslm_data.mask.units import Units
 
 if TYPE_CHECKING:
@@ -32,30 +32,30 @@ if TYPE_CHECKING:
 
 
 def hide_uniform(
-    pick: Pick, examples: Examples, units: Units | None, draws: Draws, draft: Draft
+    pick: Pick, examples: Examples, units: Units | None, rng: RowRng, draft: Draft
 ) -> bool:
     """Hide units uniformly, if the pick is plain enough, and return whether it was."""
     budget = pick.budget
     is_exact = budget.gate == 1 and budget.rounding != "random" and not budget.total
     if pick.order.by != "uniform" or pick.eligible.where != "any" or not is_exact:
         return False
-    rate = rate_at(budget.rate, draws)
+    rate = rate_at(budget.rate, rng)
     if not isinstance(rate, float | int):
         return False
 
     if units is None and budget.of != "all tokens":
-        _hide_tokens(pick, examples, rate, draws, draft)
+        _hide_tokens(pick, examples, rate, rng, draft)
         return True
 
     # The kernel takes any unit, so none may be hidden already.
     all_free = draft.untouched and pick.eligible.excludes_nothing and draft.joined is None
     if units is not None and all_free and budget.of == "units" and not budget.least:
-        _hide_units(pick, examples, units, rate, draws, draft)
+        _hide_units(pick, examples, units, rate, rng, draft)
         return True
     return False
 
 
-def _hide_tokens(pick: Pick, examples: Examples, rate: float, draws: Draws, draft: Draft) -> None:
+def _hide_tokens(pick: Pick, examples: Examples, rate: float, rng: RowRng, draft: Draft) -> None:
     ids = examples.input_ids
     budgets = pick.budget.table(rate, int(ids.lengths.max(initial=0)))
     hide_tokens(
@@ -64,7 +64,7 @@ def _hide_tokens(pick: Pick, examples: Examples, rate: float, draws: Draws, draf
         ids.values,
         -1 if pick.eligible.unknown else examples.ids.unk,
         budgets,
-        draws.streams(),
+        rng.streams(),
         pick.mask_kind,
         np.empty(len(budgets), np.uint8),
         np.empty(len(budgets), np.int32),
@@ -74,7 +74,7 @@ def _hide_tokens(pick: Pick, examples: Examples, rate: float, draws: Draws, draf
 
 
 def _hide_units(
-    pick: Pick, examples: Examples, units: Units, rate: float, draws: Draws, draft: Draft
+    pick: Pick, examples: Examples, units: Units, rate: float, rng: RowRng, draft: Draft
 ) -> None:
     starts = units.starts
     budgets = pick.budget.table(rate, int(starts.lengths.max(initial=0)))
@@ -84,7 +84,7 @@ def _hide_units(
         starts.values,
         units.ends.values,
         budgets,
-        draws.streams(),
+        rng.streams(),
         pick.mask_kind,
         np.empty(len(budgets), np.int32),
         draft.kinds,
@@ -98,7 +98,7 @@ def hide_weighted_units(
     eligible: Array,
     score: Array | None,
     budget: Array,
-    draws: Draws,
+    rng: RowRng,
     draft: Draft,
 ) -> bool:
     """Draw units by weight and hide them at once, if each costs one; return whether it did.
@@ -110,7 +110,7 @@ def hide_weighted_units(
         eligible: uint8 `[U]`, which of them can be hidden.
         score: float64 `[U]`, their weights.
         budget: int64 `[N]`; what is left of it is written, and owed.
-        draws: Of the pick.
+        rng: Draws for the pick.
         draft: Written.
     """
     draws_units = pick.order.by == "weighted" and pick.budget.of == "units"
@@ -125,7 +125,7 @@ def hide_weighted_units(
         eligible,
         score,
         budget,
-        draws.streams(),
+        rng.streams(),
         pick.mask_kind,
         draft.kinds,
     )

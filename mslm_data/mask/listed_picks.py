@@ -18,10 +18,10 @@ from mslm_data.lexicon.store import Lexicon
 from mslm_data.lexicon.trie import open_words
 from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.budget import quotas
-from mslm_data.mask.draws import BRANCH, Draws
 from mslm_data.mask.eligible import free_tokens
 from mslm_data.mask.plan import Draft, MaskKind
 from mslm_data.mask.rate import Rate, check_limit, check_rate, follows_training, rate_at
+from mslm_data.mask.rng import BRANCH, RowRng
 from mslm_data.mask.units import Units
 from mslm_data.registry import Help
 
@@ -55,13 +55,13 @@ class InOrder:
     def follows_training(self) -> bool:
         return follows_training(self.rate)
 
-    def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
+    def hide(self, examples: Examples, rng: RowRng, draft: Draft) -> None:
         if self.rate == 0:
             return
 
         starts, ends, entries = open_words(Path(self.lexicon)).matches(examples)
         pool, real = free_tokens(examples, draft)
-        quota = quotas(rate_at(self.rate, draws), real, "up", draws)
+        quota = quotas(rate_at(self.rate, rng), real, "up", rng)
 
         offsets = examples.input_ids.offsets
         taken = np.zeros(len(entries), np.int64)
@@ -102,7 +102,7 @@ class Scattered:
     def follows_training(self) -> bool:
         return follows_training(self.rate)
 
-    def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
+    def hide(self, examples: Examples, rng: RowRng, draft: Draft) -> None:
         if self.rate == 0:
             return
 
@@ -115,8 +115,8 @@ class Scattered:
         count_numbered(ids.offsets, known, sizes)
         # One rate for each row keeps the product in floats: the released code knows no exact
         # decimals.
-        rates = rate_at(self.rate, draws) * np.ones(len(examples))
-        quota = quotas(rates, sizes, "up", draws)
+        rates = rate_at(self.rate, rng) * np.ones(len(examples))
+        quota = quotas(rates, sizes, "up", rng)
 
         pool, _ = free_tokens(examples, draft)
         before = pool.copy()
@@ -161,21 +161,21 @@ class Occurrences:
     def follows_training(self) -> bool:
         return follows_training(self.rate)
 
-    def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
+    def hide(self, examples: Examples, rng: RowRng, draft: Draft) -> None:
         starts, ends, entries = open_words(Path(self.lexicon)).matches(examples)
         occurrences = Units(starts, ends)
         pool, real = free_tokens(examples, draft)
 
         # Tokens of all occurrences in a row; one within another is counted again.
         tokens = np.diff(make_offsets(occurrences.lengths)[starts.offsets])
-        expected = quotas(rate_at(self.rate, draws), real, "down", draws)
+        expected = quotas(rate_at(self.rate, rng), real, "down", rng)
         chances = expected / np.maximum(tokens, 1)
         most = np.iinfo(np.int64).max if self.most is None else self.most
 
         offsets = examples.input_ids.offsets
         taken = np.zeros(len(entries), np.int64)
         found = (starts.offsets, starts.values, ends.values, entries)
-        streams = (draws.streams(BRANCH), draws.streams())
+        streams = (rng.streams(BRANCH), rng.streams())
         take_by_chance(offsets, *found, chances, most, *streams, pool, taken)
 
         occurrences.take(offsets, taken, MaskKind.BASE, draft)

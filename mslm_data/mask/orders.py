@@ -17,7 +17,7 @@ import numpy as np
 from mslm_data.data.ragged import Array
 from mslm_data.kernels.choose import choose_again, choose_bernoulli, choose_each, choose_uniform
 from mslm_data.kernels.fill import CUT, SKIP, STOP, fill_ranked, fill_uniform, fill_weighted
-from mslm_data.mask.draws import Draws
+from mslm_data.mask.rng import RowRng
 from mslm_data.mask.score import Score
 from mslm_data.registry import Help
 
@@ -77,16 +77,16 @@ class Order:
         """Whether a unit can cost its tokens, and be cut where the budget ends."""
         return self.by not in ("bernoulli", "with_replacement")
 
-    def take(self, candidates: Candidates, budget: Array, draws: Draws) -> Array:
+    def take(self, candidates: Candidates, budget: Array, rng: RowRng) -> Array:
         """Return how much of each candidate is taken, `[C]`, in what the budget counts.
 
         Args:
             candidates: Of N rows.
             budget: int64 `[N]`; reduced by what is taken. For `bernoulli`, the probability of each
                 row's candidates: float64 `[N]`, or one number for all rows, `[]`.
-            draws: Of the pick.
+            rng: Draws for the pick.
         """
-        return _TAKE[self.by](candidates, budget, draws)
+        return _TAKE[self.by](candidates, budget, rng)
 
 
 class Candidates(NamedTuple):
@@ -117,63 +117,63 @@ class Candidates(NamedTuple):
         return costs, np.zeros(size, np.int64)
 
 
-def take_uniform(candidates: Candidates, budget: Array, draws: Draws) -> Array:
+def take_uniform(candidates: Candidates, budget: Array, rng: RowRng) -> Array:
     """Take candidates at random, each as likely."""
     offsets, eligible, _, costs, overrun = candidates
     if costs is None:
         chosen = candidates.units_taken()
-        choose_uniform(offsets, eligible, budget, draws.streams(), 1, chosen)
+        choose_uniform(offsets, eligible, budget, rng.streams(), 1, chosen)
         return chosen
 
     _, taken = candidates.filled()
-    fill_uniform(offsets, eligible, costs, budget, overrun, draws.streams(), taken)
+    fill_uniform(offsets, eligible, costs, budget, overrun, rng.streams(), taken)
     return taken
 
 
-def take_bernoulli(candidates: Candidates, chances: Array, draws: Draws) -> Array:
+def take_bernoulli(candidates: Candidates, chances: Array, rng: RowRng) -> Array:
     """Take each candidate with its row's chance, times its score."""
     offsets, eligible, score, _, _ = candidates
     chosen = candidates.units_taken()
     if score is None and chances.ndim == 0:
-        choose_bernoulli(offsets, eligible, float(chances), draws.streams(), 1, chosen)
+        choose_bernoulli(offsets, eligible, float(chances), rng.streams(), 1, chosen)
         return chosen
 
     weights = eligible if score is None else eligible * score
     per_candidate = chances if chances.ndim == 0 else np.repeat(chances, np.diff(offsets))
-    choose_each(offsets, weights * per_candidate, draws.streams(), 1, chosen)
+    choose_each(offsets, weights * per_candidate, rng.streams(), 1, chosen)
     return chosen
 
 
-def take_with_replacement(candidates: Candidates, budget: Array, draws: Draws) -> Array:
+def take_with_replacement(candidates: Candidates, budget: Array, rng: RowRng) -> Array:
     """Draw candidates with replacement; one that is drawn twice is taken once."""
     chosen = candidates.units_taken()
-    choose_again(candidates.offsets, candidates.eligible, budget, draws.streams(), 1, chosen)
+    choose_again(candidates.offsets, candidates.eligible, budget, rng.streams(), 1, chosen)
     return chosen
 
 
-def take_by_weight(candidates: Candidates, budget: Array, draws: Draws) -> Array:
+def take_by_weight(candidates: Candidates, budget: Array, rng: RowRng) -> Array:
     """Take candidates at random, in proportion to their scores."""
     offsets, eligible, score, _, overrun = candidates
     assert score is not None  # noqa: S101 - `Order` has seen to that
     costs, taken = candidates.filled()
-    fill_weighted(offsets, eligible, score, costs, budget, overrun, draws.streams(), taken)
+    fill_weighted(offsets, eligible, score, costs, budget, overrun, rng.streams(), taken)
     return taken
 
 
-def take_first(candidates: Candidates, budget: Array, _draws: Draws) -> Array:
+def take_first(candidates: Candidates, budget: Array, _draws: RowRng) -> Array:
     """Take candidates from the row's start."""
     return _take_by_rank(
         candidates, candidates.eligible, np.zeros(len(candidates.eligible)), budget
     )
 
 
-def take_lowest(candidates: Candidates, budget: Array, _draws: Draws) -> Array:
+def take_lowest(candidates: Candidates, budget: Array, _draws: RowRng) -> Array:
     """Take candidates from the lowest score; equal ones from the row's start."""
     assert candidates.score is not None  # noqa: S101 - `Order` has seen to that
     return _take_by_rank(candidates, candidates.eligible, candidates.score, budget)
 
 
-def take_highest(candidates: Candidates, budget: Array, _draws: Draws) -> Array:
+def take_highest(candidates: Candidates, budget: Array, _draws: RowRng) -> Array:
     """Take candidates from the highest score above 0; equal ones from the row's start."""
     score = candidates.score
     assert score is not None  # noqa: S101 - `Order` has seen to that
@@ -186,7 +186,7 @@ def _take_by_rank(candidates: Candidates, eligible: Array, ranks: Array, budget:
     return taken
 
 
-_TAKE: dict[OrderName, Callable[[Candidates, Array, Draws], Array]] = {
+_TAKE: dict[OrderName, Callable[[Candidates, Array, RowRng], Array]] = {
     "uniform": take_uniform,
     "weighted": take_by_weight,
     "highest": take_highest,

@@ -21,11 +21,11 @@ from mslm_data.lexicon.trie import open_words
 from mslm_data.mask import fused
 from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.budget import Budget
-from mslm_data.mask.draws import BRANCH, Draws
 from mslm_data.mask.eligible import count_masked, free_tokens, real_tokens
 from mslm_data.mask.orders import OVERRUNS, Candidates, Order
 from mslm_data.mask.plan import Draft, MaskKind
 from mslm_data.mask.rate import check_limit, follows_training
+from mslm_data.mask.rng import BRANCH, RowRng
 from mslm_data.mask.toml import USUAL_PICK
 from mslm_data.mask.units import UNITS, UnitName, Units, mentions, runs
 from mslm_data.registry import Help
@@ -44,12 +44,12 @@ class AnyPick(Protocol):
         """Whether a rate depends on the step."""
         ...
 
-    def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
+    def hide(self, examples: Examples, rng: RowRng, draft: Draft) -> None:
         """Hide units of each row.
 
         Args:
             examples: N rows of T tokens.
-            draws: Of this pick.
+            rng: Draws for this pick.
             draft: Written: the kind of each token that is hidden now, and the budget that is owed.
                 Tokens that are hidden already stay as they are.
         """
@@ -69,7 +69,7 @@ class Listed:
         str, Help("File of the lexicon; the order of its entries does not matter.")
     ] = artefact(LEXICON, "pmi.arrow")
 
-    def find(self, examples: Examples, draws: Draws, *, generic: bool) -> Units:
+    def find(self, examples: Examples, rng: RowRng, *, generic: bool) -> Units:
         """Return the units of each row.
 
         Raises:
@@ -85,7 +85,7 @@ class Listed:
             terms.paint(offsets, terms.lengths, 0, pool)
 
         numbers = np.empty(len(word_ids), np.int32)
-        streams = draws.streams(BRANCH)
+        streams = rng.streams(BRANCH)
         unite_words(
             offsets, word_ids, starts.offsets, starts.values, ends.values, pool, streams, numbers
         )
@@ -190,12 +190,12 @@ class Pick:
     def follows_training(self) -> bool:
         return follows_training(self.budget.rate)
 
-    def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
+    def hide(self, examples: Examples, rng: RowRng, draft: Draft) -> None:
         if self.hides_nothing:
             return
 
-        units = self._units(examples, draws)
-        if fused.hide_uniform(self, examples, units, draws, draft):
+        units = self._units(examples, rng)
+        if fused.hide_uniform(self, examples, units, rng, draft):
             return
 
         eligible, real = self._find_eligible(examples, units, draft)
@@ -205,13 +205,13 @@ class Pick:
             score = self.order.score.of(examples, units, of_words=of_words)
         budget: Array
         if self.order.spends:
-            budget = self.budget.quota(self._sizes(examples, units, real), real, draws)
+            budget = self.budget.quota(self._sizes(examples, units, real), real, rng)
             if self.budget.total:
                 np.maximum(budget - count_masked(examples, draft), 0, out=budget)
         else:
-            budget = self.budget.chances(len(examples), draws)
+            budget = self.budget.chances(len(examples), rng)
 
-        if fused.hide_weighted_units(self, examples, units, eligible, score, budget, draws, draft):
+        if fused.hide_weighted_units(self, examples, units, eligible, score, budget, rng, draft):
             return
 
         offsets = examples.input_ids.offsets
@@ -223,7 +223,7 @@ class Pick:
             costs=costs,
             overrun=OVERRUNS[self.budget.overrun],
         )
-        taken = self.order.take(candidates, budget, draws)
+        taken = self.order.take(candidates, budget, rng)
 
         if units is None:
             # Their kind is 0 so far, as they were eligible. Adding is 9 times as fast as `copyto`.
@@ -244,10 +244,10 @@ class Pick:
         """Whether a unit costs its tokens, and not one."""
         return self.budget.of != "units" and self.order.may_cut
 
-    def _units(self, examples: Examples, draws: Draws) -> Units | None:
+    def _units(self, examples: Examples, rng: RowRng) -> Units | None:
         """Return what can be hidden whole; None for single tokens."""
         if isinstance(self.units, Listed):
-            return self.units.find(examples, draws, generic=self.eligible.where == "generic")
+            return self.units.find(examples, rng, generic=self.eligible.where == "generic")
         find = UNITS[self.units].find
         return None if find is None else find(examples)
 
@@ -289,8 +289,8 @@ class Pick:
         return real
 
 
-def run(picks: Sequence[AnyPick], examples: Examples, draws: Draws, draft: Draft) -> None:
+def run(picks: Sequence[AnyPick], examples: Examples, rng: RowRng, draft: Draft) -> None:
     """Run picks one after the other; pick n draws below the number n of the path."""
     for number, pick in enumerate(picks):
-        pick.hide(examples, draws.of_pick(number), draft)
+        pick.hide(examples, rng.for_pick(number), draft)
         draft.untouched = False

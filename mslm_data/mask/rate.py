@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.mask.draws import RATE, Draws
+from mslm_data.mask.rng import RATE, RowRng
 from mslm_data.registry import Help
 
 
@@ -112,7 +112,7 @@ class Schedule:
         assert self.stop is not None  # noqa: S101 - checked when it was made
         return self.start, self.stop
 
-    def at(self, draws: Draws) -> float | npt.NDArray[np.float64]:
+    def at(self, rng: RowRng) -> float | npt.NDArray[np.float64]:
         """Return the rate of this epoch, step or number of tokens, or of each row, `[N]`.
 
         Raises:
@@ -120,9 +120,9 @@ class Schedule:
         """
         if self.shape == "uniform":
             start, stop = self._ends
-            return start + (stop - start) * draws.uniforms(RATE)
+            return start + (stop - start) * rng.uniforms(RATE)
 
-        now = {"epoch": draws.epoch, "step": draws.step, "tokens": draws.tokens}[self.per]
+        now = {"epoch": rng.epoch, "step": rng.step, "tokens": rng.tokens}[self.per]
         if now is None:
             raise ValueError(
                 f"{self.per}: expected a number, as a rate follows it; pass plan(…, {self.per}=…)"
@@ -150,10 +150,10 @@ Limit: TypeAlias = Annotated[int | None, "limit"]
 """A maximum of 0 or more; None for no limit."""
 
 
-def rate_at(rate: float | Schedule, draws: Draws) -> float | npt.NDArray[np.float64]:
+def rate_at(rate: float | Schedule, rng: RowRng) -> float | npt.NDArray[np.float64]:
     """Return a rate as a number, or as one number for each row, `[N]`."""
     if isinstance(rate, Schedule):
-        return rate.at(draws)
+        return rate.at(rng)
     return rate
 
 

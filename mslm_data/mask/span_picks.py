@@ -16,10 +16,10 @@ from mslm_data.data.ragged import Array
 from mslm_data.kernels.span_draws import grow_spans, open_spans, place_spans
 from mslm_data.kernels.tokens import count_numbered
 from mslm_data.mask.budget import quotas
-from mslm_data.mask.draws import BRANCH, LENGTH, SAMPLE, Draws
 from mslm_data.mask.eligible import real_tokens
 from mslm_data.mask.plan import Draft, MaskKind
 from mslm_data.mask.rate import Rate, check_rate, follows_training, rate_at
+from mslm_data.mask.rng import BRANCH, LENGTH, SAMPLE, RowRng
 from mslm_data.registry import Help
 
 
@@ -65,17 +65,17 @@ class PlaceSpans:
     def follows_training(self) -> bool:
         return follows_training(self.rate)
 
-    def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
+    def hide(self, examples: Examples, rng: RowRng, draft: Draft) -> None:
         ids = examples.input_ids
         words = examples.word_ids.values
-        quota = quotas(rate_at(self.rate, draws), self._sizes(examples), "up", draws)
+        quota = quotas(rate_at(self.rate, rng), self._sizes(examples), "up", rng)
 
         state = np.empty(len(ids.values), np.uint8)
         unk = examples.ids.unk
         open_spans(ids.offsets, words, ids.values, unk, draft.kinds, self.released, state)
 
         lengths = uniform_lengths(self.shortest, self.longest)
-        streams = np.stack([draws.streams(SAMPLE), draws.streams(LENGTH)])
+        streams = np.stack([rng.streams(SAMPLE), rng.streams(LENGTH)])
         base = MaskKind.BASE.value
         place_spans(ids.offsets, state, quota, lengths, streams, base, draft.kinds)
         draft.owed += quota
@@ -129,10 +129,10 @@ class GrowSpans:
     def follows_training(self) -> bool:
         return follows_training(self.rate)
 
-    def hide(self, examples: Examples, draws: Draws, draft: Draft) -> None:
+    def hide(self, examples: Examples, rng: RowRng, draft: Draft) -> None:
         offsets = examples.input_ids.offsets
         words = examples.word_ids.values
-        quota = quotas(rate_at(self.rate, draws), real_tokens(examples), "up", draws)
+        quota = quotas(rate_at(self.rate, rng), real_tokens(examples), "up", rng)
 
         starts = examples.span_starts.values
         ends = examples.span_ends.values
@@ -143,7 +143,7 @@ class GrowSpans:
             mention_offsets = np.zeros_like(offsets)
 
         lengths = geometric_lengths(self.chance, self.longest)
-        streams = np.stack([draws.streams(SAMPLE), draws.streams(LENGTH), draws.streams(BRANCH)])
+        streams = np.stack([rng.streams(SAMPLE), rng.streams(LENGTH), rng.streams(BRANCH)])
         grow_spans(
             offsets, words, mention_offsets, starts, ends, quota, lengths, streams, draft.kinds
         )

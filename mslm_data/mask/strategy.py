@@ -25,10 +25,10 @@ from mslm_data.draw.sentences import HIDDEN, OFTEN
 from mslm_data.errors import MslmDataError
 from mslm_data.mask.combined_picks import check_chances, combined_needs, simple_picks, which_way
 from mslm_data.mask.corruption import Corruption, corrupt
-from mslm_data.mask.draws import MOST_PICKS, Draws, check_count
 from mslm_data.mask.listed_picks import Scattered
 from mslm_data.mask.pick import AnyPick, run
 from mslm_data.mask.plan import Draft, MaskPlan
+from mslm_data.mask.rng import MAX_PICKS, RowRng, check_count
 from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
 from mslm_data.mask.toml import dump, table_of
 from mslm_data.registry import Help
@@ -76,11 +76,11 @@ class Strategy(ABC):
         """
 
     @abstractmethod
-    def plan_with(self, examples: Examples, draws: Draws) -> MaskPlan:
+    def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
         """Plan with given draws; `plan` is for callers."""
 
     @abstractmethod
-    def corrupt_with(self, examples: Examples, plan: MaskPlan, draws: Draws) -> Ragged:
+    def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
         """Corrupt with given draws; `corrupt` is for callers."""
 
     def plan(
@@ -115,7 +115,7 @@ class Strategy(ABC):
         if tokens is not None and tokens < 0:
             raise ValueError(f"tokens: expected 0 or more, got {tokens}")
         return self.plan_with(
-            examples, Draws(keys=examples.keys, seed=seed, epoch=epoch, step=step, tokens=tokens)
+            examples, RowRng(keys=examples.keys, seed=seed, epoch=epoch, step=step, tokens=tokens)
         )
 
     def corrupt(
@@ -135,7 +135,7 @@ class Strategy(ABC):
         """
         check_count("seed", seed)
         check_count("epoch", epoch)
-        return self.corrupt_with(examples, plan, Draws(keys=examples.keys, seed=seed, epoch=epoch))
+        return self.corrupt_with(examples, plan, RowRng(keys=examples.keys, seed=seed, epoch=epoch))
 
     @abstractmethod
     def table(self) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class Recipe(Strategy):
     """Hide what a list of picks says, each from what those before it left, and then corrupt it.
 
     Raises:
-        ValueError: No pick, or more than `MOST_PICKS`; or one that does not say which tokens are a
+        ValueError: No pick, or more than `MAX_PICKS`; or one that does not say which tokens are a
             unit, with a corruption by units.
     """
 
@@ -181,8 +181,8 @@ class Recipe(Strategy):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "picks", tuple(self.picks))
-        if not 1 <= len(self.picks) <= MOST_PICKS:
-            raise ValueError(f"picks: expected 1 to {MOST_PICKS}, got {len(self.picks)}")
+        if not 1 <= len(self.picks) <= MAX_PICKS:
+            raise ValueError(f"picks: expected 1 to {MAX_PICKS}, got {len(self.picks)}")
         if self.corruption.by == "unit":
             _check_units(self.picks)
 
@@ -200,14 +200,14 @@ class Recipe(Strategy):
             "picks": [table_of(pick) for pick in self.picks],
         }
 
-    def plan_with(self, examples: Examples, draws: Draws) -> MaskPlan:
+    def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
         draft = Draft.of(examples, joined=self.corruption.by == "unit")
-        run(self.picks, examples, draws, draft)
+        run(self.picks, examples, rng, draft)
         return draft.plan(examples)
 
-    def corrupt_with(self, examples: Examples, plan: MaskPlan, draws: Draws) -> Ragged:
+    def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
         # A plan does not depend on the corruption.
-        return corrupt(examples, plan, self.corruption, seed=draws.seed, epoch=draws.epoch)
+        return corrupt(examples, plan, self.corruption, seed=rng.seed, epoch=rng.epoch)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -253,28 +253,28 @@ class Mixture(Strategy):
             "parts": [part.table() for part in self.parts],
         }
 
-    def ways(self, draws: Draws) -> npt.NDArray[np.int64]:
+    def ways(self, rng: RowRng) -> npt.NDArray[np.int64]:
         """Return which strategy each row falls to, `[N]`; past the last for none."""
-        return which_way(self.chances, draws.mixture_draws())
+        return which_way(self.chances, rng.for_mixture())
 
-    def plan_with(self, examples: Examples, draws: Draws) -> MaskPlan:
-        plans = [part.plan_with(examples, draws.of_way(way)) for way, part in enumerate(self.parts)]
+    def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
+        plans = [part.plan_with(examples, rng.for_way(way)) for way, part in enumerate(self.parts)]
 
         joined = any(plan.joined is not None for plan in plans)
         draft = Draft.of(examples, joined=joined)
-        ways = self.ways(draws)
+        ways = self.ways(rng)
         for way, plan in enumerate(plans):
             draft.take_rows(_to_draft(plan, joined=joined), ways == way, examples.input_ids.lengths)
         return draft.plan(examples)
 
-    def corrupt_with(self, examples: Examples, plan: MaskPlan, draws: Draws) -> Ragged:
+    def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
         # The ways are drawn anew, so seed and epoch must be those of the plan.
         ids = examples.input_ids
-        way_of_token = np.repeat(self.ways(draws), ids.lengths)
+        way_of_token = np.repeat(self.ways(rng), ids.lengths)
 
         out = ids.values.copy()
         for way, part in enumerate(self.parts):
-            hidden = part.corrupt_with(examples, plan, draws.of_way(way))
+            hidden = part.corrupt_with(examples, plan, rng.for_way(way))
             np.copyto(out, hidden.values, where=way_of_token == way)
         return Ragged(out, ids.offsets)
 
@@ -326,12 +326,12 @@ class Curriculum(Strategy):
                 return part
         return self.parts[-1]
 
-    def plan_with(self, examples: Examples, draws: Draws) -> MaskPlan:
-        return self.at(draws.epoch).plan_with(examples, draws)
+    def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
+        return self.at(rng.epoch).plan_with(examples, rng)
 
-    def corrupt_with(self, examples: Examples, plan: MaskPlan, draws: Draws) -> Ragged:
+    def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
         # The epoch must be that of the plan.
-        return self.at(draws.epoch).corrupt_with(examples, plan, draws)
+        return self.at(rng.epoch).corrupt_with(examples, plan, rng)
 
 
 def _table_of_options(options: list[tuple[str, Any]]) -> str:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from mslm_data.data.examples import Examples
 from mslm_data.io.files import canonical_json
-from mslm_data.kernels.draws import name_streams
+from mslm_data.kernels.rng import name_streams
 from mslm_data.shard.pieces import hash_ids
 from mslm_data.shard.row_protocol import (
     CHUNK,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.kernels.choose import choose_again, choose_bernoulli, choose_each, choose_uniform
 from tests.kernels.fairness import is_fair, is_near, subsets_chosen, subsets_possible
-from tests.reference import draws as twin
+from tests.reference import rng as twin
 
 POOLS = st.lists(st.lists(st.integers(0, 1), max_size=12), max_size=5)
 STREAMS = st.integers(0, 2**64 - 1)

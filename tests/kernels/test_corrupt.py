@@ -18,7 +18,7 @@ from mslm_data.kernels.corrupt import (
     spread_actions,
 )
 from tests.kernels.fairness import critical_value, is_fair
-from tests.reference import draws as twin
+from tests.reference import rng as twin
 
 ROWS = st.lists(st.lists(st.integers(0, 2), max_size=10), max_size=4)
 

@@ -24,8 +24,8 @@ from mslm_data.kernels.fill import (
     sum_weights,
 )
 from tests.kernels.fairness import critical_value, is_fair
-from tests.reference import draws
 from tests.reference import fill as twin
+from tests.reference import rng
 
 OVERRUNS = {"cut": CUT, "skip": SKIP, "over": OVER, "stop": STOP}
 WEIGHTS = st.one_of(
@@ -173,7 +173,7 @@ def taken_of_equal_rows(weights, k, rows, first=0):
     """Return which units are taken in each of many rows of the same weights, bool `[rows, units]`."""
     size, streams = (
         len(weights),
-        np.array([draws.mix(first + key) for key in range(rows)], np.uint64),
+        np.array([rng.mix(first + key) for key in range(rows)], np.uint64),
     )
     out, ones = np.zeros(rows * size, np.int64), np.ones(rows * size, np.int64)
     offsets, pool = np.arange(rows + 1, dtype=np.int64) * size, np.ones(rows * size, np.uint8)

@@ -11,8 +11,8 @@ from mslm_data.data.ragged import make_offsets
 from mslm_data.kernels.hide import hide_tokens, hide_units, hide_weighted
 from tests.generate import IDS, random_examples, rows_of
 from tests.kernels.fairness import is_fair, subsets_possible
-from tests.reference import draws
 from tests.reference import fill as weights_twin
+from tests.reference import rng
 
 TABLES = st.lists(st.integers(0, 40), min_size=40, max_size=40)
 
@@ -61,7 +61,7 @@ def test_hide_tokens__equals_twin(examples, data, table, unk):
         real = [t for t, word in enumerate(row.word_ids) if word >= 0]
         pool = [t for t in real if row.ids[t] != unk and own[t] == 0]
         count = min(table[len(real)], len(pool))
-        for t in draws.choose(int(streams[i]), pool, count):
+        for t in rng.choose(int(streams[i]), pool, count):
             own[t] = 3
         assert kinds[ids.offsets[i] : ids.offsets[i + 1]].tolist() == own
         assert owed[i] == 5 + table[len(real)] - count
@@ -89,7 +89,7 @@ def test_hide_units__equals_twin(examples, data, rates):
 
     for i, row in enumerate(rows_of(examples)):
         units = list(range(len(row.mentions)))
-        chosen = draws.choose(int(streams[i]), units, table[len(units)])
+        chosen = rng.choose(int(streams[i]), units, table[len(units)])
         hidden = {t for u in chosen for t in range(*row.mentions[u][:2])}
         assert kinds[offsets[i] : offsets[i + 1]].tolist() == [
             3 if t in hidden else 7 for t in range(len(row.ids))

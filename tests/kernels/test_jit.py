@@ -103,7 +103,7 @@ def run_python(code, cache):
 CALLED = """
 import logging, sys, numpy as np
 logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
-from mslm_data.kernels.draws import name_streams
+from mslm_data.kernels.rng import name_streams
 out = np.empty(2, np.uint64)
 name_streams(np.arange(2, dtype=np.uint64), 0, 0, 0, out)
 name_streams(np.arange(2, dtype=np.uint64), np.uint64(1), 0, 0, out)
@@ -178,9 +178,9 @@ def test_load_compiled__loads_what_is_stored_and_compiles_nothing(tmp_path):
     code = """
 import logging, sys
 logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
-from mslm_data.kernels import _jit, draws
+from mslm_data.kernels import _jit, rng
 _jit.load_compiled()
-print(len(draws.name_streams.overloads), sum(draws.name_streams.stats.cache_hits.values()))
+print(len(rng.name_streams.overloads), sum(rng.name_streams.stats.cache_hits.values()))
 """
 
     before = run_python(code, tmp_path)
@@ -227,7 +227,7 @@ def test_kernel__is_loaded_before_another_is_compiled(tmp_path):
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
 def test_kernel__keeps_what_it_compiled(tmp_path):
     code = (
-        "import numpy as np; from mslm_data.kernels.draws import name_streams as f; "
+        "import numpy as np; from mslm_data.kernels.rng import name_streams as f; "
         "out = np.empty(2, np.uint64); "
         "f(np.arange(2, dtype=np.uint64), 0, 0, 0, out); print(sum(f.stats.cache_hits.values()))"
     )
@@ -274,7 +274,7 @@ def test_kernels__first_commands_compile_few_functions(tmp_path, monkeypatch):
 
     kernels = [name for name in compiled if name.startswith("mslm_data.")]
     twice = {name for name in kernels if kernels.count(name) > 1}
-    several = {"hashing find_slot", "draws name_streams"}  # for bytes, characters, ids; mixes
+    several = {"hashing find_slot", "rng name_streams"}  # for bytes, characters, ids; mixes
     assert twice <= {f"mslm_data.kernels.{name}" for name in several}
     assert len(kernels) < 40
     assert len(compiled) < 50

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mslm_data.data.ragged import make_offsets
 from mslm_data.kernels.rows import begins_word, draw_next, list_open, longest_row
 from tests.kernels.fairness import is_fair
-from tests.reference import draws
+from tests.reference import rng
 
 
 @given(st.lists(st.integers(0, 9), max_size=5))
@@ -34,7 +34,7 @@ def test_draw_next__equals_the_steps_of_a_whole_shuffle(
     drawn = [draw_next(places, np.uint64(stream), k, size) for k in range(steps)]
 
     for k in range(steps):
-        j = k + draws.below(stream, k, size - k)
+        j = k + rng.below(stream, k, size - k)
         expected[k], expected[j] = expected[j], expected[k]
     assert drawn == expected[:steps]
     assert places[steps:].tolist() == expected[steps:]

@@ -1,6 +1,6 @@
 """Lexicons and score columns for the rows of `tests/generate.py`, and what is in them for slow twins.
 
-Numbers are drawn from `tests/reference/draws.py`, so a twin can work them out without reading a file.
+Numbers are drawn from `tests/reference/rng.py`, so a twin can work them out without reading a file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.lexicon.score_columns import write_scores
 from mslm_data.lexicon.store import Lexicon, write_lexicon
 from tests.generate import IDS
-from tests.reference import draws
+from tests.reference import rng
 
 USUAL = range(len(IDS.special), IDS.size)
 ABOUT = {"kind": "made for tests", "tokenizer": "0" * 64, "size": IDS.size}
@@ -30,8 +30,8 @@ def chance(*names: int) -> float:
     """A number in [0, 1) with six decimals that these numbers name."""
     stream = 0
     for name in names:
-        stream = draws.fold(stream, name)
-    return draws.below(stream, 0, 10**6) / 10**6
+        stream = rng.fold_in(stream, name)
+    return rng.below(stream, 0, 10**6) / 10**6
 
 
 def word_score(tokens: Sequence[int]) -> float | None:

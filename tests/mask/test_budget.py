@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.mask.budget import Budget, ceil_exact, floor_float, quotas
-from mslm_data.mask.draws import Draws
 from mslm_data.mask.rate import check_share
+from mslm_data.mask.rng import RowRng
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_floor_float__examples_of_the_released_code(rate, n, count):
 
 @given(st.decimals(0, 1, places=4), st.lists(st.integers(0, 600), max_size=5))
 def test_quotas__exact(rate, sizes):
-    draws = Draws(keys=np.zeros(len(sizes), np.uint64), seed=0, epoch=0)
-    counts = quotas(float(rate), np.array(sizes, np.int64), "up", draws)
+    rng = RowRng(keys=np.zeros(len(sizes), np.uint64), seed=0, epoch=0)
+    counts = quotas(float(rate), np.array(sizes, np.int64), "up", rng)
 
     assert counts.tolist() == [math.ceil(Fraction(rate) * n) for n in sizes]
 

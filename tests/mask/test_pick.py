@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from mslm_data.errors import PipelineError
 from mslm_data.mask.budget import Budget
 from mslm_data.mask.combined_picks import Bernoulli, Hints, OneOf, WithoutMentions
-from mslm_data.mask.draws import Draws
 from mslm_data.mask.file import parse_pick
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Eligible, Pick, run
 from mslm_data.mask.plan import Draft
 from mslm_data.mask.rate import Schedule
+from mslm_data.mask.rng import RowRng
 from mslm_data.mask.score import Score
 from tests.generate import IDS, examples_of, random_examples, row_of, rows_of
 from tests.mask.contract import PICKS, RATES
@@ -47,7 +47,7 @@ def pick(table):
 def hidden_by(picks, examples, seed=0, epoch=0, *, joined=False, step=None):
     """Return the kinds of each row, and the draft."""
     draft = Draft.of(examples, joined=joined)
-    run(picks, examples, Draws(keys=examples.keys, seed=seed, epoch=epoch, step=step), draft)
+    run(picks, examples, RowRng(keys=examples.keys, seed=seed, epoch=epoch, step=step), draft)
     kinds = np.split(draft.kinds, examples.input_ids.offsets[1:-1]) if len(examples) else []
     return [row.tolist() for row in kinds], draft
 
@@ -88,7 +88,7 @@ def test_one_of__each_row_goes_one_way(examples, first, second, seed):
     kinds, draft = hidden_by([ways], examples, seed)
 
     for row, got, owed in zip(rows_of(examples), kinds, draft.owed.tolist(), strict=True):
-        drawn = twins.draws.uniform(twins.stream(row, seed, 0, twins.BRANCH), 0)
+        drawn = twins.rng.uniform(twins.stream(row, seed, 0, twins.BRANCH), 0)
         tables = {}
         if drawn < 0.5:
             tables = {256: first}
@@ -104,15 +104,15 @@ def test_one_of__within_one_of_has_streams_of_its_own(examples, tables, seed):
     kinds, _ = hidden_by([OneOf(chances=(0.5, 0.5), ways=((inner,), (third,)))], examples, seed)
 
     def goes_first(row, path):
-        number = twins.draws.number_of(path, twins.BRANCH >> 16)
-        return twins.draws.uniform(twins.stream(row, seed, 0, number), 0) < 0.5
+        number = twins.rng.stream_number(path, twins.BRANCH >> 16)
+        return twins.rng.uniform(twins.stream(row, seed, 0, number), 0) < 0.5
 
     for row, got in zip(rows_of(examples), kinds, strict=True):
         if not goes_first(row, (0,)):
-            number, table = twins.draws.number_of((0, 1, 0), 0), tables[2]
+            number, table = twins.rng.stream_number((0, 1, 0), 0), tables[2]
         else:
             way = 0 if goes_first(row, (0, 0, 0)) else 1
-            number, table = twins.draws.number_of((0, 0, 0, way, 0), 0), tables[way]
+            number, table = twins.rng.stream_number((0, 0, 0, way, 0), 0), tables[way]
         if number < 2**62:
             assert got == twin(row, {number: table}, seed=seed)[0]
         elif table["budget"]["rounding"] != "random" and table["budget"]["gate"] == 1:
@@ -228,10 +228,8 @@ def test_hide__unknown_words_are_hidden_on_demand_only():
 def test_hide__rate_of_the_epoch_and_of_the_step():
     examples = examples_of([row_of([1] * 10, key=key) for key in range(3)])
 
-    def hidden(rate, **draws):
-        return np.count_nonzero(
-            hidden_by([Pick("tokens", Budget(rate))], examples, **draws)[1].kinds
-        )
+    def hidden(rate, **rng):
+        return np.count_nonzero(hidden_by([Pick("tokens", Budget(rate))], examples, **rng)[1].kinds)
 
     by_epoch = Schedule(shape="linear", start=0.4, stop=0.2, over=2)
     assert [hidden(by_epoch, epoch=epoch) for epoch in range(4)] == [12, 9, 6, 6]

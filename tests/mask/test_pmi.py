@@ -16,8 +16,8 @@ from mslm_data.data.examples import TokenIds
 from mslm_data.encode.tokenizer import load
 from mslm_data.errors import VocabularyError
 from mslm_data.io import resources
-from mslm_data.mask.draws import Draws
 from mslm_data.mask.pick import Listed
+from mslm_data.mask.rng import RowRng
 from tests.generate import IDS, Row, examples_of, random_examples, rows_of
 from tests.kernels.fairness import is_fair
 from tests.mask import artifacts
@@ -156,8 +156,8 @@ def test_pmi_released__looks_for_no_word_boundary_and_counts_no_unk(listed):
 
 def levine_units(path, examples):
     """Return the units of each row as `first-past` in a string."""
-    draws = Draws(keys=examples.keys, seed=0, epoch=0, path=(0,))
-    units = Listed(path).find(examples, draws, generic=False)
+    rng = RowRng(keys=examples.keys, seed=0, epoch=0, path=(0,))
+    units = Listed(path).find(examples, rng, generic=False)
     pairs = zip(units.starts.tolist(), units.ends.tolist(), strict=True)
     return [" ".join(f"{start}-{end}" for start, end in zip(*pair, strict=True)) for pair in pairs]
 

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 import mslm_data as md
-from mslm_data.mask.draws import RATE, Draws
 from mslm_data.mask.rate import Schedule, follows_training, rate_at
+from mslm_data.mask.rng import RATE, RowRng
 from tests.generate import examples_of, row_of
 from tests.kernels.fairness import is_near
 from tests.mask.artifacts import words_lexicon
-from tests.reference import draws as twin
+from tests.reference import rng as twin
 
 DYNAMIC = Schedule(shape="linear", start=0.3, stop=0.15, over=10)
 
 
 def at(rate, *, epoch=0, keys=(1, 2, 3), **training):
     return rate_at(
-        rate, Draws(keys=np.array(keys, np.uint64), seed=0, epoch=epoch, path=(0,), **training)
+        rate, RowRng(keys=np.array(keys, np.uint64), seed=0, epoch=epoch, path=(0,), **training)
     )
 
 

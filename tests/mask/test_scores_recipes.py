@@ -9,8 +9,8 @@ import mslm_data as md
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.score_columns import write_scores
-from mslm_data.mask.draws import Draws
 from mslm_data.mask.rate import Schedule
+from mslm_data.mask.rng import RowRng
 from tests.generate import IDS, Row, examples_of, row_of
 from tests.kernels.fairness import is_fair, is_near
 from tests.mask.artifacts import ABOUT, rates_lexicon, token_rate, word_score, words_lexicon
@@ -235,7 +235,7 @@ def test_attention_hints__shows_some_of_the_very_highest(tmp_path):
 
     assert not (hints & ~high).any()
     rates = Schedule(shape="uniform", start=0.1, stop=0.5).at(
-        Draws(keys=examples.keys, seed=0, epoch=0, path=(0,))
+        RowRng(keys=examples.keys, seed=0, epoch=0, path=(0,))
     )
     assert (shown.sum(axis=1) == np.floor(0.1 * rates * 40)).all()
     assert set(shown.sum(axis=1).tolist()) == {0, 1}

@@ -14,11 +14,11 @@ from mslm_data.mask import NO_MASKS, STRATEGIES
 from mslm_data.mask.artefacts import iter_artefacts, with_artefacts
 from mslm_data.mask.combined_picks import OneOf
 from mslm_data.mask.corruption import Corruption
-from mslm_data.mask.draws import Draws, number_of
 from mslm_data.mask.file import read_table
 from mslm_data.mask.listed_picks import Scattered
 from mslm_data.mask.pick import Pick
 from mslm_data.mask.recipes.mslm import elm, joint
+from mslm_data.mask.rng import RowRng, stream_number
 from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
 from mslm_data.mask.strategy import Curriculum, Mixture, Recipe
 from mslm_data.mask.table import varied
@@ -49,7 +49,7 @@ PART = {"use": "blm", "blm": 0.5}
 
 def keys_of(made, **options):
     """Return the draws of some examples for a mixture's choice."""
-    return Draws(keys=made.keys, **{"seed": 0, "epoch": 0} | options)
+    return RowRng(keys=made.keys, **{"seed": 0, "epoch": 0} | options)
 
 
 @given(random_examples(), st.integers(0, 99), st.integers(0, 99))
@@ -421,7 +421,7 @@ def test_strategy__a_system_that_is_not_a_mask_names_the_nearest_one(name):
 )
 def test_number_of__no_two_paths_share_a_number(names):
     known = {(path, purpose) for path, purpose in names if path[0] < 254 or len(path) > 1}
-    numbers = {number_of(path, purpose) for path, purpose in known}
+    numbers = {stream_number(path, purpose) for path, purpose in known}
 
     assert len(numbers) == len(known)
     assert all(0 <= number < 2**63 for number in numbers)
@@ -433,8 +433,8 @@ def test_number_of__short_paths_do_not_meet():
     packed += [(p, way, place) for p in range(254) for way in range(16) for place in range(16)]
     packed.append((0xFFFF,))
 
-    assert len({number_of(path, 0) for path in packed}) == len(packed)
-    assert max(number_of(path, 0) for path in packed) < 1 << 16
+    assert len({stream_number(path, 0) for path in packed}) == len(packed)
+    assert max(stream_number(path, 0) for path in packed) < 1 << 16
 
 
 def test_origin__says_how_a_strategy_was_made():

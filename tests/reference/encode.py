@@ -13,7 +13,7 @@ import tokenizers
 
 from mslm_data.data.document import Document, Sentence
 from mslm_data.data.reason import Reason
-from tests.reference import draws
+from tests.reference import rng
 
 SPACES = set(" \t\n\r\u00a0\u1680\u2028\u2029\u202f\u205f\u3000") | {
     chr(c) for c in range(0x2000, 0x200B)
@@ -271,7 +271,7 @@ class Twin:
             edge, tail = [-1] * len(before), [-1] * len(after)
             rows.append(
                 Row(
-                    key=draws.fold(draws.fold(digest, number), w),
+                    key=rng.fold_in(rng.fold_in(digest, number), w),
                     doc_id=document.id,
                     input_ids=before + [token.id for token in inside] + after,
                     word_ids=edge + [token.word - inside[0].word for token in inside] + tail,

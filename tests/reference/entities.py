@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from tests.generate import IDS, Row
 from tests.mask.artifacts import token_score
-from tests.reference import draws
+from tests.reference import rng
 from tests.reference.tokens import bert_count, hidden, real_tokens
 
 ROUND, BRANCH = 1 << 16, 4 << 16
@@ -18,8 +18,8 @@ def entitybert(
 ) -> list[int]:
     kinds = [0] * len(row.ids)
     count = at_random(row, len(row.mentions), entities, seed, epoch, stage=0)
-    stream = draws.stream(row.key, seed, epoch, 0)
-    for m in draws.choose(stream, list(range(len(row.mentions))), count):
+    stream = rng.stream(row.key, seed, epoch, 0)
+    for m in rng.choose(stream, list(range(len(row.mentions))), count):
         start, end, _ = row.mentions[m]
         kinds[start:end] = [2] * (end - start)
     units = words_of(row)
@@ -29,7 +29,7 @@ def entitybert(
         if all(kinds[t] == 0 and row.ids[t] != IDS.unk for t in word)
     ]
     count = min(at_random(row, len(units), words, seed, epoch, stage=1), len(pool))
-    for w in draws.choose(draws.stream(row.key, seed, epoch, 1), pool, count):
+    for w in rng.choose(rng.stream(row.key, seed, epoch, 1), pool, count):
         for t in units[w]:
             kinds[t] = 1
     return kinds
@@ -44,14 +44,14 @@ def entitybert_difference(
         return hidden(
             row, [t for start, end, _ in row.mentions for t in range(start, end)][:budget]
         )
-    return hidden(row, draws.choose(draws.stream(row.key, seed, epoch, 1), real, budget))
+    return hidden(row, rng.choose(rng.stream(row.key, seed, epoch, 1), real, budget))
 
 
 def salient(row: Row, *, seed: int = 0, epoch: int = 0, longest: int | None = None) -> list[int]:
     kinds = [0] * len(row.ids)
     pool = [(start, end) for start, end, _ in row.mentions if not longest or end - start <= longest]
     if pool:
-        start, end = pool[draws.below(draws.stream(row.key, seed, epoch, 0), 0, len(pool))]
+        start, end = pool[rng.below(rng.stream(row.key, seed, epoch, 0), 0, len(pool))]
         kinds[start:end] = [2] * (end - start)
     return kinds
 
@@ -69,23 +69,21 @@ def lim(
     flagged = {t for start, end, _ in row.mentions for t in range(start, end)}
     if scores:
         flagged = {t for t in range(len(row.ids)) if token_score(row.key, t) > 0}
-    phrases = draws.uniform(draws.stream(row.key, seed, epoch, BRANCH), 0) < Fraction(chance)
+    phrases = rng.uniform(rng.stream(row.key, seed, epoch, BRANCH), 0) < Fraction(chance)
     pool = [t for t in real_tokens(row) if (t in flagged) == phrases]
     count = min(bert_count(len(row.ids), rate, most), len(pool)) if pool else 0
-    stream = draws.stream(row.key, seed, epoch, 256 if phrases else 256 + 16)
+    stream = rng.stream(row.key, seed, epoch, 256 if phrases else 256 + 16)
     if not scores:
-        return hidden(row, draws.choose(stream, pool, count))
+        return hidden(row, rng.choose(stream, pool, count))
     chosen = set()  # drawn by weights that are all equal, and so one after the other
     for k in range(count):
         left = [t for t in pool if t not in chosen]
-        chosen.add(left[int(float(draws.uniform(stream, k)) * 2**31 * len(left)) // 2**31])
+        chosen.add(left[int(float(rng.uniform(stream, k)) * 2**31 * len(left)) // 2**31])
     return hidden(row, chosen)
 
 
 def at_random(row: Row, size: int, rate: float, seed: int, epoch: int, *, stage: int) -> int:
-    return int(
-        rate * size + float(draws.uniform(draws.stream(row.key, seed, epoch, stage + ROUND), 0))
-    )
+    return int(rate * size + float(rng.uniform(rng.stream(row.key, seed, epoch, stage + ROUND), 0)))
 
 
 def words_of(row: Row) -> list[list[int]]:

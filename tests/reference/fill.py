@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, permutations
 
-from tests.reference import draws
+from tests.reference import rng
 
 SHARE = 2**31
 """Weights are counted in this part of the row's largest."""
@@ -40,7 +40,7 @@ def uniform(
 def shuffled(stream: int, units: list[int]) -> Iterable[int]:
     """Draw k is one of those that are left; the one that stood first of them takes its place."""
     for k in range(len(units)):
-        j = k + draws.below(stream, k, len(units) - k)
+        j = k + rng.below(stream, k, len(units) - k)
         units[k], units[j] = units[j], units[k]
         yield units[k]
 
@@ -58,7 +58,7 @@ def by_weight(stream: int, weights: Sequence[float]) -> Iterable[int]:
     k = 0
     while left:
         total = sum(left.values())
-        drawn = min(int(float(draws.uniform(stream, k)) * total), total - 1)
+        drawn = min(int(float(rng.uniform(stream, k)) * total), total - 1)
         sums = list(accumulate(left.values()))
         u = list(left)[next(place for place, end in enumerate(sums) if drawn < end)]
         del left[u]

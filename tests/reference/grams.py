@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from tests.generate import IDS, Row
 from tests.mask import artifacts
-from tests.reference import draws
+from tests.reference import rng
 from tests.reference.picks import BRANCH, pick, stream, units_of
 
 Match = tuple[int, int, int]
@@ -104,7 +104,7 @@ def listed_units(
     kept: set[int] = set()
     units = []
     for k in range(len(order)):
-        j = k + draws.below(numbers, k, len(order) - k)
+        j = k + rng.below(numbers, k, len(order) - k)
         order[k], order[j] = order[j], order[k]
         tokens = list(range(*order[k]))
         if not kept & set(tokens):
@@ -130,7 +130,7 @@ def levine(
     for k in range(len(order)):
         if left == 0:
             break
-        j = k + draws.below(numbers, k, len(order) - k)
+        j = k + rng.below(numbers, k, len(order) - k)
         order[k], order[j] = order[j], order[k]
         if len(order[k]) > left and overrun == "stop":
             break
@@ -151,7 +151,7 @@ def ernie(
     lexicon: str = "",
 ) -> list[int]:
     kinds = [0] * len(row.ids)
-    drawn = draws.uniform(stream(row, seed, epoch, BRANCH), 0)
+    drawn = rng.uniform(stream(row, seed, epoch, BRANCH), 0)
     mentions = {"units": "mentions", "eligible": {"unknown": True}, "kind": "entity"}
     coins = {"budget": {"rate": rate}, "order": {"by": "bernoulli"}}
     if drawn >= Fraction(1 - tokens):
@@ -163,7 +163,7 @@ def ernie(
     for u, unit in enumerate(
         listed_units(row, entries, stream(row, seed, epoch, 257 + BRANCH), inside)
     ):
-        coin = draws.uniform(stream(row, seed, epoch, 257), u)
+        coin = rng.uniform(stream(row, seed, epoch, 257), u)
         if (
             coin < Fraction(rate)
             and not inside & set(unit)
@@ -219,13 +219,13 @@ def occurrences(
     for k in range(len(concepts)):
         if sum(kinds) >= most:
             break
-        j = k + draws.below(order, k, len(concepts) - k)
+        j = k + rng.below(order, k, len(concepts) - k)
         concepts[k], concepts[j] = concepts[j], concepts[k]
         for m, (start, end, number) in enumerate(found):
             chance = Fraction(int(rate * sum(word >= 0 for word in row.word_ids)) / total)
             if (
                 number == concepts[k]
-                and draws.uniform(coins, m) < chance
+                and rng.uniform(coins, m) < chance
                 and is_free(row, kinds, start, end)
             ):
                 kinds[start:end] = [1] * (end - start)

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 from tests.generate import IDS, Row
-from tests.reference import draws
+from tests.reference import rng
 
 NONE, BASE, ENTITY = 0, 1, 2
 
@@ -70,7 +70,7 @@ def released_pieces(row: Row) -> list[tuple[int, int, int]]:
 def hide_units(
     row: Row, kinds: list[int], units: list[tuple[int, int, int]], count: int, seed: int, epoch: int
 ) -> None:
-    for u in draws.choose(draws.stream(row.key, seed, epoch, 0), list(range(len(units))), count):
+    for u in rng.choose(rng.stream(row.key, seed, epoch, 0), list(range(len(units))), count):
         start, end, _ = units[u]
         kinds[start:end] = [ENTITY] * (end - start)
 
@@ -78,31 +78,31 @@ def hide_units(
 def hide_tokens(
     row: Row, kinds: list[int], rate: float, count: str, keep_off: set[int], seed: int, epoch: int
 ) -> None:
-    stream = draws.stream(row.key, seed, epoch, 1)
+    stream = rng.stream(row.key, seed, epoch, 1)
     real = [t for t, word in enumerate(row.word_ids) if word >= 0]
     pool = [t for t in real if kinds[t] == NONE and row.ids[t] != IDS.unk and t not in keep_off]
     if count == "fixed":
-        chosen = draws.choose(
+        chosen = rng.choose(
             stream, pool, min(math.ceil(Fraction(str(rate)) * len(real)), len(pool))
         )
     else:
-        chosen = {t for t in pool if draws.uniform(stream, t) < Fraction(rate)}
+        chosen = {t for t in pool if rng.uniform(stream, t) < Fraction(rate)}
     for t in chosen:
         kinds[t] = BASE
 
 
 def corrupt(row: Row, kinds: list[int], *, seed: int = 0, epoch: int = 0) -> list[int]:
     """80 % [MASK], 10 % any id that is not special, 10 % as it was."""
-    actions = draws.stream(row.key, seed, epoch, 2**32)
-    random_ids = draws.stream(row.key, seed, epoch, 2**32 + 1)
+    actions = rng.stream(row.key, seed, epoch, 2**32)
+    random_ids = rng.stream(row.key, seed, epoch, 2**32 + 1)
     allowed = [id_ for id_ in range(IDS.size) if id_ not in IDS.special]
     out = list(row.ids)
     for t, kind in enumerate(kinds):
-        draw = draws.uniform(actions, t)
+        draw = rng.uniform(actions, t)
         if kind != NONE and draw < Fraction(0.8):
             out[t] = IDS.mask
         elif kind != NONE and draw < Fraction(0.8 + 0.1):
-            out[t] = allowed[draws.below(random_ids, t, len(allowed))]
+            out[t] = allowed[rng.below(random_ids, t, len(allowed))]
     return out
 
 

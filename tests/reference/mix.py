@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import floor
 
-from tests.reference import draws
+from tests.reference import rng
 from tests.reference.order import shuffled, stream_of
 
 
@@ -44,4 +44,4 @@ def epoch_rows(
 
 def key(own: int, number: int) -> int:
     """Return the key of a row in a round of an epoch."""
-    return own if number == 0 else draws.fold(draws.fold(own, 0x2E9EA7), number)
+    return own if number == 0 else rng.fold_in(rng.fold_in(own, 0x2E9EA7), number)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.reference import draws
+from tests.reference import rng
 
 ROUNDS = 6
 FEW = 256
@@ -11,7 +11,7 @@ FEW = 256
 def stream_of(*names: int) -> int:
     stream = 0
     for name in names:
-        stream = draws.fold(stream, name)
+        stream = rng.fold_in(stream, name)
     return stream
 
 
@@ -24,7 +24,7 @@ def shuffled(place: int, stream: int, size: int) -> int:
     if size <= FEW:
         order = list(range(size))
         for k in range(size - 1):
-            j = k + draws.below(stream, k, size - k)
+            j = k + rng.below(stream, k, size - k)
             order[k], order[j] = order[j], order[k]
         return order[place]
 
@@ -33,7 +33,7 @@ def shuffled(place: int, stream: int, size: int) -> int:
         half += 1
     left, right = divmod(place, 2**half)
     for r in range(ROUNDS):
-        left, right = right, left ^ draws.mix(draws.fold(stream, r) ^ right) % 2**half
+        left, right = right, left ^ rng.mix(rng.fold_in(stream, r) ^ right) % 2**half
     row = left * 2**half + right
     return row if row < size else shuffled(row, stream, size)
 

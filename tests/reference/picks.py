@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from tests.generate import IDS, Row
-from tests.reference import draws, joint
+from tests.reference import joint, rng
 
 ROUND, GATE, BRANCH = 1 << 16, 2 << 16, 4 << 16
 KINDS = {"base": 1, "entity": 2}
@@ -21,7 +21,7 @@ ELIGIBLE = {"where": "any", "unknown": False}
 
 
 def stream(row: Row, seed: int, epoch: int, number: int) -> int:
-    return draws.stream(row.key, seed, epoch, number)
+    return rng.stream(row.key, seed, epoch, number)
 
 
 def units_of(row: Row, name: str) -> list[list[int]]:
@@ -59,13 +59,13 @@ def pick(
     pool = [u for u, unit in enumerate(units) if all(is_open(t) for t in unit)]
     sample = stream(row, seed, epoch, number)
     gate = budget["gate"]
-    runs = gate == 1 or draws.uniform(stream(row, seed, epoch, number + GATE), 0) < Fraction(gate)
+    runs = gate == 1 or rng.uniform(stream(row, seed, epoch, number + GATE), 0) < Fraction(gate)
 
     if order == "bernoulli":
         for u in pool:
             # A token's coin is that of its place; a unit's that of its number.
             place = units[u][0] if table["units"] == "tokens" else u
-            if runs and draws.uniform(sample, place) < Fraction(budget["rate"]):
+            if runs and rng.uniform(sample, place) < Fraction(budget["rate"]):
                 for t in units[u]:
                     kinds[t] = kind
         return 0
@@ -73,7 +73,7 @@ def pick(
     left = quota(row, len(units), budget, seed=seed, epoch=epoch, number=number) if runs else 0
     if order == "with_replacement":
         for k in range(left if pool else 0):
-            for t in units[pool[draws.below(sample, k, len(pool))]]:
+            for t in units[pool[rng.below(sample, k, len(pool))]]:
                 kinds[t] = kind
         return 0 if pool else left
 
@@ -81,7 +81,7 @@ def pick(
     for k in range(len(queue)):
         if left <= 0:
             break
-        j = k + draws.below(sample, k, len(queue) - k)
+        j = k + rng.below(sample, k, len(queue) - k)
         queue[k], queue[j] = queue[j], queue[k]
 
         taken = units[queue[k]]
@@ -105,7 +105,7 @@ def quota(
     real = sum(word >= 0 for word in row.word_ids)
     rate = budget["rate"]
     size = {"units": units, "tokens": real, "all tokens": len(row.ids)}[budget["of"]]
-    drawn = float(draws.uniform(stream(row, seed, epoch, number + ROUND), 0))
+    drawn = float(rng.uniform(stream(row, seed, epoch, number + ROUND), 0))
 
     whole = {
         "up": math.ceil(Fraction(str(rate)) * size),
@@ -135,8 +135,8 @@ def mixture(
     ways: tuple[int, ...] = (),
 ) -> list[int]:
     """Return the kinds of a mixture; `ways` are those taken through mixtures around it."""
-    choice = draws.number_of((0xFFFF, *ways), BRANCH >> 16)
-    drawn, total = draws.uniform(stream(row, seed, epoch, choice), 0), 0.0
+    choice = rng.stream_number((0xFFFF, *ways), BRANCH >> 16)
+    drawn, total = rng.uniform(stream(row, seed, epoch, choice), 0), 0.0
     for way, (chance, table) in enumerate(zip(chances, parts, strict=True)):
         total += chance
         if drawn < Fraction(total):
@@ -181,12 +181,12 @@ def patches(
 
     flagged = [t for t in real if t in inside]
     few = min(int(round(rate * alpha, 12) * len(real)), len(flagged))
-    for t in draws.choose(stream(row, seed, epoch, 0), flagged, few):
+    for t in rng.choose(stream(row, seed, epoch, 0), flagged, few):
         kinds[t] = 2
 
     others = [t for t in real if t not in inside]
     rest = min(max(int(rate * len(real)) - few, 0), len(others))
-    for t in draws.choose(stream(row, seed, epoch, 1), others, rest):
+    for t in rng.choose(stream(row, seed, epoch, 1), others, rest):
         kinds[t] = 1
     return kinds
 

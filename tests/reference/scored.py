@@ -11,7 +11,7 @@ import numpy as np
 
 from tests.generate import IDS, Row
 from tests.mask.artifacts import token_rate, token_score, word_score
-from tests.reference import draws, fill
+from tests.reference import fill, rng
 from tests.reference.entities import at_random, words_of
 from tests.reference.tokens import hidden, real_tokens
 
@@ -40,7 +40,7 @@ def difference(
             weights[w] = 0.0
     budget = at_random(row, len(units), rate, seed, epoch, stage=0)
     taken, _ = fill.weighted(
-        draws.stream(row.key, seed, epoch, 0), weights, [1] * len(units), budget, "skip"
+        rng.stream(row.key, seed, epoch, 0), weights, [1] * len(units), budget, "skip"
     )
     return hidden(row, {t for w, word in enumerate(units) if taken[w] for t in word})
 
@@ -58,7 +58,7 @@ def difference_released(
     of_words = ranks([likeness(row, word) for word in units])
     real = real_tokens(row)
     weights = smoothed([float(of_words[w]) for w, word in enumerate(units) for _ in word], alpha)
-    stream = draws.stream(row.key, seed, epoch, 0)
+    stream = rng.stream(row.key, seed, epoch, 0)
     taken, _ = fill.weighted(stream, weights, [1] * len(real), int(rate * len(real)), "skip")
     return hidden(row, {t for t, some in zip(real, taken, strict=True) if some})
 
@@ -114,7 +114,7 @@ def attention_high(
         t for t in real if row.ids[t] != IDS.unk and (token_score(row.key, t) > 0 or not highest)
     ]
     share = rate_of(row, seed, epoch)
-    runs = draws.uniform(draws.stream(row.key, seed, epoch, GATE), 0) < Fraction(gate)
+    runs = rng.uniform(rng.stream(row.key, seed, epoch, GATE), 0) < Fraction(gate)
     return hidden(
         row, by_score(row, known, highest=highest)[: int(len(real) * share)] if runs else []
     )
@@ -140,7 +140,7 @@ def attention_hints(
     known = [t for t in real if row.ids[t] != IDS.unk and token_score(row.key, t) > 0]
     top = sorted(by_score(row, known, highest=True)[: int(len(real) * show)])
     count = int((show * rate_of(row, seed, epoch)) * len(real))
-    for t in draws.choose(draws.stream(row.key, seed, epoch, 0), top, min(count, len(top))):
+    for t in rng.choose(rng.stream(row.key, seed, epoch, 0), top, min(count, len(top))):
         kinds[t] = 0
     return kinds
 
@@ -158,12 +158,12 @@ def mst(
     low = by_score(row, [t for t in real if row.ids[t] != IDS.unk], highest=False)[
         : int(share * len(real))
     ]
-    stream = draws.stream(row.key, seed, epoch, 0)
-    return hidden(row, {t for t in low if draws.uniform(stream, t) < Fraction(rate)})
+    stream = rng.stream(row.key, seed, epoch, 0)
+    return hidden(row, {t for t in low if rng.uniform(stream, t) < Fraction(rate)})
 
 
 def rate_of(row: Row, seed: int, epoch: int) -> float:
-    return 0.1 + (0.5 - 0.1) * float(draws.uniform(draws.stream(row.key, seed, epoch, RATE), 0))
+    return 0.1 + (0.5 - 0.1) * float(rng.uniform(rng.stream(row.key, seed, epoch, RATE), 0))
 
 
 def by_score(row: Row, tokens: list[int], *, highest: bool) -> list[int]:
@@ -176,19 +176,19 @@ def by_score(row: Row, tokens: list[int], *, highest: bool) -> list[int]:
 def informask(
     row: Row, *, seed: int = 0, epoch: int = 0, lexicon: str = "", rate: float = 1.0
 ) -> list[int]:
-    stream = draws.stream(row.key, seed, epoch, 0)
+    stream = rng.stream(row.key, seed, epoch, 0)
     rates = {t: (token_rate(row.ids[t]) or 0.0) * rate for t in real_tokens(row)}
-    return hidden(row, {t for t, own in rates.items() if draws.uniform(stream, t) < Fraction(own)})
+    return hidden(row, {t for t, own in rates.items() if rng.uniform(stream, t) < Fraction(own)})
 
 
 def keywords(
     row: Row, *, seed: int = 0, epoch: int = 0, lexicon: str = "", rate: float = 1.0
 ) -> list[int]:
-    stream = draws.stream(row.key, seed, epoch, 0)
+    stream = rng.stream(row.key, seed, epoch, 0)
     units = words_of(row)
     listed = {w for w, word in enumerate(units) if likeness(row, word) > 0}
     return hidden(
-        row, {t for w in listed if draws.uniform(stream, w) < Fraction(rate) for t in units[w]}
+        row, {t for w in listed if rng.uniform(stream, w) < Fraction(rate) for t in units[w]}
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from tests.generate import IDS, Row
-from tests.reference import draws
+from tests.reference import rng
 
 NONE, BASE, ENTITY = 0, 1, 2
 SAMPLE, LENGTH, BRANCH = 0, 5 << 16, 4 << 16
@@ -21,7 +21,7 @@ GEOMETRIC = [Fraction(4, 5) ** length for length in range(10)]
 
 def drawn_length(stream: int, k: int, weights: Weights) -> int:
     """The first length at which the sum of chances, in whole 2**-53, is more than the draw."""
-    draw = draws.bits(stream, k) // 2**11
+    draw = rng.bits(stream, k) // 2**11
     return next(
         length
         for length in range(1, len(weights) + 1)
@@ -32,7 +32,7 @@ def drawn_length(stream: int, k: int, weights: Weights) -> int:
 def shuffled(stream: int, items: Sequence[int]) -> list[int]:
     items = list(items)
     for k in range(len(items)):
-        j = k + draws.below(stream, k, len(items) - k)
+        j = k + rng.below(stream, k, len(items) - k)
         items[k], items[j] = items[j], items[k]
     return items
 
@@ -55,13 +55,13 @@ def placed(
     """The tokens of each span: Abaho et al. 2024, Algorithm 1, with the decisions of the strategy's docstring."""
     spans: list[list[int]] = []
     left = ceil(rate, size)
-    order = shuffled(draws.stream(row.key, seed, epoch, SAMPLE), range(len(row.ids)))
+    order = shuffled(rng.stream(row.key, seed, epoch, SAMPLE), range(len(row.ids)))
     for k, start in enumerate(order):
         if left == 0:
             break
         if start not in begins:
             continue
-        length = min(drawn_length(draws.stream(row.key, seed, epoch, LENGTH), k, weights), left)
+        length = min(drawn_length(rng.stream(row.key, seed, epoch, LENGTH), k, weights), left)
         span = [start]
         while (
             len(span) < length and span[-1] + 1 < len(row.ids) and row.word_ids[span[-1] + 1] >= 0
@@ -103,16 +103,16 @@ def grown(
     kinds, tokens = [NONE] * len(row.ids), real(row)
     left, k = ceil(rate, len(tokens)), -1
     places, lengths, coins = (
-        draws.stream(row.key, seed, epoch, purpose) for purpose in (SAMPLE, LENGTH, BRANCH)
+        rng.stream(row.key, seed, epoch, purpose) for purpose in (SAMPLE, LENGTH, BRANCH)
     )
     while left > 0:
         k += 1
         kind = BASE
-        if mentions and draws.below(coins, k, 2) == 0:
-            start, stop, _ = mentions[draws.below(places, k, len(mentions))]
+        if mentions and rng.below(coins, k, 2) == 0:
+            start, stop, _ = mentions[rng.below(places, k, len(mentions))]
             chosen, kind = range(start, stop), ENTITY
         else:
-            anchor = draws.below(places, k, len(row.ids))
+            anchor = rng.below(places, k, len(row.ids))
             if anchor not in tokens or kinds[anchor] != NONE:
                 continue
             first = row.word_ids[anchor]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tests.generate import IDS, Row
-from tests.reference import draws
+from tests.reference import rng
 
 ROUND = 1 << 16
 """The sub-stream of a stage that rounds at random."""
@@ -16,9 +16,7 @@ def bert(
 ) -> list[int]:
     real = real_tokens(row)
     count = bert_count(len(row.ids), rate, most)
-    return hidden(
-        row, draws.choose(draws.stream(row.key, seed, epoch, 0), real, min(count, len(real)))
-    )
+    return hidden(row, rng.choose(rng.stream(row.key, seed, epoch, 0), real, min(count, len(real))))
 
 
 def bert_count(tokens: int, rate: float, most: int | None) -> int:
@@ -29,21 +27,19 @@ def bert_count(tokens: int, rate: float, most: int | None) -> int:
 def token(
     row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, unknown: bool = False
 ) -> list[int]:
-    stream = draws.stream(row.key, seed, epoch, 0)
+    stream = rng.stream(row.key, seed, epoch, 0)
     pool = [t for t in real_tokens(row) if unknown or row.ids[t] != IDS.unk]
-    return hidden(row, {t for t in pool if draws.uniform(stream, t) < Fraction(rate)})
+    return hidden(row, {t for t in pool if rng.uniform(stream, t) < Fraction(rate)})
 
 
 def roberta(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15) -> list[int]:
     real = real_tokens(row)
     count = fairseq_count(row, len(real), rate, seed, epoch)
-    return hidden(
-        row, draws.choose(draws.stream(row.key, seed, epoch, 0), real, min(count, len(real)))
-    )
+    return hidden(row, rng.choose(rng.stream(row.key, seed, epoch, 0), real, min(count, len(real))))
 
 
 def fairseq_count(row: Row, size: int, rate: float, seed: int, epoch: int) -> int:
-    return int(rate * size + float(draws.uniform(draws.stream(row.key, seed, epoch, ROUND), 0)))
+    return int(rate * size + float(rng.uniform(rng.stream(row.key, seed, epoch, ROUND), 0)))
 
 
 def wettig(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.4) -> list[int]:
@@ -61,9 +57,9 @@ def electra(
     count = round(rate * len(row.ids))
     if max_tokens:
         count = min(count, int((rate + 0.005) * max_tokens))
-    stream = draws.stream(row.key, seed, epoch, 0)
+    stream = rng.stream(row.key, seed, epoch, 0)
     return hidden(
-        row, {real[draws.below(stream, k, len(real))] for k in range(max(1, count)) if real}
+        row, {real[rng.below(stream, k, len(real))] for k in range(max(1, count)) if real}
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from tests.generate import IDS, Row
-from tests.reference import draws
+from tests.reference import rng
 from tests.reference.tokens import bert_count, fairseq_count, hidden
 
 Unit = tuple[int, int]
@@ -38,11 +38,11 @@ def whole_word(
     row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, most: int | None = 20
 ) -> list[int]:
     left = bert_count(len(row.ids), rate, most)
-    stream, order, taken = draws.stream(row.key, seed, epoch, 0), words(row), []
+    stream, order, taken = rng.stream(row.key, seed, epoch, 0), words(row), []
     for k in range(len(order)):
         if left == 0:
             break
-        j = k + draws.below(stream, k, len(order) - k)
+        j = k + rng.below(stream, k, len(order) - k)
         order[k], order[j] = order[j], order[k]
         if order[k][1] - order[k][0] <= left:
             taken.append(order[k])
@@ -54,13 +54,13 @@ def whole_word_hf(
     row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, unknown: bool = False
 ) -> list[int]:
     """On rows without characters, where words are those of `word_ids`."""
-    stream = draws.stream(row.key, seed, epoch, 0)
+    stream = rng.stream(row.key, seed, epoch, 0)
     return painted(
         row,
         [
             unit
             for u, unit in enumerate(words(row))
-            if draws.uniform(stream, u) < Fraction(rate) and (unknown or not holds_unk(row, unit))
+            if rng.uniform(stream, u) < Fraction(rate) and (unknown or not holds_unk(row, unit))
         ],
     )
 
@@ -71,7 +71,7 @@ def whole_word_roberta(
     assert unit == "words"
     units = words(row)
     count = min(fairseq_count(row, len(units), rate, seed, epoch), len(units))
-    chosen = draws.choose(draws.stream(row.key, seed, epoch, 0), list(range(len(units))), count)
+    chosen = rng.choose(rng.stream(row.key, seed, epoch, 0), list(range(len(units))), count)
     return painted(row, [units[u] for u in chosen])
 
 
@@ -79,7 +79,7 @@ def random_word(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15) 
     units = words(row)
     pool = [u for u, unit in enumerate(units) if not holds_unk(row, unit)]
     count = min(math.ceil(Fraction(str(rate)) * len(units)), len(pool))
-    chosen = draws.choose(draws.stream(row.key, seed, epoch, 0), pool, count)
+    chosen = rng.choose(rng.stream(row.key, seed, epoch, 0), pool, count)
     return painted(row, [units[u] for u in chosen])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import mslm_data as md
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
-from mslm_data.mask import Draws, MaskKind, MaskPlan
+from mslm_data.mask import MaskKind, MaskPlan, RowRng
 from mslm_data.registry import Help
 
 
@@ -19,7 +19,7 @@ class Beside(md.Strategy):
     origin = None
     # Of the columns word_ids, mentions and scores.
     needs = frozenset({"word_ids", "mentions"})
-    # True if it reads draws.step or draws.tokens.
+    # True if it reads rng.step or rng.tokens.
     follows_training = False
 
     def __init__(
@@ -30,22 +30,22 @@ class Beside(md.Strategy):
             raise ValueError(f"chance: expected a number from 0 to 1, got {chance}")
         self.chance = chance
 
-    def plan_with(self, examples: Examples, draws: Draws) -> MaskPlan:
+    def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
         """Choose tokens; a row's choice depends on nothing but the row and its own draws."""
         kinds = np.zeros(len(examples.input_ids.values), np.uint8)
 
         # The numbers 0, 1, … of a row are for its first mention, its second, and so on.
         for number in range(int(examples.span_starts.lengths.max(initial=0))):
-            takes_part = draws.uniforms(number) < self.chance
+            takes_part = rng.uniforms(number) < self.chance
             for row in np.flatnonzero(takes_part & (examples.span_starts.lengths > number)):
                 start = examples.span_starts[row][number]
                 end = examples.span_ends[row][number]
                 kinds[_tokens_beside(examples, row, start, end)] = MaskKind.BASE
         return MaskPlan.of(examples, kinds)
 
-    def corrupt_with(self, examples: Examples, plan: MaskPlan, draws: Draws) -> Ragged:
+    def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
         """Replace the planned tokens by 80-10-10, as BERT does."""
-        return md.strategy("bert").corrupt_with(examples, plan, draws)
+        return md.strategy("bert").corrupt_with(examples, plan, rng)
 
     def table(self) -> dict[str, Any]:
         """Return the table of a file that gives this strategy."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mslm_data.batches.batch_options import BatchOptions, pack
 from mslm_data.batches.masked import Masked, as_strategy
-from mslm_data.mask.draws import check_count
+from mslm_data.mask.rng import check_count
 from mslm_data.mask.strategy import Strategy
 from mslm_data.registry import check_names, did_you_mean
 from mslm_data.torch.data.epoch import Epoch, FollowsEpoch

@@ -19,7 +19,7 @@ from torch.utils.data import Dataset
 from mslm_data.batches.batch_options import OPEN_SHARDS, BatchOptions
 from mslm_data.batches.masked import Masked, check_split, strategy_for
 from mslm_data.batches.row_order import RowOrder, row_order
-from mslm_data.mask.draws import check_count
+from mslm_data.mask.rng import check_count
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.row_protocol import Rows, number_of
 from mslm_data.torch.data.epoch import Epoch, FollowsEpoch

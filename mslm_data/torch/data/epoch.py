@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mslm_data.mask.draws import check_count
+from mslm_data.mask.rng import check_count
 
 _UNKNOWN = -1
 """The epoch before it is set."""

@@ -17,7 +17,7 @@ from torch.utils.data import Sampler
 
 from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.batches.order import Cursor, EpochOrder, Place, Step
-from mslm_data.mask.draws import check_count
+from mslm_data.mask.rng import check_count
 
 ShardsOfSplits: TypeAlias = tuple[frozenset[int] | None, ...]
 """The shards of each split of which rows come; None for any shard."""

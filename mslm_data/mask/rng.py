@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data.ragged import Array
-from mslm_data.kernels.draws import first_uniforms, fold, name_streams
+from mslm_data.kernels.rng import first_uniforms, fold_in, name_streams
 
 SAMPLE, ROUND, GATE, RATE, BRANCH, LENGTH = range(6)
 """Purposes: which units, how to round, whether a row takes part, its rate, its way, lengths of
@@ -27,14 +27,14 @@ ACTIONS, RANDOM_IDS = 1 << 32, (1 << 32) + 1
 MIXTURE = 0xFFFF
 """First number of the path that a mixture draws its choices by; no recipe has so many picks."""
 
-MOST_PICKS = 254
+MAX_PICKS = 254
 """Number of picks that one recipe may have, so that their numbers stay apart from `MIXTURE`."""
 
 _HASHED = 1 << 62
 
 
 @lru_cache(maxsize=1024)
-def number_of(path: tuple[int, ...], purpose: int) -> int:
+def stream_number(path: tuple[int, ...], purpose: int) -> int:
     """Return the number of the stream that a path and a purpose name, in `[0, 2**63)`.
 
     The pick at place p of a recipe has the path `(p,)`. A pick within a choice has three numbers:
@@ -46,7 +46,7 @@ def number_of(path: tuple[int, ...], purpose: int) -> int:
     packed = None
     if len(path) == 1 and path[0] <= MIXTURE:
         packed = path[0]
-    elif len(path) == 3 and path[0] < MOST_PICKS and max(path[1:]) < 16:
+    elif len(path) == 3 and path[0] < MAX_PICKS and max(path[1:]) < 16:
         packed = (path[0] + 1) * 256 + 16 * path[1] + path[2]
 
     if packed is not None:
@@ -54,12 +54,12 @@ def number_of(path: tuple[int, ...], purpose: int) -> int:
 
     number = np.uint64(0)
     for part in (*path, purpose):
-        number = np.uint64(fold(number, part))
+        number = np.uint64(fold_in(number, part))
     return int(number) % _HASHED + _HASHED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Draws:
+class RowRng:
     """Where a pick's draws come from.
 
     Attributes:
@@ -70,7 +70,7 @@ class Draws:
             the same at any step.
         tokens: Tokens given before the step, 0 or more, or None where they are not counted. Names
             no stream either.
-        path: Numbers from the recipe down to the pick; see `number_of`.
+        path: Numbers from the recipe down to the pick; see `stream_number`.
         ways: Ways taken through mixtures of strategies, outermost first.
     """
 
@@ -82,11 +82,11 @@ class Draws:
     path: tuple[int, ...] = ()
     ways: tuple[int, ...] = ()
 
-    def of_pick(self, *numbers: int) -> Draws:
+    def for_pick(self, *numbers: int) -> RowRng:
         """Return the draws of a pick further down the path."""
         return replace(self, path=(*self.path, *numbers))
 
-    def of_way(self, way: int) -> Draws:
+    def for_way(self, way: int) -> RowRng:
         """Return the draws of a strategy within a mixture.
 
         Its picks begin a path of their own, so a row's mask is the one that this strategy alone
@@ -94,14 +94,14 @@ class Draws:
         """
         return replace(self, path=(), ways=(*self.ways, way))
 
-    def mixture_draws(self) -> Draws:
+    def for_mixture(self) -> RowRng:
         """Return the draws that say which way each row goes in a mixture."""
         return replace(self, path=(MIXTURE, *self.ways))
 
     def streams(self, purpose: int = SAMPLE) -> Array:
         """Return the rows' streams for a purpose: uint64 `[N]`."""
         out = np.empty(len(self.keys), np.uint64)
-        name_streams(self.keys, self.seed, self.epoch, number_of(self.path, purpose), out)
+        name_streams(self.keys, self.seed, self.epoch, stream_number(self.path, purpose), out)
         return out
 
     def uniforms(self, purpose: int) -> npt.NDArray[np.float64]:

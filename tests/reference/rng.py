@@ -1,4 +1,4 @@
-"""Define what a draw is, in Python's own integers: the slow twin of `kernels/draws.py`."""
+"""Define what a draw is, in Python's own integers: the slow twin of `kernels/rng.py`."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ def mix(x: int) -> int:
     return x ^ (x >> 31)
 
 
-def fold(stream: int, value: int) -> int:
+def fold_in(stream: int, value: int) -> int:
     return mix(stream ^ mix((value + GOLDEN) % WRAP))
 
 
 def stream(key: int, seed: int, epoch: int, stage: int) -> int:
-    return fold(fold(fold(key, seed), epoch), stage)
+    return fold_in(fold_in(fold_in(key, seed), epoch), stage)
 
 
-def number_of(path: tuple[int, ...], purpose: int) -> int:
-    """Name the stream of a path: packed where it is short, else hashed; see `mask/draws.py`."""
+def stream_number(path: tuple[int, ...], purpose: int) -> int:
+    """Name the stream of a path: packed where it is short, else hashed; see `mask/rng.py`."""
     if len(path) == 1:
         return path[0] + (purpose << 16)
     if len(path) == 3 and path[0] < 254 and path[1] < 16 and path[2] < 16:
         return (path[0] + 1) * 256 + path[1] * 16 + path[2] + (purpose << 16)
     number = 0
     for part in (*path, purpose):
-        number = fold(number, part)
+        number = fold_in(number, part)
     return number % 2**62 + 2**62
 
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.kernels.draws import below, bits, fold, mix, name_streams, uniform
+from mslm_data.kernels.rng import below, bits, fold_in, mix, name_streams, uniform
 from tests.kernels.fairness import is_fair
-from tests.reference import draws as twin
+from tests.reference import rng as twin
 
 WORDS = st.integers(0, 2**64 - 1)
 COUNTS = st.integers(0, 2**63 - 1)
@@ -32,7 +32,7 @@ def test_mix__equals_twin(x):
 
 @given(WORDS, COUNTS)
 def test_fold__equals_twin(stream, value):
-    assert int(fold(np.uint64(stream), value)) == twin.fold(stream, value)
+    assert int(fold_in(np.uint64(stream), value)) == twin.fold_in(stream, value)
 
 
 @given(WORDS, st.integers(0, 2**40), st.integers(1, 2**31))

@@ -1,8 +1,8 @@
 """Stateless draws: draw k of a row is a pure function of the row's stream and of k.
 
-A stream is `fold(fold(fold(key, seed), epoch), pick)`. Draw k is output k of a SplitMix64 generator
-(Steele, Lea and Flood 2014) seeded with the stream. So a row's draws do not depend on the rows
-around it, on threads, or on how many draws others took.
+A stream is `fold_in(fold_in(fold_in(key, seed), epoch), pick)`. Draw k is output k of a SplitMix64
+generator (Steele, Lea and Flood 2014) seeded with the stream. So a row's draws do not depend on the
+rows around it, on threads, or on how many draws others took.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def mix(x: np.uint64) -> np.uint64:
 
 
 @inlined
-def fold(stream: np.uint64, value: int) -> np.uint64:
+def fold_in(stream: np.uint64, value: int) -> np.uint64:
     """Return the sub-stream of a stream that `value` (0 or more) names."""
     return mix(stream ^ mix(np.uint64(value) + GOLDEN))
 
@@ -84,7 +84,7 @@ def name_streams(keys: Array, seed: int, epoch: int, pick: int, out: Array) -> N
         out: uint64 `[N]`, written.
     """
     for i in range(len(keys)):
-        out[i] = fold(fold(fold(keys[i], seed), epoch), pick)
+        out[i] = fold_in(fold_in(fold_in(keys[i], seed), epoch), pick)
 
 
 @kernel

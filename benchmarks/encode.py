@@ -49,7 +49,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
 
 def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
     """Time one file, cold and warm."""
-    tokenizer = tokenizers.load(str(inputs.vocab))
+    tokenizer = tokenizers.load_tokenizer(str(inputs.vocab))
     theirs = _usual_tokenizer(inputs)
 
     documents = reading.documents(path)

@@ -90,7 +90,7 @@ def contestants(
         device: Where the model runs.
         shape: Options of the `BertConfig` in place of MiniLM's.
     """
-    tokenizer = tokenizer_module.load(str(vocab))
+    tokenizer = tokenizer_module.load_tokenizer(str(vocab))
     torch.manual_seed(11)
     config = BertConfig(
         vocab_size=tokenizer.ids.size,

@@ -252,11 +252,11 @@ def _cost(scratch: Path) -> tuple[float, float, float]:
     build without precautions leaves out.
     """
     from mslm_data.builds import build
-    from mslm_data.encode.tokenizer import load
+    from mslm_data.encode.tokenizer import load_tokenizer
     from mslm_data.pipeline import read
 
     pipeline = read("blurb/bc2gm", sets=["shard.unit_bytes=1000000"])
-    tokenizer = load(str(corpora.ROOT / "vocab" / "sample" / "vocab.txt"))
+    tokenizer = load_tokenizer(str(corpora.ROOT / "vocab" / "sample" / "vocab.txt"))
     shutil.copy(corpora.find(scratch).train, scratch / "blurb" / "train.tsv")
 
     def seconds() -> float:

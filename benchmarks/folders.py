@@ -57,7 +57,7 @@ def thirds(inputs: Inputs, scratch: Path, *, copies: int) -> tuple[Shards, list[
         build(
             from_tables(tables, name=name),
             of_build,
-            tokenizers.load(str(inputs.vocab)),
+            tokenizers.load_tokenizer(str(inputs.vocab)),
             out,
             workers=1,
         )
@@ -94,7 +94,7 @@ def build_sentences(
     build(
         from_tables(tables, name=name),
         [scratch / name],
-        tokenizers.load(str(inputs.vocab)),
+        tokenizers.load_tokenizer(str(inputs.vocab)),
         out,
         workers=1,
     )

@@ -50,7 +50,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all topics 
     read = documents(inputs.train)
     labels = sorted(read.mentions.labels_found())
     encoder = Encoder(
-        WordTable(tokenizers.load(str(inputs.vocab))),
+        WordTable(tokenizers.load_tokenizer(str(inputs.vocab))),
         {label: number for number, label in enumerate(labels)},
     )
     examples = encoder.encode(read, GivenSentences().sentences(read), Account())

@@ -185,7 +185,7 @@ def _built(corpus: inputs.Inputs, out: Path, unit_bytes: int) -> Path:
     for number in range(COPIES):
         inputs.write(source / f"train-{number}.tsv", sentences)
     tables = {"source": {"use": "conll"}, "shard": {"unit_bytes": unit_bytes}}
-    tokenizer = tokenizers.load(str(corpus.vocab))
+    tokenizer = tokenizers.load_tokenizer(str(corpus.vocab))
     build(from_tables(tables, name="remote"), [source], tokenizer, out, workers=2)
     return out
 

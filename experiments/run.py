@@ -154,7 +154,7 @@ def _study(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Stud
         parser.error("--results: expected a folder for the lines of your corpus, got none")
     try:
         shards = load(options.shards)
-        tokenizer = tokenizers.load(str(options.encoder or encoder.packaged()))
+        tokenizer = tokenizers.load_tokenizer(str(options.encoder or encoder.packaged()))
     except MslmDataError as error:
         parser.error(str(error))
 

@@ -23,7 +23,7 @@ from mslm_data.mask.strategy import Strategy
 from mslm_data.metrics import MentionCounts, first_subwords, word_mentions
 from mslm_data.shard.split import Split
 from mslm_data.torch import MslmModel, mention_confidence
-from mslm_data.torch.model.families import decoder_of
+from mslm_data.torch.model.families import find_decoder
 from mslm_data.torch.model.forward import padded, places_by_length
 
 GROUPS = 100
@@ -138,7 +138,7 @@ def _predicted(
     model: MslmModel, split: Split, strategy: Strategy, kind: MaskKind
 ) -> dict[str, Any]:
     """Measure the prediction of all hidden tokens of a kind."""
-    decoder = decoder_of(model.masked_lm)
+    decoder = find_decoder(model.masked_lm)
     assert decoder is not None  # noqa: S101 # MiniLM is a BERT
     examples = split.examples()
     plan = strategy.plan(examples, seed=0, epoch=0)

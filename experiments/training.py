@@ -20,7 +20,7 @@ from experiments.dropout import cheap_dropout
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
 from mslm_data.torch import count_items
-from mslm_data.torch.model.forward import device_of, evaluating
+from mslm_data.torch.model.forward import evaluating, find_device
 
 WARM = 0.1
 """Share of the steps in which the learning rate rises; afterwards it falls to 0, both linearly."""
@@ -94,7 +94,7 @@ def optimise(
         for part in model.modules():
             if isinstance(part, torch.nn.Dropout):
                 part.p = 0.0
-    device = device_of(model)
+    device = find_device(model)
     losses: list[float] = []
     tokens = 0
     draws = cheap_dropout(seed) if device.type == "cpu" else nullcontext()
@@ -120,7 +120,7 @@ def optimise(
 @contextmanager
 def reading(model: Any) -> Iterator[torch.device]:
     """Compute without gradients and dropout, in bfloat16; the value is the model's device."""
-    device = device_of(model)
+    device = find_device(model)
     with evaluating(model), torch.inference_mode(), torch.autocast(device.type, torch.bfloat16):
         yield device
 

@@ -48,7 +48,7 @@ def sample_lines() -> list[str]:
 
 @functools.cache
 def word_piece() -> Tokenizer:
-    return tokenizer_module.load(str(SAMPLE / "vocab.txt"))
+    return tokenizer_module.load_tokenizer(str(SAMPLE / "vocab.txt"))
 
 
 @functools.cache
@@ -63,7 +63,7 @@ def byte_level() -> Tokenizer:
     )
     core.train_from_iterator(sample_lines(), trainer)
     core.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
-    return tokenizer_module.of_json(core.to_str())
+    return tokenizer_module.parse_tokenizer(core.to_str())
 
 
 @functools.cache
@@ -82,7 +82,7 @@ def unigram() -> Tokenizer:
     core.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
-    return tokenizer_module.of_json(core.to_str())
+    return tokenizer_module.parse_tokenizer(core.to_str())
 
 
 TOKENIZERS = {"word_piece": word_piece, "byte_level": byte_level, "unigram": unigram}

@@ -27,18 +27,18 @@ class SemanticTypes:
 
     def label(self, types: Collection[str]) -> str | None:
         """Return the label of a concept of these types; None if the table has none of them."""
-        found = self._labels_of(types)
+        found = self._find_labels(types)
         return next((label for label in self.labels if label in found), None)
 
     def num_labels(self, types: Collection[str]) -> int:
         """Return how many labels a concept of these types could have."""
-        return len(self._labels_of(types))
+        return len(self._find_labels(types))
 
-    def _labels_of(self, types: Collection[str]) -> set[str]:
+    def _find_labels(self, types: Collection[str]) -> set[str]:
         return {self.of_type[type_id] for type_id in types if type_id in self.of_type}
 
 
-def path_of(name: str) -> Path:
+def find_table(name: str) -> Path:
     """Return a table's file: a shipped one below `vocab/`, or else a path of the user's."""
     shipped = resources.path("vocab", name)
     return shipped if shipped.is_file() else Path(name)
@@ -53,7 +53,7 @@ def read(name: str) -> SemanticTypes:
     Raises:
         AnnotateError: No such file, or it is not such a table.
     """
-    path = path_of(name)
+    path = find_table(name)
     if not path.is_file():
         raise AnnotateError(
             f"annotate.types: expected a file below vocab/ or a path, found no '{name}'; the "

@@ -562,7 +562,7 @@ def tokenizer_of(pipeline: Pipeline, name: str | Path | None, *, sample: bool) -
         PipelineError: Nobody names one.
         TokenizerError: It cannot be loaded, or lacks what masking needs.
     """
-    from mslm_data.encode.tokenizer import load
+    from mslm_data.encode.tokenizer import load_tokenizer
 
     named = str(name or pipeline.encode.tokenizer)
     if not named and sample:
@@ -572,7 +572,7 @@ def tokenizer_of(pipeline: Pipeline, name: str | Path | None, *, sample: bool) -
             f"pipeline '{pipeline.name}': it needs a tokenizer; pass a tokenizer.json, a "
             "vocab.txt, a Hugging Face folder or a hub id (--tokenizer)"
         )
-    return load(named, lowercase=pipeline.encode.lowercase)
+    return load_tokenizer(named, lowercase=pipeline.encode.lowercase)
 
 
 def _copies(paths: Sequence[Path], given: Sequence[str | Path]) -> list[Path]:

@@ -25,7 +25,7 @@ from mslm_data.registry import check_names
 from mslm_data.shard.built_folder import BuiltFolder
 from mslm_data.shard.manifest import Manifest
 from mslm_data.shard.remote import RemoteFolder
-from mslm_data.shard.shown import drawn_rows
+from mslm_data.shard.shown import draw_rows
 from mslm_data.shard.split import splits_table
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class Shards(BuiltFolder):
         if self.doc_labels:
             about += f"; labels of documents: {', '.join(self.doc_labels)}"
         first = next(iter(self.values()), None)
-        rows = drawn_rows(first) if first is not None else ""
+        rows = draw_rows(first) if first is not None else ""
 
         return shown(
             f'<p><b>{text(title)}</b> <span class="soft">{text(about)}</span></p>',

@@ -87,7 +87,7 @@ def show(
             )
 
     chosen = _chosen(split, rows, seed=seed)
-    examples = split.take(split.of_epoch(chosen, seed=seed, epoch=epoch))
+    examples = split.take(split.epoch_rows(chosen, seed=seed, epoch=epoch))
 
     sentences = Sentences(
         rows=chosen.tolist(),

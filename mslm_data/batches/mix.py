@@ -38,8 +38,8 @@ from mslm_data.draw import shown
 from mslm_data.draw.parts import Markup, table
 from mslm_data.kernels.mixing import deal_places, name_repeats, renumber_labels
 from mslm_data.shard.row_protocol import CHUNK, Rows, SplitShare, check_chunk
-from mslm_data.shard.shown import drawn_rows
-from mslm_data.shard.split import Picks, Split, gather_picks, picked_lengths
+from mslm_data.shard.shown import draw_rows
+from mslm_data.shard.split import Picks, Split, gather_lengths, gather_rows
 
 
 class Mix(Rows):
@@ -123,7 +123,7 @@ class Mix(Rows):
         ]
         names = ("split", "share", "rows of it", "rows an epoch", "tokens an epoch", "times")
 
-        return shown(table(names, rows), drawn_rows(self))
+        return shown(table(names, rows), draw_rows(self))
 
     def row_order(self, options: BatchOptions) -> MixedOrder:
         """Return the order of an epoch's rows.
@@ -137,7 +137,7 @@ class Mix(Rows):
             firsts=tuple(self._firsts[:-1].tolist()),
         )
 
-    def of_epoch(self, rows: RowNumbers, *, seed: int, epoch: int) -> RowNumbers:
+    def epoch_rows(self, rows: RowNumbers, *, seed: int, epoch: int) -> RowNumbers:
         """Return the numbers of rows that others number within an epoch, from 0.
 
         Samplers of other packages draw such numbers. Those of a split's rows follow each other, in
@@ -174,7 +174,7 @@ class Mix(Rows):
             ShardError: A shard is missing or damaged.
         """
         stop = len(self) if stop is None else stop
-        return self.take(self.of_epoch(np.arange(start, stop), seed=seed, epoch=epoch))
+        return self.take(self.epoch_rows(np.arange(start, stop), seed=seed, epoch=epoch))
 
     def chunks(self, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0) -> Iterator[Examples]:
         """Yield the rows of an epoch, at most this many at a time; see `examples`.
@@ -184,7 +184,7 @@ class Mix(Rows):
         """
         yield from self._chunks(0, len(self), rows, seed, epoch)
 
-    def chunks_of(
+    def chunks_from(
         self, split: int, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0
     ) -> Iterator[Examples]:
         """Yield the rows that an epoch takes of one split alone; see `chunks`.
@@ -218,7 +218,7 @@ class Mix(Rows):
         Rows of a round that is not the first of its epoch have keys, and so masks, of their own.
 
         Args:
-            rows: int64 `[R]`, as a row order or `of_epoch` gives them.
+            rows: int64 `[R]`, as a row order or `epoch_rows` gives them.
 
         Raises:
             IndexError: A row that is not there.
@@ -226,7 +226,7 @@ class Mix(Rows):
         """
         found = self._found(rows)
         picks = [pick for part in found for pick in part.picks]
-        examples = gather_picks(picks, len(rows), self.token_ids, columns=self._columns)
+        examples = gather_rows(picks, len(rows), self.token_ids, columns=self._columns)
 
         for part in found:
             part.numbers.apply(examples, part.places)
@@ -241,7 +241,7 @@ class Mix(Rows):
 
     def lengths(self, rows: RowNumbers) -> npt.NDArray[np.int64]:
         """Return the number of tokens of any rows, in any order, `[R]`; see `take`."""
-        return picked_lengths(
+        return gather_lengths(
             [pick for part in self._found(rows) for pick in part.picks], len(rows)
         )
 
@@ -278,7 +278,7 @@ class Mix(Rows):
         if rows.min() < len(self) or rows.max() >= self._firsts[-1]:
             raise IndexError(
                 f"rows: expected numbers that an order of the mix gives, from {len(self)} on and "
-                f"below {self._firsts[-1]}, got {rows.min()} to {rows.max()}; `of_epoch` makes "
+                f"below {self._firsts[-1]}, got {rows.min()} to {rows.max()}; `epoch_rows` makes "
                 "them of numbers from 0"
             )
 

@@ -28,7 +28,7 @@ from mslm_data.data.documents import Documents, Mentions, Ranges, one_by_one
 from mslm_data.data.ragged import Ragged
 from mslm_data.data.reason import Reason
 from mslm_data.encode.layout import lay_out
-from mslm_data.encode.tokenizer import load
+from mslm_data.encode.tokenizer import load_tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import ShardError
 from mslm_data.io.files import hash_file
@@ -204,7 +204,7 @@ def _read(opened: Sequence[tuple[BuiltFolder, tuple[str, ...]]]) -> _HeldOut:
     from mslm_data.stats.overlap import Fingerprints, NormalWords, words_of_rows
 
     first, _ = opened[0]
-    tokenizer = load(str(first.tokenizer))
+    tokenizer = load_tokenizer(str(first.tokenizer))
     words = NormalWords(tokenizer.core, first.manifest.token_ids)
 
     def rows() -> Iterator[Ragged]:

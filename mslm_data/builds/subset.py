@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from mslm_data.builds.finish import write_files
-from mslm_data.encode.tokenizer import load
+from mslm_data.encode.tokenizer import load_tokenizer
 from mslm_data.errors import BuildError
 from mslm_data.io.files import (
     canonical_json,
@@ -89,7 +89,7 @@ def write_subset(
 
         manifest = _manifest(folder, subset, drawn, records)
         set_aside = _set_aside(folder.place, chosen)
-        write_files(temporary, manifest, load(str(folder.tokenizer)), set_aside)
+        write_files(temporary, manifest, load_tokenizer(str(folder.tokenizer)), set_aside)
         try:
             temporary.rename(place)
         except OSError as error:

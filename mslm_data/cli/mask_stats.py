@@ -444,7 +444,7 @@ def _write_page(
     from mslm_data.stats.report import Report
 
     chosen = choose_rows(rows, shown, seed=seed)
-    examples = rows.take(rows.of_epoch(chosen, seed=seed, epoch=0))
+    examples = rows.take(rows.epoch_rows(chosen, seed=seed, epoch=0))
     sentences = Sentences(chosen.tolist(), examples, open_tokenizer(shards), rows.labels)
     names = _names_on_page(strategies)
     page = Report(

@@ -27,11 +27,11 @@ def command(folder: Path | str, as_json: bool) -> int:
         mslm-data verify s3://bucket/shards/ncbi --json
     """  # noqa: D301 - click wants the character
     from mslm_data.shard.remote import RemoteFolder
-    from mslm_data.shard.verify import passed_over, verify
+    from mslm_data.shard.verify import find_other_files, verify
 
     here = RemoteFolder(folder).copy() if isinstance(folder, str) else folder
     manifest, problems = verify(here)
-    others = passed_over(here, manifest)
+    others = find_other_files(here, manifest)
     shards = sum(len(split.shards) for split in manifest.splits.values())
     rows = sum(split.sequences for split in manifest.splits.values())
 

@@ -52,7 +52,7 @@ class DrawnRows(Protocol):
         """Return rows by their numbers."""
         ...
 
-    def of_epoch(
+    def epoch_rows(
         self, rows: npt.NDArray[np.int64], *, seed: int, epoch: int
     ) -> npt.NDArray[np.int64]:
         """Return the numbers of rows in an epoch."""
@@ -93,7 +93,7 @@ def choose_rows(split: DrawnRows, count: int, *, seed: int = 0) -> npt.NDArray[n
     chosen = []
     for start, stop in itertools.pairwise(starts):
         looked_at = np.arange(start, min(stop, start + _LOOKED_AT))
-        examples = split.take(split.of_epoch(looked_at, seed=seed, epoch=0))
+        examples = split.take(split.epoch_rows(looked_at, seed=seed, epoch=0))
         lengths = examples.input_ids.lengths
         usual = (lengths >= _USUAL[0]) & (lengths <= _USUAL[1])
         good = (examples.span_starts.lengths > 0) & usual

@@ -107,7 +107,7 @@ class Tokenizer:
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to other processes as JSON, with the names of special tokens."""
         ids = {kind: getattr(self.ids, kind) for kind in _USUAL}
-        return of_json, (self.json, self._token_names(ids))
+        return parse_tokenizer, (self.json, self._token_names(ids))
 
 
 @lru_cache(maxsize=1)
@@ -116,7 +116,7 @@ def _digest_json(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def load(name: str, *, lowercase: bool | None = None) -> Tokenizer:
+def load_tokenizer(name: str, *, lowercase: bool | None = None) -> Tokenizer:
     """Load a tokenizer.
 
     Args:
@@ -131,17 +131,17 @@ def load(name: str, *, lowercase: bool | None = None) -> Tokenizer:
     """
     path = Path(name)
     if path.is_dir():
-        return _of_folder(path, lowercase)
+        return _read_folder(path, lowercase)
     if path.is_file():
-        return _of_file(path, {}, lowercase)
+        return _read_file(path, {}, lowercase)
     if path.suffix in (".json", ".txt") or not _HUB_ID.fullmatch(name):
         raise TokenizerError(
             f"{name}: expected a tokenizer.json, a vocab.txt or a folder, found nothing there"
         )
-    return _of_folder(_from_hub(name), lowercase)
+    return _read_folder(_fetch_from_hub(name), lowercase)
 
 
-def of_json(text: str, names: Mapping[str, str] | None = None) -> Tokenizer:
+def parse_tokenizer(text: str, names: Mapping[str, str] | None = None) -> Tokenizer:
     """Make a tokenizer from the text of a `tokenizer.json`.
 
     Args:
@@ -154,7 +154,7 @@ def of_json(text: str, names: Mapping[str, str] | None = None) -> Tokenizer:
     _check_character_maps(text)
     with library_errors("tokenizer.json: expected a tokenizer of the tokenizers library: "):
         core = tokenizers.Tokenizer.from_str(text)
-    return _ready(core, names or {})
+    return _prepare(core, names or {})
 
 
 def _check_character_maps(text: str) -> None:
@@ -200,16 +200,16 @@ def library_errors(expected: str, *, private: bool = False) -> Iterator[None]:
         raise TokenizerError(f"{expected}{got}") from None
 
 
-def _of_folder(folder: Path, lowercase: bool | None) -> Tokenizer:
-    names = _names_in(folder)
+def _read_folder(folder: Path, lowercase: bool | None) -> Tokenizer:
+    names = _read_token_names(folder)
     for file in ("tokenizer.json", "vocab.txt"):
         if (folder / file).is_file():
-            return _of_file(folder / file, names, lowercase)
+            return _read_file(folder / file, names, lowercase)
 
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         with library_errors(f"{folder}: expected vocab.json and merges.txt of byte-level BPE: "):
-            core = _byte_level(folder)
-        return _ready(core, names)
+            core = _make_byte_level(folder)
+        return _prepare(core, names)
 
     raise TokenizerError(
         f"{folder}: expected tokenizer.json, vocab.txt, or vocab.json with merges.txt, got none of "
@@ -218,7 +218,7 @@ def _of_folder(folder: Path, lowercase: bool | None) -> Tokenizer:
     )
 
 
-def _of_file(path: Path, names: Mapping[str, str], lowercase: bool | None) -> Tokenizer:
+def _read_file(path: Path, names: Mapping[str, str], lowercase: bool | None) -> Tokenizer:
     _check_size(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -233,8 +233,8 @@ def _of_file(path: Path, names: Mapping[str, str], lowercase: bool | None) -> To
 
     if text.lstrip().startswith("{"):
         _check_unique_keys(path, text.encode())
-        return of_json(text, names)
-    return _ready(_word_piece(path, text, lowercase), names)
+        return parse_tokenizer(text, names)
+    return _prepare(_make_word_piece(path, text, lowercase), names)
 
 
 def _check_size(path: Path) -> None:
@@ -258,7 +258,7 @@ def _check_unique_keys(path: Path, data: bytes) -> None:
         return
 
 
-def _from_hub(name: str) -> Path:
+def _fetch_from_hub(name: str) -> Path:
     """Fetch a hub repository's tokenizer files into the hub's own cache."""
     try:
         return hub.fetched(name, _FILES, wanted_by="a tokenizer of the hub")
@@ -269,7 +269,7 @@ def _from_hub(name: str) -> Path:
         ) from None
 
 
-def _names_in(folder: Path) -> dict[str, str]:
+def _read_token_names(folder: Path) -> dict[str, str]:
     """Read the names of special tokens from the files beside a tokenizer."""
     names: dict[str, str] = {}
     for file in ("special_tokens_map.json", "tokenizer_config.json"):
@@ -300,7 +300,7 @@ def _read_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def _word_piece(path: Path, text: str, lowercase: bool | None) -> tokenizers.Tokenizer:
+def _make_word_piece(path: Path, text: str, lowercase: bool | None) -> tokenizers.Tokenizer:
     """Make BERT's tokenizer from its vocabulary, one piece a line; an empty line is a piece too."""
     pieces = [line.removesuffix("\r") for line in text.split("\n")]
     if not pieces[-1]:
@@ -334,7 +334,7 @@ def _word_piece(path: Path, text: str, lowercase: bool | None) -> tokenizers.Tok
     return core
 
 
-def _byte_level(folder: Path) -> tokenizers.Tokenizer:
+def _make_byte_level(folder: Path) -> tokenizers.Tokenizer:
     """Make RoBERTa's tokenizer from its vocabulary and merges."""
     for name in ("vocab.json", "merges.txt"):
         _check_size(folder / name)
@@ -356,7 +356,7 @@ def _byte_level(folder: Path) -> tokenizers.Tokenizer:
     return core
 
 
-def _ready(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
+def _prepare(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
     """Set a tokenizer right, and find out what its ids mean.
 
     Args:
@@ -368,7 +368,7 @@ def _ready(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
     if isinstance(core.model, models.BPE):
         core.model.dropout = None
     core.encode_special_tokens = True
-    size = _size(core)
+    size = _count_ids(core)
     text = core.to_str()
     pre_tokenizer = json.dumps(json.loads(text).get("pre_tokenizer"))
     lead = " " if '"ByteLevel"' in pre_tokenizer else ""
@@ -377,7 +377,7 @@ def _ready(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
         core.encode(_PROBE)
 
     known = {
-        kind: _id_of(core, (names[kind],) if kind in names else usual)
+        kind: _find_id(core, (names[kind],) if kind in names else usual)
         for kind, usual in _USUAL.items()
     }
     added = {id_ for id_, token in core.get_added_tokens_decoder().items() if token.special}
@@ -392,7 +392,7 @@ def _ready(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
     return Tokenizer(core=core, ids=ids, prefix=prefix, suffix=suffix, lead=lead, json=text)
 
 
-def _size(core: tokenizers.Tokenizer) -> int:
+def _count_ids(core: tokenizers.Tokenizer) -> int:
     """Return the number of ids, including those without a token."""
     ids = core.get_vocab(with_added_tokens=True).values()
     size = max(ids, default=-1) + 1
@@ -407,7 +407,7 @@ def _size(core: tokenizers.Tokenizer) -> int:
     return int(size)
 
 
-def _id_of(core: tokenizers.Tokenizer, tokens: tuple[str, ...]) -> int:
+def _find_id(core: tokenizers.Tokenizer, tokens: tuple[str, ...]) -> int:
     """Return the id of the first of these tokens that the vocabulary has, or -1."""
     for token in tokens:
         id_ = core.token_to_id(token)

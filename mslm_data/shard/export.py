@@ -328,15 +328,15 @@ def _mds(split: Split, folder: Path) -> Iterator[ExportedFile]:
     """Write files of at most 64 MiB, and the index of all of them."""
     index: list[tuple[str, int, mds.MdsFile]] = []
     for batch in split.batches():
-        for file in mds.files_of(batch):
-            name = mds.name_of(len(index))
+        for file in mds.make_files(batch):
+            name = mds.file_name(len(index))
             with writing_whole(folder / name) as sink:
                 for piece in file.pieces:
                     sink.write(piece)
             written = _written(folder / name, file.rows)
             index.append((name, written.bytes, file._replace(pieces=())))
             yield written
-    _write(folder / "index.json", mds.index_of(index))
+    _write(folder / "index.json", mds.make_index(index))
 
 
 def _gliner(split: Split, folder: Path) -> Iterator[ExportedFile]:

@@ -61,12 +61,12 @@ class MdsFile(NamedTuple):
     about: dict[str, Any]
 
 
-def name_of(number: int) -> str:
+def file_name(number: int) -> str:
     """Return the name of a split's file, counted from 0."""
     return f"shard.{number:05d}.mds"
 
 
-def index_of(files: Sequence[tuple[str, int, MdsFile]]) -> bytes:
+def make_index(files: Sequence[tuple[str, int, MdsFile]]) -> bytes:
     """Return `index.json` of a split.
 
     Args:
@@ -84,7 +84,7 @@ def index_of(files: Sequence[tuple[str, int, MdsFile]]) -> bytes:
     return json.dumps({"version": 2, "shards": shards}, sort_keys=True).encode()
 
 
-def files_of(batch: pa.RecordBatch, limit: int = SIZE_LIMIT) -> Iterator[MdsFile]:
+def make_files(batch: pa.RecordBatch, limit: int = SIZE_LIMIT) -> Iterator[MdsFile]:
     """Lay the rows of a shard out as files, one after the other.
 
     Args:

@@ -22,7 +22,7 @@ from mslm_data.kernels.gather import renumber
 from mslm_data.kernels.hashing import hash_rows
 from mslm_data.shard.write import (
     ShardRecord,
-    refuse_too_many,
+    check_token_count,
     to_arrow,
     write_batch,
     write_shard,
@@ -45,7 +45,7 @@ def join(paths: Sequence[Path], path: Path, schema: pa.Schema) -> ShardRecord:
     """
     labels, doc_labels = _labels_in(schema)
     batches = [_numbered(_batch(piece), labels, doc_labels) for piece in paths]
-    refuse_too_many(sum(len(batch.column("input_ids").values) for batch in batches))
+    check_token_count(sum(len(batch.column("input_ids").values) for batch in batches))
 
     # One column at a time: the pieces stay mapped files until it is their turn.
     columns = [pa.concat_arrays([batch.column(name) for batch in batches]) for name in schema.names]

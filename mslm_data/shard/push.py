@@ -9,7 +9,7 @@ from mslm_data._version import __version__
 from mslm_data.errors import PushError
 from mslm_data.io.hub import check_repository_name, uploading
 from mslm_data.shard.manifest import Manifest, read_manifest
-from mslm_data.shard.verify import passed_over, verify
+from mslm_data.shard.verify import find_other_files, verify
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
         url=str(url),
         private=private,
         files=len(files),
-        left_behind=tuple(passed_over(folder, manifest)),
+        left_behind=tuple(find_other_files(folder, manifest)),
     )
 
 

@@ -322,7 +322,7 @@ class Shard:
         if "sentence_starts" in lists:
             self._check_sentences(lists)
         if self._labels is not None:
-            self._refuse_strange(lists, self._labels)
+            self._check_ids(lists, self._labels)
         return lists
 
     def _list(
@@ -373,7 +373,7 @@ class Shard:
                 f"{self.path}: expected sentences that begin within their rows; the file is damaged"
             )
 
-    def _refuse_strange(self, lists: dict[str, tuple[Array, Array]], labels: int) -> None:
+    def _check_ids(self, lists: dict[str, tuple[Array, Array]], labels: int) -> None:
         """Refuse numbers that the vocabulary or the labels lack; `verify` says in which row."""
         for name, most in (
             ("input_ids", self._ids.size - 1),

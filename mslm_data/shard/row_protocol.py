@@ -109,7 +109,7 @@ class Rows(ABC):
     def digest(self) -> str | None:
         """Digest that tells the rows from others; None where their order does."""
 
-    def of_epoch(
+    def epoch_rows(
         self,
         rows: npt.NDArray[np.int64],
         *,
@@ -130,7 +130,7 @@ class Rows(ABC):
         """Copy any rows together, in any order.
 
         Args:
-            rows: int64 `[R]`, as `of_epoch` or a `RowOrder` gives them.
+            rows: int64 `[R]`, as `epoch_rows` or a `RowOrder` gives them.
         """
 
     @abstractmethod
@@ -145,7 +145,7 @@ class Rows(ABC):
     def chunks(self, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0) -> Iterator[Examples]:
         """Yield the rows of an epoch split by split, not mixed, at most this many at a time."""
 
-    def chunks_of(
+    def chunks_from(
         self, split: int, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0
     ) -> Iterator[Examples]:
         """Yield the rows that an epoch takes of one split alone; see `chunks`.
@@ -183,7 +183,7 @@ def whole_numbers(rows: Any) -> npt.NDArray[np.int64]:
     return numbers.astype(np.int64, copy=False)
 
 
-def stop_of(start: int, stop: int | None, rows: int) -> int:
+def resolve_stop(start: int, stop: int | None, rows: int) -> int:
     """Return the end of a range of rows, `stop` or behind the last row.
 
     Raises:
@@ -205,7 +205,7 @@ def check_chunk(rows: Any) -> None:
         raise ValueError(f"rows: expected a whole number of at least 1, got {rows!r}")
 
 
-def number_of(row: Any, rows: int) -> int:
+def resolve_row(row: Any, rows: int) -> int:
     """Return a row's number, counted from the start also if `row` counts from the end.
 
     Raises:

@@ -25,7 +25,7 @@ _PROTECTED = (
 )
 
 
-def drawn_rows(rows: Rows) -> str:
+def draw_rows(rows: Rows) -> str:
     """Return some rows with their mentions as HTML, or why there are none."""
     if rows.protected:
         return f'<p class="note">{text(_PROTECTED)}</p>'
@@ -42,7 +42,7 @@ def drawn_rows(rows: Rows) -> str:
 
     try:
         chosen = choose_rows(rows, ROWS)
-        examples = rows.take(rows.of_epoch(chosen, seed=0, epoch=0))
+        examples = rows.take(rows.epoch_rows(chosen, seed=0, epoch=0))
     except MslmDataError as error:
         return f'<p class="note">{text(error)}</p>'
     return Sentences(chosen.tolist(), examples, words, rows.labels).mentions()

@@ -27,11 +27,11 @@ from mslm_data.shard.row_protocol import (
     Rows,
     SplitShare,
     check_chunk,
-    number_of,
-    stop_of,
+    resolve_row,
+    resolve_stop,
     whole_numbers,
 )
-from mslm_data.shard.shown import drawn_rows
+from mslm_data.shard.shown import draw_rows
 from mslm_data.shard.subset import Subset, draw_subset
 from mslm_data.shard.write import ShardRecord
 
@@ -118,7 +118,7 @@ class Split(Rows):
 
     def _repr_html_(self) -> str:
         """Return the counts and some rows, as notebooks show them; see `shard.shown`."""
-        rows = drawn_rows(self)
+        rows = draw_rows(self)
 
         return shown(splits_table([self]), rows)
 
@@ -129,7 +129,7 @@ class Split(Rows):
             IndexError: No such row.
             TypeError: Not a row's number, such as a slice.
         """
-        number = number_of(row, len(self))
+        number = resolve_row(row, len(self))
         shard = int(np.searchsorted(self._first, number, side="right")) - 1
         self._bring([self._shards[shard]])
         return self._shards[shard].row(number - int(self._first[shard]))
@@ -194,7 +194,7 @@ class Split(Rows):
             IndexError: Not `0 <= start <= stop <= len(self)`.
             ShardError: A shard is missing or damaged.
         """
-        stop = stop_of(start, stop, len(self))
+        stop = resolve_stop(start, stop, len(self))
         picks = [
             (shard, first)
             for shard, first in zip(self._shards, self._first.tolist(), strict=False)
@@ -226,11 +226,11 @@ class Split(Rows):
         shards = [shard for shard, _, _ in picks]
         columns = {name for name in _OPTIONAL if picks and all(shard.has(name) for shard in shards)}
 
-        return gather_picks(picks, len(rows), self.token_ids, columns=columns)
+        return gather_rows(picks, len(rows), self.token_ids, columns=columns)
 
     def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the number of tokens of any rows, in any order, `[R]`; see `take`."""
-        return picked_lengths(self.picks(rows), len(rows))
+        return gather_lengths(self.picks(rows), len(rows))
 
     def chunks(
         self,
@@ -406,7 +406,7 @@ _TYPES = {"bio": np.int16, "span_labels": np.int16}
 """Types of the columns that are not int32."""
 
 
-def gather_picks(picks: Picks, size: int, ids: TokenIds, *, columns: Collection[str]) -> Examples:
+def gather_rows(picks: Picks, size: int, ids: TokenIds, *, columns: Collection[str]) -> Examples:
     """Copy picked rows together, of one split or of several.
 
     Args:
@@ -467,12 +467,12 @@ def tokenizer_file(folder: Path | RemoteFolder, manifest: Manifest) -> Path:
     return path
 
 
-def picked_lengths(picks: Picks, size: int) -> npt.NDArray[np.int64]:
+def gather_lengths(picks: Picks, size: int) -> npt.NDArray[np.int64]:
     """Return the number of tokens of picked rows, `[size]`."""
-    return np.diff(_offsets_of(picks, "input_ids", size))
+    return np.diff(_make_offsets(picks, "input_ids", size))
 
 
-def _offsets_of(picks: Picks, column: str, size: int) -> npt.NDArray[np.int64]:
+def _make_offsets(picks: Picks, column: str, size: int) -> npt.NDArray[np.int64]:
     """Return the offsets `[size + 1]` that picked rows of a ragged column have side by side."""
     lengths = np.zeros(size, np.int64)
     for shard, places, local in picks:
@@ -483,7 +483,7 @@ def _offsets_of(picks: Picks, column: str, size: int) -> npt.NDArray[np.int64]:
 
 def _gathered(picks: Picks, columns: tuple[str, str, str], size: int) -> Three:
     """Return picked rows of three columns of the same offsets side by side."""
-    to = _offsets_of(picks, columns[0], size)
+    to = _make_offsets(picks, columns[0], size)
     first, second, third = (np.empty(to[-1], _TYPES.get(name, np.int32)) for name in columns)
 
     for shard, places, local in picks:

@@ -21,8 +21,8 @@ from mslm_data.shard.row_protocol import (
     Rows,
     SplitShare,
     check_chunk,
-    number_of,
-    stop_of,
+    resolve_row,
+    resolve_stop,
     whole_numbers,
 )
 
@@ -107,7 +107,7 @@ class Subset(Rows):
             IndexError: No such row.
             TypeError: Not a row's number, such as a slice.
         """
-        return self.split[int(self.numbers[number_of(row, len(self))])]
+        return self.split[int(self.numbers[resolve_row(row, len(self))])]
 
     def take(self, rows: Sequence[int] | RowNumbers) -> Examples:
         """Copy any rows together, in any order; see `Split.take`.
@@ -130,7 +130,7 @@ class Subset(Rows):
             IndexError: Not `0 <= start <= stop <= len(self)`.
             ShardError: A shard is missing or damaged.
         """
-        return self.split.take(self.numbers[start : stop_of(start, stop, len(self))])
+        return self.split.take(self.numbers[start : resolve_stop(start, stop, len(self))])
 
     def chunks(
         self,

@@ -76,7 +76,7 @@ def verify(folder: Path) -> tuple[Manifest, list[Problem]]:
     return manifest, problems
 
 
-def passed_over(folder: Path, manifest: Manifest) -> list[str]:
+def find_other_files(folder: Path, manifest: Manifest) -> list[str]:
     """Return the files in a built folder that no build writes, sorted; `verify` has not read them.
 
     `datasets` leaves a `cache-*.arrow` beside the shards for each `map`, `filter` or `shuffle`.

@@ -62,7 +62,7 @@ def record_batch(examples: Examples, schema: pa.Schema) -> pa.RecordBatch:
     Raises:
         ShardError: More tokens than 32-bit offsets can count.
     """
-    refuse_too_many(len(examples.input_ids.values))
+    check_token_count(len(examples.input_ids.values))
     arrays = []
     for column in COLUMNS:
         if column.name not in schema.names:
@@ -81,7 +81,7 @@ def record_batch(examples: Examples, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def refuse_too_many(tokens: int) -> None:
+def check_token_count(tokens: int) -> None:
     """Raise ShardError for more tokens than 32-bit offsets can count."""
     if tokens >= 1 << 31:
         raise ShardError(
@@ -98,7 +98,7 @@ def write_batch(path: Path, batch: pa.RecordBatch, *, durable: bool = True) -> S
         durable: As of `files.writing_whole`.
     """
     with writing_whole(path, durable=durable) as file:
-        size, digest = write_dual(batch, file)
+        size, digest = write_stream_with_footer(batch, file)
     return ShardRecord(
         file=path.name,
         rows=batch.num_rows,
@@ -109,7 +109,7 @@ def write_batch(path: Path, batch: pa.RecordBatch, *, durable: bool = True) -> S
     )
 
 
-def write_dual(batch: pa.RecordBatch, file: BinaryIO) -> tuple[int, str]:
+def write_stream_with_footer(batch: pa.RecordBatch, file: BinaryIO) -> tuple[int, str]:
     """Write a batch as an Arrow stream that ends with an Arrow file's footer.
 
     Stream readers (`datasets`) stop at the end of the stream, file readers (polars,

@@ -40,7 +40,7 @@ def count_splits(rows: Rows, strategy: Strategy, *, seed: int = 0) -> list[PartS
     """
     parts = []
     for number, part in enumerate(rows.splits):
-        chunks = partial(rows.chunks_of, number, seed=seed)
+        chunks = partial(rows.chunks_from, number, seed=seed)
         stats = mask_stats(chunks, strategy, seed=seed, labels=rows.labels)
         parts.append(PartStats(part, stats))
     return parts

@@ -271,13 +271,13 @@ def pools(monkeypatch: pytest.MonkeyPatch) -> list[pool.Pool]:
 def test_build__loads_ahead_what_its_workers_use(
     pools: list[pool.Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load, started = tokenizer.load, []
+    load, started = tokenizer.load_tokenizer, []
 
     def late(*args: Any, **kwargs: Any) -> Any:
         started.append(len(pools))
         return load(*args, **kwargs)
 
-    monkeypatch.setattr(tokenizer, "load", late)
+    monkeypatch.setattr(tokenizer, "load_tokenizer", late)
 
     md.build(NAME, sample=True, out=tmp_path, workers=2)
 

@@ -16,7 +16,7 @@ from benchmarks import __main__ as suite
 from benchmarks import faults, harness, inputs, report
 from benchmarks.harness import Results, Row
 from mslm_data.builds import build
-from mslm_data.encode.tokenizer import load
+from mslm_data.encode.tokenizer import load_tokenizer
 from mslm_data.pipeline import from_tables
 
 MODULES = [
@@ -194,7 +194,7 @@ def test_careless__builds_the_same_folder_without_its_precautions(tmp_path: Path
     sample = inputs.ROOT / "vocab" / "sample"
     inputs.write(tmp_path / "train.tsv", inputs.read(sample / "bc2gm" / "train.tsv")[:20])
     pipeline = from_tables({"source": {"use": "conll"}}, name="careless")
-    tokenizer = load(str(sample / "vocab.txt"))
+    tokenizer = load_tokenizer(str(sample / "vocab.txt"))
 
     build(pipeline, [tmp_path / "train.tsv"], tokenizer, tmp_path / "careful", workers=1)
     with faults.careless():

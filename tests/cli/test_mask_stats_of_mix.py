@@ -158,7 +158,7 @@ def test_chunks_of__are_the_rows_of_one_split(folders: list[Path]) -> None:
     mix = md.mix(folders, epoch_size="longest")
 
     parts = [
-        np.concatenate([examples.keys for examples in mix.chunks_of(number, 16, seed=2, epoch=3)])
+        np.concatenate([examples.keys for examples in mix.chunks_from(number, 16, seed=2, epoch=3)])
         for number in range(2)
     ]
 

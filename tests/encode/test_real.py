@@ -9,7 +9,7 @@ import pytest
 
 from mslm_data.builds import build
 from mslm_data.data.document import Document, Part
-from mslm_data.encode.tokenizer import load
+from mslm_data.encode.tokenizer import load_tokenizer
 from mslm_data.source.formats.conll import Conll
 from tests import made
 
@@ -31,7 +31,7 @@ def documents_in(path: Path) -> list[Document]:
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
 def test_encode__gives_what_the_library_gives_for_words(real: Path, vocabulary: str) -> None:
-    tokenizer = load(str(real / "tokenizers" / vocabulary))
+    tokenizer = load_tokenizer(str(real / "tokenizers" / vocabulary))
     documents = documents_in(real / "blurb" / "NCBI-disease-IOB" / "devel.tsv")
 
     examples, _ = made.encoded(made.encoder(tokenizer, ("Disease",), max_tokens=4096), documents)
@@ -48,7 +48,7 @@ def test_encode__gives_what_the_library_gives_for_words(real: Path, vocabulary: 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
 def test_encode__gives_each_mention_all_pieces_of_its_words(real: Path, vocabulary: str) -> None:
-    tokenizer = load(str(real / "tokenizers" / vocabulary))
+    tokenizer = load_tokenizer(str(real / "tokenizers" / vocabulary))
     path = real / "blurb" / "NCBI-disease-IOB" / "devel.tsv"
     documents = documents_in(path)
 
@@ -92,7 +92,7 @@ def test_build__gives_the_papers_numbers_of_sequences(
 ) -> None:
     """Abaho et al. 2024, Table 9; for BC5CDR it prints the columns in the order test, validation, train."""
     pipeline = made.pipeline_of(encode={"split": "paper", "max_tokens": 128})
-    tokenizer = load(str(real / "tokenizers" / CASED))
+    tokenizer = load_tokenizer(str(real / "tokenizers" / CASED))
 
     manifest = build(
         pipeline, [real / "blurb" / f"{corpus}-IOB"], tokenizer, tmp_path / "out", workers=1
@@ -110,7 +110,7 @@ def test_build__gives_the_papers_numbers_of_sequences(
 
 def test_build__cuts_no_mention_in_short_rows(real: Path, tmp_path: Path) -> None:
     pipeline = made.pipeline_of(encode={"max_tokens": 64})
-    tokenizer = load(str(real / "tokenizers" / CASED))
+    tokenizer = load_tokenizer(str(real / "tokenizers" / CASED))
 
     manifest = build(
         pipeline, [real / "blurb" / "NCBI-disease-IOB"], tokenizer, tmp_path / "out", workers=1

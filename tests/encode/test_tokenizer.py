@@ -12,7 +12,7 @@ import pytest
 import tokenizers
 
 from mslm_data.data.document import Document
-from mslm_data.encode.tokenizer import Tokenizer, load, of_json
+from mslm_data.encode.tokenizer import Tokenizer, load_tokenizer, parse_tokenizer
 from mslm_data.errors import TokenizerError
 from mslm_data.segment.given import Whole
 from tests import made
@@ -60,7 +60,7 @@ def test_load__reads_tokenizer_json_without_its_truncation_and_padding(tmp_path:
     path = tmp_path / "tokenizer.json"
     core.save(str(path))
 
-    tokenizer = load(str(path))
+    tokenizer = load_tokenizer(str(path))
 
     assert len(tokenizer.core.encode("the " * 50).ids) == 52
     assert len(tokenizer.core.encode("the").ids) == 3
@@ -75,7 +75,7 @@ def test_load__reads_tokenizer_json_without_its_dropout(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(content), encoding="utf-8")
 
-    tokenizer = load(str(path))
+    tokenizer = load_tokenizer(str(path))
 
     assert tokenizer.digest == made.byte_level().digest
     assert tokens(tokenizer, "inhibitor " * 50) == tokens(made.byte_level(), "inhibitor " * 50)
@@ -92,11 +92,11 @@ def test_of_json__takes_no_memory_for_a_map_that_is_not_there(size: int) -> None
         "expected that it encodes" if size == 32 else rf"a table of {size:,} bytes, .* got 32"
     )
     with pytest.raises(TokenizerError, match=expected):
-        of_json(json.dumps(content))
+        parse_tokenizer(json.dumps(content))
 
 
 def test_load__reads_a_cased_vocabulary(tmp_path: Path) -> None:
-    tokenizer = load(str(vocab_file(tmp_path, CASED)))
+    tokenizer = load_tokenizer(str(vocab_file(tmp_path, CASED)))
 
     assert tokens(tokenizer, "The the p53 é") == ["[CLS]", "The", "the", "p", "##53", "é", "[SEP]"]
     assert tokenizer.ids.size == len(CASED)
@@ -106,7 +106,7 @@ def test_load__reads_a_cased_vocabulary(tmp_path: Path) -> None:
 
 
 def test_load__lowers_text_for_an_uncased_vocabulary(tmp_path: Path) -> None:
-    tokenizer = load(str(vocab_file(tmp_path, UNCASED)))
+    tokenizer = load_tokenizer(str(vocab_file(tmp_path, UNCASED)))
 
     assert tokens(tokenizer, "The P53 É") == ["[CLS]", "the", "p", "##53", "e", "[SEP]"]
 
@@ -117,14 +117,14 @@ def test_load__lowers_text_for_a_cased_vocabulary_only_when_told_to(tmp_path: Pa
     with pytest.warns(
         UserWarning, match=r"vocab\.txt: lower-casing text for a vocabulary that has capitals"
     ):
-        tokenizer = load(str(path), lowercase=True)
+        tokenizer = load_tokenizer(str(path), lowercase=True)
 
     assert tokens(tokenizer, "The") == ["[CLS]", "the", "[SEP]"]
-    assert tokens(load(str(path), lowercase=False), "The") == ["[CLS]", "The", "[SEP]"]
+    assert tokens(load_tokenizer(str(path), lowercase=False), "The") == ["[CLS]", "The", "[SEP]"]
 
 
 def test_load__counts_an_empty_piece(tmp_path: Path) -> None:
-    tokenizer = load(str(vocab_file(tmp_path, [*CASED[:5], "", "the"])))
+    tokenizer = load_tokenizer(str(vocab_file(tmp_path, [*CASED[:5], "", "the"])))
 
     assert tokenizer.core.encode("the").ids == [2, 6, 3]
     assert tokenizer.ids.size == 7
@@ -137,8 +137,10 @@ def test_load__reads_any_line_end(tmp_path: Path, end: str, final: bool) -> None
     if not final:
         path.write_bytes(path.read_bytes().removesuffix(end.encode()))
 
-    assert load(str(path)).digest == load(str(vocab_file(tmp_path, CASED))).digest
-    assert tokens(load(str(path)), "The e")[-2] == "e"
+    assert (
+        load_tokenizer(str(path)).digest == load_tokenizer(str(vocab_file(tmp_path, CASED))).digest
+    )
+    assert tokens(load_tokenizer(str(path)), "The e")[-2] == "e"
 
 
 def test_load__does_not_believe_do_lower_case_over_a_cased_vocabulary(tmp_path: Path) -> None:
@@ -147,14 +149,14 @@ def test_load__does_not_believe_do_lower_case_over_a_cased_vocabulary(tmp_path: 
         '{"do_lower_case": true, "model_max_length": 512}'
     )
 
-    assert tokens(load(str(tmp_path)), "The") == ["[CLS]", "The", "[SEP]"]
+    assert tokens(load_tokenizer(str(tmp_path)), "The") == ["[CLS]", "The", "[SEP]"]
 
 
 def test_load__prefers_tokenizer_json_in_a_folder(tmp_path: Path) -> None:
     vocab_file(tmp_path, CASED)
     (tmp_path / "tokenizer.json").write_text(made.unigram().json)
 
-    assert load(str(tmp_path)).digest == made.unigram().digest
+    assert load_tokenizer(str(tmp_path)).digest == made.unigram().digest
 
 
 @pytest.mark.parametrize("file", ["special_tokens_map.json", "tokenizer_config.json"])
@@ -167,7 +169,7 @@ def test_load__takes_names_of_special_tokens_from_the_files_beside(
         json.dumps({"mask_token": token, "pad_token": "<nil>", "unk_token": None})
     )
 
-    tokenizer = load(str(tmp_path))
+    tokenizer = load_tokenizer(str(tmp_path))
 
     assert (tokenizer.ids.mask, tokenizer.ids.pad, tokenizer.ids.unk) == (
         len(CASED),
@@ -178,7 +180,7 @@ def test_load__takes_names_of_special_tokens_from_the_files_beside(
 
 
 def test_load__reads_vocab_json_and_merges(tmp_path: Path) -> None:
-    tokenizer = load(str(byte_level_folder(tmp_path)))
+    tokenizer = load_tokenizer(str(byte_level_folder(tmp_path)))
 
     assert (tokenizer.prefix, tokenizer.suffix, tokenizer.lead) == ((0,), (2,), " ")
     assert tokenizer.ids == made.byte_level().ids
@@ -192,7 +194,7 @@ def test_load__says_what_to_do_with_a_sentencepiece_model_alone(tmp_path: Path) 
     with pytest.raises(
         TokenizerError, match=r"only a SentencePiece model gets a tokenizer\.json by"
     ):
-        load(str(tmp_path))
+        load_tokenizer(str(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["missing.json", "missing/vocab.txt", "a/b/c", "no such file"])
@@ -200,7 +202,7 @@ def test_load__says_that_nothing_is_there(tmp_path: Path, name: str) -> None:
     with pytest.raises(
         TokenizerError, match=r"expected a tokenizer\.json, a vocab\.txt or a folder, found nothing"
     ):
-        load(str(tmp_path / name))
+        load_tokenizer(str(tmp_path / name))
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"model": {"type": "Nope"}}'])
@@ -211,7 +213,7 @@ def test_load__refuses_json_that_is_no_tokenizer(tmp_path: Path, text: str) -> N
     with pytest.raises(
         TokenizerError, match=r"tokenizer\.json: expected a tokenizer of the tokenizers library"
     ):
-        load(str(path))
+        load_tokenizer(str(path))
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '"x"'])
@@ -220,7 +222,7 @@ def test_load__refuses_broken_files_beside_a_tokenizer(tmp_path: Path, text: str
     (tmp_path / "special_tokens_map.json").write_text(text)
 
     with pytest.raises(TokenizerError, match=r"special_tokens_map\.json: expected"):
-        load(str(tmp_path))
+        load_tokenizer(str(tmp_path))
 
 
 def twice(text: str) -> str:
@@ -241,7 +243,7 @@ def test_load__refuses_a_key_twice(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(twice(given.get(name, '{"mask_token": "<mask>"}')))
 
     with pytest.raises(TokenizerError, match=f"{name}: expected objects with each key once, got a"):
-        load(str(tmp_path))
+        load_tokenizer(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -255,7 +257,7 @@ def test_load__refuses_files_that_would_take_minutes(tmp_path: Path, name: str) 
     with pytest.raises(
         TokenizerError, match=f"{name}: expected a tokenizer's file, of at most 256"
     ):
-        load(str(tmp_path))
+        load_tokenizer(str(tmp_path))
 
 
 @pytest.mark.parametrize("missing", ["[UNK]", "[CLS]", "[SEP]"])
@@ -265,7 +267,7 @@ def test_load__refuses_a_vocabulary_without_what_bert_needs(tmp_path: Path, miss
     with pytest.raises(
         TokenizerError, match=rf"vocab\.txt: expected a BERT vocabulary.*\[{missing[1:-1]}\]"
     ):
-        load(str(path))
+        load_tokenizer(str(path))
 
 
 def test_load__refuses_a_file_that_is_no_text(tmp_path: Path) -> None:
@@ -273,12 +275,12 @@ def test_load__refuses_a_file_that_is_no_text(tmp_path: Path) -> None:
     path.write_bytes(b"\x0a\x0e\xff\xfe<unk>")
 
     with pytest.raises(TokenizerError, match=r"spiece\.model: expected"):
-        load(str(path))
+        load_tokenizer(str(path))
 
 
 def test_load__says_once_that_the_hub_could_not_be_asked(tmp_path: Path) -> None:
     """In a process of its own: the hub's client reads HF_HUB_OFFLINE when it is imported."""
-    code = "from mslm_data.encode.tokenizer import load\nload('nobody/no-such-model')"
+    code = "from mslm_data.encode.tokenizer import load_tokenizer\nload_tokenizer('nobody/no-such-model')"
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
 
     ended = subprocess.run(
@@ -333,7 +335,7 @@ def test_pickle__brings_the_same_tokenizer_back(name: str) -> None:
 def test_pickle__keeps_unusual_names_of_special_tokens(tmp_path: Path) -> None:
     vocab_file(tmp_path, [*CASED, "<hide>"])
     (tmp_path / "special_tokens_map.json").write_text('{"mask_token": "<hide>"}')
-    tokenizer = load(str(tmp_path))
+    tokenizer = load_tokenizer(str(tmp_path))
 
     again = pickle.loads(pickle.dumps(tokenizer))  # noqa: S301 - our own
 
@@ -344,7 +346,7 @@ def test_pickle__keeps_unusual_names_of_special_tokens(tmp_path: Path) -> None:
 def test_of_json__has_minus_one_for_tokens_that_are_not_there(tmp_path: Path) -> None:
     pieces = [piece for piece in CASED if piece not in ("[PAD]", "[MASK]")]
 
-    ids = load(str(vocab_file(tmp_path, pieces))).ids
+    ids = load_tokenizer(str(vocab_file(tmp_path, pieces))).ids
 
     assert (ids.mask, ids.pad, ids.unk) == (-1, -1, 0)
 
@@ -354,7 +356,7 @@ def test_of_json__refuses_a_tokenizer_that_gives_nothing() -> None:
     core.normalizer = tokenizers.normalizers.Replace(tokenizers.Regex("."), "")
 
     with pytest.raises(TokenizerError, match="expected that it encodes 'a', '0' or 'the'"):
-        of_json(core.to_str())
+        parse_tokenizer(core.to_str())
 
 
 @pytest.mark.parametrize(
@@ -368,7 +370,7 @@ def test_of_json__refuses_a_tokenizer_that_gives_nothing() -> None:
 def test_load__knows_the_case_of_real_vocabularies(
     real: Path, file: str, cased: bool, special: tuple[int, ...]
 ) -> None:
-    tokenizer = load(str(real / "tokenizers" / file))
+    tokenizer = load_tokenizer(str(real / "tokenizers" / file))
 
     assert ("The" in tokens(tokenizer, "The tumor")) is cased
     assert tokenizer.ids.special == special

@@ -11,7 +11,7 @@ import pytest
 from mslm_data.data.document import Document
 from mslm_data.data.documents import Documents, Ranges
 from mslm_data.encode.layout import lay_out
-from mslm_data.encode.tokenizer import Tokenizer, load
+from mslm_data.encode.tokenizer import Tokenizer, load_tokenizer
 from mslm_data.encode.word_starts import WordStarts
 from mslm_data.encode.word_table import WordTable
 from tests import made
@@ -50,7 +50,9 @@ def test_find_first_tokens__are_those_of_real_abstracts(real: Path, vocabulary: 
     lines = file.read_text(encoding="utf-8").splitlines()
     abstracts = tuple(line.split("|", 2)[2] for line in lines if line.count("|") >= 2)
 
-    found, expected = found_and_expected(load(str(real / "tokenizers" / vocabulary)), abstracts)
+    found, expected = found_and_expected(
+        load_tokenizer(str(real / "tokenizers" / vocabulary)), abstracts
+    )
 
     assert len(expected) > 20_000
     assert found.tolist() == expected.tolist()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import normalizers, pre_tokenizers
 
 from mslm_data.encode import word_table
-from mslm_data.encode.tokenizer import of_json
+from mslm_data.encode.tokenizer import parse_tokenizer
 from mslm_data.encode.word_table import Growing, WordTable, number_words
 from tests import made
 from tests.reference.encode import first_characters
@@ -85,7 +85,7 @@ def test_rows__leaves_tokenizers_that_do_more_to_the_library(
     else:
         core.pre_tokenizer = pre_tokenizers.Split("a", "isolated")
     monkeypatch.setattr(word_table, "_MANY", 0)
-    table = WordTable(of_json(core.to_str()))
+    table = WordTable(parse_tokenizer(core.to_str()))
 
     (pieces,) = pieces_of(table, ["kinases"])
 

@@ -151,11 +151,11 @@ def load_tokenizer(file: str) -> Check:
     """Return a check that loads a tokenizer; what is accepted encodes."""
 
     def check(folder: Path) -> None:
-        loaded = tokenizer.load(str(folder / file))
+        loaded = tokenizer.load_tokenizer(str(folder / file))
         ids = loaded.ids
         assert all(-1 <= id_ < ids.size for id_ in (ids.mask, ids.pad, ids.unk))
         assert all(0 <= id_ < ids.size for id_ in ids.special)
-        assert tokenizer.of_json(loaded.json).json == loaded.json
+        assert tokenizer.parse_tokenizer(loaded.json).json == loaded.json
         encoder = made.encoder(loaded, ("X",), max_tokens=16)
         document = made.of_words(["the", "a", "0", "é", "ab", "."], [(0, 2)])
         made.encoded(encoder, [document], Whole())

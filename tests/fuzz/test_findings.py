@@ -496,7 +496,7 @@ def test_tokenizer__files_that_the_library_panics_at(
     tmp_path: Path, data: bytes, message: str
 ) -> None:
     with pytest.raises(TokenizerError, match=message):
-        tokenizer.load(str(written(tmp_path, "tokenizer.json", data)))
+        tokenizer.load_tokenizer(str(written(tmp_path, "tokenizer.json", data)))
 
 
 @pytest.mark.parametrize(
@@ -515,7 +515,7 @@ def test_tokenizer__a_folder_with_a_damaged_file(
     written(tmp_path, name, data)
 
     with pytest.raises(TokenizerError, match=message):
-        tokenizer.load(str(tmp_path))
+        tokenizer.load_tokenizer(str(tmp_path))
 
 
 def test_marks__a_part_that_is_gone(tmp_path: Path) -> None:

@@ -51,14 +51,14 @@ def test_fetched__takes_the_files_of_the_repository_itself(
 
 @pytest.mark.usefixtures("lost")
 def test_fetched__a_broken_connection_is_an_error_of_each_who_asks(tmp_path: Path) -> None:
-    from mslm_data.encode.tokenizer import load
+    from mslm_data.encode.tokenizer import load_tokenizer
     from mslm_data.lexicon.scores.encoders import load_encoder
     from mslm_data.torch.predict.model_files import find_model
 
     with pytest.raises(hub.NotFetchedError, match=LOST.__name__):
         hub.fetched("me/model", ("*.json",), wanted_by="a test")
     with pytest.raises(TokenizerError, match="me/model: no such file or folder here"):
-        load("me/model")
+        load_tokenizer("me/model")
     with pytest.raises(AnnotateError, match="me/model: no such folder here"):
         find_model("me/model")
     with pytest.raises(VocabularyError, match="me/model: no such folder here"):

@@ -54,7 +54,7 @@ def test_cut_words__is_what_the_library_does(
 ) -> None:
     known = ["[UNK]", "[MASK]", "a", "a7", *("".join(piece) for piece in vocab)]
     core = word_piece(known, lowercase=lowercase, longest_run=longest_run)
-    made = tokenizer.of_json(core.to_str())
+    made = tokenizer.parse_tokenizer(core.to_str())
     cutter = longest_match.load_longest_match(made)
     assert cutter is not None
 
@@ -68,7 +68,7 @@ def test_cut_words__is_what_the_library_does(
 
 @given(words=words)
 def test_cut_words__numbers_runs_as_the_table_numbers_words(words: list[str]) -> None:
-    made = tokenizer.of_json(word_piece([*"abAB7-", "[UNK]"], lowercase=False).to_str())
+    made = tokenizer.parse_tokenizer(word_piece([*"abAB7-", "[UNK]"], lowercase=False).to_str())
     table = WordTable(made)
     chars, bounds = on_a_line(words)
     cutter = longest_match.load_longest_match(made)

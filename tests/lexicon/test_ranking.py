@@ -14,7 +14,7 @@ from tokenizers import models, processors
 from mslm_data.api.loading import Shards, load
 from mslm_data.builds import build
 from mslm_data.data.examples import Examples
-from mslm_data.encode.tokenizer import Tokenizer, of_json
+from mslm_data.encode.tokenizer import Tokenizer, parse_tokenizer
 from mslm_data.errors import VocabularyError
 from mslm_data.io import resources
 from mslm_data.lexicon.ngrams import listing
@@ -44,7 +44,7 @@ def word_level(words: set[str]) -> Tokenizer:
     )
     core.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     core.add_special_tokens(specials)
-    return of_json(core.to_str())
+    return parse_tokenizer(core.to_str())
 
 
 LETTERS = word_level(

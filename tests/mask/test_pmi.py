@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import mslm_data as md
 from mslm_data.data.examples import TokenIds
-from mslm_data.encode.tokenizer import load
+from mslm_data.encode.tokenizer import load_tokenizer
 from mslm_data.errors import VocabularyError
 from mslm_data.io import resources
 from mslm_data.mask.pick import Listed
@@ -321,7 +321,7 @@ def test_pmi__leaves_budget_unspent_as_measured_on_pieces(real, listed):
     """The same with BERT's uncased vocabulary and a list of words without capitals: 82, 72 and 61 % of the budget."""
     folder = real / "blurb" / "BC2GM-IOB"
     train, every = sentences(folder, lower=True)
-    core = load(str(real / "tokenizers" / "bert-base-uncased__BlueBERT.vocab.txt")).core
+    core = load_tokenizer(str(real / "tokenizers" / "bert-base-uncased__BlueBERT.vocab.txt")).core
     words = list(dict.fromkeys(chain(*every)))
     encodings = core.encode_batch(
         [[word] for word in words], is_pretokenized=True, add_special_tokens=False

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import mslm_data as md
 from mslm_data.data.ragged import Ragged
-from mslm_data.encode.tokenizer import load
+from mslm_data.encode.tokenizer import load_tokenizer
 from mslm_data.lexicon.store import Lexicon, write_lexicon
 from mslm_data.mask.plan import MaskKind
 from tests import made
@@ -99,7 +99,7 @@ def test_span__mean_length_at_28_tokens(spans_of, mean):
 
 def test_span__of_real_sentences(real):
     """The budget is spent in every row at 0.225 and less; about a sixth of spans have one token at 0.15."""
-    tokenizer = load(str(real / "tokenizers" / "bert-base-uncased__BlueBERT.vocab.txt"))
+    tokenizer = load_tokenizer(str(real / "tokenizers" / "bert-base-uncased__BlueBERT.vocab.txt"))
     documents = documents_in(real / "blurb" / "NCBI-disease-IOB" / "devel.tsv")
     examples, _ = made.encoded(made.encoder(tokenizer, ["Disease"]), documents)
     lengths = [

@@ -17,7 +17,7 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.io.files import canonical_json
 from mslm_data.shard.manifest import read_manifest
 from mslm_data.shard.read import Shard
-from mslm_data.shard.write import ShardRecord, write_dual, write_shard
+from mslm_data.shard.write import ShardRecord, write_shard, write_stream_with_footer
 
 COLUMNS = (
     "input_ids",
@@ -123,5 +123,5 @@ def first_mention(folder: Path) -> tuple[int, int]:
 def dual_file(batch: pa.RecordBatch) -> bytes:
     """Return the bytes of a shard with these columns."""
     file = io.BytesIO()
-    write_dual(batch, file)
+    write_stream_with_footer(batch, file)
     return file.getvalue()

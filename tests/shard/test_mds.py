@@ -74,7 +74,7 @@ some_rows = st.builds(
 
 @given(st.lists(some_rows, max_size=6), st.integers(1, 3000))
 def test_files_of__hold_the_rows_in_order(rows: list[dict[str, Any]], limit: int) -> None:
-    files = list(mds.files_of(batch_of(rows), limit))
+    files = list(mds.make_files(batch_of(rows), limit))
 
     assert [row for file in files for row in read_file(bytes_of(file))] == rows
     assert [file.rows for file in files] == [len(read_file(bytes_of(file))) for file in files]
@@ -84,12 +84,12 @@ def test_files_of__hold_the_rows_in_order(rows: list[dict[str, Any]], limit: int
 def test_files_of__are_as_full_as_the_limit_lets_them() -> None:
     row = {"key": 1, "doc_id": "d", "doc_label": 0, "input_ids": [1] * 300, "bio": [0] * 300,
            "span_concepts": [], "span_scores": []}  # fmt: skip
-    (file,) = mds.files_of(batch_of([row] * 3), 9999)
+    (file,) = mds.make_files(batch_of([row] * 3), 9999)
     three = len(bytes_of(file))
     assert 1000 <= three <= 9999  # the limit stands in the file, and so takes as many bytes
 
-    assert [file.rows for file in mds.files_of(batch_of([row] * 7), three)] == [3, 3, 1]
-    assert [file.rows for file in mds.files_of(batch_of([row] * 7), three - 1)] == [2, 2, 2, 1]
+    assert [file.rows for file in mds.make_files(batch_of([row] * 7), three)] == [3, 3, 1]
+    assert [file.rows for file in mds.make_files(batch_of([row] * 7), three - 1)] == [2, 2, 2, 1]
 
 
 def test_files_of__a_length_takes_four_bytes_where_two_are_too_few() -> None:
@@ -97,7 +97,7 @@ def test_files_of__a_length_takes_four_bytes_where_two_are_too_few() -> None:
         {"input_ids": pa.array([[7] * 70_000], pa.list_(pa.int32()))}
     )
 
-    (file,) = mds.files_of(batch)
+    (file,) = mds.make_files(batch)
 
     (row,) = read_file(bytes_of(file))
     assert row["input_ids"] == [7] * 70_000
@@ -113,7 +113,7 @@ def test_files_of__the_bytes_that_the_packages_own_writer_gives() -> None:
         }
     )
 
-    (file,) = mds.files_of(batch)
+    (file,) = mds.make_files(batch)
 
     assert bytes_of(file) == (
         b"\x01\x00\x00\x00\xe6\x00\x00\x00\x06\x01\x00\x00"
@@ -123,7 +123,7 @@ def test_files_of__the_bytes_that_the_packages_own_writer_gives() -> None:
         b"\x02\x00\x00\x00\x0e\x00\x00\x00\xc3\xa4\x04\x03\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00"
         b"\x00\x00\x00\x00\x00\x00\x00\x80"
     )
-    assert mds.index_of([("shard.00000.mds", 262, file)]) == (
+    assert mds.make_index([("shard.00000.mds", 262, file)]) == (
         b'{"shards": [{"column_encodings": ["str", "ndarray:int32", "uint64"], "column_names": ["doc", "ids", "key"], '
         b'"column_sizes": [null, null, 8], "compression": null, "format": "mds", "hashes": [], '
         b'"raw_data": {"basename": "shard.00000.mds", "bytes": 262, "hashes": {}}, "samples": 1, '
@@ -135,7 +135,7 @@ def test_files_of__rows_of_a_shard_whose_arrays_begin_later() -> None:
     rows = [{"key": n, "doc_id": f"d{n}", "doc_label": 0, "input_ids": [n] * n, "bio": [0] * n,
              "span_concepts": ["c"], "span_scores": [1.0]} for n in range(4)]  # fmt: skip
 
-    (file,) = mds.files_of(batch_of(rows).slice(2))
+    (file,) = mds.make_files(batch_of(rows).slice(2))
 
     assert read_file(bytes_of(file)) == rows[2:]
 
@@ -165,5 +165,5 @@ def test_files_of__a_file_past_its_offsets_is_refused(monkeypatch: pytest.Monkey
     monkeypatch.setattr(mds, "_together", lambda _: large)
 
     with pytest.raises(ValueError, match="expected less than 4 GiB in a file, got 8589934"):
-        list(mds.files_of(batch_of([{"key": 1, "doc_id": "", "doc_label": 0, "input_ids": [],
+        list(mds.make_files(batch_of([{"key": 1, "doc_id": "", "doc_label": 0, "input_ids": [],
                                      "bio": [], "span_concepts": [], "span_scores": []}])))  # fmt: skip

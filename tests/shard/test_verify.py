@@ -18,7 +18,7 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.errors import ShardError
 from mslm_data.io.files import canonical_json, hash_file
 from mslm_data.shard.manifest import read_manifest
-from mslm_data.shard.verify import Problem, passed_over, verify
+from mslm_data.shard.verify import Problem, find_other_files, verify
 from tests import made
 from tests.cli.running import run
 from tests.shard.damage import (
@@ -248,7 +248,7 @@ def test_verify__passes_over_what_datasets_leaves_and_says_so(folder: Path) -> N
     assert len(left) == 4
 
     assert problems(folder) == []
-    assert passed_over(folder, read_manifest(folder)) == left
+    assert find_other_files(folder, read_manifest(folder)) == left
     done = run("verify", folder)
     assert (done.code, len(done.out.splitlines())) == (0, 2)
     assert done.out.endswith(
@@ -259,12 +259,12 @@ def test_verify__passes_over_what_datasets_leaves_and_says_so(folder: Path) -> N
 
 
 def test_passed_over__is_not_what_verify_complains_of(folder: Path) -> None:
-    assert passed_over(folder, read_manifest(folder)) == []
+    assert find_other_files(folder, read_manifest(folder)) == []
     for name in ("train/data-9.arrow", "train/.x.tmp", ".build/pieces/x", "train/notes", "vocab/x"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(b"any bytes")
 
-    found = passed_over(folder, read_manifest(folder))
+    found = find_other_files(folder, read_manifest(folder))
 
     assert found == ["train/notes", "vocab/x"]
     assert [problem.place for problem in problems(folder)] == [

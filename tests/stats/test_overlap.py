@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Ragged
-from mslm_data.encode.tokenizer import Tokenizer, load
+from mslm_data.encode.tokenizer import Tokenizer, load_tokenizer
 from mslm_data.shard.built_folder import load_splits
 from mslm_data.stats.overlap import (
     WORDS,
@@ -50,7 +50,7 @@ def both(first: Path, second: Path):
     """Return the overlap of the splits of two folders of one split each."""
     (one, (a,)), (other, (b,)) = load_splits(first), load_splits(second)
     words = [
-        NormalWords(load(str(shards.tokenizer)).core, shards.manifest.token_ids)
+        NormalWords(load_tokenizer(str(shards.tokenizer)).core, shards.manifest.token_ids)
         for shards in (one, other)
     ]
     return overlap(one[a], other[b], *words)
@@ -174,7 +174,7 @@ def test_overlap__of_the_samples_is_the_twins(tmp_path: Path) -> None:
     options = {"pipeline": made.pipeline_of(encode={"keep_text": True}, unit_bytes=2000)}
     made.built(tmp_path / "out", **options)
     shards, names = load_splits(tmp_path / "out")
-    tokens = NormalWords(load(str(shards.tokenizer)).core, shards.manifest.token_ids)
+    tokens = NormalWords(load_tokenizer(str(shards.tokenizer)).core, shards.manifest.token_ids)
 
     assert len(names) == 3
     for a, b in [("train", "test"), ("validation", "train"), ("test", "test")]:
@@ -190,7 +190,7 @@ def test_overlap__of_the_samples_is_the_twins(tmp_path: Path) -> None:
 def test_shared_rows__name_the_documents_over_all_shards(tmp_path: Path) -> None:
     made.built(tmp_path / "out", pipeline=made.pipeline_of(unit_bytes=500))
     shards, _ = load_splits(tmp_path / "out")
-    tokens = NormalWords(load(str(shards.tokenizer)).core, shards.manifest.token_ids)
+    tokens = NormalWords(load_tokenizer(str(shards.tokenizer)).core, shards.manifest.token_ids)
     train = shards["train"]
 
     of_train, _ = overlap(train, train, tokens, tokens)

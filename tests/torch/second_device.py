@@ -70,7 +70,7 @@ class _There:
             raise TypeError("mps: expected no float64, which it lacks")
         self._held[address(tensor)] = StorageWeakRef(tensor.untyped_storage())
 
-    def device_of(self, tensor: Tensor) -> torch.device:
+    def find_device(self, tensor: Tensor) -> torch.device:
         return self.device if self.holds(tensor) else tensor.device
 
 
@@ -88,7 +88,7 @@ class _Computing(TorchDispatchMode):
         weighing = [tensor for tensor in given if tensor.dim()] or given
         if name in _INDEXES:
             weighing = given[:1]
-        devices = {self._there.device_of(tensor) for tensor in weighing}
+        devices = {self._there.find_device(tensor) for tensor in weighing}
         if len(devices) > 1 and name not in _CROSSES:
             raise RuntimeError(f"{name}: expected tensors of one device, got {devices}")
 
@@ -112,9 +112,9 @@ class _Calling(TorchFunctionMode):
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         if name == "__get__" and func.__self__ is Tensor.device:
-            return self._there.device_of(args[0])
+            return self._there.find_device(args[0])
         if name == "__get__" and func.__self__ is Tensor.is_cuda:
-            return self._there.device_of(args[0]).type == "cuda"
+            return self._there.find_device(args[0]).type == "cuda"
         if name in _TO_NUMPY and self._there.holds(args[0]):
             raise TypeError(f"can't convert {self._there.device} device type tensor to numpy")
         if name == "_parse_to":
@@ -147,7 +147,7 @@ class _Calling(TorchFunctionMode):
     def _to(self, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         like = args[0] if args else kwargs.get("other")
         if isinstance(like, Tensor):
-            device, dtype = self._there.device_of(like), like.dtype
+            device, dtype = self._there.find_device(like), like.dtype
         else:
             device, dtype, *_ = torch._C._nn._parse_to(*args, **kwargs)
 
@@ -156,7 +156,7 @@ class _Calling(TorchFunctionMode):
         return tensor if dtype is None else tensor.to(dtype)
 
     def _moved(self, tensor: Tensor, device: torch.device) -> Tensor:
-        if device.type == self._there.device_of(tensor).type:
+        if device.type == self._there.find_device(tensor).type:
             return tensor
         return _Move.apply(tensor, self._there, device.type)  # type: ignore[no-any-return]
 
@@ -167,7 +167,7 @@ class _Move(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, there: _There, to: str) -> Tensor:
         ctx.there = there
-        ctx.back = there.device_of(tensor).type
+        ctx.back = there.find_device(tensor).type
         return _copied(tensor, there, to)
 
     @staticmethod

@@ -19,15 +19,15 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset  # noqa: E402
 import mslm_data as md  # noqa: E402
 from mslm_data.data.examples import Examples, TokenIds  # noqa: E402
 from mslm_data.data.ragged import Ragged  # noqa: E402
-from mslm_data.encode.tokenizer import load as load_tokenizer  # noqa: E402
+from mslm_data.encode.tokenizer import load_tokenizer  # noqa: E402
 from mslm_data.torch import (  # noqa: E402
     MaskedDataset,
     MaskEpochCallback,
     MaskingCollator,
     MslmModel,
 )
-from mslm_data.torch.data.mentions import spans_of  # noqa: E402
-from mslm_data.torch.data.rows import examples_of, token_ids  # noqa: E402
+from mslm_data.torch.data.mentions import read_tag_spans  # noqa: E402
+from mslm_data.torch.data.rows import make_examples, token_ids  # noqa: E402
 from tests import made  # noqa: E402
 from tests.cli.running import run  # noqa: E402
 from tests.generate import IDS, random_examples  # noqa: E402
@@ -131,42 +131,42 @@ def test_collator__of_joined_rows_finds_n_grams_within_sentences(tmp_path: Path)
     assert lists(alone)["labels"] != expected["labels"]
 
 
-def test_examples_of__moves_sentences_with_the_padding_before_them() -> None:
+def test_make_examples__moves_sentences_with_the_padding_before_them() -> None:
     row = {"input_ids": [0, 0, 2, 9, 9, 9, 3], "word_ids": [-1, -1, -1, 0, 1, 2, -1],
            "attention_mask": [0, 0, 1, 1, 1, 1, 1], "sentence_starts": [3, 5]}  # fmt: skip
 
-    examples = examples_of([row, row | {"sentence_starts": [3]}], IDS)
+    examples = make_examples([row, row | {"sentence_starts": [3]}], IDS)
 
     assert examples.sentence_starts is not None
     assert examples.sentence_starts.tolist() == [[1, 3], [1]]
-    assert examples_of([{"input_ids": [2, 9, 3]}], IDS).sentence_starts is None
+    assert make_examples([{"input_ids": [2, 9, 3]}], IDS).sentence_starts is None
 
 
 @pytest.mark.parametrize("starts", [[], [1, 1], [2, 1], [-1, 1], [1, 4]])
-def test_examples_of__refuses_sentences_that_are_not_of_the_row(starts: list[int]) -> None:
+def test_make_examples__refuses_sentences_that_are_not_of_the_row(starts: list[int]) -> None:
     rows = [
         {"input_ids": [2, 9, 9, 3], "sentence_starts": starts_of_row}
         for starts_of_row in ([1, 2], starts)
     ]
 
     with pytest.raises(ValueError, match="sentence_starts: expected tokens of the row, rising"):
-        examples_of(rows, IDS)
+        make_examples(rows, IDS)
 
 
 @given(random_examples())
-def test_examples_of__rows_is_what_they_were_made_of(examples: Examples) -> None:
+def test_make_examples__rows_is_what_they_were_made_of(examples: Examples) -> None:
     rows = as_rows(examples)
     if not rows:
         return
 
-    assert equal(examples_of(rows, IDS), examples)
+    assert equal(make_examples(rows, IDS), examples)
     assert equal(
-        examples_of(without(rows, "span_starts", "span_ends", "span_labels"), IDS), examples
+        make_examples(without(rows, "span_starts", "span_ends", "span_labels"), IDS), examples
     )
 
 
 @given(random_examples(), st.integers(0, 3), st.booleans())
-def test_examples_of__leaves_out_padding(examples: Examples, more: int, left: bool) -> None:
+def test_make_examples__leaves_out_padding(examples: Examples, more: int, left: bool) -> None:
     rows = as_rows(examples)
     if not rows:
         return
@@ -192,7 +192,7 @@ def test_examples_of__leaves_out_padding(examples: Examples, more: int, left: bo
             }
         )
 
-    assert equal(examples_of(padded, IDS), examples)
+    assert equal(make_examples(padded, IDS), examples)
 
 
 def test_collator__masks_a_row_the_same_in_any_batch(train: Any) -> None:
@@ -274,25 +274,25 @@ def test_collator__hides_no_special_token_that_stands_in_the_text(
     assert (np.array(labels)[:, ~special] != -100).any()
 
 
-def test_examples_of__counts_words_on_in_the_second_text_of_a_pair() -> None:
+def test_make_examples__counts_words_on_in_the_second_text_of_a_pair() -> None:
     rows: Rows = [
         {"input_ids": [2, 9, 9, 3, 8, 7, 3], "word_ids": [None, 0, 0, None, 0, 1, None]},
         {"input_ids": [2, 9, 9, 3], "word_ids": [None, 4, 6, None]},
     ]
 
-    words = examples_of(rows, IDS).word_ids
+    words = make_examples(rows, IDS).word_ids
 
     assert words.tolist() == [[-1, 0, 0, -1, 1, 2, -1], [-1, 4, 6, -1]]
 
 
-def test_examples_of__refuses_segments_that_the_model_would_not_see() -> None:
+def test_make_examples__refuses_segments_that_the_model_would_not_see() -> None:
     row = {"input_ids": [2, 9, 3, 8, 3]}
 
-    examples = examples_of([{**row, "token_type_ids": [0, 0, 0, 0, 0]}], IDS)
+    examples = make_examples([{**row, "token_type_ids": [0, 0, 0, 0, 0]}], IDS)
 
-    assert equal(examples, examples_of([row], IDS))
+    assert equal(examples, make_examples([row], IDS))
     with pytest.raises(ValueError, match=r"token_type_ids: expected 0 for every token"):
-        examples_of([{**row, "token_type_ids": [0, 0, 0, 1, 1]}], IDS)
+        make_examples([{**row, "token_type_ids": [0, 0, 0, 1, 1]}], IDS)
 
 
 @pytest.mark.parametrize(
@@ -307,13 +307,13 @@ def test_examples_of__refuses_segments_that_the_model_would_not_see() -> None:
         lambda items: np.array(items) if items[0] == 2 else items,
     ],
 )
-def test_examples_of__takes_integers_in_any_form(form: Callable[[list[int]], Any]) -> None:
+def test_make_examples__takes_integers_in_any_form(form: Callable[[list[int]], Any]) -> None:
     rows: Rows = [
         {"input_ids": [2, 9, 3], "word_ids": [-1, 0, -1]},
         {"input_ids": [7, 3], "word_ids": [0, -1]},
     ]
 
-    examples = examples_of(
+    examples = make_examples(
         [{name: form(items) for name, items in row.items()} for row in rows], IDS
     )
 
@@ -323,55 +323,55 @@ def test_examples_of__takes_integers_in_any_form(form: Callable[[list[int]], Any
 
 
 @pytest.mark.parametrize("number", [int, np.int32, np.int64])
-def test_examples_of__reads_none_among_words_as_no_word(number: Callable[[int], Any]) -> None:
+def test_make_examples__reads_none_among_words_as_no_word(number: Callable[[int], Any]) -> None:
     """Of Python's ints all are read at once; lists of NumPy's go one by one."""
     words = [[None, number(0), number(1), None], [number(0), None]]
     rows: Rows = [{"input_ids": [9] * len(row), "word_ids": row} for row in words]
 
-    examples = examples_of(rows, IDS)
+    examples = make_examples(rows, IDS)
 
     assert examples.word_ids.tolist() == [[-1, 0, 1, -1], [0, -1]]
 
 
 @pytest.mark.parametrize("form", [np.array, lambda words: np.array(words, float), torch.tensor])
 @pytest.mark.filterwarnings("error")
-def test_examples_of__reads_none_in_arrays_as_no_word(form: Callable[[list[Any]], Any]) -> None:
+def test_make_examples__reads_none_in_arrays_as_no_word(form: Callable[[list[Any]], Any]) -> None:
     """`datasets` gives None as NaN in arrays and tensors, whose cast differs between processors."""
     missing = float("nan") if form is torch.tensor else None
     words = [[missing, 0, 1, missing], [0, missing]]
     rows: Rows = [{"input_ids": [9] * len(row), "word_ids": form(row)} for row in words]
 
-    examples = examples_of(rows, IDS)
+    examples = make_examples(rows, IDS)
 
     assert examples.word_ids.tolist() == [[-1, 0, 1, -1], [0, -1]]
 
 
 @pytest.mark.parametrize("numbers", [[0, 2**31], [0.5, 1.0], [float("inf"), 1.0]])
-def test_examples_of__refuses_numbers_that_no_id_is(numbers: list[float]) -> None:
+def test_make_examples__refuses_numbers_that_no_id_is(numbers: list[float]) -> None:
     with pytest.raises(OverflowError, match="expected whole numbers of int32, got"):
-        examples_of([{"input_ids": np.array(numbers)}], IDS)
+        make_examples([{"input_ids": np.array(numbers)}], IDS)
 
 
-def test_examples_of__leaves_the_rows_as_they_were() -> None:
+def test_make_examples__leaves_the_rows_as_they_were() -> None:
     words = np.array([-1, 0, -1, 0, -1], np.int32)
 
-    examples = examples_of([{"input_ids": [2, 9, 3, 8, 3], "word_ids": words}], IDS)
+    examples = make_examples([{"input_ids": [2, 9, 3, 8, 3], "word_ids": words}], IDS)
 
     assert examples.word_ids.tolist() == [[-1, 0, -1, 1, -1]]
     assert words.tolist() == [-1, 0, -1, 0, -1]
 
 
 @pytest.mark.parametrize("label", [2**15, -(2**15) - 1])
-def test_examples_of__refuses_labels_that_are_too_large(label: int) -> None:
+def test_make_examples__refuses_labels_that_are_too_large(label: int) -> None:
     row = {"input_ids": [9, 8], "span_starts": [0], "span_ends": [1], "span_labels": [label]}
 
     with pytest.raises(OverflowError):
-        examples_of([row], IDS)
+        make_examples([row], IDS)
 
 
 @pytest.mark.parametrize("mask", [{}, {"special_tokens_mask": [1, 0, 0, 0, 1]}])
-def test_examples_of__makes_each_token_a_word_where_nothing_is_said(mask: dict[str, Any]) -> None:
-    examples = examples_of([{"input_ids": [2, 9, IDS.unk, 8, 3], **mask}] * 2, IDS)
+def test_make_examples__makes_each_token_a_word_where_nothing_is_said(mask: dict[str, Any]) -> None:
+    examples = make_examples([{"input_ids": [2, 9, IDS.unk, 8, 3], **mask}] * 2, IDS)
 
     assert examples.word_ids.tolist() == [[-1, 0, 1, 2, -1]] * 2
 
@@ -382,7 +382,7 @@ def test_spans_of__tags_of_token_classification(names: list[str] | None) -> None
     #                       B  -  I  B  O  I  IY
     tags = made_ragged([[-100, 1, -100, 2, 1, 0, 2, 4, -100], [-100, 0, 3, -100, -100]])
 
-    starts, ends, labels = spans_of(tags, words, names)
+    starts, ends, labels = read_tag_spans(tags, words, names)
 
     assert starts.tolist() == [[1, 4, 6, 7], [2]]
     assert ends.tolist() == [[4, 5, 7, 8], [4]]

@@ -87,6 +87,6 @@ def test_known__refuses_an_epoch_that_was_not_set() -> None:
 
     assert epoch.now is None
     with pytest.raises(ValueError, match=r"epoch: not known, .*; call set_epoch"):
-        epoch.known(HOW)
+        epoch.require(HOW)
     epoch.set(0)
-    assert epoch.known(HOW) == epoch.now == 0
+    assert epoch.require(HOW) == epoch.now == 0

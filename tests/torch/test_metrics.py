@@ -227,7 +227,9 @@ def test_evaluate__masked_test_sets_are_solved_without_a_model(
     """The released code's protocol and criterion: about its own numbers, from a rule that reads no word."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "test.tsv").write_bytes((real / "blurb" / corpus / "test.tsv").read_bytes())
-    core = tokenizer.load(str(real / "tokenizers" / "bert-base-uncased__BlueBERT.vocab.txt"))
+    core = tokenizer.load_tokenizer(
+        str(real / "tokenizers" / "bert-base-uncased__BlueBERT.vocab.txt")
+    )
     build(pipeline_of(), [tmp_path / "in"], core, tmp_path / "out", workers=1)
     shards = md.load(tmp_path / "out")
     rows = shards["test"].examples()

@@ -16,7 +16,7 @@ from transformers import AutoModel, AutoModelForMaskedLM  # noqa: E402
 
 from mslm_data.errors import AnnotateError  # noqa: E402
 from mslm_data.torch import MslmConfig, MslmModel, decode_spans  # noqa: E402
-from mslm_data.torch.model.families import FAMILIES, decoder_of  # noqa: E402
+from mslm_data.torch.model.families import FAMILIES, find_decoder  # noqa: E402
 from tests.reference import loss as twin  # noqa: E402
 from tests.torch.families import OF_FAMILY, SIZES, batch, masked_lm  # noqa: E402
 
@@ -41,7 +41,7 @@ def test_decoder_of__gives_the_logits_of_the_model_itself(family: str) -> None:
     model, given = masked_lm(family), of(batch(2))
 
     with torch.no_grad():
-        logits = decoder_of(model)(model.base_model(**given)[0].flatten(0, 1))
+        logits = find_decoder(model)(model.base_model(**given)[0].flatten(0, 1))
         own = model(**given).logits
 
     torch.testing.assert_close(logits, own.flatten(0, 1))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
-from mslm_data.torch.data.sampler import BatchRows, ShardSampler, epoch_of
+from mslm_data.torch.data.sampler import BatchRows, ShardSampler, read_epoch
 from tests.support.properties import fewer
 from tests.torch.samplers import sampler_of
 
@@ -135,12 +135,12 @@ def test_state_dict__without_buckets_goes_on_with_another_batch_size(
 def test_sampler__tells_epoch_and_step_with_the_rows() -> None:
     sampler = sampler_of(Sized(10), batch_size=4, epoch=2)
 
-    told = [(epoch_of(batch), batch.step) for batch in sampler if isinstance(batch, BatchRows)]
+    told = [(read_epoch(batch), batch.step) for batch in sampler if isinstance(batch, BatchRows)]
 
     assert told == [(2, 6), (2, 7), (2, 8)]
     again = pickle.loads(pickle.dumps(sampler_rows := next(iter(sampler))))  # noqa: S301 - our own
-    assert (again, epoch_of(again), vars(again)) == (sampler_rows, 3, vars(sampler_rows))
-    assert epoch_of([1, 2]) is None
+    assert (again, read_epoch(again), vars(again)) == (sampler_rows, 3, vars(sampler_rows))
+    assert read_epoch([1, 2]) is None
 
 
 def test_step__goes_on_after_a_resume_and_counts_steps_of_all_ranks() -> None:
@@ -199,7 +199,7 @@ def test_sampler__gives_no_rows_of_the_epoch_before_one_that_was_set() -> None:
 
     with pytest.raises(ValueError, match="epoch: set to 1 after workers asked for batches of 0"):
         next(ahead)
-    assert epoch_of(next(iter(sampler))) == 1
+    assert read_epoch(next(iter(sampler))) == 1
 
 
 def test_set_epoch__goes_back_only_after_a_batch() -> None:
@@ -216,7 +216,7 @@ def test_set_epoch__goes_back_only_after_a_batch() -> None:
     next(iter(sampler))
     sampler.set_epoch(0)
 
-    assert epoch_of(next(iter(sampler))) == 0
+    assert read_epoch(next(iter(sampler))) == 0
 
 
 @pytest.mark.parametrize(

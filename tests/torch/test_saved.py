@@ -43,11 +43,11 @@ print(json.dumps([type(plain).__name__, names, model.config.labels, model.tokeni
 
 @pytest.fixture(scope="module")
 def of_sample() -> tokenizers.Tokenizer:
-    return tokenizers.load(str(VOCAB))
+    return tokenizers.load_tokenizer(str(VOCAB))
 
 
 def wrapped(tokenizer: Any, **options: Any) -> MslmModel:
-    size = tokenizers.load(str(VOCAB)).ids.size
+    size = tokenizers.load_tokenizer(str(VOCAB)).ids.size
     return MslmModel.wrap(
         masked_lm("bert", vocab_size=size), labels=["Drug"], tokenizer=tokenizer, **options
     )
@@ -97,7 +97,7 @@ def test_tokenizer__of_a_built_folder_has_its_special_tokens_in_transformers(
 
     assert {name: getattr(loaded, name) for name in SPECIAL} == SPECIAL
     assert loaded("Aspirin helps").input_ids[0] == loaded.cls_token_id
-    assert tokenizers.load(str(shards.folder)).ids == shards.manifest.token_ids
+    assert tokenizers.load_tokenizer(str(shards.folder)).ids == shards.manifest.token_ids
 
 
 def test_wrap__takes_a_tokenizer_in_any_form(

@@ -27,7 +27,7 @@ from mslm_data.torch.predict.text_windows import (
     Window,
     WordMention,
     joined,
-    most_tokens_of_word,
+    max_word_tokens,
     windows,
 )
 from tests.reference import text_windows as twin
@@ -43,7 +43,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 
 def random_model(family: str = "bert") -> MslmModel:
-    ids = tokenizers.load(str(VOCAB)).ids
+    ids = tokenizers.load_tokenizer(str(VOCAB)).ids
     plain = masked_lm(family, vocab_size=ids.size, pad_token_id=ids.pad)
     return MslmModel.wrap(plain, labels=["Drug", "Gene"], tokenizer=VOCAB)
 
@@ -59,7 +59,7 @@ def places_of(found: list[list[Any]]) -> list[list[tuple[int, int, str]]]:
 def texts_of_words(draw: st.DrawFn) -> tuple[list[int], int, list[list[tuple[int, int, int]]]]:
     """Return tokens of words, the room of a window, and mentions that windows could say."""
     room = draw(st.integers(4, 24))
-    sizes = draw(st.lists(st.integers(1, most_tokens_of_word(room)), min_size=1, max_size=60))
+    sizes = draw(st.lists(st.integers(1, max_word_tokens(room)), min_size=1, max_size=60))
     found = []
     for start, end in twin.windows(sizes, room):
         cuts = sorted(draw(st.sets(st.integers(start, end), max_size=8)))
@@ -261,7 +261,7 @@ def test_tagger__reads_tags_of_any_scheme_as_the_pipeline_does(
 ) -> None:
     from transformers import AutoTokenizer, pipeline
 
-    tokenizer = tokenizers.load(str(VOCAB))
+    tokenizer = tokenizers.load_tokenizer(str(VOCAB))
     torch.manual_seed(1)
     config = BertConfig(
         **(SIZES | {"vocab_size": tokenizer.ids.size, "max_position_embeddings": 512}),

@@ -34,7 +34,7 @@ from mslm_data.torch.predict.text_windows import (
     Window,
     WordMention,
     joined,
-    most_tokens_of_word,
+    max_word_tokens,
     windows,
 )
 
@@ -207,7 +207,7 @@ class LoadedGliner:
         counts = self._num_tokens([word for word, *_ in found])
         costs = [max(count * self._words, self._tokens) for count in counts]
 
-        most = most_tokens_of_word(room)
+        most = max_word_tokens(room)
         words = zip(found, costs, strict=True)
         for is_long, group in groupby(words, key=lambda word: word[1] > most):
             if not is_long:

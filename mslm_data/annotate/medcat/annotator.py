@@ -110,7 +110,7 @@ class MedCat:
         """Return a digest of the pack, the table of semantic types and MedCAT's version."""
         version = import_module("medcat.version").__version__
         semantic_types.read(self.types)
-        table = hashlib.sha256(semantic_types.path_of(self.types).read_bytes()).hexdigest()
+        table = hashlib.sha256(semantic_types.find_table(self.types).read_bytes()).hexdigest()
         return hashlib.sha256(f"{self.pack_digest()} {table} {version}".encode()).hexdigest()
 
     def labels(self) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class Terms:
     def digest(self) -> str:
         """Return the SHA-256 of the table and, if there is one, of the table of types."""
         digest = hashlib.sha256(self._path().read_bytes())
-        types = semantic_types.path_of(self.types)
+        types = semantic_types.find_table(self.types)
         if types.is_file():
             digest.update(types.read_bytes())
         return digest.hexdigest()
@@ -83,7 +83,7 @@ class Terms:
                 "annotator 'terms': expected table, got none; pass --set annotate.table=FILE with "
                 "the columns name and label"
             )
-        path = semantic_types.path_of(self.table)
+        path = semantic_types.find_table(self.table)
         if not path.is_file():
             raise AnnotateError(
                 f"annotator 'terms': expected a table below vocab/ or a path, found no "

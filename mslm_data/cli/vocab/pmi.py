@@ -114,7 +114,7 @@ def command(
     from mslm_data.cli.tokenizer import open_tokenizer
     from mslm_data.errors import CallError
     from mslm_data.io.private import warn_readable
-    from mslm_data.lexicon.ngrams.ranking import ngram_strings, options_of, rank_ngrams
+    from mslm_data.lexicon.ngrams.ranking import as_options, ngram_strings, rank_ngrams
 
     out = out or folder / "vocab" / "pmi.arrow"
     if list_file and list_file.resolve() == out.resolve():
@@ -132,7 +132,7 @@ def command(
 
     tokenizer = open_tokenizer(shards)
     manifest = shards.manifest
-    made = {"command": "vocab pmi", "recipe": recipe, "splits": names, **options_of(choice)}
+    made = {"command": "vocab pmi", "recipe": recipe, "splits": names, **as_options(choice)}
     lexicon = rank_ngrams(
         (chunk for name in names for chunk in shards[name].chunks()),
         tokenizer,

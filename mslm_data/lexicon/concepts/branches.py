@@ -168,8 +168,8 @@ def check(choice: BranchChoice, outlines: Mapping[Path, Outline]) -> None:
 
     subsets = {path: set().union(*outline.subsets.values()) for path, outline in outlines.items()}
     namespaces = {path: set(outline.namespaces.values()) for path, outline in outlines.items()}
-    _refuse_unknown("--subset", "a subset", choice.subsets, subsets)
-    _refuse_unknown("--namespace", "a namespace", choice.namespaces, namespaces)
+    _check_known("--subset", "a subset", choice.subsets, subsets)
+    _check_known("--namespace", "a namespace", choice.namespaces, namespaces)
 
 
 def _check_term(option: str, term: str, outlines: Mapping[Path, Outline]) -> None:
@@ -191,7 +191,7 @@ def _examples(outline: Outline) -> str:
     return f"ids look like {', '.join(ids)}" if ids else "it has no term in use"
 
 
-def _refuse_unknown(
+def _check_known(
     option: str, kind: str, chosen: Collection[str], known: Mapping[Path, Collection[str]]
 ) -> None:
     """Refuse subsets or namespaces that no ontology has."""

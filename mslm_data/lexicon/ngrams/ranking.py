@@ -244,7 +244,7 @@ def stop_words_in(name: str) -> frozenset[str]:
     return frozenset(word for line in lines if (word := line.strip().lower()))
 
 
-def options_of(choice: NgramChoice) -> dict[str, Any]:
+def as_options(choice: NgramChoice) -> dict[str, Any]:
     """Return a choice as JSON has it.
 
     Stop words may be private: their number takes their place.

@@ -200,7 +200,7 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
     model, has_pooler = _loaded(name, folder, head=head, attentions=attentions)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     own = any((folder / file).is_file() for file in _TOKENIZER_FILES)
-    tokenizer = tokenizers.load(str(folder)) if own else None
+    tokenizer = tokenizers.load_tokenizer(str(folder)) if own else None
     return FrozenEncoder(
         name=name,
         model=model.to(device).eval(),

@@ -26,14 +26,14 @@ _CHUNKS_LOOKED_AT = 8
 """Of thousands of rows each."""
 
 
-def tokenizer_of(folder: Path, manifest: Manifest) -> Tokenizer:
+def load_folder_tokenizer(folder: Path, manifest: Manifest) -> Tokenizer:
     """Load the tokenizer that a folder was built with.
 
     Raises:
         TokenizerError: It is not there.
         VocabularyError: Another one is.
     """
-    tokenizer = tokenizers.load(str(folder / "tokenizer.json"))
+    tokenizer = tokenizers.load_tokenizer(str(folder / "tokenizer.json"))
     if tokenizer.digest != manifest.tokenizer["sha256"]:
         raise VocabularyError(
             f"{folder / 'tokenizer.json'}: expected the one the folder was built with, got another"

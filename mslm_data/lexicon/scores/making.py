@@ -102,7 +102,7 @@ def write_column(
     """
     about = json.loads(json.dumps(about))  # as it will be read: tuples become lists
     for name, split in splits.items():
-        _refuse_strange(folder / name, split)
+        _check_no_other_shards(folder / name, split)
 
     todo = [
         (folder / name / record.file, split, start, record)
@@ -183,7 +183,7 @@ def _differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]
     return [name for name in names if first.get(name) != second.get(name)]
 
 
-def _refuse_strange(folder: Path, split: Split) -> None:
+def _check_no_other_shards(folder: Path, split: Split) -> None:
     """Refuse a folder that holds files of shards that the split does not have."""
     known = {record.file for record in split.record.shards}
     strange = sum(path.name not in known for path in folder.glob("*.arrow"))

@@ -89,7 +89,7 @@ def read_table(
         entries = [text for _, text, _ in chunk]
         has_words = has_words or not all(map(str.isdecimal, entries))
         if by == "words":
-            found = _of_words(entries, table, tokenizer.ids.unk, given_words=given_words)
+            found = _encode_phrases(entries, table, tokenizer.ids.unk, given_words=given_words)
         else:
             found = [_encode_token(text, tokenizer, by) for text in entries]
 
@@ -181,7 +181,7 @@ def _number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _of_words(
+def _encode_phrases(
     entries: list[str], table: WordTable, unk: int, *, given_words: bool
 ) -> list[Entry | str]:
     """Encode phrases. In place of a phrase that cannot be an entry stands the reason."""

@@ -18,7 +18,7 @@ from mslm_data.mask.strategy import Strategy
 from mslm_data.registry import check_names, did_you_mean
 from mslm_data.torch.data.epoch import Epoch, FollowsEpoch
 from mslm_data.torch.data.masked_row import MaskedRow, placed
-from mslm_data.torch.data.rows import CHARACTERS, SPANS, Row, examples_of, token_ids
+from mslm_data.torch.data.rows import CHARACTERS, SPANS, Row, make_examples, token_ids
 
 COLUMNS = (
     "input_ids",
@@ -175,7 +175,7 @@ class MaskingCollator(FollowsEpoch):
         self.protected = bool(getattr(tokenizer, "protected", False))
         self._tags = tags
         self._plain = plain
-        self._needs = _needs_of(self.strategy) if not plain else []
+        self._needs = _find_required_columns(self.strategy) if not plain else []
         self._columns = columns
         self._dtypes = dict(dtypes or {})
         self._epoch = Epoch(0 if static and epoch is None else epoch)
@@ -255,8 +255,8 @@ class MaskingCollator(FollowsEpoch):
             )
 
         self._check(rows[0])
-        epoch = self._epoch.known(_HOW)
-        examples = examples_of(rows, self.ids, tags=self._tags)
+        epoch = self._epoch.require(_HOW)
+        examples = make_examples(rows, self.ids, tags=self._tags)
         if not self.static:
             self._epoch.watch(examples.keys, _HOW)
 
@@ -295,7 +295,7 @@ class MaskingCollator(FollowsEpoch):
             )
 
 
-def _needs_of(strategy: Strategy | None) -> list[str]:
+def _find_required_columns(strategy: Strategy | None) -> list[str]:
     """Return what rows must have so that a strategy finds what it hides."""
     if strategy is None:
         return []

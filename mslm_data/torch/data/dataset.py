@@ -21,10 +21,10 @@ from mslm_data.batches.masked import Masked, check_split, strategy_for
 from mslm_data.batches.row_order import RowOrder, row_order
 from mslm_data.mask.rng import check_count
 from mslm_data.mask.strategy import Strategy
-from mslm_data.shard.row_protocol import Rows, number_of
+from mslm_data.shard.row_protocol import Rows, resolve_row
 from mslm_data.torch.data.epoch import Epoch, FollowsEpoch
 from mslm_data.torch.data.masked_row import MaskedRow
-from mslm_data.torch.data.sampler import BatchRows, ShardsOfSplits, epoch_of
+from mslm_data.torch.data.sampler import BatchRows, ShardsOfSplits, read_epoch
 
 if TYPE_CHECKING:
     from mslm_data.torch.data.loader import MaskedLoader
@@ -142,9 +142,9 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             TypeError: Not a row's number, such as a slice.
             ValueError: The epoch is not known, or a rate follows training, by its steps or tokens.
         """
-        number = number_of(row, len(self))
+        number = resolve_row(row, len(self))
 
-        return MaskedRow(self.masked(np.array([number], np.int64), epoch=epoch_of([row])), 0)
+        return MaskedRow(self.masked(np.array([number], np.int64), epoch=read_epoch([row])), 0)
 
     def __getitems__(self, rows: Sequence[int]) -> list[MaskedRow]:
         """Return rows that were gathered and masked at once, as DataLoader asks for them.
@@ -153,7 +153,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             ValueError: The epoch is not known; or a rate follows training, and the rows are not
                 those of `loader`.
         """
-        epoch = epoch_of(rows)
+        epoch = read_epoch(rows)
         step = tokens = None
         if isinstance(rows, BatchRows):
             step = rows.step
@@ -206,7 +206,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             self.split.check()
             self._checked = epoch
 
-        examples = self.split.take(self.split.of_epoch(rows, seed=self.seed, epoch=epoch))
+        examples = self.split.take(self.split.epoch_rows(rows, seed=self.seed, epoch=epoch))
         return Masked.of(
             examples, self.strategy, seed=self.seed, epoch=epoch, step=step, tokens=tokens
         )
@@ -218,7 +218,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             ValueError: It is not known.
         """
         if epoch is None or self.static:
-            return self._epoch.known(_HOW)
+            return self._epoch.require(_HOW)
         return epoch
 
     def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -57,7 +57,7 @@ class Epoch:
         epoch = int(self._shared[_EPOCH])
         return None if epoch == _UNKNOWN else epoch
 
-    def known(self, how: str) -> int:
+    def require(self, how: str) -> int:
         """Return the epoch.
 
         Args:

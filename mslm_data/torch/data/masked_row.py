@@ -63,7 +63,7 @@ def placed(rows: Sequence[MaskedRow]) -> PlacedBatch:
     Only rows of several chunks are copied.
     """
     places = np.array([row.place for row in rows], np.int64)
-    packs = _packs_of(rows)
+    packs = _find_pack_starts(rows)
     chunks = {id(row.chunk): row.chunk for row in rows}
     if len(chunks) == 1:
         return PlacedBatch(rows[0].chunk, places, packs)
@@ -77,7 +77,7 @@ def placed(rows: Sequence[MaskedRow]) -> PlacedBatch:
     return PlacedBatch(Masked.concatenate(list(chunks.values())), places + moves, packs)
 
 
-def _packs_of(rows: Sequence[MaskedRow]) -> npt.NDArray[np.int64] | None:
+def _find_pack_starts(rows: Sequence[MaskedRow]) -> npt.NDArray[np.int64] | None:
     """Return where each packed row begins among rows, `[B + 1]`; None where none is packed."""
     numbers = [row.pack for row in rows]
     if None in numbers:

@@ -25,7 +25,7 @@ def no_spans(rows: int) -> Spans:
     return _ragged(nothing, nothing, nothing, np.zeros(rows + 1, np.int64))
 
 
-def spans_of(tags: Ragged, words: Ragged, names: Sequence[str] | None) -> Spans:
+def read_tag_spans(tags: Ragged, words: Ragged, names: Sequence[str] | None) -> Spans:
     """Read mentions from tags, as `mslm_data.data.bio.mentions` reads them.
 
     A token without a tag, as a word's further tokens have in token classification, continues the
@@ -40,7 +40,7 @@ def spans_of(tags: Ragged, words: Ragged, names: Sequence[str] | None) -> Spans:
     Raises:
         ValueError: A name that is not O, B-X or I-X, or a tag without a name.
     """
-    coded = _coded(tags.values, names)
+    coded = _renumber_tags(tags.values, names)
     special = words.values < 0
     coded[special] = bio.OUTSIDE
 
@@ -54,7 +54,7 @@ def spans_of(tags: Ragged, words: Ragged, names: Sequence[str] | None) -> Spans:
     return bio.mentions(Ragged(coded, tags.offsets))
 
 
-def _coded(tags: Array, names: Sequence[str] | None) -> npt.NDArray[np.int64]:
+def _renumber_tags(tags: Array, names: Sequence[str] | None) -> npt.NDArray[np.int64]:
     """Return tags in the numbering of shards, O where there is none."""
     size = bio.count_tags(bio.MAX_LABELS) if names is None else len(names)
     real = tags[tags != IGNORED]
@@ -64,10 +64,10 @@ def _coded(tags: Array, names: Sequence[str] | None) -> npt.NDArray[np.int64]:
         )
 
     known = np.where(tags == IGNORED, bio.OUTSIDE, tags).astype(np.int64)
-    return known if names is None else _numbers_of(names)[known]
+    return known if names is None else _number_tags(names)[known]
 
 
-def _numbers_of(names: Sequence[str]) -> npt.NDArray[np.int64]:
+def _number_tags(names: Sequence[str]) -> npt.NDArray[np.int64]:
     """Return the number that each named tag has in shards."""
     labels: dict[str, int] = {}
     numbers = []

@@ -13,11 +13,11 @@ import numpy.typing as npt
 from mslm_data.data.bio import paint
 from mslm_data.data.examples import Examples, TokenIds, check_spans
 from mslm_data.data.ragged import Array, Ragged, make_offsets
-from mslm_data.encode.tokenizer import of_json
+from mslm_data.encode.tokenizer import parse_tokenizer
 from mslm_data.kernels.keys import digest_rows
 from mslm_data.kernels.messagepack import unpack_lists
 from mslm_data.kernels.user_rows import continue_words, number_tokens
-from mslm_data.torch.data.mentions import Spans, no_spans, spans_of
+from mslm_data.torch.data.mentions import Spans, no_spans, read_tag_spans
 
 Row: TypeAlias = Mapping[str, Any]
 SPANS = ("span_starts", "span_ends", "span_labels")
@@ -50,14 +50,14 @@ def token_ids(tokenizer: Any) -> TokenIds:
         if token:
             names[kind] = token
     if hasattr(tokenizer, "backend_tokenizer"):
-        return of_json(tokenizer.backend_tokenizer.to_str(), names).ids
+        return parse_tokenizer(tokenizer.backend_tokenizer.to_str(), names).ids
 
     ids = {kind: tokenizer.convert_tokens_to_ids(token) for kind, token in names.items()}
     special = {*tokenizer.all_special_ids, *ids.values()}
     return TokenIds(size=len(tokenizer), special=tuple(sorted(special)), **ids)
 
 
-def examples_of(
+def make_examples(
     rows: Sequence[Row], ids: TokenIds, *, tags: Sequence[str] | None = None
 ) -> Examples:
     """Put rows together. Tokens that their `attention_mask` calls padding are left out.
@@ -277,7 +277,7 @@ def _mentions(
         return spans
 
     if tagged in rows[0]:
-        return spans_of(_like(tokens, rows, tagged, np.int64), words, tags)
+        return read_tag_spans(_like(tokens, rows, tagged, np.int64), words, tags)
 
     return no_spans(len(rows))
 

@@ -36,7 +36,7 @@ class EpochRow(int):
     epoch: int
 
 
-def epoch_of(rows: Sequence[int]) -> int | None:
+def read_epoch(rows: Sequence[int]) -> int | None:
     """Return the epoch that comes with rows; None where none does."""
     epochs = {getattr(row, "epoch", None) for row in rows}
 
@@ -318,14 +318,14 @@ class EvenEpochs(Sampler[BatchRows]):
 
     def __len__(self) -> int:
         """Return the number of batches of each epoch."""
-        return self._batches_of(0)
+        return self._count_batches(0)
 
     def __iter__(self) -> Iterator[BatchRows]:
         """Give the batches of the epoch that was set."""
         # In which epoch of the rows its first batch is, and how many batches of that come before.
         before = self._epoch * len(self)
         epoch = 0
-        while before >= (batches := self._batches_of(epoch)) > 0:
+        while before >= (batches := self._count_batches(epoch)) > 0:
             before -= batches
             epoch += 1
 
@@ -338,7 +338,7 @@ class EvenEpochs(Sampler[BatchRows]):
             before = 0
             epoch += 1
 
-    def _batches_of(self, epoch: int) -> int:
+    def _count_batches(self, epoch: int) -> int:
         """Return the number of this rank's batches in an epoch of the rows."""
         _, world = self.sampler.ranks()
         if (epoch, world) not in self._counted:

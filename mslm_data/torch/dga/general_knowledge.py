@@ -39,7 +39,7 @@ from mslm_data.log import LOGGER
 from mslm_data.torch.dga.attention_heads import attention_layers, gated_heads
 from mslm_data.torch.model.forward import (
     check_batches,
-    device_of,
+    find_device,
     in_mode,
     language_model,
     unmasked,
@@ -106,7 +106,7 @@ def gate_gradients(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
         )
 
     check_batches(batches)
-    device = device_of(model)
+    device = find_device(model)
     gates_KN = torch.ones(len(layers), layers[0].heads, device=device, requires_grad=True)
     total_KN = torch.zeros_like(gates_KN)
     tokens = 0

@@ -11,7 +11,7 @@ from mslm_data.torch.model.checks import (
     check_shareable,
     check_training,
     mark_protected,
-    parts_of,
+    unwrap_datasets,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class MaskEpochCallback(TrainerCallback):
             PushError: The same.
         """
         loader, model = kwargs.get("train_dataloader"), kwargs.get("model")
-        datasets, collator = getattr(loader, "dataset", None), _collator_of(loader)
+        datasets, collator = getattr(loader, "dataset", None), _find_collator(loader)
         check_training(
             "MaskEpochCallback", arguments=args, model=model, datasets=datasets, collator=collator
         )
@@ -73,7 +73,7 @@ class MaskEpochCallback(TrainerCallback):
             PushError: It does.
         """
         loaders = {name: kwargs.get(f"{name}_dataloader") for name in ("train", "eval")}
-        collators = [_collator_of(loader) for loader in loaders.values()]
+        collators = [_find_collator(loader) for loader in loaders.values()]
         check_shareable("Trainer.push_to_hub", kwargs.get("model"), loaders, collators)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
@@ -89,17 +89,17 @@ class MaskEpochCallback(TrainerCallback):
 
 def _found(loader: Any) -> list[Any]:
     """Return what of a loader may want to know: datasets, collator, and what deals out batches."""
-    return [*_below(loader), _collator_of(loader), getattr(loader, "batch_sampler", None)]
+    return [*_below(loader), _find_collator(loader), getattr(loader, "batch_sampler", None)]
 
 
 def _below(rows: Any) -> Iterator[Any]:
     """Give the datasets that rows come from, those of subsets and concatenations too."""
-    for inner in parts_of(rows):
+    for inner in unwrap_datasets(rows):
         yield inner
         yield from _below(inner)
 
 
-def _collator_of(loader: Any) -> Any:
+def _find_collator(loader: Any) -> Any:
     """Return the collator of a loader, also where the Trainer has wrapped it."""
     collator = getattr(loader, "collate_fn", None)
     return getattr(collator, "data_collator", collator)

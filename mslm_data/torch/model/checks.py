@@ -39,7 +39,7 @@ def check_training(
     if arguments.push_to_hub:
         check_shareable(where, model, datasets, [collator])
 
-    splits = _splits_of(datasets)
+    splits = _find_splits(datasets)
     known = [getattr(split, "token_ids", None) for split in splits]
     for ids in [*known, getattr(collator, "ids", None)]:
         if ids is not None:
@@ -152,25 +152,25 @@ def is_mslm(model: Any) -> bool:
     return getattr(getattr(model, "config", None), "model_type", None) == "mslm"
 
 
-def parts_of(rows: Any) -> list[Any]:
+def unwrap_datasets(rows: Any) -> list[Any]:
     """Return the datasets that a loader, a subset or a concatenation gives rows of, one level."""
     inner = getattr(rows, "dataset", None)
     return list(getattr(rows, "datasets", ())) or ([] if inner is None else [inner])
 
 
 def _are_patients_text(datasets: Mapping[str, Any] | Any, collators: Sequence[Any]) -> bool:
-    known = [*_splits_of(datasets), *collators]
+    known = [*_find_splits(datasets), *collators]
     return any(getattr(one, "protected", False) for one in known)
 
 
-def _splits_of(datasets: Mapping[str, Any] | Any) -> list[Any]:
+def _find_splits(datasets: Mapping[str, Any] | Any) -> list[Any]:
     """Return the splits that datasets, or loaders of batches, give rows of, or that they are."""
     every = list(datasets.values()) if isinstance(datasets, Mapping) else [datasets]
     found: list[Any] = []
     for one in every:
-        inner = parts_of(one)
+        inner = unwrap_datasets(one)
         if inner:
-            found += _splits_of(dict(enumerate(inner)))
+            found += _find_splits(dict(enumerate(inner)))
         else:
             found.append(one if isinstance(one, Rows) else getattr(one, "split", None))
     return found
@@ -185,5 +185,5 @@ def _own_ids(name: str) -> TokenIds | None:
         if not folder.is_dir():
             asks = "a model of the hub"
             folder = hub.fetched(name, _TOKENIZER_FILES, wanted_by=asks, only_here=True)
-        return tokenizers.load(str(folder)).ids
+        return tokenizers.load_tokenizer(str(folder)).ids
     return None

@@ -69,7 +69,7 @@ FAMILIES: Mapping[str, Callable[[Any], Decoder]] = MappingProxyType(
 """`config.model_type` -> function that returns the decoder of a masked language model."""
 
 
-def decoder_of(masked_lm: Any) -> Decoder | None:
+def find_decoder(masked_lm: Any) -> Decoder | None:
     """Return a model's head, hidden states `[M, H]` to logits `[M, V]`.
 
     None if its family is not known here.

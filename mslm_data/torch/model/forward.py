@@ -95,14 +95,14 @@ def run(
     model: Model, input_ids: Tensor | npt.NDArray[Any], attention_mask: Tensor | npt.NDArray[Any]
 ) -> Any:
     """Return a model's output for a batch, without gradients, on the device of its parameters."""
-    device = device_of(model)
+    device = find_device(model)
     ids = torch.as_tensor(input_ids).to(device)
     present = torch.as_tensor(attention_mask).to(device)
     with torch.inference_mode():
         return model(input_ids=ids, attention_mask=present)
 
 
-def logits_of(output: Any, *names: str) -> Tensor:
+def get_logits(output: Any, *names: str) -> Tensor:
     """Return the logits `[B, L, .]` of a model's output.
 
     Args:
@@ -129,9 +129,9 @@ def language_model(model: Model) -> Model:
     return wrapped
 
 
-def device_of(model: Model) -> torch.device:
+def find_device(model: Model) -> torch.device:
     """Return the device of a module's first parameter; the CPU for a callable without any."""
-    module = module_of(model)
+    module = find_module(model)
     parameters = iter(()) if module is None else module.parameters()
     return next((parameter.device for parameter in parameters), torch.device("cpu"))
 
@@ -139,7 +139,7 @@ def device_of(model: Model) -> torch.device:
 @contextmanager
 def evaluating(model: Model) -> Iterator[None]:
     """Put a module into evaluation mode, and each part of it back into its own mode afterwards."""
-    module = module_of(model)
+    module = find_module(model)
     with nullcontext() if module is None else in_mode(module, training=False):
         yield
 
@@ -159,7 +159,7 @@ def in_mode(module: nn.Module, *, training: bool) -> Iterator[None]:
             part.training = mode
 
 
-def module_of(model: Model) -> nn.Module | None:
+def find_module(model: Model) -> nn.Module | None:
     """Return a model if it is a module, or the module whose method it is; None for others."""
     owner = getattr(model, "__self__", model)
     return owner if isinstance(owner, nn.Module) else None

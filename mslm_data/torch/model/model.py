@@ -24,13 +24,13 @@ from mslm_data.registry import did_you_mean
 from mslm_data.torch.model import saved
 from mslm_data.torch.model.checks import check_tokenizer
 from mslm_data.torch.model.config import MslmConfig
-from mslm_data.torch.model.families import FAMILIES, decoder_of
+from mslm_data.torch.model.families import FAMILIES, find_decoder
 from mslm_data.torch.model.forward import check_numbers, evaluating, unmasked
 from mslm_data.torch.model.heads import EntityClassificationHead, EntityDetectionHead, VectorHead
 from mslm_data.torch.model.loss import LossSum, MaskSpecificLoss
 from mslm_data.torch.model.output import MslmOutput, Prediction
 from mslm_data.torch.model.packed import run_packed
-from mslm_data.torch.model.ranges import NO_SPAN, decode_spans, tags_of_words
+from mslm_data.torch.model.ranges import NO_SPAN, decode_spans, take_first_tags
 from mslm_data.torch.model.steps import check_not_accumulated, divide
 from mslm_data.torch.predict.tagger import BATCH_SIZE, Tagger, TextMention
 
@@ -118,7 +118,7 @@ class MslmModel(PreTrainedModel):
             for head in (self.detection, self.classification):
                 head.to(self.masked_lm.device, self.masked_lm.dtype)
 
-        if decoder_of(self.masked_lm) is None:
+        if find_decoder(self.masked_lm) is None:
             warnings.warn(
                 f"MslmModel: the head of model type '{config.masked_lm.model_type}' is not known "
                 "here, so all positions are projected to the vocabulary, not only masked ones; "
@@ -179,9 +179,7 @@ class MslmModel(PreTrainedModel):
         elif Path(masked_lm.name_or_path or "").is_dir():
             beside = masked_lm.name_or_path or ""
 
-        found = (
-            saved.find_tokenizer(beside) if tokenizer is None else saved.load_tokenizer(tokenizer)
-        )
+        found = saved.find_tokenizer(beside) if tokenizer is None else saved.as_tokenizer(tokenizer)
         if found is not None:
             saved.check_size(found, model)
             check_tokenizer("MslmModel.wrap", model, found.ids)
@@ -218,7 +216,7 @@ class MslmModel(PreTrainedModel):
         if tokenizer is None:
             model.tokenizer = saved.find_tokenizer(pretrained_model_name_or_path)
         else:
-            model.tokenizer = saved.load_tokenizer(tokenizer)
+            model.tokenizer = saved.as_tokenizer(tokenizer)
             saved.check_size(model.tokenizer, model)
         return loaded
 
@@ -427,7 +425,7 @@ class MslmModel(PreTrainedModel):
         loss = torch.stack(list(losses.values())).sum() if losses else None
         if loss is not None and loss.requires_grad:
             if not self.training:
-                loss.register_hook(self._warn_of_mode)  # type: ignore[no-untyped-call]
+                loss.register_hook(self._warn_about_mode)  # type: ignore[no-untyped-call]
             elif num_items_in_batch is None:
                 check_not_accumulated(loss, self)
         return MslmOutput(loss=loss, tag_logits=tag_logits, span_logits=span_logits, **losses)
@@ -452,7 +450,7 @@ class MslmModel(PreTrainedModel):
                 stacklevel=3,
             )
 
-    def _warn_of_mode(self, _: Tensor) -> None:
+    def _warn_about_mode(self, _: Tensor) -> None:
         """Warn once that a loss without dropout is asked for gradients."""
         has_dropout = any(isinstance(part, nn.Dropout) and part.p > 0 for part in self.modules())
         if has_dropout and not self._is_warned_of_mode:
@@ -477,7 +475,7 @@ class MslmModel(PreTrainedModel):
         others = {name: value for name, value in others.items() if name != "doc_labels"}
         others |= {"input_ids": input_ids, "attention_mask": attention_mask}
 
-        needs_logits = for_mslm and decoder_of(self.masked_lm) is None
+        needs_logits = for_mslm and find_decoder(self.masked_lm) is None
         run = self._hidden_and_logits if needs_logits else self._hidden
         if "sequence_ids" in others:
             found = run_packed(run, others, self.masked_lm)
@@ -504,7 +502,7 @@ class MslmModel(PreTrainedModel):
     def _mslm_loss(
         self, hidden: Tensor, logits: Tensor | None, labels: Tensor, mask_kinds: Tensor
     ) -> LossSum:
-        decoder = decoder_of(self.masked_lm)
+        decoder = find_decoder(self.masked_lm)
         if decoder is not None:
             return self.mask_specific_loss.from_hidden(hidden, decoder, labels, mask_kinds)
 
@@ -551,13 +549,13 @@ class MslmModel(PreTrainedModel):
         with evaluating(self):
             hidden, _ = self._encode(input_ids, attention_mask, others, for_mslm=False)
             sequence_ids = others.get("sequence_ids")
-            outside = self._in_no_mention(input_ids, attention_mask, special_tokens_mask)
+            outside = self._find_unlabelled(input_ids, attention_mask, special_tokens_mask)
             logits = self.detection(hidden)
             _check_numbers(logits[~outside])
             tags = logits.argmax(-1).masked_fill(outside, IGNORED)
-            first = self._first_of_words(input_ids, word_ids)
+            first = self._find_first_tokens(input_ids, word_ids)
             if first is not None:
-                tags = tags_of_words(tags, first).masked_fill(outside, IGNORED)
+                tags = take_first_tags(tags, first).masked_fill(outside, IGNORED)
             starts, ends, _ = decode_spans(tags, sequence_ids)
 
             # The classification head has the last word on types, see `Prediction`.
@@ -591,7 +589,7 @@ class MslmModel(PreTrainedModel):
             )
         return Tagger(self, self.tokenizer).annotate(texts, batch_size=batch_size)
 
-    def _first_of_words(self, input_ids: Tensor, word_ids: Tensor | None) -> Tensor | None:
+    def _find_first_tokens(self, input_ids: Tensor, word_ids: Tensor | None) -> Tensor | None:
         """Return which tokens begin a word, bool `[B, L]`; None where nothing says it."""
         if word_ids is not None:
             first = torch.ones_like(word_ids, dtype=torch.bool)
@@ -605,7 +603,7 @@ class MslmModel(PreTrainedModel):
         find_first_tokens = self._word_starts[1].find_first_tokens(input_ids.cpu().numpy())
         return torch.from_numpy(find_first_tokens).to(input_ids.device)
 
-    def _in_no_mention(
+    def _find_unlabelled(
         self, input_ids: Tensor, attention_mask: Tensor | None, special: Tensor | None
     ) -> Tensor:
         """Return where special tokens and padding are, bool `[B, L]`."""

@@ -53,7 +53,7 @@ def decode_spans(
     return starts_BS, ends_BS, labels_BS
 
 
-def tags_of_words(tags_BL: Tensor, first_BL: Tensor) -> Tensor:
+def take_first_tags(tags_BL: Tensor, first_BL: Tensor) -> Tensor:
     """Return tags that are read from the first token of each word, so that mentions are of words.
 
     Args:

@@ -36,7 +36,7 @@ UPLOAD_OPTIONS = (
 """Options of `push_to_hub` that are not of `save_pretrained`."""
 
 
-def load_tokenizer(given: Any) -> Tokenizer:
+def as_tokenizer(given: Any) -> Tokenizer:
     """Return the tokenizer that a user passes.
 
     Args:
@@ -51,7 +51,7 @@ def load_tokenizer(given: Any) -> Tokenizer:
     if isinstance(given, str | os.PathLike):
         # A folder's own file has the names of unusual special tokens beside it.
         path = Path(given)
-        return tokenizers.load(str(path.parent if path.name == _FILE else given))
+        return tokenizers.load_tokenizer(str(path.parent if path.name == _FILE else given))
 
     core = getattr(given, "backend_tokenizer", None)
     if core is None:
@@ -61,7 +61,7 @@ def load_tokenizer(given: Any) -> Tokenizer:
         )
     found = {kind: getattr(given, f"{kind}_token", None) for kind in _KINDS}
     names = {kind: str(name) for kind, name in found.items() if name is not None}
-    return tokenizers.of_json(core.to_str(), names)
+    return tokenizers.parse_tokenizer(core.to_str(), names)
 
 
 def find_tokenizer(model: str | os.PathLike[str]) -> Tokenizer | None:
@@ -76,7 +76,7 @@ def find_tokenizer(model: str | os.PathLike[str]) -> Tokenizer | None:
         return None
 
     try:
-        return tokenizers.load(name)
+        return tokenizers.load_tokenizer(name)
     except TokenizerError as error:
         LOGGER.info("%s", error)
         return None

@@ -66,13 +66,13 @@ def count_items(
 
     counts = torch.zeros(len(PARTS), dtype=torch.int64, device=device)
     for batch in batches:
-        counts += items_of(batch).to(counts.device)
+        counts += count_batch_items(batch).to(counts.device)
 
     over_ranks, ranks = _over_ranks(counts)
     return over_ranks.to(torch.float32) / (ranks * averaged_over)
 
 
-def items_of(batch: Mapping[str, Any]) -> Tensor:
+def count_batch_items(batch: Mapping[str, Any]) -> Tensor:
     """Count what each part of the loss is a sum over in one batch of this rank, int64 `[3]`."""
     counts = torch.zeros(len(PARTS), dtype=torch.int64, device=batch["input_ids"].device)
     for part, (name, nothing) in enumerate(_ITEMS):
@@ -109,7 +109,7 @@ def divide(
     if not sums:
         return {}
 
-    counts_P = _counts_of_step(sums, balance=balance, num_items=num_items, training=training)
+    counts_P = _count_step(sums, balance=balance, num_items=num_items, training=training)
     if balance == "sums":
         # One count for all: the first, or the first that is not 0, so that a step without masks
         # keeps its scale.
@@ -144,7 +144,7 @@ def check_not_accumulated(loss: Tensor, model: nn.Module) -> None:
     loss.register_hook(look)  # type: ignore[no-untyped-call]
 
 
-def _counts_of_step(
+def _count_step(
     sums: Mapping[str, LossSum], *, balance: str, num_items: Tensor | int | None, training: bool
 ) -> Tensor:
     """Return the count of each part over the whole step, float32 `[P]`."""

@@ -14,9 +14,9 @@ from mslm_data.torch.data.epoch import FollowsEpoch
 from mslm_data.torch.data.loader import MaskedLoader
 from mslm_data.torch.data.sampler import EvenEpochs
 from mslm_data.torch.model.callbacks import MaskEpochCallback
-from mslm_data.torch.model.checks import check_training, is_mslm, parts_of
+from mslm_data.torch.model.checks import check_training, is_mslm, unwrap_datasets
 from mslm_data.torch.model.loss import LossSum
-from mslm_data.torch.model.steps import PARTS, count_items, divide, items_of
+from mslm_data.torch.model.steps import PARTS, count_batch_items, count_items, divide
 
 if TYPE_CHECKING:
     from transformers import Trainer
@@ -189,7 +189,7 @@ class MslmTrainer(Trainer):
         )
 
         batch = {}
-        for name, items in zip(PARTS, items_of(inputs), strict=True):
+        for name, items in zip(PARTS, count_batch_items(inputs), strict=True):
             part = outputs.get(name)
             if part is None:
                 continue
@@ -245,7 +245,7 @@ def _masked_rows(rows: Any) -> list[FollowsEpoch]:
     if isinstance(rows, MaskedLoader):  # it knows the epoch
         return []
 
-    inner = [masked for part in parts_of(rows) for masked in _masked_rows(part)]
+    inner = [masked for part in unwrap_datasets(rows) for masked in _masked_rows(part)]
     return [rows, *inner] if isinstance(rows, FollowsEpoch) else inner
 
 

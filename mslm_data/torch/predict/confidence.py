@@ -18,8 +18,8 @@ from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.torch.model.forward import (
     Model,
     evaluating,
+    get_logits,
     language_model,
-    logits_of,
     padded,
     places_by_length,
     run,
@@ -122,7 +122,7 @@ def mention_confidence(
             input_ids = np.where(hidden, examples.ids.mask, true)
             output = run(model, input_ids, present.astype(np.int64))
 
-            found = _log_probabilities(logits_of(output, "logits"), true, hidden)
+            found = _log_probabilities(get_logits(output, "logits"), true, hidden)
             ranges = [np.arange(offsets[s], offsets[s + 1]) for s in places.tolist()]
             logs[np.concatenate(ranges)] = found
     return MentionConfidence(examples, Ragged(logs, offsets))

@@ -21,7 +21,7 @@ def load_files(files: ModelFiles) -> Tagger:
     from safetensors import SafetensorError
 
     folder = files.folder
-    tokenizer = tokenizers.load(str(folder))
+    tokenizer = tokenizers.load_tokenizer(str(folder))
 
     if files.kind == OURS:
         from mslm_data.torch.model.model import MslmModel

@@ -29,11 +29,11 @@ from mslm_data.torch.model.forward import (
     Model,
     check_batches,
     check_numbers,
-    device_of,
     evaluating,
+    find_device,
+    find_module,
+    get_logits,
     language_model,
-    logits_of,
-    module_of,
     padded,
     places_by_length,
     run,
@@ -100,7 +100,7 @@ def evaluate(
     if masked:
         warnings.warn(LEAK, stacklevel=2)
     ids = rows.ids if isinstance(rows, Examples) else rows.token_ids
-    check_tokenizer("evaluate", module_of(model), ids)
+    check_tokenizer("evaluate", find_module(model), ids)
 
     scores = MentionScores(labels)
     unseen = None if train is None else RecallOfUnseen(_known_mentions(train))
@@ -197,7 +197,7 @@ class Perplexity:
 def _masked_logits(model: Model, batch: Mapping[str, Any]) -> Tensor:
     """Return a language model's logits for a batch, `[B, L, V]`."""
     if "sequence_ids" not in batch:
-        return logits_of(run(model, batch["input_ids"], batch["attention_mask"]), "logits")
+        return get_logits(run(model, batch["input_ids"], batch["attention_mask"]), "logits")
 
     if not hasattr(model, "config"):
         raise ValueError(
@@ -209,11 +209,11 @@ def _masked_logits(model: Model, batch: Mapping[str, Any]) -> Tensor:
     # Needs transformers, as that model does.
     from mslm_data.torch.model.packed import OF_ENCODER, run_packed
 
-    device = device_of(model)
+    device = find_device(model)
     inputs = {name: torch.as_tensor(batch[name]).to(device) for name in OF_ENCODER if name in batch}
     with torch.inference_mode():
         (logits,) = run_packed(
-            lambda inputs: (logits_of(model(**inputs), "logits"),), inputs, model
+            lambda inputs: (get_logits(model(**inputs), "logits"),), inputs, model
         )
     return logits
 
@@ -323,7 +323,7 @@ def _tags(
         in_words: `[B, L]`, which tokens are of words: their logits must be numbers.
     """
     if not hasattr(output, "mentions"):
-        logits = logits_of(output, "tag_logits", "logits")
+        logits = get_logits(output, "tag_logits", "logits")
         if tuple(logits.shape) != shape:
             raise ValueError(
                 f"model: expected tag logits of shape {shape}, got {tuple(logits.shape)}"

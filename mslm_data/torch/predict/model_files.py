@@ -13,7 +13,7 @@ from mslm_data.errors import AnnotateError
 from mslm_data.io import hub, json_once
 from mslm_data.io.files import hash_file
 from mslm_data.shard.manifest import NAME as MANIFEST
-from mslm_data.torch.predict.schemes import check_has_labels, labels_of, tags_of
+from mslm_data.torch.predict.schemes import check_has_labels, find_labels, read_tag_names
 
 OURS = "mslm"
 """`model_type` of an `MslmModel`."""
@@ -52,7 +52,7 @@ class ModelFiles(NamedTuple):
             labels = tuple(map(str, self.config.get("labels") or ()))
         else:
             id2label = self.config.get("id2label")
-            labels = labels_of(tags_of(id2label if isinstance(id2label, dict) else {}))
+            labels = find_labels(read_tag_names(id2label if isinstance(id2label, dict) else {}))
         check_has_labels(labels)
         return labels
 
@@ -81,7 +81,7 @@ def find_model(name: str, *, config: str = CONFIG) -> ModelFiles:
                 f"{name}: expected a model's folder or a hub name, "
                 f"{'got a file' if folder.exists() else 'found nothing there'}"
             )
-        folder = _of_hub(name, config)
+        folder = _find_on_hub(name, config)
 
     described = _described(folder, config)
     if not any(folder.glob(_WEIGHTS)):
@@ -92,7 +92,7 @@ def find_model(name: str, *, config: str = CONFIG) -> ModelFiles:
     return ModelFiles(folder, described)
 
 
-def _of_hub(name: str, config: str) -> Path:
+def _find_on_hub(name: str, config: str) -> Path:
     """Return the folder of a model of the hub, whose newest version is fetched if it is not here.
 
     A version that is here is taken without asking the hub, so that all processes of a build, and a

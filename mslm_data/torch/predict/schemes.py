@@ -14,7 +14,7 @@ from mslm_data.errors import AnnotateError
 _PREFIXES = {"B": "B", "I": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
 
 
-def tags_of(id2label: Mapping[Any, Any]) -> list[str]:
+def read_tag_names(id2label: Mapping[Any, Any]) -> list[str]:
     """Return the name of each tag of a token-classification model; [] if there is no O.
 
     Args:
@@ -27,9 +27,9 @@ def tags_of(id2label: Mapping[Any, Any]) -> list[str]:
     return [names[number] for number in numbers]
 
 
-def labels_of(tags: Sequence[str]) -> tuple[str, ...]:
+def find_labels(tags: Sequence[str]) -> tuple[str, ...]:
     """Return the labels that tags name, in their order."""
-    return tuple(dict.fromkeys(_parts_of(name)[1] for name in tags if name != "O"))
+    return tuple(dict.fromkeys(_split_tag(name)[1] for name in tags if name != "O"))
 
 
 def check_has_labels(labels: Sequence[str]) -> None:
@@ -45,19 +45,19 @@ def check_has_labels(labels: Sequence[str]) -> None:
         )
 
 
-def meanings_of(tags: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np.int64]:
+def make_tag_table(tags: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np.int64]:
     """Return what tags mean to `bio.find`, int64 `[C + 1, 4]`."""
     rows = []
     for name in tags:
         if name == "O":
             rows.append(bio.NO_TAG)
             continue
-        begins, label = _parts_of(name)
+        begins, label = _split_tag(name)
         rows.append((labels.index(label), int(begins in "IE"), int(begins in "ES"), 0))
     return np.array([*rows, bio.NO_TAG], np.int64)
 
 
-def _parts_of(name: str) -> tuple[str, str]:
+def _split_tag(name: str) -> tuple[str, str]:
     """Return how a tag begins, B, I, E or S, and its label; a bare label is read as I."""
     prefix, dash, label = name.partition("-")
     if dash and label and prefix in _PREFIXES:

@@ -28,15 +28,20 @@ from mslm_data.encode.layout import Layout, lay_out
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
 from mslm_data.errors import AnnotateError
-from mslm_data.torch.model.forward import check_numbers, device_of, evaluating, padded
+from mslm_data.torch.model.forward import check_numbers, evaluating, find_device, padded
 from mslm_data.torch.model.ranges import NO_SPAN
 from mslm_data.torch.model.saved import longest_row
-from mslm_data.torch.predict.schemes import check_has_labels, labels_of, meanings_of, tags_of
+from mslm_data.torch.predict.schemes import (
+    check_has_labels,
+    find_labels,
+    make_tag_table,
+    read_tag_names,
+)
 from mslm_data.torch.predict.text_windows import (
     Window,
     WordMention,
     joined,
-    most_tokens_of_word,
+    max_word_tokens,
     windows,
 )
 
@@ -96,10 +101,10 @@ class Tagger:
             self.labels = tuple(model.config.labels)
             names = model.config.tags if self.labels else []
         else:
-            names = tags_of(model.config.id2label)
-            self.labels = labels_of(names)
+            names = read_tag_names(model.config.id2label)
+            self.labels = find_labels(names)
         check_has_labels(self.labels)
-        self._meanings = meanings_of(names, self.labels)
+        self._meanings = make_tag_table(names, self.labels)
 
         self._tokenizer = tokenizer
         self._table = WordTable(tokenizer)
@@ -160,7 +165,7 @@ class Tagger:
 
         whole = Ranges(np.arange(len(documents) + 1), documents.starts, documents.ends)
         layout = lay_out(documents, whole, self._table)
-        words = _words_of(layout, most_tokens_of_word(self._room))
+        words = _make_words(layout, max_word_tokens(self._room))
 
         of_documents = []
         for first, past in pairwise(words.offsets.tolist()):
@@ -213,12 +218,12 @@ class Tagger:
             batches = _batches(lengths, tokens)
         for batch in batches:
             numbers = batch.rows.tolist()
-            of_batch = self._of_batch(words, [every[number] for number in numbers], batch.width)
+            of_batch = self._read_batch(words, [every[number] for number in numbers], batch.width)
             for number, mentions in zip(numbers, of_batch, strict=True):
                 found[number] = mentions
         return found
 
-    def _of_batch(
+    def _read_batch(
         self, words: _Words, rows: Sequence[Window], width: int
     ) -> list[list[WordMention]]:
         """Return the mentions of the windows of a batch, in words of each.
@@ -276,7 +281,7 @@ class Tagger:
         ids = Ragged(np.concatenate([np.array(row, np.int64) for row in pieces]), offsets)
         present = Ragged(np.ones_like(ids.values), offsets)
 
-        device = device_of(self._model)
+        device = find_device(self._model)
         padding = max(tokenizer.ids.pad, 0)
         ids_BL = torch.from_numpy(padded(ids, padding, width=width)).to(device)
         mask_BL = torch.from_numpy(padded(present, 0, width=width)).to(device)
@@ -341,7 +346,7 @@ class _Words(NamedTuple):
     ends: Ints
 
 
-def _words_of(layout: Layout, most: int) -> _Words:
+def _make_words(layout: Layout, most: int) -> _Words:
     """Return the words of documents that are a sentence each, with at most so many tokens each."""
     heads = np.flatnonzero(layout.heads)
     bounds = np.append(heads, len(layout.ids))

@@ -49,7 +49,7 @@ class Window(NamedTuple):
     end: int
 
 
-def most_tokens_of_word(room: int) -> int:
+def max_word_tokens(room: int) -> int:
     """Return how many tokens of a word are read, where a window has room for `room`."""
     return max(1, room // OVERLAP)
 
@@ -59,7 +59,7 @@ def windows(places: Ints, room: int) -> Iterator[Window]:
 
     Args:
         places: int64 `[N + 1]`, where each of its N words begins, in tokens; each has at most
-            `most_tokens_of_word(room)`.
+            `max_word_tokens(room)`.
         room: Tokens of a window, at least 4.
     """
     overlap = room // OVERLAP

@@ -74,7 +74,7 @@ def command(
     from mslm_data.cli.progress import counting
     from mslm_data.lexicon.artefacts import LEXICON, find_artefact
     from mslm_data.lexicon.scores.encoders import load_encoder
-    from mslm_data.lexicon.scores.encoding import tokenizer_of
+    from mslm_data.lexicon.scores.encoding import load_folder_tokenizer
     from mslm_data.lexicon.scores.likeness import Likeness, by_likeness
     from mslm_data.lexicon.scores.making import about
     from mslm_data.lexicon.store import read_lexicon
@@ -93,7 +93,7 @@ def command(
 
     likeness = Likeness(
         encoder=load_encoder(name),
-        tokenizer=tokenizer_of(folder, manifest),
+        tokenizer=load_folder_tokenizer(folder, manifest),
         embedding=embedding,
         combine=combine,
     )

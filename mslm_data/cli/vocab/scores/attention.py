@@ -33,13 +33,13 @@ def command(
     """  # noqa: D301 - click wants the character
     from mslm_data.api.loading import load
     from mslm_data.lexicon.scores.encoders import load_encoder
-    from mslm_data.lexicon.scores.encoding import tokenizer_of
+    from mslm_data.lexicon.scores.encoding import load_folder_tokenizer
     from mslm_data.lexicon.scores.making import longest_row
     from mslm_data.lexicon.scores.token_scores import Attention
 
     shards = load(folder)
     encoder = load_encoder(name, attentions=True)
-    encoder.check_shares_ids(tokenizer_of(folder, shards.manifest))
+    encoder.check_shares_ids(load_folder_tokenizer(folder, shards.manifest))
     encoder.require_room_for(longest_row(chosen(shards, splits)))
 
     out = out or folder / "vocab" / "attention"

@@ -48,14 +48,14 @@ def command(folder: Path, path: Path, by: Any, out: Path | None, as_json: bool) 
     """  # noqa: D301 - click wants the character
     from mslm_data.api.loading import load
     from mslm_data.io.files import hash_file
-    from mslm_data.lexicon.scores.encoding import have_given_words, tokenizer_of
+    from mslm_data.lexicon.scores.encoding import have_given_words, load_folder_tokenizer
     from mslm_data.lexicon.scores.making import about
     from mslm_data.lexicon.scores.tables import read_table
 
     shards = load(folder)
     manifest = shards.manifest
     digest = hash_file(path) if path.is_file() else ""
-    tokenizer = tokenizer_of(folder, manifest)
+    tokenizer = load_folder_tokenizer(folder, manifest)
     lexicon, report = read_table(
         path,
         tokenizer,

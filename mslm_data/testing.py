@@ -435,9 +435,12 @@ def check_strategy(
         of_some = travelled.plan(taken, seed=seed, epoch=epoch)
         expected = [plan.kinds[number].tolist() for number in some]
         _hold(of_some.kinds.tolist() == expected, "a row's mask depends on the rows beside it")
-        if plan.owed is not None and of_some.owed is not None:
-            owed = plan.owed[some].tolist()
-            _hold(of_some.owed.tolist() == owed, "what a row owes depends on the rows beside it")
+        if plan.unspent is not None and of_some.unspent is not None:
+            unspent = plan.unspent[some].tolist()
+            _hold(
+                of_some.unspent.tolist() == unspent,
+                "a row's unspent budget depends on the rows beside it",
+            )
         changed = travelled.corrupt(taken, of_some, seed=seed, epoch=epoch).tolist()
         expected = [ids[number].tolist() for number in some]
         _hold(changed == expected, "a row's corruption depends on the rows beside it")

@@ -186,7 +186,7 @@ class RowRng(md.Strategy):
         if self.which == "batch":
             kinds[1] = MaskKind.BASE
             kinds[-2] = MaskKind.BASE
-        return MaskPlan.of(examples, kinds)
+        return MaskPlan.from_kinds(examples, kinds)
 
     def corrupt_with(self, examples: Any, plan: MaskPlan, rng: Any) -> Any:
         return md.strategy("bert").corrupt_with(examples, plan, rng)

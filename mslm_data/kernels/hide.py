@@ -26,7 +26,7 @@ def hide_tokens(
     may_hide: Array,
     places: Array,
     kinds: Array,
-    owed: Array,
+    unspent: Array,
 ) -> None:
     """Hide tokens of each row that are not special, uniformly and without replacement.
 
@@ -44,7 +44,7 @@ def hide_tokens(
         may_hide: uint8, as long as the longest row; scratch data.
         places: int32, of the same length; scratch data.
         kinds: uint8 `[T]`, not 0 where an earlier pick took the token; `mark` at what is hidden.
-        owed: int64 `[N]`; how many tokens could not be hidden is added.
+        unspent: int64 `[N]`; the unspent budget is added.
     """
     for i in range(len(streams)):
         start, stop = offsets[i], offsets[i + 1]
@@ -61,7 +61,7 @@ def hide_tokens(
         size = list_open(may_hide[: len(row_words)], places)
         count = budgets[real]
         if count > size:
-            owed[i] += count - size
+            unspent[i] += count - size
             count = size
 
         for k in range(count):

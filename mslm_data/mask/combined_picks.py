@@ -14,7 +14,7 @@ from mslm_data.kernels.choose import choose_each, choose_uniform
 from mslm_data.mask.budget import quotas
 from mslm_data.mask.eligible import real_tokens
 from mslm_data.mask.pick import AnyPick, Pick, run
-from mslm_data.mask.plan import Draft, MaskKind
+from mslm_data.mask.plan import MaskKind, PlanBuilder
 from mslm_data.mask.rate import Rate, check_rate, check_share, follows_training, rate_at
 from mslm_data.mask.rng import BRANCH, RowRng
 from mslm_data.registry import Help
@@ -71,15 +71,15 @@ class OneOf:
     def follows_training(self) -> bool:
         return any(pick.follows_training for way in self.ways for pick in way)
 
-    def hide(self, examples: Examples, rng: RowRng, draft: Draft) -> None:
+    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         branch = which_way(self.chances, rng)
-        before = draft.branch()
+        before = builder.branch()
 
         # Every way is run on all rows; the rows that go it take over the result.
         for way, picks in enumerate(self.ways):
             own = before.branch()
             run(picks, examples, rng.for_pick(way), own)
-            draft.take_rows(own, branch == way, examples.input_ids.lengths)
+            builder.take_rows(own, branch == way, examples.input_ids.lengths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +112,10 @@ class ByEpoch:
     def follows_training(self) -> bool:
         return any(pick.follows_training for way in self.ways for pick in way)
 
-    def hide(self, examples: Examples, rng: RowRng, draft: Draft) -> None:
+    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         way = int(np.searchsorted(np.cumsum(self.epochs), rng.epoch, side="right"))
         # All ways share the numbers of way 0: no two of them meet in one epoch.
-        run(self.ways[way], examples, rng.for_pick(0), draft)
+        run(self.ways[way], examples, rng.for_pick(0), builder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,13 +134,13 @@ class WithoutMentions:
     def follows_training(self) -> bool:
         return self.of.follows_training
 
-    def hide(self, examples: Examples, rng: RowRng, draft: Draft) -> None:
-        own = draft.branch()
+    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+        own = builder.branch()
         self.of.hide(examples, rng, own)
 
         rows = examples.span_starts.lengths == 0
-        draft.owed[rows] = 0
-        draft.take_rows(own, rows, examples.input_ids.lengths)
+        builder.unspent[rows] = 0
+        builder.take_rows(own, rows, examples.input_ids.lengths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,20 +178,20 @@ class Hints:
     def follows_training(self) -> bool:
         return self.of.follows_training
 
-    def hide(self, examples: Examples, rng: RowRng, draft: Draft) -> None:
-        top = draft.trial()
+    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+        top = builder.trial()
         budget = replace(self.of.budget, rate=self.show, gate=1.0)
         replace(self.of, budget=budget).hide(examples, rng, top)
-        top.kinds[draft.kinds > 0] = 0
+        top.kinds[builder.kinds > 0] = 0
 
-        self.of.hide(examples, rng, draft)
+        self.of.hide(examples, rng, builder)
 
         rate = self.show * rate_at(self.of.budget.rate, rng)
         shown = quotas(rate, real_tokens(examples), "down", rng)
         pool = (top.kinds > 0).astype(np.uint8)
         offsets = examples.input_ids.offsets
         # Kind 0 is written to the tokens that are shown again.
-        choose_uniform(offsets, pool, shown, rng.streams(), MaskKind.NONE.value, draft.kinds)
+        choose_uniform(offsets, pool, shown, rng.streams(), MaskKind.NONE.value, builder.kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,17 +218,17 @@ class Bernoulli:
     def follows_training(self) -> bool:
         return self.of.follows_training or follows_training(self.rate)
 
-    def hide(self, examples: Examples, rng: RowRng, draft: Draft) -> None:
-        some = draft.trial()
+    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+        some = builder.trial()
         self.of.hide(examples, rng.for_pick(0), some)
 
         rates = np.broadcast_to(rate_at(self.rate, rng), len(examples))
         lengths = examples.input_ids.lengths
-        chances = ((some.kinds > 0) & (draft.kinds == 0)) * np.repeat(rates, lengths)
+        chances = ((some.kinds > 0) & (builder.kinds == 0)) * np.repeat(rates, lengths)
         offsets = examples.input_ids.offsets
-        chosen = np.zeros_like(draft.kinds)
+        chosen = np.zeros_like(builder.kinds)
         choose_each(offsets, chances, rng.streams(), 1, chosen)
-        np.copyto(draft.kinds, some.kinds, where=chosen > 0)
+        np.copyto(builder.kinds, some.kinds, where=chosen > 0)
 
 
 def simple_picks(picks: Sequence[AnyPick]) -> Iterator[AnyPick]:

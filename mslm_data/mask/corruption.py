@@ -183,11 +183,11 @@ def _joins(examples: Examples, plan: MaskPlan, by: str) -> Array:
         joins[1:] = words[1:] == words[:-1]
         return joins
 
-    if plan.joined is None:
+    if plan.continues_unit is None:
         raise ValueError(
             "plan: expected one that knows its units, got one without; plan with the same strategy"
         )
-    return plan.joined.values
+    return plan.continues_unit.values
 
 
 def _never_drawn(ids: TokenIds, corruption: Corruption) -> npt.NDArray[np.int64]:

@@ -8,30 +8,30 @@ import numpy.typing as npt
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, make_offsets
 from mslm_data.kernels.tokens import count_numbered, open_pool
-from mslm_data.mask.plan import Draft
+from mslm_data.mask.plan import PlanBuilder
 
 
 def free_tokens(
-    examples: Examples, draft: Draft, *, unknown: bool = False
+    examples: Examples, builder: PlanBuilder, *, unknown: bool = False
 ) -> tuple[Array, npt.NDArray[np.int64]]:
     """Return which tokens can be hidden, `[T]`, and how many of each row are not special, `[N]`.
 
     Args:
         examples: N rows of T tokens.
-        draft: What is hidden already.
+        builder: The tokens masked so far.
         unknown: Whether `[UNK]` can be hidden.
     """
     ids = examples.input_ids
     pool = np.empty(len(ids.values), np.uint8)
     real = np.empty(len(examples), np.int64)
     unk = -1 if unknown else examples.ids.unk
-    open_pool(ids.offsets, examples.word_ids.values, ids.values, unk, draft.kinds, pool, real)
+    open_pool(ids.offsets, examples.word_ids.values, ids.values, unk, builder.kinds, pool, real)
     return pool, real
 
 
-def count_masked(examples: Examples, draft: Draft) -> npt.NDArray[np.int64]:
+def count_masked(examples: Examples, builder: PlanBuilder) -> npt.NDArray[np.int64]:
     """Return how many tokens of each row are hidden already, `[N]`."""
-    hidden = make_offsets(draft.kinds > 0)
+    hidden = make_offsets(builder.kinds > 0)
     return np.diff(hidden[examples.input_ids.offsets])
 
 

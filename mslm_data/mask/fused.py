@@ -22,7 +22,7 @@ import numpy as np
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array
 from mslm_data.kernels.hide import hide_tokens, hide_units, hide_weighted
-from mslm_data.mask.plan import Draft
+from mslm_data.mask.plan import PlanBuilder
 from mslm_data.mask.rate import rate_at
 from mslm_data.mask.rng import RowRng
 from mslm_data.mask.units import Units
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def hide_uniform(
-    pick: Pick, examples: Examples, units: Units | None, rng: RowRng, draft: Draft
+    pick: Pick, examples: Examples, units: Units | None, rng: RowRng, builder: PlanBuilder
 ) -> bool:
     """Hide units uniformly, if the pick is plain enough, and return whether it was."""
     budget = pick.budget
@@ -44,18 +44,23 @@ def hide_uniform(
         return False
 
     if units is None and budget.of != "all tokens":
-        _hide_tokens(pick, examples, rate, rng, draft)
+        _hide_tokens(pick, examples, rate, rng, builder)
         return True
 
     # The kernel takes any unit, so none may be hidden already.
-    all_free = draft.untouched and pick.eligible.excludes_nothing and draft.joined is None
-    if units is not None and all_free and budget.of == "units" and not budget.least:
-        _hide_units(pick, examples, units, rate, rng, draft)
+    all_free = (
+        builder.untouched and pick.eligible.excludes_nothing and builder.continues_unit is None
+    )
+    is_plain = budget.of == "units" and not budget.least and builder.continues_unit is None
+    if units is not None and all_free and is_plain:
+        _hide_units(pick, examples, units, rate, rng, builder)
         return True
     return False
 
 
-def _hide_tokens(pick: Pick, examples: Examples, rate: float, rng: RowRng, draft: Draft) -> None:
+def _hide_tokens(
+    pick: Pick, examples: Examples, rate: float, rng: RowRng, builder: PlanBuilder
+) -> None:
     ids = examples.input_ids
     budgets = pick.budget.table(rate, int(ids.lengths.max(initial=0)))
     hide_tokens(
@@ -68,13 +73,13 @@ def _hide_tokens(pick: Pick, examples: Examples, rate: float, rng: RowRng, draft
         pick.mask_kind,
         np.empty(len(budgets), np.uint8),
         np.empty(len(budgets), np.int32),
-        draft.kinds,
-        draft.owed,
+        builder.kinds,
+        builder.unspent,
     )
 
 
 def _hide_units(
-    pick: Pick, examples: Examples, units: Units, rate: float, rng: RowRng, draft: Draft
+    pick: Pick, examples: Examples, units: Units, rate: float, rng: RowRng, builder: PlanBuilder
 ) -> None:
     starts = units.starts
     budgets = pick.budget.table(rate, int(starts.lengths.max(initial=0)))
@@ -87,7 +92,7 @@ def _hide_units(
         rng.streams(),
         pick.mask_kind,
         np.empty(len(budgets), np.int32),
-        draft.kinds,
+        builder.kinds,
     )
 
 
@@ -99,7 +104,7 @@ def hide_weighted_units(
     score: Array | None,
     budget: Array,
     rng: RowRng,
-    draft: Draft,
+    builder: PlanBuilder,
 ) -> bool:
     """Draw units by weight and hide them at once, if each costs one; return whether it did.
 
@@ -109,12 +114,12 @@ def hide_weighted_units(
         units: Its units; None where it hides single tokens.
         eligible: uint8 `[U]`, which of them can be hidden.
         score: float64 `[U]`, their weights.
-        budget: int64 `[N]`; what is left of it is written, and owed.
+        budget: int64 `[N]`; reduced to the unspent rest.
         rng: Draws for the pick.
-        draft: Written.
+        builder: Updated.
     """
     draws_units = pick.order.by == "weighted" and pick.budget.of == "units"
-    if units is None or score is None or not draws_units or draft.joined is not None:
+    if units is None or score is None or not draws_units or builder.continues_unit is not None:
         return False
 
     hide_weighted(
@@ -127,7 +132,7 @@ def hide_weighted_units(
         budget,
         rng.streams(),
         pick.mask_kind,
-        draft.kinds,
+        builder.kinds,
     )
-    draft.owed += budget
+    builder.unspent += budget
     return True

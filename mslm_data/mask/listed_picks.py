@@ -19,7 +19,7 @@ from mslm_data.lexicon.trie import open_words
 from mslm_data.mask.artefacts import artefact
 from mslm_data.mask.budget import quotas
 from mslm_data.mask.eligible import free_tokens
-from mslm_data.mask.plan import Draft, MaskKind
+from mslm_data.mask.plan import MaskKind, PlanBuilder
 from mslm_data.mask.rate import Rate, check_limit, check_rate, follows_training, rate_at
 from mslm_data.mask.rng import BRANCH, RowRng
 from mslm_data.mask.units import Units
@@ -55,12 +55,12 @@ class InOrder:
     def follows_training(self) -> bool:
         return follows_training(self.rate)
 
-    def hide(self, examples: Examples, rng: RowRng, draft: Draft) -> None:
+    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         if self.rate == 0:
             return
 
         starts, ends, entries = open_words(Path(self.lexicon)).matches(examples)
-        pool, real = free_tokens(examples, draft)
+        pool, real = free_tokens(examples, builder)
         quota = quotas(rate_at(self.rate, rng), real, "up", rng)
 
         offsets = examples.input_ids.offsets
@@ -68,8 +68,8 @@ class InOrder:
         found = (starts.offsets, starts.values, ends.values, entries)
         take_in_order(offsets, *found, pool, quota, taken)
 
-        draft.owed += quota
-        Units(starts, ends).take(offsets, taken, MaskKind.BASE, draft)
+        builder.unspent += quota
+        Units(starts, ends).take(offsets, taken, MaskKind.BASE, builder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ class Scattered:
     def follows_training(self) -> bool:
         return follows_training(self.rate)
 
-    def hide(self, examples: Examples, rng: RowRng, draft: Draft) -> None:
+    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         if self.rate == 0:
             return
 
@@ -118,20 +118,20 @@ class Scattered:
         rates = rate_at(self.rate, rng) * np.ones(len(examples))
         quota = quotas(rates, sizes, "up", rng)
 
-        pool, _ = free_tokens(examples, draft)
+        pool, _ = free_tokens(examples, builder)
         before = pool.copy()
         layout = _by_rarest_token(trie.lexicon, examples.ids.size)
         take_scattered(ids.offsets, ids.values, *layout, pool, quota)
 
-        draft.owed += quota
-        np.copyto(draft.kinds, np.uint8(MaskKind.BASE), where=pool != before)
+        builder.unspent += quota
+        np.copyto(builder.kinds, np.uint8(MaskKind.BASE), where=pool != before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrences:
     """Hide occurrences of a lexicon's concepts by coins, so that a share of the tokens is expected.
 
-    There is no budget, and nothing is owed.
+    There is no budget.
 
     Raises:
         ValueError: A rate outside `[0, 1]`, or a negative limit.
@@ -161,10 +161,10 @@ class Occurrences:
     def follows_training(self) -> bool:
         return follows_training(self.rate)
 
-    def hide(self, examples: Examples, rng: RowRng, draft: Draft) -> None:
+    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         starts, ends, entries = open_words(Path(self.lexicon)).matches(examples)
         occurrences = Units(starts, ends)
-        pool, real = free_tokens(examples, draft)
+        pool, real = free_tokens(examples, builder)
 
         # Tokens of all occurrences in a row; one within another is counted again.
         tokens = np.diff(make_offsets(occurrences.lengths)[starts.offsets])
@@ -178,7 +178,7 @@ class Occurrences:
         streams = (rng.streams(BRANCH), rng.streams())
         take_by_chance(offsets, *found, chances, most, *streams, pool, taken)
 
-        occurrences.take(offsets, taken, MaskKind.BASE, draft)
+        occurrences.take(offsets, taken, MaskKind.BASE, builder)
 
 
 @lru_cache(maxsize=4)

@@ -22,30 +22,30 @@ class MaskKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MaskPlan:
-    """The tokens that a strategy hides, before anything is replaced.
+    """The masked tokens of some rows, and why each is masked; no token is replaced yet.
 
     Attributes:
         kinds: uint8 `MaskKind` of each token; the offsets are those of the examples' `input_ids`.
-        owed: int64 `[N]`: the part of each row's budget that could not be spent, in what the budget
-            counts (tokens, words, mentions). None for a plan that a caller made.
-        joined: uint8, offsets as `kinds`: 1 where a token belongs to the same hidden unit as the
-            token before it. None where the corruption does not ask.
+        unspent: int64 `[N]`: the rest of each row's budget, counted as the budget counts (tokens,
+            words or mentions). None for a plan made by `from_kinds`.
+        continues_unit: uint8, offsets as `kinds`: 1 where a token belongs to the same masked unit
+            as the token before it. None unless the corruption replaces whole units.
     """
 
     kinds: Ragged
-    owed: npt.NDArray[np.int64] | None = None
-    joined: Ragged | None = None
+    unspent: npt.NDArray[np.int64] | None = None
+    continues_unit: Ragged | None = None
 
     @classmethod
-    def of(cls, examples: Examples, kinds: Array) -> MaskPlan:
-        """Make the plan of a strategy of your own.
+    def from_kinds(cls, examples: Examples, kinds: Array) -> MaskPlan:
+        """Make a plan from the `MaskKind` of each token, as a strategy of your own does.
 
         Args:
             examples: N rows of T tokens.
-            kinds: `[T]`: the `MaskKind` of each token, all rows one after the other.
+            kinds: `[T]`, all rows one after the other.
 
         Raises:
-            ValueError: Not one kind for each token.
+            ValueError: The number of kinds is not T.
         """
         tokens = len(examples.input_ids.values)
         if kinds.shape != (tokens,):
@@ -67,73 +67,75 @@ class MaskPlan:
 
         return (
             f"MaskPlan({len(self.kinds):,} rows, {len(self.kinds.values):,} tokens: {n_elm:,} "
-            f"hidden as ELM, {n_blm:,} as BLM)"
+            f"masked as ELM, {n_blm:,} as BLM)"
         )
 
 
 @dataclass(slots=True, eq=False)
-class Draft:
-    """A plan in the making: each pick writes what it hides, and leaves what is hidden already.
+class PlanBuilder:
+    """A plan that picks fill in one after the other; no pick changes a token masked before it.
 
     Attributes:
         kinds: uint8 `[T]`, NONE where a token is still free.
-        owed: int64 `[N]`; a pick adds what it could not spend.
-        joined: uint8 `[T]`, or None where the corruption does not ask; see `MaskPlan`.
-        untouched: Whether no pick has run yet, so that every token is free.
+        unspent: int64 `[N]`; each pick adds the rest of its budget.
+        continues_unit: uint8 `[T]`, or None where it is not needed; see `MaskPlan`.
+        untouched: Whether no pick has run yet, so every token is free.
     """
 
     kinds: Array
-    owed: Array
-    joined: Array | None
+    unspent: Array
+    continues_unit: Array | None
     untouched: bool = True
 
     @classmethod
-    def of(cls, examples: Examples, *, joined: bool) -> Draft:
-        """Return a draft that hides nothing."""
+    def empty(cls, examples: Examples, *, with_units: bool) -> PlanBuilder:
+        """Return a builder without masked tokens; `with_units` allocates `continues_unit`."""
         tokens = len(examples.input_ids.values)
         return cls(
             kinds=np.zeros(tokens, np.uint8),
-            owed=np.zeros(len(examples), np.int64),
-            joined=np.zeros(tokens, np.uint8) if joined else None,
+            unspent=np.zeros(len(examples), np.int64),
+            continues_unit=np.zeros(tokens, np.uint8) if with_units else None,
         )
 
-    def branch(self) -> Draft:
-        """Return a copy that another way can continue; it owes nothing yet."""
-        return Draft(
+    def branch(self) -> PlanBuilder:
+        """Return a copy for one of several ways to continue, with `unspent` at 0."""
+        return PlanBuilder(
             kinds=self.kinds.copy(),
-            owed=np.zeros_like(self.owed),
-            joined=None if self.joined is None else self.joined.copy(),
+            unspent=np.zeros_like(self.unspent),
+            continues_unit=None if self.continues_unit is None else self.continues_unit.copy(),
             untouched=self.untouched,
         )
 
-    def trial(self) -> Draft:
-        """Return a copy to find out what a pick would hide; `joined` is left out."""
-        return Draft(
+    def trial(self) -> PlanBuilder:
+        """Return a copy to try a pick on, without `continues_unit`."""
+        return PlanBuilder(
             kinds=self.kinds.copy(),
-            owed=self.owed.copy(),
-            joined=None,
+            unspent=self.unspent.copy(),
+            continues_unit=None,
             untouched=self.untouched,
         )
 
-    def take_rows(self, other: Draft, rows: npt.NDArray[np.bool_], lengths: Array) -> None:
-        """Take over what another draft hides in some rows, and add what it owes there.
+    def take_rows(self, other: PlanBuilder, rows: npt.NDArray[np.bool_], lengths: Array) -> None:
+        """Copy the masks of another builder in some rows, and add its unspent budget there.
 
         Args:
-            other: A branch of this draft.
-            rows: bool `[N]`.
+            other: A branch of this builder.
+            rows: bool `[N]`, the rows to copy.
             lengths: int64 `[N]`, tokens of each row.
         """
         tokens = np.repeat(rows, lengths)
         np.copyto(self.kinds, other.kinds, where=tokens)
-        self.owed += np.where(rows, other.owed, 0)
-        if self.joined is not None and other.joined is not None:
-            np.copyto(self.joined, other.joined, where=tokens)
+        self.unspent += np.where(rows, other.unspent, 0)
+        if self.continues_unit is not None and other.continues_unit is not None:
+            np.copyto(self.continues_unit, other.continues_unit, where=tokens)
 
     def plan(self, examples: Examples) -> MaskPlan:
-        """Return the finished plan of these examples."""
+        """Return the finished plan."""
         offsets = examples.input_ids.offsets
         return MaskPlan(
             kinds=Ragged(self.kinds, offsets),
-            owed=self.owed,
-            joined=None if self.joined is None else Ragged(self.joined, offsets),
+            unspent=self.unspent,
+            continues_unit=None
+            if self.continues_unit is None
+            else Ragged(self.continues_unit, offsets),
         )

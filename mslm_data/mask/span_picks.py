@@ -17,7 +17,7 @@ from mslm_data.kernels.span_draws import grow_spans, open_spans, place_spans
 from mslm_data.kernels.tokens import count_numbered
 from mslm_data.mask.budget import quotas
 from mslm_data.mask.eligible import real_tokens
-from mslm_data.mask.plan import Draft, MaskKind
+from mslm_data.mask.plan import MaskKind, PlanBuilder
 from mslm_data.mask.rate import Rate, check_rate, follows_training, rate_at
 from mslm_data.mask.rng import BRANCH, LENGTH, SAMPLE, RowRng
 from mslm_data.registry import Help
@@ -65,20 +65,20 @@ class PlaceSpans:
     def follows_training(self) -> bool:
         return follows_training(self.rate)
 
-    def hide(self, examples: Examples, rng: RowRng, draft: Draft) -> None:
+    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         ids = examples.input_ids
         words = examples.word_ids.values
         quota = quotas(rate_at(self.rate, rng), self._sizes(examples), "up", rng)
 
         state = np.empty(len(ids.values), np.uint8)
         unk = examples.ids.unk
-        open_spans(ids.offsets, words, ids.values, unk, draft.kinds, self.released, state)
+        open_spans(ids.offsets, words, ids.values, unk, builder.kinds, self.released, state)
 
         lengths = uniform_lengths(self.shortest, self.longest)
         streams = np.stack([rng.streams(SAMPLE), rng.streams(LENGTH)])
         base = MaskKind.BASE.value
-        place_spans(ids.offsets, state, quota, lengths, streams, base, draft.kinds)
-        draft.owed += quota
+        place_spans(ids.offsets, state, quota, lengths, streams, base, builder.kinds)
+        builder.unspent += quota
 
     def _sizes(self, examples: Examples) -> npt.NDArray[np.int64]:
         """Return how many tokens of each row the rate is a share of, `[N]`."""
@@ -129,7 +129,7 @@ class GrowSpans:
     def follows_training(self) -> bool:
         return follows_training(self.rate)
 
-    def hide(self, examples: Examples, rng: RowRng, draft: Draft) -> None:
+    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         offsets = examples.input_ids.offsets
         words = examples.word_ids.values
         quota = quotas(rate_at(self.rate, rng), real_tokens(examples), "up", rng)
@@ -145,9 +145,9 @@ class GrowSpans:
         lengths = geometric_lengths(self.chance, self.longest)
         streams = np.stack([rng.streams(SAMPLE), rng.streams(LENGTH), rng.streams(BRANCH)])
         grow_spans(
-            offsets, words, mention_offsets, starts, ends, quota, lengths, streams, draft.kinds
+            offsets, words, mention_offsets, starts, ends, quota, lengths, streams, builder.kinds
         )
-        draft.owed += quota
+        builder.unspent += quota
 
 
 @lru_cache(maxsize=32)

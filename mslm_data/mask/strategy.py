@@ -27,7 +27,7 @@ from mslm_data.mask.combined_picks import check_chances, combined_needs, simple_
 from mslm_data.mask.corruption import Corruption, corrupt
 from mslm_data.mask.listed_picks import Scattered
 from mslm_data.mask.pick import AnyPick, run
-from mslm_data.mask.plan import Draft, MaskPlan
+from mslm_data.mask.plan import MaskPlan, PlanBuilder
 from mslm_data.mask.rng import MAX_PICKS, RowRng, check_count
 from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
 from mslm_data.mask.toml import dump, table_of
@@ -201,9 +201,9 @@ class Recipe(Strategy):
         }
 
     def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
-        draft = Draft.of(examples, joined=self.corruption.by == "unit")
-        run(self.picks, examples, rng, draft)
-        return draft.plan(examples)
+        builder = PlanBuilder.empty(examples, with_units=self.corruption.by == "unit")
+        run(self.picks, examples, rng, builder)
+        return builder.plan(examples)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
         # A plan does not depend on the corruption.
@@ -260,12 +260,14 @@ class Mixture(Strategy):
     def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
         plans = [part.plan_with(examples, rng.for_way(way)) for way, part in enumerate(self.parts)]
 
-        joined = any(plan.joined is not None for plan in plans)
-        draft = Draft.of(examples, joined=joined)
+        with_units = any(plan.continues_unit is not None for plan in plans)
+        builder = PlanBuilder.empty(examples, with_units=with_units)
         ways = self.ways(rng)
         for way, plan in enumerate(plans):
-            draft.take_rows(_to_draft(plan, joined=joined), ways == way, examples.input_ids.lengths)
-        return draft.plan(examples)
+            builder.take_rows(
+                _to_builder(plan, with_units=with_units), ways == way, examples.input_ids.lengths
+            )
+        return builder.plan(examples)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
         # The ways are drawn anew, so seed and epoch must be those of the plan.
@@ -353,11 +355,13 @@ def _check_units(picks: Sequence[AnyPick]) -> None:
             )
 
 
-def _to_draft(plan: MaskPlan, *, joined: bool) -> Draft:
-    """Return a plan as a draft that another can take rows from."""
+def _to_builder(plan: MaskPlan, *, with_units: bool) -> PlanBuilder:
+    """Return a plan as a builder that another can copy rows from."""
     kinds = plan.kinds.values
-    owed = np.zeros(len(plan.kinds), np.int64) if plan.owed is None else plan.owed
-    marks = None
-    if joined:
-        marks = np.zeros_like(kinds) if plan.joined is None else plan.joined.values
-    return Draft(kinds=kinds, owed=owed, joined=marks)
+    unspent = np.zeros(len(plan.kinds), np.int64) if plan.unspent is None else plan.unspent
+    continues_unit = None
+    if with_units:
+        continues_unit = np.zeros_like(kinds)
+        if plan.continues_unit is not None:
+            continues_unit = plan.continues_unit.values
+    return PlanBuilder(kinds=kinds, unspent=unspent, continues_unit=continues_unit)

@@ -11,7 +11,7 @@ import numpy as np
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged
 from mslm_data.kernels.tokens import find_open_units, find_units, paint_units
-from mslm_data.mask.plan import Draft
+from mslm_data.mask.plan import PlanBuilder
 
 UnitName = Literal["tokens", "words", "chunks", "mentions", "released pieces"]
 
@@ -59,22 +59,22 @@ class Units:
         """
         paint_units(offsets, self.starts.offsets, self.starts.values, taken, mark, out)
 
-    def take(self, offsets: Array, taken: Array, kind: int, draft: Draft) -> None:
-        """Hide the first tokens of units, and note which tokens are joined if the draft asks.
+    def take(self, offsets: Array, taken: Array, kind: int, builder: PlanBuilder) -> None:
+        """Mask the first tokens of units, and mark the tokens that continue a unit.
 
         Args:
             offsets: int64 `[N + 1]` of the tokens.
             taken: int64 `[U]`: how many tokens of each unit, 0 for none.
             kind: A `MaskKind`.
-            draft: Written.
+            builder: Updated.
         """
-        self.paint(offsets, taken, kind, draft.kinds)
+        self.paint(offsets, taken, kind, builder.kinds)
 
-        if draft.joined is not None:
-            # All tokens of a unit but its first are joined to the one before.
+        if builder.continues_unit is not None:
+            # All tokens of a unit but its first continue it.
             seconds = self.starts.values + 1
             others = np.maximum(taken - 1, 0)
-            paint_units(offsets, self.starts.offsets, seconds, others, 1, draft.joined)
+            paint_units(offsets, self.starts.offsets, seconds, others, 1, builder.continues_unit)
 
 
 def mentions(examples: Examples) -> Units:

@@ -82,7 +82,7 @@ class MaskStats:
             none. A rate of ELM may be far below, as each row's budget is rounded up.
         effective_blm: Share of the tokens that are not special that is masked as BASE; 0 if there
             are none. A rate of BLM may differ from it for the same reason.
-        rows_under_budget: Rows that could not spend their budget: `MaskPlan.owed` is above 0.
+        rows_under_budget: Rows that could not spend their budget: `MaskPlan.unspent` is above 0.
         rows_without_mask: Rows with no masked token.
         share_in_mentions: Share of the masked tokens that lie in mentions; 0 if none is masked.
         mentions_whole: Mentions whose every token is masked, as ENTITY or BASE.

@@ -155,7 +155,7 @@ class Tally:
         # Mentions untouched, masked partly, masked whole; and masked tokens in mentions.
         self._mentions = np.zeros(4, np.int64)
 
-        # Rows by masked tokens: those that owe nothing of their budget, then those that do.
+        # Rows by masked tokens: those that spent their whole budget, then those that did not.
         self._per_row = np.zeros((2, MOST_MASKED + 1), np.int64)
 
         self._rates = np.zeros(RATE_BINS, np.int64)
@@ -247,8 +247,8 @@ class Tally:
         masked = counts.sum(axis=1)
 
         owing = np.zeros(len(masked), np.int64)
-        if plan.owed is not None:
-            owing = (plan.owed > 0).astype(np.int64)
+        if plan.unspent is not None:
+            owing = (plan.unspent > 0).astype(np.int64)
         np.add.at(self._per_row, (owing, np.minimum(masked, MOST_MASKED)), 1)
 
         # A rate of exactly 1 falls into the last bin.

@@ -127,6 +127,6 @@ def test_mask_plan__wants_a_kind_for_each_token() -> None:
     rows = fixed_examples()
     kinds = np.full(len(rows.input_ids.values), MaskKind.BASE)
 
-    assert MaskPlan.of(rows, kinds).counts() == (0, len(kinds))
+    assert MaskPlan.from_kinds(rows, kinds).counts() == (0, len(kinds))
     with pytest.raises(ValueError, match="expected one for each of"):
-        MaskPlan.of(rows, kinds[1:])
+        MaskPlan.from_kinds(rows, kinds[1:])

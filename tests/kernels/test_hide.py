@@ -38,7 +38,7 @@ def numbers(data, size, least, most, dtype):
 def test_hide_tokens__equals_twin(examples, data, table, unk):
     ids, words = examples.input_ids, examples.word_ids
     before = numbers(data, len(ids.values), 0, 2, np.uint8)
-    kinds, owed, streams = (
+    kinds, unspent, streams = (
         before.copy(),
         np.full(len(examples), 5),
         streams_for(data, len(examples)),
@@ -53,7 +53,7 @@ def test_hide_tokens__equals_twin(examples, data, table, unk):
         3,
         *scratch(ids.lengths),
         kinds,
-        owed,
+        unspent,
     )
 
     for i, row in enumerate(rows_of(examples)):
@@ -64,7 +64,7 @@ def test_hide_tokens__equals_twin(examples, data, table, unk):
         for t in rng.choose(int(streams[i]), pool, count):
             own[t] = 3
         assert kinds[ids.offsets[i] : ids.offsets[i + 1]].tolist() == own
-        assert owed[i] == 5 + table[len(real)] - count
+        assert unspent[i] == 5 + table[len(real)] - count
 
 
 @given(random_examples(), st.data(), st.lists(st.floats(0, 1), min_size=9, max_size=9))
@@ -117,7 +117,7 @@ def test_hide_weighted__equals_twin(examples, data):
             weight if open_ else 0.0
             for weight, open_ in zip(weights[first:stop], pool[first:stop], strict=True)
         ]
-        taken, owed = weights_twin.weighted(
+        taken, unspent = weights_twin.weighted(
             int(streams[i]), own, [1] * len(own), int(quota[i]), "skip"
         )
         hidden = {
@@ -129,7 +129,7 @@ def test_hide_weighted__equals_twin(examples, data):
         assert kinds[offsets[i] : offsets[i + 1]].tolist() == [
             3 if t in hidden else 7 for t in range(len(row.ids))
         ]
-        assert left[i] == owed
+        assert left[i] == unspent
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

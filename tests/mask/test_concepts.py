@@ -51,7 +51,7 @@ def many(ids, copies=2000):
 def shares(examples, epoch, **options):
     """Return how often each token is hidden."""
     plan = md.strategy("ccm", **options).plan(examples, epoch=epoch)
-    assert plan.owed.sum() == 0
+    assert plan.unspent.sum() == 0
     return plan.kinds.values.reshape(len(examples), -1).mean(axis=0)
 
 

@@ -164,18 +164,22 @@ def test_corruption__refuses(name):
 HALF = Corruption("50-0-50")
 
 
-def fates(replacement, words, hidden, *, joined=None, rows=2000):
+def fates(replacement, words, hidden, *, continues_unit=None, rows=2000):
     """Return which hidden tokens of rows of these words are behind the mask: one tuple for each row."""
     examples = examples_of(row_of(words, key=key) for key in range(rows))
     offsets = examples.input_ids.offsets
     kinds = np.tile(np.array([0, *hidden, 0], np.uint8), rows)
     joins = (
         None
-        if joined is None
-        else Ragged(np.tile(np.array([0, *joined, 0], np.uint8), rows), offsets)
+        if continues_unit is None
+        else Ragged(np.tile(np.array([0, *continues_unit, 0], np.uint8), rows), offsets)
     )
     out = corrupt(
-        examples, MaskPlan(Ragged(kinds, offsets), joined=joins), replacement, seed=0, epoch=0
+        examples,
+        MaskPlan(Ragged(kinds, offsets), continues_unit=joins),
+        replacement,
+        seed=0,
+        epoch=0,
     )
     masked = (out.values == IDS.mask).reshape(rows, -1)[:, 1:-1]
     assert not masked[:, np.array(hidden) == 0].any()
@@ -206,7 +210,9 @@ def test_corrupt__by_word_of_which_some_is_hidden():
 def test_corrupt__by_run():
     """All tokens of a run share their fate, over the borders of words and units."""
     assert is_fair(
-        fates(replace(HALF, by="run"), [1, 2, 1, 1], [1, 2, 1, 0, 1], joined=[0, 0, 1, 0, 0]),
+        fates(
+            replace(HALF, by="run"), [1, 2, 1, 1], [1, 2, 1, 0, 1], continues_unit=[0, 0, 1, 0, 0]
+        ),
         [(a, a, a, b) for a in (0, 1) for b in (0, 1)],
     )
 
@@ -214,7 +220,7 @@ def test_corrupt__by_run():
 def test_corrupt__by_unit():
     """Two units side by side have each their own fate."""
     assert is_fair(
-        fates(replace(HALF, by="unit"), [1, 1, 1, 1], [1, 1, 1, 1], joined=[0, 1, 0, 1]),
+        fates(replace(HALF, by="unit"), [1, 1, 1, 1], [1, 1, 1, 1], continues_unit=[0, 1, 0, 1]),
         [(a, a, b, b) for a in (0, 1) for b in (0, 1)],
     )
 
@@ -225,7 +231,9 @@ def test_corrupt__rows_have_each_their_own_fate(by):
     rows = [Row(key=key, ids=[10], word_ids=[0]) for key in range(2000)]
     examples = examples_of(rows)
     ones = Ragged(np.ones(2000, np.uint8), examples.input_ids.offsets)
-    out = corrupt(examples, MaskPlan(ones, joined=ones), replace(HALF, by=by), seed=0, epoch=0)
+    out = corrupt(
+        examples, MaskPlan(ones, continues_unit=ones), replace(HALF, by=by), seed=0, epoch=0
+    )
 
     assert is_fair((out.values == IDS.mask).tolist(), [True, False])
 
@@ -237,7 +245,7 @@ def test_corrupt__random_ids_of_each_token_its_own(by):
     kinds = Ragged(hidden.astype(np.uint8), examples.input_ids.offsets)
     out = corrupt(
         examples,
-        MaskPlan(kinds, joined=kinds),
+        MaskPlan(kinds, continues_unit=kinds),
         Corruption("0-100-0", by=by),
         seed=0,
         epoch=0,

@@ -14,9 +14,9 @@ MENTIONS = [(0, 1), (2, 4), (6, 7)]
 
 
 def hidden(name, examples, seed=0, **options):
-    """Return the kinds of rows of equal length, `[N, L]`, and what is owed."""
+    """Return the kinds of rows of equal length, `[N, L]`, and the unspent budget."""
     plan = md.strategy(name, **options).plan(examples, seed=seed)
-    return plan.kinds.values.reshape(len(examples), -1), plan.owed
+    return plan.kinds.values.reshape(len(examples), -1), plan.unspent
 
 
 def rows_like(words, mentions=(), *, rows=ROWS):
@@ -25,7 +25,7 @@ def rows_like(words, mentions=(), *, rows=ROWS):
 
 def test_entitybert__shares_are_exact_in_the_mean():
     """40 % of 3 mentions is 1 or 2, 12 % of 20 words is 2 or 3: so often that the mean is 1.2 and 2.4."""
-    kinds, owed = hidden("entitybert", rows_like([1] * 20, MENTIONS))
+    kinds, unspent = hidden("entitybert", rows_like([1] * 20, MENTIONS))
     entity = kinds == MaskKind.ENTITY
     mentions = entity[:, [1, 3, 7]].sum(axis=1)
     words = (kinds == MaskKind.BASE).sum(axis=1)
@@ -35,7 +35,7 @@ def test_entitybert__shares_are_exact_in_the_mean():
     assert is_near((mentions == 2).sum(), ROWS, 0.2)
     assert is_near((words == 3).sum(), ROWS, 0.4)
     assert (entity[:, 3] == entity[:, 4]).all()
-    assert not owed.any()
+    assert not unspent.any()
 
 
 def test_entitybert__mentions_and_what_is_left_are_as_likely():
@@ -53,10 +53,12 @@ def test_entitybert__mentions_and_what_is_left_are_as_likely():
 
 def test_entitybert__of_words_that_are_left():
     """All words are due, and those that mentions took are not had twice."""
-    kinds, owed = hidden("entitybert", rows_like([2, 1, 3], [(0, 1)], rows=2), entities=1, words=1)
+    kinds, unspent = hidden(
+        "entitybert", rows_like([2, 1, 3], [(0, 1)], rows=2), entities=1, words=1
+    )
 
     assert kinds.tolist() == [[0, 2, 2, 1, 1, 1, 1, 0]] * 2
-    assert owed.tolist() == [1, 1]
+    assert unspent.tolist() == [1, 1]
 
 
 def test_entitybert_difference__first_tokens_of_mentions():
@@ -64,41 +66,43 @@ def test_entitybert_difference__first_tokens_of_mentions():
     examples = rows_like([1, 2, 3, 3, 4], [(1, 2), (3, 4)], rows=20)
     masks = [hidden("entitybert-difference", examples, seed, rate=0.25) for seed in (0, 1)]
 
-    for kinds, owed in masks:
+    for kinds, unspent in masks:
         assert kinds.tolist() == [[0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]] * 20
-        assert not owed.any()
+        assert not unspent.any()
 
 
 def test_entitybert_difference__no_more_where_too_few_are_tagged():
-    kinds, owed = hidden("entitybert-difference", rows_like([1] * 10, [(4, 5)], rows=1), rate=0.5)
+    kinds, unspent = hidden(
+        "entitybert-difference", rows_like([1] * 10, [(4, 5)], rows=1), rate=0.5
+    )
 
     assert kinds.tolist() == [[0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]]
-    assert owed.tolist() == [4]
+    assert unspent.tolist() == [4]
 
 
 def test_entitybert_difference__chance_where_nothing_is_tagged():
     """Of 8 tokens int(0.3 * 8) = 2, each pair as likely: the first and the last token too."""
-    kinds, owed = hidden("entitybert-difference", rows_like([1] * 8), rate=0.3)
+    kinds, unspent = hidden("entitybert-difference", rows_like([1] * 8), rate=0.3)
     pairs = [tuple(np.flatnonzero(row).tolist()) for row in kinds]
 
     assert is_fair(pairs, [(a, b) for a in range(1, 9) for b in range(a + 1, 9)])
-    assert not owed.any()
+    assert not unspent.any()
 
 
 def test_salient__one_mention_of_each_row_all_as_likely():
-    kinds, owed = hidden("salient", rows_like([2] * 8, MENTIONS))
+    kinds, unspent = hidden("salient", rows_like([2] * 8, MENTIONS))
     chosen = [tuple(np.flatnonzero(row).tolist()) for row in kinds]
 
     assert is_fair(chosen, [(1, 2), (5, 6, 7, 8), (13, 14)])
     assert set(kinds.ravel().tolist()) == {MaskKind.NONE, MaskKind.ENTITY}
-    assert not owed.any()
+    assert not unspent.any()
 
 
 def test_salient__rows_without_mentions_are_left_alone():
-    kinds, owed = hidden("salient", rows_like([1, 1], rows=3))
+    kinds, unspent = hidden("salient", rows_like([1, 1], rows=3))
 
     assert not kinds.any()
-    assert owed.tolist() == [1, 1, 1]
+    assert unspent.tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +154,7 @@ def test_lim__a_score_column_in_place_of_mentions():
 
 
 @pytest.mark.parametrize(
-    ("options", "count", "owed"),
+    ("options", "count", "unspent"),
     [
         ({}, 2, 0),  # round(0.15 * 12), [CLS] and [SEP] counted
         ({"rate": 0.5}, 4, 2),  # 6 are due, mentions have 4 tokens
@@ -160,11 +164,11 @@ def test_lim__a_score_column_in_place_of_mentions():
         ({"rate": 0.5, "chance": 0}, 6, 0),
     ],
 )
-def test_lim__number_of_tokens(options, count, owed):
+def test_lim__number_of_tokens(options, count, unspent):
     kinds, left = hidden("lim", rows_like([1] * 10, MENTIONS, rows=9), **{"chance": 1, **options})
 
     assert (kinds.astype(bool).sum(axis=1) == count).all()
-    assert (left == owed).all()
+    assert (left == unspent).all()
 
 
 @pytest.mark.parametrize(

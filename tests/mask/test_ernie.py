@@ -63,7 +63,7 @@ def test_ernie__rate_is_that_of_tokens_either_way():
         plan = md.strategy("ernie", tokens=tokens).plan(examples)
 
         assert abs(sum(plan.counts()) / real - 0.15) < 0.006
-        assert plan.owed.sum() == 0
+        assert plan.unspent.sum() == 0
 
 
 def test_ernie__tokens_share_no_fate():

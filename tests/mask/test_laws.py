@@ -48,8 +48,8 @@ def test_plan__counts_what_it_masks_and_owes(drawn, examples, seed):
 
     kinds = plan.kinds.values
     assert plan.counts() == ((kinds == MaskKind.ENTITY).sum(), (kinds == MaskKind.BASE).sum())
-    assert plan.owed.dtype == np.int64
-    assert (plan.owed >= 0).all()
+    assert plan.unspent.dtype == np.int64
+    assert (plan.unspent >= 0).all()
 
 
 @named
@@ -89,7 +89,10 @@ def test_plan__nothing_to_mask(name, examples):
 
     assert plan.counts() == (0, 0)
     assert (
-        len(plan.kinds) == len(plan.owed) == len(strategy.corrupt(examples, plan)) == len(examples)
+        len(plan.kinds)
+        == len(plan.unspent)
+        == len(strategy.corrupt(examples, plan))
+        == len(examples)
     )
 
 

@@ -11,7 +11,7 @@ from mslm_data.mask.combined_picks import Bernoulli, Hints, OneOf, WithoutMentio
 from mslm_data.mask.file import parse_pick
 from mslm_data.mask.orders import Order
 from mslm_data.mask.pick import Eligible, Pick, run
-from mslm_data.mask.plan import Draft
+from mslm_data.mask.plan import PlanBuilder
 from mslm_data.mask.rate import Schedule
 from mslm_data.mask.rng import RowRng
 from mslm_data.mask.score import Score
@@ -44,57 +44,57 @@ def pick(table):
     return parse_pick(table, where="pick")
 
 
-def hidden_by(picks, examples, seed=0, epoch=0, *, joined=False, step=None):
-    """Return the kinds of each row, and the draft."""
-    draft = Draft.of(examples, joined=joined)
-    run(picks, examples, RowRng(keys=examples.keys, seed=seed, epoch=epoch, step=step), draft)
-    kinds = np.split(draft.kinds, examples.input_ids.offsets[1:-1]) if len(examples) else []
-    return [row.tolist() for row in kinds], draft
+def hidden_by(picks, examples, seed=0, epoch=0, *, with_units=False, step=None):
+    """Return the kinds of each row, and the builder."""
+    builder = PlanBuilder.empty(examples, with_units=with_units)
+    run(picks, examples, RowRng(keys=examples.keys, seed=seed, epoch=epoch, step=step), builder)
+    kinds = np.split(builder.kinds, examples.input_ids.offsets[1:-1]) if len(examples) else []
+    return [row.tolist() for row in kinds], builder
 
 
 def twin(row, tables, *, seed=0, epoch=0):
-    """Return the kinds of a row and what is owed; tables are by the number of their stream."""
+    """Return the kinds of a row and the unspent budget; tables are by the number of their stream."""
     kinds = [0] * len(row.ids)
-    owed = [
+    unspent = [
         twins.pick(row, kinds, table, seed=seed, epoch=epoch, number=number)
         for number, table in tables.items()
     ]
-    return kinds, sum(owed)
+    return kinds, sum(unspent)
 
 
 @given(random_examples(), st.lists(PICKS, min_size=1, max_size=3), COUNTS, COUNTS)
 def test_hide__equals_twin(examples, tables, seed, epoch):
-    kinds, draft = hidden_by([pick(table) for table in tables], examples, seed, epoch)
+    kinds, builder = hidden_by([pick(table) for table in tables], examples, seed, epoch)
 
-    for row, got, owed in zip(rows_of(examples), kinds, draft.owed.tolist(), strict=True):
-        assert (got, owed) == twin(row, dict(enumerate(tables)), seed=seed, epoch=epoch)
+    for row, got, unspent in zip(rows_of(examples), kinds, builder.unspent.tolist(), strict=True):
+        assert (got, unspent) == twin(row, dict(enumerate(tables)), seed=seed, epoch=epoch)
 
 
 @given(random_examples(), st.lists(PLAIN, min_size=1, max_size=3), COUNTS)
 def test_hide__by_one_kernel_equals_twin(examples, tables, seed):
     picks = [pick(table) for table in tables]
-    kinds, draft = hidden_by(picks, examples, seed)
-    apart, also = hidden_by(picks, examples, seed, joined=True)
+    kinds, builder = hidden_by(picks, examples, seed)
+    apart, also = hidden_by(picks, examples, seed, with_units=True)
 
     assert apart == kinds
-    assert also.owed.tolist() == draft.owed.tolist()
-    for row, got, owed in zip(rows_of(examples), kinds, draft.owed.tolist(), strict=True):
-        assert (got, owed) == twin(row, dict(enumerate(tables)), seed=seed)
+    assert also.unspent.tolist() == builder.unspent.tolist()
+    for row, got, unspent in zip(rows_of(examples), kinds, builder.unspent.tolist(), strict=True):
+        assert (got, unspent) == twin(row, dict(enumerate(tables)), seed=seed)
 
 
 @given(random_examples(), PICKS, PICKS, COUNTS)
 def test_one_of__each_row_goes_one_way(examples, first, second, seed):
     ways = OneOf(chances=(0.5, 0.25), ways=((pick(first),), (pick(second), pick(first))))
-    kinds, draft = hidden_by([ways], examples, seed)
+    kinds, builder = hidden_by([ways], examples, seed)
 
-    for row, got, owed in zip(rows_of(examples), kinds, draft.owed.tolist(), strict=True):
+    for row, got, unspent in zip(rows_of(examples), kinds, builder.unspent.tolist(), strict=True):
         drawn = twins.rng.uniform(twins.stream(row, seed, 0, twins.BRANCH), 0)
         tables = {}
         if drawn < 0.5:
             tables = {256: first}
         elif drawn < 0.75:
             tables = {272: second, 273: first}
-        assert (got, owed) == twin(row, tables, seed=seed)
+        assert (got, unspent) == twin(row, tables, seed=seed)
 
 
 @given(random_examples(), st.lists(PICKS, min_size=3, max_size=3), COUNTS)
@@ -121,7 +121,7 @@ def test_one_of__within_one_of_has_streams_of_its_own(examples, tables, seed):
 
 
 @pytest.mark.parametrize(
-    ("options", "hidden", "owed"),
+    ("options", "hidden", "unspent"),
     [
         ({"overrun": "cut"}, 3, 0),
         ({"overrun": "skip"}, 0, 3),
@@ -131,31 +131,31 @@ def test_one_of__within_one_of_has_streams_of_its_own(examples, tables, seed):
         ({"of": "units", "rate": 1}, 8, 0),
     ],
 )
-def test_hide__words_of_four_tokens_and_a_budget_of_three(options, hidden, owed):
+def test_hide__words_of_four_tokens_and_a_budget_of_three(options, hidden, unspent):
     examples = examples_of([row_of([4, 4])])
     budget = Budget(**{"rate": 0.3, "of": "tokens", **options})
-    _, draft = hidden_by([Pick("words", budget)], examples)
+    _, builder = hidden_by([Pick("words", budget)], examples)
 
-    assert (np.count_nonzero(draft.kinds), draft.owed.tolist()) == (hidden, [owed])
+    assert (np.count_nonzero(builder.kinds), builder.unspent.tolist()) == (hidden, [unspent])
 
 
 def test_hide__a_total_budget_counts_what_is_hidden_already():
     examples = examples_of([row_of([1] * 10, [(0, 2)], key=key) for key in range(3)])
     mentions = Pick("mentions", Budget(1.0), kind="entity")
     others = Pick("tokens", Budget(0.5, of="tokens", total=True), Eligible("generic"))
-    kinds, draft = hidden_by([mentions, others], examples)
+    kinds, builder = hidden_by([mentions, others], examples)
 
     assert [(row.count(2), row.count(1)) for row in kinds] == [(2, 3)] * 3
-    assert draft.owed.tolist() == [0, 0, 0]
+    assert builder.unspent.tolist() == [0, 0, 0]
 
 
 def test_hide__a_total_budget_that_is_spent_already():
     examples = examples_of([row_of([1] * 10, [(0, 8)])])
     mentions = Pick("mentions", Budget(1.0), kind="entity")
     others = Pick("tokens", Budget(0.5, of="tokens", total=True))
-    kinds, draft = hidden_by([mentions, others], examples)
+    kinds, builder = hidden_by([mentions, others], examples)
 
-    assert (kinds[0].count(2), kinds[0].count(1), draft.owed.tolist()) == (8, 0, [0])
+    assert (kinds[0].count(2), kinds[0].count(1), builder.unspent.tolist()) == (8, 0, [0])
 
 
 @pytest.mark.parametrize(
@@ -201,19 +201,19 @@ def test_without_mentions__says_which_tokens_are_a_unit():
     words = Pick("words", Budget(1))
     rows = examples_of([row_of([2, 2, 1, 3])])
 
-    _, alone = hidden_by([words], rows, joined=True)
-    _, within = hidden_by([WithoutMentions(of=words)], rows, joined=True)
+    _, alone = hidden_by([words], rows, with_units=True)
+    _, within = hidden_by([WithoutMentions(of=words)], rows, with_units=True)
 
-    assert alone.joined.sum() == 4
-    assert within.joined.tolist() == alone.joined.tolist()
+    assert alone.continues_unit.sum() == 4
+    assert within.continues_unit.tolist() == alone.continues_unit.tolist()
 
 
 def test_hide__tells_adjacent_units_apart():
     examples = examples_of([row_of([2, 1, 3])])
-    _, draft = hidden_by([Pick("words", Budget(1.0))], examples, joined=True)
+    _, builder = hidden_by([Pick("words", Budget(1.0))], examples, with_units=True)
 
-    assert draft.kinds.tolist() == [0, 1, 1, 1, 1, 1, 1, 0]
-    assert draft.joined.tolist() == [0, 0, 1, 0, 0, 1, 1, 0]
+    assert builder.kinds.tolist() == [0, 1, 1, 1, 1, 1, 1, 0]
+    assert builder.continues_unit.tolist() == [0, 0, 1, 0, 0, 1, 1, 0]
 
 
 def test_hide__unknown_words_are_hidden_on_demand_only():

@@ -82,7 +82,7 @@ def test_pmi__passes_over_the_list(listed, rate, expected):
     plan = md.strategy("pmi", lexicon=path, rate=rate).plan(examples)
 
     assert "".join(map(str, plan.kinds[0])) == expected
-    assert plan.owed.tolist() == [round(rate * 10) - expected.count("1")]
+    assert plan.unspent.tolist() == [round(rate * 10) - expected.count("1")]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_pmi__is_exact_where_floats_are_not(listed):
     )
     assert md.strategy("pmi-released", lexicon=listed((5,)), rate=0.14).plan(
         examples
-    ).owed.tolist() == [7]
+    ).unspent.tolist() == [7]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_pmi_released__looks_for_no_word_boundary_and_counts_no_unk(listed):
         == "0110"
     )
     plan = md.strategy("pmi-released", lexicon=path, rate=0.5).plan(one_row([1, 1, 5, 6]))
-    assert (plan.kinds.tolist(), plan.owed.tolist()) == ([[0, 0, 1, 0]], [0])
+    assert (plan.kinds.tolist(), plan.unspent.tolist()) == ([[0, 0, 1, 0]], [0])
 
 
 def levine_units(path, examples):
@@ -203,8 +203,8 @@ def test_pmi_levine__a_unit_that_is_too_long_is_skipped_or_the_last(listed):
 
     assert {tuple(row) for row in skip.plan(examples).kinds.tolist()} == {(0, 0, 1)}
     assert {tuple(row) for row in stop.plan(examples).kinds.tolist()} == {(0, 0, 1), (0, 0, 0)}
-    assert skip.plan(examples).owed.sum() == 0
-    assert stop.plan(examples).owed.sum() == 300 - stop.plan(examples).counts()[1]
+    assert skip.plan(examples).unspent.sum() == 0
+    assert stop.plan(examples).unspent.sum() == 300 - stop.plan(examples).counts()[1]
 
 
 def test_pmi_levine__a_unit_has_one_fate(listed):
@@ -290,8 +290,8 @@ def spent(examples, path, rate):
     real = np.count_nonzero(examples.word_ids.values >= 0)
     return (
         total / real,
-        total / (total + plan.owed.sum()),
-        (plan.owed > 0).mean(),
+        total / (total + plan.unspent.sum()),
+        (plan.unspent > 0).mean(),
         (rows == 0).mean(),
     )
 

@@ -61,15 +61,17 @@ def test_span__budget(tokens, rate, hidden):
     plan = md.strategy("span", rate=rate).plan(examples)
 
     assert (plan.kinds.values.reshape(50, -1) > 0).sum(1).tolist() == [hidden] * 50
-    assert not plan.owed.any()
+    assert not plan.unspent.any()
 
 
 @given(random_examples(), RATES, SEEDS)
 def test_span__what_is_owed_is_what_is_missing(examples, rate, seed):
     plan = md.strategy("span", rate=rate).plan(examples, seed=seed)
 
-    for row, kinds, owed in zip(rows_of(examples), plan.kinds.tolist(), plan.owed, strict=True):
-        assert sum(kind > 0 for kind in kinds) + owed == ceil(
+    for row, kinds, unspent in zip(
+        rows_of(examples), plan.kinds.tolist(), plan.unspent, strict=True
+    ):
+        assert sum(kind > 0 for kind in kinds) + unspent == ceil(
             Fraction(str(rate)) * len(twins.real(row))
         )
 
@@ -80,11 +82,11 @@ def test_span__spends_its_budget_at_usual_rates(name, rate):
     sizes = [1 + key % 60 for key in range(3000)]
     examples = examples_of([row_of([1] * size, key=key) for key, size in enumerate(sizes)])
 
-    assert not md.strategy(name, rate=rate).plan(examples).owed.any()
+    assert not md.strategy(name, rate=rate).plan(examples).unspent.any()
 
 
 def test_span__may_not_reach_its_budget_at_high_rates():
-    assert md.strategy("span", rate=0.75).plan(rows_like([1] * 28, 500)).owed.any()
+    assert md.strategy("span", rate=0.75).plan(rows_like([1] * 28, 500)).unspent.any()
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,8 @@ def test_span__of_real_sentences(real):
     assert 0.15 < lengths.count(1) / len(lengths) < 0.19
     for name in ("span", "span-released"):
         assert not any(
-            md.strategy(name, rate=rate).plan(examples).owed.any() for rate in (0.075, 0.15, 0.225)
+            md.strategy(name, rate=rate).plan(examples).unspent.any()
+            for rate in (0.075, 0.15, 0.225)
         )
 
 
@@ -188,7 +191,7 @@ def test_spanbert__spends_its_budget_to_the_token_and_cuts_one_word_at_most(
 ):
     plan = md.strategy(name, rate=rate).plan(examples, seed=seed)
 
-    assert not plan.owed.any()
+    assert not plan.unspent.any()
     for row, kinds in zip(rows_of(examples), plan.kinds.tolist(), strict=True):
         assert sum(kind > 0 for kind in kinds) == ceil(Fraction(str(rate)) * len(twins.real(row)))
         words = {row.word_ids[t]: set() for t in twins.real(row)}

@@ -68,7 +68,7 @@ def test_whole_word__falls_short_where_nothing_fits():
     plan = md.strategy("whole-word").plan(rows_like([4, 4, 4], 10))
 
     assert plan.counts() == (0, 0)
-    assert plan.owed.tolist() == [2] * 10  # round(0.15 * 14)
+    assert plan.unspent.tolist() == [2] * 10  # round(0.15 * 14)
 
 
 @pytest.mark.parametrize(("most", "tokens"), [(20, 20), (None, 30), (0, 30), (7, 7)])

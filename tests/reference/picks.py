@@ -40,7 +40,7 @@ def units_of(row: Row, name: str) -> list[list[int]]:
 def pick(
     row: Row, kinds: list[int], table: dict[str, Any], *, seed: int, epoch: int, number: int = 0
 ) -> int:
-    """Write what one pick hides to `kinds`, and return what it owes; `number` names its stream."""
+    """Write what one pick hides to `kinds`, and return its unspent budget; `number` names its stream."""
     units = units_of(row, table["units"])
     budget = BUDGET | table["budget"]
     eligible = ELIGIBLE | table.get("eligible", {})

@@ -41,7 +41,7 @@ class Beside(md.Strategy):
                 start = examples.span_starts[row][number]
                 end = examples.span_ends[row][number]
                 kinds[_tokens_beside(examples, row, start, end)] = MaskKind.BASE
-        return MaskPlan.of(examples, kinds)
+        return MaskPlan.from_kinds(examples, kinds)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
         """Replace the planned tokens by 80-10-10, as BERT does."""

@@ -34,7 +34,7 @@ def span(
     visited in random order, each as the first of a span whose length is drawn, then cut to the rest
     of the budget and at the row's end. A span that would overlap one taken before is left out. So
     about a sixth of the spans have one token at a rate of 0.15, although 2 to 4 are drawn. There is
-    one pass, so at high rates the budget may not be reached (`owed`): in BC2GM at 0.5 it was in
+    one pass, so at high rates the budget may not be reached (`unspent`): in BC2GM at 0.5 it was in
     every row, at 0.75 half a percent of it was missing.
 
     Decided where the paper is silent or cannot be meant: lines 11 to 13 recompute a span's end as

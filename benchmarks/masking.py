@@ -31,7 +31,7 @@ _GOALS = ("joint", "blm")
 _WHY = {
     "a chunk": "its rows stay in a core's cache, where copying is some times as fast; masking "
     "looks at every word and draws for it, which takes as long in either",
-    "a corpus": "mentions are hidden and words are drawn in two passes over the rows, and copying "
+    "a corpus": "mentions are masked and words are drawn in two passes over the rows, and copying "
     "draws nothing",
 }
 """What stands in the way of half the speed of copying."""
@@ -129,17 +129,17 @@ def _batches(examples: Examples, *, rows: int) -> list[list[dict[str, list[int]]
 
 
 def _check(name: str, strategy: Strategy, examples: Examples) -> None:
-    """Refuse to measure unless words are hidden, specials are not, and the rest is unchanged.
+    """Refuse to measure unless words are masked, specials are not, and the rest is unchanged.
 
     Raises:
         RuntimeError: The mask is wrong.
     """
     plan = strategy.plan(examples)
-    hidden = strategy.corrupt(examples, plan)
+    masked = strategy.corrupt(examples, plan)
 
     taken = plan.kinds.values != 0
     wrong = np.any(taken & (examples.word_ids.values < 0)) or np.any(
-        ~taken & (hidden.values != examples.input_ids.values)
+        ~taken & (masked.values != examples.input_ids.values)
     )
     if wrong or not taken.any():
         raise RuntimeError(

@@ -129,11 +129,11 @@ def _rows(inputs: Inputs, scratch: Path) -> list[Row]:
 def _joint(
     theirs: Any, tokenizer: Any, ids: list[int], tags: list[str]
 ) -> tuple[list[int], list[int]]:
-    """Mask a row as the released script does; return it with the places of hidden mentions."""
-    _, hidden, mentions = theirs.identify_entity_using_label(ids, tags, tokenizer, _ELM)
+    """Mask a row as the released script does; return it with the places of masked mentions."""
+    _, masked, mentions = theirs.identify_entity_using_label(ids, tags, tokenizer, _ELM)
     places = [mention[1] for mention in mentions]
-    hidden, _ = theirs.replace_random_id_with_mask(hidden, places, tokenizer, _BLM)
-    return hidden, [*chain.from_iterable(places)]
+    masked, _ = theirs.replace_random_id_with_mask(masked, places, tokenizer, _BLM)
+    return masked, [*chain.from_iterable(places)]
 
 
 def _row(comparison: Comparison, examples: Examples, few: Examples) -> Row:
@@ -160,14 +160,14 @@ def _row(comparison: Comparison, examples: Examples, few: Examples) -> Row:
 
 
 def _check(examples: Examples, theirs: list[tuple[list[int], list[int]]]) -> None:
-    """Refuse to compare unless both hide the same mentions.
+    """Refuse to compare unless both mask the same mentions.
 
     Raises:
-        RuntimeError: The released code hides mentions at other places.
+        RuntimeError: The released code masks mentions at other places.
     """
     kinds = md.strategy("joint", elm=_ELM, blm=_BLM).plan(examples).kinds
     for i, (_, places) in enumerate(theirs):
         if np.flatnonzero(kinds[i] == MaskKind.ENTITY).tolist() != places:
             raise RuntimeError(
-                "joint: expected the released code to hide the same mentions; no times were taken"
+                "joint: expected the released code to mask the same mentions; no times were taken"
             )

@@ -91,7 +91,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
 def _row(name: str, strategy: Strategy, examples: Examples, peer: Peer | None) -> Row:
     """Time one strategy."""
     tokens = len(examples.input_ids.values)
-    hidden = sum(strategy.plan(examples).counts())
+    masked = sum(strategy.plan(examples).counts())
 
     contestants = {
         "ours": Contestant(call=lambda _: mask(strategy, examples), work=tokens, repeat=4),
@@ -107,8 +107,8 @@ def _row(name: str, strategy: Strategy, examples: Examples, peer: Peer | None) -
         f"strategy {name}",
         in_turn(contestants, rounds=5),
         unit="tokens",
-        what=f"plan and corruption by one call on one core, {hidden / tokens:.1%} of tokens "
-        f"hidden; {says}the limit is `ndarray.copy` of ids, word numbers and kinds.",
+        what=f"plan and corruption by one call on one core, {masked / tokens:.1%} of tokens "
+        f"masked; {says}the limit is `ndarray.copy` of ids, word numbers and kinds.",
     )
 
 
@@ -274,10 +274,10 @@ def list_rows(examples: Examples, count: int) -> list[ListRow]:
 
 
 def check_pmi(shards: Shards, examples: Examples, rows: list[ListRow], grams: Grams) -> None:
-    """Refuse to compare unless `pmi`, which draws nothing, hides what its textbook form hides.
+    """Refuse to compare unless `pmi`, which draws nothing, masks what its textbook form masks.
 
     Raises:
-        RuntimeError: They hide different places.
+        RuntimeError: They mask different places.
     """
     kinds = shards.strategy("pmi", rate=0.15).plan(examples).kinds
     for i, places in enumerate(textbook.pmi(rows, 0.15, grams)):

@@ -1,7 +1,7 @@
 """Mask by the loops that a paper's algorithm box suggests, in plain Python over lists.
 
 They are what a user would write first, and peers for `benchmarks.strategies`. Each takes rows as
-lists and returns the set of hidden places of each row.
+lists and returns the set of masked places of each row.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class ListRow:
 
 
 def elm(rows: Iterable[ListRow], rate: float, rng: random.Random) -> list[set[int]]:
-    """Hide `ceil(rate * mentions)` whole mentions (Abaho et al. 2024, section 3)."""
-    hidden = []
+    """Mask `ceil(rate * mentions)` whole mentions (Abaho et al. 2024, section 3)."""
+    masked = []
     for row in rows:
         chosen = rng.sample(row.mentions, math.ceil(rate * len(row.mentions)))
-        hidden.append({t for start, end in chosen for t in range(start, end)})
-    return hidden
+        masked.append({t for start, end in chosen for t in range(start, end)})
+    return masked
 
 
 def span(rows: Iterable[ListRow], rate: float, rng: random.Random) -> list[set[int]]:
-    """Hide spans of 2 to 4 tokens (Abaho et al. 2024, Algorithm 1, with the clamp it means)."""
-    hidden = []
+    """Mask spans of 2 to 4 tokens (Abaho et al. 2024, Algorithm 1, with the clamp it means)."""
+    masked = []
     for row in rows:
         size = len(row.ids)
         budget = math.ceil(rate * size)
@@ -53,16 +53,16 @@ def span(rows: Iterable[ListRow], rate: float, rng: random.Random) -> list[set[i
             places = range(start, min(start + length, size))
             if not taken.intersection(places):
                 taken.update(places)
-        hidden.append(taken)
-    return hidden
+        masked.append(taken)
+    return masked
 
 
 def pmi(rows: Iterable[ListRow], rate: float, grams: Sequence[tuple[int, ...]]) -> list[set[int]]:
-    """Hide listed n-grams in the list's order (Abaho et al. 2024, Algorithm 2, with an end).
+    """Mask listed n-grams in the list's order (Abaho et al. 2024, Algorithm 2, with an end).
 
     Each row takes a pass over the list.
     """
-    hidden = []
+    masked = []
     for row in rows:
         size = len(row.ids)
         budget = math.ceil(rate * size)
@@ -86,25 +86,25 @@ def pmi(rows: Iterable[ListRow], rate: float, grams: Sequence[tuple[int, ...]]) 
                         break
                 if len(taken) >= budget:
                     break
-        hidden.append(taken)
-    return hidden
+        masked.append(taken)
+    return masked
 
 
 def weighted(
     rows: Iterable[npt.ArrayLike], rate: float, rng: np.random.Generator
 ) -> list[set[int]]:
-    """Hide words in proportion to their weights.
+    """Mask words in proportion to their weights.
 
     Calls `numpy.random.Generator.choice(replace=False, p)` for each row.
     """
-    hidden: list[set[int]] = []
+    masked: list[set[int]] = []
     for weights in rows:
         p = np.asarray(weights)
         count = min(math.ceil(rate * len(p)), int((p > 0).sum()))
         if count == 0:
-            hidden.append(set())
+            masked.append(set())
             continue
 
         drawn = rng.choice(len(p), size=count, replace=False, p=p / p.sum())
-        hidden.append(set(drawn.tolist()))
-    return hidden
+        masked.append(set(drawn.tolist()))
+    return masked

@@ -66,7 +66,7 @@ class Fails:
 
 
 def most(rate: float = 0.5) -> md.Strategy:
-    """Hide most tokens."""
+    """Mask most tokens."""
     return md.strategy("token", rate=rate)
 
 
@@ -190,7 +190,7 @@ def test_strategy__of_a_plugin_is_made_by_name_and_file(tmp_path: Path) -> None:
     assert made_by_name.origin is not None
     assert made_by_name.origin.name == "most.v1"
     assert options_of("most") == {"rate": 0.5}
-    assert strategies()["most.v1"] == ("Hide most tokens.", "own", "made-plugin 1.0")
+    assert strategies()["most.v1"] == ("Mask most tokens.", "own", "made-plugin 1.0")
     with pytest.raises(ValueError, match="did you mean 'rate'"):
         strategy("most", rte=1)
     with pytest.raises(ValueError, match=r"expected a strategy, .*got int"):

@@ -170,7 +170,7 @@ def test_check_segmenter__finds() -> None:
 
 
 class RowRng(md.Strategy):
-    """Hides tokens at random, of whatever is there."""
+    """Masks tokens at random, of whatever is there."""
 
     origin = None
     needs = frozenset()

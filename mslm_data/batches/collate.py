@@ -39,7 +39,7 @@ besides:
 def collate(
     examples: Examples,
     kinds: Ragged,
-    hidden: Ragged,
+    corrupted: Ragged,
     rows: npt.NDArray[np.int64] | None = None,
     *,
     packs: npt.NDArray[np.int64] | None = None,
@@ -50,7 +50,7 @@ def collate(
     Args:
         examples: N rows.
         kinds: uint8 `MaskKind`: what is predicted and why, of the same rows.
-        hidden: The ids that the model sees, of the same rows.
+        corrupted: The ids that the model sees, of the same rows.
         rows: `[R]`, which rows, in this order; None takes all.
         packs: `[B + 1]`, where each packed row begins among them; None packs none.
         options: Say how wide the batch is: `row_tokens`, or the longest row's length, rounded up to
@@ -74,7 +74,14 @@ def collate(
     kinds_padded = np.empty((size, width), np.uint8)
     pad = max(examples.ids.pad, 0)
     pad_masked(
-        rows, bounds, offsets, examples.input_ids.values, hidden.values, kinds.values, pad, tokens
+        rows,
+        bounds,
+        offsets,
+        examples.input_ids.values,
+        corrupted.values,
+        kinds.values,
+        pad,
+        tokens,
     )
     pad_tags(
         rows,

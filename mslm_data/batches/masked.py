@@ -38,12 +38,12 @@ class Masked:
     Attributes:
         examples: The rows as they were.
         kinds: uint8 `MaskKind`, one per token.
-        hidden: The ids that the model sees.
+        corrupted: The ids that the model sees.
     """
 
     examples: Examples
     kinds: Ragged
-    hidden: Ragged
+    corrupted: Ragged
 
     @classmethod
     def of(
@@ -62,9 +62,9 @@ class Masked:
             ValueError: What `Strategy.plan` and `Strategy.corrupt` refuse.
         """
         plan = strategy.plan(examples, seed=seed, epoch=epoch, step=step, tokens=tokens)
-        hidden = strategy.corrupt(examples, plan, seed=seed, epoch=epoch)
+        corrupted = strategy.corrupt(examples, plan, seed=seed, epoch=epoch)
 
-        return cls(examples=examples, kinds=plan.kinds, hidden=hidden)
+        return cls(examples=examples, kinds=plan.kinds, corrupted=corrupted)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Masked]) -> Masked:
@@ -72,7 +72,7 @@ class Masked:
         return cls(
             examples=concatenate([part.examples for part in parts]),
             kinds=Ragged.concatenate([part.kinds for part in parts]),
-            hidden=Ragged.concatenate([part.hidden for part in parts]),
+            corrupted=Ragged.concatenate([part.corrupted for part in parts]),
         )
 
     def __len__(self) -> int:
@@ -86,7 +86,9 @@ class Masked:
         options: BatchOptions = PADDED,
     ) -> Batch:
         """Return a batch of the rows at `places`, `[R]`; None takes all. See `collate`."""
-        return collate(self.examples, self.kinds, self.hidden, places, packs=packs, options=options)
+        return collate(
+            self.examples, self.kinds, self.corrupted, places, packs=packs, options=options
+        )
 
 
 class PlacedBatch(NamedTuple):

@@ -84,14 +84,14 @@ def strategy_options(command: F) -> F:
             "--elm",
             type=click.FloatRange(0, 1),
             metavar="RATE",
-            help="Hide this share of a row's mentions whole.  [default: the strategy's; joint: "
+            help="Mask this share of a row's mentions whole.  [default: the strategy's; joint: "
             "0.5]",
         ),
         click.option(
             "--blm",
             type=click.FloatRange(0, 1),
             metavar="RATE",
-            help="Hide this share of a row's tokens besides.  [default: the strategy's; joint: "
+            help="Mask this share of a row's tokens besides.  [default: the strategy's; joint: "
             "0.15]",
         ),
         click.option(

@@ -8,7 +8,7 @@ from mslm_data.kernels._jit import Array, kernel
 from mslm_data.kernels.rng import below, bits53, chance_limit, uniform
 
 KEEP, MASK, RANDOM = 0, 1, 2
-"""Fates of a hidden token: its own id, the mask token, or a random id."""
+"""Fates of a masked token: its own id, the mask token, or a random id."""
 
 
 @kernel
@@ -20,15 +20,15 @@ def choose_actions(
     streams: Array,
     actions: Array,
 ) -> None:
-    """Decide what stands in the place of each hidden token.
+    """Decide what stands in the place of each masked token.
 
     Args:
         offsets: int64 `[N + 1]`.
-        kinds: uint8 `[T]`: not 0 where a token is hidden.
+        kinds: uint8 `[T]`: not 0 where a token is masked.
         mask_share: The chance of the mask token, in `[0, 1]`.
         random_share: The chance of a random id. The two chances sum to at most 1.
         streams: uint64 `[N]`; token t of a row takes draw t.
-        actions: uint8 `[T]`, written: KEEP, MASK or RANDOM; KEEP where no token is hidden.
+        actions: uint8 `[T]`, written: KEEP, MASK or RANDOM; KEEP where no token is masked.
     """
     mask_limit = chance_limit(mask_share)
     random_limit = chance_limit(mask_share + random_share)
@@ -38,7 +38,7 @@ def choose_actions(
         row_actions = actions[start:stop]
         stream = streams[i]
 
-        # No branch, so that it compiles to SIMD: tokens that are not hidden take a draw too.
+        # No branch, so that it compiles to SIMD: tokens that are not masked take a draw too.
         for t in range(len(row_kinds)):
             draw = bits53(stream, t)
             replaced = RANDOM if draw < random_limit else KEEP
@@ -47,17 +47,17 @@ def choose_actions(
 
 
 @kernel
-def put_mask(hidden: Array, ids: Array, mask: int, out: Array) -> None:
-    """Copy ids, with the mask token in place of hidden ones. Rows do not matter, so SIMD applies.
+def put_mask(masked: Array, ids: Array, mask: int, out: Array) -> None:
+    """Copy ids, with the mask token in place of masked ones. Rows do not matter, so SIMD applies.
 
     Args:
-        hidden: uint8 `[T]`: not 0 where the mask token is to stand.
+        masked: uint8 `[T]`: not 0 where the mask token is to stand.
         ids: integers `[T]`.
         mask: The id of the mask token.
         out: integers `[T]`, written.
     """
-    for t in range(len(hidden)):
-        out[t] = mask if hidden[t] != 0 else ids[t]
+    for t in range(len(masked)):
+        out[t] = mask if masked[t] != 0 else ids[t]
 
 
 @kernel
@@ -116,12 +116,12 @@ def put_unigram(
 
 @kernel
 def spread_actions(offsets: Array, kinds: Array, joins: Array, actions: Array) -> None:
-    """Give hidden tokens that belong together the action of the first of them.
+    """Give masked tokens that belong together the action of the first of them.
 
     Args:
         offsets: int64 `[N + 1]`.
-        kinds: uint8 `[T]`: not 0 where a token is hidden.
-        joins: uint8 `[T]`: 1 where a token belongs to the one before it, if both are hidden.
+        kinds: uint8 `[T]`: not 0 where a token is masked.
+        joins: uint8 `[T]`: 1 where a token belongs to the one before it, if both are masked.
         actions: uint8 `[T]`, changed.
     """
     for i in range(len(offsets) - 1):

@@ -1,7 +1,7 @@
 """Take listed n-grams of rows: in the order of their list, scattered, as units, or by chance.
 
 Matches are those of `token_trie.match_entries`: ragged by row, each with its first token within the
-row, the token after its last, and its entry. Tokens that are hidden leave a `pool`, so that no two
+row, the token after its last, and its entry. Tokens that are masked leave a `pool`, so that no two
 matches that are taken overlap.
 """
 
@@ -44,10 +44,10 @@ def sort_matches(entries: Array, keys: Array) -> None:
 
 @kernel
 def all_open(pool: Array, start: int, end: int) -> bool:
-    """Return whether all tokens of `[start, end)` may be hidden.
+    """Return whether all tokens of `[start, end)` may be masked.
 
     Args:
-        pool: uint8: 1 where a token may be hidden, 0 elsewhere.
+        pool: uint8: 1 where a token may be masked, 0 elsewhere.
         start: First token.
         end: Half open.
     """
@@ -70,7 +70,7 @@ def take_in_order(
 ) -> None:
     """Take matches in the order of the list, pass after pass.
 
-    A pass takes the left-most match of each entry, if all of its tokens may still be hidden. The
+    A pass takes the left-most match of each entry, if all of its tokens may still be masked. The
     last match of a row is cut to what is left of the budget. A row is done when its budget is spent
     or a pass took nothing.
 
@@ -80,8 +80,8 @@ def take_in_order(
         starts: int32 `[M]`.
         ends: int32 `[M]`, half open.
         entries: int32 `[M]`.
-        pool: uint8 `[T]`: 1 where a token may be hidden, 0 elsewhere; 0 afterwards where one is.
-        quota: int64 `[N]`: tokens to hide; afterwards what is left of them.
+        pool: uint8 `[T]`: 1 where a token may be masked, 0 elsewhere; 0 afterwards where one is.
+        quota: int64 `[N]`: tokens to mask; afterwards what is left of them.
         taken: int64 `[M]`: how many tokens of a match were taken; elsewhere as it was.
     """
     keys = np.empty(longest_row(match_offsets), np.int64)
@@ -127,7 +127,7 @@ def is_scattered(tokens: Array, row: Array, pool: Array) -> bool:
     Args:
         tokens: int32, of an entry.
         row: int32 `[L]`.
-        pool: uint8 `[L]`: 1 where a token may be hidden, 0 elsewhere; only open tokens count.
+        pool: uint8 `[L]`: 1 where a token may be masked, 0 elsewhere; only open tokens count.
     """
     found = 0
     for t in range(len(row)):
@@ -143,7 +143,7 @@ def first_place(tokens: Array, row: Array, pool: Array) -> int:
     Args:
         tokens: int32, of a word.
         row: int32 `[L]`.
-        pool: uint8 `[L]`: 1 where a token may be hidden, 0 elsewhere.
+        pool: uint8 `[L]`: 1 where a token may be masked, 0 elsewhere.
     """
     for first in range(len(row) - len(tokens) + 1):
         t = 0
@@ -180,8 +180,8 @@ def take_scattered(
         word_offsets: int64 `[E + 1]`: the words of each entry.
         listed: int32 `[E]`, all entries, ordered by one token of each.
         listed_offsets: int64 `[V + 1]`: the entries of each token, in `listed`.
-        pool: uint8 `[T]`: 1 where a token may be hidden, 0 elsewhere; 0 afterwards where one is.
-        quota: int64 `[N]`: tokens to hide; afterwards what is left of them.
+        pool: uint8 `[T]`: 1 where a token may be masked, 0 elsewhere; 0 afterwards where one is.
+        quota: int64 `[N]`: tokens to mask; afterwards what is left of them.
     """
     candidates = np.empty(0, np.int32)
     for i in range(len(quota)):
@@ -297,7 +297,7 @@ def take_by_chance(
     pool: Array,
     taken: Array,
 ) -> None:
-    """Take matches by coins, one entry after the other in random order, until enough is hidden.
+    """Take matches by coins, one entry after the other in random order, until enough is masked.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
@@ -306,10 +306,10 @@ def take_by_chance(
         ends: int32 `[M]`, half open.
         entries: int32 `[M]`.
         chances: float64 `[N]`, of each match of a row; 1 and more is always.
-        most: Once so many tokens of a row are hidden, no further entry is tried.
+        most: Once so many tokens of a row are masked, no further entry is tried.
         orders: uint64 `[N]`; draw k of a row is step k of a shuffle of its entries.
         coins: uint64 `[N]`; match m of a row takes draw m.
-        pool: uint8 `[T]`: 1 where a token may be hidden, 0 elsewhere; 0 afterwards where one is.
+        pool: uint8 `[T]`: 1 where a token may be masked, 0 elsewhere; 0 afterwards where one is.
         taken: int64 `[M]`: the tokens of a match that was taken; elsewhere as it was.
     """
     longest = longest_row(match_offsets)
@@ -327,9 +327,9 @@ def take_by_chance(
             groups[distinct] = k
             distinct += int(k == 0 or keys[k] >> 32 != keys[k - 1] >> 32)
 
-        hidden = 0
+        masked = 0
         for g in range(distinct):
-            if hidden >= most:
+            if masked >= most:
                 break
             k = draw_next(groups, orders[i], g, distinct)
             entry = keys[k] >> 32
@@ -339,5 +339,5 @@ def take_by_chance(
                 if uniform(coins[i], u) < chances[i] and all_open(pool, start, end):
                     taken[begin + u] = end - start
                     pool[start:end] = 0
-                    hidden += end - start
+                    masked += end - start
                 k += 1

@@ -44,7 +44,7 @@ def pad_masked(
     packs: Array,
     offsets: Array,
     ids: Array,
-    hidden: Array,
+    corrupted: Array,
     kinds: Array,
     pad: int,
     out: Array,
@@ -56,7 +56,7 @@ def pad_masked(
         packs: int64 `[B + 1]`, where each line's rows begin among these.
         offsets: int64 `[N + 1]`, tokens of the chunk's rows.
         ids: int32 `[T]`, ids as they were.
-        hidden: int32 `[T]`, ids as the model sees them.
+        corrupted: int32 `[T]`, ids as the model sees them.
         kinds: uint8 `[T]`, why a token is predicted; 0 where it is not.
         pad: The id of padding.
         out: int64 `[3, B, L]`, written: input_ids; attention_mask; and labels, -100 where nothing
@@ -70,7 +70,7 @@ def pad_masked(
         at = 0
         for row in rows[packs[b] : packs[b + 1]]:
             for t in range(offsets[row], offsets[row + 1]):
-                input_ids[at] = hidden[t]
+                input_ids[at] = corrupted[t]
                 attention[at] = 1
                 labels[at] = ids[t] if kinds[t] != 0 else IGNORED
                 at += 1

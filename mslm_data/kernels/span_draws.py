@@ -15,7 +15,7 @@ from mslm_data.kernels.rows import draw_next, longest_row
 END, CLOSED, OPEN, BEGIN = range(4)
 """Kinds of tokens, as spans see them.
 
-END is a special token, where the text ends. A CLOSED token may not be hidden. An OPEN token may lie
+END is a special token, where the text ends. A CLOSED token may not be masked. An OPEN token may lie
 in a span. At a BEGIN token a span may begin too.
 """
 
@@ -47,7 +47,7 @@ def open_spans(
         offsets: int64 `[N + 1]`.
         words: int32 `[T]`, -1 on special tokens.
         ids: int32 `[T]`.
-        unk: The id that may not be hidden, -1 for none.
+        unk: The id that may not be masked, -1 for none.
         kinds: uint8 `[T]`, not 0 where an earlier pick took the token.
         whole: Whether spans begin at the first token of a word only.
         state: uint8 `[T]`, written: END, CLOSED, OPEN or BEGIN.

@@ -1,4 +1,4 @@
-"""Count what a plan hides: in rows, in mentions, in words."""
+"""Count what a plan masks: in rows, in mentions, in words."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _ENTITY = 2
 
 @kernel
 def tally_rows(offsets: Array, kinds: Array, runs: Array, out: Array) -> None:
-    """Count the hidden tokens of each row by kind, and the runs of hidden tokens by length.
+    """Count the masked tokens of each row by kind, and the runs of masked tokens by length.
 
     Args:
         offsets: int64 `[N + 1]`.
-        kinds: uint8 `[T]`: 0 where a token is not hidden, 2 for ENTITY, any other number for BASE.
-        runs: int64 `[C]`: 1 is added at k for each run of k hidden tokens; the last item counts
+        kinds: uint8 `[T]`: 0 where a token is not masked, 2 for ENTITY, any other number for BASE.
+        runs: int64 `[C]`: 1 is added at k for each run of k masked tokens; the last item counts
             longer runs too. A run continues where the kind changes, and ends with the row.
         out: int64 `[N, 2]`, written: ENTITY tokens and BASE tokens.
     """
@@ -24,12 +24,12 @@ def tally_rows(offsets: Array, kinds: Array, runs: Array, out: Array) -> None:
     for i in range(len(out)):
         row = kinds[offsets[i] : offsets[i + 1]]
         entity = 0
-        hidden = 0
+        masked = 0
         run = 0
         for t in range(len(row)):
             if row[t] != 0:
                 entity += row[t] == _ENTITY
-                hidden += 1
+                masked += 1
                 run += 1
             elif run > 0:
                 runs[min(run, longest)] += 1
@@ -38,14 +38,14 @@ def tally_rows(offsets: Array, kinds: Array, runs: Array, out: Array) -> None:
             runs[min(run, longest)] += 1
 
         out[i, 0] = entity
-        out[i, 1] = hidden - entity
+        out[i, 1] = masked - entity
 
 
 @kernel
 def tally_units(
     offsets: Array, unit_offsets: Array, starts: Array, ends: Array, kinds: Array, out: Array
 ) -> None:
-    """Count the hidden tokens of each unit, such as a mention.
+    """Count the masked tokens of each unit, such as a mention.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
@@ -53,28 +53,28 @@ def tally_units(
         starts: int32 `[U]`: a unit's first token, counted within its row.
         ends: int32 `[U]`, half open.
         kinds: uint8 `[T]`, as in `tally_rows`.
-        out: int64 `[U, 2]`, written: tokens hidden as ENTITY, and tokens hidden at all.
+        out: int64 `[U, 2]`, written: tokens masked as ENTITY, and tokens masked at all.
     """
     for i in range(len(offsets) - 1):
         for u in range(unit_offsets[i], unit_offsets[i + 1]):
             entity = 0
-            hidden = 0
+            masked = 0
             for t in range(offsets[i] + starts[u], offsets[i] + ends[u]):
                 entity += kinds[t] == _ENTITY
-                hidden += kinds[t] != 0
+                masked += kinds[t] != 0
             out[u, 0] = entity
-            out[u, 1] = hidden
+            out[u, 1] = masked
 
 
 @kernel
-def find_hidden_words(offsets: Array, word_ids: Array, kinds: Array, out: Array) -> None:
-    """Find the words with a hidden token. Words are those of `word_numbers.find_words`.
+def find_masked_words(offsets: Array, word_ids: Array, kinds: Array, out: Array) -> None:
+    """Find the words with a masked token. Words are those of `word_numbers.find_words`.
 
     Args:
         offsets: int64 `[N + 1]`.
         word_ids: int32 `[T]`, -1 on special tokens.
-        kinds: uint8 `[T]`, 0 where a token is not hidden.
-        out: uint8 `[W]`, written: 1 where a token of the word is hidden, 0 elsewhere.
+        kinds: uint8 `[T]`, 0 where a token is not masked.
+        out: uint8 `[W]`, written: 1 where a token of the word is masked, 0 elsewhere.
     """
     w = -1
     for i in range(len(offsets) - 1):

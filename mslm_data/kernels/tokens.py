@@ -1,4 +1,4 @@
-"""Find the tokens and units that may be hidden, count them, and mark units in a plan."""
+"""Find the tokens and units that may be masked, count them, and mark units in a plan."""
 
 from __future__ import annotations
 
@@ -143,15 +143,15 @@ def paint_units(
 def find_open_units(
     offsets: Array, unit_offsets: Array, starts: Array, ends: Array, pool: Array, out: Array
 ) -> None:
-    """Find the units all of whose tokens may be hidden.
+    """Find the units all of whose tokens may be masked.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
         unit_offsets: int64 `[N + 1]` of the units.
         starts: int32 `[U]`: a unit's first token, counted within its row.
         ends: int32 `[U]`, half open.
-        pool: uint8 `[T]`: 1 where a token may be hidden, 0 elsewhere.
-        out: uint8 `[U]`, written: 1 where all tokens of a unit may be hidden, 0 elsewhere.
+        pool: uint8 `[T]`: 1 where a token may be masked, 0 elsewhere.
+        out: uint8 `[U]`, written: 1 where all tokens of a unit may be masked, 0 elsewhere.
     """
     # `sums[t]` counts the open tokens before token t: half the time of a loop over each unit.
     sums = np.zeros(longest_row(offsets) + 1, np.int32)

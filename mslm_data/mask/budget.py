@@ -1,4 +1,4 @@
-"""Budgets: how many units of each row are hidden, or how many tokens."""
+"""Budgets: how many units of each row are masked, or how many tokens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Rounding = Literal["up", "down", "nearest", "random"]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much of a row one pick may hide.
+    """How much of a row one pick may mask.
 
     Raises:
         ValueError: A rate or chance outside `[0, 1]`, or a negative limit.
@@ -40,7 +40,7 @@ class Budget:
         Help(
             "What the rate is a share of, and what the budget counts: the row's `units`; its "
             "`tokens`, special ones aside; or `all tokens`, special ones counted (though never "
-            "hidden)."
+            "masked)."
         ),
     ] = "units"
     rounding: Annotated[
@@ -65,7 +65,7 @@ class Budget:
     ] = "skip"
     gate: Annotated[float, Help("Chance of each row to take part at all.")] = 1.0
     total: Annotated[
-        bool, Help("Whether tokens that earlier picks hid count against this budget too.")
+        bool, Help("Whether tokens that earlier picks masked count against this budget too.")
     ] = False
 
     def __post_init__(self) -> None:

@@ -46,7 +46,7 @@ class OneOf:
 
     chances: Annotated[
         tuple[float, ...],
-        Help("The chance of each way. With what is left of 1, nothing is hidden."),
+        Help("The chance of each way. With what is left of 1, nothing is masked."),
     ]
     ways: Annotated[
         tuple[tuple[Any, ...], ...],
@@ -71,7 +71,7 @@ class OneOf:
     def follows_training(self) -> bool:
         return any(pick.follows_training for way in self.ways for pick in way)
 
-    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+    def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         branch = which_way(self.chances, rng)
         before = builder.branch()
 
@@ -112,7 +112,7 @@ class ByEpoch:
     def follows_training(self) -> bool:
         return any(pick.follows_training for way in self.ways for pick in way)
 
-    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+    def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         way = int(np.searchsorted(np.cumsum(self.epochs), rng.epoch, side="right"))
         # All ways share the numbers of way 0: no two of them meet in one epoch.
         run(self.ways[way], examples, rng.for_pick(0), builder)
@@ -120,7 +120,7 @@ class ByEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutMentions:
-    """Hide what a pick hides, but only in rows that have no mention."""
+    """Mask what a pick masks, but only in rows that have no mention."""
 
     tag: ClassVar[str] = "without-mentions"
 
@@ -134,9 +134,9 @@ class WithoutMentions:
     def follows_training(self) -> bool:
         return self.of.follows_training
 
-    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+    def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         own = builder.branch()
-        self.of.hide(examples, rng, own)
+        self.of.mask(examples, rng, own)
 
         rows = examples.span_starts.lengths == 0
         builder.unspent[rows] = 0
@@ -145,7 +145,7 @@ class WithoutMentions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """Hide what a pick of the highest scores hides, then show some of the top again.
+    """Mask what a pick of the highest scores masks, then show some of the top again.
 
     Raises:
         ValueError: A share outside `[0, 1]`, or a pick by chance, which has no top.
@@ -178,13 +178,13 @@ class Hints:
     def follows_training(self) -> bool:
         return self.of.follows_training
 
-    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+    def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         top = builder.trial()
         budget = replace(self.of.budget, rate=self.show, gate=1.0)
-        replace(self.of, budget=budget).hide(examples, rng, top)
+        replace(self.of, budget=budget).mask(examples, rng, top)
         top.kinds[builder.kinds > 0] = 0
 
-        self.of.hide(examples, rng, builder)
+        self.of.mask(examples, rng, builder)
 
         rate = self.show * rate_at(self.of.budget.rate, rng)
         shown = quotas(rate, real_tokens(examples), "down", rng)
@@ -218,9 +218,9 @@ class Bernoulli:
     def follows_training(self) -> bool:
         return self.of.follows_training or follows_training(self.rate)
 
-    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+    def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         some = builder.trial()
-        self.of.hide(examples, rng.for_pick(0), some)
+        self.of.mask(examples, rng.for_pick(0), some)
 
         rates = np.broadcast_to(rate_at(self.rate, rng), len(examples))
         lengths = examples.input_ids.lengths
@@ -245,7 +245,7 @@ def simple_picks(picks: Sequence[AnyPick]) -> Iterator[AnyPick]:
 
 
 def which_way(chances: Sequence[float], rng: RowRng) -> npt.NDArray[np.int64]:
-    """Return the way that each row goes, `[N]`; past the last where nothing is hidden."""
+    """Return the way that each row goes, `[N]`; past the last where nothing is masked."""
     return np.searchsorted(np.cumsum(chances), rng.uniforms(BRANCH), side="right")
 
 

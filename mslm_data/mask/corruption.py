@@ -37,7 +37,7 @@ from mslm_data.registry import Help
 
 @dataclass(frozen=True, slots=True)
 class Corruption:
-    """How hidden tokens are replaced.
+    """How masked tokens are replaced.
 
     Raises:
         ValueError: Shares that are neither `mask` nor three percentages that sum to 100.
@@ -53,8 +53,8 @@ class Corruption:
     by: Annotated[
         Literal["token", "word", "unit", "run"],
         Help(
-            "What shares one fate: each `token`, the tokens of a `word`, those of a hidden `unit`, "
-            "or those of a `run` of hidden tokens. Random ids are drawn for each token all the "
+            "What shares one fate: each `token`, the tokens of a `word`, those of a masked `unit`, "
+            "or those of a `run` of masked tokens. Random ids are drawn for each token all the "
             "same."
         ),
     ] = "token"
@@ -77,12 +77,12 @@ class Corruption:
 
     @property
     def mask(self) -> float:
-        """Share of hidden tokens that become `[MASK]`, in `[0, 1]`."""
+        """Share of masked tokens that become `[MASK]`, in `[0, 1]`."""
         return _percent(self.shares)[0] / 100
 
     @property
     def random(self) -> float:
-        """Share of hidden tokens that become random ids, in `[0, 1]`."""
+        """Share of masked tokens that become random ids, in `[0, 1]`."""
         return _percent(self.shares)[1] / 100
 
     @property
@@ -137,7 +137,7 @@ def corrupt(
         put_mask(kinds, ids, examples.ids.mask, out)
         return Ragged(out, offsets)
 
-    # Each hidden token is dealt an action; units and words then take over that of their first
+    # Each masked token is dealt an action; units and words then take over that of their first
     # token.
     streams = np.empty(len(examples), np.uint64)
     actions = np.empty(len(ids), np.uint8)
@@ -173,7 +173,7 @@ def _check(examples: Examples, plan: MaskPlan) -> None:
 
 
 def _joins(examples: Examples, plan: MaskPlan, by: str) -> Array:
-    """Return which tokens share the fate of a hidden one before them: uint8 `[T]`."""
+    """Return which tokens share the fate of a masked one before them: uint8 `[T]`."""
     if by == "run":
         return np.ones(len(plan.kinds.values), np.uint8)
 

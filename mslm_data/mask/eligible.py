@@ -14,12 +14,12 @@ from mslm_data.mask.plan import PlanBuilder
 def free_tokens(
     examples: Examples, builder: PlanBuilder, *, unknown: bool = False
 ) -> tuple[Array, npt.NDArray[np.int64]]:
-    """Return which tokens can be hidden, `[T]`, and how many of each row are not special, `[N]`.
+    """Return which tokens can be masked, `[T]`, and how many of each row are not special, `[N]`.
 
     Args:
         examples: N rows of T tokens.
         builder: The tokens masked so far.
-        unknown: Whether `[UNK]` can be hidden.
+        unknown: Whether `[UNK]` can be masked.
     """
     ids = examples.input_ids
     pool = np.empty(len(ids.values), np.uint8)
@@ -30,9 +30,9 @@ def free_tokens(
 
 
 def count_masked(examples: Examples, builder: PlanBuilder) -> npt.NDArray[np.int64]:
-    """Return how many tokens of each row are hidden already, `[N]`."""
-    hidden = make_offsets(builder.kinds > 0)
-    return np.diff(hidden[examples.input_ids.offsets])
+    """Return how many tokens of each row are masked already, `[N]`."""
+    masked = make_offsets(builder.kinds > 0)
+    return np.diff(masked[examples.input_ids.offsets])
 
 
 def real_tokens(examples: Examples) -> npt.NDArray[np.int64]:

@@ -1,14 +1,14 @@
 """Kernels that do all steps of the most common picks in one pass over the rows.
 
-Each takes a pick where it applies, hides its units and says so; elsewhere the pick goes on by
-itself: it lists what is eligible, and its order takes from that. Both ways hide the same tokens,
+Each takes a pick where it applies, masks its units and says so; elsewhere the pick goes on by
+itself: it lists what is eligible, and its order takes from that. Both ways mask the same tokens,
 with the same draws; the pass takes 0.7 of the time, as nothing is written in between.
 
 | kernel | order | budget | eligible |
 |---|---|---|---|
-| `hide_tokens` | uniform | of tokens or units, exact | tokens that no pick has hidden |
-| `hide_units` | uniform | of units, exact, no minimum | all units, in the first pick |
-| `hide_weighted` | weighted | of units | any |
+| `mask_tokens` | uniform | of tokens or units, exact | tokens that no pick has masked |
+| `mask_units` | uniform | of units, exact, no minimum | all units, in the first pick |
+| `mask_weighted` | weighted | of units | any |
 
 A budget is exact where the rate is one number and rounding, gate and earlier picks change nothing.
 """
@@ -21,7 +21,7 @@ import numpy as np
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array
-from mslm_data.kernels.hide import hide_tokens, hide_units, hide_weighted
+from mslm_data.kernels.mask_units import mask_tokens, mask_units, mask_weighted
 from mslm_data.mask.plan import PlanBuilder
 from mslm_data.mask.rate import rate_at
 from mslm_data.mask.rng import RowRng
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from mslm_data.mask.pick import Pick
 
 
-def hide_uniform(
+def mask_uniform(
     pick: Pick, examples: Examples, units: Units | None, rng: RowRng, builder: PlanBuilder
 ) -> bool:
-    """Hide units uniformly, if the pick is plain enough, and return whether it was."""
+    """Mask units uniformly, if the pick is plain enough, and return whether it was."""
     budget = pick.budget
     is_exact = budget.gate == 1 and budget.rounding != "random" and not budget.total
     if pick.order.by != "uniform" or pick.eligible.where != "any" or not is_exact:
@@ -44,26 +44,26 @@ def hide_uniform(
         return False
 
     if units is None and budget.of != "all tokens":
-        _hide_tokens(pick, examples, rate, rng, builder)
+        _mask_tokens(pick, examples, rate, rng, builder)
         return True
 
-    # The kernel takes any unit, so none may be hidden already.
+    # The kernel takes any unit, so none may be masked already.
     all_free = (
         builder.untouched and pick.eligible.excludes_nothing and builder.continues_unit is None
     )
     is_plain = budget.of == "units" and not budget.least and builder.continues_unit is None
     if units is not None and all_free and is_plain:
-        _hide_units(pick, examples, units, rate, rng, builder)
+        _mask_units(pick, examples, units, rate, rng, builder)
         return True
     return False
 
 
-def _hide_tokens(
+def _mask_tokens(
     pick: Pick, examples: Examples, rate: float, rng: RowRng, builder: PlanBuilder
 ) -> None:
     ids = examples.input_ids
     budgets = pick.budget.table(rate, int(ids.lengths.max(initial=0)))
-    hide_tokens(
+    mask_tokens(
         ids.offsets,
         examples.word_ids.values,
         ids.values,
@@ -78,12 +78,12 @@ def _hide_tokens(
     )
 
 
-def _hide_units(
+def _mask_units(
     pick: Pick, examples: Examples, units: Units, rate: float, rng: RowRng, builder: PlanBuilder
 ) -> None:
     starts = units.starts
     budgets = pick.budget.table(rate, int(starts.lengths.max(initial=0)))
-    hide_units(
+    mask_units(
         examples.input_ids.offsets,
         starts.offsets,
         starts.values,
@@ -96,7 +96,7 @@ def _hide_units(
     )
 
 
-def hide_weighted_units(
+def mask_weighted_units(
     pick: Pick,
     examples: Examples,
     units: Units | None,
@@ -106,13 +106,13 @@ def hide_weighted_units(
     rng: RowRng,
     builder: PlanBuilder,
 ) -> bool:
-    """Draw units by weight and hide them at once, if each costs one; return whether it did.
+    """Draw units by weight and mask them at once, if each costs one; return whether it did.
 
     Args:
         pick: The pick.
         examples: N rows.
-        units: Its units; None where it hides single tokens.
-        eligible: uint8 `[U]`, which of them can be hidden.
+        units: Its units; None where it masks single tokens.
+        eligible: uint8 `[U]`, which of them can be masked.
         score: float64 `[U]`, their weights.
         budget: int64 `[N]`; reduced to the unspent rest.
         rng: Draws for the pick.
@@ -122,7 +122,7 @@ def hide_weighted_units(
     if units is None or score is None or not draws_units or builder.continues_unit is not None:
         return False
 
-    hide_weighted(
+    mask_weighted(
         examples.input_ids.offsets,
         units.starts.offsets,
         units.starts.values,

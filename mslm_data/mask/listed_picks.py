@@ -28,9 +28,9 @@ from mslm_data.registry import Help
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InOrder:
-    """Hide n-grams in the order of their lexicon, in passes (Abaho et al. 2024, Algorithm 2).
+    """Mask n-grams in the order of their lexicon, in passes (Abaho et al. 2024, Algorithm 2).
 
-    In a pass each n-gram hides its left-most occurrence that is still free. A pass that hides
+    In a pass each n-gram masks its left-most occurrence that is still free. A pass that masks
     nothing is the last. The n-gram at which the budget ends is cut to it.
 
     Raises:
@@ -55,7 +55,7 @@ class InOrder:
     def follows_training(self) -> bool:
         return follows_training(self.rate)
 
-    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+    def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         if self.rate == 0:
             return
 
@@ -74,7 +74,7 @@ class InOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scattered:
-    """Hide the words of n-grams that stand scattered in a row, as the paper's released code does.
+    """Mask the words of n-grams that stand scattered in a row, as the paper's released code does.
 
     Raises:
         ValueError: A rate outside `[0, 1]`.
@@ -102,7 +102,7 @@ class Scattered:
     def follows_training(self) -> bool:
         return follows_training(self.rate)
 
-    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+    def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         if self.rate == 0:
             return
 
@@ -129,7 +129,7 @@ class Scattered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrences:
-    """Hide occurrences of a lexicon's concepts by coins, so that a share of the tokens is expected.
+    """Mask occurrences of a lexicon's concepts by coins, so that a share of the tokens is expected.
 
     There is no budget.
 
@@ -144,7 +144,7 @@ class Occurrences:
     most: Annotated[
         int | None,
         Help(
-            "Once so many tokens of a row are hidden, no further concept is tried; None for no "
+            "Once so many tokens of a row are masked, no further concept is tried; None for no "
             "limit."
         ),
     ] = None
@@ -161,7 +161,7 @@ class Occurrences:
     def follows_training(self) -> bool:
         return follows_training(self.rate)
 
-    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+    def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         starts, ends, entries = open_words(Path(self.lexicon)).matches(examples)
         occurrences = Units(starts, ends)
         pool, real = free_tokens(examples, builder)

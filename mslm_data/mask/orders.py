@@ -31,7 +31,7 @@ OVERRUNS = {"cut": CUT, "skip": SKIP, "stop": STOP}
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """In which order units are hidden until the budget is spent.
+    """In which order units are masked until the budget is spent.
 
     Raises:
         ValueError: An order by score without one, or a score that the order does not use.
@@ -50,7 +50,7 @@ class Order:
     score: Annotated[
         Score | None,
         Help(
-            "The score of each unit. Units with a score of 0 or less are hidden by `lowest` only."
+            "The score of each unit. Units with a score of 0 or less are masked by `lowest` only."
         ),
     ] = None
 

@@ -44,8 +44,8 @@ class AnyPick(Protocol):
         """Whether a rate depends on the step."""
         ...
 
-    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
-        """Hide units of each row.
+    def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+        """Mask units of each row.
 
         Args:
             examples: N rows of T tokens.
@@ -94,7 +94,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Eligible:
-    """Conditions for the units that can be hidden, besides being neither hidden nor special yet.
+    """Conditions for the units that can be masked, besides being neither masked nor special yet.
 
     Raises:
         ValueError: A negative limit.
@@ -107,10 +107,10 @@ class Eligible:
         ),
     ] = "any"
     longest: Annotated[
-        int | None, Help("Units of more tokens are never hidden; None for no limit.")
+        int | None, Help("Units of more tokens are never masked; None for no limit.")
     ] = None
     unknown: Annotated[
-        bool, Help("Whether units with `[UNK]`, which is a useless target, can be hidden.")
+        bool, Help("Whether units with `[UNK]`, which is a useless target, can be masked.")
     ] = False
 
     def __post_init__(self) -> None:
@@ -118,16 +118,16 @@ class Eligible:
 
     @property
     def excludes_nothing(self) -> bool:
-        """Whether any unit can be hidden that is neither hidden nor special yet."""
+        """Whether any unit can be masked that is neither masked nor special yet."""
         return self.where == "any" and self.longest is None and self.unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """Hide units of each row, up to a budget.
+    """Mask units of each row, up to a budget.
 
-    `Pick("words", Budget(0.15, of="tokens"))` hides whole words until 15 % of a row's tokens are
-    hidden.
+    `Pick("words", Budget(0.15, of="tokens"))` masks whole words until 15 % of a row's tokens are
+    masked.
 
     Raises:
         ValueError: A budget of units that is to count the tokens of earlier picks; or one of tokens
@@ -139,13 +139,13 @@ class Pick:
     units: Annotated[
         UnitName | Listed,
         Help(
-            "Which units are hidden whole: single `tokens`, `words`, `chunks` between white space, "
+            "Which units are masked whole: single `tokens`, `words`, `chunks` between white space, "
             "whole `mentions`, the `released pieces` of the paper's code (each sub-word of a "
             "mention's first word, the last with the rest of the mention), or those of a lexicon, "
             'as in `units = {lexicon = "pmi.arrow"}`.'
         ),
     ]
-    budget: Annotated[Budget, Help("How much is hidden.")]
+    budget: Annotated[Budget, Help("How much is masked.")]
     eligible: Annotated[Eligible, Help("Which units can be masked.")] = field(
         default_factory=Eligible
     )
@@ -168,13 +168,13 @@ class Pick:
             )
 
     @property
-    def hides_nothing(self) -> bool:
+    def masks_nothing(self) -> bool:
         """Whether the budget is always 0, as in a joint strategy with one half switched off."""
         return self.budget.rate == 0 and not self.budget.least
 
     @property
     def needs(self) -> frozenset[str]:
-        if self.hides_nothing:
+        if self.masks_nothing:
             return frozenset()
         if isinstance(self.units, Listed):
             needs = frozenset({"word_ids"})
@@ -190,12 +190,12 @@ class Pick:
     def follows_training(self) -> bool:
         return follows_training(self.budget.rate)
 
-    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
-        if self.hides_nothing:
+    def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+        if self.masks_nothing:
             return
 
         units = self._units(examples, rng)
-        if fused.hide_uniform(self, examples, units, rng, builder):
+        if fused.mask_uniform(self, examples, units, rng, builder):
             return
 
         eligible, real = self._find_eligible(examples, units, builder)
@@ -211,7 +211,7 @@ class Pick:
         else:
             budget = self.budget.chances(len(examples), rng)
 
-        if fused.hide_weighted_units(self, examples, units, eligible, score, budget, rng, builder):
+        if fused.mask_weighted_units(self, examples, units, eligible, score, budget, rng, builder):
             return
 
         offsets = examples.input_ids.offsets
@@ -236,7 +236,7 @@ class Pick:
 
     @property
     def mask_kind(self) -> int:
-        """The `MaskKind` of the tokens that it hides."""
+        """The `MaskKind` of the tokens that it masks."""
         return MaskKind[self.kind.upper()].value
 
     @property
@@ -245,7 +245,7 @@ class Pick:
         return self.budget.of != "units" and self.order.may_cut
 
     def _units(self, examples: Examples, rng: RowRng) -> Units | None:
-        """Return what can be hidden whole; None for single tokens."""
+        """Return what can be masked whole; None for single tokens."""
         if isinstance(self.units, Listed):
             return self.units.find(examples, rng, generic=self.eligible.where == "generic")
         find = UNITS[self.units].find
@@ -254,7 +254,7 @@ class Pick:
     def _find_eligible(
         self, examples: Examples, units: Units | None, builder: PlanBuilder
     ) -> tuple[Array, Array]:
-        """Return which units can be hidden, and how many tokens of each row are not special.
+        """Return which units can be masked, and how many tokens of each row are not special.
 
         The first is uint8, one for each unit. The second is int64 `[N]`, filled only if the budget
         asks for it.
@@ -292,5 +292,5 @@ class Pick:
 def run(picks: Sequence[AnyPick], examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
     """Run picks one after the other; pick n draws below the number n of the path."""
     for number, pick in enumerate(picks):
-        pick.hide(examples, rng.for_pick(number), builder)
+        pick.mask(examples, rng.for_pick(number), builder)
         builder.untouched = False

@@ -1,4 +1,4 @@
-"""Scores: what makes a unit more likely to be hidden, or hidden first.
+"""Scores: what makes a unit more likely to be masked, or masked first.
 
 A lexicon scores words wherever they stand. A score column scores each token of each row. Both are
 artefacts that `mslm-data vocab` makes.

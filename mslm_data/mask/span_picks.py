@@ -25,7 +25,7 @@ from mslm_data.registry import Help
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceSpans:
-    """Hide spans of tokens that do not overlap, up to a budget in tokens.
+    """Mask spans of tokens that do not overlap, up to a budget in tokens.
 
     The row's tokens are visited in random order, each as the first of a span with a drawn length. A
     span is cut to the rest of the budget and at the row's end, and left out where it would overlap.
@@ -65,7 +65,7 @@ class PlaceSpans:
     def follows_training(self) -> bool:
         return follows_training(self.rate)
 
-    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+    def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         ids = examples.input_ids
         words = examples.word_ids.values
         quota = quotas(rate_at(self.rate, rng), self._sizes(examples), "up", rng)
@@ -94,7 +94,7 @@ class PlaceSpans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowSpans:
-    """Hide spans of whole words that may grow into one another, up to a budget in tokens.
+    """Mask spans of whole words that may grow into one another, up to a budget in tokens.
 
     The last span is cut to the budget, so that it is always spent to the token.
 
@@ -110,7 +110,7 @@ class GrowSpans:
     ]
     longest: Annotated[int, Help("Length at which that law ends, 1 or more.")]
     mentions: Annotated[
-        bool, Help("Whether a fair coin at each turn decides to hide a mention instead.")
+        bool, Help("Whether a fair coin at each turn decides to mask a mention instead.")
     ] = False
 
     def __post_init__(self) -> None:
@@ -129,7 +129,7 @@ class GrowSpans:
     def follows_training(self) -> bool:
         return follows_training(self.rate)
 
-    def hide(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+    def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         offsets = examples.input_ids.offsets
         words = examples.word_ids.values
         quota = quotas(rate_at(self.rate, rng), real_tokens(examples), "up", rng)

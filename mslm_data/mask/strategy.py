@@ -2,7 +2,7 @@
 
 A strategy is a `Recipe` of picks and a corruption, a `Mixture` of strategies by row, or a
 `Curriculum` of strategies by epoch. All keep the same laws: a row's mask is a pure function of its
-key, the seed, the epoch and the strategy, and special tokens are never hidden.
+key, the seed, the epoch and the strategy, and special tokens are never masked.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class Strategy(ABC):
     @property
     @abstractmethod
     def needs(self) -> frozenset[str]:
-        """The columns that rows must bring so that the strategy hides what it says.
+        """The columns that rows must bring so that the strategy masks what it says.
 
         A set of `word_ids` (each row's words), `mentions`, and `scores` (a score column that has
-        the rows' keys). Rows without these are planned without an error, but too little is hidden.
+        the rows' keys). Rows without these are planned without an error, but too little is masked.
         """
 
     @property
@@ -146,7 +146,7 @@ class Strategy(ABC):
         return dump(self.table(), "mask")
 
     def _repr_html_(self) -> str:
-        """Return what it hides of a sentence, once and in many epochs, as notebooks show it."""
+        """Return what it masks of a sentence, once and in many epochs, as notebooks show it."""
         name = "a strategy of your own"
         options: list[tuple[str, Any]] = []
         if self.origin is not None:
@@ -164,7 +164,7 @@ class Strategy(ABC):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Recipe(Strategy):
-    """Hide what a list of picks says, each from what those before it left, and then corrupt it.
+    """Mask what a list of picks says, each from what those before it left, and then corrupt it.
 
     Raises:
         ValueError: No pick, or more than `MAX_PICKS`; or one that does not say which tokens are a
@@ -172,7 +172,7 @@ class Recipe(Strategy):
     """
 
     picks: Annotated[tuple[Any, ...], Help("One or more picks, in order.")]
-    corruption: Annotated[Corruption, Help("What stands in the place of hidden tokens.")] = field(
+    corruption: Annotated[Corruption, Help("What stands in the place of masked tokens.")] = field(
         default_factory=Corruption
     )
     origin: Origin | None = field(
@@ -212,7 +212,7 @@ class Recipe(Strategy):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Mixture(Strategy):
-    """Hide as one of several strategies does, drawn anew for each row in each epoch.
+    """Mask as one of several strategies does, drawn anew for each row in each epoch.
 
     A row's mask is the one that the strategy it falls to would give it alone. A mixture within a
     mixture draws its choices from a stream that the ways taken so far name.
@@ -224,7 +224,7 @@ class Mixture(Strategy):
 
     parts: Annotated[tuple[Strategy, ...], Help("The strategies.")]
     chances: Annotated[
-        tuple[float, ...], Help("The chance of each. With what is left of 1, nothing is hidden.")
+        tuple[float, ...], Help("The chance of each. With what is left of 1, nothing is masked.")
     ]
     origin: Origin | None = field(
         default=None, compare=False, kw_only=True, metadata={"option": False}
@@ -276,14 +276,14 @@ class Mixture(Strategy):
 
         out = ids.values.copy()
         for way, part in enumerate(self.parts):
-            hidden = part.corrupt_with(examples, plan, rng.for_way(way))
-            np.copyto(out, hidden.values, where=way_of_token == way)
+            masked = part.corrupt_with(examples, plan, rng.for_way(way))
+            np.copyto(out, masked.values, where=way_of_token == way)
         return Ragged(out, ids.offsets)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Curriculum(Strategy):
-    """Hide as one strategy after the other does, each for some epochs, the last for ever.
+    """Mask as one strategy after the other does, each for some epochs, the last for ever.
 
     Raises:
         ValueError: No strategy, not one number for each but the last, or a number below 1.
@@ -342,7 +342,7 @@ def _table_of_options(options: list[tuple[str, Any]]) -> str:
 
 
 def _check_units(picks: Sequence[AnyPick]) -> None:
-    """Refuse picks that hide tokens without saying which of them are a unit.
+    """Refuse picks that mask tokens without saying which of them are a unit.
 
     Raises:
         ValueError: There is one.

@@ -1,4 +1,4 @@
-"""Units: what a pick hides whole, as half-open ranges of tokens, ragged by row."""
+"""Units: what a pick masks whole, as half-open ranges of tokens, ragged by row."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ UNITS: dict[UnitName, UnitKind] = {
     "mentions": UnitKind(mentions, frozenset({"mentions"})),
     "released pieces": UnitKind(released_pieces, frozenset({"word_ids", "mentions"})),
 }
-"""Kinds of units that a pick can hide whole."""
+"""Kinds of units that a pick can mask whole."""
 
 
 def runs(examples: Examples, numbers: Array) -> Units:

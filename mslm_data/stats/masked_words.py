@@ -15,7 +15,7 @@ import tokenizers
 
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged
-from mslm_data.kernels.tally import find_hidden_words
+from mslm_data.kernels.tally import find_masked_words
 from mslm_data.lexicon.word_types import WordNumbers, word_strings
 from mslm_data.mask.strategy import Strategy
 
@@ -55,10 +55,10 @@ class MaskedWords:
             examples: These rows.
             kinds: uint8 `[T]`, of one plan of them.
         """
-        hidden = np.empty(len(self._seen), np.uint8)
-        find_hidden_words(examples.word_ids.offsets, examples.word_ids.values, kinds, hidden)
+        masked = np.empty(len(self._seen), np.uint8)
+        find_masked_words(examples.word_ids.offsets, examples.word_ids.values, kinds, masked)
 
-        added = np.bincount(self._seen[hidden > 0], minlength=len(self._masked))
+        added = np.bincount(self._seen[masked > 0], minlength=len(self._masked))
         added[: len(self._masked)] += self._masked
         self._masked = added
 

@@ -61,7 +61,7 @@ def all_lists(batches: Batches) -> list[dict[str, Any]]:
 
 
 def masks_of(batches: Batches) -> dict[int, tuple[list[int], list[int]]]:
-    """Return each row's kinds and hidden ids, without padding, by its key."""
+    """Return each row's kinds and corrupted ids, without padding, by its key."""
     found = {}
     for batch in batches:
         for i, size in enumerate(batch["attention_mask"].sum(axis=1)):
@@ -366,7 +366,7 @@ def test_batches__travel_to_another_process(train: Split) -> None:
     assert all_lists(again) == all_lists(batches)
 
 
-def test_batches__hide_what_the_plan_of_the_whole_split_hides(train: Split) -> None:
+def test_batches__mask_what_the_plan_of_the_whole_split_masks(train: Split) -> None:
     plan = JOINT.plan(train.examples(), seed=8, epoch=1)
 
     kinds = [batch["mask_kinds"] for batch in Batches(train, JOINT, seed=8, epoch=1, bucketed=True)]

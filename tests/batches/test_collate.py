@@ -24,10 +24,10 @@ def masked_batch(
 ) -> Batch:
     some = SOME[number]
     plan = some.plan(examples, seed=3, epoch=1)
-    hidden = some.corrupt(examples, plan, seed=3, epoch=1)
+    corrupted = some.corrupt(examples, plan, seed=3, epoch=1)
     places = None if rows is None else np.array(rows, np.int64)
     options = BatchOptions(multiple_of=multiple_of)
-    return collate(examples, plan.kinds, hidden, places, options=options)
+    return collate(examples, plan.kinds, corrupted, places, options=options)
 
 
 def dicts_of(examples: Examples) -> list[dict[str, object]]:

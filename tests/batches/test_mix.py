@@ -311,16 +311,16 @@ def test_examples__are_the_rows_of_a_shuffled_epoch(mixed: Mix, epoch: int) -> N
     assert mixed.examples(5, 9, seed=7, epoch=epoch).keys.tolist() == rows.keys[5:9].tolist()
 
 
-def test_examples__count_what_training_hides(mixed: Mix) -> None:
+def test_examples__count_what_training_masks(mixed: Mix) -> None:
     """The counts that weights are made of: of an epoch of a mix as of a split."""
-    hidden = [0, 0]
+    masked = [0, 0]
     for batch in md.Batches(mixed, JOINT, seed=3, epoch=1):
-        hidden[0] += int((batch["mask_kinds"] == 2).sum())
-        hidden[1] += int((batch["mask_kinds"] == 1).sum())
+        masked[0] += int((batch["mask_kinds"] == 2).sum())
+        masked[1] += int((batch["mask_kinds"] == 1).sum())
 
     plan = JOINT.plan(mixed.examples(seed=3, epoch=1), seed=3, epoch=1)
 
-    assert plan.counts() == tuple(hidden)
+    assert plan.counts() == tuple(masked)
 
 
 def documents(folder: Path, rows: list[tuple[str, str | None]], name: str, **options: Any) -> Path:

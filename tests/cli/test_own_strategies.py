@@ -49,7 +49,7 @@ def test_function__masks_as_its_file_does(built: Path) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_class__hides_one_mention_of_each_row(built: Path) -> None:
+def test_class__masks_one_mention_of_each_row(built: Path) -> None:
     own = "my_strategies:LongestMention"
 
     counted = run("mask-stats", str(built), "--strategy", own, "--set", "chance=1", "--json")

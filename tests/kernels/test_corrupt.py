@@ -94,7 +94,7 @@ def test_spread_actions__equals_twin(rows, data):
 
 
 def first_of_group(offsets, kinds, joins, t):
-    """Go back while a token is joined to the one before it, in its own row, and both are hidden."""
+    """Go back while a token is joined to the one before it, in its own row, and both are masked."""
     while t not in offsets and joins[t] and kinds[t] and kinds[t - 1]:
         t -= 1
     return t

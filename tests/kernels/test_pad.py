@@ -69,7 +69,7 @@ def test_measure_rows__finds_the_longest_of_those_asked_for(
 def test_pad_masked__equals_its_twin(kinds: list[list[int]], data: st.DataObject) -> None:
     picked = picks_of(kinds, data)
     ids = [[10 * i + t for t in range(len(row))] for i, row in enumerate(kinds)]
-    hidden = [
+    corrupted = [
         [4 if kind else id_ for kind, id_ in zip(*pair, strict=True)]
         for pair in zip(kinds, ids, strict=True)
     ]
@@ -78,7 +78,7 @@ def test_pad_masked__equals_its_twin(kinds: list[list[int]], data: st.DataObject
     out = np.full((3, len(packs) - 1, width), -7, np.int64)
     columns = [
         Ragged.of(rows, dtype)
-        for rows, dtype in ((ids, np.int32), (hidden, np.int32), (kinds, np.uint8))
+        for rows, dtype in ((ids, np.int32), (corrupted, np.int32), (kinds, np.uint8))
     ]
 
     pad_masked(
@@ -95,7 +95,7 @@ def test_pad_masked__equals_its_twin(kinds: list[list[int]], data: st.DataObject
         for pair in zip(kinds, ids, strict=True)
     ]
     present = [[1] * len(row) for row in ids]
-    for array, rows, fill in ((out[0], hidden, 9), (out[1], present, 0), (out[2], labels, -100)):
+    for array, rows, fill in ((out[0], corrupted, 9), (out[1], present, 0), (out[2], labels, -100)):
         assert array.tolist() == [padded(line, width, fill) for line in lines(rows, picked, packs)]
 
 

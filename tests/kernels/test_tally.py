@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.kernels.tally import find_hidden_words, tally_rows, tally_units
+from mslm_data.kernels.tally import find_masked_words, tally_rows, tally_units
 from tests.generate import random_examples, rows_of
 from tests.reference import tally as twin
 
@@ -48,7 +48,7 @@ def test_tally_units__equals_twin(given_):
 
 
 @given(examples_with_kinds())
-def test_find_hidden_words__equals_twin(given_):
+def test_find_masked_words__equals_twin(given_):
     examples, kinds, rows = given_
     expected = [
         int(any(kind[t] for t in places))
@@ -56,6 +56,6 @@ def test_find_hidden_words__equals_twin(given_):
         for _, places in twin.words(row)
     ]
     out = np.full(len(expected), 9, np.uint8)
-    find_hidden_words(examples.input_ids.offsets, examples.word_ids.values, kinds, out)
+    find_masked_words(examples.input_ids.offsets, examples.word_ids.values, kinds, out)
 
     assert out.tolist() == expected

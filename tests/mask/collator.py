@@ -28,8 +28,8 @@ class Seen:
 
     Attributes:
         units: Tokens that are not special, or words.
-        targets: Hidden ones of these, at each place of each sentence.
-        fates: Hidden tokens behind `[MASK]`, as they were, and random.
+        targets: Masked ones of these, at each place of each sentence.
+        fates: Masked tokens behind `[MASK]`, as they were, and random.
         per_row: Rows with so many of them, by sentence.
     """
 
@@ -60,8 +60,8 @@ def compared(name: str, *, whole_word_mask: bool) -> tuple[Seen, Seen]:
         rows = replace(rows, keys=np.arange(COPIES, dtype=np.uint64) + np.uint64(10_000 * i))
         plan = strategy.plan(rows)
         shape = (COPIES, len(examples.input_ids[i]))
-        hidden = plan.kinds.values.reshape(shape) > 0
-        ours.append((hidden, strategy.corrupt(rows, plan).values.reshape(shape)))
+        masked = plan.kinds.values.reshape(shape) > 0
+        ours.append((masked, strategy.corrupt(rows, plan).values.reshape(shape)))
         batch = collator([features(examples, i, whole_word_mask) for _ in range(COPIES)])
         theirs.append((batch["labels"].numpy() != -100, batch["input_ids"].numpy()))
     return counted(examples, ours, words=whole_word_mask), counted(
@@ -95,17 +95,15 @@ def features(examples: Examples, i: int, characters: bool) -> dict[str, Any]:
     return row
 
 
-def counted(
-    examples: Examples, masked: list[tuple[np.ndarray, np.ndarray]], *, words: bool
-) -> Seen:
+def counted(examples: Examples, pairs: list[tuple[np.ndarray, np.ndarray]], *, words: bool) -> Seen:
     fates, per_row, targets, units = (
         np.zeros(3, np.int64),
         Counter[tuple[int, int]](),
         list[int](),
         0,
     )
-    for i, (hidden, ids) in enumerate(masked):
-        before, after = np.broadcast_to(examples.input_ids[i], ids.shape)[hidden], ids[hidden]
+    for i, (masked, ids) in enumerate(pairs):
+        before, after = np.broadcast_to(examples.input_ids[i], ids.shape)[masked], ids[masked]
         is_mask = after == examples.ids.mask
         fates += [
             is_mask.sum(),
@@ -117,14 +115,14 @@ def counted(
             if words
             else np.flatnonzero(examples.word_ids[i] >= 0)
         )
-        per_row.update((i, count) for count in hidden[:, firsts].sum(axis=1).tolist())
-        targets += hidden[:, firsts].sum(axis=0).tolist()
+        per_row.update((i, count) for count in masked[:, firsts].sum(axis=1).tolist())
+        targets += masked[:, firsts].sum(axis=0).tolist()
         units += COPIES * len(firsts)
     return Seen(units=units, targets=targets, fates=fates.tolist(), per_row=dict(per_row))
 
 
 def same_shares(ours: Seen, theirs: Seen) -> bool:
-    """Tell whether two maskings can be of one law: the number hidden, the fates, and the numbers in each row."""
+    """Tell whether two maskings can be of one law: the number masked, the fates, and the numbers in each row."""
     hits = [sum(ours.targets), sum(theirs.targets)]
     rows = sorted(set(ours.per_row) | set(theirs.per_row))
     tables = [

@@ -49,7 +49,7 @@ def many(ids, copies=2000):
 
 
 def shares(examples, epoch, **options):
-    """Return how often each token is hidden."""
+    """Return how often each token is masked."""
     plan = md.strategy("ccm", **options).plan(examples, epoch=epoch)
     assert plan.unspent.sum() == 0
     return plan.kinds.values.reshape(len(examples), -1).mean(axis=0)
@@ -79,7 +79,7 @@ def test_ccm__one_concept_within_another_is_counted_and_comes_first_half_the_tim
     assert is_fair([tuple(row[:2]) for row in plan.kinds.tolist()], [(1, 1), (0, 1)])
 
 
-def test_ccm__no_further_concept_once_enough_is_hidden(listed):
+def test_ccm__no_further_concept_once_enough_is_masked(listed):
     """A concept that was begun goes on: three times the first, or three times the second."""
     ids = [5, 6, 5, 6, 5, 6]
     options = {"lexicons": (listed((5,), (6,)),), "rate": 1.0}

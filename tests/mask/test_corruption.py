@@ -164,11 +164,11 @@ def test_corruption__refuses(name):
 HALF = Corruption("50-0-50")
 
 
-def fates(replacement, words, hidden, *, continues_unit=None, rows=2000):
-    """Return which hidden tokens of rows of these words are behind the mask: one tuple for each row."""
+def fates(replacement, words, masked, *, continues_unit=None, rows=2000):
+    """Return which masked tokens of rows of these words are behind the mask: one tuple for each row."""
     examples = examples_of(row_of(words, key=key) for key in range(rows))
     offsets = examples.input_ids.offsets
-    kinds = np.tile(np.array([0, *hidden, 0], np.uint8), rows)
+    kinds = np.tile(np.array([0, *masked, 0], np.uint8), rows)
     joins = (
         None
         if continues_unit is None
@@ -181,9 +181,9 @@ def fates(replacement, words, hidden, *, continues_unit=None, rows=2000):
         seed=0,
         epoch=0,
     )
-    masked = (out.values == IDS.mask).reshape(rows, -1)[:, 1:-1]
-    assert not masked[:, np.array(hidden) == 0].any()
-    return [tuple(row.tolist()) for row in masked[:, np.array(hidden) > 0].astype(int)]
+    is_mask = (out.values == IDS.mask).reshape(rows, -1)[:, 1:-1]
+    assert not is_mask[:, np.array(masked) == 0].any()
+    return [tuple(row.tolist()) for row in is_mask[:, np.array(masked) > 0].astype(int)]
 
 
 def test_corrupt__by_token():
@@ -200,8 +200,8 @@ def test_corrupt__by_word():
     )
 
 
-def test_corrupt__by_word_of_which_some_is_hidden():
-    """What is hidden on both sides of a token that is not, is no longer together."""
+def test_corrupt__by_word_of_which_some_is_masked():
+    """What is masked on both sides of a token that is not, is no longer together."""
     assert is_fair(
         fates(replace(HALF, by="word"), [3], [1, 0, 1]), [(a, b) for a in (0, 1) for b in (0, 1)]
     )
@@ -241,8 +241,8 @@ def test_corrupt__rows_have_each_their_own_fate(by):
 @pytest.mark.parametrize("by", ["word", "unit", "run"])
 def test_corrupt__random_ids_of_each_token_its_own(by):
     examples = examples_of(row_of([2], key=key) for key in range(200))
-    hidden = examples.word_ids.values >= 0
-    kinds = Ragged(hidden.astype(np.uint8), examples.input_ids.offsets)
+    masked = examples.word_ids.values >= 0
+    kinds = Ragged(masked.astype(np.uint8), examples.input_ids.offsets)
     out = corrupt(
         examples,
         MaskPlan(kinds, continues_unit=kinds),
@@ -251,7 +251,7 @@ def test_corrupt__random_ids_of_each_token_its_own(by):
         epoch=0,
     )
 
-    first, second = out.values[hidden].reshape(200, 2).T
+    first, second = out.values[masked].reshape(200, 2).T
     assert 0 < (first == second).sum() < 20  # one in 35 by chance
 
 

@@ -13,7 +13,7 @@ ROWS = 3000
 MENTIONS = [(0, 1), (2, 4), (6, 7)]
 
 
-def hidden(name, examples, seed=0, **options):
+def masked(name, examples, seed=0, **options):
     """Return the kinds of rows of equal length, `[N, L]`, and the unspent budget."""
     plan = md.strategy(name, **options).plan(examples, seed=seed)
     return plan.kinds.values.reshape(len(examples), -1), plan.unspent
@@ -25,7 +25,7 @@ def rows_like(words, mentions=(), *, rows=ROWS):
 
 def test_entitybert__shares_are_exact_in_the_mean():
     """40 % of 3 mentions is 1 or 2, 12 % of 20 words is 2 or 3: so often that the mean is 1.2 and 2.4."""
-    kinds, unspent = hidden("entitybert", rows_like([1] * 20, MENTIONS))
+    kinds, unspent = masked("entitybert", rows_like([1] * 20, MENTIONS))
     entity = kinds == MaskKind.ENTITY
     mentions = entity[:, [1, 3, 7]].sum(axis=1)
     words = (kinds == MaskKind.BASE).sum(axis=1)
@@ -39,7 +39,7 @@ def test_entitybert__shares_are_exact_in_the_mean():
 
 
 def test_entitybert__mentions_and_what_is_left_are_as_likely():
-    kinds, _ = hidden("entitybert", rows_like([1] * 20, MENTIONS), words=0.1)
+    kinds, _ = masked("entitybert", rows_like([1] * 20, MENTIONS), words=0.1)
 
     assert all(is_near((kinds[:, t] == MaskKind.ENTITY).sum(), ROWS, 0.4) for t in (1, 3, 7))
     whole = kinds[(kinds[:, 1] == MaskKind.ENTITY) & (kinds == MaskKind.ENTITY).any(axis=1)]
@@ -53,7 +53,7 @@ def test_entitybert__mentions_and_what_is_left_are_as_likely():
 
 def test_entitybert__of_words_that_are_left():
     """All words are due, and those that mentions took are not had twice."""
-    kinds, unspent = hidden(
+    kinds, unspent = masked(
         "entitybert", rows_like([2, 1, 3], [(0, 1)], rows=2), entities=1, words=1
     )
 
@@ -64,7 +64,7 @@ def test_entitybert__of_words_that_are_left():
 def test_entitybert_difference__first_tokens_of_mentions():
     """int(0.25 * 13) is 3: two tokens of the first mention, one of the second, at any seed."""
     examples = rows_like([1, 2, 3, 3, 4], [(1, 2), (3, 4)], rows=20)
-    masks = [hidden("entitybert-difference", examples, seed, rate=0.25) for seed in (0, 1)]
+    masks = [masked("entitybert-difference", examples, seed, rate=0.25) for seed in (0, 1)]
 
     for kinds, unspent in masks:
         assert kinds.tolist() == [[0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]] * 20
@@ -72,7 +72,7 @@ def test_entitybert_difference__first_tokens_of_mentions():
 
 
 def test_entitybert_difference__no_more_where_too_few_are_tagged():
-    kinds, unspent = hidden(
+    kinds, unspent = masked(
         "entitybert-difference", rows_like([1] * 10, [(4, 5)], rows=1), rate=0.5
     )
 
@@ -82,7 +82,7 @@ def test_entitybert_difference__no_more_where_too_few_are_tagged():
 
 def test_entitybert_difference__chance_where_nothing_is_tagged():
     """Of 8 tokens int(0.3 * 8) = 2, each pair as likely: the first and the last token too."""
-    kinds, unspent = hidden("entitybert-difference", rows_like([1] * 8), rate=0.3)
+    kinds, unspent = masked("entitybert-difference", rows_like([1] * 8), rate=0.3)
     pairs = [tuple(np.flatnonzero(row).tolist()) for row in kinds]
 
     assert is_fair(pairs, [(a, b) for a in range(1, 9) for b in range(a + 1, 9)])
@@ -90,7 +90,7 @@ def test_entitybert_difference__chance_where_nothing_is_tagged():
 
 
 def test_salient__one_mention_of_each_row_all_as_likely():
-    kinds, unspent = hidden("salient", rows_like([2] * 8, MENTIONS))
+    kinds, unspent = masked("salient", rows_like([2] * 8, MENTIONS))
     chosen = [tuple(np.flatnonzero(row).tolist()) for row in kinds]
 
     assert is_fair(chosen, [(1, 2), (5, 6, 7, 8), (13, 14)])
@@ -99,7 +99,7 @@ def test_salient__one_mention_of_each_row_all_as_likely():
 
 
 def test_salient__rows_without_mentions_are_left_alone():
-    kinds, unspent = hidden("salient", rows_like([1, 1], rows=3))
+    kinds, unspent = masked("salient", rows_like([1, 1], rows=3))
 
     assert not kinds.any()
     assert unspent.tolist() == [1, 1, 1]
@@ -109,20 +109,20 @@ def test_salient__rows_without_mentions_are_left_alone():
     ("longest", "possible"), [(4, {1, 5, 13}), (3, {1, 13}), (1, set()), (0, {1, 5, 13})]
 )
 def test_salient__mentions_that_are_too_long_stand_back(longest, possible):
-    kinds, _ = hidden("salient", rows_like([2] * 8, MENTIONS, rows=100), longest=longest)
+    kinds, _ = masked("salient", rows_like([2] * 8, MENTIONS, rows=100), longest=longest)
 
     assert {int(np.flatnonzero(row)[0]) for row in kinds if row.any()} == possible
 
 
-def test_salient__hides_unknown_words_of_a_mention():
+def test_salient__masks_unknown_words_of_a_mention():
     examples = examples_of([row_of([1, 1], [(0, 2)], fill=IDS.unk)])
 
     assert md.strategy("salient").plan(examples).counts() == (2, 0)
 
 
 def lim_shares(examples, flagged, **options):
-    """Return how many rows have only flagged tokens hidden, and how many only others; none has both."""
-    kinds, _ = hidden("lim", examples, **options)
+    """Return how many rows have only flagged tokens masked, and how many only others; none has both."""
+    kinds, _ = masked("lim", examples, **options)
     inside, outside = (
         (kinds.astype(bool) & flagged).any(axis=1),
         (kinds.astype(bool) & ~flagged).any(axis=1),
@@ -131,7 +131,7 @@ def lim_shares(examples, flagged, **options):
     return int(inside.sum()), int(outside.sum())
 
 
-def test_lim__three_rows_of_four_hide_tokens_of_mentions():
+def test_lim__three_rows_of_four_mask_tokens_of_mentions():
     flagged = np.zeros(12, np.bool_)
     flagged[[1, 3, 4, 7]] = True
     inside, outside = lim_shares(rows_like([1] * 10, MENTIONS), flagged)
@@ -165,7 +165,7 @@ def test_lim__a_score_column_in_place_of_mentions():
     ],
 )
 def test_lim__number_of_tokens(options, count, unspent):
-    kinds, left = hidden("lim", rows_like([1] * 10, MENTIONS, rows=9), **{"chance": 1, **options})
+    kinds, left = masked("lim", rows_like([1] * 10, MENTIONS, rows=9), **{"chance": 1, **options})
 
     assert (kinds.astype(bool).sum(axis=1) == count).all()
     assert (left == unspent).all()

@@ -46,8 +46,8 @@ def test_ernie__units_have_a_coin_each():
     assert is_fair(outcomes, possible)
 
 
-def test_ernie__a_share_of_the_rows_hides_tokens():
-    """Of a word of two tokens one alone is hidden in such rows only: there with chance 1/2."""
+def test_ernie__a_share_of_the_rows_masks_tokens():
+    """Of a word of two tokens one alone is masked in such rows only: there with chance 1/2."""
     examples = examples_of([row_of([2], key=key) for key in range(4000)])
     apart = sum(row[1] != row[2] for row in patterns(examples, rate=0.5, tokens=0.3))
 

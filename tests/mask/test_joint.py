@@ -79,7 +79,7 @@ def test_elm__number_of_mentions(mentions, rate, masked):
     assert md.strategy("elm", elm=rate).plan(examples).counts() == (masked, 0)
 
 
-def test_elm__hides_unk_within_a_mention_and_blm_never_does():
+def test_elm__masks_unk_within_a_mention_and_blm_never_does():
     examples = examples_of([row_of([1, 1, 1], [(1, 2)], fill=IDS.unk)])
 
     assert md.strategy("elm").plan(examples).counts() == (1, 0)

@@ -41,7 +41,7 @@ def corpora(real: Path) -> list[Examples]:
 
 
 def share_of_mentions(name: str, rate: float, examples: Examples) -> float:
-    """Return the share of mentions whose first token is hidden."""
+    """Return the share of mentions whose first token is masked."""
     kinds = (
         md.strategy(name, elm=rate, **({"blm": 0} if name != "elm" else {})).plan(examples).kinds
     )

@@ -1,4 +1,4 @@
-"""Difference-Masking on images: rows of patches, a few of the hidden ones where persons are."""
+"""Difference-Masking on images: rows of patches, a few of the masked ones where persons are."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def grid(patches, flagged, *, rows=1):
     return examples_of(row_of([1] * patches, spans, key=key) for key in range(rows))
 
 
-def hidden(strategy, examples):
-    """Return the flagged and the other patches that are hidden in each row."""
+def masked(strategy, examples):
+    """Return the flagged and the other patches that are masked in each row."""
     kinds = strategy.plan(examples).kinds
     return [
         (np.flatnonzero(row == MaskKind.ENTITY) - 1, np.flatnonzero(row == MaskKind.BASE) - 1)
@@ -32,8 +32,8 @@ def hidden(strategy, examples):
 @pytest.mark.parametrize(
     ("patches", "flagged", "few", "others"),
     [
-        (3780, 400, 94, 851),  # seven frames of 18 x 30, a quarter hidden, a tenth of that flagged
-        (3780, 50, 50, 895),  # fewer are flagged than may be hidden: the others fill up
+        (3780, 400, 94, 851),  # seven frames of 18 x 30, a quarter masked, a tenth of that flagged
+        (3780, 50, 50, 895),  # fewer are flagged than may be masked: the others fill up
         (3780, 0, 0, 945),
         (40, 10, 1, 9),
         (4, 2, 0, 1),
@@ -41,16 +41,16 @@ def hidden(strategy, examples):
     ],
 )
 def test_difference_patches__counts(patches, flagged, few, others):
-    for of_mentions, rest in hidden(md.strategy("difference-patches"), grid(patches, flagged)):
+    for of_mentions, rest in masked(md.strategy("difference-patches"), grid(patches, flagged)):
         assert (len(of_mentions), len(rest)) == (few, others)
 
 
 def test_difference_patches__all_outcomes_of_a_small_grid_are_as_likely():
-    """Of 3 flagged patches 1 is hidden, of 5 others 3: thirty outcomes."""
+    """Of 3 flagged patches 1 is masked, of 5 others 3: thirty outcomes."""
     strategy = md.strategy("difference-patches", rate=0.5, alpha=0.25)
     seen = Counter(
         (tuple(few.tolist()), tuple(rest.tolist()))
-        for few, rest in hidden(strategy, grid(8, 3, rows=6000))
+        for few, rest in masked(strategy, grid(8, 3, rows=6000))
     )
 
     outcomes = [
@@ -62,7 +62,7 @@ def test_difference_patches__all_outcomes_of_a_small_grid_are_as_likely():
 
 def test_difference_patches__each_patch_of_a_large_grid_is_as_likely():
     strategy = md.strategy("difference-patches")
-    rows = hidden(strategy, grid(400, 100, rows=300))
+    rows = masked(strategy, grid(400, 100, rows=300))
 
     assert is_fair(np.concatenate([few for few, _ in rows]).tolist(), range(100))
     assert is_fair(np.concatenate([rest for _, rest in rows]).tolist(), range(100, 400))

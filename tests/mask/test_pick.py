@@ -37,14 +37,14 @@ PLAIN = st.fixed_dictionaries(
         "kind": st.sampled_from(["base", "entity"]),
     }
 )
-"""Nearly all of these are hidden by one kernel; of `PICKS` few are."""
+"""Nearly all of these are masked by one kernel; of `PICKS` few are."""
 
 
 def pick(table):
     return parse_pick(table, where="pick")
 
 
-def hidden_by(picks, examples, seed=0, epoch=0, *, with_units=False, step=None):
+def masked_by(picks, examples, seed=0, epoch=0, *, with_units=False, step=None):
     """Return the kinds of each row, and the builder."""
     builder = PlanBuilder.empty(examples, with_units=with_units)
     run(picks, examples, RowRng(keys=examples.keys, seed=seed, epoch=epoch, step=step), builder)
@@ -63,18 +63,18 @@ def twin(row, tables, *, seed=0, epoch=0):
 
 
 @given(random_examples(), st.lists(PICKS, min_size=1, max_size=3), COUNTS, COUNTS)
-def test_hide__equals_twin(examples, tables, seed, epoch):
-    kinds, builder = hidden_by([pick(table) for table in tables], examples, seed, epoch)
+def test_mask__equals_twin(examples, tables, seed, epoch):
+    kinds, builder = masked_by([pick(table) for table in tables], examples, seed, epoch)
 
     for row, got, unspent in zip(rows_of(examples), kinds, builder.unspent.tolist(), strict=True):
         assert (got, unspent) == twin(row, dict(enumerate(tables)), seed=seed, epoch=epoch)
 
 
 @given(random_examples(), st.lists(PLAIN, min_size=1, max_size=3), COUNTS)
-def test_hide__by_one_kernel_equals_twin(examples, tables, seed):
+def test_mask__by_one_kernel_equals_twin(examples, tables, seed):
     picks = [pick(table) for table in tables]
-    kinds, builder = hidden_by(picks, examples, seed)
-    apart, also = hidden_by(picks, examples, seed, with_units=True)
+    kinds, builder = masked_by(picks, examples, seed)
+    apart, also = masked_by(picks, examples, seed, with_units=True)
 
     assert apart == kinds
     assert also.unspent.tolist() == builder.unspent.tolist()
@@ -85,7 +85,7 @@ def test_hide__by_one_kernel_equals_twin(examples, tables, seed):
 @given(random_examples(), PICKS, PICKS, COUNTS)
 def test_one_of__each_row_goes_one_way(examples, first, second, seed):
     ways = OneOf(chances=(0.5, 0.25), ways=((pick(first),), (pick(second), pick(first))))
-    kinds, builder = hidden_by([ways], examples, seed)
+    kinds, builder = masked_by([ways], examples, seed)
 
     for row, got, unspent in zip(rows_of(examples), kinds, builder.unspent.tolist(), strict=True):
         drawn = twins.rng.uniform(twins.stream(row, seed, 0, twins.BRANCH), 0)
@@ -101,7 +101,7 @@ def test_one_of__each_row_goes_one_way(examples, first, second, seed):
 def test_one_of__within_one_of_has_streams_of_its_own(examples, tables, seed):
     first, second, third = map(pick, tables)
     inner = OneOf(chances=(0.5, 0.5), ways=((first,), (second,)))
-    kinds, _ = hidden_by([OneOf(chances=(0.5, 0.5), ways=((inner,), (third,)))], examples, seed)
+    kinds, _ = masked_by([OneOf(chances=(0.5, 0.5), ways=((inner,), (third,)))], examples, seed)
 
     def goes_first(row, path):
         number = twins.rng.stream_number(path, twins.BRANCH >> 16)
@@ -121,7 +121,7 @@ def test_one_of__within_one_of_has_streams_of_its_own(examples, tables, seed):
 
 
 @pytest.mark.parametrize(
-    ("options", "hidden", "unspent"),
+    ("options", "masked", "unspent"),
     [
         ({"overrun": "cut"}, 3, 0),
         ({"overrun": "skip"}, 0, 3),
@@ -131,29 +131,29 @@ def test_one_of__within_one_of_has_streams_of_its_own(examples, tables, seed):
         ({"of": "units", "rate": 1}, 8, 0),
     ],
 )
-def test_hide__words_of_four_tokens_and_a_budget_of_three(options, hidden, unspent):
+def test_mask__words_of_four_tokens_and_a_budget_of_three(options, masked, unspent):
     examples = examples_of([row_of([4, 4])])
     budget = Budget(**{"rate": 0.3, "of": "tokens", **options})
-    _, builder = hidden_by([Pick("words", budget)], examples)
+    _, builder = masked_by([Pick("words", budget)], examples)
 
-    assert (np.count_nonzero(builder.kinds), builder.unspent.tolist()) == (hidden, [unspent])
+    assert (np.count_nonzero(builder.kinds), builder.unspent.tolist()) == (masked, [unspent])
 
 
-def test_hide__a_total_budget_counts_what_is_hidden_already():
+def test_mask__a_total_budget_counts_what_is_masked_already():
     examples = examples_of([row_of([1] * 10, [(0, 2)], key=key) for key in range(3)])
     mentions = Pick("mentions", Budget(1.0), kind="entity")
     others = Pick("tokens", Budget(0.5, of="tokens", total=True), Eligible("generic"))
-    kinds, builder = hidden_by([mentions, others], examples)
+    kinds, builder = masked_by([mentions, others], examples)
 
     assert [(row.count(2), row.count(1)) for row in kinds] == [(2, 3)] * 3
     assert builder.unspent.tolist() == [0, 0, 0]
 
 
-def test_hide__a_total_budget_that_is_spent_already():
+def test_mask__a_total_budget_that_is_spent_already():
     examples = examples_of([row_of([1] * 10, [(0, 8)])])
     mentions = Pick("mentions", Budget(1.0), kind="entity")
     others = Pick("tokens", Budget(0.5, of="tokens", total=True))
-    kinds, builder = hidden_by([mentions, others], examples)
+    kinds, builder = masked_by([mentions, others], examples)
 
     assert (kinds[0].count(2), kinds[0].count(1), builder.unspent.tolist()) == (8, 0, [0])
 
@@ -169,7 +169,7 @@ def test_hide__a_total_budget_that_is_spent_already():
 def test_bernoulli__is_independent_of_what_the_pick_draws(of):
     rows = examples_of([row_of([1] * 1000, key=key) for key in range(20)])
 
-    kinds, _ = hidden_by([Bernoulli(of=of, rate=0.5)], rows)
+    kinds, _ = masked_by([Bernoulli(of=of, rate=0.5)], rows)
 
     # Six standard deviations of 20,000 coins are 0.018.
     assert abs(np.mean([np.mean(row[1:-1]) for row in kinds]) - 0.25) < 0.02
@@ -179,7 +179,7 @@ def test_bernoulli__keeps_the_kind_of_the_pick():
     rows = examples_of([row_of([1] * 10, [(2, 5)])])
     mentions = Pick("mentions", Budget(1), kind="entity")
 
-    (kinds,), _ = hidden_by([Bernoulli(of=mentions, rate=1)], rows)
+    (kinds,), _ = masked_by([Bernoulli(of=mentions, rate=1)], rows)
 
     assert sorted(set(kinds)) == [0, 2]
 
@@ -190,51 +190,51 @@ def test_bernoulli__takes_nothing_that_is_masked_already(unknown):
     first = Pick("words", Budget(0.5))
     second = Pick("words", Budget(0.25), Eligible(unknown=unknown))
 
-    kinds, _ = hidden_by([first, Bernoulli(of=second, rate=1)], rows)
+    kinds, _ = masked_by([first, Bernoulli(of=second, rate=1)], rows)
 
-    hidden = [np.count_nonzero(row) for row in kinds]
-    alone, _ = hidden_by([first, second], rows)
-    assert hidden == [np.count_nonzero(row) for row in alone]
+    masked = [np.count_nonzero(row) for row in kinds]
+    alone, _ = masked_by([first, second], rows)
+    assert masked == [np.count_nonzero(row) for row in alone]
 
 
 def test_without_mentions__says_which_tokens_are_a_unit():
     words = Pick("words", Budget(1))
     rows = examples_of([row_of([2, 2, 1, 3])])
 
-    _, alone = hidden_by([words], rows, with_units=True)
-    _, within = hidden_by([WithoutMentions(of=words)], rows, with_units=True)
+    _, alone = masked_by([words], rows, with_units=True)
+    _, within = masked_by([WithoutMentions(of=words)], rows, with_units=True)
 
     assert alone.continues_unit.sum() == 4
     assert within.continues_unit.tolist() == alone.continues_unit.tolist()
 
 
-def test_hide__tells_adjacent_units_apart():
+def test_mask__tells_adjacent_units_apart():
     examples = examples_of([row_of([2, 1, 3])])
-    _, builder = hidden_by([Pick("words", Budget(1.0))], examples, with_units=True)
+    _, builder = masked_by([Pick("words", Budget(1.0))], examples, with_units=True)
 
     assert builder.kinds.tolist() == [0, 1, 1, 1, 1, 1, 1, 0]
     assert builder.continues_unit.tolist() == [0, 0, 1, 0, 0, 1, 1, 0]
 
 
-def test_hide__unknown_words_are_hidden_on_demand_only():
+def test_mask__unknown_words_are_masked_on_demand_only():
     examples = examples_of([row_of([1, 1], fill=IDS.unk)])
 
-    assert hidden_by([Pick("tokens", Budget(1.0))], examples)[0] == [[0, 0, 0, 0]]
-    assert hidden_by([Pick("tokens", Budget(1.0), Eligible(unknown=True))], examples)[0] == [
+    assert masked_by([Pick("tokens", Budget(1.0))], examples)[0] == [[0, 0, 0, 0]]
+    assert masked_by([Pick("tokens", Budget(1.0), Eligible(unknown=True))], examples)[0] == [
         [0, 1, 1, 0]
     ]
 
 
-def test_hide__rate_of_the_epoch_and_of_the_step():
+def test_mask__rate_of_the_epoch_and_of_the_step():
     examples = examples_of([row_of([1] * 10, key=key) for key in range(3)])
 
-    def hidden(rate, **rng):
-        return np.count_nonzero(hidden_by([Pick("tokens", Budget(rate))], examples, **rng)[1].kinds)
+    def masked(rate, **rng):
+        return np.count_nonzero(masked_by([Pick("tokens", Budget(rate))], examples, **rng)[1].kinds)
 
     by_epoch = Schedule(shape="linear", start=0.4, stop=0.2, over=2)
-    assert [hidden(by_epoch, epoch=epoch) for epoch in range(4)] == [12, 9, 6, 6]
+    assert [masked(by_epoch, epoch=epoch) for epoch in range(4)] == [12, 9, 6, 6]
     by_step = Schedule(shape="linear", start=0.4, stop=0.2, over=2, per="step")
-    assert [hidden(by_step, step=step, epoch=9) for step in range(4)] == [12, 9, 6, 6]
+    assert [masked(by_step, step=step, epoch=9) for step in range(4)] == [12, 9, 6, 6]
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ def one_row(ids, word_ids=None, *, copies=1, mentions=()):
     )
 
 
-def hidden(name, examples, **options):
-    """Return what is hidden of the first row, as a string of 0 and 1."""
+def masked(name, examples, **options):
+    """Return what is masked of the first row, as a string of 0 and 1."""
     return "".join(str(kind) for kind in md.strategy(name, **options).plan(examples).kinds[0])
 
 
@@ -73,7 +73,7 @@ def test_pmi__equals_twin_where_matches_are_many(ids, rate):
         (0.5, "1100111000"),  # then the first pass's third, cut to one token
         (0.6, "1100111100"),
         (0.7, "1100111110"),  # the second pass begins at the top of the list: its second place, cut
-        (1.0, "1100111111"),  # a pass that hides nothing is the last
+        (1.0, "1100111111"),  # a pass that masks nothing is the last
     ],
 )
 def test_pmi__passes_over_the_list(listed, rate, expected):
@@ -97,7 +97,7 @@ def test_pmi__passes_over_the_list(listed, rate, expected):
 )
 def test_pmi__an_occurrence_is_of_whole_words(listed, word_ids, expected):
     assert (
-        hidden("pmi", one_row([9, 5, 6, 9], word_ids), lexicon=listed((5, 6)), rate=1.0) == expected
+        masked("pmi", one_row([9, 5, 6, 9], word_ids), lexicon=listed((5, 6)), rate=1.0) == expected
     )
 
 
@@ -119,7 +119,7 @@ def test_pmi__is_exact_where_floats_are_not(listed):
     [
         # "a M that is not a M M M target": each word at its first place, however far
         ([5, 9, 6, 9, 5, 6], [(5, 6)], 1.0, "101000"),
-        ([6, 5, 9, 6], [(5, 6)], 1.0, "1100"),  # found in its order, hidden out of it
+        ([6, 5, 9, 6], [(5, 6)], 1.0, "1100"),  # found in its order, masked out of it
         ([6, 9, 5], [(5, 6)], 1.0, "000"),
         ([5, 6, 9, 5, 6], [(5, 6)], 1.0, "11000"),  # an entry once
         (
@@ -127,7 +127,7 @@ def test_pmi__is_exact_where_floats_are_not(listed):
             [(5, 6), (6, 9)],
             1.0,
             "11000",
-        ),  # what is hidden is not found again: no 9 after a 6
+        ),  # what is masked is not found again: no 9 after a 6
         ([5, 6, 9, 5, 6], [(5, 6), (9, 6)], 1.0, "11101"),
         ([5, 9, 6, 7, 9, 9], [(5, (6, 7))], 0.3, "101000"),  # the last word is cut
         (
@@ -140,14 +140,14 @@ def test_pmi__is_exact_where_floats_are_not(listed):
     ],
 )
 def test_pmi_released__words_stand_scattered(listed, ids, entries, rate, expected):
-    assert hidden("pmi-released", one_row(ids), lexicon=listed(*entries), rate=rate) == expected
+    assert masked("pmi-released", one_row(ids), lexicon=listed(*entries), rate=rate) == expected
 
 
 def test_pmi_released__looks_for_no_word_boundary_and_counts_no_unk(listed):
     path = listed((5, 6))
 
     assert (
-        hidden("pmi-released", one_row([9, 5, 6, 9], [0, 0, 0, 0]), lexicon=path, rate=1.0)
+        masked("pmi-released", one_row([9, 5, 6, 9], [0, 0, 0, 0]), lexicon=path, rate=1.0)
         == "0110"
     )
     plan = md.strategy("pmi-released", lexicon=path, rate=0.5).plan(one_row([1, 1, 5, 6]))
@@ -186,7 +186,7 @@ def test_pmi_levine__of_three_in_a_chain_in_random_order(listed):
 
 
 def test_pmi_levine__units_are_equally_likely(listed):
-    """One of six units with room for one: the n-gram is hidden as often as a word, so with more tokens."""
+    """One of six units with room for one: the n-gram is masked as often as a word, so with more tokens."""
     examples = one_row([5, 6, 7, 8, 9, 10, 11], copies=3000)
     made = md.strategy("pmi-levine", lexicon=listed((5, 6)), rate=2 / 7, overrun="stop")
     firsts = [tuple(np.flatnonzero(row)) for row in made.plan(examples).kinds.tolist()]
@@ -283,7 +283,7 @@ def released_list(folder: Path, *, lower: bool = False) -> list[tuple[str, ...]]
 
 
 def spent(examples, path, rate):
-    """Return hidden tokens as a share of all, and of the budget, and the shares of rows under budget and with none."""
+    """Return masked tokens as a share of all, and of the budget, and the shares of rows under budget and with none."""
     plan = md.strategy("pmi", lexicon=path, rate=rate).plan(examples)
     rows = np.add.reduceat(plan.kinds.values, plan.kinds.offsets[:-1])
     total = int(rows.sum())

@@ -178,7 +178,7 @@ def test_schedule__refuses(options, message):
         Schedule(**{"shape": "linear"} | options)
 
 
-def hidden(strategy, **when):
+def masked(strategy, **when):
     examples = examples_of([row_of([1] * 100, key=key, fill=5 + key) for key in range(3)])
     return np.count_nonzero(strategy.plan(examples, **when).kinds.values)
 
@@ -186,7 +186,7 @@ def hidden(strategy, **when):
 def test_plan__a_strategys_rate_follows_the_epoch():
     made = md.strategy("difference-released", lexicon=str(words_lexicon()), rate=DYNAMIC)
 
-    assert [hidden(made, epoch=epoch) for epoch in (0, 1, 10, 11)] == [90, 84, 45, 45]
+    assert [masked(made, epoch=epoch) for epoch in (0, 1, 10, 11)] == [90, 84, 45, 45]
     assert not made.follows_training
 
 
@@ -195,12 +195,12 @@ def test_plan__a_strategys_rate_follows_the_step():
     table = {"shape": "linear", "start": 0.3, "stop": 0.0, "over": 4, "per": "step"}
     made = md.strategy("difference-released", lexicon=str(words_lexicon()), rate=table)
 
-    assert [hidden(made, step=step, epoch=9) for step in (0, 1, 2, 4, 5)] == [90, 66, 45, 0, 0]
+    assert [masked(made, step=step, epoch=9) for step in (0, 1, 2, 4, 5)] == [90, 66, 45, 0, 0]
     assert made.follows_training
     with pytest.raises(ValueError, match=r"^step: expected a number"):
-        hidden(made)
+        masked(made)
     with pytest.raises(ValueError, match=r"^step: expected an integer in \[0, 2\*\*63\), got -1$"):
-        hidden(made, step=-1)
+        masked(made, step=-1)
 
 
 def test_plan__a_strategys_rate_follows_the_tokens(tmp_path):

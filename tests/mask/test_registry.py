@@ -21,13 +21,13 @@ def test_strategies__one_line_status_and_source():
 
     assert list(lines) == STRATEGIES.names()
     assert all(
-        summary.hides.startswith("Hide ")
+        summary.hides.startswith("Mask ")
         and summary.hides.endswith(".")
         and len(summary.hides) < 100
         for summary in lines.values()
     )
     assert lines["joint.v1"] == (
-        "Hide whole mentions (ELM), then single tokens of the rest (BLM).",
+        "Mask whole mentions (ELM), then single tokens of the rest (BLM).",
         "paper",
         "Abaho et al. 2024, section 3",
     )

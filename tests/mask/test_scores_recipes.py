@@ -29,8 +29,8 @@ def sentence(words, *, key=0):
     return Row(key=key, ids=[id_ for word in words for id_ in word], word_ids=numbers)
 
 
-def hidden(name, examples, **options):
-    """Return what is hidden of rows of equal length, bool `[N, L]`."""
+def masked(name, examples, **options):
+    """Return what is masked of rows of equal length, bool `[N, L]`."""
     return md.strategy(name, **options).plan(examples).kinds.values.reshape(len(examples), -1) > 0
 
 
@@ -67,7 +67,7 @@ def test_difference__words_by_weight_without_replacement(transform, alpha):
     }[transform]
     weights = [alpha * weight + (1 - alpha) * sum(own) / 6 for weight in own]
     examples = examples_of(sentence(words, key=key) for key in range(ROWS))
-    seen = hidden(
+    seen = masked(
         "difference",
         examples,
         lexicon=str(words_lexicon()),
@@ -81,12 +81,12 @@ def test_difference__words_by_weight_without_replacement(transform, alpha):
 
 
 def test_difference__rate_is_of_words_and_exact_in_the_mean():
-    """0.15 of 10 words is 1 or 2, whatever their tokens; words are hidden whole."""
+    """0.15 of 10 words is 1 or 2, whatever their tokens; words are masked whole."""
     words = [
         [LISTED[n], LISTED[n]] if word_score([LISTED[n]] * 2) else [LISTED[n]] for n in range(10)
     ]
     examples = examples_of(sentence(words, key=key) for key in range(ROWS))
-    seen = hidden("difference", examples, lexicon=str(words_lexicon()))
+    seen = masked("difference", examples, lexicon=str(words_lexicon()))
     begins = np.cumsum([0] + [len(word) for word in words[:-1]])
     count = seen[:, begins].sum(axis=1)
 
@@ -104,17 +104,17 @@ def test_difference__words_that_are_not_listed():
     examples = examples_of(sentence(words, key=key) for key in range(2000))
     lexicon = str(words_lexicon())
 
-    assert hidden("difference", examples, lexicon=lexicon, rate=1)[0].tolist() == [
+    assert masked("difference", examples, lexicon=lexicon, rate=1)[0].tolist() == [
         True,
         False,
         True,
         False,
     ]
-    assert hidden("difference", examples, lexicon=lexicon, rate=1, alpha=0.5)[0].tolist() == [
+    assert masked("difference", examples, lexicon=lexicon, rate=1, alpha=0.5)[0].tolist() == [
         True
     ] * 3 + [False]
-    assert hidden("difference-released", examples, lexicon=lexicon, rate=1).all()
-    seen = hidden("difference-released", examples, lexicon=lexicon, rate=0.25)
+    assert masked("difference-released", examples, lexicon=lexicon, rate=1).all()
+    seen = masked("difference-released", examples, lexicon=lexicon, rate=0.25)
     weights = ranks([word_score(words[0]), -1.0, word_score(words[2]), -1.0])
     assert weights[1::2] == [2, 1]
     assert near(seen, [weight / 10 for weight in weights])
@@ -127,7 +127,7 @@ def test_difference_released__tokens_by_the_rank_of_their_word():
     rank = ranks([word_score(pair), word_score(words[1]), word_score(words[2]), -1.0])
     weights = [rank[0], rank[0], rank[1], rank[2], rank[3], rank[3]]
     examples = examples_of(sentence(words, key=key) for key in range(ROWS))
-    seen = hidden("difference-released", examples, lexicon=str(words_lexicon()), rate=0.5)
+    seen = masked("difference-released", examples, lexicon=str(words_lexicon()), rate=0.5)
 
     assert sorted(rank) == [1, 2, 3, 4]
     assert (seen.sum(axis=1) == 3).all()
@@ -148,7 +148,7 @@ def test_difference_released__number_is_rounded_down():
 
 def test_difference_released__no_alpha_is_uniform():
     examples = examples_of(sentence([[id_] for id_ in LISTED[:5]], key=key) for key in range(ROWS))
-    seen = hidden("difference-released", examples, lexicon=str(words_lexicon()), rate=0.4, alpha=0)
+    seen = masked("difference-released", examples, lexicon=str(words_lexicon()), rate=0.4, alpha=0)
     pairs = [tuple(np.flatnonzero(row).tolist()) for row in seen]
 
     assert is_fair(pairs, [(a, b) for a in range(5) for b in range(a + 1, 5)])
@@ -159,7 +159,7 @@ def test_selective_task__just_what_is_flagged(tmp_path):
     scores = column_of(tmp_path, examples, [9, 0.1, 0, -1, 1e-9, 9])
 
     assert (
-        hidden("selective-task", examples, scores=scores).tolist()
+        masked("selective-task", examples, scores=scores).tolist()
         == [[False, True, False, False, True, False]] * 2
     )
 
@@ -180,7 +180,7 @@ def test_selective__highest_above_nought(options, places, tmp_path):
     scores = column_of(tmp_path, examples, [99, 1, 5, -1, -2, 2, 0, -3, 4, -1, -1, 99])
 
     assert (
-        np.flatnonzero(hidden("selective", examples, scores=scores, **options)[0]).tolist()
+        np.flatnonzero(masked("selective", examples, scores=scores, **options)[0]).tolist()
         == places
     )
 
@@ -203,7 +203,7 @@ def places_of(attention, *, top):
 def test_attention__58_of_196(name, top, tmp_path):
     """int(0.3 * 196), those of highest or lowest attention."""
     examples, scores, attention = patches(tmp_path, rows=4)
-    seen = hidden(name, examples, scores=scores, rate=0.3, gate=1)
+    seen = masked(name, examples, scores=scores, rate=0.3, gate=1)
 
     assert (seen.sum(axis=1) == 58).all()
     assert (seen[:, 1:-1] == (places_of(attention, top=top) < 58)).all()
@@ -212,9 +212,9 @@ def test_attention__58_of_196(name, top, tmp_path):
 
 @pytest.mark.parametrize("name", ["attention-high", "attention-low"])
 def test_attention__fifteen_percent_in_the_mean(name, tmp_path):
-    """Half of the rows stay whole, the rest hide int(r * 196), r of U(0.1, 0.5)."""
+    """Half of the rows stay whole, the rest mask int(r * 196), r of U(0.1, 0.5)."""
     examples, scores, _ = patches(tmp_path, rows=1500)
-    shares = hidden(name, examples, scores=scores)[:, 1:-1].mean(axis=1)
+    shares = masked(name, examples, scores=scores)[:, 1:-1].mean(axis=1)
 
     assert is_near(int((shares > 0).sum()), len(shares), 0.5)
     some = shares[shares > 0]
@@ -225,10 +225,10 @@ def test_attention__fifteen_percent_in_the_mean(name, tmp_path):
 
 
 def test_attention_hints__shows_some_of_the_very_highest(tmp_path):
-    """Of what `attention-high` hides, int(0.1 * r * n) among the int(0.1 * n) highest are shown, all as likely."""
+    """Of what `attention-high` masks, int(0.1 * r * n) among the int(0.1 * n) highest are shown, all as likely."""
     examples, scores, attention = patches(tmp_path, rows=1500, n=40)
     high, hints = (
-        hidden(name, examples, scores=scores, gate=1)[:, 1:-1]
+        masked(name, examples, scores=scores, gate=1)[:, 1:-1]
         for name in ("attention-high", "attention-hints")
     )
     shown, place = high & ~hints, places_of(attention, top=True)
@@ -245,7 +245,7 @@ def test_attention_hints__shows_some_of_the_very_highest(tmp_path):
 def test_attention_hints__none_in_short_rows(tmp_path):
     examples, scores, _ = patches(tmp_path, rows=50, n=19)
     high, hints = (
-        hidden(name, examples, scores=scores) for name in ("attention-high", "attention-hints")
+        masked(name, examples, scores=scores) for name in ("attention-high", "attention-hints")
     )
 
     assert high.any()
@@ -254,30 +254,30 @@ def test_attention_hints__none_in_short_rows(tmp_path):
 
 def test_attention_hints__all_may_be_shown(tmp_path):
     examples, scores, _ = patches(tmp_path, rows=20, n=30)
-    seen = hidden("attention-hints", examples, scores=scores, rate=1.0, show=1.0)
+    seen = masked("attention-hints", examples, scores=scores, rate=1.0, show=1.0)
 
     assert not seen.any()
 
 
 def test_mst__coins_among_the_lowest(tmp_path):
     examples, scores, attention = patches(tmp_path, rows=400, n=51)
-    seen = hidden("mst", examples, scores=scores)[:, 1:-1]
+    seen = masked("mst", examples, scores=scores)[:, 1:-1]
     low = places_of(attention, top=False) < 25  # int(0.5 * 51)
 
     assert not (seen & ~low).any()
     assert is_near(int(seen.sum()), 400 * 25, 1 / 8)
     assert is_near(int((seen.sum(axis=1) == 0).sum()), 400, 0.875**25)
     assert (
-        hidden("mst", examples, scores=scores, rate=1, share=0.2)[:, 1:-1].sum(axis=1) == 10
+        masked("mst", examples, scores=scores, rate=1, share=0.2)[:, 1:-1].sum(axis=1) == 10
     ).all()
-    assert not hidden("mst", examples, scores=scores, share=0).any()
+    assert not masked("mst", examples, scores=scores, share=0).any()
 
 
 @pytest.mark.parametrize("rate", [1.0, 0.5])
 def test_informask__each_id_has_its_rate(rate):
     ids = [5, 10, 20, 30, 39, IDS.unk]
     examples = examples_of(sentence([[id_] for id_ in ids], key=key) for key in range(ROWS))
-    seen = hidden("informask", examples, lexicon=str(rates_lexicon()), rate=rate)
+    seen = masked("informask", examples, lexicon=str(rates_lexicon()), rate=rate)
 
     assert near(seen, [rate * (token_rate(id_) or 0) for id_ in ids])
 
@@ -287,8 +287,8 @@ def test_keywords__listed_words_each_by_a_coin():
     examples = examples_of(sentence(words, key=key) for key in range(ROWS))
     lexicon = str(words_lexicon())
 
-    assert hidden("keywords", examples, lexicon=lexicon)[0].tolist() == [True, False, True]
-    assert near(hidden("keywords", examples, lexicon=lexicon, rate=0.3), [0.3, 0, 0.3])
+    assert masked("keywords", examples, lexicon=lexicon)[0].tolist() == [True, False, True]
+    assert near(masked("keywords", examples, lexicon=lexicon, rate=0.3), [0.3, 0, 0.3])
 
 
 @pytest.mark.parametrize(

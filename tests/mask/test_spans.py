@@ -53,14 +53,14 @@ def test_spans__equal_their_twins_at_any_rate(name, examples, rate, seed):
 
 
 @pytest.mark.parametrize(
-    ("tokens", "rate", "hidden"),
+    ("tokens", "rate", "masked"),
     [(10, 0.15, 2), (28, 0.15, 5), (50, 0.14, 7), (9, 0, 0), (1, 0.2, 1)],
 )
-def test_span__budget(tokens, rate, hidden):
+def test_span__budget(tokens, rate, masked):
     examples = rows_like([1] * tokens, 50)
     plan = md.strategy("span", rate=rate).plan(examples)
 
-    assert (plan.kinds.values.reshape(50, -1) > 0).sum(1).tolist() == [hidden] * 50
+    assert (plan.kinds.values.reshape(50, -1) > 0).sum(1).tolist() == [masked] * 50
     assert not plan.unspent.any()
 
 
@@ -148,7 +148,7 @@ def test_span__is_cut_at_the_rows_end():
 
 
 @pytest.mark.parametrize("name", ["span", "span-released"])
-def test_span__never_hides_unk(name):
+def test_span__never_masks_unk(name):
     examples = examples_of([row_of([1] * 8, fill=IDS.unk), row_of([1] * 8, key=1)])
 
     assert md.strategy(name, rate=1.0).plan(examples).kinds[0].sum() == 0
@@ -203,16 +203,16 @@ def test_spanbert__spends_its_budget_to_the_token_and_cuts_one_word_at_most(
 def simulated(words, rate, rng):
     """SpanBERT's loop over sets, with draws of its own."""
     word_of = [number for number, size in enumerate(words) for _ in range(size)]
-    due, hidden = ceil(rate * len(word_of)), set()
-    while len(hidden) < due:
+    due, masked = ceil(rate * len(word_of)), set()
+    while len(masked) < due:
         length = rng.choices(range(1, 11), [0.8**k for k in range(10)])[0]
         anchor = rng.randrange(len(word_of))
-        if anchor in hidden:
+        if anchor in masked:
             continue
         for t in range(len(word_of)):
-            if word_of[anchor] <= word_of[t] < word_of[anchor] + length and len(hidden) < due:
-                hidden.add(t)
-    return hidden
+            if word_of[anchor] <= word_of[t] < word_of[anchor] + length and len(masked) < due:
+                masked.add(t)
+    return masked
 
 
 def test_spanbert__inclusion_is_that_of_a_plain_simulation():
@@ -226,7 +226,7 @@ def test_spanbert__inclusion_is_that_of_a_plain_simulation():
 
 
 def runs_of(kinds):
-    """Return the runs of hidden tokens, half open."""
+    """Return the runs of masked tokens, half open."""
     runs = []
     for t, kind in enumerate(kinds):
         if kind and runs and runs[-1][1] == t:
@@ -243,8 +243,8 @@ def test_spanbert__a_run_shares_one_fate():
     ids, kinds = made.corrupt(examples, plan), plan.kinds
 
     fates = []
-    for row, hidden in zip(ids.tolist(), kinds.tolist(), strict=True):
-        for start, stop in runs_of(hidden):
+    for row, masked in zip(ids.tolist(), kinds.tolist(), strict=True):
+        for start, stop in runs_of(masked):
             tokens = row[start:stop]
             fate = "mask" if IDS.mask in tokens else "keep" if set(tokens) == {10} else "random"
             assert fate != "mask" or set(tokens) == {IDS.mask}

@@ -190,11 +190,11 @@ def test_mixture__within_a_mixture_takes_all_of_its_branches(between):
     if between:
         inner = {"use": "curriculum", "parts": [inner]}
     outer = md.strategy("mixture", chances=[0.5, 0.5], parts=[inner, {"use": "blm", "blm": 0.9}])
-    hidden = np.diff(
+    masked = np.diff(
         np.append(0, np.cumsum(outer.plan(examples).kinds.values > 0))[examples.input_ids.offsets]
     )
 
-    counts = np.bincount(hidden, minlength=10)
+    counts = np.bincount(masked, minlength=10)
     for count, share in ((counts[1], 0.25), (counts[5], 0.25), (counts[9], 0.5)):
         low, high = fewest(share, rows)
         assert low < count < high

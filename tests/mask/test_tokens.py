@@ -27,7 +27,7 @@ def rows_like(words, num_rows, *, fill=10):
 
 
 def counts_of(made, words, num_rows):
-    """Number of tokens hidden in each of many rows of the same words."""
+    """Number of tokens masked in each of many rows of the same words."""
     kinds = made.plan(rows_like(words, num_rows)).kinds
     return (kinds.values.reshape(num_rows, -1) > 0).sum(axis=1)
 
@@ -39,7 +39,7 @@ def counts_of(made, words, num_rows):
 @pytest.mark.parametrize("most", [20, None, 0, 3])
 def test_bert__count_of_its_code_for_every_length(rate, most):
     examples = examples_of(row_of([1] * (n - 2), key=n) for n in range(3, 201))
-    hidden = [
+    masked = [
         int((row > 0).sum())
         for row in map(
             np.array, md.strategy("bert", rate=rate, most=most).plan(examples).kinds.tolist()
@@ -47,7 +47,7 @@ def test_bert__count_of_its_code_for_every_length(rate, most):
     ]
 
     expected = [min(most or 10**9, max(1, int(round(n * rate)))) for n in range(3, 201)]  # noqa: RUF046 - its own words
-    assert hidden == expected
+    assert masked == expected
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_bert__worked_counts(n, count):
     assert bert_count(n, 0.15, 20) == count
 
 
-def test_bert__hides_one_token_at_least_where_there_is_one():
+def test_bert__masks_one_token_at_least_where_there_is_one():
     examples = examples_of([row_of([1]), row_of([])])
 
     assert md.strategy("bert", rate=0.0).plan(examples).kinds.tolist() == [[0, 1, 0], [0, 0]]
@@ -186,7 +186,7 @@ def test_coins__every_pattern_is_as_likely(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "hidden"),
+    ("name", "masked"),
     [
         ("bert", True),
         ("token", False),
@@ -196,10 +196,10 @@ def test_coins__every_pattern_is_as_likely(name):
         ("electra", True),
     ],
 )
-def test_unk__is_hidden_but_by_the_collator(name, hidden):
+def test_unk__is_masked_but_by_the_collator(name, masked):
     plan = md.strategy(name, rate=1.0).plan(rows_like([1] * 4, 20, fill=IDS.unk))
 
-    assert (plan.counts()[1] > 0) == hidden
+    assert (plan.counts()[1] > 0) == masked
 
 
 def test_token__unk_where_the_caller_does_not_mark_it():

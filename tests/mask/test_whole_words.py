@@ -27,13 +27,13 @@ def rows_like(words, num_rows, *, fill=10):
     return examples_of(row_of(words, key=key, fill=fill) for key in range(num_rows))
 
 
-def words_hidden(kinds, words):
-    """Return the words hidden in each row, and see that each is hidden whole."""
+def words_masked(kinds, words):
+    """Return the words masked in each row, and see that each is masked whole."""
     numbers = np.repeat(np.arange(len(words)), words)
     for row in kinds.values.reshape(len(kinds), -1)[:, 1:-1]:
-        hidden = set(numbers[row > 0].tolist())
-        assert (row > 0).tolist() == [number in hidden for number in numbers.tolist()]
-        yield tuple(sorted(hidden))
+        masked = set(numbers[row > 0].tolist())
+        assert (row > 0).tolist() == [number in masked for number in numbers.tolist()]
+        yield tuple(sorted(masked))
 
 
 # How many
@@ -44,7 +44,7 @@ def test_whole_word__skips_what_does_not_fit():
     orders = list(permutations(range(len(WORDS))))
     due = Counter(filled(order, 3) for order in orders)
     chosen = Counter(
-        words_hidden(md.strategy("whole-word", rate=0.25).plan(rows_like(WORDS, 3000)).kinds, WORDS)
+        words_masked(md.strategy("whole-word", rate=0.25).plan(rows_like(WORDS, 3000)).kinds, WORDS)
     )
 
     assert set(chosen) == set(due) == {(2,), (0, 1), (0, 3), (0, 4), (1, 3), (3, 4)}
@@ -81,7 +81,7 @@ def test_whole_word__no_more_tokens_than_the_limit(most, tokens):
 @pytest.mark.parametrize("n", [1, 6, 12])
 def test_whole_word_hf__one_coin_a_word(n):
     chosen = list(
-        words_hidden(md.strategy("whole-word-hf").plan(rows_like([2] * n, 4000)).kinds, [2] * n)
+        words_masked(md.strategy("whole-word-hf").plan(rows_like([2] * n, 4000)).kinds, [2] * n)
     )
 
     assert is_near(sum(not words for words in chosen), 4000, 0.85**n)
@@ -89,7 +89,7 @@ def test_whole_word_hf__one_coin_a_word(n):
 
 
 def test_whole_word_hf__every_set_of_words_is_as_likely():
-    chosen = words_hidden(
+    chosen = words_masked(
         md.strategy("whole-word-hf", rate=0.5).plan(rows_like([2, 1, 3], 2000)).kinds, [2, 1, 3]
     )
 
@@ -100,7 +100,7 @@ def test_whole_word_hf__every_set_of_words_is_as_likely():
 def test_whole_word_roberta__mean_number_of_words_is_the_rate_exactly(n):
     chosen = [
         len(words)
-        for words in words_hidden(
+        for words in words_masked(
             md.strategy("whole-word-roberta").plan(rows_like([2] * n, 4000)).kinds, [2] * n
         )
     ]
@@ -120,20 +120,20 @@ def test_random_word__rounds_up(words, rate, count):
 
 @pytest.mark.parametrize("name", ["whole-word-roberta", "random-word"])
 def test_number_of_words__every_pair_is_as_likely_whatever_its_length(name):
-    chosen = words_hidden(md.strategy(name, rate=0.4).plan(rows_like(WORDS, 3000)).kinds, WORDS)
+    chosen = words_masked(md.strategy(name, rate=0.4).plan(rows_like(WORDS, 3000)).kinds, WORDS)
 
     assert is_fair(chosen, [(a, b) for b in range(5) for a in range(b)])
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "hidden"),
+    ("name", "options", "masked"),
     [("whole-word", {}, True), ("whole-word-hf", {}, False), ("whole-word-hf", {"unknown": True}, True),
      ("whole-word-roberta", {}, True), ("random-word", {}, False)],
 )  # fmt: skip
-def test_unk__words_that_hold_one(name, options, hidden):
+def test_unk__words_that_hold_one(name, options, masked):
     plan = md.strategy(name, rate=1.0, **options).plan(rows_like([2, 1], 5, fill=IDS.unk))
 
-    assert (plan.counts()[1] > 0) == hidden
+    assert (plan.counts()[1] > 0) == masked
 
 
 def test_whole_word__refuses_a_negative_limit():
@@ -214,7 +214,7 @@ def built_of(tmp_path: Path, **encode: object) -> Examples:
 
 
 def together(examples, part):
-    """Return whether the tokens of a part of the text are hidden or spared together in each of many epochs."""
+    """Return whether the tokens of a part of the text are masked or spared together in each of many epochs."""
     start = TEXT.index(part)
     begins = examples.token_starts[0]
     inside = np.flatnonzero((begins >= start) & (begins < start + len(part)))

@@ -17,15 +17,15 @@ BATCHES_AT_ONCE = 64
 def masked(
     row: dict[str, Any], ids: TokenIds, strategy: Strategy, seed: int, epoch: int
 ) -> tuple[list[int], list[int]]:
-    """Return the kinds and the hidden ids of one row, masked alone."""
+    """Return the kinds and the corrupted ids of one row, masked alone."""
     mentions = list(zip(row["span_starts"], row["span_ends"], row["span_labels"], strict=True))
     one = examples_of(
         [Row(key=row["key"], ids=row["input_ids"], word_ids=row["word_ids"], mentions=mentions)],
         ids,
     )
     plan = strategy.plan(one, seed=seed, epoch=epoch)
-    hidden = strategy.corrupt(one, plan, seed=seed, epoch=epoch)
-    return plan.kinds.values.tolist(), hidden.values.tolist()
+    corrupted = strategy.corrupt(one, plan, seed=seed, epoch=epoch)
+    return plan.kinds.values.tolist(), corrupted.values.tolist()
 
 
 def batch(
@@ -47,10 +47,10 @@ def batch(
     out |= {name: [] for name in ("span_starts", "span_ends", "span_labels")}
     out["keys"] = [row["key"] for row in rows]
     for row in rows:
-        kinds, hidden = masked(row, ids, strategy, seed, epoch)
+        kinds, corrupted = masked(row, ids, strategy, seed, epoch)
         size = len(kinds)
         rest = width - size
-        out["input_ids"].append(hidden + [max(ids.pad, 0)] * rest)
+        out["input_ids"].append(corrupted + [max(ids.pad, 0)] * rest)
         out["attention_mask"].append([1] * size + [0] * rest)
         out["labels"].append(
             [i if kind else -100 for i, kind in zip(row["input_ids"], kinds, strict=True)]

@@ -7,7 +7,7 @@ from fractions import Fraction
 from tests.generate import IDS, Row
 from tests.mask.artifacts import token_score
 from tests.reference import rng
-from tests.reference.tokens import bert_count, hidden, real_tokens
+from tests.reference.tokens import bert_count, masked, real_tokens
 
 ROUND, BRANCH = 1 << 16, 4 << 16
 """Sub-streams of a stage: for rounding at random, and for which way a row goes."""
@@ -41,10 +41,10 @@ def entitybert_difference(
     real = real_tokens(row)
     budget = int(rate * len(real))
     if row.mentions:
-        return hidden(
+        return masked(
             row, [t for start, end, _ in row.mentions for t in range(start, end)][:budget]
         )
-    return hidden(row, rng.choose(rng.stream(row.key, seed, epoch, 1), real, budget))
+    return masked(row, rng.choose(rng.stream(row.key, seed, epoch, 1), real, budget))
 
 
 def salient(row: Row, *, seed: int = 0, epoch: int = 0, longest: int | None = None) -> list[int]:
@@ -74,12 +74,12 @@ def lim(
     count = min(bert_count(len(row.ids), rate, most), len(pool)) if pool else 0
     stream = rng.stream(row.key, seed, epoch, 256 if phrases else 256 + 16)
     if not scores:
-        return hidden(row, rng.choose(stream, pool, count))
+        return masked(row, rng.choose(stream, pool, count))
     chosen = set()  # drawn by weights that are all equal, and so one after the other
     for k in range(count):
         left = [t for t in pool if t not in chosen]
         chosen.add(left[int(float(rng.uniform(stream, k)) * 2**31 * len(left)) // 2**31])
-    return hidden(row, chosen)
+    return masked(row, chosen)
 
 
 def at_random(row: Row, size: int, rate: float, seed: int, epoch: int, *, stage: int) -> int:

@@ -23,11 +23,11 @@ def joint(
 ) -> list[int]:
     """ELM on stream 0, then BLM on stream 1: Abaho et al. 2024, section 3."""
     kinds = [NONE] * len(row.ids)
-    hide_units(
+    mask_units(
         row, kinds, row.mentions, math.ceil(Fraction(str(elm)) * len(row.mentions)), seed, epoch
     )
     in_mention = {t for start, end, _ in row.mentions for t in range(start, end)}
-    hide_tokens(
+    mask_tokens(
         row, kinds, blm, count, in_mention if pool == "generic_only" else set(), seed, epoch
     )
     return kinds
@@ -53,8 +53,8 @@ def released(
     """Rows 1 to 5 of the table of differences between the paper and its code."""
     kinds = [NONE] * len(row.ids)
     pieces = released_pieces(row)
-    hide_units(row, kinds, pieces, int(elm * len(pieces)), seed, epoch)
-    hide_tokens(row, kinds, blm, "bernoulli", set(), seed, epoch)
+    mask_units(row, kinds, pieces, int(elm * len(pieces)), seed, epoch)
+    mask_tokens(row, kinds, blm, "bernoulli", set(), seed, epoch)
     return kinds
 
 
@@ -67,7 +67,7 @@ def released_pieces(row: Row) -> list[tuple[int, int, int]]:
     return pieces
 
 
-def hide_units(
+def mask_units(
     row: Row, kinds: list[int], units: list[tuple[int, int, int]], count: int, seed: int, epoch: int
 ) -> None:
     for u in rng.choose(rng.stream(row.key, seed, epoch, 0), list(range(len(units))), count):
@@ -75,7 +75,7 @@ def hide_units(
         kinds[start:end] = [ENTITY] * (end - start)
 
 
-def hide_tokens(
+def mask_tokens(
     row: Row, kinds: list[int], rate: float, count: str, keep_off: set[int], seed: int, epoch: int
 ) -> None:
     stream = rng.stream(row.key, seed, epoch, 1)

@@ -40,7 +40,7 @@ def units_of(row: Row, name: str) -> list[list[int]]:
 def pick(
     row: Row, kinds: list[int], table: dict[str, Any], *, seed: int, epoch: int, number: int = 0
 ) -> int:
-    """Write what one pick hides to `kinds`, and return its unspent budget; `number` names its stream."""
+    """Write what one pick masks to `kinds`, and return its unspent budget; `number` names its stream."""
     units = units_of(row, table["units"])
     budget = BUDGET | table["budget"]
     eligible = ELIGIBLE | table.get("eligible", {})
@@ -101,7 +101,7 @@ def pick(
 def quota(
     row: Row, units: int, budget: dict[str, Any], *, seed: int, epoch: int, number: int
 ) -> int:
-    """Return how many a pick may hide of a row."""
+    """Return how many a pick may mask of a row."""
     real = sum(word >= 0 for word in row.word_ids)
     rate = budget["rate"]
     size = {"units": units, "tokens": real, "all tokens": len(row.ids)}[budget["of"]]

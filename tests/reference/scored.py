@@ -13,7 +13,7 @@ from tests.generate import IDS, Row
 from tests.mask.artifacts import token_rate, token_score, word_score
 from tests.reference import fill, rng
 from tests.reference.entities import at_random, words_of
-from tests.reference.tokens import hidden, real_tokens
+from tests.reference.tokens import masked, real_tokens
 
 GATE, RATE = 2 << 16, 3 << 16
 
@@ -42,7 +42,7 @@ def difference(
     taken, _ = fill.weighted(
         rng.stream(row.key, seed, epoch, 0), weights, [1] * len(units), budget, "skip"
     )
-    return hidden(row, {t for w, word in enumerate(units) if taken[w] for t in word})
+    return masked(row, {t for w, word in enumerate(units) if taken[w] for t in word})
 
 
 def difference_released(
@@ -60,7 +60,7 @@ def difference_released(
     weights = smoothed([float(of_words[w]) for w, word in enumerate(units) for _ in word], alpha)
     stream = rng.stream(row.key, seed, epoch, 0)
     taken, _ = fill.weighted(stream, weights, [1] * len(real), int(rate * len(real)), "skip")
-    return hidden(row, {t for t, some in zip(real, taken, strict=True) if some})
+    return masked(row, {t for t, some in zip(real, taken, strict=True) if some})
 
 
 def likeness(row: Row, word: list[int]) -> float:
@@ -82,7 +82,7 @@ def smoothed(scores: list[float], alpha: float) -> list[float]:
 
 
 def selective_task(row: Row, *, seed: int = 0, epoch: int = 0, scores: str = "") -> list[int]:
-    return hidden(row, {t for t in real_tokens(row) if token_score(row.key, t) > 0})
+    return masked(row, {t for t in real_tokens(row) if token_score(row.key, t) > 0})
 
 
 def selective(
@@ -97,7 +97,7 @@ def selective(
     real = real_tokens(row)
     budget = int(max(1, rate * len(real)))
     pool = [t for t in by_score(row, real, highest=True) if token_score(row.key, t) > 0]
-    return hidden(row, pool[: min(budget, most) if most else budget])
+    return masked(row, pool[: min(budget, most) if most else budget])
 
 
 def attention_high(
@@ -115,7 +115,7 @@ def attention_high(
     ]
     share = rate_of(row, seed, epoch)
     runs = rng.uniform(rng.stream(row.key, seed, epoch, GATE), 0) < Fraction(gate)
-    return hidden(
+    return masked(
         row, by_score(row, known, highest=highest)[: int(len(real) * share)] if runs else []
     )
 
@@ -159,7 +159,7 @@ def mst(
         : int(share * len(real))
     ]
     stream = rng.stream(row.key, seed, epoch, 0)
-    return hidden(row, {t for t in low if rng.uniform(stream, t) < Fraction(rate)})
+    return masked(row, {t for t in low if rng.uniform(stream, t) < Fraction(rate)})
 
 
 def rate_of(row: Row, seed: int, epoch: int) -> float:
@@ -178,7 +178,7 @@ def informask(
 ) -> list[int]:
     stream = rng.stream(row.key, seed, epoch, 0)
     rates = {t: (token_rate(row.ids[t]) or 0.0) * rate for t in real_tokens(row)}
-    return hidden(row, {t for t, own in rates.items() if rng.uniform(stream, t) < Fraction(own)})
+    return masked(row, {t for t, own in rates.items() if rng.uniform(stream, t) < Fraction(own)})
 
 
 def keywords(
@@ -187,7 +187,7 @@ def keywords(
     stream = rng.stream(row.key, seed, epoch, 0)
     units = words_of(row)
     listed = {w for w, word in enumerate(units) if likeness(row, word) > 0}
-    return hidden(
+    return masked(
         row, {t for w in listed if rng.uniform(stream, w) < Fraction(rate) for t in units[w]}
     )
 

@@ -74,8 +74,8 @@ def placed(
 
 
 def painted(row: Row, spans: Sequence[Sequence[int]]) -> list[int]:
-    hidden = {t for tokens in spans for t in tokens}
-    return [BASE if t in hidden else NONE for t in range(len(row.ids))]
+    masked = {t for tokens in spans for t in tokens}
+    return [BASE if t in masked else NONE for t in range(len(row.ids))]
 
 
 def paper_spans(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15) -> list[list[int]]:

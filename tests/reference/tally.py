@@ -11,8 +11,8 @@ from tests.generate import Row
 
 
 def runs(kinds: Sequence[int]) -> list[int]:
-    """Return the length of each run of hidden tokens."""
-    return [len(list(group)) for hidden, group in groupby(kinds, bool) if hidden]
+    """Return the length of each run of masked tokens."""
+    return [len(list(group)) for masked, group in groupby(kinds, bool) if masked]
 
 
 def words(row: Row) -> list[tuple[tuple[int, ...], list[int]]]:

@@ -16,7 +16,7 @@ def bert(
 ) -> list[int]:
     real = real_tokens(row)
     count = bert_count(len(row.ids), rate, most)
-    return hidden(row, rng.choose(rng.stream(row.key, seed, epoch, 0), real, min(count, len(real))))
+    return masked(row, rng.choose(rng.stream(row.key, seed, epoch, 0), real, min(count, len(real))))
 
 
 def bert_count(tokens: int, rate: float, most: int | None) -> int:
@@ -29,13 +29,13 @@ def token(
 ) -> list[int]:
     stream = rng.stream(row.key, seed, epoch, 0)
     pool = [t for t in real_tokens(row) if unknown or row.ids[t] != IDS.unk]
-    return hidden(row, {t for t in pool if rng.uniform(stream, t) < Fraction(rate)})
+    return masked(row, {t for t in pool if rng.uniform(stream, t) < Fraction(rate)})
 
 
 def roberta(row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15) -> list[int]:
     real = real_tokens(row)
     count = fairseq_count(row, len(real), rate, seed, epoch)
-    return hidden(row, rng.choose(rng.stream(row.key, seed, epoch, 0), real, min(count, len(real))))
+    return masked(row, rng.choose(rng.stream(row.key, seed, epoch, 0), real, min(count, len(real))))
 
 
 def fairseq_count(row: Row, size: int, rate: float, seed: int, epoch: int) -> int:
@@ -58,7 +58,7 @@ def electra(
     if max_tokens:
         count = min(count, int((rate + 0.005) * max_tokens))
     stream = rng.stream(row.key, seed, epoch, 0)
-    return hidden(
+    return masked(
         row, {real[rng.below(stream, k, len(real))] for k in range(max(1, count)) if real}
     )
 
@@ -67,7 +67,7 @@ def real_tokens(row: Row) -> list[int]:
     return [t for t, word in enumerate(row.word_ids) if word >= 0]
 
 
-def hidden(row: Row, tokens: set[int]) -> list[int]:
+def masked(row: Row, tokens: set[int]) -> list[int]:
     return [int(t in tokens) for t in range(len(row.ids))]
 
 

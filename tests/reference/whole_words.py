@@ -1,4 +1,4 @@
-"""Slow twins of the strategies in `mask/whole_words.py`, and of the units that they hide."""
+"""Slow twins of the strategies in `mask/whole_words.py`, and of the units that they mask."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from tests.generate import IDS, Row
 from tests.reference import rng
-from tests.reference.tokens import bert_count, fairseq_count, hidden
+from tests.reference.tokens import bert_count, fairseq_count, masked
 
 Unit = tuple[int, int]
 
@@ -88,7 +88,7 @@ def holds_unk(row: Row, unit: Unit) -> bool:
 
 
 def painted(row: Row, units: Sequence[Unit]) -> list[int]:
-    return hidden(row, {t for start, end in units for t in range(start, end)})
+    return masked(row, {t for start, end in units for t in range(start, end)})
 
 
 TWINS = {

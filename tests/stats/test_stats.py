@@ -284,7 +284,7 @@ def test_mask_stats__no_epoch():
         mask_stats(lambda: [], md.strategy("joint"), epochs=0, labels=[])
 
 
-def slow_hidden(examples, *, seed, epochs, **options):
+def slow_masked(examples, *, seed, epochs, **options):
     """Count what the masks do to rows, mentions, runs and words, over lists."""
     masked, mentions, runs, words = [], Counter(), [], Counter()
     inside = 0
@@ -294,10 +294,10 @@ def slow_hidden(examples, *, seed, epochs, **options):
             masked.append((len(mask) - mask.count(0), sum(word >= 0 for word in row.word_ids)))
             runs += tally_twin.runs(mask)
             for start, end, _ in row.mentions:
-                hidden = sum(kind > 0 for kind in mask[start:end])
-                inside += hidden
+                count = sum(kind > 0 for kind in mask[start:end])
+                inside += count
                 mentions[
-                    "whole" if hidden == end - start else "partly" if hidden else "untouched"
+                    "whole" if count == end - start else "partly" if count else "untouched"
                 ] += 1
             words.update(
                 ids for ids, places in tally_twin.words(row) if any(mask[t] for t in places)
@@ -306,12 +306,12 @@ def slow_hidden(examples, *, seed, epochs, **options):
 
 
 @given(random_examples(), st.integers(1, 3), st.integers(1, 3), st.sampled_from([0.25, 1.0]))
-def test_mask_stats__what_is_hidden_equals_twin(examples, size, epochs, elm):
+def test_mask_stats__what_is_masked_equals_twin(examples, size, epochs, elm):
     strategy = md.strategy("joint", elm=elm, blm=0.4)
     stats = mask_stats(
         in_chunks(examples, size), strategy, seed=7, epochs=epochs, labels=["a", "b"]
     )
-    masked, mentions, runs, words, inside = slow_hidden(
+    masked, mentions, runs, words, inside = slow_masked(
         examples, seed=7, epochs=epochs, elm=elm, blm=0.4
     )
 
@@ -389,7 +389,7 @@ def test_mask_stats__a_plan_of_ones_own_owes_nothing():
 def test_most_masked_words__equal_twin(examples, size):
     strategy = md.strategy("joint", elm=1.0, blm=0.3)
     words = most_masked_words(in_chunks(examples, size), strategy, seed=7, epochs=2, count=1000)
-    *_, masked, _ = slow_hidden(examples, seed=7, epochs=2, elm=1.0, blm=0.3)
+    *_, masked, _ = slow_masked(examples, seed=7, epochs=2, elm=1.0, blm=0.3)
     there = Counter(ids for row in rows_of(examples) for ids, _ in tally_twin.words(row))
 
     assert {word.tokens: (word.masked, word.occurrences) for word in words} == {

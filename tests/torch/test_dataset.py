@@ -302,10 +302,10 @@ def fresh(folder: Path) -> dict[str, list[str]]:
     code = """
 import json, sys
 import mslm_data as md
-from mslm_data.kernels import gather, hide, pad
+from mslm_data.kernels import gather, mask_units, pad
 from mslm_data.torch import MaskedDataset, MaskingCollator
 MaskedDataset(md.load(sys.argv[1])["train"], md.strategy("joint"))
-kernels = gather.gather_alike, hide.hide_units, hide.hide_tokens, pad.pad_masked
+kernels = gather.gather_alike, mask_units.mask_units, mask_units.mask_tokens, pad.pad_masked
 heavy = [name for name in ("transformers", "datasets", "spacy") if name in sys.modules]
 cold = [kernel.__name__ for kernel in kernels if not kernel.signatures]
 print(json.dumps({"heavy": heavy, "cold": cold}))

@@ -1,4 +1,4 @@
-"""A strategy for mslm-data that no pick can say: it hides the words beside mentions."""
+"""A strategy for mslm-data that no pick can say: it masks the words beside mentions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mslm_data.registry import Help
 
 
 class Beside(md.Strategy):
-    """Hide the words on both sides of some mentions, and the mentions of none."""
+    """Mask the words on both sides of some mentions, and the mentions of none."""
 
     origin = None
     # Of the columns word_ids, mentions and scores.
@@ -24,7 +24,7 @@ class Beside(md.Strategy):
 
     def __init__(
         self,
-        chance: Annotated[float, Help("Share of the mentions whose neighbours are hidden.")] = 0.5,
+        chance: Annotated[float, Help("Share of the mentions whose neighbours are masked.")] = 0.5,
     ) -> None:
         if not 0 <= chance <= 1:
             raise ValueError(f"chance: expected a number from 0 to 1, got {chance}")

@@ -20,39 +20,39 @@ from mslm_data.registry import Help
 
 
 def entitybert(
-    entities: Annotated[Rate, Help("Share of a row's mentions that are hidden whole.")] = 0.4,
-    words: Annotated[Rate, Help("Share of a row's words that are hidden besides.")] = 0.12,
+    entities: Annotated[Rate, Help("Share of a row's mentions that are masked whole.")] = 0.4,
+    words: Annotated[Rate, Help("Share of a row's words that are masked besides.")] = 0.12,
     corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Hide 40 % of a row's mentions, then 12 % of its words among what is left (EntityBERT).
+    """Mask 40 % of a row's mentions, then 12 % of its words among what is left (EntityBERT).
 
-    Lin et al. 2021 mark events and times in notes and hide a share of them together with other
+    Lin et al. 2021 mark events and times in notes and mask a share of them together with other
     words. The shares and 80/10/10 are recalled from the paper, not re-read; there is no code.
     Decided here: both shares are of the row. The 12 % are of all its words, but taken from those
-    that are not hidden yet, within mentions or not. The paper has blocks of text where rows are
+    that are not masked yet, within mentions or not. The paper has blocks of text where rows are
     sentences here, so numbers are rounded at random, and over a corpus the shares are exact.
     """
-    hide_mentions = Pick(
+    mentions_pick = Pick(
         "mentions", Budget(entities, rounding="random"), Eligible(unknown=True), kind="entity"
     )
-    hide_words = Pick("words", Budget(words, rounding="random"))
-    return Recipe((hide_mentions, hide_words), Corruption(corruption))
+    words_pick = Pick("words", Budget(words, rounding="random"))
+    return Recipe((mentions_pick, words_pick), Corruption(corruption))
 
 
 def entitybert_difference(
     rate: Annotated[Rate, Help("Share of the row's tokens, special ones aside.")] = 0.15,
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Hide the first tokens of a row's mentions: Difference-Masking's stand-in for EntityBERT.
+    """Mask the first tokens of a row's mentions: Difference-Masking's stand-in for EntityBERT.
 
     The baseline of Wilf et al. 2023 (`data_with_entity.py` of abwilf/Difference-Masking) is not
-    EntityBERT. Of the n tokens of a row, special ones aside, it hides the first `int(0.15 * n)`
-    tokens of tagged words, without a draw. Where nothing is tagged it hides that many tokens at
-    random, and where too little is tagged it hides fewer.
+    EntityBERT. Of the n tokens of a row, special ones aside, it masks the first `int(0.15 * n)`
+    tokens of tagged words, without a draw. Where nothing is tagged it masks that many tokens at
+    random, and where too little is tagged it masks fewer.
 
     "First" is there the order of a Python set of strings, which changes from run to run, over the
     first occurrence of each string. Here it is the order in the row, over all mentions. The random
-    draw is there of places 0 to n - 1 although the tokens stand at 1 to n, so `<s>` may be hidden
+    draw is there of places 0 to n - 1 although the tokens stand at 1 to n, so `<s>` may be masked
     and the last token never is. Here the draw is of the tokens.
     """
     budget = Budget(rate, rounding="down")
@@ -71,12 +71,12 @@ def salient(
     ] = None,
     corruption: Annotated[str, Help("`mask` as in REALM; see `Corruption`.")] = "mask",
 ) -> Recipe:
-    """Hide one whole mention of each row, and nothing in rows without one (salient spans).
+    """Mask one whole mention of each row, and nothing in rows without one (salient spans).
 
     REALM (Guu et al. 2020; google-research/language) chooses one named entity or date among all of
     a passage, and the sentence that it stands in becomes the query. A sentence is seen as often as
     it has entities, and never without one. Here the row is the unit: each row with a mention has
-    one hidden in every epoch. Rows without one stay as they are, so leave them out where they cost
+    one masked in every epoch. Rows without one stay as they are, so leave them out where they cost
     time. A mention that is too long is not skipped with its sentence, but stands back for the
     others of its row (`longest`). Cole et al. 2023 add times, and let T5 write the span.
     """
@@ -87,10 +87,10 @@ def salient(
 
 def lim(
     chance: Annotated[
-        Share, Help("Chance of a row that only tokens of phrases are hidden.")
+        Share, Help("Chance of a row that only tokens of phrases are masked.")
     ] = 0.75,
     rate: Annotated[Rate, Help("Share of the row's tokens, special ones counted.")] = 0.15,
-    most: Annotated[Limit, Help("Maximum of the number hidden; 0 for no limit.")] = 20,
+    most: Annotated[Limit, Help("Maximum of the number masked; 0 for no limit.")] = 20,
     scores: Annotated[
         str,
         Help(
@@ -100,13 +100,13 @@ def lim(
     ] = "",
     corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Hide tokens of phrases only in three rows of four, and only other tokens in the fourth (LIM).
+    """Mask tokens of phrases only in three rows of four, and only other tokens in the fourth (LIM).
 
     Linguistically informed masking (Althammer et al. 2021, patents): in
     `create_pretraining_data_lim.py` of sophiaalthammer/patent-lim a draw for each sequence decides
-    which tokens can be hidden, those of noun chunks or the others; the rest is BERT's masking, see
-    `bert`. Where there are fewer than are due, fewer are hidden: in a row without phrases nothing
-    is hidden three times of four. The released code takes all tokens where the chance is 0.5 or
+    which tokens can be masked, those of noun chunks or the others; the rest is BERT's masking, see
+    `bert`. Where there are fewer than are due, fewer are masked: in a row without phrases nothing
+    is masked three times of four. The released code takes all tokens where the chance is 0.5 or
     less, which is `bert`; here the chance means what it says. The paper's runs have 0.75 and 1.
     """
     budget = Budget(rate, of="all tokens", rounding="nearest", least=1, most=most or None)
@@ -128,7 +128,7 @@ def lim(
 
 def ernie(
     rate: Annotated[Rate, Help("Chance of each unit, or of each token.")] = 0.15,
-    tokens: Annotated[Share, Help("Share of rows that hide single tokens.")] = 0.5,
+    tokens: Annotated[Share, Help("Share of rows that mask single tokens.")] = 0.5,
     lexicon: Annotated[
         str,
         Help(
@@ -138,7 +138,7 @@ def ernie(
     ] = "",
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Hide mentions, phrases and words by a coin each, or in other rows single tokens (ERNIE 1.0).
+    """Mask mentions, phrases and words by a coin each, or in other rows single tokens (ERNIE 1.0).
 
     Sun et al. 2019, as the released code does it (PaddlePaddle/ERNIE, `ERNIE/batching.py` and
     `reader/pretraining.py`), described in words. A row comes cut into units, each with a coin of
@@ -146,10 +146,10 @@ def ernie(
     random ids are drawn from the whole vocabulary, special ones included.
 
     Differences: the code draws for each file, by a share in its list of files, whether units or
-    single tokens ("characters") are hidden. Here each row draws, anew in each epoch; as the share
+    single tokens ("characters") are masked. Here each row draws, anew in each epoch; as the share
     is not published, it is a half. Its files come cut into words, phrases and entities by tools
     that are not released. Here the entities are the mentions, phrases are those of a lexicon if
-    there is one, and words are the rest. `[UNK]` is hidden within mentions only, and the id 0 is
+    there is one, and words are the rest. `[UNK]` is masked within mentions only, and the id 0 is
     drawn too. There is no budget to owe.
     """
     bernoulli = Order("bernoulli")

@@ -1,4 +1,4 @@
-"""Difference-Masking: what is like the words that set a domain apart is hidden more often.
+"""Difference-Masking: what is like the words that set a domain apart is masked more often.
 
 `mslm-data vocab anchors` finds these words, `mslm-data vocab scores anchors` how like them each
 word is.
@@ -43,16 +43,16 @@ def difference(
     ] = 1.0,
     corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Hide words, the likelier the more they are like anchors of the domain (Difference-Masking).
+    """Mask words, the likelier the more they are like anchors of the domain (Difference-Masking).
 
     As in Wilf et al. 2023, a word's weight is its highest cosine to an anchor over the row's sum,
-    and words are drawn by weight without replacement. So a word's chance to be hidden is not in
+    and words are drawn by weight without replacement. So a word's chance to be masked is not in
     proportion to its weight, but flatter. Stop words have weights like others.
 
     Decided here, as the paper's rate for text was not to be seen: 0.15 is a share of the row's
     words, rounded at random, so that short rows have their share too. A cosine of 0 or less, and a
     word that is not in the lexicon, has a weight of 0. Poolers give cosines that hardly differ
-    (0.59 to 0.98 in the authors' own example), so that words are hidden almost evenly; `transform`
+    (0.59 to 0.98 in the authors' own example), so that words are masked almost evenly; `transform`
     is for that.
     """
     score = Score(lexicon=lexicon, transform=transform, missing=UNLIKE, alpha=alpha)
@@ -74,11 +74,11 @@ def difference_released(
     ] = 1.0,
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Hide single tokens by the rank of their word's likeness (Difference-Masking's code).
+    """Mask single tokens by the rank of their word's likeness (Difference-Masking's code).
 
     From `data_before_submission.py` of abwilf/Difference-Masking, described in words. Kept:
 
-    * Tokens are hidden, not words, so that words are hidden in part.
+    * Tokens are masked, not words, so that words are masked in part.
     * Likenesses only rank the row's m words: each token of the word most like weighs m, of the word
       least like 1.
     * `int(0.15 * n)` of the row's n tokens, special ones aside, are drawn by weight without
@@ -86,7 +86,7 @@ def difference_released(
 
     Not kept, as slips of the code:
 
-    * A word that occurs twice can be hidden only where it occurs last, and is drawn with twice the
+    * A word that occurs twice can be masked only where it occurs last, and is drawn with twice the
       chance there, where two draws of one place count as two. Here each occurrence is a word of its
       own.
     * Words are there what stands between blanks, commas and all, and each is tokenised alone, so
@@ -103,15 +103,15 @@ def difference_released(
 
 
 def difference_patches(
-    rate: Annotated[Share, Help("Share of the row's units that is hidden.")] = 0.25,
+    rate: Annotated[Share, Help("Share of the row's units that is masked.")] = 0.25,
     alpha: Annotated[Share, Help("Part of that share which flagged units may have.")] = 0.1,
     corruption: Annotated[str, Help("`mask`; see `Corruption`.")] = "mask",
 ) -> Recipe:
-    """Hide patches of a video, a few of them where persons are (Difference-Masking on images).
+    """Mask patches of a video, a few of them where persons are (Difference-Masking on images).
 
     In the released code for TVQA and Social-IQ a video is seven frames of 18 x 30 patches in groups
     of 4, and a patch is flagged where the box of a person's face or body covers it. Of all patches
-    a quarter is hidden: up to `rate * alpha` of them flagged ones, drawn uniformly, and the rest
+    a quarter is masked: up to `rate * alpha` of them flagged ones, drawn uniformly, and the rest
     from all others, drawn uniformly. Where fewer are flagged the others fill up. Both numbers are
     rounded down here; the release draws with one fixed seed for all videos.
 
@@ -121,7 +121,7 @@ def difference_patches(
     """
     flagged_budget = Budget(round(rate * alpha, 12), of="tokens", rounding="down")
     flagged = Pick("tokens", flagged_budget, Eligible("mentions", unknown=True), kind="entity")
-    # The budget of the others counts the flagged ones that are hidden already, so they fill up.
+    # The budget of the others counts the flagged ones that are masked already, so they fill up.
     all_budget = Budget(rate, of="tokens", rounding="down", total=True)
     others = Pick("tokens", all_budget, Eligible("generic", unknown=True))
     return Recipe((flagged, others), Corruption(corruption))

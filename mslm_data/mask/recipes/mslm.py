@@ -1,7 +1,7 @@
 """Entity-level and base-level masking, alone and together (Abaho et al. 2024, section 3).
 
 Where the paper is silent, this was decided: counts are exact ceilings, also of single tokens, and
-of all the row's tokens that are not special. `[UNK]`, which would be a useless target, is hidden in
+of all the row's tokens that are not special. `[UNK]`, which would be a useless target, is masked in
 mentions only.
 
 The default rates are not the paper's: docs/evidence.md says what speaks for them. `joint_paper` has
@@ -21,18 +21,18 @@ from mslm_data.mask.strategy import Recipe
 from mslm_data.registry import Help
 
 Mentions = Annotated[
-    Rate, Help("Share of a row's mentions that are hidden whole; the number is rounded up.")
+    Rate, Help("Share of a row's mentions that are masked whole; the number is rounded up.")
 ]
 Tokens = Annotated[
     Rate,
     Help(
-        "Share of a row's tokens, special ones aside, that are hidden besides; the number is "
+        "Share of a row's tokens, special ones aside, that are masked besides; the number is "
         "rounded up, and ends where no token is left."
     ),
 ]
 Count = Annotated[
     Literal["fixed", "bernoulli"],
-    Help("`bernoulli` hides each token that is left with chance `blm` instead."),
+    Help("`bernoulli` masks each token that is left with chance `blm` instead."),
 ]
 Pool = Literal["all", "generic_only"]
 Apart = Annotated[Pool, Help("`generic_only` keeps BLM off the mentions that ELM did not choose.")]
@@ -46,7 +46,7 @@ def joint(
     pool: Apart = "all",
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Hide whole mentions (ELM), then single tokens of the rest (BLM)."""
+    """Mask whole mentions (ELM), then single tokens of the rest (BLM)."""
     mentions = Pick("mentions", Budget(elm), Eligible(unknown=True), kind="entity")
     tokens = Pick(
         "tokens",
@@ -64,9 +64,9 @@ def joint_paper(
     pool: Apart = "all",
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Hide what `joint` hides, at the headline rates of the paper.
+    """Mask what `joint` masks, at the headline rates of the paper.
 
-    All mentions are hidden, so a model that reads masked rows alone never sees one.
+    All mentions are masked, so a model that reads masked rows alone never sees one.
     """
     return joint(elm, blm, count, pool, corruption)
 
@@ -75,7 +75,7 @@ def elm(
     elm: Mentions = 0.5,
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Hide whole mentions only: `joint` with a `blm` of 0."""
+    """Mask whole mentions only: `joint` with a `blm` of 0."""
     mentions = Pick("mentions", Budget(elm), Eligible(unknown=True), kind="entity")
     return Recipe((mentions,), Corruption(corruption))
 
@@ -88,7 +88,7 @@ def blm(
     pool: Annotated[Pool, Help("`generic_only` keeps off all mentions.")] = "all",
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Hide single tokens only, within mentions or not: `joint` with an `elm` of 0.
+    """Mask single tokens only, within mentions or not: `joint` with an `elm` of 0.
 
     The pick of mentions stays, with a rate of 0, so that tokens have the draws that they have in
     `joint`.
@@ -101,14 +101,14 @@ def joint_released(
     blm: Annotated[Rate, Help("Chance of each token that is left.")] = 0.075,
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Hide what the paper's released script hides, which differs from the paper.
+    """Mask what the paper's released script masks, which differs from the paper.
 
     From mykelismyname/MSLM at c9cde41, described in words, with no line of it copied:
 
-    * The number of units is rounded down, in floats: of one mention, a rate of 0.25 hides none
+    * The number of units is rounded down, in floats: of one mention, a rate of 0.25 masks none
       (`custom_mask.py:180-184`).
     * Units are pieces of mentions, as its labels `O B I` have no type (`:176`); see
-      `units.released_pieces`. Below a rate of 1, pieces of one mention are hidden apart
+      `units.released_pieces`. Below a rate of 1, pieces of one mention are masked apart
       (`:193-209`).
     * BLM is a coin for each token that is left, pieces of mentions included and `[UNK]` not, with
       no minimum (`:129`).

@@ -24,13 +24,13 @@ def pmi(
     rate: Annotated[Rate, Help("Share of the tokens, special ones aside.")] = 0.15,
     corruption: Annotated[str, Help("`mask` as in the paper; see `Corruption`.")] = "mask",
 ) -> Recipe:
-    """Hide listed n-grams, those of highest rank first, until a share of the tokens is hidden.
+    """Mask listed n-grams, those of highest rank first, until a share of the tokens is masked.
 
     Abaho et al. 2024, appendix E, Algorithm 2. As printed it never ends and leaves much open, so:
 
     * The budget is `ceil(rate * tokens that are not special)`, exactly.
-    * The list is gone through in passes. In a pass each n-gram hides its left-most occurrence none
-      of whose tokens is hidden yet. A pass that hides nothing is the last, and the budget may stay
+    * The list is gone through in passes. In a pass each n-gram masks its left-most occurrence none
+      of whose tokens is masked yet. A pass that masks nothing is the last, and the budget may stay
       unspent.
     * The last n-gram is cut to the rest of the budget (lines 8 to 10).
     * An occurrence is contiguous, begins at the first token of a word and ends at the last of one.
@@ -47,7 +47,7 @@ def pmi_released(
     rate: Annotated[Rate, Help("Share of the tokens.")] = 0.15,
     corruption: Annotated[str, Help("`mask` as in the code; see `Corruption`.")] = "mask",
 ) -> Recipe:
-    """Hide the words of listed n-grams where each stands first, as the released code does.
+    """Mask the words of listed n-grams where each stands first, as the released code does.
 
     From mykelismyname/MSLM (`custom_mask.py`, `pmi_masking`), described in words, with no line
     copied:
@@ -55,17 +55,17 @@ def pmi_released(
     * The list is gone through once, from the top, until the budget is spent.
     * An n-gram is found where its sub-words are in the row in their order, with any others between
       them.
-    * Then each of its words is hidden by itself, where its sub-words first stand side by side. That
+    * Then each of its words is masked by itself, where its sub-words first stand side by side. That
       may be before the n-gram, apart from it, or within a longer word, as word boundaries are not
       looked for.
-    * The word in which the budget ends is cut; what is hidden is not found again.
+    * The word in which the budget ends is cut; what is masked is not found again.
     * The budget is `ceil(rate * tokens)` in floats, of tokens that are neither special nor `[UNK]`.
 
     What cannot be reproduced: the released code tokenises the strings of its list when it masks,
     each word by itself and without what stands before it, where this takes the sub-words in the
     list (the same for WordPiece, not for byte-level vocabularies). A list holds no special token,
-    so `[UNK]` is never hidden here, while a released list may name words that become one. With the
-    script's `random_mask` it hides BLM tokens on top, and forgets which tokens the list hid.
+    so `[UNK]` is never masked here, while a released list may name words that become one. With the
+    script's `random_mask` it masks BLM tokens on top, and forgets which tokens the list masked.
     """
     return Recipe((Scattered(lexicon=lexicon, rate=rate),), Corruption(corruption))
 
@@ -82,12 +82,12 @@ def pmi_levine(
     ] = "skip",
     corruption: Annotated[str, Help("`80-10-10` of whole units; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Hide listed n-grams and single words, all as likely, until a share of tokens is hidden.
+    """Mask listed n-grams and single words, all as likely, until a share of tokens is masked.
 
     Levine et al. 2021, PMI-Masking; recalled from the paper, not re-read. N-grams of a list are
     units like words. Where one holds another, the larger is the unit; of overlapping ones one is,
     at random, and the words of the others are units again. Units are drawn uniformly until 15 % of
-    the tokens are hidden, and a unit shares one fate of 80-10-10.
+    the tokens are masked, and a unit shares one fate of 80-10-10.
 
     Decided where it is silent: the share is of the tokens that are not special, rounded up. A unit
     of more tokens than are left is skipped. Of several that overlap, taken in random order, each
@@ -110,7 +110,7 @@ def ccm(
     most: Annotated[
         Limit,
         Help(
-            "Hidden tokens from which on no concept is tried, but in the last stage; 0 for no "
+            "Masked tokens from which on no concept is tried, but in the last stage; 0 for no "
             "limit."
         ),
     ] = 20,
@@ -120,7 +120,7 @@ def ccm(
         str, Help("`mask`, or shares of whole occurrences such as `80-10-10`; see `Corruption`.")
     ] = "mask",
 ) -> Recipe:
-    """Hide listed concepts, from lists that grow by epoch; in the end single tokens too (CCM).
+    """Mask listed concepts, from lists that grow by epoch; in the end single tokens too (CCM).
 
     Lee et al. 2022, concept-based curriculum masking. Read in the released code only
     (`src/dataloader.py` of KoreaMGLEE/Concept-based-curriculum-masking), described in words:
@@ -129,11 +129,11 @@ def ccm(
     * Stage k: the concepts of stages 1 to k. With n the row's tokens and c the tokens of all their
       occurrences (one within another counted again), each occurrence has a coin of `int(0.15 * n) /
       c`. So 0.15 of the tokens are expected, or fewer. Concepts come in random order, and an
-      occurrence is passed over where a token of it is hidden. Once 20 tokens are hidden no further
+      occurrence is passed over where a token of it is masked. Once 20 tokens are masked no further
       concept is tried.
     * Last stage: the same concepts at 0.10 and without that limit, then a coin of 0.05 for each
       token that is left.
-    * All hidden tokens become `[MASK]`.
+    * All masked tokens become `[MASK]`.
 
     Another class of the same file differs: a share of 0.18, a limit of 19 or 20, 80-10-10 by
     occurrence, no last stage. The committed trainer uses that one, moves on every 100,000 steps and

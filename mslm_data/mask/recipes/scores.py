@@ -34,15 +34,15 @@ Shares = Annotated[str, Help("`mask` as in the paper; see `Corruption`.")]
 
 def selective_task(
     scores: Annotated[
-        str, Help("Folder of a score column, above 0 on the tokens that are hidden.")
+        str, Help("Folder of a score column, above 0 on the tokens that are masked.")
     ] = "confidence",
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Hide every token that a task model finds important (Selective Masking on task data).
+    """Mask every token that a task model finds important (Selective Masking on task data).
 
     Gu et al. 2020: a token is important if, once it stands at the end of what was read of the row,
     the classifier is nearly as sure of the label as with the whole row. `mslm-data vocab scores
-    confidence` scores tokens by that rule, above 0 for important ones. These are all hidden,
+    confidence` scores tokens by that rule, above 0 for important ones. These are all masked,
     whatever their number, and the same ones in every epoch. The released code
     (thunlp/SelectiveMasking) leaves spaCy's stop words unmasked, and predicts at most 20 tokens of
     a row of 128; here both are up to the column.
@@ -54,7 +54,7 @@ def selective_task(
 
 def selective(
     scores: Annotated[
-        str, Help("Folder of a score column, above 0 on the tokens that can be hidden.")
+        str, Help("Folder of a score column, above 0 on the tokens that can be masked.")
     ] = "logits",
     rate: Annotated[
         Rate,
@@ -63,15 +63,15 @@ def selective(
         ),
     ] = 0.15,
     most: Annotated[
-        Limit, Help("Maximum of the number hidden, 40 of rows of 256 in the code; 0 for no limit.")
+        Limit, Help("Maximum of the number masked, 40 of rows of 256 in the code; 0 for no limit.")
     ] = None,
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Hide the tokens of highest score above 0, up to 15 % of a row (Selective Masking, in-domain).
+    """Mask the tokens of highest score above 0, up to 15 % of a row (Selective Masking, in-domain).
 
     Gu et al. 2020 train a token classifier on what `selective-task` finds, to carry it over to text
     without labels. Of the tokens that it takes for important, the `int(max(1, 0.15 * n))` with the
-    highest logits are hidden, n being the row's tokens (special ones aside here). They are the same
+    highest logits are masked, n being the row's tokens (special ones aside here). They are the same
     in every epoch.
 
     `mslm-data vocab scores logits --value margin` is above 0 just on tokens that the classifier
@@ -92,16 +92,16 @@ def informask(
     rate: Annotated[Rate, Help("Factor of all rates.")] = 1.0,
     corruption: Annotated[str, Help("`mask` as in the code; see `Corruption`.")] = "mask",
 ) -> Recipe:
-    """Hide each token by a coin whose chance is that of its id in a table (InforMask).
+    """Mask each token by a coin whose chance is that of its id in a table (InforMask).
 
     Sadeq et al. 2022 give each id a rate that follows how much its tokens tell about those around
     them (PMI). They publish a table of 29,007 ids of bert-base-uncased, from 0.018 to 1, 0.25 in
     the plain mean. It has no licence, so it is not shipped: `mslm-data vocab scores table --by ids
     --out DIR/vocab/informask.arrow` reads a copy of yours. Ids that it does not have are never
-    hidden.
+    masked.
 
-    The released code (NafisSadeq/InforMask) has all tokens as labels, hidden or not. Here, as
-    everywhere, only hidden ones are predicted; a loss over all tokens can be had from the rows
+    The released code (NafisSadeq/InforMask) has all tokens as labels, masked or not. Here, as
+    everywhere, only masked ones are predicted; a loss over all tokens can be had from the rows
     themselves.
     """
     order = Order("bernoulli", Score(lexicon=lexicon, by="token"))
@@ -116,10 +116,10 @@ def keywords(
     rate: Annotated[Rate, Help("Chance of each keyword.")] = 1.0,
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Hide keywords of the domain that a lexicon lists, each by a coin (Golchin et al. 2023).
+    """Mask keywords of the domain that a lexicon lists, each by a coin (Golchin et al. 2023).
 
-    The paper finds keywords with KeyBERT and hides these alone. At which rate was not to be seen,
-    so it is an option, and its default hides them all. `mslm-data vocab scores table --out
+    The paper finds keywords with KeyBERT and masks these alone. At which rate was not to be seen,
+    so it is an option, and its default masks them all. `mslm-data vocab scores table --out
     DIR/vocab/keywords.arrow` makes a lexicon of any list of words; a keyword of several words is
     not found. `mslm-data vocab anchors` finds keywords by frequency.
     """
@@ -133,10 +133,10 @@ def attention_high(
     gate: Gate = 0.5,
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Hide what [CLS] attends to most, in half of the rows (AttnMask-High, adapted to text).
+    """Mask what [CLS] attends to most, in half of the rows (AttnMask-High, adapted to text).
 
-    Kakogeorgiou et al. 2022 (gkakogeorgiou/attmask) hide of n patches the `int(r * n)` of highest
-    attention, r between 0.1 and 0.5. Every other image stays whole, so that 15 % are hidden in the
+    Kakogeorgiou et al. 2022 (gkakogeorgiou/attmask) mask of n patches the `int(r * n)` of highest
+    attention, r between 0.1 and 0.5. Every other image stays whole, so that 15 % are masked in the
     mean. There r is one number for a batch. Here a row's mask does not depend on its batch, so each
     row draws its own r in each epoch.
     """
@@ -153,7 +153,7 @@ def attention_hints(
         Help("Share of the row's tokens that are the top, and of the budget that is shown again."),
     ] = 0.1,
 ) -> Recipe:
-    """Hide what `attention-high` hides, but for some of the top (AttnMask-Hints, adapted to text).
+    """Mask what `attention-high` masks, but for some of the top (AttnMask-Hints, adapted to text).
 
     After `attention-high`, `int(0.1 * r * n)` of the `int(0.1 * n)` tokens of highest attention are
     shown again, drawn uniformly. Rows of fewer than 20 tokens have no hint at any r up to 0.5, and
@@ -169,7 +169,7 @@ def attention_low(
     gate: Gate = 0.5,
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Hide what [CLS] attends to least, in half of the rows (AttnMask-Low, adapted to text).
+    """Mask what [CLS] attends to least, in half of the rows (AttnMask-Low, adapted to text).
 
     It is the control of Kakogeorgiou et al. 2022 for `attention-high`, which says more.
     """
@@ -188,9 +188,9 @@ def mst(
     rate: Annotated[Rate, Help("Chance of each of these.")] = 0.125,
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Hide some of the tokens that [CLS] attends to least, by a coin each (MST, adapted to text).
+    """Mask some of the tokens that [CLS] attends to least, by a coin each (MST, adapted to text).
 
-    Li et al. 2021 hide patches of low attention, by chance, so as to leave what matters in the
+    Li et al. 2021 mask patches of low attention, by chance, so as to leave what matters in the
     picture. The 1/8 is recalled from the paper, not re-read. Below which attention a patch is low
     was not to be seen. Half of the row's tokens is our choice, so say both where it matters.
     """

@@ -28,7 +28,7 @@ def span(
     longest: Annotated[int, Help("Maximum of the drawn length.")] = 4,
     corruption: Annotated[str, Help("`mask` as in the paper; see `Corruption`.")] = "mask",
 ) -> Recipe:
-    """Hide spans of 2 to 4 tokens at random places: SPAN of the MSLM paper, Algorithm 1.
+    """Mask spans of 2 to 4 tokens at random places: SPAN of the MSLM paper, Algorithm 1.
 
     From Abaho et al. 2024, appendix E.1. The budget is `ceil(rate * tokens)`. The row's tokens are
     visited in random order, each as the first of a span whose length is drawn, then cut to the rest
@@ -52,14 +52,14 @@ def span_released(
     ] = 0.15,
     corruption: Annotated[str, Help("`mask` as in the code; see `Corruption`.")] = "mask",
 ) -> Recipe:
-    """Hide spans of 1 to 5 tokens that begin at words: SPAN as in the MSLM paper's code.
+    """Mask spans of 1 to 5 tokens that begin at words: SPAN as in the MSLM paper's code.
 
     From mykelismyname/MSLM at c9cde41, `custom_mask.py:224-260`, described in words. It is `span`
     with lengths of 1 to 5, with first tokens that are not a `##` piece, and with a budget of the
     tokens that are neither special nor `[UNK]`. A span at the row's end is cut.
 
     Left out: with `[UNK]` in a row the code cuts at the wrong place, so that spans get negative
-    lengths and more than the budget is hidden, and it hides `[UNK]` within a span. Here a span that
+    lengths and more than the budget is masked, and it masks `[UNK]` within a span. Here a span that
     would hold one is left out. Words are those of the shards; where a word has punctuation inside,
     the code also begins at the pieces after it.
     """
@@ -74,13 +74,13 @@ def spanbert(
     corruption: Shares = "80-10-10",
     unigrams: Unigrams = "",
 ) -> Recipe:
-    """Hide spans of 1 to 10 whole words, 3.8 of them on average, as SpanBERT does.
+    """Mask spans of 1 to 10 whole words, 3.8 of them on average, as SpanBERT does.
 
     From Joshi et al. 2020 and `masking.py` of facebookresearch/SpanBERT, described in words. The
-    budget is `ceil(rate * tokens)`. At each turn a token that is not hidden yet is drawn. The span
+    budget is `ceil(rate * tokens)`. At each turn a token that is not masked yet is drawn. The span
     begins with its word and goes on to the right over as many words as a geometric law of 0.2,
     ending at 10, says. Spans may grow over and beside each other. The last is cut, within a word if
-    need be, so that the budget is always spent to the token. `[UNK]` is hidden like any other.
+    need be, so that the budget is always spent to the token. `[UNK]` is masked like any other.
 
     Tokens of one run, that is of spans that touch or overlap, share one fate (`--replacement-method
     span`, as in the released model; the code's default is a fate for each token). The code draws
@@ -99,10 +99,10 @@ def spanbert_ner(
     corruption: Shares = "80-10-10",
     unigrams: Unigrams = "",
 ) -> Recipe:
-    """Hide mentions and spans of words by the toss of a coin, as SpanBERT's NER variant does.
+    """Mask mentions and spans of words by the toss of a coin, as SpanBERT's NER variant does.
 
     From Joshi et al. 2020. It is `spanbert`, but at each turn a fair coin decides whether a span of
-    words is next, or one of the row's mentions, hidden before or not (`NERSpanMaskingScheme`,
+    words is next, or one of the row's mentions, masked before or not (`NERSpanMaskingScheme`,
     `ner_masking_prob` 0.5). A mention is cut where the budget ends. Its tokens are of kind ENTITY
     and those of spans BASE, whichever took them first. In rows without a mention, spans take all.
     The code joins mentions that touch into one; here they are two.

@@ -1,6 +1,6 @@
 """Single tokens at random: BERT, Hugging Face, DGA, RoBERTa, Wettig, ModernBERT, ELECTRA; or none.
 
-They differ in how many tokens are hidden, in whether `[UNK]` is, and in which ids replace a tenth.
+They differ in how many tokens are masked, in whether `[UNK]` is, and in which ids replace a tenth.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ def bert(
     rate: Annotated[Rate, Help("Share of the row's tokens, special ones counted.")] = 0.15,
     most: Annotated[
         Limit,
-        Help("Maximum of the number hidden. BERT's 20 is for rows of 128 tokens; 0 for no limit."),
+        Help("Maximum of the number masked. BERT's 20 is for rows of 128 tokens; 0 for no limit."),
     ] = 20,
     corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Hide single tokens, a fixed number of each row, as BERT does (Devlin et al. 2019).
+    """Mask single tokens, a fixed number of each row, as BERT does (Devlin et al. 2019).
 
     In `create_pretraining_data.py` of google-research/bert the number is `min(most, max(1,
     round(rate * tokens)))`. Python's `round` goes half to even, and special tokens are counted
-    though never hidden. So more than `rate` of a short row's real tokens are hidden, and less of
-    rows of 134 tokens or more. `[UNK]` is hidden like any other. Random ids come from the whole
+    though never masked. So more than `rate` of a short row's real tokens are masked, and less of
+    rows of 134 tokens or more. `[UNK]` is masked like any other. Random ids come from the whole
     vocabulary, special and unused ones included. BERT drew each mask ten times before training
     (`dupe_factor`): plan with `epoch % 10` for that.
     """
@@ -43,21 +43,21 @@ def token(
     unknown: Annotated[
         bool,
         Help(
-            "Whether `[UNK]` can be hidden: false is the collator alone, true is with "
+            "Whether `[UNK]` can be masked: false is the collator alone, true is with "
             "`special_tokens_mask`."
         ),
     ] = False,
     corruption: Annotated[str, Help("`80-10-10`; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Hide each token by a coin of its own, as Hugging Face's language modeling collator does.
+    """Mask each token by a coin of its own, as Hugging Face's language modeling collator does.
 
     This follows `DataCollatorForLanguageModeling` of transformers 5.23 in law, not in random
     numbers. There is no minimum, so a row of n tokens has no target with chance `(1 - rate) ** n`
     (0.197 for 10 tokens at 0.15). Random ids come from the whole vocabulary.
 
-    Whether the collator hides `[UNK]` depends on its caller. If it works out itself which tokens
+    Whether the collator masks `[UNK]` depends on its caller. If it works out itself which tokens
     are special, it leaves out all special ids, `[UNK]` among them. If rows bring the tokenizer's
-    `special_tokens_mask`, `[UNK]` in the text is not marked there and is hidden.
+    `special_tokens_mask`, `[UNK]` in the text is not marked there and is masked.
     """
     tokens = Pick("tokens", Budget(rate), Eligible(unknown=unknown), Order("bernoulli"))
     return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))
@@ -67,7 +67,7 @@ def dga(
     rate: Annotated[Rate, Help("Chance of each token.")] = 0.15,
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Hide single tokens as `token` does; the rest of DGA acts on the model (Ke et al. 2022).
+    """Mask single tokens as `token` does; the rest of DGA acts on the model (Ke et al. 2022).
 
     What sets DGA apart is in `mslm_data.torch`: `head_importance` finds the attention heads that
     hold general knowledge, `SoftMasks` has the optimizer move them less, and
@@ -81,12 +81,12 @@ def roberta(
     rate: Annotated[Rate, Help("Share of the row's tokens, special ones aside.")] = 0.15,
     corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Hide single tokens, `int(rate * n + u)` of each row, as RoBERTa does (Liu et al. 2019).
+    """Mask single tokens, `int(rate * n + u)` of each row, as RoBERTa does (Liu et al. 2019).
 
     In fairseq's `mask_tokens_dataset.py` u is uniform in `[0, 1)`, so the mean number is exactly
     `rate * n`, and short rows have their share. There n counts `<s>` and `</s>`, which can be
-    hidden. Here these never are, and n counts the other tokens, so each of them keeps its chance.
-    `<unk>` is hidden like any other. Random ids are those that are not special; fairseq adds
+    masked. Here these never are, and n counts the other tokens, so each of them keeps its chance.
+    `<unk>` is masked like any other. Random ids are those that are not special; fairseq adds
     `<mask>` to its dictionary late and can draw it.
     """
     budget = Budget(rate, of="tokens", rounding="random")
@@ -97,7 +97,7 @@ def wettig(
     rate: Annotated[Rate, Help("Share of the row's tokens, special ones aside.")] = 0.4,
     corruption: Annotated[str, Help("`mask` as advised; see `Corruption`.")] = "mask",
 ) -> Recipe:
-    """Hide 40 % of the tokens, all behind `[MASK]`, as Wettig et al. 2023 advise for large models.
+    """Mask 40 % of the tokens, all behind `[MASK]`, as Wettig et al. 2023 advise for large models.
 
     In princeton-nlp/DinkyTrain it is fairseq's masking (see `roberta`) at another rate, with no
     random and no kept tokens. The paper studies rates from 0.15 to 0.8. It also studies `80-10-10`,
@@ -110,10 +110,10 @@ def modernbert(
     rate: Annotated[Rate, Help("Chance of each token.")] = 0.3,
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Hide each token by a coin at a rate of 30 %, as ModernBERT does (Warner et al. 2024).
+    """Mask each token by a coin at a rate of 30 %, as ModernBERT does (Warner et al. 2024).
 
     In `sequence_packer.py` of AnswerDotAI/ModernBERT the rate is 0.3 in training and 0.15 in
-    evaluation, with no minimum, and `[UNK]` is hidden like any other. The training code hides
+    evaluation, with no minimum, and `[UNK]` is masked like any other. The training code masks
     special tokens too; here they never are. Random ids there go up to the largest id in the batch.
     Here, where no row may depend on others, they come from the whole vocabulary.
     """
@@ -133,13 +133,13 @@ def electra(
     ] = None,
     corruption: Annotated[str, Help("`85-0-15` as in the code; see `Corruption`.")] = "85-0-15",
 ) -> Recipe:
-    """Hide tokens drawn with replacement, for ELECTRA's generator to fill (Clark et al. 2020).
+    """Mask tokens drawn with replacement, for ELECTRA's generator to fill (Clark et al. 2020).
 
     In `pretrain_helpers.py` of google-research/electra, on which BioELECTRA rests, there are
     `max(1, min(cap, round(rate * tokens)))` draws; special tokens are counted but never drawn. A
-    token drawn twice is hidden once, so k draws from n tokens hide `n * (1 - (1 - 1 / n) ** k)` on
+    token drawn twice is masked once, so k draws from n tokens mask `n * (1 - (1 - 1 / n) ** k)` on
     average. ELECTRA multiplies in single precision: at 0.15, rows of 190, 350 and 390 tokens have
-    one draw more there. Of the hidden tokens 85 % become `[MASK]` and the rest stay. There each
+    one draw more there. Of the masked tokens 85 % become `[MASK]` and the rest stay. There each
     draw decides that, and the loss counts it, anew; here each token does so once. `[UNK]` is drawn
     like any other. What the generator writes into the gaps is the model's part.
     """
@@ -154,7 +154,7 @@ def electra(
 
 
 def unmasked() -> Recipe:
-    """Hide nothing: rows as they are, to train on tags and mentions alone.
+    """Mask nothing: rows as they are, to train on tags and mentions alone.
 
     This is plain fine-tuning for NER. Batches have no target for a masked-language-model loss, so
     of Eq. 12 (Abaho et al. 2024) the losses of detection and classification are left. In a

@@ -20,20 +20,20 @@ from mslm_data.registry import Help
 
 def whole_word(
     rate: Annotated[
-        Rate, Help("Share of the row's tokens, special ones counted though never hidden.")
+        Rate, Help("Share of the row's tokens, special ones counted though never masked.")
     ] = 0.15,
     most: Annotated[
-        Limit, Help("Maximum of the tokens hidden: 20 is for rows of 128; 0 for no limit.")
+        Limit, Help("Maximum of the tokens masked: 20 is for rows of 128; 0 for no limit.")
     ] = 20,
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Hide whole words up to a number of tokens, as BERT's whole-word models and PubMedBERT do.
+    """Mask whole words up to a number of tokens, as BERT's whole-word models and PubMedBERT do.
 
     In `create_pretraining_data.py` of google-research/bert the budget is that of `bert`, in tokens.
     Words come in random order. A word longer than the rest of the budget is skipped for the next,
-    so fewer tokens may be hidden than are due. Each token of a word meets its own fate, and random
+    so fewer tokens may be masked than are due. Each token of a word meets its own fate, and random
     ids come from the whole vocabulary. Hugging Face's older whole-word collator does the same with
-    `most` at 512. PubMedBERT (Gu et al. 2021) hides whole words at 0.15: recalled from the paper,
+    `most` at 512. PubMedBERT (Gu et al. 2021) masks whole words at 0.15: recalled from the paper,
     not re-read.
 
     BERT splits `IL-2` into three words, and so do rows of running text. In corpora of given words
@@ -46,12 +46,12 @@ def whole_word(
 
 def whole_word_hf(
     rate: Annotated[Rate, Help("Chance of each word.")] = 0.15,
-    unknown: Annotated[bool, Help("Whether words with `[UNK]` can be hidden.")] = False,
+    unknown: Annotated[bool, Help("Whether words with `[UNK]` can be masked.")] = False,
     corruption: Annotated[
         str, Help("`mask`, the only one that the collator has for words; see `Corruption`.")
     ] = "mask",
 ) -> Recipe:
-    """Hide each stretch between white space by a coin, as Hugging Face's whole-word collator.
+    """Mask each stretch between white space by a coin, as Hugging Face's whole-word collator.
 
     In `DataCollatorForLanguageModeling(whole_word_mask=True)` of transformers 5.23 a token begins a
     word unless it begins at the character where the token before it ends, and that token is not
@@ -60,10 +60,10 @@ def whole_word_hf(
     SentencePiece tokenizers the collator differs: a piece's offsets include the space before it, so
     that a whole row is one word there, and this strategy does not follow it.
 
-    A word is hidden by one coin, whole, and always behind `[MASK]`. That needs characters: build
+    A word is masked by one coin, whole, and always behind `[MASK]`. That needs characters: build
     with `encode.keep_text`. Without them, words are those of `word_ids`, which is the same for
-    corpora of given words. Whether `[UNK]` is hidden depends on the collator's caller, see `token`.
-    Where it is not, a word that holds one is never hidden here; there its other pieces can be.
+    corpora of given words. Whether `[UNK]` is masked depends on the collator's caller, see `token`.
+    Where it is not, a word that holds one is never masked here; there its other pieces can be.
     """
     words = Pick("chunks", Budget(rate), Eligible(unknown=unknown), Order("bernoulli"))
     return Recipe((words,), Corruption(corruption))
@@ -81,12 +81,12 @@ def whole_word_roberta(
     ] = "words",
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Hide whole words, `int(rate * n + u)` of n words in each row, as fairseq does.
+    """Mask whole words, `int(rate * n + u)` of n words in each row, as fairseq does.
 
     In fairseq's `mask_tokens_dataset.py` with `mask_whole_words`, u is uniform in `[0, 1)`, so the
     mean number is exactly `rate * n`. A word meets one fate, but random ids, none of them special,
     are drawn for each of its tokens. There `<s>` and `</s>` are words like others. Here they are
-    never hidden nor counted, and other words keep their chance.
+    never masked nor counted, and other words keep their chance.
     """
     words = Pick(unit, Budget(rate, rounding="random"), Eligible(unknown=True))
     fate: Literal["word", "unit"] = "word" if unit == "words" else "unit"
@@ -97,10 +97,10 @@ def random_word(
     rate: Annotated[Rate, Help("Share of the row's words; the number is rounded up.")] = 0.15,
     corruption: Annotated[str, Help("`80-10-10` as in the slides; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Hide a fixed share of each row's words: the baseline of the Difference-Masking slides.
+    """Mask a fixed share of each row's words: the baseline of the Difference-Masking slides.
 
     No code of it was released. Where the slides are silent it is as the rest of this package:
-    counts are exact ceilings, words with `[UNK]` are never hidden, and random ids are those that
+    counts are exact ceilings, words with `[UNK]` are never masked, and random ids are those that
     are not special.
     """
     return Recipe((Pick("words", Budget(rate)),), Corruption(corruption))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mslm_data.data.ragged import make_offsets
-from mslm_data.kernels.hide import hide_tokens, hide_units, hide_weighted
+from mslm_data.kernels.mask_units import mask_tokens, mask_units, mask_weighted
 from tests.generate import IDS, random_examples, rows_of
 from tests.kernels.fairness import is_fair, subsets_possible
 from tests.reference import fill as weights_twin
@@ -35,7 +35,7 @@ def numbers(data, size, least, most, dtype):
 
 
 @given(random_examples(), st.data(), TABLES, st.sampled_from([-1, IDS.unk]))
-def test_hide_tokens__equals_twin(examples, data, table, unk):
+def test_mask_tokens__equals_twin(examples, data, table, unk):
     ids, words = examples.input_ids, examples.word_ids
     before = numbers(data, len(ids.values), 0, 2, np.uint8)
     kinds, unspent, streams = (
@@ -43,7 +43,7 @@ def test_hide_tokens__equals_twin(examples, data, table, unk):
         np.full(len(examples), 5),
         streams_for(data, len(examples)),
     )
-    hide_tokens(
+    mask_tokens(
         ids.offsets,
         words.values,
         ids.values,
@@ -68,14 +68,14 @@ def test_hide_tokens__equals_twin(examples, data, table, unk):
 
 
 @given(random_examples(), st.data(), st.lists(st.floats(0, 1), min_size=9, max_size=9))
-def test_hide_units__equals_twin(examples, data, rates):
+def test_mask_units__equals_twin(examples, data, rates):
     offsets, starts, ends = examples.input_ids.offsets, examples.span_starts, examples.span_ends
     table = [round(rate * n) for n, rate in enumerate(rates)]
     kinds, streams = (
         np.full(len(examples.input_ids.values), 7, np.uint8),
         streams_for(data, len(examples)),
     )
-    hide_units(
+    mask_units(
         offsets,
         starts.offsets,
         starts.values,
@@ -90,14 +90,14 @@ def test_hide_units__equals_twin(examples, data, rates):
     for i, row in enumerate(rows_of(examples)):
         units = list(range(len(row.mentions)))
         chosen = rng.choose(int(streams[i]), units, table[len(units)])
-        hidden = {t for u in chosen for t in range(*row.mentions[u][:2])}
+        masked = {t for u in chosen for t in range(*row.mentions[u][:2])}
         assert kinds[offsets[i] : offsets[i + 1]].tolist() == [
-            3 if t in hidden else 7 for t in range(len(row.ids))
+            3 if t in masked else 7 for t in range(len(row.ids))
         ]
 
 
 @given(random_examples(), st.data())
-def test_hide_weighted__equals_twin(examples, data):
+def test_mask_weighted__equals_twin(examples, data):
     offsets, starts, ends = examples.input_ids.offsets, examples.span_starts, examples.span_ends
     size = len(starts.values)
     pool, quota = numbers(data, size, 0, 1, np.uint8), numbers(data, len(examples), 0, 5, np.int64)
@@ -107,7 +107,7 @@ def test_hide_weighted__equals_twin(examples, data):
         streams_for(data, len(examples)),
     )
     left = quota.copy()
-    hide_weighted(
+    mask_weighted(
         offsets, starts.offsets, starts.values, ends.values, pool, weights, left, streams, 3, kinds
     )
 
@@ -120,25 +120,25 @@ def test_hide_weighted__equals_twin(examples, data):
         taken, unspent = weights_twin.weighted(
             int(streams[i]), own, [1] * len(own), int(quota[i]), "skip"
         )
-        hidden = {
+        masked = {
             t
             for (start, end, _), some in zip(row.mentions, taken, strict=True)
             if some
             for t in range(start, end)
         }
         assert kinds[offsets[i] : offsets[i + 1]].tolist() == [
-            3 if t in hidden else 7 for t in range(len(row.ids))
+            3 if t in masked else 7 for t in range(len(row.ids))
         ]
         assert left[i] == unspent
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_hide_tokens__every_subset_is_as_likely(count):
+def test_mask_tokens__every_subset_is_as_likely(count):
     rows, words = 4000, np.array([-1, 0, 1, 2, 2, 3, -1], np.int32)
     kinds, table = np.zeros((rows, len(words)), np.uint8), np.full(8, count)
     streams, offsets = np.arange(rows, dtype=np.uint64), make_offsets(np.full(rows, len(words)))
     ids = np.full(rows * len(words), 9, np.int32)
-    hide_tokens(
+    mask_tokens(
         offsets,
         np.tile(words, rows),
         ids,

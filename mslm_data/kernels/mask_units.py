@@ -15,7 +15,7 @@ from mslm_data.kernels.rows import draw_next, list_open, longest_row
 
 
 @kernel
-def hide_tokens(
+def mask_tokens(
     offsets: Array,
     words: Array,
     ids: Array,
@@ -23,27 +23,27 @@ def hide_tokens(
     budgets: Array,
     streams: Array,
     mark: int,
-    may_hide: Array,
+    may_mask: Array,
     places: Array,
     kinds: Array,
     unspent: Array,
 ) -> None:
-    """Hide tokens of each row that are not special, uniformly and without replacement.
+    """Mask tokens of each row that are not special, uniformly and without replacement.
 
     Args:
         offsets: int64 `[N + 1]`.
         words: int32 `[T]`, `word_ids`, -1 on special tokens.
         ids: int32 `[T]`.
-        unk: The id of the unknown token, which is not hidden; -1 where the tokenizer has none, or
-            where it may be hidden.
-        budgets: int64, longer than the longest row: how many tokens to hide in a row that has n
+        unk: The id of the unknown token, which is not masked; -1 where the tokenizer has none, or
+            where it may be masked.
+        budgets: int64, longer than the longest row: how many tokens to mask in a row that has n
             tokens besides its special ones.
         streams: uint64 `[N]`; draw k of a row is step k of a Fisher-Yates shuffle of the tokens
-            that may be hidden.
+            that may be masked.
         mark: What to write.
-        may_hide: uint8, as long as the longest row; scratch data.
+        may_mask: uint8, as long as the longest row; scratch data.
         places: int32, of the same length; scratch data.
-        kinds: uint8 `[T]`, not 0 where an earlier pick took the token; `mark` at what is hidden.
+        kinds: uint8 `[T]`, not 0 where an earlier pick took the token; `mark` at what is masked.
         unspent: int64 `[N]`; the unspent budget is added.
     """
     for i in range(len(streams)):
@@ -56,9 +56,9 @@ def hide_tokens(
         real = 0
         for t in range(len(row_words)):
             real += row_words[t] >= 0
-            may_hide[t] = (row_words[t] >= 0) & (row_ids[t] != unk) & (row_kinds[t] == 0)
+            may_mask[t] = (row_words[t] >= 0) & (row_ids[t] != unk) & (row_kinds[t] == 0)
 
-        size = list_open(may_hide[: len(row_words)], places)
+        size = list_open(may_mask[: len(row_words)], places)
         count = budgets[real]
         if count > size:
             unspent[i] += count - size
@@ -69,7 +69,7 @@ def hide_tokens(
 
 
 @kernel
-def hide_units(
+def mask_units(
     offsets: Array,
     unit_offsets: Array,
     starts: Array,
@@ -80,18 +80,18 @@ def hide_units(
     places: Array,
     kinds: Array,
 ) -> None:
-    """Hide units of each row, uniformly and without replacement. All units may be hidden.
+    """Mask units of each row, uniformly and without replacement. All units may be masked.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
         unit_offsets: int64 `[N + 1]` of the units.
         starts: int32 `[U]`: a unit's first token, counted within its row.
         ends: int32 `[U]`, half open.
-        budgets: int64, longer than the most units of a row: how many of n units to hide, at most n.
+        budgets: int64, longer than the most units of a row: how many of n units to mask, at most n.
         streams: uint64 `[N]`; draw k of a row is step k of a Fisher-Yates shuffle of its units.
         mark: What to write.
         places: int32, at least as long as the most units of a row; scratch data.
-        kinds: uint8 `[T]`: `mark` in hidden units, elsewhere as it was.
+        kinds: uint8 `[T]`: `mark` in masked units, elsewhere as it was.
     """
     for i in range(len(streams)):
         start = offsets[i]
@@ -112,7 +112,7 @@ def hide_units(
 
 
 @kernel
-def hide_weighted(
+def mask_weighted(
     offsets: Array,
     unit_offsets: Array,
     starts: Array,
@@ -124,7 +124,7 @@ def hide_weighted(
     mark: int,
     kinds: Array,
 ) -> None:
-    """Hide a number of units of each row by weight, as `fill_weighted` with units of length 1.
+    """Mask a number of units of each row by weight, as `fill_weighted` with units of length 1.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
@@ -133,10 +133,10 @@ def hide_weighted(
         ends: int32 `[U]`, half open.
         pool: uint8 `[U]`: 1 where a unit may be taken, 0 elsewhere.
         weights: float64 `[U]`, finite; a unit of weight 0 or less is never taken.
-        quota: int64 `[N]`: how many units to hide; afterwards what is left of it.
+        quota: int64 `[N]`: how many units to mask; afterwards what is left of it.
         streams: uint64 `[N]`; draw k of a row is the k-th unit drawn.
         mark: What to write.
-        kinds: uint8 `[T]`: `mark` in hidden units, elsewhere as it was.
+        kinds: uint8 `[T]`: `mark` in masked units, elsewhere as it was.
     """
     longest = longest_row(unit_offsets)
     parts = np.empty(longest, np.int64)

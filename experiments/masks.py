@@ -63,7 +63,7 @@ MASKS: Mapping[str, Make] = {
     **{f"joint {elm:g}, {blm:g}": _joint(elm=elm, blm=blm) for elm, blm in RATES},
     WEAK: lambda shards, rate: shards.strategy("joint", elm=HEADLINE["elm"], blm=rate),
     "token": _named("token"),
-    "whole-word": _named("whole-word", most=0),
+    "whole-word": _named("whole-word", max_masked=0),
     "span": _named("span"),
     "pmi": _named("pmi"),
     "difference": _named("difference", transform="rank"),

@@ -95,9 +95,9 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
         Warned("every token is masked", "As above, for a whole split.", "Lower the rates."),
         Warned(
             "rows reach the limit of",
-            "A strategy such as `bert` or `whole-word` hides at most 20 tokens of a row, which is "
+            "A strategy such as `bert` or `whole-word` masks at most 20 tokens of a row, which is "
             "meant for rows of 128, and rows are longer.",
-            "Pass `--set most=0`, and `most=0` where you train.",
+            "Pass `--set max_masked=0`, and `max_masked=0` where you train.",
         ),
     ),
     "cli/vocab/pmi.py": (

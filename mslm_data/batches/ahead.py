@@ -74,16 +74,16 @@ class WantedShards:
         return int(self._bytes[np.unique(self._uses.shards[first:stop])].sum())
 
     def _check_cache_size(self) -> None:
-        most = self._split.cache_bytes
-        if most is None:
+        cache_bytes = self._split.cache_bytes
+        if cache_bytes is None:
             return
         places = [Place(rows=start) for start in self._uses.starts.tolist()]
         ranges = [self._order.wanted(self._uses, place, place) for place in places]
         needed = max((self._bytes_of(behind, stop) for behind, stop in ranges), default=0)
-        if needed > most:
+        if needed > cache_bytes:
             raise ValueError(
                 f"cache_bytes: expected at least {needed}, the bytes of the shards that are read "
-                f"at a time, got {most} for {self._split.folder}; pass more, or a smaller "
+                f"at a time, got {cache_bytes} for {self._split.folder}; pass more, or a smaller "
                 "open_shards"
             )
 

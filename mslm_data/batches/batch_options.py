@@ -207,16 +207,16 @@ class BatchOptions:
         """
         if self.row_tokens is not None:
             name = "row_tokens"
-            most = self.row_tokens
+            capacity = self.row_tokens
         else:
             name = "batch_tokens"
-            most = (self.batch_tokens or 0) // self.multiple_of * self.multiple_of
+            capacity = (self.batch_tokens or 0) // self.multiple_of * self.multiple_of
 
         longest = int(lengths.max(initial=0))
-        if longest > most:
+        if longest > capacity:
             raise ValueError(
-                f"{name}: expected room for a row of {longest} tokens, got {most}; others may be "
-                "longer, up to the encode.max_tokens of the build: pass that, or build with a "
+                f"{name}: expected room for a row of {longest} tokens, got {capacity}; pass the "
+                "encode.max_tokens of the build, the maximum length of a row, or build with a "
                 "smaller one"
             )
 

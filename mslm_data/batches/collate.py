@@ -63,9 +63,9 @@ def collate(
     offsets = examples.input_ids.offsets
     span_offsets = examples.span_starts.offsets
 
-    most = np.empty(2, np.int64)
-    measure_rows(rows, bounds, offsets, span_offsets, most)
-    longest, mentions = most.tolist()
+    maxima = np.empty(2, np.int64)
+    measure_rows(rows, bounds, offsets, span_offsets, maxima)
+    longest, mentions = maxima.tolist()
     width = options.width(longest)
 
     # input_ids, attention_mask, labels and bio are one block of memory: a single allocation a

@@ -498,18 +498,18 @@ def _warn(strategy: Strategy, counted: MaskStats) -> None:
 def _warn_limited(strategy: Strategy, counted: MaskStats) -> None:
     """Print on stderr that a limit for each row, and not the rate, says how much is masked."""
     options = {} if strategy.origin is None else strategy.origin.options
-    most = options.get("most")
+    max_masked = options.get("max_masked")
     rate = options.get("rate")
-    if not most or not isinstance(rate, float | int):
+    if not max_masked or not isinstance(rate, float | int):
         return
 
     rows = sum(counted.masked_per_row)
-    at_limit = sum(counted.masked_per_row[most:])
+    at_limit = sum(counted.masked_per_row[max_masked:])
     if at_limit > rows / 10 and counted.realised_rate < 0.9 * rate:
         echo(
-            f"warning: {at_limit:,} of {rows:,} rows reach the limit of {most} masked tokens, so "
-            f"{counted.realised_rate:.2%} of the tokens are masked where the rate is {rate:.2%}; "
-            "pass --set most=0 to lift the limit",
+            f"warning: {at_limit:,} of {rows:,} rows reach the limit of {max_masked} masked "
+            f"tokens, so {counted.realised_rate:.2%} of the tokens are masked where the rate is "
+            f"{rate:.2%}; pass --set max_masked=0 to lift the limit",
             err=True,
         )
 

@@ -291,7 +291,7 @@ def take_by_chance(
     ends: Array,
     entries: Array,
     chances: Array,
-    most: int,
+    max_masked: int,
     orders: Array,
     coins: Array,
     pool: Array,
@@ -306,7 +306,7 @@ def take_by_chance(
         ends: int32 `[M]`, half open.
         entries: int32 `[M]`.
         chances: float64 `[N]`, of each match of a row; 1 and more is always.
-        most: Once so many tokens of a row are masked, no further entry is tried.
+        max_masked: Once so many tokens of a row are masked, no further entry is tried.
         orders: uint64 `[N]`; draw k of a row is step k of a shuffle of its entries.
         coins: uint64 `[N]`; match m of a row takes draw m.
         pool: uint8 `[T]`: 1 where a token may be masked, 0 elsewhere; 0 afterwards where one is.
@@ -329,7 +329,7 @@ def take_by_chance(
 
         masked = 0
         for g in range(distinct):
-            if masked >= most:
+            if masked >= max_masked:
                 break
             k = draw_next(groups, orders[i], g, distinct)
             entry = keys[k] >> 32

@@ -38,17 +38,17 @@ def hash_item(items: Array, start: int, stop: int) -> np.uint64:
 
 
 @kernel
-def hash_beginnings(items: Array, start: int, most: int, out: Array) -> None:
-    """Hash `items[start : start + n]` for each n from 1 to `most`.
+def hash_beginnings(items: Array, start: int, count: int, out: Array) -> None:
+    """Hash `items[start : start + n]` for each n from 1 to `count`.
 
     Args:
         items: integers.
         start: The first item.
-        most: Number of hashes.
-        out: uint64, `most` or longer; `hash_item` of n items is written at n - 1.
+        count: Number of hashes.
+        out: uint64, `count` or longer; `hash_item` of n items is written at n - 1.
     """
     state = _FNV_BASIS
-    for n in range(most):
+    for n in range(count):
         state = (state ^ np.uint64(items[start + n])) * _FNV_PRIME
         out[n] = state ^ (state >> 32)
 

@@ -113,7 +113,7 @@ def split_spaces(text: Array, start: int, stop: int, fields: Array) -> int:
         fields: int64 `[F + 1, 2]`, written: the bounds of the first F. The last row takes all
             other fields, one over the other.
     """
-    most = len(fields) - 1
+    last_field = len(fields) - 1
     count = 0
     begin = start
     for c in range(start, stop + 1):
@@ -122,7 +122,7 @@ def split_spaces(text: Array, start: int, stop: int, fields: Array) -> int:
 
         # A field ends here; a second space in a row ends none, but for one at the line's beginning.
         if c > begin or c == start:
-            row = count if count < most else most
+            row = count if count < last_field else last_field
             fields[row, 0] = begin
             fields[row, 1] = c
             count += 1
@@ -182,7 +182,7 @@ def scan_lines(  # noqa: PLR0912, PLR0915 - a function for each part takes 1.7 t
     """
     word_field = columns[0]
     tag_field = columns[1]
-    most = len(fields) - 1
+    last_field = len(fields) - 1
 
     num_words = 0
     num_sentences = 0
@@ -201,7 +201,7 @@ def scan_lines(  # noqa: PLR0912, PLR0915 - a function for each part takes 1.7 t
         # A tab ends one field and begins the next, of those up to the last that is wanted.
         if text[c] == TAB:
             tabs += 1
-            if tabs <= most:
+            if tabs <= last_field:
                 fields[tabs - 1, 1] = c
                 fields[tabs, 0] = c + 1
         if text[c] != NEWLINE:
@@ -217,13 +217,13 @@ def scan_lines(  # noqa: PLR0912, PLR0915 - a function for each part takes 1.7 t
                     laid[num_bytes - 1] = NEWLINE  # in place of the space after the last word
 
             # A line without tabs has spaces between its fields.
-            fields[tabs if tabs < most else most, 1] = c
+            fields[tabs if tabs < last_field else last_field, 1] = c
             count = tabs + 1 if tabs > 0 else split_spaces(text, fields[0, 0], c, fields)
 
             # Until the line turns out to be whole, its word is empty and has no tag.
             words[num_words, 0] = num_chars
             words[num_words, 2] = -1
-            if count >= most:
+            if count >= last_field:
                 first = fields[word_field, 0]
                 last = fields[word_field, 1]
                 stop = fields[tag_field, 1]

@@ -69,20 +69,20 @@ def open_spans(
 
 
 @kernel
-def run_from(state: Array, t: int, most: int) -> int:
-    """Return how many tokens a span that begins at t has.
+def run_from(state: Array, t: int, max_size: int) -> int:
+    """Return the number of tokens of a span that begins at t.
 
-    These are `most`, or fewer where the text ends before; 0 where no span may begin or lie.
+    It is `max_size`, less where the text ends before it, and 0 where no span may begin or lie.
 
     Args:
         state: uint8, of one row, as `open_spans` writes it.
         t: The first token.
-        most: Tokens, 1 or more.
+        max_size: Tokens, 1 or more.
     """
     if state[t] != BEGIN:
         return 0
     size = 1
-    while size < most and t + size < len(state) and state[t + size] != END:
+    while size < max_size and t + size < len(state) and state[t + size] != END:
         if state[t + size] == CLOSED:
             return 0
         size += 1
@@ -122,8 +122,8 @@ def place_spans(
             places[k] = first  # the whole swap, as the loops below look at the first k places
 
             if row[first] == BEGIN:
-                most = min(draw_length(streams[1, i], k, sums), left)
-                size = run_from(row, first, most)
+                length = min(draw_length(streams[1, i], k, sums), left)
+                size = run_from(row, first, length)
                 row[first : first + size] = CLOSED
                 out_row[first : first + size] = mark
                 left -= size

@@ -52,10 +52,10 @@ class Budget:
             "* n`."
         ),
     ] = "up"
-    least: Annotated[
+    min_masked: Annotated[
         int, Help("Minimum of the budget, in rows with at least one token that is not special.")
     ] = 0
-    most: Annotated[int | None, Help("Maximum of the budget; None for no limit.")] = None
+    max_masked: Annotated[int | None, Help("Maximum of the budget; None for no limit.")] = None
     overrun: Annotated[
         Literal["cut", "skip", "stop"],
         Help(
@@ -71,8 +71,8 @@ class Budget:
     def __post_init__(self) -> None:
         check_rate("rate", self.rate)
         check_share("gate", self.gate)
-        check_limit("least", self.least)
-        check_limit("most", self.most)
+        check_limit("min_masked", self.min_masked)
+        check_limit("max_masked", self.max_masked)
 
     def rows_out(self, rng: RowRng) -> npt.NDArray[np.bool_] | None:
         """Return which rows do not take part, bool `[N]`; None where all do."""
@@ -87,15 +87,15 @@ class Budget:
 
         Args:
             sizes: `[N]`: how many the rate is a share of.
-            real: `[N]`: tokens that are not special; read only where `least` is set.
+            real: `[N]`: tokens that are not special; read only where `min_masked` is set.
             rng: Draws for the pick.
         """
         quota = quotas(rate_at(self.rate, rng), sizes, self.rounding, rng)
 
-        if self.most is not None:
-            np.minimum(quota, self.most, out=quota)
-        if self.least:
-            quota[real > 0] = np.maximum(quota[real > 0], self.least)
+        if self.max_masked is not None:
+            np.minimum(quota, self.max_masked, out=quota)
+        if self.min_masked:
+            quota[real > 0] = np.maximum(quota[real > 0], self.min_masked)
 
         out = self.rows_out(rng)
         if out is not None:
@@ -125,10 +125,10 @@ class Budget:
         Only for budgets without a gate, and for roundings other than `random`.
         """
         table: npt.NDArray[np.int64] = _table(rate, 1 << largest.bit_length(), self.rounding)
-        if self.most is not None:
-            table = np.minimum(table, self.most)
-        if self.least:
-            table = np.append(table[:1], np.maximum(table[1:], self.least))
+        if self.max_masked is not None:
+            table = np.minimum(table, self.max_masked)
+        if self.min_masked:
+            table = np.append(table[:1], np.maximum(table[1:], self.min_masked))
         return table
 
 

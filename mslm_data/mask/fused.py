@@ -51,7 +51,7 @@ def mask_uniform(
     all_free = (
         builder.untouched and pick.eligible.excludes_nothing and builder.continues_unit is None
     )
-    is_plain = budget.of == "units" and not budget.least and builder.continues_unit is None
+    is_plain = budget.of == "units" and not budget.min_masked and builder.continues_unit is None
     if units is not None and all_free and is_plain:
         _mask_units(pick, examples, units, rate, rng, builder)
         return True

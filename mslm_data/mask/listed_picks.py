@@ -141,7 +141,7 @@ class Occurrences:
 
     lexicon: Annotated[str, Help("File of the lexicon.")] = artefact(LEXICON, "concepts.arrow")
     rate: Annotated[Rate, Help("Expected share of the tokens that are not special.")]
-    most: Annotated[
+    max_masked: Annotated[
         int | None,
         Help(
             "Once so many tokens of a row are masked, no further concept is tried; None for no "
@@ -151,7 +151,7 @@ class Occurrences:
 
     def __post_init__(self) -> None:
         check_rate("rate", self.rate)
-        check_limit("most", self.most)
+        check_limit("max_masked", self.max_masked)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -170,13 +170,13 @@ class Occurrences:
         tokens = np.diff(make_offsets(occurrences.lengths)[starts.offsets])
         expected = quotas(rate_at(self.rate, rng), real, "down", rng)
         chances = expected / np.maximum(tokens, 1)
-        most = np.iinfo(np.int64).max if self.most is None else self.most
+        max_masked = np.iinfo(np.int64).max if self.max_masked is None else self.max_masked
 
         offsets = examples.input_ids.offsets
         taken = np.zeros(len(entries), np.int64)
         found = (starts.offsets, starts.values, ends.values, entries)
         streams = (rng.streams(BRANCH), rng.streams())
-        take_by_chance(offsets, *found, chances, most, *streams, pool, taken)
+        take_by_chance(offsets, *found, chances, max_masked, *streams, pool, taken)
 
         occurrences.take(offsets, taken, MaskKind.BASE, builder)
 

@@ -170,7 +170,7 @@ class Pick:
     @property
     def masks_nothing(self) -> bool:
         """Whether the budget is always 0, as in a joint strategy with one half switched off."""
-        return self.budget.rate == 0 and not self.budget.least
+        return self.budget.rate == 0 and not self.budget.min_masked
 
     @property
     def needs(self) -> frozenset[str]:
@@ -261,7 +261,7 @@ class Pick:
         """
         conditions = self.eligible
         if units is not None and builder.untouched and conditions.excludes_nothing:
-            counts_real = self.budget.of == "tokens" or self.budget.least
+            counts_real = self.budget.of == "tokens" or self.budget.min_masked
             real = real_tokens(examples) if counts_real else np.empty(len(examples), np.int64)
             return np.ones(len(units), np.uint8), real
 

@@ -153,7 +153,7 @@ def test_options__refuses_what_does_not_go_together(options: dict[str, Any], mes
         ({"batch_tokens": 9, "flat": True}, "batch_tokens: .* a row of 10 tokens, got 9"),
         (
             {"row_tokens": 9},
-            "row_tokens: .* a row of 10 tokens, got 9; others may be longer, up to the encode.max_",
+            "row_tokens: .* a row of 10 tokens, got 9; pass the encode.max_",
         ),
     ],
 )

@@ -140,8 +140,8 @@ def test_mask_stats__warns_when_every_token_is_masked(built: Path, tmp_path: Pat
 
 def test_mask_stats__warns_when_a_limit_holds_rows_below_the_rate(built: Path) -> None:
     bert = ("mask-stats", built, "--strategy", "bert")
-    limited = run(*bert, "--set", "most=2")
-    unlimited = run(*bert, "--set", "most=0")
+    limited = run(*bert, "--set", "max_masked=2")
+    unlimited = run(*bert, "--set", "max_masked=0")
     usual = run(*bert)
 
     assert "rows reach the limit of 2 masked tokens, so" in limited.err

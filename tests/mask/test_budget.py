@@ -61,15 +61,15 @@ def test_quotas__exact(rate, sizes):
     st.integers(0, 3),
     st.sampled_from([None, 0, 2]),
 )
-def test_table__holds_the_quotas_within_limits(rate, largest, least, most):
-    table = Budget(rate, least=least, most=most).table(rate, largest).tolist()
+def test_table__holds_the_quotas_within_limits(rate, largest, min_masked, max_masked):
+    table = Budget(rate, min_masked=min_masked, max_masked=max_masked).table(rate, largest).tolist()
 
     assert len(table) > largest
     counts = [
-        ceil_exact(rate, n) if most is None else min(ceil_exact(rate, n), most)
+        ceil_exact(rate, n) if max_masked is None else min(ceil_exact(rate, n), max_masked)
         for n in range(len(table))
     ]
-    assert table == [max(count, least) if n else 0 for n, count in enumerate(counts)]
+    assert table == [max(count, min_masked) if n else 0 for n, count in enumerate(counts)]
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.01, float("nan")])

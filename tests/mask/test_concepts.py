@@ -29,7 +29,7 @@ def listed(tmp_path):
     st.fixed_dictionaries(
         {
             "rate": st.sampled_from([0.15, 0.4, 1.0]),
-            "most": st.sampled_from([0, 1, 3, 20]),
+            "max_masked": st.sampled_from([0, 1, 3, 20]),
             "warm_up": st.integers(0, 2),
             "epochs": st.integers(1, 2),
         }
@@ -84,8 +84,8 @@ def test_ccm__no_further_concept_once_enough_is_masked(listed):
     ids = [5, 6, 5, 6, 5, 6]
     options = {"lexicons": (listed((5,), (6,)),), "rate": 1.0}
     plans = {
-        most: md.strategy("ccm", most=most, **options).plan(many(ids), epoch=1)
-        for most in (0, 1, 3, 4)
+        max_masked: md.strategy("ccm", max_masked=max_masked, **options).plan(many(ids), epoch=1)
+        for max_masked in (0, 1, 3, 4)
     }
 
     assert is_fair(map(tuple, plans[1].kinds.tolist()), [(1, 0) * 3, (0, 1) * 3])
@@ -126,7 +126,7 @@ def test_ccm__no_warm_up():
         ({"lexicons": ()}, "lexicons: expected one list or more, got none"),
         ({"warm_up": -1}, "warm_up: expected 0 epochs or more, got -1"),
         ({"epochs": 0}, "epochs: expected 1 or more, got 0"),
-        ({"most": -1}, "most: expected 0 or more, or none for no limit, got -1"),
+        ({"max_masked": -1}, "max_masked: expected 0 or more, or none for no limit, got -1"),
         ({"rate": 1.5}, "rate: expected a rate in [0, 1], got 1.5"),
         ({"last_rate": 1.5}, "last_rate: expected a rate in [0, 1], got 1.5"),
         ({"rest_rate": -0.5}, "rest_rate: expected a rate in [0, 1], got -0.5"),

@@ -158,8 +158,8 @@ def test_lim__a_score_column_in_place_of_mentions():
     [
         ({}, 2, 0),  # round(0.15 * 12), [CLS] and [SEP] counted
         ({"rate": 0.5}, 4, 2),  # 6 are due, mentions have 4 tokens
-        ({"rate": 0.5, "most": 3}, 3, 0),
-        ({"rate": 0.5, "most": 0}, 4, 2),
+        ({"rate": 0.5, "max_masked": 3}, 3, 0),
+        ({"rate": 0.5, "max_masked": 0}, 4, 2),
         ({"rate": 0}, 1, 0),
         ({"rate": 0.5, "chance": 0}, 6, 0),
     ],
@@ -180,7 +180,11 @@ def test_lim__number_of_tokens(options, count, unspent):
         ("salient", {"longest": -1}, r"longest: expected 0 or more, or none for no limit, got -1"),
         ("lim", {"chance": 1.5}, r"chance: expected a rate in \[0, 1\], got 1\.5"),
         ("lim", {"rate": -1}, r"rate: expected a rate in \[0, 1\], got -1"),
-        ("lim", {"most": -1}, r"most: expected 0 or more, or none for no limit, got -1"),
+        (
+            "lim",
+            {"max_masked": -1},
+            r"max_masked: expected 0 or more, or none for no limit, got -1",
+        ),
     ],
 )
 def test_strategies__refuse(name, options, message):

@@ -29,8 +29,8 @@ PLAIN = st.fixed_dictionaries(
             {
                 "rate": RATES,
                 "rounding": st.sampled_from(["up", "down", "nearest"]),
-                "least": st.integers(0, 1),
-                "most": st.sampled_from([None, 0, 2]),
+                "min_masked": st.integers(0, 1),
+                "max_masked": st.sampled_from([None, 0, 2]),
             }
         ),
         "eligible": st.fixed_dictionaries({"unknown": st.booleans()}),
@@ -126,8 +126,8 @@ def test_one_of__within_one_of_has_streams_of_its_own(examples, tables, seed):
         ({"overrun": "cut"}, 3, 0),
         ({"overrun": "skip"}, 0, 3),
         ({"overrun": "stop"}, 0, 3),
-        ({"overrun": "cut", "most": 2}, 2, 0),
-        ({"overrun": "cut", "least": 5}, 5, 0),
+        ({"overrun": "cut", "max_masked": 2}, 2, 0),
+        ({"overrun": "cut", "min_masked": 5}, 5, 0),
         ({"of": "units", "rate": 1}, 8, 0),
     ],
 )
@@ -242,8 +242,14 @@ def test_mask__rate_of_the_epoch_and_of_the_step():
     [
         (lambda: Budget(1.5), r"^rate: expected a rate in \[0, 1\], got 1\.5"),
         (lambda: Budget(1, gate=-1), r"^gate: expected a rate in \[0, 1\], got -1"),
-        (lambda: Budget(1, most=-1), "^most: expected 0 or more, or none for no limit, got -1"),
-        (lambda: Budget(1, least=-1), "^least: expected 0 or more, or none for no limit, got -1"),
+        (
+            lambda: Budget(1, max_masked=-1),
+            "^max_masked: expected 0 or more, or none for no limit, got -1",
+        ),
+        (
+            lambda: Budget(1, min_masked=-1),
+            "^min_masked: expected 0 or more, or none for no limit, got -1",
+        ),
         (
             lambda: Eligible(longest=-1),
             "^longest: expected 0 or more, or none for no limit, got -1",

@@ -170,8 +170,8 @@ def test_selective_task__just_what_is_flagged(tmp_path):
         ({}, [2]),  # int(0.15 * 10)
         ({"rate": 0.35}, [2, 5, 8]),
         ({"rate": 1}, [1, 2, 5, 8]),  # no more than are above 0
-        ({"rate": 1, "most": 2}, [2, 8]),
-        ({"rate": 1, "most": 0}, [1, 2, 5, 8]),
+        ({"rate": 1, "max_masked": 2}, [2, 8]),
+        ({"rate": 1, "max_masked": 0}, [1, 2, 5, 8]),
         ({"rate": 0.05}, [2]),  # one at least
     ],
 )
@@ -302,7 +302,11 @@ def test_keywords__listed_words_each_by_a_coin():
             "expected one of .* for option 'transform', got 'log'",
         ),
         ("difference-released", {"alpha": 2}, r"alpha: expected a rate in \[0, 1\], got 2"),
-        ("selective", {"most": -1}, r"most: expected 0 or more, or none for no limit, got -1"),
+        (
+            "selective",
+            {"max_masked": -1},
+            r"max_masked: expected 0 or more, or none for no limit, got -1",
+        ),
         ("attention-high", {"gate": 2}, r"gate: expected a rate in \[0, 1\], got 2"),
         ("attention-low", {"gate": -1}, r"gate: expected a rate in \[0, 1\], got -1"),
         ("attention-hints", {"gate": 2}, r"gate: expected a rate in \[0, 1\], got 2"),

@@ -36,17 +36,18 @@ def counts_of(made, words, num_rows):
 
 
 @pytest.mark.parametrize("rate", [0.15, 0.25, 0.3])
-@pytest.mark.parametrize("most", [20, None, 0, 3])
-def test_bert__count_of_its_code_for_every_length(rate, most):
+@pytest.mark.parametrize("max_masked", [20, None, 0, 3])
+def test_bert__count_of_its_code_for_every_length(rate, max_masked):
     examples = examples_of(row_of([1] * (n - 2), key=n) for n in range(3, 201))
     masked = [
         int((row > 0).sum())
         for row in map(
-            np.array, md.strategy("bert", rate=rate, most=most).plan(examples).kinds.tolist()
+            np.array,
+            md.strategy("bert", rate=rate, max_masked=max_masked).plan(examples).kinds.tolist(),
         )
     ]
 
-    expected = [min(most or 10**9, max(1, int(round(n * rate)))) for n in range(3, 201)]  # noqa: RUF046 - its own words
+    expected = [min(max_masked or 10**9, max(1, int(round(n * rate)))) for n in range(3, 201)]  # noqa: RUF046 - its own words
     assert masked == expected
 
 
@@ -148,7 +149,7 @@ def test_electra__rows_of_a_hundred_tokens_and_more_never_reach_the_cap():
 def test_counts__of_a_rate_that_varies(name):
     rate = Schedule(shape="linear", start=0.5, stop=0.1, over=2)
     made = md.strategy(
-        name, rate=rate, **({"max_tokens": 100} if name == "electra" else {"most": None})
+        name, rate=rate, **({"max_tokens": 100} if name == "electra" else {"max_masked": None})
     )
     examples = rows_like([1] * 98, 50)
     first, last = (made.plan(examples, epoch=epoch).kinds.values.sum() for epoch in (0, 2))
@@ -246,7 +247,7 @@ def test_corruption__shares_of_the_papers(name, shares):
 
 
 @pytest.mark.parametrize(("name", "options", "message"), [
-    ("bert", {"most": -1}, "most: expected 0 or more, or none for no limit, got -1"),
+    ("bert", {"max_masked": -1}, "max_masked: expected 0 or more, or none for no limit, got -1"),
     ("electra", {"max_tokens": -5}, "max_tokens: expected 0 or more, or none for no limit, got -5"),
     ("bert", {"rate": 1.5}, "rate: expected a rate in [0, 1], got 1.5"),
     ("electra", {"rate": -0.1}, "rate: expected a rate in [0, 1], got -0.1"),

@@ -71,9 +71,9 @@ def test_whole_word__falls_short_where_nothing_fits():
     assert plan.unspent.tolist() == [2] * 10  # round(0.15 * 14)
 
 
-@pytest.mark.parametrize(("most", "tokens"), [(20, 20), (None, 30), (0, 30), (7, 7)])
-def test_whole_word__no_more_tokens_than_the_limit(most, tokens):
-    plan = md.strategy("whole-word", most=most).plan(rows_like([1] * 198, 4))
+@pytest.mark.parametrize(("max_masked", "tokens"), [(20, 20), (None, 30), (0, 30), (7, 7)])
+def test_whole_word__no_more_tokens_than_the_limit(max_masked, tokens):
+    plan = md.strategy("whole-word", max_masked=max_masked).plan(rows_like([1] * 198, 4))
 
     assert plan.counts() == (0, 4 * tokens)
 
@@ -139,16 +139,16 @@ def test_unk__words_that_hold_one(name, options, masked):
 def test_whole_word__refuses_a_negative_limit():
     with pytest.raises(
         ValueError,
-        match=r"^strategy 'whole-word': most: expected 0 or more, or none for no limit, got -1$",
+        match=r"^strategy 'whole-word': max_masked: expected 0 or more, or none for no limit, got -1$",
     ):
-        md.strategy("whole-word", most=-1)
+        md.strategy("whole-word", max_masked=-1)
 
 
 # What stands in their place
 
 
 @pytest.mark.parametrize(("name", "options", "fates"), [
-    ("whole-word", {"most": 0}, {(0, 0), (0, 1), (1, 0), (1, 1)}),
+    ("whole-word", {"max_masked": 0}, {(0, 0), (0, 1), (1, 0), (1, 1)}),
     ("whole-word-hf", {"corruption": "50-0-50"}, {(0, 0), (0, 1), (1, 0), (1, 1)}),
     ("random-word", {}, {(0, 0), (0, 1), (1, 0), (1, 1)}),
     ("whole-word-roberta", {}, {(0, 0), (1, 1)}),

@@ -63,7 +63,7 @@ def lim(
     epoch: int = 0,
     chance: float = 0.75,
     rate: float = 0.15,
-    most: int | None = 20,
+    max_masked: int | None = 20,
     scores: str = "",
 ) -> list[int]:
     flagged = {t for start, end, _ in row.mentions for t in range(start, end)}
@@ -71,7 +71,7 @@ def lim(
         flagged = {t for t in range(len(row.ids)) if token_score(row.key, t) > 0}
     phrases = rng.uniform(rng.stream(row.key, seed, epoch, BRANCH), 0) < Fraction(chance)
     pool = [t for t in real_tokens(row) if (t in flagged) == phrases]
-    count = min(bert_count(len(row.ids), rate, most), len(pool)) if pool else 0
+    count = min(bert_count(len(row.ids), rate, max_masked), len(pool)) if pool else 0
     stream = rng.stream(row.key, seed, epoch, 256 if phrases else 256 + 16)
     if not scores:
         return masked(row, rng.choose(stream, pool, count))

@@ -183,7 +183,7 @@ def ccm(
     rate: float = 0.15,
     last_rate: float = 0.1,
     rest_rate: float = 0.05,
-    most: int = 20,
+    max_masked: int = 20,
     warm_up: int = 1,
     epochs: int = 1,
 ) -> list[int]:
@@ -195,7 +195,9 @@ def ccm(
         pick(row, kinds, table, seed=seed, epoch=epoch, number=256)
     for stage, (begin, stop) in enumerate(pairwise(begins), 1):
         if begin <= epoch < stop:
-            occurrences(row, kinds, artifacts.concepts(stage), rate, most or math.inf, seed, epoch)
+            occurrences(
+                row, kinds, artifacts.concepts(stage), rate, max_masked or math.inf, seed, epoch
+            )
     if epoch >= begins[-1]:
         occurrences(row, kinds, artifacts.concepts(len(lexicons)), last_rate, math.inf, seed, epoch)
         table = tokens | {"budget": {"rate": rest_rate}}
@@ -208,7 +210,7 @@ def occurrences(
     kinds: list[int],
     entries: Sequence[tuple[int, ...]],
     rate: float,
-    most: float,
+    max_masked: float,
     seed: int,
     epoch: int,
 ) -> None:
@@ -217,7 +219,7 @@ def occurrences(
     total = sum(end - start for start, end, _ in found)
     order, coins = stream(row, seed, epoch, 256 + BRANCH), stream(row, seed, epoch, 256)
     for k in range(len(concepts)):
-        if sum(kinds) >= most:
+        if sum(kinds) >= max_masked:
             break
         j = k + rng.below(order, k, len(concepts) - k)
         concepts[k], concepts[j] = concepts[j], concepts[k]

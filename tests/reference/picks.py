@@ -16,7 +16,14 @@ from tests.reference import joint, rng
 ROUND, GATE, BRANCH = 1 << 16, 2 << 16, 4 << 16
 KINDS = {"base": 1, "entity": 2}
 
-BUDGET = {"of": "units", "rounding": "up", "least": 0, "most": None, "overrun": "skip", "gate": 1.0}
+BUDGET = {
+    "of": "units",
+    "rounding": "up",
+    "min_masked": 0,
+    "max_masked": None,
+    "overrun": "skip",
+    "gate": 1.0,
+}
 ELIGIBLE = {"where": "any", "unknown": False}
 
 
@@ -113,9 +120,9 @@ def quota(
         "nearest": round(rate * size),
         "random": int(rate * size + drawn),
     }[budget["rounding"]]
-    if budget["most"] is not None:
-        whole = min(whole, budget["most"])
-    return max(whole, budget["least"]) if real else whole
+    if budget["max_masked"] is not None:
+        whole = min(whole, budget["max_masked"])
+    return max(whole, budget["min_masked"]) if real else whole
 
 
 def recipe(row: Row, *, seed: int = 0, epoch: int = 0, picks: list[dict[str, Any]]) -> list[int]:

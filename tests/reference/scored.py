@@ -92,12 +92,12 @@ def selective(
     epoch: int = 0,
     scores: str = "",
     rate: float = 0.15,
-    most: int | None = None,
+    max_masked: int | None = None,
 ) -> list[int]:
     real = real_tokens(row)
     budget = int(max(1, rate * len(real)))
     pool = [t for t in by_score(row, real, highest=True) if token_score(row.key, t) > 0]
-    return masked(row, pool[: min(budget, most) if most else budget])
+    return masked(row, pool[: min(budget, max_masked) if max_masked else budget])
 
 
 def attention_high(

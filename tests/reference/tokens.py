@@ -12,16 +12,16 @@ ROUND = 1 << 16
 
 
 def bert(
-    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, most: int | None = 20
+    row: Row, *, seed: int = 0, epoch: int = 0, rate: float = 0.15, max_masked: int | None = 20
 ) -> list[int]:
     real = real_tokens(row)
-    count = bert_count(len(row.ids), rate, most)
+    count = bert_count(len(row.ids), rate, max_masked)
     return masked(row, rng.choose(rng.stream(row.key, seed, epoch, 0), real, min(count, len(real))))
 
 
-def bert_count(tokens: int, rate: float, most: int | None) -> int:
+def bert_count(tokens: int, rate: float, max_masked: int | None) -> int:
     count = max(1, int(round(tokens * rate)))  # noqa: RUF046 - as BERT writes it
-    return min(most, count) if most else count
+    return min(max_masked, count) if max_masked else count
 
 
 def token(

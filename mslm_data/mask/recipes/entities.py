@@ -80,7 +80,7 @@ def salient(
     time. A mention that is too long is not skipped with its sentence, but stands back for the
     others of its row (`longest`). Cole et al. 2023 add times, and let T5 write the span.
     """
-    one = Budget(0.0, least=1, most=1)
+    one = Budget(0.0, min_masked=1, max_masked=1)
     mention = Pick("mentions", one, Eligible(longest=longest or None, unknown=True), kind="entity")
     return Recipe((mention,), Corruption(corruption))
 
@@ -90,7 +90,7 @@ def lim(
         Share, Help("Chance of a row that only tokens of phrases are masked.")
     ] = 0.75,
     rate: Annotated[Rate, Help("Share of the row's tokens, special ones counted.")] = 0.15,
-    most: Annotated[Limit, Help("Maximum of the number masked; 0 for no limit.")] = 20,
+    max_masked: Annotated[Limit, Help("Maximum of the number masked; 0 for no limit.")] = 20,
     scores: Annotated[
         str,
         Help(
@@ -109,7 +109,9 @@ def lim(
     is masked three times of four. The released code takes all tokens where the chance is 0.5 or
     less, which is `bert`; here the chance means what it says. The paper's runs have 0.75 and 1.
     """
-    budget = Budget(rate, of="all tokens", rounding="nearest", least=1, most=most or None)
+    budget = Budget(
+        rate, of="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked or None
+    )
 
     def pick(
         where: Literal["mentions", "generic"], transform: Literal["flag", "unflagged"]

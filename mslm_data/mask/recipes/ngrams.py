@@ -107,7 +107,7 @@ def ccm(
     ] = 0.15,
     last_rate: Annotated[Rate, Help("Expected share of concepts' tokens in the last stage.")] = 0.1,
     rest_rate: Annotated[Rate, Help("Chance of each other token in the last stage.")] = 0.05,
-    most: Annotated[
+    max_masked: Annotated[
         Limit,
         Help(
             "Masked tokens from which on no concept is tried, but in the last stage; 0 for no "
@@ -152,7 +152,9 @@ def ccm(
 
     bernoulli = Order("bernoulli")
     warming = (Pick("tokens", Budget(rate), order=bernoulli),)
-    growing = [(Occurrences(lexicon=name, rate=rate, most=most or None),) for name in lexicons]
+    growing = [
+        (Occurrences(lexicon=name, rate=rate, max_masked=max_masked or None),) for name in lexicons
+    ]
     last = (
         Occurrences(lexicon=lexicons[-1], rate=last_rate),
         Pick("tokens", Budget(rest_rate), order=bernoulli),

@@ -62,7 +62,7 @@ def selective(
             "Share of the row's tokens, special ones aside; rounded down, but one token at least."
         ),
     ] = 0.15,
-    most: Annotated[
+    max_masked: Annotated[
         Limit, Help("Maximum of the number masked, 40 of rows of 256 in the code; 0 for no limit.")
     ] = None,
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
@@ -79,7 +79,7 @@ def selective(
     the released code does, but then the important ones are those whose logit is above 0, which is
     not quite the same.
     """
-    budget = Budget(rate, rounding="down", least=1, most=most or None)
+    budget = Budget(rate, rounding="down", min_masked=1, max_masked=max_masked or None)
     order = Order("highest", Score(column=scores))
     tokens = Pick("tokens", budget, Eligible(unknown=True), order)
     return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))

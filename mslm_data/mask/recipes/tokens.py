@@ -18,7 +18,7 @@ from mslm_data.registry import Help
 
 def bert(
     rate: Annotated[Rate, Help("Share of the row's tokens, special ones counted.")] = 0.15,
-    most: Annotated[
+    max_masked: Annotated[
         Limit,
         Help("Maximum of the number masked. BERT's 20 is for rows of 128 tokens; 0 for no limit."),
     ] = 20,
@@ -26,14 +26,16 @@ def bert(
 ) -> Recipe:
     """Mask single tokens, a fixed number of each row, as BERT does (Devlin et al. 2019).
 
-    In `create_pretraining_data.py` of google-research/bert the number is `min(most, max(1,
+    In `create_pretraining_data.py` of google-research/bert the number is `min(max_masked, max(1,
     round(rate * tokens)))`. Python's `round` goes half to even, and special tokens are counted
     though never masked. So more than `rate` of a short row's real tokens are masked, and less of
     rows of 134 tokens or more. `[UNK]` is masked like any other. Random ids come from the whole
     vocabulary, special and unused ones included. BERT drew each mask ten times before training
     (`dupe_factor`): plan with `epoch % 10` for that.
     """
-    budget = Budget(rate, of="all tokens", rounding="nearest", least=1, most=most or None)
+    budget = Budget(
+        rate, of="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked or None
+    )
     tokens = Pick("tokens", budget, Eligible(unknown=True))
     return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))
 
@@ -143,12 +145,12 @@ def electra(
     draw decides that, and the loss counts it, anew; here each token does so once. `[UNK]` is drawn
     like any other. What the generator writes into the gaps is the model's part.
     """
-    most = None
+    max_masked = None
     if max_tokens:
         top = rate.highest if isinstance(rate, Schedule) else rate
-        most = int((top + 0.005) * max_tokens)
+        max_masked = int((top + 0.005) * max_tokens)
 
-    budget = Budget(rate, of="all tokens", rounding="nearest", least=1, most=most)
+    budget = Budget(rate, of="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked)
     tokens = Pick("tokens", budget, Eligible(unknown=True), Order("with_replacement"))
     return Recipe((tokens,), Corruption(corruption))
 

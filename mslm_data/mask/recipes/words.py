@@ -22,7 +22,7 @@ def whole_word(
     rate: Annotated[
         Rate, Help("Share of the row's tokens, special ones counted though never masked.")
     ] = 0.15,
-    most: Annotated[
+    max_masked: Annotated[
         Limit, Help("Maximum of the tokens masked: 20 is for rows of 128; 0 for no limit.")
     ] = 20,
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
@@ -33,13 +33,15 @@ def whole_word(
     Words come in random order. A word longer than the rest of the budget is skipped for the next,
     so fewer tokens may be masked than are due. Each token of a word meets its own fate, and random
     ids come from the whole vocabulary. Hugging Face's older whole-word collator does the same with
-    `most` at 512. PubMedBERT (Gu et al. 2021) masks whole words at 0.15: recalled from the paper,
-    not re-read.
+    `max_masked` at 512. PubMedBERT (Gu et al. 2021) masks whole words at 0.15: recalled from the
+    paper, not re-read.
 
     BERT splits `IL-2` into three words, and so do rows of running text. In corpora of given words
     it is one, as given.
     """
-    budget = Budget(rate, of="all tokens", rounding="nearest", least=1, most=most or None)
+    budget = Budget(
+        rate, of="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked or None
+    )
     words = Pick("words", budget, Eligible(unknown=True))
     return Recipe((words,), Corruption(corruption, random_ids="vocabulary"))
 

@@ -14,7 +14,7 @@ from mslm_data.builds import build
 from mslm_data.engine.ray import versions
 from mslm_data.errors import BuildError, PipelineError
 from mslm_data.mask import STRATEGIES
-from mslm_data.mask.table import options_of, strategies, strategy
+from mslm_data.mask.table import default_options, strategies, strategy
 from mslm_data.segment import SEGMENTERS
 from mslm_data.shard.manifest import Manifest
 from mslm_data.source import SOURCES
@@ -189,7 +189,7 @@ def test_strategy__of_a_plugin_is_made_by_name_and_file(tmp_path: Path) -> None:
     assert strategy(tmp_path / "mine.toml") == made_by_name
     assert made_by_name.origin is not None
     assert made_by_name.origin.name == "most.v1"
-    assert options_of("most") == {"rate": 0.5}
+    assert default_options("most") == {"rate": 0.5}
     assert strategies()["most.v1"] == ("Mask most tokens.", "own", "made-plugin 1.0")
     with pytest.raises(ValueError, match="did you mean 'rate'"):
         strategy("most", rte=1)

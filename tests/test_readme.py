@@ -15,7 +15,7 @@ import pytest
 from mslm_data.api.loading import load
 from mslm_data.cli import cli, main
 from mslm_data.io.resources import pipeline_names
-from mslm_data.mask import STRATEGIES, options_of
+from mslm_data.mask import STRATEGIES, default_options
 from mslm_data.mask.table import strategy
 from mslm_data.pipeline import from_tables
 from mslm_data.source import SOURCES
@@ -96,7 +96,7 @@ def test_pages__python_runs(page: str, tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_pages__have_one_pair_of_rates_for_joint() -> None:
     """That of the defaults, so that what a reader copies is what docs/evidence.md speaks for."""
-    default = {name: options_of("joint")[name] for name in ("elm", "blm")}
+    default = {name: default_options("joint")[name] for name in ("elm", "blm")}
     examples = sorted((ROOT / "examples").glob("*.py"))
     examples += sorted((ROOT / "tests" / "torch" / "examples").glob("*.py"))
     notebooks = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))

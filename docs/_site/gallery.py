@@ -21,7 +21,7 @@ from mslm_data.cli.recipes import EXAMPLES
 from mslm_data.cli.tokenizer import open_tokenizer
 from mslm_data.draw.sentences import EPOCHS, HIDDEN, OFTEN, Sentences, choose_rows
 from mslm_data.mask.strategy import Strategy
-from mslm_data.mask.table import SHIPPED, STRATEGIES, options_of
+from mslm_data.mask.table import SHIPPED, STRATEGIES, default_options
 from mslm_data.registry import declared_options
 from mslm_data.stats import mask_stats
 
@@ -171,7 +171,7 @@ def _section(
             for option in options
         ]
         lines.append("")
-    call = _call(short, _given(name)) if _given(name) else _call(short, _numbers(options_of(name)))
+    call = _call(short, _given(name)) if _given(name) else _call(short, _numbers(default_options(name)))
     lines += ["```python", call, "```", ""]
 
     lines += ["<details><summary>As a file, to change</summary>", ""]

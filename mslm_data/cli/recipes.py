@@ -271,7 +271,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 
 def _strategy(name: str, as_json: bool) -> None:
     """Print the TOML of one strategy below its documentation, which stands in comments."""
-    from mslm_data.mask import NO_MASKS, STRATEGIES, make, options_of
+    from mslm_data.mask import NO_MASKS, STRATEGIES, default_options, make
     from mslm_data.mask.table import summary
     from mslm_data.registry import declared_options
 
@@ -286,7 +286,7 @@ def _strategy(name: str, as_json: bool) -> None:
     toml = repr(make(full, EXAMPLES.get(full, {})))
 
     # Strategies of parts have no defaults worth copying: their example stands for them.
-    defaults = {} if full in EXAMPLES else options_of(full)
+    defaults = {} if full in EXAMPLES else default_options(full)
 
     if as_json:
         print_json(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mslm_data.errors import PipelineError
-from mslm_data.mask import NO_MASKS, options_of
+from mslm_data.mask import NO_MASKS, default_options
 from mslm_data.pipeline import parse_value
 from mslm_data.registry import did_you_mean
 
@@ -59,7 +59,7 @@ def make_strategies(
         options: dict[str, Any] = dict(rates)
         own = _own(name) if _is_own(name) else None
         if len(names) > 1 and not name.endswith(".toml") and name not in NO_MASKS:
-            known = options_of(name) if own is None else inspect.signature(own).parameters
+            known = default_options(name) if own is None else inspect.signature(own).parameters
             options = {option: value for option, value in options.items() if option in known}
 
         for whose, option, value in assignments:

@@ -16,8 +16,8 @@ from mslm_data.mask.table import (
     NO_MASKS,
     SHIPPED,
     STRATEGIES,
+    default_options,
     make,
-    options_of,
     strategies,
     summary,
 )
@@ -33,8 +33,8 @@ __all__ = [
     "MaskKind",
     "MaskPlan",
     "RowRng",
+    "default_options",
     "make",
-    "options_of",
     "strategies",
     "summary",
 ]

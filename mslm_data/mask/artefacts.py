@@ -1,4 +1,4 @@
-"""Finds the artefacts that a strategy reads besides the rows, and replaces their names by paths."""
+"""Find the files that a strategy reads besides the rows, and replace their names by paths."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def artefact(kind: ArtefactKind, default: str = "") -> Any:
     """Declare a dataclass field that names an artefact's file or folder; "" for none.
 
     Args:
-        kind: What is read there.
-        default: The usual name.
+        kind: The kind of artefact.
+        default: Default file name.
     """
     return dataclasses.field(default=default, metadata={"artefact": kind})
 
 
 def iter_artefacts(value: Any) -> Iterator[str]:
-    """Give the names of all artefacts in a strategy, or in any part of one."""
+    """Yield the names of all artefacts in a strategy or a part of one."""
     if isinstance(value, tuple | list):
         for inner in value:
             yield from iter_artefacts(inner)
@@ -35,30 +35,30 @@ def iter_artefacts(value: Any) -> Iterator[str]:
                 yield from iter_artefacts(inner)
 
 
-def with_artefacts(value: T, found: Callable[[str, ArtefactKind], str]) -> T:
-    """Return a strategy, or any part of one, with the name of each artefact replaced.
+def with_artefacts(value: T, resolve: Callable[[str, ArtefactKind], str]) -> T:
+    """Return a strategy, or a part of one, with each artefact's name replaced.
 
     Args:
         value: The strategy; it is not changed.
-        found: Returns where the artefact of a name and kind lies.
+        resolve: Returns the path of an artefact, from its name and kind.
     """
-    made: Any = value
+    result: Any = value
     if isinstance(value, tuple | list):
-        made = tuple(with_artefacts(inner, found) for inner in value)
+        result = tuple(with_artefacts(inner, resolve) for inner in value)
     elif _is_part(value):
         changed: dict[str, Any] = {}
-        for field in dataclasses.fields(made):
+        for field in dataclasses.fields(result):
             if field.name == "origin":
                 continue
             inner = getattr(value, field.name)
             kind = field.metadata.get("artefact")
             if kind:
-                changed[field.name] = found(inner, kind) if inner else inner
+                changed[field.name] = resolve(inner, kind) if inner else inner
             else:
-                changed[field.name] = with_artefacts(inner, found)
-        made = dataclasses.replace(made, **changed)
-    result: T = made
-    return result
+                changed[field.name] = with_artefacts(inner, resolve)
+        result = dataclasses.replace(result, **changed)
+    typed: T = result
+    return typed
 
 
 def _is_part(value: Any) -> bool:

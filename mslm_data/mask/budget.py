@@ -1,4 +1,4 @@
-"""Budgets: how many units of each row are masked, or how many tokens."""
+"""Budgets: the number of units or tokens that a pick masks in each row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Rounding = Literal["up", "down", "nearest", "random"]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much of a row one pick may mask.
+    """The number of units or tokens that a pick may mask in each row.
 
     Raises:
         ValueError: A rate or chance outside `[0, 1]`, or a negative limit.
@@ -38,34 +38,33 @@ class Budget:
     of: Annotated[
         Literal["units", "tokens", "all tokens"],
         Help(
-            "What the rate is a share of, and what the budget counts: the row's `units`; its "
-            "`tokens`, special ones aside; or `all tokens`, special ones counted (though never "
-            "masked)."
+            "What the rate is multiplied by, and what the budget counts: the row's `units`; its "
+            "`tokens` without special tokens; or `all tokens`, with special tokens, which are "
+            "counted but never masked."
         ),
     ] = "units"
     rounding: Annotated[
         Rounding,
         Help(
-            "How `rate * n` becomes a whole number: `up` is the exact ceiling. The others count in "
-            "floats, as released codes do: `down` cuts, `nearest` rounds half to even, and "
-            "`random` is `int(rate * n + u)` with u uniform in `[0, 1)`, so that its mean is `rate "
-            "* n`."
+            "How `rate * n` is rounded: `up` is the exact ceiling. The others use floats, as "
+            "released code does: `down` truncates, `nearest` rounds half to even, and `random` is "
+            "`int(rate * n + u)` with u uniform in `[0, 1)`, whose mean is `rate * n`."
         ),
     ] = "up"
     min_masked: Annotated[
-        int, Help("Minimum of the budget, in rows with at least one token that is not special.")
+        int, Help("Minimum of the budget in rows that have a token besides special ones.")
     ] = 0
-    max_masked: Annotated[int | None, Help("Maximum of the budget; None for no limit.")] = None
+    max_masked: Annotated[int | None, Help("Maximum of the budget. Default: no limit.")] = None
     overrun: Annotated[
         Literal["cut", "skip", "stop"],
         Help(
-            "What happens to a unit of more tokens than are left of the budget: it is `cut` to "
-            "them, or the order will `skip` it and try the next, or `stop`."
+            "What to do with a unit longer than the rest of the budget: `cut` it, `skip` it and "
+            "try the next, or `stop`."
         ),
     ] = "skip"
-    gate: Annotated[float, Help("Chance of each row to take part at all.")] = 1.0
+    gate: Annotated[float, Help("Probability that the pick runs on a row.")] = 1.0
     total: Annotated[
-        bool, Help("Whether tokens that earlier picks masked count against this budget too.")
+        bool, Help("Whether tokens masked by earlier picks count against this budget.")
     ] = False
 
     def __post_init__(self) -> None:
@@ -75,7 +74,7 @@ class Budget:
         check_limit("max_masked", self.max_masked)
 
     def rows_out(self, rng: RowRng) -> npt.NDArray[np.bool_] | None:
-        """Return which rows do not take part, bool `[N]`; None where all do."""
+        """Return the rows that the gate excludes, bool `[N]`; None if there is no gate."""
         if self.gate == 1:
             return None
         return rng.uniforms(GATE) >= self.gate
@@ -83,11 +82,11 @@ class Budget:
     def quota(
         self, sizes: npt.NDArray[np.int64], real: npt.NDArray[np.int64], rng: RowRng
     ) -> npt.NDArray[np.int64]:
-        """Return the budget of each row, `[N]`, for the caller to change.
+        """Return the budget of each row, `[N]`, a new array.
 
         Args:
-            sizes: `[N]`: how many the rate is a share of.
-            real: `[N]`: tokens that are not special; read only where `min_masked` is set.
+            sizes: `[N]`, the numbers that the rate is multiplied by.
+            real: `[N]`, tokens that are not special; used only if `min_masked` is set.
             rng: Draws for the pick.
         """
         quota = quotas(rate_at(self.rate, rng), sizes, self.rounding, rng)
@@ -103,7 +102,7 @@ class Budget:
         return quota
 
     def chances(self, rows: int, rng: RowRng) -> npt.NDArray[np.float64]:
-        """Return the rate as the chance of each row's units, `[N]`, or `[]` where all have one.
+        """Return the rate as a probability for each row, `[N]`, or one for all, `[]`.
 
         Args:
             rows: N.
@@ -120,9 +119,9 @@ class Budget:
         return chances
 
     def table(self, rate: float, largest: int) -> npt.NDArray[np.int64]:
-        """Return the budget of rows of n, for n up to `largest`; callers must not change it.
+        """Return the budget of a row of size n, for n from 0 to `largest`; read-only.
 
-        Only for budgets without a gate, and for roundings other than `random`.
+        Only for budgets without a gate whose rounding is not `random`.
         """
         table: npt.NDArray[np.int64] = _table(rate, 1 << largest.bit_length(), self.rounding)
         if self.max_masked is not None:
@@ -138,12 +137,12 @@ def quotas(
     rounding: Rounding,
     rng: RowRng,
 ) -> npt.NDArray[np.int64]:
-    """Return the whole number of `rate * size` for each row, `[N]`, for the caller to change.
+    """Return `rate * size` as an integer for each row, `[N]`, a new array.
 
     Args:
-        rate: In `[0, 1]`, or one for each row.
-        sizes: `[N]`: how many the rate is a share of.
-        rounding: How a product becomes a whole number.
+        rate: In `[0, 1]`; one number, or one for each row.
+        sizes: `[N]`.
+        rounding: See `Budget`.
         rng: Draws for the pick, used by `random`.
     """
     if rounding == "random":
@@ -154,22 +153,22 @@ def quotas(
         table: Array = _table(rate, 1 << largest.bit_length(), rounding)
         return table[sizes]
 
-    # A rate that a row has drawn is a float already, so there is no decimal to be exact about.
+    # A rate drawn for a row is a float, so no decimal number is meant exactly.
     whole = {"up": np.ceil, "down": np.floor, "nearest": np.rint}[rounding]
     return whole(rate * sizes).astype(np.int64)
 
 
 def ceil_exact(rate: float, n: int) -> int:
-    """Return `ceil(rate * n)` of the decimal as written: 0.14 of 50 is 7, where floats give 8.
+    """Return `ceil(rate * n)` in decimals: 0.14 of 50 is 7, where floats give 8.
 
-    A rate has 12 digits, so that one which was computed is the decimal that was meant: 3 * 0.05 is
-    0.15000000000000002 in floats, of which 20 tokens would be four.
+    The rate is rounded to 12 digits first. So 3 * 0.05, which is 0.15000000000000002 in floats, is
+    0.15, and 3 of 20 tokens are masked, not 4.
     """
     return math.ceil(Fraction(f"{rate:.12g}") * n)
 
 
 def floor_float(rate: float, n: int) -> int:
-    """Return `int(rate * n)` in floats, as released codes count: 0.29 of 100 is 28."""
+    """Return `int(rate * n)` in floats, as released code does: 0.29 of 100 is 28."""
     return int(rate * n)
 
 
@@ -187,8 +186,5 @@ _ROUNDINGS: dict[str, Callable[[float, int], int]] = {
 
 @lru_cache(maxsize=256)
 def _table(rate: float, length: int, rounding: Rounding) -> Array:
-    """Return the counts for n in `[0, length)`.
-
-    Lengths are powers of two, so that few tables serve all batches.
-    """
+    """Return the budgets for n in `[0, length)`. Lengths are powers of two, so few are cached."""
     return np.array([_ROUNDINGS[rounding](rate, n) for n in range(length)], np.int64)

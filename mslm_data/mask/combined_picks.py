@@ -1,4 +1,4 @@
-"""Picks made of other picks: a choice of ways by row or by epoch, and picks that narrow or show."""
+"""Picks made of other picks: a choice by row or by epoch, and picks that mask less of another."""
 
 from __future__ import annotations
 
@@ -21,38 +21,37 @@ from mslm_data.registry import Help
 
 
 class HasNeeds(Protocol):
-    """A pick or a strategy, as far as what it needs goes."""
+    """A pick or a strategy."""
 
     @property
     def needs(self) -> frozenset[str]:
-        """Return the columns and files that it needs."""
+        """The columns that it reads."""
 
 
 def combined_needs(parts: Iterable[HasNeeds]) -> frozenset[str]:
-    """Return what any of some picks or strategies needs."""
+    """Return the columns that at least one of some picks or strategies reads."""
     return frozenset(need for part in parts for need in part.needs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneOf:
-    """Go one of several ways, drawn for each row.
+    """Draw one of several lists of picks for each row.
 
     Raises:
-        ValueError: Not one chance for each way, a negative chance, or chances that exceed 1
-            together.
+        ValueError: The number of chances is not the number of ways, a chance is negative, or the
+            chances sum to more than 1.
     """
 
     tag: ClassVar[str] = "one-of"
 
     chances: Annotated[
         tuple[float, ...],
-        Help("The chance of each way. With what is left of 1, nothing is masked."),
+        Help("Probability of each way. With the rest of 1, nothing is masked."),
     ]
     ways: Annotated[
         tuple[tuple[Any, ...], ...],
         Help(
-            "The picks of each way, in order; at most 16 ways of 16 picks keep short stream "
-            "numbers."
+            "The picks of each way, in order. Up to 16 ways of 16 picks have short stream numbers."
         ),
     ]
 
@@ -72,27 +71,27 @@ class OneOf:
         return any(pick.follows_training for way in self.ways for pick in way)
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
-        branch = which_way(self.chances, rng)
+        branch = choose_ways(self.chances, rng)
         before = builder.branch()
 
-        # Every way is run on all rows; the rows that go it take over the result.
+        # Every way runs on all rows; each row then keeps the result of its own way.
         for way, picks in enumerate(self.ways):
-            own = before.branch()
-            run(picks, examples, rng.for_pick(way), own)
-            builder.take_rows(own, branch == way, examples.input_ids.lengths)
+            branch_builder = before.branch()
+            run(picks, examples, rng.for_pick(way), branch_builder)
+            builder.take_rows(branch_builder, branch == way, examples.input_ids.lengths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByEpoch:
-    """Go one way after the other, each for some epochs, the last for ever.
+    """Use one list of picks after the other, each for some epochs, the last to the end.
 
     Raises:
-        ValueError: Not one number for each way but the last, or a negative one.
+        ValueError: The number of `epochs` is not that of the ways less one, or one is negative.
     """
 
     tag: ClassVar[str] = "by-epoch"
 
-    epochs: Annotated[tuple[int, ...], Help("How many epochs each way but the last takes.")]
+    epochs: Annotated[tuple[int, ...], Help("Number of epochs of each way but the last.")]
     ways: Annotated[tuple[tuple[Any, ...], ...], Help("The picks of each way, in order.")]
 
     def __post_init__(self) -> None:
@@ -114,17 +113,19 @@ class ByEpoch:
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         way = int(np.searchsorted(np.cumsum(self.epochs), rng.epoch, side="right"))
-        # All ways share the numbers of way 0: no two of them meet in one epoch.
+        # All ways may share the streams of way 0: an epoch uses only one of them.
         run(self.ways[way], examples, rng.for_pick(0), builder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutMentions:
-    """Mask what a pick masks, but only in rows that have no mention."""
+    """Run a pick only in rows without mentions."""
 
     tag: ClassVar[str] = "without-mentions"
 
-    of: Annotated[Pick, Help("The pick. It also settles what earlier picks owe in these rows.")]
+    of: Annotated[
+        Pick, Help("The pick. Its unspent budget replaces that of earlier picks in these rows.")
+    ]
 
     @property
     def needs(self) -> frozenset[str]:
@@ -135,20 +136,20 @@ class WithoutMentions:
         return self.of.follows_training
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
-        own = builder.branch()
-        self.of.mask(examples, rng, own)
+        branch_builder = builder.branch()
+        self.of.mask(examples, rng, branch_builder)
 
         rows = examples.span_starts.lengths == 0
         builder.unspent[rows] = 0
-        builder.take_rows(own, rows, examples.input_ids.lengths)
+        builder.take_rows(branch_builder, rows, examples.input_ids.lengths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """Mask what a pick of the highest scores masks, then show some of the top again.
+    """Run a pick of the highest scores, then unmask some of the top again.
 
     Raises:
-        ValueError: A share outside `[0, 1]`, or a pick by chance, which has no top.
+        ValueError: A share outside `[0, 1]`, or a pick in a random order, which has no top.
     """
 
     tag: ClassVar[str] = "hints"
@@ -157,8 +158,8 @@ class Hints:
     show: Annotated[
         float,
         Help(
-            "Share of the row's tokens that are the top. Of the row's tokens, `show * r` of the "
-            "top are shown again, drawn uniformly."
+            "Share of the row's tokens that count as the top. `show * r` of the row's tokens are "
+            "drawn uniformly from the top and unmasked."
         ),
     ]
 
@@ -187,11 +188,11 @@ class Hints:
         self.of.mask(examples, rng, builder)
 
         rate = self.show * rate_at(self.of.budget.rate, rng)
-        shown = quotas(rate, real_tokens(examples), "down", rng)
+        counts = quotas(rate, real_tokens(examples), "down", rng)
         pool = (top.kinds > 0).astype(np.uint8)
         offsets = examples.input_ids.offsets
-        # Kind 0 is written to the tokens that are shown again.
-        choose_uniform(offsets, pool, shown, rng.streams(), MaskKind.NONE.value, builder.kinds)
+        # Writing kind 0 unmasks the chosen tokens.
+        choose_uniform(offsets, pool, counts, rng.streams(), MaskKind.NONE.value, builder.kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,20 +220,20 @@ class Bernoulli:
         return self.of.follows_training or follows_training(self.rate)
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
-        some = builder.trial()
-        self.of.mask(examples, rng.for_pick(0), some)
+        trial = builder.trial()
+        self.of.mask(examples, rng.for_pick(0), trial)
 
         rates = np.broadcast_to(rate_at(self.rate, rng), len(examples))
         lengths = examples.input_ids.lengths
-        chances = ((some.kinds > 0) & (builder.kinds == 0)) * np.repeat(rates, lengths)
+        chances = ((trial.kinds > 0) & (builder.kinds == 0)) * np.repeat(rates, lengths)
         offsets = examples.input_ids.offsets
         chosen = np.zeros_like(builder.kinds)
         choose_each(offsets, chances, rng.streams(), 1, chosen)
-        np.copyto(builder.kinds, some.kinds, where=chosen > 0)
+        np.copyto(builder.kinds, trial.kinds, where=chosen > 0)
 
 
 def simple_picks(picks: Sequence[AnyPick]) -> Iterator[AnyPick]:
-    """Yield picks, and in the place of those that are made of others, these."""
+    """Yield picks, with combined picks replaced by the picks they are made of."""
     for pick in picks:
         match pick:
             case OneOf() | ByEpoch():
@@ -244,16 +245,16 @@ def simple_picks(picks: Sequence[AnyPick]) -> Iterator[AnyPick]:
                 yield pick
 
 
-def which_way(chances: Sequence[float], rng: RowRng) -> npt.NDArray[np.int64]:
-    """Return the way that each row goes, `[N]`; past the last where nothing is masked."""
+def choose_ways(chances: Sequence[float], rng: RowRng) -> npt.NDArray[np.int64]:
+    """Draw the way of each row, `[N]`; the number of ways where nothing is masked."""
     return np.searchsorted(np.cumsum(chances), rng.uniforms(BRANCH), side="right")
 
 
 def check_chances(chances: Sequence[float]) -> None:
-    """Refuse chances that no row could draw from.
+    """Check that chances are probabilities that sum to at most 1.
 
     Raises:
-        ValueError: A negative chance, one that is not a number, or chances that exceed 1 together.
+        ValueError: A chance is negative or not a number, or the sum exceeds 1.
     """
     if not (all(chance >= 0 for chance in chances) and sum(chances) <= 1 + 1e-9):
         raise ValueError(

@@ -1,7 +1,7 @@
-"""Corruption: what stands in the place of the tokens that are to be predicted.
+"""Corruption: replaces masked tokens in the input.
 
-Abaho et al. 2024 replace all of them by `[MASK]`. Devlin et al. 2019 leave a tenth as it is and
-replace a tenth by random ids.
+Abaho et al. 2024 replace all of them by `[MASK]`. Devlin et al. 2019 keep a tenth and replace a
+tenth by random ids.
 """
 
 from __future__ import annotations
@@ -46,29 +46,30 @@ class Corruption:
     shares: Annotated[
         str,
         Help(
-            "`mask` replaces all by `[MASK]`. Otherwise percent of `[MASK]`, of random ids and of "
-            "tokens that stay, such as `80-10-10`."
+            "`mask` replaces all by `[MASK]`. Otherwise the percentages of `[MASK]`, random ids "
+            "and unchanged tokens, such as `80-10-10`."
         ),
     ] = "mask"
     by: Annotated[
         Literal["token", "word", "unit", "run"],
         Help(
-            "What shares one fate: each `token`, the tokens of a `word`, those of a masked `unit`, "
-            "or those of a `run` of masked tokens. Random ids are drawn for each token all the "
-            "same."
+            "Tokens that are replaced alike: each `token` by itself, those of a `word`, of a "
+            "masked `unit`, or of a `run` of masked tokens. Random ids are still drawn for each "
+            "token."
         ),
     ] = "token"
     random_ids: Annotated[
         Literal["ordinary", "vocabulary"],
         Help(
-            "Random ids are all those that are not special (`ordinary`), or the whole `vocabulary`."
+            "Random ids come from all ids that are not special (`ordinary`), or from the whole "
+            "`vocabulary`."
         ),
     ] = "ordinary"
     unigrams: Annotated[
         str,
         Help(
-            "File of a lexicon of single tokens with the number of times that each occurs; random "
-            'ids are then drawn as often as they occur. "" for none.'
+            "File of a lexicon of single tokens with their counts; random ids are drawn in "
+            "proportion to them. Default: all ids are equally likely."
         ),
     ] = artefact(LEXICON)
 
@@ -93,7 +94,7 @@ class Corruption:
 
 @lru_cache(maxsize=64)
 def _percent(shares: str) -> tuple[int, int, int]:
-    """Return percent of `[MASK]`, of random ids, and of tokens that stay."""
+    """Return the percentages of `[MASK]`, random ids and unchanged tokens."""
     if shares == "mask":
         return 100, 0, 0
 
@@ -116,16 +117,16 @@ def corrupt(
 
     Args:
         examples: N rows of T tokens.
-        plan: Which tokens, made from the same rows.
-        corruption: How they are replaced.
+        plan: The plan of these rows.
+        corruption: How planned tokens are replaced.
         seed: In `[0, 2**63)`; need not be the plan's.
         epoch: In `[0, 2**63)`; need not be the plan's.
 
     Raises:
         ValueError: The plan is of other rows, the tokenizer has no mask token, or all ids are
             special.
-        VocabularyError: The lexicon of random ids is missing, damaged, not of single tokens, or of
-            another tokenizer.
+        VocabularyError: The lexicon `unigrams` is missing, damaged, has entries of several tokens,
+            or was made with another tokenizer.
     """
     _check(examples, plan)
     kinds = plan.kinds.values
@@ -137,8 +138,7 @@ def corrupt(
         put_mask(kinds, ids, examples.ids.mask, out)
         return Ragged(out, offsets)
 
-    # Each masked token is dealt an action; units and words then take over that of their first
-    # token.
+    # Draw an action for each masked token; a word, unit or run then takes that of its first token.
     streams = np.empty(len(examples), np.uint64)
     actions = np.empty(len(ids), np.uint8)
     name_streams(examples.keys, seed, epoch, ACTIONS, streams)
@@ -160,20 +160,19 @@ def corrupt(
 
 
 def _check(examples: Examples, plan: MaskPlan) -> None:
-    """Refuse a plan of other rows, and a tokenizer without a mask token."""
+    """Check that the plan fits the rows and that there is a mask token."""
     same_tokens = len(plan.kinds.values) == len(examples.input_ids.values)
     if not same_tokens or len(plan.kinds) != len(examples):
         raise ValueError(
-            f"plan: expected one of these {len(examples)} rows, got one of {len(plan.kinds)} rows"
+            f"plan: expected a plan of {len(examples)} rows, got {len(plan.kinds)}; pass the rows "
+            "that it was made from"
         )
     if examples.ids.mask < 0:
-        raise ValueError(
-            "corrupt: expected a tokenizer with a mask token, got one without; a plan needs none"
-        )
+        raise ValueError("corrupt: the tokenizer has no mask token; `plan` works without one")
 
 
 def _joins(examples: Examples, plan: MaskPlan, by: str) -> Array:
-    """Return which tokens share the fate of a masked one before them: uint8 `[T]`."""
+    """Return which tokens are replaced like a masked token before them: uint8 `[T]`."""
     if by == "run":
         return np.ones(len(plan.kinds.values), np.uint8)
 
@@ -185,13 +184,13 @@ def _joins(examples: Examples, plan: MaskPlan, by: str) -> Array:
 
     if plan.continues_unit is None:
         raise ValueError(
-            "plan: expected one that knows its units, got one without; plan with the same strategy"
+            "plan: it has no `continues_unit`; make it with the strategy that corrupts"
         )
     return plan.continues_unit.values
 
 
 def _never_drawn(ids: TokenIds, corruption: Corruption) -> npt.NDArray[np.int64]:
-    """Return the ids that are never drawn as random ids, rising.
+    """Return the ids that are never drawn as random ids, ascending.
 
     Raises:
         ValueError: No other id would be left.
@@ -202,14 +201,14 @@ def _never_drawn(ids: TokenIds, corruption: Corruption) -> npt.NDArray[np.int64]
     special = _special(ids)
     if len(special) >= ids.size:
         raise ValueError(
-            f"corrupt: expected ids that are not special, got {ids.size} special ids only"
+            f"corrupt: all {ids.size} ids of the tokenizer are special, so none can be random"
         )
     return special
 
 
 @lru_cache(maxsize=16)
 def _special(ids: TokenIds) -> npt.NDArray[np.int64]:
-    """Return all special ids, rising, each once."""
+    """Return the distinct special ids, ascending."""
     named = (*ids.special, ids.mask, ids.pad, ids.unk)
     return np.array(sorted({id_ for id_ in named if 0 <= id_ < ids.size}), np.int64)
 
@@ -227,7 +226,5 @@ def _unigrams(lexicon: Lexicon, path: str, size: int) -> tuple[Array, Array]:
     single_tokens = np.all(lexicon.tokens.lengths == 1)
     # Sums of whole numbers below 2**53 are exact in float64.
     if not whole_numbers or not single_tokens or not 1 <= counts.sum() < 2**53:
-        raise VocabularyError(
-            f"{path}: expected single tokens with the number of times that each occurs"
-        )
+        raise VocabularyError(f"{path}: expected single tokens with their counts as scores")
     return lexicon.tokens.values, np.cumsum(counts.astype(np.int64))

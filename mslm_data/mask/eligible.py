@@ -1,4 +1,4 @@
-"""Which tokens can still be masked, and how many a row has."""
+"""Find and count the tokens that can still be masked."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from mslm_data.mask.plan import PlanBuilder
 def free_tokens(
     examples: Examples, builder: PlanBuilder, *, unknown: bool = False
 ) -> tuple[Array, npt.NDArray[np.int64]]:
-    """Return which tokens can be masked, `[T]`, and how many of each row are not special, `[N]`.
+    """Return the free tokens, uint8 `[T]`, and the number of ordinary tokens of each row, `[N]`.
+
+    A token is free if it is neither special nor masked. Ordinary tokens are those that are not
+    special.
 
     Args:
         examples: N rows of T tokens.
         builder: The tokens masked so far.
-        unknown: Whether `[UNK]` can be masked.
+        unknown: Whether `[UNK]` is free.
     """
     ids = examples.input_ids
     pool = np.empty(len(ids.values), np.uint8)
@@ -30,13 +33,13 @@ def free_tokens(
 
 
 def count_masked(examples: Examples, builder: PlanBuilder) -> npt.NDArray[np.int64]:
-    """Return how many tokens of each row are masked already, `[N]`."""
+    """Return the number of masked tokens of each row, `[N]`."""
     masked = make_offsets(builder.kinds > 0)
     return np.diff(masked[examples.input_ids.offsets])
 
 
 def real_tokens(examples: Examples) -> npt.NDArray[np.int64]:
-    """Return how many tokens of each row are not special, `[N]`."""
+    """Return the number of tokens of each row that are not special, `[N]`."""
     real = np.empty(len(examples), np.int64)
     count_numbered(examples.input_ids.offsets, examples.word_ids.values, real)
     return real

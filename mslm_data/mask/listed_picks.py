@@ -1,4 +1,4 @@
-"""Picks from lexicons with an algorithm of their own: PMI masking in two forms, and concepts."""
+"""Picks that mask n-grams of a lexicon: PMI masking in two forms, and concepts."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from mslm_data.registry import Help
 class InOrder:
     """Mask n-grams in the order of their lexicon, in passes (Abaho et al. 2024, Algorithm 2).
 
-    In a pass each n-gram masks its left-most occurrence that is still free. A pass that masks
-    nothing is the last. The n-gram at which the budget ends is cut to it.
+    In a pass each n-gram masks its left-most free occurrence. Passes end when one masks nothing.
+    The last n-gram is cut to the budget.
 
     Raises:
         ValueError: A rate outside `[0, 1]`.
@@ -41,7 +41,7 @@ class InOrder:
 
     lexicon: Annotated[str, Help("File of the lexicon.")] = artefact(LEXICON, "pmi.arrow")
     rate: Annotated[
-        Rate, Help("Budget as a share of the tokens that are not special, rounded up exactly.")
+        Rate, Help("Budget: a share of the tokens that are not special, rounded up exactly.")
     ]
 
     def __post_init__(self) -> None:
@@ -65,8 +65,8 @@ class InOrder:
 
         offsets = examples.input_ids.offsets
         taken = np.zeros(len(entries), np.int64)
-        found = (starts.offsets, starts.values, ends.values, entries)
-        take_in_order(offsets, *found, pool, quota, taken)
+        matches = (starts.offsets, starts.values, ends.values, entries)
+        take_in_order(offsets, *matches, pool, quota, taken)
 
         builder.unspent += quota
         Units(starts, ends).take(offsets, taken, MaskKind.BASE, builder)
@@ -74,7 +74,7 @@ class InOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scattered:
-    """Mask the words of n-grams that stand scattered in a row, as the paper's released code does.
+    """Mask the words of n-grams anywhere in a row, as the paper's released code does.
 
     Raises:
         ValueError: A rate outside `[0, 1]`.
@@ -86,7 +86,7 @@ class Scattered:
     rate: Annotated[
         Rate,
         Help(
-            "Budget as a share of the tokens that are neither special nor `[UNK]`, rounded up in "
+            "Budget: a share of the tokens that are neither special nor `[UNK]`, rounded up in "
             "floats."
         ),
     ]
@@ -113,8 +113,8 @@ class Scattered:
         known = np.where(ids.values == examples.ids.unk, -1, examples.word_ids.values)
         sizes = np.empty(len(examples), np.int64)
         count_numbered(ids.offsets, known, sizes)
-        # One rate for each row keeps the product in floats: the released code knows no exact
-        # decimals.
+        # An array of rates is multiplied in floats, as in the released code; one number would be
+        # an exact decimal.
         rates = rate_at(self.rate, rng) * np.ones(len(examples))
         quota = quotas(rates, sizes, "up", rng)
 
@@ -129,7 +129,7 @@ class Scattered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrences:
-    """Mask occurrences of a lexicon's concepts by coins, so that a share of the tokens is expected.
+    """Mask each occurrence of a lexicon's entries with a probability, for an expected rate.
 
     There is no budget.
 
@@ -144,7 +144,7 @@ class Occurrences:
     max_masked: Annotated[
         int | None,
         Help(
-            "Once so many tokens of a row are masked, no further concept is tried; None for no "
+            "Number of masked tokens of a row after which no further entry is tried. Default: no "
             "limit."
         ),
     ] = None
@@ -166,7 +166,7 @@ class Occurrences:
         occurrences = Units(starts, ends)
         pool, real = free_tokens(examples, builder)
 
-        # Tokens of all occurrences in a row; one within another is counted again.
+        # Tokens of all occurrences in a row; nested occurrences count twice.
         tokens = np.diff(make_offsets(occurrences.lengths)[starts.offsets])
         expected = quotas(rate_at(self.rate, rng), real, "down", rng)
         chances = expected / np.maximum(tokens, 1)
@@ -174,9 +174,9 @@ class Occurrences:
 
         offsets = examples.input_ids.offsets
         taken = np.zeros(len(entries), np.int64)
-        found = (starts.offsets, starts.values, ends.values, entries)
+        matches = (starts.offsets, starts.values, ends.values, entries)
         streams = (rng.streams(BRANCH), rng.streams())
-        take_by_chance(offsets, *found, chances, max_masked, *streams, pool, taken)
+        take_by_chance(offsets, *matches, chances, max_masked, *streams, pool, taken)
 
         occurrences.take(offsets, taken, MaskKind.BASE, builder)
 

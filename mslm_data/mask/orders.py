@@ -1,9 +1,9 @@
-"""Orders: which of a row's candidates are taken first, until its budget is spent.
+"""Orders: choose which of a row's candidates to mask, until its budget is spent.
 
-An order is a function `take(candidates, budget, draws)`. Orders differ in three points: whether
-chance decides, whether they look at scores, and whether what they are given is a budget to spend or
-the chance of each candidate. Their kernels are in `kernels/choose.py`, where each candidate costs
-one, and `kernels/fill.py`, where it costs its tokens.
+An order is a function `take(candidates, budget, rng)`. Orders differ in three points: whether they
+are random, whether they use scores, and whether they get a budget to spend or a probability for
+each candidate. Their kernels are in `kernels/choose.py`, where each candidate costs one, and in
+`kernels/fill.py`, where it costs its number of tokens.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ OrderName = Literal[
 ]
 
 OVERRUNS = {"cut": CUT, "skip": SKIP, "stop": STOP}
-"""What `Budget.overrun` is called -> what kernels call it."""
+"""Value of `Budget.overrun` -> the constant of the kernels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """In which order units are masked until the budget is spent.
+    """The order in which units are masked until the budget is spent.
 
     Raises:
-        ValueError: An order by score without one, or a score that the order does not use.
+        ValueError: The order needs a score and has none, or has one and does not use it.
     """
 
     by: Annotated[
@@ -49,9 +49,7 @@ class Order:
     ] = "uniform"
     score: Annotated[
         Score | None,
-        Help(
-            "The score of each unit. Units with a score of 0 or less are masked by `lowest` only."
-        ),
+        Help("The score of each unit. Only `lowest` masks units with a score of 0 or less."),
     ] = None
 
     def __post_init__(self) -> None:
@@ -69,19 +67,19 @@ class Order:
 
     @property
     def has_top(self) -> bool:
-        """Whether it takes units without chance, so that the first ones are the top."""
+        """Whether the order is deterministic, so that its first units are the top."""
         return self.by in ("highest", "lowest", "first")
 
     @property
     def may_cut(self) -> bool:
-        """Whether a unit can cost its tokens, and be cut where the budget ends."""
+        """Whether a unit can cost its number of tokens, and be cut at the end of the budget."""
         return self.by not in ("bernoulli", "with_replacement")
 
     def take(self, candidates: Candidates, budget: Array, rng: RowRng) -> Array:
-        """Return how much of each candidate is taken, `[C]`, in what the budget counts.
+        """Return how much of each candidate is taken, `[C]`, in the unit of the budget.
 
         Args:
-            candidates: Of N rows.
+            candidates: The candidates of N rows.
             budget: int64 `[N]`; reduced by what is taken. For `bernoulli`, the probability of each
                 row's candidates: float64 `[N]`, or one number for all rows, `[]`.
             rng: Draws for the pick.
@@ -90,14 +88,15 @@ class Order:
 
 
 class Candidates(NamedTuple):
-    """What a pick chooses from in N rows: C units, or single tokens.
+    """The C units or tokens of N rows that a pick chooses from.
 
     Attributes:
         offsets: int64 `[N + 1]` of the candidates.
         eligible: uint8 `[C]`, 1 where a candidate can be taken.
-        score: float64 `[C]`; None where the order looks at none.
-        costs: int64 `[C]`, how much of the budget each takes; None where each takes one.
-        overrun: CUT, SKIP or STOP: what happens to one that costs more than is left.
+        score: float64 `[C]`; None if the order uses no score.
+        costs: int64 `[C]`, the cost of each candidate; None if each costs one.
+        overrun: CUT, SKIP or STOP: what to do with a candidate that costs more than the budget
+            has left.
     """
 
     offsets: Array
@@ -107,18 +106,18 @@ class Candidates(NamedTuple):
     overrun: int
 
     def units_taken(self) -> Array:
-        """Return an array for kernels that take each candidate or not: uint8 zeros `[C]`."""
+        """Return the output array of kernels that take candidates whole: uint8 zeros `[C]`."""
         return np.zeros(len(self.eligible), np.uint8)
 
     def filled(self) -> tuple[Array, Array]:
-        """Return costs and an array for kernels that take a part of one: int64 `[C]` both."""
+        """Return costs, and the output array of kernels that may cut one: int64 `[C]` both."""
         size = len(self.eligible)
         costs = np.ones(size, np.int64) if self.costs is None else self.costs
         return costs, np.zeros(size, np.int64)
 
 
 def take_uniform(candidates: Candidates, budget: Array, rng: RowRng) -> Array:
-    """Take candidates at random, each as likely."""
+    """Draw candidates uniformly, without replacement."""
     offsets, eligible, _, costs, overrun = candidates
     if costs is None:
         chosen = candidates.units_taken()
@@ -131,7 +130,7 @@ def take_uniform(candidates: Candidates, budget: Array, rng: RowRng) -> Array:
 
 
 def take_bernoulli(candidates: Candidates, chances: Array, rng: RowRng) -> Array:
-    """Take each candidate with its row's chance, times its score."""
+    """Take each candidate independently, with its row's probability times its score."""
     offsets, eligible, score, _, _ = candidates
     chosen = candidates.units_taken()
     if score is None and chances.ndim == 0:
@@ -145,16 +144,16 @@ def take_bernoulli(candidates: Candidates, chances: Array, rng: RowRng) -> Array
 
 
 def take_with_replacement(candidates: Candidates, budget: Array, rng: RowRng) -> Array:
-    """Draw candidates with replacement; one that is drawn twice is taken once."""
+    """Draw candidates with replacement; a candidate drawn twice is taken once."""
     chosen = candidates.units_taken()
     choose_again(candidates.offsets, candidates.eligible, budget, rng.streams(), 1, chosen)
     return chosen
 
 
 def take_by_weight(candidates: Candidates, budget: Array, rng: RowRng) -> Array:
-    """Take candidates at random, in proportion to their scores."""
+    """Draw candidates in proportion to their scores, without replacement."""
     offsets, eligible, score, _, overrun = candidates
-    assert score is not None  # noqa: S101 - `Order` has seen to that
+    assert score is not None  # noqa: S101 - checked by `Order`
     costs, taken = candidates.filled()
     fill_weighted(offsets, eligible, score, costs, budget, overrun, rng.streams(), taken)
     return taken
@@ -168,15 +167,15 @@ def take_first(candidates: Candidates, budget: Array, _draws: RowRng) -> Array:
 
 
 def take_lowest(candidates: Candidates, budget: Array, _draws: RowRng) -> Array:
-    """Take candidates from the lowest score; equal ones from the row's start."""
-    assert candidates.score is not None  # noqa: S101 - `Order` has seen to that
+    """Take candidates in order of rising score; ties from the row's start."""
+    assert candidates.score is not None  # noqa: S101 - checked by `Order`
     return _take_by_rank(candidates, candidates.eligible, candidates.score, budget)
 
 
 def take_highest(candidates: Candidates, budget: Array, _draws: RowRng) -> Array:
-    """Take candidates from the highest score above 0; equal ones from the row's start."""
+    """Take candidates with a positive score in falling order; ties from the row's start."""
     score = candidates.score
-    assert score is not None  # noqa: S101 - `Order` has seen to that
+    assert score is not None  # noqa: S101 - checked by `Order`
     return _take_by_rank(candidates, candidates.eligible & (score > 0), -score, budget)
 
 

@@ -32,16 +32,16 @@ from mslm_data.registry import Help
 
 
 class AnyPick(Protocol):
-    """A pick of any kind: `Pick`, or one with an algorithm of its own."""
+    """The protocol of picks: `Pick`, and picks with an algorithm of their own."""
 
     @property
     def needs(self) -> frozenset[str]:
-        """The columns that rows must bring; see `Strategy.needs`."""
+        """The columns that it reads; see `Strategy.needs`."""
         ...
 
     @property
     def follows_training(self) -> bool:
-        """Whether a rate depends on the step."""
+        """Whether a rate depends on the training step or the tokens so far."""
         ...
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
@@ -50,19 +50,19 @@ class AnyPick(Protocol):
         Args:
             examples: N rows of T tokens.
             rng: Draws for this pick.
-            builder: Updated with the kinds of masked tokens and the unspent budget.
-                Tokens masked before stay as they are.
+            builder: Updated with the kinds of masked tokens and the unspent budget. Tokens that
+                are masked already do not change.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Units from a lexicon: its n-grams where they stand, and each word that is in none of them.
+    """Units from a lexicon: the occurrences of its n-grams, and each word outside of them.
 
-    Of an n-gram within another, the larger is the unit. Of overlapping ones some are units at
-    random, and the words of the others are units again. With `eligible.where = "generic"` no n-gram
-    reaches into a mention.
+    If one n-gram contains another, the larger is the unit. If n-grams overlap, a random choice of
+    them become units, and the words of the others are units by themselves. With
+    `eligible.where = "generic"` no n-gram overlaps a mention.
     """
 
     lexicon: Annotated[
@@ -94,7 +94,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Eligible:
-    """Conditions for the units that can be masked, besides being neither masked nor special yet.
+    """Which units a pick may mask. Special and already masked tokens are never eligible.
 
     Raises:
         ValueError: A negative limit.
@@ -103,14 +103,15 @@ class Eligible:
     where: Annotated[
         Literal["any", "generic", "mentions"],
         Help(
-            "`any`; only `generic` units, which touch no mention; or only units within `mentions`."
+            "`any` unit; only `generic` units, which touch no mention; or only units within "
+            "`mentions`."
         ),
     ] = "any"
     longest: Annotated[
-        int | None, Help("Units of more tokens are never masked; None for no limit.")
+        int | None, Help("Maximum length of a unit, in tokens. Default: no limit.")
     ] = None
     unknown: Annotated[
-        bool, Help("Whether units with `[UNK]`, which is a useless target, can be masked.")
+        bool, Help("Whether units with `[UNK]`, a useless target, are eligible.")
     ] = False
 
     def __post_init__(self) -> None:
@@ -118,7 +119,7 @@ class Eligible:
 
     @property
     def excludes_nothing(self) -> bool:
-        """Whether any unit can be masked that is neither masked nor special yet."""
+        """Whether only special and already masked tokens are excluded."""
         return self.where == "any" and self.longest is None and self.unknown
 
 
@@ -130,8 +131,8 @@ class Pick:
     masked.
 
     Raises:
-        ValueError: A budget of units that is to count the tokens of earlier picks; or one of tokens
-            for whole units that are drawn with replacement, each of which counts as one.
+        ValueError: A budget in units with `total`, which counts tokens; or a budget in tokens with
+            order `with_replacement`, in which every unit costs one.
     """
 
     tag: ClassVar[str] = USUAL_PICK
@@ -139,23 +140,22 @@ class Pick:
     units: Annotated[
         UnitName | Listed,
         Help(
-            "Which units are masked whole: single `tokens`, `words`, `chunks` between white space, "
-            "whole `mentions`, the `released pieces` of the paper's code (each sub-word of a "
-            "mention's first word, the last with the rest of the mention), or those of a lexicon, "
-            'as in `units = {lexicon = "pmi.arrow"}`.'
+            "Tokens that are masked together: single `tokens`, `words`, `chunks` between white "
+            "space, `mentions`, the `released pieces` of the paper's code (each sub-word of a "
+            "mention's first word, the last with the rest of the mention), or the n-grams of a "
+            'lexicon, as in `units = {lexicon = "pmi.arrow"}`.'
         ),
     ]
-    budget: Annotated[Budget, Help("How much is masked.")]
+    budget: Annotated[Budget, Help("How many units or tokens are masked.")]
     eligible: Annotated[Eligible, Help("Which units can be masked.")] = field(
         default_factory=Eligible
     )
-    order: Annotated[Order, Help("In which order they are taken.")] = field(default_factory=Order)
+    order: Annotated[Order, Help("The order in which units are masked.")] = field(
+        default_factory=Order
+    )
     kind: Annotated[
         Literal["base", "entity"],
-        Help(
-            "Why they are predicted, which chooses their weight in the loss: `base` as other words "
-            "(BLM), or `entity` as terms (ELM)."
-        ),
+        Help("Loss weight of the masked tokens: that of BLM (`base`) or of ELM (`entity`)."),
     ] = "base"
 
     def __post_init__(self) -> None:
@@ -169,7 +169,7 @@ class Pick:
 
     @property
     def masks_nothing(self) -> bool:
-        """Whether the budget is always 0, as in a joint strategy with one half switched off."""
+        """Whether the budget is always 0, as in `joint` with `elm=0`."""
         return self.budget.rate == 0 and not self.budget.min_masked
 
     @property
@@ -194,6 +194,7 @@ class Pick:
         if self.masks_nothing:
             return
 
+        # The most common picks need no list of eligible units: one kernel does all steps.
         units = self._units(examples, rng)
         if fused.mask_uniform(self, examples, units, rng, builder):
             return
@@ -201,8 +202,9 @@ class Pick:
         eligible, real = self._find_eligible(examples, units, builder)
         score = None
         if self.order.score is not None:
-            of_words = self.units in ("tokens", "words")
-            score = self.order.score.of(examples, units, of_words=of_words)
+            single_words = self.units in ("tokens", "words")
+            score = self.order.score.compute(examples, units, single_words=single_words)
+
         budget: Array
         if self.order.spends:
             budget = self.budget.quota(self._sizes(examples, units, real), real, rng)
@@ -214,6 +216,7 @@ class Pick:
         if fused.mask_weighted_units(self, examples, units, eligible, score, budget, rng, builder):
             return
 
+        # Everything else: the order takes candidates until the budget is spent.
         offsets = examples.input_ids.offsets
         costs = units.lengths if units is not None and self._costs_tokens else None
         candidates = Candidates(
@@ -226,7 +229,7 @@ class Pick:
         taken = self.order.take(candidates, budget, rng)
 
         if units is None:
-            # Their kind is 0 so far, as they were eligible. Adding is 9 times as fast as `copyto`.
+            # Eligible tokens have kind 0, so adding sets it: 9 times as fast as `copyto`.
             builder.kinds += (taken != 0) * np.uint8(self.mask_kind)
         else:
             tokens = taken * units.lengths if costs is None else taken
@@ -241,11 +244,11 @@ class Pick:
 
     @property
     def _costs_tokens(self) -> bool:
-        """Whether a unit costs its tokens, and not one."""
+        """Whether a unit costs its number of tokens. Otherwise it costs one."""
         return self.budget.of != "units" and self.order.may_cut
 
     def _units(self, examples: Examples, rng: RowRng) -> Units | None:
-        """Return what can be masked whole; None for single tokens."""
+        """Return the units of each row; None for single tokens."""
         if isinstance(self.units, Listed):
             return self.units.find(examples, rng, generic=self.eligible.where == "generic")
         find = UNITS[self.units].find
@@ -254,10 +257,9 @@ class Pick:
     def _find_eligible(
         self, examples: Examples, units: Units | None, builder: PlanBuilder
     ) -> tuple[Array, Array]:
-        """Return which units can be masked, and how many tokens of each row are not special.
+        """Return the eligible units, uint8 `[U]`, and the number of ordinary tokens, int64 `[N]`.
 
-        The first is uint8, one for each unit. The second is int64 `[N]`, filled only if the budget
-        asks for it.
+        The number of ordinary tokens is left uninitialised if the budget does not need it.
         """
         conditions = self.eligible
         if units is not None and builder.untouched and conditions.excludes_nothing:
@@ -281,7 +283,7 @@ class Pick:
         return eligible, real
 
     def _sizes(self, examples: Examples, units: Units | None, real: Array) -> Array:
-        """Return how many the rate is a share of, int64 `[N]`."""
+        """Return the size of each row that the rate is multiplied by, int64 `[N]`."""
         if self.budget.of == "all tokens":
             return examples.input_ids.lengths
         if self.budget.of == "units" and units is not None:
@@ -290,7 +292,7 @@ class Pick:
 
 
 def run(picks: Sequence[AnyPick], examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
-    """Run picks one after the other; pick n draws below the number n of the path."""
+    """Run picks one after the other; pick n draws from the streams of path number n."""
     for number, pick in enumerate(picks):
         pick.mask(examples, rng.for_pick(number), builder)
         builder.untouched = False

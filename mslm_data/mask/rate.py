@@ -1,4 +1,4 @@
-"""Rates: a share that stays, follows the epoch or training, or is drawn by each row."""
+"""Rates: constant, scheduled by epoch, step or tokens, or drawn for each row."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from mslm_data.registry import Help
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A rate that changes; in TOML `{shape = "linear", start = 0.3, stop = 0.15, over = 10}`.
+    """A rate that changes, such as `{shape = "linear", start = 0.3, stop = 0.15, over = 10}`.
 
-    `linear` goes straight from one end to the other and stays there (Ankner et al. 2024: 0.3 to
-    0.15; Yang et al. 2023: `2p` to 0). `cosine` goes along half a wave (Yang et al. 2023).
-    `uniform` draws a rate for each row in each epoch (Kakogeorgiou et al. 2022: 0.1 to 0.5).
-    `phases` keeps each rate until the next phase begins (mmBERT: 0.3, 0.15, 0.05), in TOML
+    `linear` moves from `start` to `stop` and stays there (Ankner et al. 2024: 0.3 to 0.15; Yang et
+    al. 2023: `2p` to 0). `cosine` follows half a cosine wave (Yang et al. 2023). `uniform` draws a
+    rate for each row in each epoch (Kakogeorgiou et al. 2022: 0.1 to 0.5). `phases` keeps each rate
+    until the next phase begins (mmBERT: 0.3, 0.15, 0.05), in TOML
     `{shape = "phases", phases = [[0, 0.3], [1_000_000, 0.15]], per = "tokens"}`.
-    Rates between two ends are rounded to 6 decimals, so that every machine counts the same.
+    Rates of `linear` and `cosine` are rounded to 6 decimals, so all machines agree on them.
 
     Raises:
-        ValueError: A rate outside `[0, 1]`, `over` below 1, an end or the phases missing, or phases
-            that do not rise from 0.
+        ValueError: A rate outside `[0, 1]`, `over` below 1, a missing end or missing phases, or
+            phases that do not rise from 0.
     """
 
     shape: Annotated[
@@ -36,32 +36,31 @@ class Schedule:
     ]
     start: Annotated[
         float | None,
-        Help("Rate at the beginning, or the lower end of `uniform`; in `[0, 1]`. Not of `phases`."),
+        Help("First rate, or the lower end of `uniform`; in `[0, 1]`. Not for `phases`."),
     ] = None
     stop: Annotated[
         float | None,
-        Help("Rate from `over` on, or the upper end of `uniform`; in `[0, 1]`. Not of `phases`."),
+        Help("Rate from `over` on, or the upper end of `uniform`; in `[0, 1]`. Not for `phases`."),
     ] = None
     over: Annotated[
         int,
         Help(
-            "Epochs, steps or tokens from one end to the other, 1 or more; unused by `uniform` and "
-            "`phases`."
+            "Number of epochs, steps or tokens from `start` to `stop`, 1 or more. Not for "
+            "`uniform` and `phases`."
         ),
     ] = 1
     phases: Annotated[
         tuple[tuple[int, float], ...] | None,
         Help(
-            "Of `phases` alone: pairs of the epoch, step or token that a phase begins with, rising "
-            "from 0, and its rate in `[0, 1]`."
+            "Only for `phases`: pairs of the first epoch, step or token of a phase, rising from 0, "
+            "and its rate in `[0, 1]`."
         ),
     ] = None
     per: Annotated[
         Literal["epoch", "step", "tokens"],
         Help(
-            "What is counted: each `epoch`, each `step`, or `tokens`, which are those that all "
-            "ranks together were given before. `plan` must be told the step, or the tokens, where "
-            "these are counted."
+            "Unit of `over` and `phases`: the `epoch`, the training `step`, or the `tokens` that "
+            "all ranks together have seen before it. For steps and tokens, pass them to `plan`."
         ),
     ] = "epoch"
 
@@ -95,28 +94,28 @@ class Schedule:
 
     @property
     def follows_training(self) -> bool:
-        """Whether the rate depends on the step, or on the tokens that were given before."""
+        """Whether the rate depends on the training step or the tokens so far."""
         return self.shape != "uniform" and self.per != "epoch"
 
     @property
     def highest(self) -> float:
-        """The highest rate that it takes."""
+        """The maximum rate of the schedule."""
         if self.phases is not None:
             return max(rate for _, rate in self.phases)
         return max(self._ends)
 
     @property
     def _ends(self) -> tuple[float, float]:
-        """`start` and `stop` of the shapes that have them."""
+        """`start` and `stop`, for shapes other than `phases`."""
         assert self.start is not None  # noqa: S101 - checked when it was made
         assert self.stop is not None  # noqa: S101 - checked when it was made
         return self.start, self.stop
 
     def at(self, rng: RowRng) -> float | npt.NDArray[np.float64]:
-        """Return the rate of this epoch, step or number of tokens, or of each row, `[N]`.
+        """Return the current rate: one number, or for `uniform` one for each row, `[N]`.
 
         Raises:
-            ValueError: The rate follows the step or the tokens, and these are not given.
+            ValueError: The rate depends on the step or the tokens, and they are not given.
         """
         if self.shape == "uniform":
             start, stop = self._ends
@@ -124,9 +123,7 @@ class Schedule:
 
         now = {"epoch": rng.epoch, "step": rng.step, "tokens": rng.tokens}[self.per]
         if now is None:
-            raise ValueError(
-                f"{self.per}: expected a number, as a rate follows it; pass plan(…, {self.per}=…)"
-            )
+            raise ValueError(f"{self.per}: a rate depends on it; pass it as plan(…, {self.per}=…)")
 
         if self.phases is not None:
             return [rate for beginning, rate in self.phases if beginning <= now][-1]
@@ -141,7 +138,7 @@ class Schedule:
 
 
 Rate: TypeAlias = Annotated[float | Schedule, "rate"]
-"""A number in `[0, 1]`, or a schedule of such."""
+"""A number in `[0, 1]`, or a schedule."""
 
 Share: TypeAlias = Annotated[float, "share"]
 """A number in `[0, 1]`."""
@@ -158,12 +155,12 @@ def rate_at(rate: float | Schedule, rng: RowRng) -> float | npt.NDArray[np.float
 
 
 def follows_training(rate: float | Schedule) -> bool:
-    """Return whether a rate depends on the step, or on the tokens that were given before."""
+    """Return whether a rate depends on the training step or the tokens so far."""
     return isinstance(rate, Schedule) and rate.follows_training
 
 
 def check_rate(name: str, rate: float | Schedule) -> None:
-    """Refuse a constant rate outside `[0, 1]`; a schedule has checked itself.
+    """Check that a constant rate is in `[0, 1]`; a schedule checks itself.
 
     Raises:
         ValueError: The rate is outside `[0, 1]`.
@@ -173,7 +170,7 @@ def check_rate(name: str, rate: float | Schedule) -> None:
 
 
 def check_share(name: str, value: float) -> None:
-    """Refuse a number outside `[0, 1]`.
+    """Check that a number is in `[0, 1]`.
 
     Raises:
         ValueError: The number is outside `[0, 1]`.
@@ -183,7 +180,7 @@ def check_share(name: str, value: float) -> None:
 
 
 def check_limit(name: str, value: int | None) -> None:
-    """Refuse a negative limit.
+    """Check that a limit is None, or 0 or more.
 
     Raises:
         ValueError: The limit is below 0.
@@ -193,7 +190,7 @@ def check_limit(name: str, value: int | None) -> None:
 
 
 def check_option(name: str, hint: Any, value: Any) -> None:
-    """Check an option whose type is `Rate`, `Share` or `Limit`; others pass.
+    """Check the value of an option whose type is `Rate`, `Share` or `Limit`.
 
     Args:
         name: The option's name, for the message.

@@ -1,8 +1,7 @@
-"""Streams of random draws: each pick, and each purpose within it, has its own.
+"""Random numbers of rows: one stream for each pick, and for each purpose within a pick.
 
-A row's stream is a pure function of its key, the seed, the epoch, and a number that names what is
-drawn. That number comes from the path to the pick within its strategy, so two picks never share
-draws.
+A row's stream is a pure function of its key, the seed, the epoch and the stream number. The stream
+number is made from the path to the pick within its strategy, so two picks never share draws.
 """
 
 from __future__ import annotations
@@ -18,24 +17,23 @@ from mslm_data.data.ragged import Array
 from mslm_data.kernels.rng import first_uniforms, fold_in, name_streams
 
 SAMPLE, ROUND, GATE, RATE, BRANCH, LENGTH = range(6)
-"""Purposes: which units, how to round, whether a row takes part, its rate, its way, lengths of
-spans."""
+"""Purposes: choice of units, rounding, gate, rate of a row, way of a row, lengths of spans."""
 
 ACTIONS, RANDOM_IDS = 1 << 32, (1 << 32) + 1
-"""Streams of the corruption: what replaces a token, and which random id."""
+"""Stream numbers of the corruption: the action for each token, and random ids."""
 
 MIXTURE = 0xFFFF
-"""First number of the path that a mixture draws its choices by; no recipe has so many picks."""
+"""First path number of a mixture's choices; no recipe has this many picks."""
 
 MAX_PICKS = 254
-"""Number of picks that one recipe may have, so that their numbers stay apart from `MIXTURE`."""
+"""Maximum number of picks in a recipe, which keeps their path numbers below `MIXTURE`."""
 
 _HASHED = 1 << 62
 
 
 @lru_cache(maxsize=1024)
 def stream_number(path: tuple[int, ...], purpose: int) -> int:
-    """Return the number of the stream that a path and a purpose name, in `[0, 2**63)`.
+    """Return the stream number of a path and a purpose, in `[0, 2**63)`.
 
     The pick at place p of a recipe has the path `(p,)`. A pick within a choice has three numbers:
     the choice's place, the way, and the place within the way. Paths this short are packed into 16
@@ -60,18 +58,18 @@ def stream_number(path: tuple[int, ...], purpose: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowRng:
-    """Where a pick's draws come from.
+    """Makes the random numbers of N rows for one pick.
 
     Attributes:
-        keys: uint64 `[N]`, of the rows.
+        keys: uint64 `[N]`, keys of the rows.
         seed: In `[0, 2**63)`.
         epoch: In `[0, 2**63)`.
-        step: In `[0, 2**63)`, or None where steps are not counted. It names no stream: a row draws
-            the same at any step.
-        tokens: Tokens given before the step, 0 or more, or None where they are not counted. Names
-            no stream either.
+        step: Training step, in `[0, 2**63)`, or None. Only rates use it; it does not change the
+            stream.
+        tokens: Tokens that training has seen before the step, 0 or more, or None. It does not
+            change the stream either.
         path: Numbers from the recipe down to the pick; see `stream_number`.
-        ways: Ways taken through mixtures of strategies, outermost first.
+        ways: Choices of the mixtures around the strategy, outermost first.
     """
 
     keys: npt.NDArray[np.uint64]
@@ -83,36 +81,36 @@ class RowRng:
     ways: tuple[int, ...] = ()
 
     def for_pick(self, *numbers: int) -> RowRng:
-        """Return the draws of a pick further down the path."""
+        """Return the random numbers of a pick further down the path."""
         return replace(self, path=(*self.path, *numbers))
 
     def for_way(self, way: int) -> RowRng:
-        """Return the draws of a strategy within a mixture.
+        """Return the random numbers of a strategy within a mixture.
 
-        Its picks begin a path of their own, so a row's mask is the one that this strategy alone
-        would give it. Only a further mixture draws its choices elsewhere, by the ways taken so far.
+        The path restarts, so a row gets the mask that this strategy alone would give it. Only the
+        choices of a nested mixture depend on `ways`.
         """
         return replace(self, path=(), ways=(*self.ways, way))
 
     def for_mixture(self) -> RowRng:
-        """Return the draws that say which way each row goes in a mixture."""
+        """Return the random numbers that choose a strategy for each row of a mixture."""
         return replace(self, path=(MIXTURE, *self.ways))
 
     def streams(self, purpose: int = SAMPLE) -> Array:
-        """Return the rows' streams for a purpose: uint64 `[N]`."""
+        """Return one stream for each row: uint64 `[N]`."""
         out = np.empty(len(self.keys), np.uint64)
         name_streams(self.keys, self.seed, self.epoch, stream_number(self.path, purpose), out)
         return out
 
     def uniforms(self, purpose: int) -> npt.NDArray[np.float64]:
-        """Return one number in `[0, 1)` for each row, `[N]`."""
+        """Return one uniform number in `[0, 1)` for each row, `[N]`."""
         out = np.empty(len(self.keys), np.float64)
         first_uniforms(self.streams(purpose), out)
         return out
 
 
 def check_count(name: str, value: Any) -> None:
-    """Refuse a seed, an epoch or a step that cannot name a stream.
+    """Check that a seed, an epoch or a step is an integer in `[0, 2**63)`.
 
     Raises:
         ValueError: Not an integer in `[0, 2**63)`.

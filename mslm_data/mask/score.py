@@ -1,7 +1,7 @@
-"""Scores: what makes a unit more likely to be masked, or masked first.
+"""Scores: numbers that make units more likely to be masked, or masked first.
 
-A lexicon scores words wherever they stand. A score column scores each token of each row. Both are
-artefacts that `mslm-data vocab` makes.
+A lexicon scores a word by its form. A score column scores each token of each row. Both are
+artefacts made by `mslm-data vocab`.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _OVER = {"max": 0, "mean": 1, "sum": 2, "first": 3}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """A number for each unit: `{lexicon = "difference.arrow", transform = "rank"}` in a TOML file.
+    """A number for each unit, such as `{lexicon = "difference.arrow", transform = "rank"}`.
 
     Raises:
-        ValueError: Neither a lexicon nor a column, or both, an alpha outside `[0, 1]`, or a
-            `missing` that is not finite.
+        ValueError: Not exactly one of `lexicon` and `column`, an `alpha` outside `[0, 1]`, or an
+            infinite `missing`.
     """
 
     lexicon: Annotated[
         str,
         Help(
-            "File of a lexicon: a unit has the score of the entry that it is. A single token has "
-            'the score of its word or, with `by = "token"`, its own.'
+            "File of a lexicon with an entry for each unit. A single token has the score of its "
+            'word or, with `by = "token"`, its own.'
         ),
     ] = artefact(LEXICON)
     column: Annotated[str, Help("Folder of a score column, in place of a lexicon.")] = artefact(
@@ -58,25 +58,24 @@ class Score:
     over: Annotated[
         Literal["max", "mean", "sum", "first"],
         Help(
-            "How a unit of several tokens gets one number of a column: their `max`, `mean` or "
-            "`sum`, or that of the `first`."
+            "How the column's scores of a unit's tokens are combined: `max`, `mean`, `sum`, or "
+            "the `first` one."
         ),
     ] = "max"
     transform: Annotated[
         Transform,
         Help(
-            "`none` leaves scores as they are; `flag` is 1 for scores above 0 and 0 for the rest, "
-            "`unflagged` the reverse; `swish` is `s / (1 + exp(-s))`; `rank` numbers the row's "
-            "units from the lowest, which is 1, so that only their order matters. Tokens that have "
-            "their word's score have its rank too."
+            "`none` keeps scores; `flag` is 1 for scores above 0 and 0 for others, `unflagged` the "
+            "reverse; `swish` is `s / (1 + exp(-s))`; `rank` replaces scores by their rank in the "
+            "row, 1 for the lowest. Tokens with their word's score also have its rank."
         ),
     ] = "none"
-    missing: Annotated[float, Help("The score of a unit that the lexicon does not have.")] = 0.0
+    missing: Annotated[float, Help("Score of units that are not in the lexicon.")] = 0.0
     alpha: Annotated[
         float,
         Help(
-            "Part of each number that is kept, in `[0, 1]`; the rest is spread evenly over the "
-            "row's units. Below 1, negative numbers count as 0."
+            "Share of each score that is kept, in `[0, 1]`; the rest is spread evenly over the "
+            "row's units. Below 1, negative scores count as 0."
         ),
     ] = 1.0
 
@@ -90,33 +89,34 @@ class Score:
 
     @property
     def needs(self) -> frozenset[str]:
-        """The columns of examples that it reads; see `Strategy.needs`."""
+        """The columns that it reads; see `Strategy.needs`."""
         if self.column:
             return frozenset({"scores"})
         return frozenset({"word_ids"}) if self.by == "word" else frozenset()
 
-    def of(
-        self, examples: Examples, units: Units | None, *, of_words: bool = False
+    def compute(
+        self, examples: Examples, units: Units | None, *, single_words: bool = False
     ) -> npt.NDArray[np.float64]:
-        """Return a number for each unit, `[U]`, or for each token, `[T]`, where `units` is None.
+        """Return the score of each unit, `[U]`, or of each token, `[T]`, if `units` is None.
 
         Args:
             examples: The rows.
             units: Their units.
-            of_words: Whether single words are looked up in the lexicon, and never longer units.
+            single_words: Whether units are words or tokens, which entries of several words never
+                match.
 
         Raises:
-            VocabularyError: The artefact is missing, damaged, of another tokenizer, or lists
-                nothing of the kind that is looked up.
+            VocabularyError: The artefact is missing, damaged, made with another tokenizer, or has
+                no entries of the kind that is looked up.
         """
         offsets = examples.input_ids.offsets if units is None else units.starts.offsets
 
         if self.column:
-            values = _transformed(self.transform, self._of_column(examples, units), offsets)
+            values = _transformed(self.transform, self._score_by_column(examples, units), offsets)
         elif self.by == "token":
-            values = _transformed(self.transform, self._of_tokens(examples, units), offsets)
+            values = _transformed(self.transform, self._score_by_token(examples, units), offsets)
         else:
-            values = self._of_words(examples, units, of_words=of_words)
+            values = self._score_by_word(examples, units, single_words=single_words)
 
         if self.alpha < 1:
             if units is None:
@@ -126,16 +126,18 @@ class Score:
             smooth_rows(offsets, values, counted, self.alpha, values)
         return values
 
-    def _of_column(self, examples: Examples, units: Units | None) -> Array:
+    def _score_by_column(self, examples: Examples, units: Units | None) -> Array:
         column = open_scores(Path(self.column))
         values = column.of(examples).values.astype(np.float64)
         if units is None:
             return values
         return _reduced(examples, units, values, self.over)
 
-    def _of_words(self, examples: Examples, units: Units | None, *, of_words: bool) -> Array:
+    def _score_by_word(
+        self, examples: Examples, units: Units | None, *, single_words: bool
+    ) -> Array:
         trie = open_words(Path(self.lexicon))
-        if of_words and len(trie.lexicon) and np.all(trie.lexicon.words > 1):
+        if single_words and len(trie.lexicon) and np.all(trie.lexicon.words > 1):
             raise VocabularyError(
                 f"{self.lexicon}: expected entries of one word, as words are looked up, got longer "
                 "ones alone"
@@ -153,7 +155,7 @@ class Score:
         give_tokens(word_ids.offsets, word_ids.values, looked_up.starts.offsets, values, out)
         return out
 
-    def _of_tokens(self, examples: Examples, units: Units | None) -> Array:
+    def _score_by_token(self, examples: Examples, units: Units | None) -> Array:
         trie = open_trie(Path(self.lexicon))
         if np.any(trie.lexicon.tokens.lengths != 1):
             raise VocabularyError(

@@ -1,4 +1,4 @@
-"""Strategies: what decides which tokens are predicted and why.
+"""Strategies: choose the tokens to predict, and corrupt the input.
 
 A strategy is a `Recipe` of picks and a corruption, a `Mixture` of strategies by row, or a
 `Curriculum` of strategies by epoch. All keep the same laws: a row's mask is a pure function of its
@@ -23,20 +23,20 @@ from mslm_data.draw.parts import table, text
 from mslm_data.draw.sample import sample
 from mslm_data.draw.sentences import HIDDEN, OFTEN
 from mslm_data.errors import MslmDataError
-from mslm_data.mask.combined_picks import check_chances, combined_needs, simple_picks, which_way
+from mslm_data.mask.combined_picks import check_chances, choose_ways, combined_needs, simple_picks
 from mslm_data.mask.corruption import Corruption, corrupt
 from mslm_data.mask.listed_picks import Scattered
 from mslm_data.mask.pick import AnyPick, run
 from mslm_data.mask.plan import MaskPlan, PlanBuilder
 from mslm_data.mask.rng import MAX_PICKS, RowRng, check_count
 from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
-from mslm_data.mask.toml import dump, table_of
+from mslm_data.mask.toml import dump, to_table
 from mslm_data.registry import Help
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """How a strategy was made, for reports and for making it again with other options.
+    """The name and options that made a strategy, for reports and variants.
 
     Attributes:
         name: Its registered name, such as `joint.v1`.
@@ -48,10 +48,10 @@ class Origin:
 
 
 class Strategy(ABC):
-    """Decides which tokens are predicted and why, then what the model sees in their place.
+    """Chooses the tokens to predict, then corrupts the input.
 
     Attributes:
-        origin: How it was made, or None for one that a caller put together from picks.
+        origin: The name and options that made it; None for one assembled from picks.
     """
 
     __slots__ = ()
@@ -61,27 +61,24 @@ class Strategy(ABC):
     @property
     @abstractmethod
     def needs(self) -> frozenset[str]:
-        """The columns that rows must bring so that the strategy masks what it says.
+        """The columns that it reads.
 
-        A set of `word_ids` (each row's words), `mentions`, and `scores` (a score column that has
-        the rows' keys). Rows without these are planned without an error, but too little is masked.
+        A set of `word_ids` (the words of each row), `mentions`, and `scores` (a score column with
+        the rows' keys). Without them there is no error, but too few tokens are masked.
         """
 
     @property
     @abstractmethod
     def follows_training(self) -> bool:
-        """Whether a rate depends on how far training is, so that `plan` must be told.
-
-        How far it is, is the number of its step, or of the tokens that were given before.
-        """
+        """Whether a rate depends on the training step or the tokens so far, which `plan` needs."""
 
     @abstractmethod
     def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
-        """Plan with given draws; `plan` is for callers."""
+        """Make the plan from the rows' random numbers; called by `plan`."""
 
     @abstractmethod
     def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
-        """Corrupt with given draws; `corrupt` is for callers."""
+        """Replace the planned tokens; called by `corrupt`."""
 
     def plan(
         self,
@@ -92,20 +89,20 @@ class Strategy(ABC):
         step: int | None = None,
         tokens: int | None = None,
     ) -> MaskPlan:
-        """Decide which tokens are predicted, as a pure function of row, seed, epoch and strategy.
+        """Choose the tokens to predict: a pure function of row, seed, epoch and strategy.
 
         Args:
-            examples: N rows, any batch of them in any order.
-            seed: In `[0, 2**63)`.
-            epoch: Which pass over the data, in `[0, 2**63)`; always 0 gives a static mask.
-            step: Which training step; read only by rates that follow the step.
-            tokens: Tokens that training was given before; read only by rates that follow them.
+            examples: N rows, in any order.
+            seed: In `[0, 2**63)`. Default: 0.
+            epoch: Number of the pass over the data, in `[0, 2**63)`. Always 0 gives static masks.
+            step: Training step, for rates that depend on it.
+            tokens: Tokens that training has seen so far, for rates that depend on them.
 
         Raises:
-            TypeError: Not rows, such as a whole split.
-            ValueError: A number is out of range, or a rate follows the step or the tokens and none
-                came.
-            VocabularyError: A lexicon or score column is missing, damaged, or of other shards.
+            TypeError: `examples` are not rows but, for example, a whole split.
+            ValueError: A number is out of range, or a rate needs `step` or `tokens`.
+            VocabularyError: A lexicon or score column is missing, damaged, or made for other
+                shards.
         """
         check_examples("examples", examples)
         check_count("seed", seed)
@@ -125,13 +122,13 @@ class Strategy(ABC):
 
         Args:
             examples: The rows of the plan.
-            plan: What `plan` returned, or a plan of the caller's own.
-            seed: Of the plan, for mixtures; other strategies take any.
-            epoch: Of the plan, for mixtures and curricula; other strategies take any.
+            plan: The result of `plan`, or a plan of your own.
+            seed: For mixtures the seed of the plan; otherwise any.
+            epoch: For mixtures and curricula the epoch of the plan; otherwise any.
 
         Raises:
-            ValueError: Seed or epoch is out of range, the plan is of other rows, or the tokenizer
-                has no mask token.
+            ValueError: Seed or epoch is out of range, the plan belongs to other rows, or the
+                tokenizer has no mask token.
         """
         check_count("seed", seed)
         check_count("epoch", epoch)
@@ -139,14 +136,14 @@ class Strategy(ABC):
 
     @abstractmethod
     def table(self) -> dict[str, Any]:
-        """Return the table of a TOML file that gives this strategy."""
+        """Return this strategy as the table `[mask]` of a TOML file."""
 
     def __repr__(self) -> str:
-        """Return the TOML file that gives this strategy."""
+        """Return this strategy as a TOML file."""
         return dump(self.table(), "mask")
 
     def _repr_html_(self) -> str:
-        """Return what it masks of a sentence, once and in many epochs, as notebooks show it."""
+        """Return its masks of a sample sentence as HTML, in one epoch and in many."""
         name = "a strategy of your own"
         options: list[tuple[str, Any]] = []
         if self.origin is not None:
@@ -158,21 +155,21 @@ class Strategy(ABC):
             once = sample().side_by_side({"one epoch": self}, seed=0)
             often = sample().heat(self, seed=0)
         except (ValueError, MslmDataError) as error:
-            return shown(title, f'<p class="soft">{text(error)}</p>', _table_of_options(options))
-        return shown(title, HIDDEN, once, OFTEN, often, _table_of_options(options))
+            return shown(title, f'<p class="soft">{text(error)}</p>', _option_table(options))
+        return shown(title, HIDDEN, once, OFTEN, often, _option_table(options))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Recipe(Strategy):
-    """Mask what a list of picks says, each from what those before it left, and then corrupt it.
+    """Run a list of picks, each on the tokens that those before it left, then corrupt.
 
     Raises:
-        ValueError: No pick, or more than `MAX_PICKS`; or one that does not say which tokens are a
-            unit, with a corruption by units.
+        ValueError: No pick, more than `MAX_PICKS`, or a corruption by units with a pick that has
+            none.
     """
 
     picks: Annotated[tuple[Any, ...], Help("One or more picks, in order.")]
-    corruption: Annotated[Corruption, Help("What stands in the place of masked tokens.")] = field(
+    corruption: Annotated[Corruption, Help("How masked tokens are replaced.")] = field(
         default_factory=Corruption
     )
     origin: Origin | None = field(
@@ -196,8 +193,8 @@ class Recipe(Strategy):
 
     def table(self) -> dict[str, Any]:
         return {
-            "corruption": table_of(self.corruption),
-            "picks": [table_of(pick) for pick in self.picks],
+            "corruption": to_table(self.corruption),
+            "picks": [to_table(pick) for pick in self.picks],
         }
 
     def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
@@ -212,19 +209,19 @@ class Recipe(Strategy):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Mixture(Strategy):
-    """Mask as one of several strategies does, drawn anew for each row in each epoch.
+    """Draw one of several strategies for each row in each epoch.
 
-    A row's mask is the one that the strategy it falls to would give it alone. A mixture within a
-    mixture draws its choices from a stream that the ways taken so far name.
+    A row gets the mask that its strategy alone would give it. Nested mixtures draw their choices
+    from different streams.
 
     Raises:
-        ValueError: No strategy, not one chance for each, a negative chance, or chances that exceed
-            1 together.
+        ValueError: No strategy, a number of chances other than that of the strategies, a negative
+            chance, or chances that sum to more than 1.
     """
 
     parts: Annotated[tuple[Strategy, ...], Help("The strategies.")]
     chances: Annotated[
-        tuple[float, ...], Help("The chance of each. With what is left of 1, nothing is masked.")
+        tuple[float, ...], Help("Probability of each. With the rest of 1, nothing is masked.")
     ]
     origin: Origin | None = field(
         default=None, compare=False, kw_only=True, metadata={"option": False}
@@ -254,8 +251,8 @@ class Mixture(Strategy):
         }
 
     def ways(self, rng: RowRng) -> npt.NDArray[np.int64]:
-        """Return which strategy each row falls to, `[N]`; past the last for none."""
-        return which_way(self.chances, rng.for_mixture())
+        """Draw the strategy of each row, `[N]`; the number of strategies for none."""
+        return choose_ways(self.chances, rng.for_mixture())
 
     def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
         plans = [part.plan_with(examples, rng.for_way(way)) for way, part in enumerate(self.parts)]
@@ -270,28 +267,29 @@ class Mixture(Strategy):
         return builder.plan(examples)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
-        # The ways are drawn anew, so seed and epoch must be those of the plan.
+        # This draws the ways a second time, so seed and epoch must be those of the plan.
         ids = examples.input_ids
-        way_of_token = np.repeat(self.ways(rng), ids.lengths)
+        token_ways = np.repeat(self.ways(rng), ids.lengths)
 
         out = ids.values.copy()
         for way, part in enumerate(self.parts):
-            masked = part.corrupt_with(examples, plan, rng.for_way(way))
-            np.copyto(out, masked.values, where=way_of_token == way)
+            corrupted = part.corrupt_with(examples, plan, rng.for_way(way))
+            np.copyto(out, corrupted.values, where=token_ways == way)
         return Ragged(out, ids.offsets)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Curriculum(Strategy):
-    """Mask as one strategy after the other does, each for some epochs, the last for ever.
+    """Use one strategy after the other, each for some epochs, the last to the end.
 
     Raises:
-        ValueError: No strategy, not one number for each but the last, or a number below 1.
+        ValueError: No strategy, a number of `epochs` other than that of the strategies less one,
+            or a number below 1.
     """
 
     parts: Annotated[tuple[Strategy, ...], Help("The strategies.")]
     epochs: Annotated[
-        tuple[int, ...], Help("How many epochs each strategy but the last takes, 1 or more.")
+        tuple[int, ...], Help("Number of epochs of each strategy but the last, 1 or more.")
     ] = ()
     origin: Origin | None = field(
         default=None, compare=False, kw_only=True, metadata={"option": False}
@@ -336,22 +334,22 @@ class Curriculum(Strategy):
         return self.at(rng.epoch).corrupt_with(examples, plan, rng)
 
 
-def _table_of_options(options: list[tuple[str, Any]]) -> str:
-    """Return the options of a strategy as an HTML table; "" if it has none."""
+def _option_table(options: list[tuple[str, Any]]) -> str:
+    """Return options as an HTML table; "" if there are none."""
     return table(("option", ""), options) if options else ""
 
 
 def _check_units(picks: Sequence[AnyPick]) -> None:
-    """Refuse picks that mask tokens without saying which of them are a unit.
+    """Check that all picks mask units, which a corruption by units needs.
 
     Raises:
-        ValueError: There is one.
+        ValueError: A pick masks tokens that belong to no unit.
     """
     for pick in simple_picks(picks):
         if isinstance(pick, PlaceSpans | GrowSpans | Scattered):
             raise ValueError(
-                f"corruption: expected a pick of units with by = 'unit', got '{pick.tag}', whose "
-                "tokens belong to none; use by = 'run' or 'word'"
+                f"corruption: by = 'unit' needs picks of units, and tokens of '{pick.tag}' belong "
+                "to none; use by = 'run' or 'word'"
             )
 
 

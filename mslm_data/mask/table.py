@@ -231,7 +231,7 @@ def parse_strategy(table: Mapping[str, Any], *, where: str) -> Strategy:
     return _make_named(name, options, where=where)
 
 
-def options_of(name: str) -> dict[str, Any]:
+def default_options(name: str) -> dict[str, Any]:
     """Return the options of a strategy, in order, each with its default.
 
     Raises:
@@ -304,7 +304,7 @@ def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strateg
         )
     made: Any = from_options(_checked(STRATEGIES.load(full)), options, where=where)
     realised = {
-        option: options.get(option, default) for option, default in options_of(full).items()
+        option: options.get(option, default) for option, default in default_options(full).items()
     }
     if not isinstance(made, Strategy):
         raise PipelineError(

@@ -11,7 +11,7 @@ USUAL_PICK = "units"
 """The kind of pick that a table need not name."""
 
 
-def table_of(part: Any) -> dict[str, Any]:
+def to_table(part: Any) -> dict[str, Any]:
     """Return a part of a strategy as a table: its tag if it has one, then its fields.
 
     Fields that are None, and artefacts that are not named, are left out, as TOML knows no null.
@@ -33,7 +33,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [plain(inner) for inner in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return table_of(value)
+        return to_table(value)
     return value
 
 

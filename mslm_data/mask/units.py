@@ -1,4 +1,4 @@
-"""Units: what a pick masks whole, as half-open ranges of tokens, ragged by row."""
+"""Units: tokens that a pick masks together, as half-open ranges, ragged by row."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Units:
     """U units in N rows; no unit is empty.
 
     Attributes:
-        starts: int32: a unit's first token, counted within its row.
-        ends: int32, same offsets: half open.
+        starts: int32, the first token of each unit, counted within its row.
+        ends: int32, the token after its last; offsets as `starts`.
     """
 
     starts: Ragged
@@ -37,7 +37,7 @@ class Units:
         return (self.ends.values - self.starts.values).astype(np.int64)
 
     def within(self, offsets: Array, pool: Array) -> Array:
-        """Return which units have no token outside a pool, uint8 `[U]`.
+        """Return which units lie in a pool entirely, uint8 `[U]`.
 
         Args:
             offsets: int64 `[N + 1]` of the tokens.
@@ -53,7 +53,7 @@ class Units:
 
         Args:
             offsets: int64 `[N + 1]` of the tokens.
-            taken: int64 `[U]`: how many tokens of each unit, 0 for none.
+            taken: int64 `[U]`, the number of tokens of each unit.
             mark: The value to write.
             out: uint8 `[T]`, written.
         """
@@ -64,7 +64,7 @@ class Units:
 
         Args:
             offsets: int64 `[N + 1]` of the tokens.
-            taken: int64 `[U]`: how many tokens of each unit, 0 for none.
+            taken: int64 `[U]`, the number of tokens of each unit.
             kind: A `MaskKind`.
             builder: Updated.
         """
@@ -117,9 +117,9 @@ def released_pieces(examples: Examples) -> Units:
     alone but the last, which reaches to the mention's end: `hem ##och ##rom ##ato ##sis` is five
     units.
     """
-    row_of_mention = np.repeat(examples.input_ids.offsets[:-1], examples.span_starts.lengths)
-    starts = row_of_mention + examples.span_starts.values
-    ends = row_of_mention + examples.span_ends.values
+    row_starts = np.repeat(examples.input_ids.offsets[:-1], examples.span_starts.lengths)
+    starts = row_starts + examples.span_starts.values
+    ends = row_starts + examples.span_ends.values
     lengths = ends - starts
 
     # Every token of every mention, and the mention that it belongs to.
@@ -137,16 +137,16 @@ def released_pieces(examples: Examples) -> Units:
 
     per_mention = np.bincount(mention, minlength=len(lengths))
     offsets = np.concatenate([[0], np.cumsum(per_mention)])[examples.span_starts.offsets]
-    row = row_of_mention[mention]
+    row = row_starts[mention]
     return Units(Ragged(begin - row, offsets), Ragged(end - row, offsets))
 
 
 class UnitKind(NamedTuple):
-    """How units of a name are found.
+    """How the units of a name are found.
 
     Attributes:
-        find: Returns the units of some examples; None for single tokens, which need no ranges.
-        needs: Which columns must say something, or nothing can be found; see `Strategy.needs`.
+        find: Returns the units of examples; None for single tokens, which need no ranges.
+        needs: The columns that it reads; see `Strategy.needs`.
     """
 
     find: Callable[[Examples], Units] | None
@@ -160,7 +160,7 @@ UNITS: dict[UnitName, UnitKind] = {
     "mentions": UnitKind(mentions, frozenset({"mentions"})),
     "released pieces": UnitKind(released_pieces, frozenset({"word_ids", "mentions"})),
 }
-"""Kinds of units that a pick can mask whole."""
+"""Name -> kind of unit."""
 
 
 def runs(examples: Examples, numbers: Array) -> Units:
@@ -168,13 +168,13 @@ def runs(examples: Examples, numbers: Array) -> Units:
 
     Args:
         examples: N rows of T tokens.
-        numbers: int32 `[T]`, one for each token.
+        numbers: int32 `[T]`.
     """
     offsets = examples.input_ids.offsets
     starts = np.empty(len(numbers), np.int32)
     ends = np.empty(len(numbers), np.int32)
-    of_rows = np.empty(len(offsets), np.int64)
-    find_units(offsets, numbers, starts, ends, of_rows)
+    unit_offsets = np.empty(len(offsets), np.int64)
+    find_units(offsets, numbers, starts, ends, unit_offsets)
 
-    found = of_rows[-1]
-    return Units(Ragged(starts[:found], of_rows), Ragged(ends[:found], of_rows))
+    count = unit_offsets[-1]
+    return Units(Ragged(starts[:count], unit_offsets), Ragged(ends[:count], unit_offsets))

@@ -13,7 +13,7 @@ import tokenizers
 
 import mslm_data as md
 from mslm_data.io import resources
-from mslm_data.mask import options_of
+from mslm_data.mask import default_options
 from tests.cli.running import run
 
 KEYS = {
@@ -47,7 +47,7 @@ def test_help__says_the_rates_of_joint() -> None:
     shown = " ".join(run("mask-stats", "--help").out.split())
 
     for name in ("elm", "blm"):
-        assert f"[default: the strategy's; joint: {options_of('joint')[name]}]" in shown
+        assert f"[default: the strategy's; joint: {default_options('joint')[name]}]" in shown
 
 
 def test_mask_stats__people_see_each_label_and_both_length_groups(built: Path) -> None:

@@ -75,7 +75,7 @@ def test_schedule__by_the_step():
         0.15,
     ]
     with pytest.raises(
-        ValueError, match=r"^step: expected a number, as a rate follows it; pass plan\(…, step=…\)$"
+        ValueError, match=r"^step: a rate depends on it; pass it as plan\(…, step=…\)$"
     ):
         at(rate, tokens=5)
 
@@ -87,7 +87,7 @@ def test_schedule__by_the_tokens():
     assert at_tokens == [0.3, 0.24, 0.15, 0.15]
     with pytest.raises(
         ValueError,
-        match=r"^tokens: expected a number, as a rate follows it; pass plan\(…, tokens=…\)$",
+        match=r"^tokens: a rate depends on it; pass it as plan\(…, tokens=…\)$",
     ):
         at(rate, step=5)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mslm_data as md
-from mslm_data.mask import SHIPPED, STRATEGIES, options_of
+from mslm_data.mask import SHIPPED, STRATEGIES, default_options
 from mslm_data.mask.table import Status
 
 
@@ -45,7 +45,7 @@ def test_strategy__a_rate_of_numpy_is_its_decimals():
 
 
 def test_options_of__in_order_with_their_defaults():
-    assert options_of("elm") == {"elm": 0.5, "corruption": "mask"}
+    assert default_options("elm") == {"elm": 0.5, "corruption": "mask"}
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def by_row(values, offsets):
 def test_score__of_words(examples, transform, missing, alpha):
     """A word has the number of its entry; a token alone has that of its word."""
     score = Score(lexicon=str(words_lexicon()), transform=transform, missing=missing, alpha=alpha)
-    of_words, of_tokens = score.of(examples, words(examples)), score.of(examples, None)
+    of_words, of_tokens = score.compute(examples, words(examples)), score.compute(examples, None)
 
     offsets = words(examples).starts.offsets
     for row, own, tokens in zip(
@@ -97,8 +97,8 @@ def test_score__of_words(examples, transform, missing, alpha):
 @given(random_examples(), st.sampled_from(["none", "flag", "rank"]), st.sampled_from(list(OVERS)))
 def test_score__of_tokens_by_their_ids(examples, transform, over):
     score = Score(lexicon=str(rates_lexicon()), by="token", over=over, missing=0.25)
-    of_units, of_tokens = score.of(examples, mentions(examples)), score.of(examples, None)
-    changed = replace(score, transform=transform).of(examples, mentions(examples))
+    of_units, of_tokens = score.compute(examples, mentions(examples)), score.compute(examples, None)
+    changed = replace(score, transform=transform).compute(examples, mentions(examples))
 
     offsets = examples.span_starts.offsets
     columns = (of_units, offsets), (changed, offsets), (of_tokens, examples.input_ids.offsets)
@@ -111,7 +111,7 @@ def test_score__of_tokens_by_their_ids(examples, transform, over):
 @given(random_examples(), st.sampled_from(TRANSFORMS), st.sampled_from(list(OVERS)))
 def test_score__of_a_column(examples, transform, over):
     score = Score(column=str(column_for(examples)), transform=transform, over=over)
-    of_words, of_tokens = score.of(examples, words(examples)), score.of(examples, None)
+    of_words, of_tokens = score.compute(examples, words(examples)), score.compute(examples, None)
 
     offsets = words(examples).starts.offsets
     columns = (of_words, offsets), (of_tokens, examples.input_ids.offsets)
@@ -127,7 +127,7 @@ def test_score__of_a_column(examples, transform, over):
 def test_score__rank_of_a_word_is_that_of_its_tokens():
     """So the released code weighs tokens: by the rank of the word, not by one of their own."""
     examples = examples_of([row_of([2, 1, 2])])
-    tokens = Score(lexicon=str(words_lexicon()), transform="rank").of(examples, None)
+    tokens = Score(lexicon=str(words_lexicon()), transform="rank").compute(examples, None)
 
     assert (
         tokens[1] == tokens[2] > tokens[4] == tokens[5]
@@ -140,7 +140,9 @@ def test_score__alpha_keeps_the_rows_sum():
     examples = examples_of([row_of([1] * 9, key=key, fill=5 + key) for key in range(4)])
     column = str(column_for(examples))
     whole, half, none = (
-        np.maximum(Score(column=column, alpha=alpha).of(examples, words(examples)), 0).reshape(4, 9)
+        np.maximum(Score(column=column, alpha=alpha).compute(examples, words(examples)), 0).reshape(
+            4, 9
+        )
         for alpha in (1.0, 0.5, 0.0)
     )
 
@@ -169,7 +171,7 @@ def test_score__swish_of_a_very_low_score_is_0():
     examples = examples_of([row_of([1], fill=IDS.unk)])
     score = Score(lexicon=str(words_lexicon()), transform="swish", missing=-1000.0)
 
-    assert score.of(examples, words(examples)).tolist() == [0.0]
+    assert score.compute(examples, words(examples)).tolist() == [0.0]
 
 
 @pytest.mark.parametrize("by", ["word", "token"])
@@ -180,12 +182,12 @@ def test_score__names_the_command_that_makes_what_is_missing(by, tmp_path):
         VocabularyError,
         match=r"none\.arrow: expected a lexicon, found none; make it with `mslm-data vocab`",
     ):
-        Score(lexicon=str(tmp_path / "none.arrow"), by=by).of(examples, None)
+        Score(lexicon=str(tmp_path / "none.arrow"), by=by).compute(examples, None)
     with pytest.raises(
         VocabularyError,
         match=r"none: expected a score column, found none; make it with `mslm-data vocab`",
     ):
-        Score(column=str(tmp_path / "none")).of(examples, None)
+        Score(column=str(tmp_path / "none")).compute(examples, None)
 
 
 @pytest.mark.parametrize(("by", "lexicon"), [("word", words_lexicon), ("token", rates_lexicon)])
@@ -195,7 +197,7 @@ def test_score__lexicon_of_another_tokenizer(by, lexicon):
     with pytest.raises(
         VocabularyError, match=r"^lexicon: expected one of a tokenizer of 41 ids, got one of 40"
     ):
-        Score(lexicon=str(lexicon()), by=by).of(examples, None)
+        Score(lexicon=str(lexicon()), by=by).compute(examples, None)
 
 
 def test_score__entries_of_several_tokens_are_no_numbers_of_ids():
@@ -204,7 +206,7 @@ def test_score__entries_of_several_tokens_are_no_numbers_of_ids():
     with pytest.raises(
         VocabularyError, match=r"expected entries of one token, as by = 'token' says$"
     ):
-        Score(lexicon=str(words_lexicon()), by="token").of(examples, None)
+        Score(lexicon=str(words_lexicon()), by="token").compute(examples, None)
 
 
 def test_score__column_of_other_rows():
@@ -212,4 +214,4 @@ def test_score__column_of_other_rows():
     column = str(column_for(examples_of([row_of([1], key=1)])))
 
     with pytest.raises(VocabularyError, match="expected scores of each row, got none for 1 of 2"):
-        Score(column=column).of(examples, None)
+        Score(column=column).compute(examples, None)

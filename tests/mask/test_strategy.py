@@ -248,7 +248,7 @@ def test_follows_training__a_rate_that_follows_the_step_must_be_told_it(name, op
     assert strategy.follows_training
     counts = [strategy.plan(examples, step=step).counts()[1] for step in (0, 5, 10, 99)]
     assert counts == [5, 3, 1, 1]
-    with pytest.raises(ValueError, match=r"^step: expected a number, as a rate follows it"):
+    with pytest.raises(ValueError, match=r"^step: a rate depends on it"):
         strategy.plan(examples)
     with pytest.raises(ValueError, match=r"^step: expected an integer in"):
         strategy.plan(examples, step=-1)
@@ -487,5 +487,7 @@ def test_random_rows__hold_what_the_tests_above_need():
 def test_recipe__refuses_a_corruption_by_units_where_a_pick_has_none(pick):
     assert Recipe((pick,), Corruption("80-10-10", by="run"))
 
-    with pytest.raises(ValueError, match=r"^corruption: expected a pick of units .* by = 'run'"):
+    with pytest.raises(
+        ValueError, match=r"^corruption: by = 'unit' needs picks of units, .* by = 'run'"
+    ):
         Recipe((pick,), Corruption("80-10-10", by="unit"))

@@ -404,7 +404,7 @@ def prepared(
     with ExitStack() as until_built:
         several = _worth_workers(given) if workers is None else workers > 1
         if several and engine == "local":
-            preload = Preload("mslm_data.builds.work:load_stages", pipeline.to_preload())
+            preload = Preload("mslm_data.builds.worker:load_stages", pipeline.to_preload())
             until_built.enter_context(ahead(preload))
 
         loaded = tokenizer_of(pipeline, tokenizer, sample=sample)

@@ -3,7 +3,7 @@
 | file | what it holds |
 |---|---|
 | `story`, `rounds` | what a build does, in order; how engines are given it, round by round |
-| `tasks`, `work` | the tasks, and what does them in any process |
+| `tasks`, `worker` | the tasks, and the worker that does them in any process |
 | `scan`, `plan` | the input files; shards and work units; a record of all that decides bytes |
 | `stages` | the source, annotator and segmenter that a pipeline names |
 | `reading`, `crash_log`, `work_unit` | one unit, from its documents to its piece and receipt |
@@ -45,7 +45,7 @@ from mslm_data.builds.rounds import Rounds, Story
 from mslm_data.builds.stages import Inputs
 from mslm_data.builds.story import Progress
 from mslm_data.builds.tasks import Digest
-from mslm_data.builds.work import BuildWork, UnitWork
+from mslm_data.builds.worker import BuildWorker, UnitWorker
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.engine import ENGINES, WORTH_WORKERS, Preload
 from mslm_data.pipeline import Pipeline
@@ -142,7 +142,7 @@ def build_found(
         if alone:
             clear_leftovers(out, found.files)
 
-        work = BuildWork(
+        worker = BuildWorker(
             pipeline=found.pipeline,
             tokenizer=tokenizer,
             folder=str(out),
@@ -152,9 +152,9 @@ def build_found(
             workers = 1
 
         counter = story.Counter(out, progress)
-        told = story.tell(out, found, tokenizer, identity, part=part, counter=counter)
+        steps = story.tell(out, found, tokenizer, identity, part=part, counter=counter)
         try:
-            return _run(told, work, counter, engine=engine, workers=workers)
+            return _run(steps, worker, counter, engine=engine, workers=workers)
         except BaseException:
             # The engine has killed the workers, whatever they were at.
             with suppress(OSError):  # the disk may be what has failed
@@ -198,7 +198,7 @@ def annotate_found(
 
         prepare(parts, ())
         clear_leftovers(parts, ())
-        work = lines.LineWork(
+        worker = lines.LineWorker(
             pipeline=found.pipeline,
             folder=str(parts),
             stamps=stamps_of(found),
@@ -206,20 +206,20 @@ def annotate_found(
             show_text=show_text,
         )
         counter = story.Counter(parts, progress)
-        told = lines.tell(out, parts, found, identity, counter=counter)
-        made = _run(told, work, counter, engine="local", workers=1)
+        steps = lines.tell(out, parts, found, identity, counter=counter)
+        made = _run(steps, worker, counter, engine="local", workers=1)
         assert made is not None  # noqa: S101 - it has come to its end
         return made
 
 
 def _run(
-    told: Story[T], work: UnitWork, counter: story.Counter, *, engine: str, workers: int | None
+    steps: Story[T], worker: UnitWorker, counter: story.Counter, *, engine: str, workers: int | None
 ) -> T | None:
     """Have an engine do what a story asks for, and return what it has made."""
-    rounds = Rounds(told, done=counter.count)
+    rounds = Rounds(steps, done=counter.count)
     run = ENGINES.load(engine)
-    preload = _preload(work.pipeline)
-    run(work, rounds.first(), workers=workers, done=rounds.take, preload=preload)
+    preload = _preload(worker.pipeline)
+    run(worker, rounds.first(), workers=workers, done=rounds.take, preload=preload)
     return rounds.made
 
 
@@ -245,11 +245,11 @@ def planned(found: Inputs, tokenizer: Tokenizer, out: Path) -> tuple[Plan, tuple
     else:
         refuse_foreign(out, found.files)
 
-    work = BuildWork(pipeline=found.pipeline, tokenizer=tokenizer, folder="", stamps={})
+    worker = BuildWorker(pipeline=found.pipeline, tokenizer=tokenizer, folder="", stamps={})
     rounds = Rounds(scan.scan_inputs(found, staging=None))
     tasks = deque(rounds.first())
     while tasks:
-        tasks += rounds.take(work(tasks.popleft()))
+        tasks += rounds.take(worker(tasks.popleft()))
     assert rounds.made is not None  # noqa: S101 - it has come to its end
     return make_plan(found, rounds.made, identity), labels_of(found)
 
@@ -280,4 +280,4 @@ def _bytes_of(found: Inputs) -> int:
 
 def _preload(pipeline: Pipeline) -> Preload:
     """Return the function that loads what workers need, and which stages these are."""
-    return Preload("mslm_data.builds.work:load_stages", pipeline.to_preload())
+    return Preload("mslm_data.builds.worker:load_stages", pipeline.to_preload())

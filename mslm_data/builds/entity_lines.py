@@ -45,8 +45,8 @@ from mslm_data.builds.scan import digest, scan_inputs, staged
 from mslm_data.builds.stages import Inputs, annotator_of, source_of
 from mslm_data.builds.story import Counter, check_unchanged
 from mslm_data.builds.tasks import Digest, Task, WorkUnit
-from mslm_data.builds.work import UnitWork
 from mslm_data.builds.work_unit import receipt_of
+from mslm_data.builds.worker import UnitWorker
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import in_batches
 from mslm_data.data.reason import Reason
@@ -154,8 +154,8 @@ def _line(document: Document, *, show_text: bool) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineWork(UnitWork):
-    """Writes lines of entities; see `engine.Work`.
+class LineWorker(UnitWorker):
+    """Writes lines of entities; see `engine.Worker`.
 
     Attributes:
         names: File that may be a document as a whole -> its path below the input.
@@ -217,7 +217,7 @@ def records_as_given(
         split: The split that has the parts.
         parts: The parts.
         pipeline: Its source reads them.
-        names: See `LineWork`. A document that is a whole file has this name, without its suffix.
+        names: See `LineWorker`. A document that is a whole file has this name, without its suffix.
     """
     source = source_of(pipeline).of_split(split)
 
@@ -263,7 +263,7 @@ def tell(
         parts: The unfinished folder.
         inputs: The files of each split.
         identity: From `identity_of`.
-        counter: Is told which units there are.
+        counter: Counts finished units.
 
     Raises:
         BuildError: The unfinished folder follows another plan, or too much is set aside.

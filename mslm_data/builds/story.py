@@ -78,7 +78,7 @@ def tell(
         tokenizer: Makes the tokens.
         identity: From `plan.identity`.
         part: `(i, n)`: do every n-th unit, beginning with unit i (from 1), and then nothing.
-        counter: Is told which units there are.
+        counter: Counts finished units.
 
     Returns:
         The folder's manifest; None where only a part was built.
@@ -107,7 +107,7 @@ def tell(
         yield [Sign(unit) for unit in plan.units if not is_signed(out, unit)]
         yield [Match(tuple((unit.split, unit.name) for unit in plan.units))]
 
-    # The work itself. Other parts do the rest.
+    # Build the units. Other parts do the rest.
     yield missing
     if part is not None:
         return None

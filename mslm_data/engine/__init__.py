@@ -35,12 +35,12 @@ AnyTask = TypeVar("AnyTask", bound=Task)
 Task_contra = TypeVar("Task_contra", bound=Task, contravariant=True)
 
 
-class Work(Protocol[Task_contra]):
-    """The work done on each task. It can be pickled, and never carries text."""
+class Worker(Protocol[Task_contra]):
+    """Does tasks. Each process has a copy: it can be pickled, and never carries text."""
 
     @property
     def folder(self) -> str:
-        """The folder that is built: workers elsewhere check that they see it at the same path."""
+        """The folder that is built. Processes elsewhere check that they see it at the same path."""
         ...
 
     def __call__(self, task: Task_contra) -> str:
@@ -62,32 +62,32 @@ class Work(Protocol[Task_contra]):
         ...
 
     def suspect(self, task: Task_contra) -> None:
-        """Do a task with more care from now on, as it may be what ended its worker."""
+        """Do a task with more care from now on, because it may have crashed its process."""
         ...
 
     def died(self, task: Task_contra, how: str) -> None:
-        """Record that a worker died while it was at a task, which will be tried again.
+        """Record that a process died during a task, which will be tried again.
 
         Args:
             task: The task.
             how: A signal, an exit code or an error's class.
 
         Raises:
-            BuildError: Workers died at this task too often.
+            BuildError: Processes died at this task too often.
         """
         ...
 
 
 class Preload(NamedTuple):
-    """A function that is called before tasks are done, so that workers share what it loads.
+    """A function that is called before any task, so that worker processes share what it loads.
 
     Attributes:
-        function: Its place, such as `package.module:name`. Naming it imports nothing here.
-        told: Its argument; no text of any document.
+        function: The import path of the function, `package.module:name`; not imported here.
+        argument: The argument of the function; never text of a document.
     """
 
     function: str
-    told: str
+    argument: str
 
 
 class Engine(Protocol):
@@ -95,37 +95,36 @@ class Engine(Protocol):
 
     def __call__(
         self,
-        work: Work[AnyTask],
+        worker: Worker[AnyTask],
         tasks: Sequence[AnyTask],
         *,
         workers: int | None,
         done: Callable[[str], Sequence[AnyTask]],
         preload: Preload,
     ) -> None:
-        """Run `work` on every task, and on the tasks that become possible through others.
+        """Have `worker` do every task, and the tasks that become possible through others.
 
         Tasks are begun in the order given, new ones after those that wait, and end in any order. If
-        a worker dies, its task is told to `work.suspect` or `work.died` and run again elsewhere.
+        a process dies, its task is reported to `worker.suspect` or `worker.died`, and run again.
 
         Args:
-            work: What is done to each task.
+            worker: Does a task.
             tasks: What can be done at once.
-            workers: How many tasks are done at a time; None: as many as there are CPUs
-                that may be used.
-            done: Called here, as tasks finish, with the value that `work` returned. It returns the
-                tasks that have become possible through it, often none.
-            preload: What workers need in memory before they begin, loaded once a machine if
-                possible.
+            workers: Number of tasks that are done at a time. None: the number of CPUs that may be
+                used.
+            done: Called in this process as tasks finish, with the value that `worker` returned. It
+                returns the tasks that have become possible, often none.
+            preload: Loads what worker processes share, once per machine if possible.
 
         Raises:
-            MslmDataError: `attempt` returned it for a task, or `work.died` raised it. The other
+            MslmDataError: `attempt` returned it for a task, or `worker.died` raised it. The other
                 tasks are not waited for.
         """
         ...
 
 
-def attempt(work: Work[AnyTask], task: AnyTask) -> str | MslmDataError:
-    """Do a task in a worker, and return only what may travel back.
+def attempt(worker: Worker[AnyTask], task: AnyTask) -> str | MslmDataError:
+    """Do a task in a worker process, and return only what may be sent back.
 
     An exception's message can hold a note's text, so exceptions that are not ours do not travel.
 
@@ -133,7 +132,7 @@ def attempt(work: Work[AnyTask], task: AnyTask) -> str | MslmDataError:
         The receipt's name, or an error: ours unchanged, any other named by its class and place.
     """
     try:
-        return work(task)
+        return worker(task)
     except MslmDataError as error:
         return error
     except MemoryError:

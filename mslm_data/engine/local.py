@@ -2,7 +2,7 @@
 
 A pool breaks when one of its workers dies, and cannot say at which task. So the tasks that were
 under way are done again one at a time, each in a pool of one worker: if that dies too, its task is
-to blame (`Work.died`). The receipts of tasks make this cheap.
+to blame (`Worker.died`). The receipts of tasks make this cheap.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from mslm_data.engine import AnyTask, Preload, Work
+from mslm_data.engine import AnyTask, Preload, Worker
 
 if TYPE_CHECKING:
     from mslm_data.engine.pool import Pool
@@ -49,7 +49,7 @@ def ahead(preload: Preload) -> Iterator[None]:
 
 
 def run(
-    work: Work[AnyTask],
+    worker: Worker[AnyTask],
     tasks: Sequence[AnyTask],
     *,
     workers: int | None,
@@ -61,7 +61,7 @@ def run(
     On systems that cannot fork, this process does all tasks.
 
     Args:
-        work: See `Engine`.
+        worker: See `Engine`.
         tasks: See `Engine`.
         workers: Number of processes; None: one for each CPU that this process may use, by its
             affinity and its control groups.
@@ -77,8 +77,8 @@ def run(
         while waiting:
             task = waiting.popleft()
             if waiting:
-                work.expect(waiting[0])
-            waiting += done(work(task))
+                worker.expect(waiting[0])
+            waiting += done(worker(task))
         return
 
     if not tasks:
@@ -94,12 +94,12 @@ def run(
     if early is not None and early.preload == preload:
         _EARLY.set(None)  # its workers end with this run
         try:
-            _work_off(work, tasks, early, workers or cpus(), done)
+            _work_off(worker, tasks, early, workers or cpus(), done)
         finally:
             early.end()
     else:
         with started(preload) as pool:
-            _work_off(work, tasks, pool, workers or cpus(), done)
+            _work_off(worker, tasks, pool, workers or cpus(), done)
 
 
 def _can_fork() -> bool:
@@ -107,7 +107,7 @@ def _can_fork() -> bool:
 
 
 def _work_off(
-    work: Work[AnyTask],
+    worker: Worker[AnyTask],
     tasks: Sequence[AnyTask],
     pool: Pool,
     workers: int,
@@ -119,12 +119,12 @@ def _work_off(
 
     # Loading what workers need takes half a second.
     while not pool.is_ready():
-        task = next(filter(work.is_light, waiting), None)
+        task = next(filter(worker.is_light, waiting), None)
         if task is None:
             break
         waiting.remove(task)
-        waiting += done(work(task))
-    pool.begin(work)
+        waiting += done(worker(task))
+    pool.begin(worker)
 
     under_way: dict[int, AnyTask] = {}
     suspects: deque[AnyTask] = deque()
@@ -149,8 +149,8 @@ def _work_off(
         if not isinstance(outcome, Died):
             waiting += done(outcome)
         elif is_alone:
-            work.died(task, outcome.how)
+            worker.died(task, outcome.how)
             suspects.appendleft(task)
         else:
-            work.suspect(task)
+            worker.suspect(task)
             suspects.append(task)

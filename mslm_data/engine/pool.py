@@ -33,7 +33,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.spawn import get_executable
 from typing import Any, NamedTuple
 
-from mslm_data.engine import Preload, Task, Work, attempt
+from mslm_data.engine import Preload, Task, Worker, attempt
 from mslm_data.engine.memory import keep_freed_memory
 from mslm_data.errors import BuildError, MslmDataError
 from mslm_data.log import LOGGER
@@ -111,11 +111,11 @@ class Pool:
         """Return whether the host has loaded what workers need, or is dead."""
         return self._is_ready or self._pipe.poll(0)
 
-    def begin(self, work: Work[Any]) -> None:
+    def begin(self, worker: Worker[Any]) -> None:
         """Wait until the host has loaded, and tell it what is done to each task."""
         self._receive()
         self._is_ready = True
-        self._send(work)
+        self._send(worker)
 
     def give(self, number: int, task: Task, *, workers: int) -> None:
         """Ask for a task.
@@ -197,8 +197,8 @@ def _host_killed() -> BuildError:
 
 # The host's side ----------------------------------------------------------------------------------
 
-_work: Any = None
-"""The `Work` that workers do; they inherit it."""
+_worker: Any = None
+"""Does the tasks; worker processes inherit it by fork."""
 
 
 def serve(handle: int) -> None:
@@ -229,7 +229,7 @@ def _load(preload: Preload) -> None:
     # What is loaded stays. A collection would write into its pages, and so give each worker a copy.
     gc.disable()
     with suppress(Exception):  # the workers meet the error again, and report it
-        pkgutil.resolve_name(preload.function)(preload.told)
+        pkgutil.resolve_name(preload.function)(preload.argument)
     gc.freeze()
     gc.enable()
 
@@ -258,9 +258,9 @@ class _Host:
 
     def run(self) -> None:
         """Pass on tasks until the leader is gone."""
-        global _work  # noqa: PLW0603 - a fork hands it on without a copy
+        global _worker  # noqa: PLW0603 - a fork hands it on without a copy
         try:
-            _work = self._pipe.recv()
+            _worker = self._pipe.recv()
             while True:
                 self._submit(*self._pipe.recv())
         except (EOFError, OSError):
@@ -348,4 +348,4 @@ def _leave_with_host() -> None:
 
 
 def _attempt(task: Task) -> str | MslmDataError:
-    return attempt(_work, task)
+    return attempt(_worker, task)

@@ -26,7 +26,7 @@ from typing import Any, Generic
 from mslm_data._optional import load
 from mslm_data._version import __version__
 from mslm_data.data.columns import FORMAT
-from mslm_data.engine import AnyTask, Preload, Work, attempt
+from mslm_data.engine import AnyTask, Preload, Worker, attempt
 from mslm_data.errors import BuildError, MslmDataError
 from mslm_data.plugins import plugin_versions
 
@@ -51,7 +51,7 @@ _WRITERS = ("numpy", "pyarrow", "tokenizers", "spacy", "medcat", "torch", "trans
 
 
 def run(
-    work: Work[AnyTask],
+    worker: Worker[AnyTask],
     tasks: Sequence[AnyTask],
     *,
     workers: int | None,
@@ -61,7 +61,7 @@ def run(
     """Run tasks on a Ray cluster; see `connected`.
 
     Args:
-        work: See `Engine`.
+        worker: See `Engine`.
         tasks: See `Engine`.
         workers: Maximum number of actors; None: one for each CPU of the cluster, and of nodes that
             join later.
@@ -78,7 +78,7 @@ def run(
 
     with connected() as ray:
         try:
-            _Actors(ray, work, workers, preload).work_off(tasks, done)
+            _Actors(ray, worker, workers, preload).work_off(tasks, done)
         except (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError) as error:
             raise BuildError(
                 "engine 'ray': expected room for a few megabytes in Ray's object store or on the "
@@ -149,12 +149,14 @@ def _answers(address: str) -> bool:
 class _Actors(Generic[AnyTask]):
     """The actors of a build. Ray notices their deaths, and we ask."""
 
-    def __init__(self, ray: Any, work: Work[AnyTask], most: int | None, preload: Preload) -> None:
+    def __init__(
+        self, ray: Any, worker: Worker[AnyTask], most: int | None, preload: Preload
+    ) -> None:
         self._ray = ray
         self._most = most
-        self._work = work
-        self._shared = ray.put(work)  # once, not with each task
-        self._terms = (versions(), str(Path.cwd()), work.folder, preload)
+        self._worker = worker
+        self._shared = ray.put(worker)  # once, not with each task
+        self._terms = (versions(), str(Path.cwd()), worker.folder, preload)
         self._actor = ray.remote(TaskActor).options(**_OPTIONS)
 
         self._asked: dict[Any, tuple[Any, AnyTask | None]] = {}
@@ -245,7 +247,7 @@ class _Actors(Generic[AnyTask]):
     def _bury(self, task: AnyTask | None, how: str) -> None:
         """Record the death of an actor, and see whether the build should give up."""
         if task is not None:
-            self._work.died(task, how)
+            self._worker.died(task, how)
             return
         self._failed_starts += 1
         if self._failed_starts >= _FAILED_STARTS:
@@ -292,12 +294,12 @@ class TaskActor:
             )
 
         with suppress(Exception):  # the tasks meet the error again, and report it
-            pkgutil.resolve_name(preload.function)(preload.told)
+            pkgutil.resolve_name(preload.function)(preload.argument)
         return ""
 
-    def attempt(self, work: Work[AnyTask], task: AnyTask) -> str | MslmDataError:
+    def attempt(self, worker: Worker[AnyTask], task: AnyTask) -> str | MslmDataError:
         """Do a task; an input that this node does not see is named as the reason of a failure."""
-        outcome = attempt(work, task)
+        outcome = attempt(worker, task)
         if isinstance(outcome, MslmDataError):
             unseen = [path for path in task.paths if not os.path.exists(path)]
             if unseen:

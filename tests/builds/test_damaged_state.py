@@ -35,7 +35,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     ends = {
         "signed": "duplicates.match",
-        "matched": "work.build_unit",
+        "matched": "worker.build_unit",
         "done": "story.check_losses",
     }
     for name, where in ends.items():

@@ -208,7 +208,7 @@ def test_build__goes_on_from_what_was_read__when_the_loss_is_accepted(
     def again(*_: object, **__: object) -> None:
         raise AssertionError("a unit that was done is done again")
 
-    monkeypatch.setattr("mslm_data.builds.work.build_unit", again)
+    monkeypatch.setattr("mslm_data.builds.worker.build_unit", again)
     manifest = made.built(tmp_path / "out", inputs, pipeline(max_loss=1))
 
     assert manifest.splits["train"].written == 8

@@ -209,7 +209,7 @@ def test_build__is_the_same_with_workers_parts_and_interruptions(
         with pytest.raises(KeyboardInterrupt):
             made.built(tmp_path / "stopped", inputs, pipeline)
         monkeypatch.undo()
-    monkeypatch.setattr("mslm_data.builds.work.build_unit", stop)
+    monkeypatch.setattr("mslm_data.builds.worker.build_unit", stop)
     with pytest.raises(KeyboardInterrupt):
         made.built(tmp_path / "stopped", inputs, pipeline)
     monkeypatch.undo()

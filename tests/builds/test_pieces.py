@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mslm_data.api.loading import load
-from mslm_data.builds import duplicate_ids, scan, work, work_unit
+from mslm_data.builds import duplicate_ids, scan, work_unit, worker
 from mslm_data.builds.tasks import Join, Task, WorkUnit
-from mslm_data.builds.work import BuildWork
+from mslm_data.builds.worker import BuildWorker
 from mslm_data.errors import BuildError
 from mslm_data.io import resources
 from mslm_data.shard import pieces
@@ -37,13 +37,13 @@ def one_shard(name: str) -> Corpus:
 def units_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Note the work units that are built from now on."""
     names: list[str] = []
-    build_unit = work.build_unit
+    build_unit = worker.build_unit
 
     def noted(unit: WorkUnit, *more: Any) -> None:
         names.append(unit.name)
         build_unit(unit, *more)
 
-    monkeypatch.setattr(work, "build_unit", noted)
+    monkeypatch.setattr(worker, "build_unit", noted)
     return names
 
 
@@ -106,8 +106,8 @@ def stopping(function: Callable[..., Any], at: int) -> Callable[..., Any]:
     ("module", "name", "at"),
     [
         (work_unit, "write_piece", 1), (work_unit, "write_piece", 4),
-        (work_unit, "write_receipt", 3), (work, "join", 1), (work, "join", 2),
-        (work, "write_joined", 1), (work, "write_joined", 3),
+        (work_unit, "write_receipt", 3), (worker, "join", 1), (worker, "join", 2),
+        (worker, "write_joined", 1), (worker, "write_joined", 3),
     ],
 )  # fmt: skip
 def test_build__goes_on_where_it_was_interrupted(
@@ -137,14 +137,14 @@ def test_build__joins_a_shard_again_whose_worker_died_before_it_answered(
     words = one_shard("words")
     inputs = words.write(tmp_path / "in")
     words.build(inputs, tmp_path / "whole")
-    do = BuildWork._do
+    do = BuildWorker._do
 
-    def twice(self: BuildWork, task: Task) -> Any:
+    def twice(self: BuildWorker, task: Task) -> Any:
         if isinstance(task, Join):
             do(self, task)
         return do(self, task)
 
-    monkeypatch.setattr(BuildWork, "_do", twice)
+    monkeypatch.setattr(BuildWorker, "_do", twice)
     words.build(inputs, tmp_path / "out")
 
     assert made.tree(tmp_path / "out") == made.tree(tmp_path / "whole")
@@ -192,7 +192,9 @@ def test_build__sets_ids_aside_that_work_units_of_a_shard_share(
 
     if stop:
         with monkeypatch.context() as until_stopped:
-            module, name, at = (work, "join", 1) if stop == "joins" else (work, "build_unit", 12)
+            module, name, at = (
+                (worker, "join", 1) if stop == "joins" else (worker, "build_unit", 12)
+            )
             until_stopped.setattr(module, name, stopping(getattr(module, name), at))
             with pytest.raises(KeyboardInterrupt):
                 made.built(tmp_path / "out", repeated, pipeline)
@@ -209,7 +211,7 @@ def test_build__does_a_unit_with_repeated_ids_again_as_it_was(
     made.built(tmp_path / "whole", repeated, pipeline)
     monkeypatch.setattr(scan, "UNIT_BYTES", 1)
     with monkeypatch.context() as until_stopped:
-        until_stopped.setattr(work, "join", stopping(work.join, 1))
+        until_stopped.setattr(worker, "join", stopping(worker.join, 1))
         with pytest.raises(KeyboardInterrupt):
             made.built(out, repeated, pipeline)
     (out / ".build" / "pieces" / "train-00000-00008.arrow").unlink()

@@ -38,6 +38,6 @@ def ray(cluster: Any, connected: Any) -> Any:
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Fake:
+def worker(tmp_path: Path) -> Fake:
     (tmp_path / "work" / ".build").mkdir(parents=True)
     return Fake(str(tmp_path / "work"))

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from mslm_data import builds
-from tests.engine.works import SlowWork, finely
+from tests.engine.works import SlowWorker, finely
 
 if __name__ == "__main__":
     corpus, inputs, out = sys.argv[1:]
-    builds.BuildWork = SlowWork  # type: ignore[misc]
+    builds.BuildWorker = SlowWorker  # type: ignore[misc]
     finely(corpus).build(Path(inputs), Path(out), workers=3, engine="ray")

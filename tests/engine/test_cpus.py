@@ -94,7 +94,7 @@ def test_cpus__without_control_groups_and_affinity_are_those_of_the_machine(
 
 @pytest.mark.parametrize(("given", "expected"), [(None, 3), (5, 5)])
 def test_run__starts_as_many_workers_as_cpus_may_be_used(
-    given: int | None, expected: int, work: Fake, monkeypatch: pytest.MonkeyPatch
+    given: int | None, expected: int, worker: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = set()
     give = pool.Pool.give
@@ -106,6 +106,6 @@ def test_run__starts_as_many_workers_as_cpus_may_be_used(
     monkeypatch.setattr(counting, "cpus", lambda: 3)
     monkeypatch.setattr(pool.Pool, "give", counted)
 
-    local.run(work, units(2), workers=given, done=Done(), preload=Preload("json:loads", "0"))
+    local.run(worker, units(2), workers=given, done=Done(), preload=Preload("json:loads", "0"))
 
     assert sizes == {expected}

@@ -38,7 +38,7 @@ class Told:
         self._loads -= 1
         return self._loads < 0
 
-    def begin(self, work: Any) -> None: ...
+    def begin(self, worker: Any) -> None: ...
 
     def give(self, number: int, unit: WorkUnit, *, workers: int) -> None:
         self._under_way[number] = unit
@@ -59,122 +59,122 @@ class Told:
         return number, self._under_way.pop(number).name
 
 
-def work_off(work: Fake, told: Told, tasks: Sequence[WorkUnit], done: Done, workers: int) -> None:
-    local._work_off(work, tasks, told, workers, done)  # type: ignore[arg-type]
+def work_off(worker: Fake, told: Told, tasks: Sequence[WorkUnit], done: Done, workers: int) -> None:
+    local._work_off(worker, tasks, told, workers, done)  # type: ignore[arg-type]
 
 
-def test_work_off__gives_as_many_tasks_as_there_are_workers(work: Fake) -> None:
+def test_work_off__gives_as_many_tasks_as_there_are_workers(worker: Fake) -> None:
     first, *others = units(6)
     told, done = Told(), Done({first.name: others})
 
-    work_off(work, told, [first], done, 3)
+    work_off(worker, told, [first], done, 3)
 
     assert done.names == [unit.name for unit in units(6)]
     assert told.largest == 3
-    assert work.suspects == work.deaths == []
+    assert worker.suspects == worker.deaths == []
 
 
-def test_work_off__does_light_tasks_itself_while_the_pool_loads(work: Fake) -> None:
-    work.light = (0, 2, 3)
+def test_work_off__does_light_tasks_itself_while_the_pool_loads(worker: Fake) -> None:
+    worker.light = (0, 2, 3)
     first, second, third, fourth = units(4)
     told, done = Told(loads=9), Done({first.name: [fourth]})
 
-    work_off(work, told, [first, second, third], done, 2)
+    work_off(worker, told, [first, second, third], done, 2)
 
     assert done.names == [first.name, third.name, fourth.name, second.name]
     assert told.given == [(1, 2)]
 
 
-def test_work_off__leaves_light_tasks_to_a_pool_that_has_loaded(work: Fake) -> None:
-    work.light = (0, 1, 2, 3)
+def test_work_off__leaves_light_tasks_to_a_pool_that_has_loaded(worker: Fake) -> None:
+    worker.light = (0, 1, 2, 3)
     told = Told(loads=1)
 
-    work_off(work, told, units(4), Done(), 2)
+    work_off(worker, told, units(4), Done(), 2)
 
     assert told.given == [(1, 2), (2, 2), (3, 2)]
 
 
-def test_work_off__does_what_was_under_way_at_a_death_one_at_a_time(work: Fake) -> None:
+def test_work_off__does_what_was_under_way_at_a_death_one_at_a_time(worker: Fake) -> None:
     told, done = Told(dies_of=[1]), Done()
 
-    work_off(work, told, units(6), done, 3)
+    work_off(worker, told, units(6), done, 3)
 
     assert told.given == [(0, 3), (1, 3), (2, 3), (0, 1), (1, 1), (2, 1), (3, 3), (4, 3), (5, 3)]
     assert sorted(done.names) == [unit.name for unit in units(6)]
-    assert work.suspects == [unit.name for unit in units(3)]
-    assert work.deaths == []
+    assert worker.suspects == [unit.name for unit in units(3)]
+    assert worker.deaths == []
 
 
-def test_work_off__blames_the_task_that_was_alone_at_a_death(work: Fake) -> None:
+def test_work_off__blames_the_task_that_was_alone_at_a_death(worker: Fake) -> None:
     told, done = Told(dies_of=[1, 1, 1]), Done()
 
-    work_off(work, told, units(4), done, 2)
+    work_off(worker, told, units(4), done, 2)
 
     assert told.given == [(0, 2), (1, 2), (0, 1), (1, 1), (1, 1), (1, 1), (2, 2), (3, 2)]
     assert sorted(done.names) == [unit.name for unit in units(4)]
-    assert work.deaths == ["train-00000-00001"] * 2
+    assert worker.deaths == ["train-00000-00001"] * 2
 
 
-def test_work_off__asks_the_work_when_a_task_has_cost_too_many(work: Fake) -> None:
+def test_work_off__asks_the_work_when_a_task_has_cost_too_many(worker: Fake) -> None:
     told = Told(dies_of=[1] * 9)
 
     with pytest.raises(
         BuildError, match=r"^train-00000-00001: died too often, the last by signal 9$"
     ):
-        work_off(work, told, units(4), Done(), 2)
+        work_off(worker, told, units(4), Done(), 2)
 
-    assert work.deaths == ["train-00000-00001"] * 3
+    assert worker.deaths == ["train-00000-00001"] * 3
 
 
-def test_run__does_tasks_in_order_in_this_process(work: Fake) -> None:
+def test_run__does_tasks_in_order_in_this_process(worker: Fake) -> None:
     first, second, *others = units(5)
     done = Done({first.name: others})
 
-    local.run(work, [first, second], workers=1, done=done, preload=NOTHING)
+    local.run(worker, [first, second], workers=1, done=done, preload=NOTHING)
 
     assert done.names == [unit.name for unit in (first, second, *others)]
-    assert work.expected == [unit.name for unit in (second, *others)]
-    assert len(work.processes()) == 1
+    assert worker.expected == [unit.name for unit in (second, *others)]
+    assert len(worker.processes()) == 1
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
-def test_run__does_what_becomes_possible(workers: int, work: Fake) -> None:
+def test_run__does_what_becomes_possible(workers: int, worker: Fake) -> None:
     first, *others = units(9)
     done = Done({first.name: others[:3], others[2].name: others[3:]})
 
-    local.run(work, [first], workers=workers, done=done, preload=NOTHING)
+    local.run(worker, [first], workers=workers, done=done, preload=NOTHING)
 
     assert sorted(done.names) == [unit.name for unit in units(9)]
-    assert 1 <= len(work.processes()) <= workers
-    assert work.suspects == work.deaths == []
+    assert 1 <= len(worker.processes()) <= workers
+    assert worker.suspects == worker.deaths == []
 
 
-def test_run__tries_a_task_again_whose_worker_died(work: Fake) -> None:
+def test_run__tries_a_task_again_whose_worker_died(worker: Fake) -> None:
     first, *others = units(4)
-    work.how = ("dies", "dies")
+    worker.how = ("dies", "dies")
     done = Done({first.name: others})
 
-    local.run(work, [first], workers=2, done=done, preload=NOTHING)
+    local.run(worker, [first], workers=2, done=done, preload=NOTHING)
 
     assert sorted(done.names) == [unit.name for unit in units(4)]
-    assert work.deaths == ["train-00000-00001"]
+    assert worker.deaths == ["train-00000-00001"]
 
 
 def test_run__does_all_tasks_itself_where_the_system_cannot_fork(
-    work: Fake, monkeypatch: pytest.MonkeyPatch
+    worker: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "fork")
 
     with local.ahead(NOTHING):
-        local.run(work, units(3), workers=2, done=Done(), preload=NOTHING)
+        local.run(worker, units(3), workers=2, done=Done(), preload=NOTHING)
 
-    assert work.processes() == {f".{os.getpid()}"}
+    assert worker.processes() == {f".{os.getpid()}"}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("other", [False, True])
 def test_ahead__is_used_by_the_run_that_needs_the_same(
-    other: bool, work: Fake, monkeypatch: pytest.MonkeyPatch
+    other: bool, worker: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pools: list[pool.Pool] = []
     start = pool.Pool.start
@@ -187,11 +187,11 @@ def test_ahead__is_used_by_the_run_that_needs_the_same(
     done = Done()
 
     with local.ahead(Preload("json:dumps", "") if other else NOTHING):
-        local.run(work, units(2), workers=2, done=done, preload=NOTHING)
+        local.run(worker, units(2), workers=2, done=done, preload=NOTHING)
         first = len(pools)
-        local.run(work, units(2), workers=2, done=done, preload=NOTHING)
+        local.run(worker, units(2), workers=2, done=done, preload=NOTHING)
         second = len(pools)
-    local.run(work, units(2), workers=2, done=done, preload=NOTHING)
+    local.run(worker, units(2), workers=2, done=done, preload=NOTHING)
 
     assert (first, second, len(pools)) == ((2, 3, 4) if other else (1, 2, 3))
     assert len(done.names) == 6
@@ -209,7 +209,7 @@ def test_ahead__ends_though_nothing_was_run_and_an_error_came(
     assert {child.pid for child in psutil.Process().children()} <= before
 
 
-def test_run__does_nothing_if_there_is_nothing_to_do(work: Fake) -> None:
-    local.run(work, [], workers=2, done=Done(), preload=NOTHING)
+def test_run__does_nothing_if_there_is_nothing_to_do(worker: Fake) -> None:
+    local.run(worker, [], workers=2, done=Done(), preload=NOTHING)
 
-    assert work.processes() == set()
+    assert worker.processes() == set()

@@ -277,10 +277,10 @@ def gone(process: psutil.Process) -> bool:
 
 @pytest.mark.parametrize("ignored", [signal.SIGTERM, signal.SIGINT])
 def test_end__ends_workers_at_once_whatever_signals_are_ignored(
-    ignored: signal.Signals, work: Fake
+    ignored: signal.Signals, worker: Fake
 ) -> None:
     before = signal.signal(ignored, signal.SIG_IGN)
-    napping = Napping(work.folder)
+    napping = Napping(worker.folder)
     try:
         with pool.started(NOTHING) as started:
             started.begin(napping)
@@ -309,8 +309,8 @@ def test_end__does_not_wait_for_what_is_still_loaded(
         assert not started.is_ready()
 
 
-def test_run__says_so_if_the_host_is_killed(work: Fake) -> None:
-    napping = Napping(work.folder)
+def test_run__says_so_if_the_host_is_killed(worker: Fake) -> None:
+    napping = Napping(worker.folder)
     killed: list[psutil.Process] = []
 
     def kill() -> None:
@@ -337,10 +337,10 @@ local.run(Napping(sys.argv[1]), units(2), workers=2, done=Done(), preload=NOTHIN
 """
 
 
-def test_run__whose_program_is_killed_leaves_no_process(work: Fake) -> None:
-    napping = Napping(work.folder)
+def test_run__whose_program_is_killed_leaves_no_process(worker: Fake) -> None:
+    napping = Napping(worker.folder)
     program = subprocess.Popen(
-        [sys.executable, "-c", LED, work.folder], env={**os.environ, "PYTHONPATH": str(ROOT)}
+        [sys.executable, "-c", LED, worker.folder], env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
     wait_for(lambda: len(napping.busy()) == 2)
     below = psutil.Process(program.pid).children(recursive=True)
@@ -352,34 +352,34 @@ def test_run__whose_program_is_killed_leaves_no_process(work: Fake) -> None:
     wait_for(lambda: all(map(gone, below)))
 
 
-def test_run__leaves_no_file_open(work: Fake) -> None:
-    work.how = ("dies",)
+def test_run__leaves_no_file_open(worker: Fake) -> None:
+    worker.how = ("dies",)
     folder = Path("/proc/self/fd")
     if not folder.is_dir():
         pytest.skip("looks for files in /proc")
     before = len(list(folder.iterdir()))
 
-    local.run(work, units(4), workers=2, done=Done(), preload=NOTHING)
+    local.run(worker, units(4), workers=2, done=Done(), preload=NOTHING)
 
     assert len(list(folder.iterdir())) == before
-    assert "train-00000-00001" in work.suspects
+    assert "train-00000-00001" in worker.suspects
 
 
 def test_run__goes_on_though_the_preload_fails(
-    work: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    worker: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "fails_to_import.py").write_text("raise RuntimeError('a model is broken')")
     monkeypatch.syspath_prepend(tmp_path)
     done = Done()
 
-    local.run(work, units(3), workers=2, done=done, preload=Preload("fails_to_import:load", ""))
+    local.run(worker, units(3), workers=2, done=done, preload=Preload("fails_to_import:load", ""))
 
     assert len(done.names) == 3
     assert capfd.readouterr().err == ""
 
 
-def test_run__names_only_the_class_of_what_a_worker_cannot_read(work: Fake) -> None:
-    unreadable = works.Elsewhere(work.folder)
+def test_run__names_only_the_class_of_what_a_worker_cannot_read(worker: Fake) -> None:
+    unreadable = works.Elsewhere(worker.folder)
 
     with pytest.raises(
         BuildError,
@@ -390,17 +390,17 @@ def test_run__names_only_the_class_of_what_a_worker_cannot_read(work: Fake) -> N
     assert CANARY not in str(raised.value)
 
 
-def test_run__says_that_no_process_starts(work: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run__says_that_no_process_starts(worker: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "get_executable", lambda: "/no such program")
 
     with pytest.raises(
         BuildError, match=r"^engine 'local': expected to start a process, got FileNotFoundError"
     ):
-        local.run(work, units(1), workers=2, done=Done(), preload=NOTHING)
+        local.run(worker, units(1), workers=2, done=Done(), preload=NOTHING)
 
 
 def test_run__says_that_no_worker_can_be_forked(
-    work: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    worker: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "cannot_fork.py").write_text(
         "import os\ndef fork(): raise BlockingIOError\ndef load(_): os.fork = fork\n"
@@ -410,14 +410,14 @@ def test_run__says_that_no_worker_can_be_forked(
     with pytest.raises(
         BuildError, match=r"^engine 'local': expected to start a process, got BlockingIOError"
     ):
-        local.run(work, units(2), workers=2, done=Done(), preload=Preload("cannot_fork:load", ""))
+        local.run(worker, units(2), workers=2, done=Done(), preload=Preload("cannot_fork:load", ""))
 
 
-def test_pool__replaces_an_idle_worker_that_died(work: Fake) -> None:
+def test_pool__replaces_an_idle_worker_that_died(worker: Fake) -> None:
     first, second = units(2)
 
     with pool.started(NOTHING) as started:
-        started.begin(work)
+        started.begin(worker)
         started.give(1, first, workers=2)
         assert started.answer() == (1, first.name)
         workers = psutil.Process().children(recursive=True)[1:]
@@ -429,21 +429,21 @@ def test_pool__replaces_an_idle_worker_that_died(work: Fake) -> None:
 
 
 @pytest.mark.parametrize(("how", "said"), [("dies", "signal 9"), ("exits", "exit code 3")])
-def test_pool__says_how_a_worker_ended(how: str, said: str, work: Fake) -> None:
-    work.how = (how,)
+def test_pool__says_how_a_worker_ended(how: str, said: str, worker: Fake) -> None:
+    worker.how = (how,)
 
     with pool.started(NOTHING) as started:
-        started.begin(work)
+        started.begin(worker)
         started.give(7, units(2)[1], workers=2)
 
         assert started.answer() == (7, pool.Died(said))
 
 
-def test_workers__write_private_files(work: Fake) -> None:
+def test_workers__write_private_files(worker: Fake) -> None:
     before = os.umask(0)
     try:
-        local.run(work, units(2), workers=2, done=Done(), preload=NOTHING)
+        local.run(worker, units(2), workers=2, done=Done(), preload=NOTHING)
     finally:
         os.umask(before)
 
-    assert {path.stat().st_mode & 0o777 for path in Path(work.folder).glob("train-*")} == {0o600}
+    assert {path.stat().st_mode & 0o777 for path in Path(worker.folder).glob("train-*")} == {0o600}

@@ -33,15 +33,15 @@ from tests.engine import nodes, works
 from tests.engine.nodes import busy_on, kill_node, processes_of
 from tests.engine.works import CANARY, Done, Fake, finely, units
 from tests.faults.corpora import CORPORA
-from tests.faults.works import FaultyWork, tell
+from tests.faults.works import FaultyWorker, tell
 from tests.support.waiting import PATIENCE_S
 
 NOTHING = Preload("json:loads", "0")
 
 
-def do(work: Any, count: int = 4, *, workers: int | None = None) -> list[str]:
+def do(worker: Any, count: int = 4, *, workers: int | None = None) -> list[str]:
     done = Done()
-    engine.run(work, units(count), workers=workers, done=done, preload=NOTHING)
+    engine.run(worker, units(count), workers=workers, done=done, preload=NOTHING)
     return sorted(done.names)
 
 
@@ -177,7 +177,7 @@ def test_build__goes_on_when_an_actor_and_a_node_are_killed(
         kill_node(node)
         Path(f"{out}.go").touch()
 
-    monkeypatch.setattr(builds, "BuildWork", works.SlowWork)
+    monkeypatch.setattr(builds, "BuildWorker", works.SlowWorker)
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     notes.build(inputs, out, workers=2, engine="ray")
@@ -206,7 +206,7 @@ def test_build__goes_on_when_a_raylet_is_killed_and_its_actor_writes_on(
         actors[0].resume()
         Path(f"{out}.go").touch()
 
-    monkeypatch.setattr(builds, "BuildWork", works.SlowWork)
+    monkeypatch.setattr(builds, "BuildWorker", works.SlowWorker)
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     notes.build(inputs, out, workers=3, engine="ray")
@@ -289,7 +289,7 @@ def test_build__goes_on_though_the_object_store_is_full(
 @pytest.mark.long
 @pytest.mark.parametrize("error", ["ObjectStoreFullError", "OutOfDiskError"])
 def test_run__says_that_there_is_no_room_for_the_work(
-    error: str, ray: Any, work: Fake, monkeypatch: pytest.MonkeyPatch
+    error: str, ray: Any, worker: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def put(_: object) -> None:
         raise getattr(ray.exceptions, error)("…")
@@ -299,7 +299,7 @@ def test_run__says_that_there_is_no_room_for_the_work(
     with pytest.raises(
         BuildError, match=rf"^engine 'ray': expected room .* got {error}; see `ray memory`, make"
     ):
-        do(work)
+        do(worker)
 
 
 @pytest.mark.long
@@ -308,7 +308,7 @@ def test_build__sets_a_document_aside_that_kills_its_actor(
 ) -> None:
     lines = CORPORA["lines"]
     inputs, out = lines.write(tmp_path), tmp_path / "out"
-    monkeypatch.setattr(builds, "BuildWork", FaultyWork)
+    monkeypatch.setattr(builds, "BuildWorker", FaultyWorker)
     tell(out, do="die", document="20")
 
     manifest = lines.build(inputs, out, workers=2, engine="ray")
@@ -321,7 +321,7 @@ def test_build__sets_a_document_aside_that_kills_its_actor(
 
 @pytest.mark.long
 def test_run__gives_up_where_no_actor_starts(
-    ray: Any, work: Fake, monkeypatch: pytest.MonkeyPatch
+    ray: Any, worker: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = ModuleType("nowhere_else")  # nodes do not have it
     actor = type("TaskActor", (), {"begin": lambda self, *_: None, "__module__": "nowhere_else"})
@@ -333,13 +333,13 @@ def test_run__gives_up_where_no_actor_starts(
         BuildError,
         match=r"^engine 'ray': expected workers that start, got 5 in a row .*DiedError\); is mslm",
     ):
-        do(work)
+        do(worker)
 
-    assert work.deaths == []
+    assert worker.deaths == []
 
 
 def test_run__gives_up_where_there_is_no_cpu_for_long(
-    work: Fake, monkeypatch: pytest.MonkeyPatch
+    worker: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remote = SimpleNamespace(options=lambda **_: None)
     ray = SimpleNamespace(put=lambda _: None, remote=lambda _: remote, cluster_resources=dict)
@@ -347,7 +347,7 @@ def test_run__gives_up_where_there_is_no_cpu_for_long(
     monkeypatch.setattr(engine, "_WITHOUT_CPU_S", 0.01)
 
     with pytest.raises(BuildError, match=r"^engine 'ray': expected nodes with CPUs, got none; see"):
-        engine._Actors(ray, work, 1, NOTHING).work_off(units(1), Done())
+        engine._Actors(ray, worker, 1, NOTHING).work_off(units(1), Done())
 
 
 # What actors see ----------------------------------------------------------------------------------
@@ -355,21 +355,21 @@ def test_run__gives_up_where_there_is_no_cpu_for_long(
 
 @pytest.mark.long
 def test_run__has_no_more_actors_than_workers_and_takes_relative_paths(
-    ray: Any, work: Fake, monkeypatch: pytest.MonkeyPatch
+    ray: Any, worker: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(work.folder)
-    work.folder = "."
+    monkeypatch.chdir(worker.folder)
+    worker.folder = "."
 
-    assert len(do(work, 5, workers=1)) == 5
-    assert len(work.processes()) == 1
+    assert len(do(worker, 5, workers=1)) == 5
+    assert len(worker.processes()) == 1
 
 
 @pytest.mark.long
-def test_run__does_what_becomes_possible(ray: Any, work: Fake) -> None:
+def test_run__does_what_becomes_possible(ray: Any, worker: Fake) -> None:
     first, *others = units(5)
     done = Done({first.name: others})
 
-    engine.run(work, [first], workers=None, done=done, preload=NOTHING)
+    engine.run(worker, [first], workers=None, done=done, preload=NOTHING)
 
     assert sorted(done.names) == [unit.name for unit in units(5)]
 
@@ -395,9 +395,9 @@ def actor(monkeypatch: pytest.MonkeyPatch) -> Iterator[engine.TaskActor]:
     assert os.umask(before) == 0o077
 
 
-def test_begin__refuses_other_versions(actor: engine.TaskActor, work: Fake) -> None:
+def test_begin__refuses_other_versions(actor: engine.TaskActor, worker: Fake) -> None:
     ours = engine.versions()
-    begin = [str(Path.cwd()), work.folder, NOTHING]
+    begin = [str(Path.cwd()), worker.folder, NOTHING]
 
     same = actor.begin(ours, *begin)
     more = actor.begin(ours | {"a package that this node has not": "1"}, *begin)
@@ -460,19 +460,21 @@ def test_build__refuses_a_node_where_another_version_is_installed(
 
 
 def test_begin__leaves_a_model_that_does_not_load_to_the_units(
-    actor: engine.TaskActor, work: Fake
+    actor: engine.TaskActor, worker: Fake
 ) -> None:
     preload = Preload("mslm_data.no_such_module:load", "")
 
-    assert actor.begin({}, "/no such folder", work.folder, preload) == ""
+    assert actor.begin({}, "/no such folder", worker.folder, preload) == ""
 
 
-def test_attempt__says_which_input_a_node_does_not_see(actor: engine.TaskActor, work: Fake) -> None:
-    work.how = ("raises",) * 2
-    actor.begin({}, ".", work.folder, NOTHING)
+def test_attempt__says_which_input_a_node_does_not_see(
+    actor: engine.TaskActor, worker: Fake
+) -> None:
+    worker.how = ("raises",) * 2
+    actor.begin({}, ".", worker.folder, NOTHING)
 
     seen, unseen = (
-        actor.attempt(work, units(2, path)[1]) for path in (__file__, "/nowhere/notes.csv")
+        actor.attempt(worker, units(2, path)[1]) for path in (__file__, "/nowhere/notes.csv")
     )
 
     assert str(seen).startswith("train-00000-00001: ValueError in works.py:")
@@ -485,13 +487,13 @@ def test_attempt__says_which_input_a_node_does_not_see(actor: engine.TaskActor, 
 
 
 @pytest.mark.long
-def test_run__leaves_no_text(ray: Any, work: Fake, capfd: pytest.CaptureFixture[str]) -> None:
-    work.how = ("dies", "panics")
+def test_run__leaves_no_text(ray: Any, worker: Fake, capfd: pytest.CaptureFixture[str]) -> None:
+    worker.how = ("dies", "panics")
 
     with pytest.raises(
         BuildError, match=r"^train-00000-00001: BaseException in works.py:\d+, which should not"
     ) as raised:
-        do(work, 2)
+        do(worker, 2)
 
     said = "".join(map(repr, (raised.value, raised.value.__cause__, raised.value.__context__)))
     session = Path(ray._private.worker._global_node.get_session_dir_path())
@@ -504,9 +506,9 @@ def test_run__leaves_no_text(ray: Any, work: Fake, capfd: pytest.CaptureFixture[
 
 
 @pytest.mark.long
-def test_run__names_only_the_class_of_what_a_node_cannot_read(ray: Any, work: Fake) -> None:
+def test_run__names_only_the_class_of_what_a_node_cannot_read(ray: Any, worker: Fake) -> None:
     with pytest.raises(
         BuildError,
         match=r"^engine 'ray': a node answered with \w+Error; is mslm-data [\w.]+ on all nodes\?$",
     ):
-        do(works.Elsewhere(work.folder), 1)
+        do(works.Elsewhere(worker.folder), 1)

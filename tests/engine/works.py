@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mslm_data.builds.tasks import Task, WorkUnit
-from mslm_data.builds.work import BuildWork
+from mslm_data.builds.worker import BuildWorker
 from mslm_data.data.document import Part
 from mslm_data.errors import BuildError
 from tests.faults.corpora import CORPORA, Corpus
@@ -122,7 +122,7 @@ def finely(name: str) -> Corpus:
     return corpus._replace(pipeline=replace(corpus.pipeline, shard=units))
 
 
-class SlowWork(BuildWork):
+class SlowWorker(BuildWorker):
     """Builds units slowly, and not before a file beside the folder allows it.
 
     Another file says which process is at a unit.

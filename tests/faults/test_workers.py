@@ -21,7 +21,7 @@ from mslm_data import builds
 from mslm_data.api.loading import load
 from mslm_data.builds import stages
 from mslm_data.builds.crash_log import CrashLog
-from mslm_data.builds.work import BuildWork
+from mslm_data.builds.worker import BuildWorker
 from mslm_data.engine import local
 from mslm_data.errors import BuildError, ShardError
 from mslm_data.io.files import write_sealed
@@ -39,7 +39,7 @@ SET_ASIDE = "expected text that the models of the pipeline can take, got"
 
 @pytest.fixture(autouse=True)
 def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(builds, "BuildWork", works.FaultyWork)
+    monkeypatch.setattr(builds, "BuildWorker", works.FaultyWorker)
     monkeypatch.setattr(
         stages, "_LOADED", {}
     )  # what was annotated before is not forgotten otherwise
@@ -176,11 +176,11 @@ def test_build__goes_on_when_a_worker_that_hangs_is_ended(
     assert made.tree(out) == whole
 
 
-def leaves_temporaries(work: BuildWork, *_: object, **__: object) -> None:
+def leaves_temporaries(worker: BuildWorker, *_: object, **__: object) -> None:
     """Leave what workers leave that are killed while they write, and end as Ctrl-C does."""
-    staged = Path(work.folder, ".build", "staging", "0123456789abcdef")
+    staged = Path(worker.folder, ".build", "staging", "0123456789abcdef")
     staged.mkdir(parents=True)
-    for folder in (staged, Path(work.folder, ".build", "pieces"), Path(work.folder, "train")):
+    for folder in (staged, Path(worker.folder, ".build", "pieces"), Path(worker.folder, "train")):
         (folder / ".half.written.tmp").touch()
     raise KeyboardInterrupt
 

@@ -1,7 +1,7 @@
-"""Does the tasks of a build, in whatever process they are sent to.
+"""Does the tasks of a build, in any process.
 
-`UnitWork` does the tasks before the units, which all that reads a corpus in work units has.
-`BuildWork` writes rows, and `entity_lines.LineWork` lines of entities.
+`UnitWorker` does the tasks that come before the work units. `BuildWorker` writes rows, and
+`entity_lines.LineWorker` writes lines of entities.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from mslm_data.source import SOURCES
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnitWork:
-    """Looks at the input files, and gives the records of work units; see `engine.Work`.
+class UnitWorker:
+    """Scans the input files, and yields the records of work units; see `engine.Worker`.
 
     Attributes:
-        pipeline: Says how.
+        pipeline: The pipeline.
         folder: The unfinished folder.
-        stamps: Input file -> what its files looked like when the build began.
+        stamps: Input file -> size and times of its files when the build began.
     """
 
     pipeline: Pipeline
@@ -64,7 +64,7 @@ class UnitWork:
         """Do one task, and return its answer.
 
         Raises:
-            SourceError: An input file is not what it was when the build began.
+            SourceError: An input file has changed since the build began.
         """
         refuse_changed(self.stamps, task.paths)
         value = self._do(task)
@@ -72,20 +72,20 @@ class UnitWork:
         return answer(task, value)
 
     def expect(self, task: Task) -> None:
-        """Begin to read a work unit in another thread; see `engine.Work`."""
+        """Begin to read a work unit in another thread; see `engine.Worker`."""
         if isinstance(task, WorkUnit):
             self._begun[task] = begun(self._read(task))
 
     def is_light(self, task: Task) -> bool:
-        """Return whether a task needs no kernel, model or tokenizer; see `engine.Work`."""
+        """Return whether a task needs no kernel, model or tokenizer; see `engine.Worker`."""
         return isinstance(task, Digest) and scan.is_short(task)
 
     def suspect(self, task: Task) -> None:
-        """Note each document of a task from now on; see `engine.Work`."""
+        """Log each document of a task from now on; see `engine.Worker`."""
         CrashLog(Path(self.folder), task.name).suspect()
 
     def died(self, task: Task, how: str) -> None:
-        """Record that a process died at a task; see `engine.Work`."""
+        """Record that a process died at a task; see `engine.Worker`."""
         CrashLog(Path(self.folder), task.name).died(how)
 
     def _do(self, task: Task) -> Any:
@@ -99,25 +99,25 @@ class UnitWork:
         return None
 
     def _read(self, unit: WorkUnit) -> Iterator[Record]:
-        """Give the records of a work unit."""
+        """Yield the records of a work unit."""
         return records_of(unit, self.pipeline)
 
     def _records(self, unit: WorkUnit) -> Iterator[Record]:
-        """Give the records of a work unit, and look at its inputs once more after the last one.
+        """Yield the records of a work unit, and check its inputs again after the last one.
 
-        What is made of the records is kept after that. So a build that is resumed with inputs that
-        were restored finds nothing of those that stood in their place.
+        The result of the unit is written after this check. So a resumed build never finds results
+        of inputs that were changed meanwhile and then restored.
         """
         yield from self._begun.pop(unit, None) or self._read(unit)
         refuse_changed(self.stamps, unit.paths)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildWork(UnitWork):
-    """Does the tasks of a build; see `engine.Work`.
+class BuildWorker(UnitWorker):
+    """Does the tasks of a build; see `engine.Worker`.
 
     Attributes:
-        tokenizer: Makes the tokens.
+        tokenizer: The tokenizer.
     """
 
     tokenizer: Tokenizer
@@ -150,7 +150,7 @@ class BuildWork(UnitWork):
     def _join(self, task: Join) -> None:
         out = Path(self.folder)
         pieces = [piece_path(out, name) for name in task.pieces]
-        # A worker that died while it removed pieces leaves the shard joined, and the task undone.
+        # A process that died while it removed pieces leaves a joined shard and an unfinished task.
         if not is_joined(out, task):
             record = join(
                 pieces,
@@ -171,15 +171,15 @@ class _Stages(msgspec.Struct):
     decontaminate: tuple[str, ...] = ()
 
 
-def load_stages(told: str) -> None:
-    """Load what workers need in memory: models, compiled kernels, folders that are left out.
+def load_stages(argument: str) -> None:
+    """Load models, compiled kernels and held-out folders, so that worker processes share them.
 
-    Errors are left to the workers, which meet them again and report them.
+    Errors are ignored here: the worker processes meet them again and report them.
 
     Args:
-        told: From `Pipeline.to_preload`.
+        argument: From `Pipeline.to_preload`.
     """
-    stages = msgspec.json.decode(told, type=_Stages)
+    stages = msgspec.json.decode(argument, type=_Stages)
     with suppress(MslmDataError):
         SOURCES.load(stages.source)
         SEGMENTERS.load(stages.segment)
@@ -187,7 +187,7 @@ def load_stages(told: str) -> None:
     with suppress(MslmDataError):
         load_annotator(stages.annotate)
     if stages.decontaminate:
-        # A tokenizer that has threads of its own before a fork would say so in each worker.
+        # A tokenizer that has started threads before a fork prints a warning in each process.
         threads = os.environ.get("TOKENIZERS_PARALLELISM")
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
         with suppress(MslmDataError):

@@ -119,8 +119,8 @@ def check_damaged(source: Source, inputs: Sequence[Path]) -> None:
             for path in (path for path in Path(folder).rglob("*") if path.is_file()):
                 path.write_bytes(damaged(path.read_bytes()))
             for message in _messages(source, copies):
-                told = words & _words(message.replace(folder, ""))
-                _hold(not told, f"a message repeats the text: {', '.join(sorted(told))}")
+                leaked = words & _words(message.replace(folder, ""))
+                _hold(not leaked, f"a message repeats the text: {', '.join(sorted(leaked))}")
 
 
 def _emptied(_: bytes) -> bytes:

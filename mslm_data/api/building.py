@@ -41,17 +41,17 @@ AUTO = "auto"
 _OF_DOCUMENTS = "jsonl"
 """The source that reads documents from Python, once they are written down."""
 _FILES_LOOKED_AT = 1000
-"""Files of an input folder whose sizes are looked at: more take longer than they help."""
+"""Maximum number of files of an input folder whose sizes are added up."""
 
 _LONGEST_NAME = 255
-"""Most bytes of a file's name, on nearly all file systems."""
+"""Maximum bytes of a file name, on nearly all file systems."""
 
 Source = str | Path | Mapping[str, Any]
 """A name of a shipped pipeline or source, the path of a TOML file, or the tables of such a file."""
 Input = str | Path | Sequence[str | Path]
 """One file, folder or URL, or several."""
 Downloading = Callable[[], AbstractContextManager[Callable[[str, int, int], None]]]
-"""Gives, while a corpus is downloaded, what is told a file, its bytes so far, and all its bytes."""
+"""Context of a download; gives a callback that takes a file name, bytes so far and total bytes."""
 
 
 @overload

@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar on a terminal, else a plain line now and then. Never any text."""
+"""Progress on stderr: a bar on a terminal, else a plain line every 10 s. Never corpus text."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _EVERY_S = 10.0
 """Seconds between plain lines."""
 
 _SMALL = 10_000_000
-"""Bytes of input below which a rate says nothing, as starting takes longer than reading."""
+"""Minimum bytes of input for a rate. Below it, starting takes longer than reading."""
 
-Told = Callable[[int, int | None, str], None]
-"""Takes how much is done, how much there is in all if that is known, and words about it."""
+Update = Callable[[int, int | None, str], None]
+"""Takes the amount done, the total (None if unknown) and a caption."""
 
 
 @contextmanager
@@ -31,16 +31,16 @@ def showing(name: str) -> Iterator[Callable[[Progress], None]]:
     """Show a build's progress, by bytes of input."""
     began = time.monotonic()
     earlier: int | None = None
-    with _bytes_shown(name) as tell:
+    with _bytes_shown(name) as draw:
 
         def show(progress: Progress) -> None:
             nonlocal earlier
-            # Documents of an interrupted build say nothing about the rate. They are not known while
-            # the files are looked at.
+            # Documents of an earlier, interrupted build do not count for the rate. Their number is
+            # unknown until the files have been scanned.
             if earlier is None and progress.total:
                 earlier = progress.documents
             rate = (progress.documents - (earlier or 0)) / max(time.monotonic() - began, 1e-9)
-            tell(
+            draw(
                 progress.bytes_done,
                 progress.bytes_total,
                 f"{progress.documents:,} documents, {rate:,.0f}/s, "
@@ -53,17 +53,17 @@ def showing(name: str) -> Iterator[Callable[[Progress], None]]:
 @contextmanager
 def downloading() -> Iterator[Callable[[str, int, int], None]]:
     """Show a download's progress."""
-    with _bytes_shown("fetch") as tell:
-        yield lambda name, done, total: tell(done, total, name)
+    with _bytes_shown("fetch") as draw:
+        yield lambda name, done, total: draw(done, total, name)
 
 
 @contextmanager
 def counting(name: str, unit: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Show how many of something are done, of how many in all or, where nobody knows, of None.
+    """Show a count and its total, which may be None if it is unknown.
 
     Args:
-        name: What is going on, in a word.
-        unit: What is counted, such as "tokens".
+        name: The name of the activity, in a word.
+        unit: The unit of the count, such as "tokens".
     """
     began = time.monotonic()
     earlier: int | None = None
@@ -86,35 +86,35 @@ def counting(name: str, unit: str) -> Iterator[Callable[[int, int | None], None]
             TimeRemainingColumn(),
         ]
 
-    with _shown(name, line, columns) as tell:
+    with _shown(name, line, columns) as draw:
 
         def count(done: int, total: int | None) -> None:
             nonlocal earlier
-            if earlier is None:  # what an interrupted run has done says nothing about the rate
+            if earlier is None:  # the count of an earlier run is not part of the rate
                 earlier = done
-            tell(done, total, "")
+            draw(done, total, "")
 
         yield count
 
 
 @contextmanager
-def _bytes_shown(name: str) -> Iterator[Told]:
-    """Show how many bytes are done."""
+def _bytes_shown(name: str) -> Iterator[Update]:
+    """Show the number of bytes done."""
     began = time.monotonic()
     earlier = 0
     last: int | None = None
     had_total = False
 
-    def line(done: int, total: int | None, said: str) -> str:
+    def line(done: int, total: int | None, caption: str) -> str:
         if total and total < _SMALL:
-            return f"{name}: {done / 1e3:,.0f} of {total / 1e3:,.0f} kB; {said}"
+            return f"{name}: {done / 1e3:,.0f} of {total / 1e3:,.0f} kB; {caption}"
         if not total and not done:
-            return f"{name}: {said}"
+            return f"{name}: {caption}"
 
         rate = (done - earlier) / max(time.monotonic() - began, 1e-9)
-        of_all = f" of {total / 1e6:.1f}" if total else ""
+        out_of = f" of {total / 1e6:.1f}" if total else ""
         left = f", {(total - done) / rate:.0f} s left" if total and rate else ""
-        return f"{name}: {done / 1e6:.1f}{of_all} MB, {rate / 1e6:.1f} MB/s{left}; {said}"
+        return f"{name}: {done / 1e6:.1f}{out_of} MB, {rate / 1e6:.1f} MB/s{left}; {caption}"
 
     def columns() -> list[ProgressColumn]:
         from rich.progress import (
@@ -131,23 +131,22 @@ def _bytes_shown(name: str) -> Iterator[Told]:
             DownloadColumn(),
             TransferSpeedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[said]}", markup=False),
+            TextColumn("{task.fields[caption]}", markup=False),
         ]
 
-    with _shown(name, line, columns) as tell:
+    with _shown(name, line, columns) as draw:
 
-        def told(done: int, total: int | None, said: str) -> None:
+        def update(done: int, total: int | None, caption: str) -> None:
             nonlocal began, earlier, last, had_total
-            # What an interrupted build has done says nothing about the rate, and neither does a
-            # file about the next one.
+            # The rate starts anew for each file, and does not count what an earlier run has done.
             if last is None or done < last or (total and not had_total):
                 began = time.monotonic()
                 earlier = done
             last = done
             had_total = bool(total)
-            tell(done, total, said)
+            draw(done, total, caption)
 
-        yield told
+        yield update
 
 
 @contextmanager
@@ -155,27 +154,27 @@ def _shown(
     name: str,
     line: Callable[[int, int | None, str], str],
     columns: Callable[[], list[ProgressColumn]],
-) -> Iterator[Told]:
-    """Show a bar with some columns on a terminal, else a line each `_EVERY_S` seconds."""
+) -> Iterator[Update]:
+    """Show a bar with these columns on a terminal, else a line every `_EVERY_S` seconds."""
     name = plain(name)
     if sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import Progress
 
         with Progress(*columns(), console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(name, total=None, said="")
-            yield lambda done, total, said: bar.update(
-                task, completed=done, total=total, said=plain(said)
+            task = bar.add_task(name, total=None, caption="")
+            yield lambda done, total, caption: bar.update(
+                task, completed=done, total=total, caption=plain(caption)
             )
         return
 
     last = time.monotonic()
 
-    def tell(done: int, total: int | None, said: str) -> None:
+    def draw(done: int, total: int | None, caption: str) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last >= _EVERY_S:
             last = now
-            echo(line(done, total, said), err=True)
+            echo(line(done, total, caption), err=True)
 
-    yield tell
+    yield draw

@@ -193,15 +193,15 @@ def test_build__parts_are_finished_by_the_call_without_them(tmp_path: Path) -> N
 
 
 def test_build__tells_its_progress(tmp_path: Path) -> None:
-    told: list[Progress] = []
+    reports: list[Progress] = []
 
-    md.build(NAME, sample=True, out=tmp_path, progress=told.append)
+    md.build(NAME, sample=True, out=tmp_path, progress=reports.append)
 
-    assert [one.done for one in told] == [0, 1, 2, 3]
-    assert {one.total for one in told} == {3}
-    assert told[-1].documents == 100
-    assert told[-1].rows == 100
-    assert told[-1].bytes_done == told[-1].bytes_total
+    assert [one.done for one in reports] == [0, 1, 2, 3]
+    assert {one.total for one in reports} == {3}
+    assert reports[-1].documents == 100
+    assert reports[-1].rows == 100
+    assert reports[-1].bytes_done == reports[-1].bytes_total
 
 
 def test_build__interrupted_by_its_progress_goes_on(

@@ -25,26 +25,26 @@ def story(*rounds: Sequence[int]) -> Story[list[int]]:
 
 def run(rounds: Rounds[list[int]]) -> list[list[str]]:
     """Answer each task with its number, the last one first; return the names of each round."""
-    told = []
+    task_names = []
     tasks: Sequence[Task] = rounds.first()
     while tasks:
-        told.append([task.name for task in tasks])
+        task_names.append([task.name for task in tasks])
         after: list[Sequence[Task]] = []
         for task in reversed(tasks):
             assert not any(after)
             assert isinstance(task, Digest)
             after.append(rounds.take(answer(task, task.number)))
         tasks = after[-1]
-    return told
+    return task_names
 
 
 def test_rounds__wait_for_the_last_task_and_pass_over_empty_ones() -> None:
     done: list[str] = []
     rounds = Rounds(story([], [1, 2], [], [3], []), done=done.append)
 
-    told = run(rounds)
+    task_names = run(rounds)
 
-    assert told == [["digest-00001", "digest-00002"], ["digest-00003"]]
+    assert task_names == [["digest-00001", "digest-00002"], ["digest-00003"]]
     assert done == ["digest-00002", "digest-00001", "digest-00003"]
     assert rounds.made == [0, 3, 0, 3, 0]
 
@@ -63,9 +63,9 @@ def test_together__each_story_gets_its_own_answers() -> None:
 
     rounds = Rounds(both())
 
-    told = run(rounds)
+    task_names = run(rounds)
 
-    assert [len(names) for names in told] == [3, 2, 1]
+    assert [len(names) for names in task_names] == [3, 2, 1]
     assert rounds.made == [1, 5, 4, 0, 30]
 
 

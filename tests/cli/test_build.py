@@ -138,11 +138,11 @@ def test_build__lists_every_file_of_the_input(tmp_path: Path, dry: bool) -> None
     words = ["build", "--source", "blurb/bc2gm", "--tokenizer", VOCAB, "--input", folder]
     words += ["--out", tmp_path / "out", *(["--dry-run"] if dry else [])]
 
-    told = run(*words, "--json").json
+    report = run(*words, "--json").json
     shown = run(*words).out
 
-    assert told["files"] == {"train": ["train.tsv"], "validation": ["eng.testa.tsv"]}
-    assert sorted(name for names in told["unread"].values() for name in names) == [
+    assert report["files"] == {"train": ["train.tsv"], "validation": ["eng.testa.tsv"]}
+    assert sorted(name for names in report["unread"].values() for name in names) == [
         ".hidden.tsv",
         "README.md",
         "extra.tsv",

@@ -18,7 +18,7 @@ from tests.engine.works import Done, Fake, units
 NOTHING = Preload("json:loads", "0")
 
 
-class Told:
+class ScriptedPool:
     """A pool that answers as it is told: the oldest task first, unless a worker dies of one.
 
     Attributes:
@@ -59,69 +59,81 @@ class Told:
         return number, self._under_way.pop(number).name
 
 
-def work_off(worker: Fake, told: Told, tasks: Sequence[WorkUnit], done: Done, workers: int) -> None:
-    local._work_off(worker, tasks, told, workers, done)  # type: ignore[arg-type]
+def work_off(
+    worker: Fake, scripted: ScriptedPool, tasks: Sequence[WorkUnit], done: Done, workers: int
+) -> None:
+    local._work_off(worker, tasks, scripted, workers, done)  # type: ignore[arg-type]
 
 
 def test_work_off__gives_as_many_tasks_as_there_are_workers(worker: Fake) -> None:
     first, *others = units(6)
-    told, done = Told(), Done({first.name: others})
+    scripted, done = ScriptedPool(), Done({first.name: others})
 
-    work_off(worker, told, [first], done, 3)
+    work_off(worker, scripted, [first], done, 3)
 
     assert done.names == [unit.name for unit in units(6)]
-    assert told.largest == 3
+    assert scripted.largest == 3
     assert worker.suspects == worker.deaths == []
 
 
 def test_work_off__does_light_tasks_itself_while_the_pool_loads(worker: Fake) -> None:
     worker.light = (0, 2, 3)
     first, second, third, fourth = units(4)
-    told, done = Told(loads=9), Done({first.name: [fourth]})
+    scripted, done = ScriptedPool(loads=9), Done({first.name: [fourth]})
 
-    work_off(worker, told, [first, second, third], done, 2)
+    work_off(worker, scripted, [first, second, third], done, 2)
 
     assert done.names == [first.name, third.name, fourth.name, second.name]
-    assert told.given == [(1, 2)]
+    assert scripted.given == [(1, 2)]
 
 
 def test_work_off__leaves_light_tasks_to_a_pool_that_has_loaded(worker: Fake) -> None:
     worker.light = (0, 1, 2, 3)
-    told = Told(loads=1)
+    scripted = ScriptedPool(loads=1)
 
-    work_off(worker, told, units(4), Done(), 2)
+    work_off(worker, scripted, units(4), Done(), 2)
 
-    assert told.given == [(1, 2), (2, 2), (3, 2)]
+    assert scripted.given == [(1, 2), (2, 2), (3, 2)]
 
 
 def test_work_off__does_what_was_under_way_at_a_death_one_at_a_time(worker: Fake) -> None:
-    told, done = Told(dies_of=[1]), Done()
+    scripted, done = ScriptedPool(dies_of=[1]), Done()
 
-    work_off(worker, told, units(6), done, 3)
+    work_off(worker, scripted, units(6), done, 3)
 
-    assert told.given == [(0, 3), (1, 3), (2, 3), (0, 1), (1, 1), (2, 1), (3, 3), (4, 3), (5, 3)]
+    assert scripted.given == [
+        (0, 3),
+        (1, 3),
+        (2, 3),
+        (0, 1),
+        (1, 1),
+        (2, 1),
+        (3, 3),
+        (4, 3),
+        (5, 3),
+    ]
     assert sorted(done.names) == [unit.name for unit in units(6)]
     assert worker.suspects == [unit.name for unit in units(3)]
     assert worker.deaths == []
 
 
 def test_work_off__blames_the_task_that_was_alone_at_a_death(worker: Fake) -> None:
-    told, done = Told(dies_of=[1, 1, 1]), Done()
+    scripted, done = ScriptedPool(dies_of=[1, 1, 1]), Done()
 
-    work_off(worker, told, units(4), done, 2)
+    work_off(worker, scripted, units(4), done, 2)
 
-    assert told.given == [(0, 2), (1, 2), (0, 1), (1, 1), (1, 1), (1, 1), (2, 2), (3, 2)]
+    assert scripted.given == [(0, 2), (1, 2), (0, 1), (1, 1), (1, 1), (1, 1), (2, 2), (3, 2)]
     assert sorted(done.names) == [unit.name for unit in units(4)]
     assert worker.deaths == ["train-00000-00001"] * 2
 
 
 def test_work_off__asks_the_work_when_a_task_has_cost_too_many(worker: Fake) -> None:
-    told = Told(dies_of=[1] * 9)
+    scripted = ScriptedPool(dies_of=[1] * 9)
 
     with pytest.raises(
         BuildError, match=r"^train-00000-00001: died too often, the last by signal 9$"
     ):
-        work_off(worker, told, units(4), Done(), 2)
+        work_off(worker, scripted, units(4), Done(), 2)
 
     assert worker.deaths == ["train-00000-00001"] * 3
 

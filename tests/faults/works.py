@@ -26,9 +26,9 @@ class FaultyWorker(BuildWorker):
 
     def __call__(self, of: Task) -> str:
         fault = Path(f"{self.folder}.fault")
-        told = json.loads(fault.read_text()) if fault.is_file() else {}
-        if told:
-            LoadedTerms.annotate = _faulty(fault, told)  # type: ignore[method-assign]
+        settings = json.loads(fault.read_text()) if fault.is_file() else {}
+        if settings:
+            LoadedTerms.annotate = _faulty(fault, settings)  # type: ignore[method-assign]
         try:
             return super().__call__(of)
         finally:
@@ -46,16 +46,16 @@ def deaths(out: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
 
 
-def _faulty(fault: Path, told: dict[str, Any]) -> Any:
+def _faulty(fault: Path, settings: dict[str, Any]) -> Any:
     def annotate(self: LoadedTerms, documents: Documents) -> Annotations:
         times = Path(f"{fault}.times")
-        if told["document"] in documents.ids and deaths(fault.with_suffix("")) < told.get(
+        if settings["document"] in documents.ids and deaths(fault.with_suffix("")) < settings.get(
             "times", 1 << 30
         ):
             Path(f"{fault}.pid").write_text(str(os.getpid()))
             with times.open("ab") as file:
                 file.write(b".")
-            _go_wrong(told["do"], documents.line)
+            _go_wrong(settings["do"], documents.line)
         return _annotate(self, documents)
 
     return annotate

@@ -173,7 +173,7 @@ def _words(shards: Shards, splits: Sequence[str]) -> WordTypes:
     chosen = [shards[name] for name in splits]
     total = sum(map(len, chosen))
 
-    def told(progress: Callable[[int, int], None]) -> Iterator[Examples]:
+    def counted(progress: Callable[[int, int], None]) -> Iterator[Examples]:
         done = 0
         for split in chosen:
             for chunk in split.chunks():
@@ -182,4 +182,4 @@ def _words(shards: Shards, splits: Sequence[str]) -> WordTypes:
                 yield chunk
 
     with counting("words", "rows") as progress:
-        return count_words(told(progress))
+        return count_words(counted(progress))

@@ -191,7 +191,7 @@ def _print(report: PackReport) -> None:
 
     words = report.common_words
     if words:
-        shown = ", ".join([*words[:_SHOWN_WORDS], *(["…"] if len(words) > _SHOWN_WORDS else [])])
+        examples = ", ".join([*words[:_SHOWN_WORDS], *(["…"] if len(words) > _SHOWN_WORDS else [])])
         dropped = "common word" in report.left_out
-        told = "were left out" if dropped else "are kept; --common-words drop leaves them out"
-        echo(f"names that are common words of English, {len(words):,}, {told}: {shown}")
+        outcome = "were left out" if dropped else "are kept; --common-words drop leaves them out"
+        echo(f"names that are common words of English, {len(words):,}, {outcome}: {examples}")

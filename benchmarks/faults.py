@@ -282,11 +282,11 @@ def careless() -> Iterator[None]:
 
     Nothing is synced, no checksum is read again, and no input is looked at twice.
     """
-    from mslm_data.builds import folder, work
+    from mslm_data.builds import folder, worker
 
     with ExitStack() as stack:
         stack.enter_context(patch.object(os, "fsync", lambda _: None))
-        stack.enter_context(patch.object(work, "refuse_changed", lambda *_: None))
+        stack.enter_context(patch.object(worker, "check_unchanged_files", lambda *_: None))
         stack.enter_context(patch.object(folder, "is_whole", lambda path, _: path.is_file()))
         yield
 

@@ -188,8 +188,8 @@ class AnnotateOptions:
         nameless = [label for label, ours in self.rename.items() if not ours]
         if nameless:
             raise ValueError(
-                f"rename: expected a name for '{nameless[0]}', got an empty one; to leave its "
-                "mentions out, list the labels that are wanted in labels"
+                f"rename: the new name of '{nameless[0]}' is empty; to leave out its mentions, "
+                "list the other labels in labels"
             )
 
 
@@ -386,9 +386,7 @@ def read(
 def _given(tables: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the name of a pipeline that is given as tables, and a copy of them."""
     if "name" not in tables:
-        raise PipelineError(
-            'pipeline: expected tables with a name, as no file gives it one; add "name": "mine"'
-        )
+        raise PipelineError('pipeline: the tables have no name; add "name": "mine"')
     name = _text(tables["name"], where="pipeline, name")
     return name, copy.deepcopy(dict(tables))
 
@@ -447,7 +445,7 @@ def from_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
 
     name = _text(tables.get("name", name), where=f"{where}, name")
     if "\0" in name or any(0xD800 <= ord(letter) < 0xE000 for letter in name):
-        raise PipelineError(f"{where}, name: expected text, got characters that no text has")
+        raise PipelineError(f"{where}, name: expected text, got invalid characters")
     tables = {stage: _table(tables.get(stage, {}), where=f"{where}, [{stage}]") for stage in STAGES}
 
     source = tables["source"]

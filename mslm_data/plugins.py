@@ -70,8 +70,8 @@ def _find_plugins(group: str, path: tuple[str, ...]) -> Mapping[str, Plugin]:  #
         other = found.setdefault(entry_point.name, plugin)
         if other is not plugin:
             raise PipelineError(
-                f"{plugin}: expected a name of its own, got that of {other.distribution} "
-                f"{other.version}; uninstall one of them"
+                f"{plugin}: {other.distribution} {other.version} has the same name; uninstall one "
+                "of them"
             )
     return found
 

@@ -174,7 +174,7 @@ def _check_missing(source: Source) -> None:
     except SourceError as error:
         _hold("no-such-folder" in str(error), "find: the error does not name what is missing")
     else:
-        raise AssertionError("find: expected SourceError where nothing is, got files")
+        raise AssertionError("find: expected SourceError for a missing input, got files")
 
 
 def _check_cuts(source: Source, path: Path) -> list[Record]:
@@ -187,17 +187,21 @@ def _check_cuts(source: Source, path: Path) -> list[Record]:
 
         read: list[Record] = []
         for part in parts:
-            _hold(part.first == len(read), f"{where}: `first` is not the records before")
+            _hold(part.first == len(read), f"{where}: `first` is not the number of records before")
             of_part = list(source.read(part))
             batches = (
                 batch if isinstance(batch, Documents) else [batch] for batch in source.batches(part)
             )
             in_batches: list[Record] = [record for batch in batches for record in batch]
             _hold(
-                _plain(in_batches) == _plain(of_part), f"{where}: batches are not what read gives"
+                _plain(in_batches) == _plain(of_part),
+                f"{where}: `batches` and `read` give other documents",
             )
             read += of_part
-        _hold(_plain(read) == _plain(whole), f"{where}: the documents are not those of the whole")
+        _hold(
+            _plain(read) == _plain(whole),
+            f"{where}: the parts have other documents than the whole file",
+        )
     return whole
 
 
@@ -218,7 +222,7 @@ def _check_parts(source: Source, path: Path, parts: Sequence[Part], where: str) 
         return
     data = path.read_bytes()
     lines = [data[: part.start].count(b"\n") + 1 for part in parts]
-    _hold([part.line for part in parts] == lines, f"{where}: `line` is not that of the part")
+    _hold([part.line for part in parts] == lines, f"{where}: `line` is not the line of the part")
 
 
 def _plain(records: Iterable[Record]) -> tuple[list[Any], list[SetAside], list[NotChosen]]:
@@ -281,7 +285,7 @@ def check_annotator(
     _hold(isinstance(annotator.weak, bool), "weak: expected True or False")
     _hold(isinstance(annotator.slow, bool), "slow: expected True or False")
     labels = annotator.labels()
-    _hold(len(set(labels)) == len(labels), "labels: one stands there twice")
+    _hold(len(set(labels)) == len(labels), "labels: a label is listed twice")
     digest = annotator.digest()
     _hold(digest == _travelled(annotator).digest(), "digest: not the same in another process")
     if other is not None:
@@ -308,11 +312,14 @@ def check_annotator(
             _hold(not touches, f"{where}: a mention touches a placeholder")
     _hold(any(alone[: len(given)]), "annotate: expected mentions, got none")
 
-    _hold(_found(loaded, every) == alone, "annotate: documents beside one change its mentions")
-    _hold(_found(loaded, every[::-1]) == alone[::-1], "annotate: their order changes mentions")
+    _hold(_found(loaded, every) == alone, "annotate: mentions depend on the other documents")
+    _hold(
+        _found(loaded, every[::-1]) == alone[::-1],
+        "annotate: mentions depend on the order of documents",
+    )
     _hold(_found(loaded, []) == [], "annotate: mentions in no document")
     again = annotator.start()
-    _hold(_found(again, every) == alone, "start: another start finds something else")
+    _hold(_found(again, every) == alone, "start: a second start gives other mentions")
 
 
 def _behind_placeholder(text: str) -> Document:
@@ -368,7 +375,7 @@ def check_segmenter(segmenter: Segmenter, documents: Sequence[Document | str]) -
             _hold(cut <= 1, f"{where}: a mention in two sentences")
 
     together = Documents.of(given)
-    _hold(_sentences(segmenter, together) == alone, "documents beside one change its sentences")
+    _hold(_sentences(segmenter, together) == alone, "sentences depend on the other documents")
     some = np.arange(len(given))[::2]
     _hold(
         _sentences(segmenter, together.take(some)) == alone[::2], "text between documents is read"
@@ -412,19 +419,19 @@ def check_strategy(
     ids = strategy.corrupt(examples, plan, seed=seed, epoch=epoch)
 
     same = (np.array_equal(column.values, old) for column, old in zip(columns, before, strict=True))
-    _hold(all(same), "the rows that are given are changed")
+    _hold(all(same), "the strategy changed its input rows")
     kinds = plan.kinds.values
     offsets = examples.input_ids.offsets.tolist()
     _hold(kinds.dtype == np.uint8, f"plan.kinds: expected uint8, got {kinds.dtype}")
-    _hold(set(kinds.tolist()) <= set(MaskKind), "plan.kinds: a number that is no MaskKind")
+    _hold(set(kinds.tolist()) <= set(MaskKind), "plan.kinds: a value is not a MaskKind")
     _hold(
         plan.kinds.offsets.tolist() == offsets == ids.offsets.tolist(),
-        "the plan has other rows than are given",
+        "the plan has other rows than the input",
     )
     _hold(not kinds[examples.word_ids.values < 0].any(), "a special token is masked")
     kept = kinds == MaskKind.NONE
     _hold(
-        np.array_equal(ids.values[kept], before[0][kept]), "a token that is not masked is changed"
+        np.array_equal(ids.values[kept], before[0][kept]), "a token is changed that is not masked"
     )
     _hold(rows is not None or sum(plan.counts()) > 0, "expected masked tokens, got none")
 

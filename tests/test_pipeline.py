@@ -109,7 +109,7 @@ def test_read__says_where_toml_is_broken(tmp_path: Path) -> None:
         ),
         (
             {"annotate": {"rename": {"Gene": ""}}},
-            r"\[annotate\]: rename: expected a name for 'Gene', got an empty one",
+            r"\[annotate\]: rename: the new name of 'Gene' is empty",
         ),
         (
             {"encode": {"keep_text": 1}},
@@ -318,7 +318,7 @@ def test_read__takes_tables_and_leaves_them_as_they_are() -> None:
 
 
 def test_read__refuses_tables_without_a_name() -> None:
-    with pytest.raises(PipelineError, match=r'^pipeline: expected tables with a name, .*; add "na'):
+    with pytest.raises(PipelineError, match=r'^pipeline: the tables have no name; add "na'):
         pipeline.read({"source": {"use": "jsonl"}})
     with pytest.raises(PipelineError, match=r"^pipeline, name: expected text, got int$"):
         pipeline.read({"name": 3})

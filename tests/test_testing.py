@@ -137,7 +137,7 @@ def test_check_annotator__finds(tmp_path: Path) -> None:
     check_annotator(Terms(table=table), given)
     with pytest.raises(AssertionError, match="expected mentions, got none"):
         check_annotator(Terms(table=table), ["Nougat."])
-    with pytest.raises(AssertionError, match="documents beside one"):
+    with pytest.raises(AssertionError, match="mentions depend on the other documents"):
         check_annotator(OfNeighbours(table=table), given)
     with pytest.raises(AssertionError, match="'Sweet' is not among them"):
         check_annotator(OtherLabels(table=table), given)

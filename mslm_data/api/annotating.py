@@ -55,9 +55,9 @@ def check_sets(sets: Sequence[str]) -> None:
             continue
         if stage != "source" or option.partition(".")[0] in _OF_BUILDS:
             raise PipelineError(
-                f"--set {path}: expected an option of how documents are read, such as "
-                "source.text_column, source.documents or source.max_loss, got one that only "
-                "builds have; leave it out"
+                f"--set {path}: expected an option for reading documents, such as "
+                "source.text_column, source.documents or source.max_loss; this option is for "
+                "builds only, so leave it out"
             )
 
 
@@ -132,8 +132,8 @@ def find_texts(pipeline: Pipeline, given: Sequence[str]) -> Inputs:
     source = source_of(pipeline)
     if len(given) > 1 or not isinstance(source, PlainText) or source.documents == "block":
         raise CallError(
-            "--input -: expected standard input alone, with plain text, one or a line a document; "
-            "write other input to a file"
+            "--input -: standard input is read as plain text, one document in all or one per line, "
+            "and without other inputs; write other input to a file"
         )
     return Inputs(pipeline, source, {"train": []})
 
@@ -173,8 +173,8 @@ def annotate(
 
     if out.exists():
         raise AnnotateError(
-            f"{out}: expected no file, as texts of standard input cannot be compared with those of "
-            "an earlier run, got one; name another --out, or remove it"
+            f"{out}: the file exists, and texts from standard input cannot be resumed; name "
+            "another --out, or remove the file"
         )
     made = entity_lines.made_of(
         entity_lines.identity_of(inputs, show_text=show_text), {"train": [STDIN]}
@@ -209,7 +209,7 @@ def _annotate_at_once(
 def _records(inputs: Inputs, split: str) -> Iterator[Record]:
     """Give the records of a split, or those of standard input."""
     from mslm_data.builds.entity_lines import names_of, records_as_given
-    from mslm_data.builds.plan import refuse_changed, stamps_of
+    from mslm_data.builds.plan import check_unchanged_files, stamps_of
     from mslm_data.data.documents import in_batches
 
     if not inputs.files[split]:
@@ -220,7 +220,7 @@ def _records(inputs: Inputs, split: str) -> Iterator[Record]:
     stamps = stamps_of(inputs)
     names = names_of(inputs, staging=None)
     yield from records_as_given(split, inputs.parts(split), inputs.pipeline, names)
-    refuse_changed(stamps, stamps)
+    check_unchanged_files(stamps, stamps)
 
 
 # Standard input -----------------------------------------------------------------------------------

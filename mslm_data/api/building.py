@@ -152,7 +152,7 @@ def build(
             if documents is not None:
                 if sample or input:
                     got = "a sample" if sample else "an input"
-                    raise CallError(f"documents: expected them alone, got {got} too; leave out one")
+                    raise CallError(f"documents: cannot be combined with {got}; leave out one")
                 source, folder = _placed(source, out)
                 input = until_built.enter_context(_spooled(documents, folder))
                 out = folder
@@ -316,9 +316,7 @@ def _check_is_path(argument: str, value: object) -> None:
         elif b"\0" in path:
             wrong = "a NUL"
     if wrong:
-        raise CallError(
-            f"{argument}: expected a name or a path that a file system takes, got one with {wrong}"
-        )
+        raise CallError(f"{argument}: expected a valid file name or path, got one with {wrong}")
 
 
 def _are_numbers(*given: object) -> bool:
@@ -458,11 +456,10 @@ def _recognised(given: Sequence[str | Path], *, sample: bool) -> Recognised:
     from mslm_data.source.recognise import recognise
 
     if sample or not given:
-        raise CallError(f"source '{AUTO}': expected files to look at, got none; pass --input")
+        raise CallError(f"source '{AUTO}': expected files to recognise, got none; pass --input")
     found = recognise(localise(given))
     LOGGER.info(
-        "source '%s': found '%s', as %s; the pipeline file of that is what `mslm-data recipes %s "
-        "--input …` prints",
+        "source '%s': found '%s', as %s; `mslm-data recipes %s --input …` prints the pipeline file",
         AUTO,
         found.what,
         found.why,
@@ -505,10 +502,7 @@ def default_folder(source: Source, pipeline: Pipeline, *, sample: bool) -> Path:
     name = pipeline.name if isinstance(source, Mapping) else str(source)
     last = Path(name).stem
     if last in ("", ".."):
-        raise PipelineError(
-            f"pipeline '{name}': expected a name that a folder can have, or a folder, got neither; "
-            "pass --out"
-        )
+        raise PipelineError(f"pipeline '{name}': the name cannot be a folder's name; pass --out")
     return Path("shards") / (f"{last}-sample" if sample else last)
 
 
@@ -538,8 +532,8 @@ def choose_inputs(
     if sample:
         if given:
             raise CallError(
-                "expected a sample or an input, got both; a sample brings its own corpus, so leave "
-                "one of them out"
+                "expected a sample or an input, got both; a sample has its own corpus, so leave "
+                "out one of them"
             )
         if not pipeline.sample:
             raise PipelineError(

@@ -76,8 +76,8 @@ def mix(
     if isinstance(folders, Mapping):
         if temperature is not None:
             raise ValueError(
-                "temperature: expected a list of folders, whose weights follow from their sizes, "
-                "got weights; pass one of both"
+                "temperature: cannot be combined with weights; pass a list of folders, or leave "
+                "out temperature"
             )
         weights = [_weight(weight) for weight in folders.values()]
     else:
@@ -95,8 +95,8 @@ def mix(
     ]
     if sum(part.rows for part in parts) > MOST_ROWS:
         raise ValueError(
-            f"epoch_size: expected at most {MOST_ROWS:,} rows an epoch, got {epoch_size!r}, which "
-            "is more with these shares; pass a number"
+            f"epoch_size: expected at most {MOST_ROWS:,} rows per epoch, and {epoch_size!r} gives "
+            "more with these shares; pass a number"
         )
     return Mix(parts)
 
@@ -172,8 +172,8 @@ def _weights_from_sizes(sizes: Sequence[int], temperature: float | None) -> list
     weights = [Fraction((size / largest) ** (1 / float(temperature))) for size in sizes]
     if not all(weights):
         raise ValueError(
-            f"temperature: expected one that leaves each folder a weight, got {temperature!r}, by "
-            "which the smaller ones have none; 1 keeps the sizes"
+            f"temperature: {temperature!r} gives small folders a weight of 0; pass a larger "
+            "number, 1 keeps the sizes"
         )
     return weights
 

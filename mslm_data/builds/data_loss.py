@@ -300,7 +300,7 @@ def _label_options(pipeline: Pipeline) -> str:
 
 
 def _check_documents(receipts: Sequence[Accounted], words: CommandWords) -> None:
-    """Raise if no document at all can be used, whatever may be lost."""
+    """Check that at least one document can be used, whatever `max_loss` is."""
     aside = [one for receipt in receipts for one in receipt.set_aside]
     read = sum(receipt.read for receipt in receipts)
     if read > len(aside):
@@ -313,13 +313,13 @@ def _check_documents(receipts: Sequence[Accounted], words: CommandWords) -> None
         reasons = ", ".join(f"{reason} ({count:,})" for reason, count in not_chosen.items())
         why += f"; {not_chosen.total():,} were not chosen: {reasons}"
     raise BuildError(
-        f"{words.begin}source: expected documents, got none that can be used of {read} read{why}; "
-        f"check {words.input} and the pipeline's [source]"
+        f"{words.begin}source: none of the {read} documents can be used{why}; check {words.input} "
+        "and the pipeline's [source]"
     )
 
 
 def _check_mentions(inputs: Inputs, receipts: Sequence[Accounted], words: CommandWords) -> None:
-    """Raise if documents were read and no mention is left, unless none are wanted."""
+    """Check that at least one mention is left, unless the pipeline wants none."""
     pipeline = inputs.pipeline
     annotate = pipeline.annotate
     may_be_bare = inputs.source.without_mentions or pipeline.has_doc_labels
@@ -341,14 +341,13 @@ def _check_mentions(inputs: Inputs, receipts: Sequence[Accounted], words: Comman
     there = _unwanted(receipts)
     if there:
         raise BuildError(
-            f"{where}: expected mentions with the labels {_listed(annotate.labels)}, got "
-            f"{given:,} of which none is left; the labels there are {there}; choose with "
-            f"{words.set} 'annotate.labels=[...]', or {none}"
+            f"{where}: none of the {given:,} mentions has a label of {_listed(annotate.labels)}; "
+            f"they have {there}; choose with {words.set} 'annotate.labels=[...]', or {none}"
         )
-    most, _ = lost.most_common(1)[0]
+    reason, _ = lost.most_common(1)[0]
     raise BuildError(
-        f"{where}: expected mentions, got {given:,} of which none is left, most of them for the "
-        f"reason '{most}'; {_advice(most, pipeline, words) or 'check [source]'}, or {none}"
+        f"{where}: all of the {given:,} mentions were left out, most of them for the reason "
+        f"'{reason}'; {_advice(reason, pipeline, words) or 'check [source]'}, or {none}"
     )
 
 
@@ -367,17 +366,17 @@ def _columns(inputs: Inputs) -> str:
 def _check_doc_labels(
     pipeline: Pipeline, receipts: Sequence[Accounted], words: CommandWords
 ) -> None:
-    """Raise if documents should have labels of their own and none has."""
+    """Check that at least one document has a label, if the pipeline reads labels of documents."""
     if pipeline.has_doc_labels and not any(receipt.doc_labels for receipt in receipts):
         column = pipeline.source.options["doc_label"]
         raise BuildError(
-            f"{words.begin}pipeline '{pipeline.name}', [source] doc_label: expected labels of "
-            f"documents in column '{column}', found none in any document; check its name"
+            f"{words.begin}pipeline '{pipeline.name}', [source] doc_label: no document has a label "
+            f"in column '{column}'; check its name"
         )
 
 
 def _warn_of_absent_labels(pipeline: Pipeline, receipts: Sequence[Accounted]) -> None:
-    """Log a warning if no mention has a label that is wanted, as where it is misspelt."""
+    """Log a warning for labels of the pipeline that no mention has; they may be misspelt."""
     there = {label for receipt in receipts for label in receipt.labels}
     absent = [label for label in pipeline.annotate.labels if label not in there]
     if absent:

@@ -363,10 +363,7 @@ def _read(path: Path) -> bytes:
     """
     data = read_sealed(path)
     if data is None:
-        raise BuildError(
-            f"{path}: expected the bytes that were written, got none or others; run the same "
-            "command again"
-        )
+        raise BuildError(f"{path}: the file is missing or damaged; run the same command again")
     return data
 
 

@@ -421,8 +421,8 @@ def refuse_foreign(out: Path) -> None:
     record = _read_record(out)
     if record is None or record["sha256"] != hash_file(out):
         raise AnnotateError(
-            f"{out}: expected no file, or one as an earlier run has left it, got another; name "
-            "another --out, or remove it"
+            f"{out}: the file exists, and was changed or not written by this command; name another "
+            "--out, or remove it"
         )
 
 

@@ -78,15 +78,14 @@ def refuse_foreign(out: Path, splits: Iterable[str]) -> None:
     if not out.exists():
         if out.is_symlink():
             raise BuildError(
-                f"{out}: expected a folder, got a link to nothing; remove it, or make what it "
-                "leads to"
+                f"{out}: expected a folder, got a broken link; remove it, or create its target"
             )
         return
     for folder in (out / ".build", *(out / split for split in splits)):
         if folder.is_symlink():
             raise BuildError(
-                f"{folder}: expected a folder, got a link; remove it, as a built folder has all of "
-                "its files within it, or make --out itself the link"
+                f"{folder}: expected a folder, got a link; remove it, because a built folder holds "
+                "all of its files, or make --out itself the link"
             )
     ours = out.is_dir() and ((out / ".build").is_dir() or not any(out.iterdir()))
     if not ours:
@@ -123,7 +122,7 @@ def claimed(out: Path, part: tuple[int, int] | None) -> Iterator[None]:
             yield
     except HeldError as error:
         raise BuildError(
-            f"{out}: another build is at work in this folder; wait for it or choose another --out"
+            f"{out}: another build is running in this folder; wait for it or choose another --out"
             f"{error.advice}"
         ) from None
 
@@ -141,8 +140,8 @@ def named_if_gone(out: Path) -> Iterator[None]:
         if (out / ".build").is_dir() or is_built(out):
             raise
         raise BuildError(
-            f"{out}: expected the folder of this build, found it removed or emptied; run the same "
-            "command again to begin anew"
+            f"{out}: the folder was removed or emptied during the build; run the same command "
+            "again to start over"
         ) from None
 
 
@@ -197,8 +196,8 @@ def keep_plan(out: Path, plan: Plan, *, alone: bool) -> None:
     before = read_sealed(path)
     if before is None:
         raise BuildError(
-            f"{path}: expected the plan of the unfinished build, got other bytes than were "
-            f"written; remove {out} and run the same command again, or choose another --out"
+            f"{path}: the plan of the unfinished build is damaged; remove {out} and run the same "
+            "command again, or choose another --out"
         )
     refuse_difference(
         out,

@@ -147,7 +147,7 @@ def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
     # Workers may have another working folder.
     decontaminate = tuple(str(Path(folder).absolute()) for folder in pipeline.decontaminate)
     found = find_inputs(replace(pipeline, decontaminate=decontaminate), inputs)
-    _refuse_names_of_no_text(found)
+    _check_names_are_utf8(found)
     where = f"pipeline '{pipeline.name}'"
     for split in found.files:
         if not SPLIT_NAME.fullmatch(split):
@@ -157,12 +157,12 @@ def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
             )
         if split.casefold() in _TAKEN:
             raise PipelineError(
-                f"{where}, [source] splits: expected another name than those that a built folder "
-                f"has for files of its own, got '{split}'; call the split otherwise"
+                f"{where}, [source] splits: a built folder has a file or folder of its own named "
+                f"'{split}'; rename the split"
             )
 
     if pipeline.annotate.labels:
-        refuse_too_many(pipeline, pipeline.annotate.labels)
+        check_label_count(pipeline, pipeline.annotate.labels)
     elif pipeline.annotate.use not in ("gold", "none"):
         labels = annotator_of(pipeline).labels()
         known = sorted({pipeline.annotate.rename.get(label, label) for label in labels})
@@ -174,11 +174,11 @@ def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
     return found
 
 
-def _refuse_names_of_no_text(found: Inputs) -> None:
-    """Refuse files whose names are not UTF-8: ids of documents are made of names, and are text.
+def _check_names_are_utf8(found: Inputs) -> None:
+    """Check that file names are UTF-8, because document ids are made of them.
 
     Raises:
-        SourceError: There is one.
+        SourceError: A name is not UTF-8.
     """
     for path in found.every_file():
         try:
@@ -190,8 +190,8 @@ def _refuse_names_of_no_text(found: Inputs) -> None:
             ) from None
 
 
-def refuse_too_many(pipeline: Pipeline, labels: Sequence[str]) -> None:
-    """Raise PipelineError for more labels than tags can tell apart."""
+def check_label_count(pipeline: Pipeline, labels: Sequence[str]) -> None:
+    """Check that there are not more labels than the `bio` column can hold."""
     if len(labels) > MAX_LABELS:
         raise PipelineError(
             f"pipeline '{pipeline.name}': expected at most {MAX_LABELS} labels, got {len(labels)}; "
@@ -377,7 +377,7 @@ def stamps_of(found: Inputs) -> dict[str, tuple[Stamp, ...]]:
     }
 
 
-def refuse_changed(stamps: Mapping[str, Sequence[Stamp]], paths: Iterable[str]) -> None:
+def check_unchanged_files(stamps: Mapping[str, Sequence[Stamp]], paths: Iterable[str]) -> None:
     """Check that inputs are still those that a build or another run began with.
 
     Args:
@@ -397,10 +397,10 @@ def refuse_changed(stamps: Mapping[str, Sequence[Stamp]], paths: Iterable[str]) 
 
 
 def changed(path: str | Path) -> SourceError:
-    """Return the error for an input that is not what it was when the command began."""
+    """Return the error for an input that has changed since the command began."""
     return SourceError(
-        f"{path}: expected a file that stays as it is, got another than when the command began; "
-        "restore it and run the same command again, or choose another --out"
+        f"{path}: the file has changed since the command began; restore it and run the same "
+        "command again, or choose another --out"
     )
 
 

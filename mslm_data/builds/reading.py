@@ -306,6 +306,6 @@ def shared_id(doc_id: str, before: str, path: str) -> BuildError:
     Setting them aside, as within a file, could silently lose the second file as a whole.
     """
     return BuildError(
-        f"{path}: expected ids that no two files share, got document {doc_id}, which {before} has "
-        "too; rename a file if its name is part of the id, or build the files apart"
+        f"{path}: document id {doc_id} is also in {before}; rename a file if its name is part of "
+        "the id, or build the files separately"
     )

@@ -203,18 +203,18 @@ def cut(task: Cut, source: Source) -> list[tuple[int, int, int, int]]:
     return [(part.start, part.stop, part.first, part.line) for part in parts]
 
 
-def unpack(task: Unpack, refuse_changed: Callable[[], object]) -> None:
+def unpack(task: Unpack, check_unchanged: Callable[[], object]) -> None:
     """Unpack a file into a folder of the unfinished build, if it is not there yet, whole.
 
     It may be patients' text: the folder is private, and goes when the build is finished.
 
     Args:
         task: Names the file.
-        refuse_changed: Called when all of it was read, before anything is kept. It raises if the
-            file is another by then.
+        check_unchanged: Called when all of it was read, before anything is kept. It raises if the
+            file has changed by then.
 
     Raises:
-        SourceError: As from `files.opened`, or from `refuse_changed`.
+        SourceError: As from `files.opened`, or from `check_unchanged`.
     """
     into = Path(task.into)
     record = into.with_name(f"{into.name}.sha256")
@@ -222,7 +222,7 @@ def unpack(task: Unpack, refuse_changed: Callable[[], object]) -> None:
         return
 
     make_folder(into.parent)
-    write_whole(into, _unpacked(Path(task.path), refuse_changed))
+    write_whole(into, _unpacked(Path(task.path), check_unchanged))
     write_sealed(record, hash_file(into).encode())
 
 
@@ -237,8 +237,8 @@ def staged(staging: Path, path: Path) -> Path:
     return staging / key / folder_name(path) / path.name.removesuffix(".gz")
 
 
-def _unpacked(path: Path, refuse_changed: Callable[[], object]) -> Iterator[bytes]:
+def _unpacked(path: Path, check_unchanged: Callable[[], object]) -> Iterator[bytes]:
     with opened(path) as file:
         while piece := file.read(_AT_ONCE):
             yield piece
-    refuse_changed()
+    check_unchanged()

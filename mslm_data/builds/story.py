@@ -30,7 +30,7 @@ from mslm_data.builds.folder import (
     mark_refused,
     read_receipt,
 )
-from mslm_data.builds.plan import Plan, changed, make_plan, refuse_too_many
+from mslm_data.builds.plan import Plan, changed, check_label_count, make_plan
 from mslm_data.builds.rounds import Story
 from mslm_data.builds.scan import Scan, digest_files, scan_inputs
 from mslm_data.builds.stages import Inputs
@@ -204,7 +204,7 @@ def _labels(plan: Plan, receipts: Sequence[Receipt]) -> tuple[str, ...]:
         return pipeline.annotate.labels
 
     labels = {label for receipt in receipts for label in receipt.labels}
-    refuse_too_many(pipeline, [*labels])
+    check_label_count(pipeline, [*labels])
     return tuple(sorted(labels))
 
 
@@ -213,7 +213,7 @@ def _doc_labels(plan: Plan, receipts: Sequence[Receipt]) -> tuple[str, ...] | No
     if not plan.pipeline.has_doc_labels:
         return None
     labels = {label for receipt in receipts for label in receipt.doc_labels}
-    refuse_too_many(plan.pipeline, [*labels])
+    check_label_count(plan.pipeline, [*labels])
     return tuple(sorted(labels))
 
 

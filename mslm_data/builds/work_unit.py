@@ -10,7 +10,7 @@ from mslm_data.builds.data_loss import check_labels
 from mslm_data.builds.decontaminate import remove_contaminated
 from mslm_data.builds.duplicates import Copies
 from mslm_data.builds.folder import Receipt, piece_path, write_receipt
-from mslm_data.builds.plan import refuse_too_many
+from mslm_data.builds.plan import check_label_count
 from mslm_data.builds.reading import Reading, Record
 from mslm_data.builds.stages import annotator_of, schema_of, segmenter_of, word_table_of
 from mslm_data.builds.tasks import WorkUnit
@@ -105,7 +105,7 @@ def _examples(
     for batch in reading.batches(records):
         for label in batch.mentions.labels_found():
             labels.setdefault(label, len(labels))
-        refuse_too_many(pipeline, [*labels])
+        check_label_count(pipeline, [*labels])
 
         for cut, of_cut in reading.attempts(batch, segmenter.sentences, "segmenter"):
             given = reading.in_context(cut, of_cut)

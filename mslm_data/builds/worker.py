@@ -19,7 +19,7 @@ from mslm_data.builds import decontaminate, scan
 from mslm_data.builds.crash_log import CrashLog
 from mslm_data.builds.duplicate_ids import compare
 from mslm_data.builds.folder import is_joined, piece_path, write_joined
-from mslm_data.builds.plan import Stamp, refuse_changed
+from mslm_data.builds.plan import Stamp, check_unchanged_files
 from mslm_data.builds.reading import Record, begun, records_of
 from mslm_data.builds.stages import load_annotator, schema_of, source_of
 from mslm_data.builds.tasks import (
@@ -66,9 +66,9 @@ class UnitWorker:
         Raises:
             SourceError: An input file has changed since the build began.
         """
-        refuse_changed(self.stamps, task.paths)
+        check_unchanged_files(self.stamps, task.paths)
         value = self._do(task)
-        refuse_changed(self.stamps, task.paths)
+        check_unchanged_files(self.stamps, task.paths)
         return answer(task, value)
 
     def expect(self, task: Task) -> None:
@@ -91,7 +91,7 @@ class UnitWorker:
     def _do(self, task: Task) -> Any:
         match task:
             case Unpack():
-                scan.unpack(task, lambda: refuse_changed(self.stamps, task.paths))
+                scan.unpack(task, lambda: check_unchanged_files(self.stamps, task.paths))
             case Digest():
                 return scan.digest(task)
             case Cut():
@@ -109,7 +109,7 @@ class UnitWorker:
         of inputs that were changed meanwhile and then restored.
         """
         yield from self._begun.pop(unit, None) or self._read(unit)
-        refuse_changed(self.stamps, unit.paths)
+        check_unchanged_files(self.stamps, unit.paths)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -140,8 +140,8 @@ def attempt(worker: Worker[AnyTask], task: AnyTask) -> str | MslmDataError:
             f"{task.name}: out of memory; run the same command again with fewer --workers"
         )
     except OSError as error:
-        said = system_message(error) or _unexpected(error)
-        return BuildError(f"{task.name}: {said}; mend this and run the same command again")
+        problem = system_message(error) or _unexpected(error)
+        return BuildError(f"{task.name}: {problem}; fix this and run the same command again")
     except BaseException as error:  # noqa: BLE001 - libraries in Rust raise such
         return BuildError(f"{task.name}: {_unexpected(error)}; --workers 1 with --debug shows more")
 

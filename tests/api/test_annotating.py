@@ -168,14 +168,14 @@ def test_annotate__refuses_another_input_and_other_options(table: Path, out: Pat
 
 def test_annotate__refuses_a_file_that_it_did_not_write(table: Path, out: Path) -> None:
     out.write_text("{}\n")
-    with pytest.raises(AnnotateError, match="expected no file, or one as an earlier run has left"):
+    with pytest.raises(AnnotateError, match="the file exists, and was changed or not written by"):
         annotated(out, table)
     assert out.read_text() == "{}\n"
 
     out.unlink()
     annotated(out, table)
     out.write_text(out.read_text() + "{}\n")
-    with pytest.raises(AnnotateError, match="expected no file, or one as an earlier run has left"):
+    with pytest.raises(AnnotateError, match="the file exists, and was changed or not written by"):
         annotated(out, table)
 
 
@@ -187,7 +187,7 @@ def test_annotate__refuses_an_input_that_changes_meanwhile(
         return receipt_of(*given)
 
     monkeypatch.setattr(lines, "receipt_of", changing)
-    with pytest.raises(SourceError, match=r"s\.jsonl: expected a file that stays as it is"):
+    with pytest.raises(SourceError, match=r"s\.jsonl: the file has changed since"):
         annotated(out, table)
     assert not out.exists()
 
@@ -266,7 +266,9 @@ def test_annotate__never_goes_on_with_standard_input(
     assert annotated(out, "-").documents == 1
 
     give(monkeypatch, b"another")
-    with pytest.raises(AnnotateError, match="expected no file, as texts of standard input cannot"):
+    with pytest.raises(
+        AnnotateError, match="the file exists, and texts from standard input cannot"
+    ):
         annotated(out, "-")
     assert [row["id"] for row in rows_in(out)] == ["stdin"]
 
@@ -323,9 +325,9 @@ def test_annotate__reads_lines_of_standard_input_as_they_stand(
 def test_check_sets__refuses_what_only_builds_have(path: str) -> None:
     with pytest.raises(
         PipelineError,
-        match=rf"^--set {path}: expected an option of how documents are read, such as "
-        r"source\.text_column, source\.documents or source\.max_loss, got one that only builds have; "
-        "leave it out$",
+        match=rf"^--set {path}: expected an option for reading documents, such as "
+        r"source\.text_column, source\.documents or source\.max_loss; this option is "
+        "for builds only, so leave it out$",
     ):
         check_sets(["source.documents=line", f" {path} = 8"])
 

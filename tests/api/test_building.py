@@ -143,7 +143,7 @@ def test_default_folder__is_no_folder_above(name: str) -> None:
 
     tables = {"name": name, "source": {"use": "jsonl"}}
 
-    with pytest.raises(PipelineError, match=r"expected a name that a folder can have.*pass --out"):
+    with pytest.raises(PipelineError, match=r"the name cannot be a folder's name; pass --out"):
         default_folder(tables, from_tables(tables, name="x"), sample=False)
 
 
@@ -387,7 +387,7 @@ WRONG: list[tuple[Sequence[Any], dict[str, Any], type[MslmDataError], str]] = [
         ["--source", NAME, "--sample", "--input", "x"],
         {"source": NAME, "sample": True, "input": "x"},
         CallError,
-        "expected a sample or an input, got both; a sample brings its own",
+        "expected a sample or an input, got both; a sample has its own",
     ),
     (
         ["--source", "blurb/bc2gn"],

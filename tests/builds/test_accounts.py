@@ -179,7 +179,7 @@ def test_build__says_why_when_nothing_can_be_used(tmp_path: Path) -> None:
 
     with pytest.raises(
         BuildError,
-        match=r"got none that can be used of 2 read; the first is train\.jsonl:\d: expected",
+        match=r"none of the 2 documents can be used; the first is train\.jsonl:\d: expected",
     ):
         made.built(tmp_path / "out", inputs, json_pipeline())
 

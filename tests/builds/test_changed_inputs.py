@@ -72,7 +72,7 @@ def test_build__keeps_nothing_of_a_file_that_changed_while_it_was_read(
     where, name = (scan, "_unpacked") if kind == "unpacked" else (worker, "records_of")
     with monkeypatch.context() as patch:
         patch.setattr(where, name, swapping(path, other, getattr(where, name)))
-        with pytest.raises(SourceError, match="expected a file that stays as it is"):
+        with pytest.raises(SourceError, match="the file has changed since the command began"):
             made.built(tmp_path / "out", path.parent, pipeline)
     overwrite(path, first)
 
@@ -95,7 +95,7 @@ def test_build__digests_its_inputs_again_where_times_do_not_show_a_change(
 
     with monkeypatch.context() as patch:
         patch.setattr(worker, "records_of", swapping(path, other, records_of))
-        with pytest.raises(SourceError, match=r"train\.tsv: expected a file that stays as it is"):
+        with pytest.raises(SourceError, match=r"train\.tsv: the file has changed since"):
             made.built(tmp_path / "out", path.parent, made.pipeline_of())
     overwrite(path, first)
 

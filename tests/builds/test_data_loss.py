@@ -278,8 +278,8 @@ def test_build__lists_the_labels_that_are_there__where_none_was_chosen(tmp_path:
             tmp_path / "out", inputs, pipeline(use="conll", annotate={"labels": ["Disease"]})
         )
 
-    assert "expected mentions with the labels 'Disease'" in str(caught.value)
-    assert "the labels there are 'Gene', 'Protein'" in str(caught.value)
+    assert "mentions has a label of 'Disease'" in str(caught.value)
+    assert "they have 'Gene', 'Protein'" in str(caught.value)
 
 
 @pytest.mark.parametrize("max_loss", [0.05, 1])

@@ -131,7 +131,7 @@ def test_build__sets_a_label_aside_that_is_not_one(tmp_path: Path) -> None:
 def test_build__refuses_a_column_that_no_document_has(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
 
-    with pytest.raises(BuildError, match="labels of documents in column 'lable', found none"):
+    with pytest.raises(BuildError, match="no document has a label in column 'lable'"):
         made.built(
             tmp_path / "out",
             inputs,

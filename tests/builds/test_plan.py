@@ -10,7 +10,7 @@ import pytest
 
 from mslm_data import builds
 from mslm_data.builds import scan
-from mslm_data.builds.plan import Plan, find, refuse_changed, stamps_of
+from mslm_data.builds.plan import Plan, check_unchanged_files, find, stamps_of
 from mslm_data.builds.tasks import Digest
 from mslm_data.data.document import Part
 from mslm_data.errors import PipelineError, SourceError
@@ -102,19 +102,19 @@ def test_plan__says_which_labels_an_annotator_finds(tmp_path: Path) -> None:
         plan_of(annotate=annotate)
 
 
-def test_refuse_changed__names_the_file_by_its_path(tmp_path: Path) -> None:
+def test_check_unchanged_files__names_the_file_by_its_path(tmp_path: Path) -> None:
     path = tmp_path / "train.tsv"
     path.write_text("kinase\tB-X\n")
     stamps = stamps_of(find(made.pipeline_of(), [tmp_path]))
-    refuse_changed(stamps, [str(path)])
+    check_unchanged_files(stamps, [str(path)])
 
     path.write_text("kinase\tO\n\n")
-    with pytest.raises(SourceError, match=f"^{path}: expected a file that stays as it is"):
-        refuse_changed(stamps, [str(path)])
+    with pytest.raises(SourceError, match=f"^{path}: the file has changed since the command began"):
+        check_unchanged_files(stamps, [str(path)])
 
     path.unlink()
-    with pytest.raises(SourceError, match=f"^{path}: expected a file that stays as it is"):
-        refuse_changed(stamps, [str(path)])
+    with pytest.raises(SourceError, match=f"^{path}: the file has changed since the command began"):
+        check_unchanged_files(stamps, [str(path)])
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_refuse_changed__names_the_file_by_its_path(tmp_path: Path) -> None:
 def test_find__refuses_splits_named_like_files_of_a_built_folder(name: str) -> None:
     pipeline = made.pipeline_of(source={"splits": {"train": ["train.tsv"], name: ["test.tsv"]}})
 
-    with pytest.raises(PipelineError, match=f"expected another name.*got '{name}'; call the split"):
+    with pytest.raises(PipelineError, match=f"of its own named '{name}'; rename the split"):
         find(pipeline, [NCBI])
 
 

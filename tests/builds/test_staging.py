@@ -86,9 +86,9 @@ def test_build__names_unpacked_documents_like_their_own_folders(
     unpacked: list[str] = []
     unpack = scan.unpack
 
-    def counted(task: Unpack, refuse_changed: Callable[[], object]) -> None:
+    def counted(task: Unpack, check_unchanged: Callable[[], object]) -> None:
         unpacked.append(task.path)
-        unpack(task, refuse_changed)
+        unpack(task, check_unchanged)
 
     monkeypatch.setattr(scan, "unpack", counted)
     paths = write_notes(tmp_path / "in")

@@ -222,7 +222,7 @@ def test_annotate__never_mixes_two_models_in_a_file(
 
     assert (done.code, mine.code) == (1, 1)
     assert "holds lines of something else; different: annotator" in done.err
-    assert "expected no file, or one as an earlier run has left it" in mine.err
+    assert "the file exists, and was changed or not written by this command" in mine.err
     assert stranger.read_text() == "{}\n"
 
 
@@ -315,7 +315,7 @@ def test_annotate__refuses_input_that_is_not_there(home: Path, tmp_path: Path) -
 
     assert (done.code, both.code, source.code) == (1, 2, 1)
     assert "none.txt" in done.err
-    assert "expected standard input alone" in both.err
+    assert "standard input is read as plain text" in both.err
     assert "txet" in source.err
 
 

@@ -184,7 +184,7 @@ def test_build__goes_on_after_a_kill_where_there_are_no_locks(tmp_path: Path) ->
     _, warning = again.communicate(timeout=PATIENCE_S)
 
     assert second.returncode == 1
-    assert "another build is at work in this folder" in message
+    assert "another build is running in this folder" in message
     assert f"the lock {owner} belongs to process {first.pid} on" in message
     assert was_left
     assert again.returncode == 0, warning

@@ -226,7 +226,7 @@ def test_recognise__names_all_sources_for_files_that_are_no_texts(tmp_path: Path
 
 
 def test_build__auto_needs_files() -> None:
-    with pytest.raises(CallError, match="source 'auto': expected files to look at"):
+    with pytest.raises(CallError, match="source 'auto': expected files to recognise"):
         build("auto")
     assert run("recipes", "auto").code == 2
     assert run("recipes", "blurb/bc2gm", "--input", ".").code == 2

@@ -1,4 +1,4 @@
-r"""Accelerate: trains an encoder on a built folder, and goes on where it was stopped.
+r"""Accelerate: train an encoder on a built folder, and resume after an interruption.
 
     python examples/accelerate_loop.py shards/ncbi out/accelerate --model bert-base-cased
     accelerate launch --multi_gpu --num_processes 2 examples/accelerate_loop.py shards/ncbi \
@@ -6,8 +6,8 @@ r"""Accelerate: trains an encoder on a built folder, and goes on where it was st
     torchrun --nproc_per_node 2 examples/accelerate_loop.py shards/ncbi out/accelerate \
         --model bert-base-cased
 
-`--multi_gpu` means several processes, on CPUs too: `accelerate launch --cpu --num_processes 2`
-starts one process alone, and says nothing of it.
+`--multi_gpu` starts several processes, on CPUs too. `accelerate launch --cpu --num_processes 2`
+silently starts a single one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mslm_data.torch import MaskedDataset, MslmModel
 
 
 def main() -> None:
-    """Train for some steps, and save the model and the encoder in it."""
+    """Train for a number of steps, and save the model and the encoder in it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("shards", help="folder that mslm-data build wrote")
     parser.add_argument("out", type=Path, help="folder for the trained model")
@@ -37,7 +37,7 @@ def main() -> None:
     shards = md.load(arguments.shards)
     strategy = md.strategy("joint", elm=0.5, blm=0.15)
     data = MaskedDataset(shards["train"], strategy, seed=0)
-    # It knows its process and its state: register it for checkpoints, do not prepare it.
+    # The loader handles ranks itself: register it for checkpoints, do not pass it to `prepare`.
     loader = data.loader(batch_size=arguments.batch_size, bucketed=True)
 
     torch.manual_seed(0)
@@ -49,7 +49,7 @@ def main() -> None:
         w_elm=w_elm,
         w_blm=w_blm,
     )
-    model.train()  # transformers loads models in evaluation mode, without dropout
+    model.train()  # from_pretrained returns a model in evaluation mode, without dropout
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
     trained, optimizer = accelerator.prepare(model, optimizer)
     steps = Steps()
@@ -62,7 +62,7 @@ def main() -> None:
     print(f"process {rank} of {ranks}: from step {steps.done}", flush=True)
 
     while steps.done < arguments.steps:
-        for batch in loader:  # each pass is another epoch, with other masks
+        for batch in loader:  # each pass is a new epoch, with new masks
             placed = {name: tensor.to(accelerator.device) for name, tensor in batch.items()}
             loss = trained(**placed).loss
             accelerator.backward(loss)
@@ -77,22 +77,22 @@ def main() -> None:
                 break
 
     if accelerator.is_main_process:
-        model.save_pretrained(arguments.out)  # with its heads: MslmModel.from_pretrained
-        model.save_encoder(arguments.out / "encoder")  # the encoder alone: AutoModel
+        model.save_pretrained(arguments.out)  # with heads, for MslmModel.from_pretrained
+        model.save_encoder(arguments.out / "encoder")  # the encoder alone, for AutoModel
     accelerator.end_training()
 
 
 class Steps:
-    """The number of steps that were done, for Accelerate's checkpoints."""
+    """Counts finished steps, for Accelerate's checkpoints."""
 
     done = 0
 
     def state_dict(self) -> dict[str, int]:
-        """Return what a checkpoint keeps."""
+        """Return the count for a checkpoint."""
         return {"done": self.done}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go back to a checkpoint."""
+        """Restore the count from a checkpoint."""
         self.done = state["done"]
 
 

@@ -1,11 +1,11 @@
-r"""Continued pretraining of a ModernBERT on notes, as encoders are trained today.
+r"""Continue pretraining a ModernBERT on notes, with packed rows and a falling mask rate.
 
     python examples/continued_pretraining.py shards/long checkpoint.pt 100_000 \
         answerdotai/ModernBERT-base
 
-Rows are whole notes, packed, so that every step has the same number of tokens. The rate of masking
-falls from 30 to 15 % while 100,000 tokens go by; masks for evaluation stay, at 15 %. Without a
-model's name it trains a new one of three small layers.
+Rows are whole notes, packed, so every step has the same number of tokens. The mask rate falls from
+30 % to 15 % over 100,000 tokens; evaluation uses fixed masks at 15 %. Without a model name, it
+trains a new model of three small layers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROWS, ROW_TOKENS = 2, 512
 
 
 def main(folder: str, checkpoint: str, tokens: str = "100_000", name: str = "") -> None:
-    """Train until so many tokens were seen; say the perplexity before and after."""
+    """Train on a number of tokens, and print the perplexity before and after."""
     shards = md.load(folder)
     falling = {"shape": "linear", "start": 0.30, "stop": 0.15, "over": int(tokens), "per": "tokens"}
     train = MaskedDataset(shards["train"], md.strategy("modernbert", rate=falling), seed=7)
@@ -37,7 +37,7 @@ def main(folder: str, checkpoint: str, tokens: str = "100_000", name: str = "") 
     torch.manual_seed(7)
     masked_lm = name or small_modernbert(shards)
     model = MslmModel.wrap(masked_lm, tokenizer=shards.tokenizer, w_elm=1.0, w_blm=1.0)
-    model.train()  # from_pretrained leaves a model in evaluation mode, without dropout
+    model.train()  # from_pretrained returns a model in evaluation mode, without dropout
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     seen = epoch = 0
     if os.path.exists(checkpoint):
@@ -69,13 +69,13 @@ def main(folder: str, checkpoint: str, tokens: str = "100_000", name: str = "") 
 
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "seen": seen}
     torch.save(state | {"loader": loader.state_dict()}, checkpoint + ".part")
-    os.replace(checkpoint + ".part", checkpoint)  # whole or not at all
+    os.replace(checkpoint + ".part", checkpoint)  # atomic
     after = perplexity(model, held_out)["perplexity"]
     print(json.dumps({"seen": seen, "before": before, "after": after, "steps": steps}))
 
 
 def small_modernbert(shards: md.Shards) -> ModernBertForMaskedLM:
-    """Return a ModernBERT that is quick to train."""
+    """Return a small ModernBERT for quick training."""
     ids = shards.manifest.token_ids
     config = ModernBertConfig(
         vocab_size=ids.size,

@@ -1,4 +1,4 @@
-r"""Hugging Face's Trainer: trains an encoder on a built folder, and goes on where it was stopped.
+r"""Hugging Face's Trainer: train an encoder on a built folder, and resume after an interruption.
 
     python examples/hf_trainer.py shards/ncbi out/trainer --model bert-base-cased
     torchrun --nproc_per_node 2 examples/hf_trainer.py shards/ncbi out/trainer \
@@ -22,7 +22,7 @@ from mslm_data.torch import MaskedDataset, MslmModel, MslmTrainer
 
 
 def main() -> None:
-    """Train for some steps, evaluate, and save the model and the encoder in it."""
+    """Train for a number of steps, evaluate, and save the model and the encoder in it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("shards", help="folder that mslm-data build wrote")
     parser.add_argument("out", type=Path, help="folder for the trained model")
@@ -51,7 +51,7 @@ def main() -> None:
             save_steps=arguments.save_steps,
             per_device_train_batch_size=arguments.batch_size,
             learning_rate=5e-5,
-            # Without it, processes on CPUs train apart, each on all rows.
+            # On CPUs, processes otherwise train separate models, each on all rows.
             use_cpu=not torch.cuda.is_available(),
             label_names=["labels"],
             report_to=[],
@@ -67,8 +67,8 @@ def main() -> None:
 
     if trainer.is_world_process_zero():
         print(f"step {trainer.state.global_step}: eval_loss {scores['eval_loss']:.3f}", flush=True)
-        model.save_pretrained(arguments.out)  # with its heads: MslmModel.from_pretrained
-        model.save_encoder(arguments.out / "encoder")  # the encoder alone: AutoModel
+        model.save_pretrained(arguments.out)  # with heads, for MslmModel.from_pretrained
+        model.save_encoder(arguments.out / "encoder")  # the encoder alone, for AutoModel
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-r"""Lightning: trains an encoder on a built folder, and goes on from its last checkpoint.
+r"""Lightning: train an encoder on a built folder, and resume from the last checkpoint.
 
     python examples/lightning_fit.py shards/ncbi out/lightning --model bert-base-cased
     python examples/lightning_fit.py shards/ncbi out/lightning --model bert-base-cased \
@@ -29,7 +29,7 @@ class Encoder(lightning.LightningModule):
         self.model = model
 
     def on_fit_start(self) -> None:
-        """Print the number of this process, and how many there are."""
+        """Print the rank and the number of processes."""
         print(f"process {self.global_rank} of {self.trainer.world_size}", flush=True)
 
     def training_step(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -46,7 +46,7 @@ class Encoder(lightning.LightningModule):
 
 
 def main() -> None:
-    """Train for some steps, and save the model and the encoder in it."""
+    """Train for a number of steps, and save the model and the encoder in it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("shards", help="folder that mslm-data build wrote")
     parser.add_argument("out", type=Path, help="folder for the trained model")
@@ -71,7 +71,7 @@ def main() -> None:
         w_elm=w_elm,
         w_blm=w_blm,
     )
-    model.train()  # Lightning keeps the mode that transformers loads models in, without dropout
+    model.train()  # Lightning keeps the evaluation mode of from_pretrained, without dropout
 
     trainer = lightning.Trainer(
         accelerator="auto" if torch.cuda.is_available() else "cpu",
@@ -89,8 +89,8 @@ def main() -> None:
     if trainer.is_global_zero:
         loss = trainer.callback_metrics["mslm_loss"].item()
         print(f"step {trainer.global_step}: mslm_loss {loss:.3f}", flush=True)
-        model.save_pretrained(arguments.out)  # with its heads: MslmModel.from_pretrained
-        model.save_encoder(arguments.out / "encoder")  # the encoder alone: AutoModel
+        model.save_pretrained(arguments.out)  # with heads, for MslmModel.from_pretrained
+        model.save_encoder(arguments.out / "encoder")  # the encoder alone, for AutoModel
 
 
 if __name__ == "__main__":

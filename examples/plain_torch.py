@@ -1,11 +1,11 @@
-r"""A loop of your own: trains an encoder on a built folder, and goes on where it was stopped.
+r"""Your own loop: train an encoder on a built folder, and resume after an interruption.
 
     python examples/plain_torch.py shards/ncbi out/plain --model bert-base-cased
     torchrun --nproc_per_node 2 examples/plain_torch.py shards/ncbi out/plain \
         --model bert-base-cased
 
-The loader gives each process its part of the rows. The model divides each loss by the counts of all
-processes, so gradients are those of one large batch.
+The loader gives each process its part of the rows. The model divides its loss by the counts of all
+processes, so gradients equal those of one large batch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mslm_data.torch import MaskedDataset, MslmModel
 
 
 def main() -> None:
-    """Train for some steps, and save the model and the encoder in it."""
+    """Train for a number of steps, and save the model and the encoder in it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("shards", help="folder that mslm-data build wrote")
     parser.add_argument("out", type=Path, help="folder for the trained model")
@@ -48,7 +48,7 @@ def main() -> None:
         w_elm=w_elm,
         w_blm=w_blm,
     ).to(device)
-    model.train()  # transformers loads models in evaluation mode, without dropout
+    model.train()  # from_pretrained returns a model in evaluation mode, without dropout
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
 
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def main() -> None:
 
     trained = DistributedDataParallel(model) if distributed.is_initialized() else model
     while step < arguments.steps:
-        for batch in loader:  # each pass is another epoch, with other masks
+        for batch in loader:  # each pass is a new epoch, with new masks
             loss = trained(**{name: tensor.to(device) for name, tensor in batch.items()}).loss
             loss.backward()
             optimizer.step()
@@ -79,16 +79,16 @@ def main() -> None:
                     "step": step,
                 }
                 torch.save(state, checkpoint.with_suffix(".part"))
-                os.replace(checkpoint.with_suffix(".part"), checkpoint)  # whole or not at all
+                os.replace(checkpoint.with_suffix(".part"), checkpoint)  # atomic
                 print(f"step {step}: loss {loss.item():.3f}", flush=True)
             if step == arguments.steps:
                 break
 
     if rank == 0:
-        model.save_pretrained(arguments.out)  # with its heads: MslmModel.from_pretrained
-        model.save_encoder(arguments.out / "encoder")  # the encoder alone: AutoModel
+        model.save_pretrained(arguments.out)  # with heads, for MslmModel.from_pretrained
+        model.save_encoder(arguments.out / "encoder")  # the encoder alone, for AutoModel
     if distributed.is_initialized():
-        distributed.barrier()  # no process leaves while another still writes
+        distributed.barrier()  # wait until the model is written
         distributed.destroy_process_group()
 
 
@@ -96,7 +96,7 @@ def start_process() -> tuple[int, int, torch.device]:
     """Join the other processes, if torchrun started several.
 
     Returns:
-        The number of this process, how many there are, and the device.
+        Rank, number of processes, and device.
     """
     on_gpu = torch.cuda.is_available()
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))

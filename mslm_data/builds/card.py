@@ -11,7 +11,7 @@ from mslm_data.shard.manifest import Manifest
 
 _PROTECTED = (
     "**Patients' text: token ids can be turned back into it. "
-    "Treat this folder as you treat the notes.**"
+    "Protect this folder as you protect the notes.**"
 )
 _FACTS = (("Home", "homepage"), ("Licence of the source", "licence"), ("Please cite", "citation"))
 _NOT_A_NAME = re.compile(r"[^a-z0-9.]+")
@@ -49,9 +49,9 @@ def card(manifest: Manifest) -> str:
     lines += [
         "## How it was made",
         "",
-        f"By mslm-data {manifest.versions['mslm-data']} with the pipeline "
+        f"Built by mslm-data {manifest.versions['mslm-data']} with the pipeline "
         f"{markdown(manifest.name)},",
-        f"whose source is {markdown(manifest.pipeline['source']['use'])};",
+        f"source {markdown(manifest.pipeline['source']['use'])}.",
         "`manifest.json` has every option, the digest of every input and of the tokenizer, and the",
         "checksum of every shard.",
         "",
@@ -69,22 +69,22 @@ import mslm_data as md
 shards = md.load("this folder")          # masks, batches, statistics
 
 from datasets import load_dataset, load_from_disk
-rows = load_from_disk("this folder")     # maps the shards as they are
-rows = load_dataset("this folder")       # or the name of a repository; copies rows into its cache
+rows = load_from_disk("this folder")     # memory-maps the shards
+rows = load_dataset("this folder")       # or a repository; copies rows into its cache
 ```
 
-The shards are Arrow IPC streams that end with the footer of a file.
+The shards are Arrow IPC streams with a file footer.
 
-| opens them | with |
+| library | function |
 |---|---|
 | datasets | `load_from_disk`, `load_dataset`, `Dataset.from_file` |
 | pyarrow | `ipc.open_stream`, `ipc.open_file`, `dataset.dataset(..., format="ipc")` |
 | polars | `read_ipc`, `scan_ipc`, `read_ipc_stream` |
-| pandas, DuckDB | a dataset of pyarrow: `.to_table().to_pandas()`, `duckdb.sql("from rows")` |
+| pandas, DuckDB | through a pyarrow dataset: `.to_table().to_pandas()`, `duckdb.sql("from rows")` |
 
-`pandas.read_feather` and `pyarrow.feather` do not open them, nor does DuckDB by their path:
-`mslm-data export` writes parquet for these. Name shards by `data-*.arrow`, as `datasets` puts files
-of its own beside them.
+`pandas.read_feather`, `pyarrow.feather` and DuckDB's file paths do not work; use parquet from
+`mslm-data export` instead. Select shards with `data-*.arrow`, because `datasets` caches its own
+files beside them.
 """.splitlines()
 
 
@@ -166,8 +166,8 @@ def _counts(manifest: Manifest) -> Iterator[str]:
         counts = (*documents, of.sequences, of.tokens, of.mentions)
         yield f"| {markdown(name)} | {' | '.join(f'{count:,}' for count in counts)} |"
     yield ""
-    yield "A record of the source is a document with rows, is set aside with a reason in"
-    yield "`set_aside.jsonl`, or was not chosen by the options of the pipeline."
+    yield "Each record of the source is either a document with rows, set aside with a reason in"
+    yield "`set_aside.jsonl`, or not chosen by the options of the pipeline."
     yield ""
 
 
@@ -196,7 +196,7 @@ def _mentions(manifest: Manifest) -> list[str]:
 
     if not reasons:
         return []
-    return ["Mentions of the source that are not in the rows as they were:", "", *reasons, ""]
+    return ["Mentions left out or cut:", "", *reasons, ""]
 
 
 def _agreement(manifest: Manifest) -> list[str]:
@@ -206,7 +206,7 @@ def _agreement(manifest: Manifest) -> list[str]:
     lines = [
         "## Agreement of the annotators",
         "",
-        "Mentions that each of two found, that both found with the same characters, and F1:",
+        "Mentions found by each annotator, by both with the same characters, and F1:",
         "",
         "| label | first | second | of first | of second | both | F1 |",
         "|---|---|---|---:|---:|---:|---:|",

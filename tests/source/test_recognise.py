@@ -109,7 +109,7 @@ def test_build__says_what_auto_found_without_a_terminal_and_as_json(tmp_path: Pa
     assert "found" not in named.err
     # How the source was found is no part of the folder, which a pipeline file makes too.
     assert made.tree(tmp_path / "auto") == made.tree(tmp_path / "named")
-    assert "with the pipeline train,\nwhose source is prodigy;" in (
+    assert "with the pipeline train,\nsource prodigy." in (
         (tmp_path / "auto" / "README.md").read_text()
     )
 

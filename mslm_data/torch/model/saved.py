@@ -177,13 +177,13 @@ def write_card(folder: Path, config: Any) -> None:
         *(["- token-classification"] if labels else []),
         "---",
         "",
-        f"# A model of the family {markdown(family)}, adapted by mask-specific language modeling",
+        f"# {markdown(family)}, adapted with mask-specific language modeling",
         "",
     ]
     if config.protected:
         lines += [
-            "**This model learns from patients' text, and may hold pieces of it. Treat it as you "
-            "treat the notes.**",
+            "**Trained on patients' text, and may contain pieces of it. Protect this model as you "
+            "protect the notes.**",
             "",
         ]
     lines += [

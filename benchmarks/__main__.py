@@ -29,6 +29,7 @@ TOPICS = {
     "build": "Builds",
     "masking": "Masking",
     "strategies": "Strategies",
+    "diffusion": "Masked diffusion",
     "released": "Released code",
     "ngrams": "N-grams",
     "batches": "Batches",

@@ -28,6 +28,10 @@ PAGES = {
         "Array jobs on Slurm that are requeued and cancelled",
         "docs/results/slurm.md",
     ),
+    "benchmarks.variance": (
+        "Variance of the loss of masked diffusion",
+        "docs/results/diffusion.md",
+    ),
     "benchmarks.soak": ("Builds, loads, kills and damaged files in a loop", "docs/results/soak.md"),
     "benchmarks.gpu": ("Training and annotating on a graphics card", "docs/results/gpu.md"),
 }

@@ -434,6 +434,10 @@ def check_strategy(
         np.array_equal(ids.values[kept], before[0][kept]), "a token is changed that is not masked"
     )
     _hold(rows is not None or sum(plan.counts()) > 0, "expected masked tokens, got none")
+    if plan.rates is not None:
+        _hold(plan.rates.dtype == np.float32, "plan.rates: expected float32")
+        _hold(plan.rates.shape == (len(examples),), "plan.rates: expected one for each row")
+        _hold(bool(np.all((plan.rates >= 0) & (plan.rates <= 1))), "plan.rates: not in [0, 1]")
 
     numbers = np.arange(len(examples))
     travelled = _travelled(strategy)
@@ -448,6 +452,9 @@ def check_strategy(
                 of_some.unspent.tolist() == unspent,
                 "a row's unspent budget depends on the rows beside it",
             )
+        if plan.rates is not None and of_some.rates is not None:
+            rates = plan.rates[some].tolist()
+            _hold(of_some.rates.tolist() == rates, "a row's rate depends on the rows beside it")
         changed = travelled.corrupt(taken, of_some, seed=seed, epoch=epoch).tolist()
         expected = [ids[number].tolist() for number in some]
         _hold(changed == expected, "a row's corruption depends on the rows beside it")

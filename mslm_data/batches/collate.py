@@ -10,7 +10,14 @@ import numpy.typing as npt
 from mslm_data.batches.batch_options import BatchOptions
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged
-from mslm_data.kernels.pad import measure_rows, number_packed, pad_masked, pad_spans, pad_tags
+from mslm_data.kernels.pad import (
+    measure_rows,
+    number_packed,
+    pad_masked,
+    pad_rates,
+    pad_spans,
+    pad_tags,
+)
 
 PADDED = BatchOptions()
 """Rows that are padded to the longest of their batch."""
@@ -23,12 +30,14 @@ Batch: TypeAlias = dict[str, Array]
 * uint8 `[B, L]`: `mask_kinds`, why a token is predicted (`MaskKind`), 0 where it is not;
 * int64 `[B, S]`: `span_starts`, `span_ends` (half open, in tokens), `span_labels`, padded with -1;
 * uint64 `[B]`: `keys`, the rows' own;
+* float32 `[B]`: `mask_rates`, the chance that each row's tokens had, by which masked diffusion
+  divides its loss (`MaskPlan.rates`); only from strategies that have rates;
 * int64 `[B]`: `doc_labels`, labels of the rows' documents, -1 where one has none; only where the
   shards have them.
 
 Where rows are packed, several of them are one of the B rows here: `keys` and `doc_labels` then have
-one item for each that was packed, in order, and mentions are in tokens of the packed row. There are
-besides:
+one item for each that was packed, in order, and mentions are in tokens of the packed row.
+`mask_rates` are `[B, L]`: at each token those of its row, and 1 on padding. There are besides:
 
 * int64 `[B, L]`: `position_ids`, which begin at 0 in each row that was packed, 0 on padding;
 * int64 `[B, L]`: `sequence_ids`, the number of that row within the packed one, -1 on padding;
@@ -42,6 +51,7 @@ def collate(
     corrupted: Ragged,
     rows: npt.NDArray[np.int64] | None = None,
     *,
+    rates: npt.NDArray[np.float32] | None = None,
     packs: npt.NDArray[np.int64] | None = None,
     options: BatchOptions = PADDED,
 ) -> Batch:
@@ -52,6 +62,7 @@ def collate(
         kinds: uint8 `MaskKind`: what is predicted and why, of the same rows.
         corrupted: The ids that the model sees, of the same rows.
         rows: `[R]`, which rows, in this order; None takes all.
+        rates: float32 `[N]`, the rate of each row; None where no row has one.
         packs: `[B + 1]`, where each packed row begins among them; None packs none.
         options: Say how wide the batch is: `row_tokens`, or the longest row's length, rounded up to
             a multiple of `multiple_of`.
@@ -119,6 +130,11 @@ def collate(
     }
     if examples.doc_labels is not None:
         batch["doc_labels"] = examples.doc_labels[rows].astype(np.int64)
+    if rates is not None:
+        batch["mask_rates"] = rates[rows]
+        if packs is not None:
+            batch["mask_rates"] = np.empty((size, width), np.float32)
+            pad_rates(rows, packs, offsets, rates, batch["mask_rates"])
     if packs is not None:
         numbers = np.empty((2, size, width), np.int64)
         number_packed(rows, packs, offsets, numbers)

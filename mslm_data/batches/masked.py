@@ -39,11 +39,13 @@ class Masked:
         examples: The rows as they were.
         kinds: uint8 `MaskKind`, one per token.
         corrupted: The ids that the model sees.
+        rates: float32 `[N]`: the rate of each row; None where no row has one. See `MaskPlan`.
     """
 
     examples: Examples
     kinds: Ragged
     corrupted: Ragged
+    rates: npt.NDArray[np.float32] | None = None
 
     @classmethod
     def of(
@@ -64,15 +66,20 @@ class Masked:
         plan = strategy.plan(examples, seed=seed, epoch=epoch, step=step, tokens=tokens)
         corrupted = strategy.corrupt(examples, plan, seed=seed, epoch=epoch)
 
-        return cls(examples=examples, kinds=plan.kinds, corrupted=corrupted)
+        return cls(examples=examples, kinds=plan.kinds, corrupted=corrupted, rates=plan.rates)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Masked]) -> Masked:
-        """Put the rows of one or more parts one after the other."""
+        """Put the rows of one or more parts one after the other; rows without a rate get 1."""
+        has_rates = any(part.rates is not None for part in parts)
+        rates = [
+            np.ones(len(part), np.float32) if part.rates is None else part.rates for part in parts
+        ]
         return cls(
             examples=concatenate([part.examples for part in parts]),
             kinds=Ragged.concatenate([part.kinds for part in parts]),
             corrupted=Ragged.concatenate([part.corrupted for part in parts]),
+            rates=np.concatenate(rates) if has_rates else None,
         )
 
     def __len__(self) -> int:
@@ -87,7 +94,13 @@ class Masked:
     ) -> Batch:
         """Return a batch of the rows at `places`, `[R]`; None takes all. See `collate`."""
         return collate(
-            self.examples, self.kinds, self.corrupted, places, packs=packs, options=options
+            self.examples,
+            self.kinds,
+            self.corrupted,
+            places,
+            rates=self.rates,
+            packs=packs,
+            options=options,
         )
 
 

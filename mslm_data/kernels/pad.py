@@ -178,6 +178,26 @@ def number_packed(rows: Array, packs: Array, offsets: Array, out: Array) -> None
 
 
 @kernel
+def pad_rates(rows: Array, packs: Array, offsets: Array, rates: Array, out: Array) -> None:
+    """Write at each token of packed rows the rate of its row.
+
+    Args:
+        rows: int64 `[R]`, rows of the chunk.
+        packs: int64 `[B + 1]`, where each line's rows begin among these.
+        offsets: int64 `[N + 1]`, tokens of the chunk's rows.
+        rates: float32 `[N]`, of the chunk's rows.
+        out: float32 `[B, L]`, written: 1 on padding, by which a loss can be divided.
+    """
+    for b in range(len(packs) - 1):
+        at = 0
+        for row in rows[packs[b] : packs[b + 1]]:
+            stop = at + offsets[row + 1] - offsets[row]
+            out[b, at:stop] = rates[row]
+            at = stop
+        out[b, at:] = 1
+
+
+@kernel
 def pad_rows(rows: Array, offsets: Array, ids: Array, pad: int, out: Array) -> None:
     """Write chosen rows, padded.
 

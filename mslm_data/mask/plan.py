@@ -30,22 +30,29 @@ class MaskPlan:
             words or mentions). None for a plan made by `from_kinds`.
         continues_unit: uint8, offsets as `kinds`: 1 where a token belongs to the same masked unit
             as the token before it. None unless the corruption replaces whole units.
+        rates: float32 `[N]`: the chance that each row's tokens had, by which masked diffusion
+            divides the row's loss; 1 for rows of a mixture that are masked otherwise. None where no
+            row has such a rate.
     """
 
     kinds: Ragged
     unspent: npt.NDArray[np.int64] | None = None
     continues_unit: Ragged | None = None
+    rates: npt.NDArray[np.float32] | None = None
 
     @classmethod
-    def from_kinds(cls, examples: Examples, kinds: Array) -> MaskPlan:
+    def from_kinds(
+        cls, examples: Examples, kinds: Array, *, rates: Array | None = None
+    ) -> MaskPlan:
         """Make a plan from the `MaskKind` of each token, as a strategy of your own does.
 
         Args:
             examples: N rows of T tokens.
-            kinds: `[T]`, all rows one after the other.
+            kinds: `[T]`: the `MaskKind` of each token, all rows one after the other.
+            rates: `[N]`: the rate of each row, by which its loss is divided; None for none.
 
         Raises:
-            ValueError: The number of kinds is not T.
+            ValueError: Not one kind for each token, or not one rate for each row.
         """
         tokens = len(examples.input_ids.values)
         if kinds.shape != (tokens,):
@@ -53,7 +60,15 @@ class MaskPlan:
                 f"kinds: expected one for each of {tokens:,} tokens, got an array of shape "
                 f"{kinds.shape}"
             )
-        return cls(kinds=Ragged(kinds.astype(np.uint8), examples.input_ids.offsets))
+        if rates is not None and rates.shape != (len(examples),):
+            raise ValueError(
+                f"rates: expected one for each of {len(examples):,} rows, got an array of shape "
+                f"{rates.shape}"
+            )
+        return cls(
+            kinds=Ragged(kinds.astype(np.uint8), examples.input_ids.offsets),
+            rates=None if rates is None else rates.astype(np.float32),
+        )
 
     def counts(self) -> tuple[int, int]:
         """Return N_ELM and N_BLM of Abaho et al. 2024, Eq. 2: ENTITY and BASE tokens."""
@@ -78,13 +93,15 @@ class PlanBuilder:
     Attributes:
         kinds: uint8 `[T]`, NONE where a token is still free.
         unspent: int64 `[N]`; each pick adds the rest of its budget.
-        continues_unit: uint8 `[T]`, or None where it is not needed; see `MaskPlan`.
-        untouched: Whether no pick has run yet, so every token is free.
+        continues_unit: uint8 `[T]`, or None where the corruption does not ask; see `MaskPlan`.
+        rates: float32 `[N]`, or None where no row has one; see `MaskPlan`.
+        untouched: Whether no pick has run yet, so that every token is free.
     """
 
     kinds: Array
     unspent: Array
     continues_unit: Array | None
+    rates: Array | None = None
     untouched: bool = True
 
     @classmethod
@@ -128,6 +145,10 @@ class PlanBuilder:
         self.unspent += np.where(rows, other.unspent, 0)
         if self.continues_unit is not None and other.continues_unit is not None:
             np.copyto(self.continues_unit, other.continues_unit, where=tokens)
+        if other.rates is not None:
+            if self.rates is None:
+                self.rates = np.ones(len(rows), np.float32)
+            np.copyto(self.rates, other.rates, where=rows)
 
     def plan(self, examples: Examples) -> MaskPlan:
         """Return the finished plan."""
@@ -138,4 +159,5 @@ class PlanBuilder:
             continues_unit=None
             if self.continues_unit is None
             else Ragged(self.continues_unit, offsets),
+            rates=self.rates,
         )

@@ -357,9 +357,7 @@ def _to_builder(plan: MaskPlan, *, with_units: bool) -> PlanBuilder:
     """Return a plan as a builder that another can copy rows from."""
     kinds = plan.kinds.values
     unspent = np.zeros(len(plan.kinds), np.int64) if plan.unspent is None else plan.unspent
-    continues_unit = None
+    marks = None
     if with_units:
-        continues_unit = np.zeros_like(kinds)
-        if plan.continues_unit is not None:
-            continues_unit = plan.continues_unit.values
-    return PlanBuilder(kinds=kinds, unspent=unspent, continues_unit=continues_unit)
+        marks = np.zeros_like(kinds) if plan.continues_unit is None else plan.continues_unit.values
+    return PlanBuilder(kinds=kinds, unspent=unspent, continues_unit=marks, rates=plan.rates)

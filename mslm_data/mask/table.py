@@ -128,6 +128,9 @@ SHIPPED: dict[str, Shipped] = {
         f"{_RECIPES}.spans:spanbert_ner", "released", "Joshi et al. 2020; facebookresearch/SpanBERT"
     ),
     "ccm.v1": Shipped(f"{_RECIPES}.ngrams:ccm", "released", "Lee et al. 2022; KoreaMGLEE"),
+    "diffusion.v1": Shipped(
+        "mslm_data.mask.diffusion:Diffusion", "own", "Sahoo et al. 2024; Nie et al. 2025"
+    ),
     "picks.v1": Shipped("mslm_data.mask.strategy:Recipe", "own", "picks of your own"),
     "mixture.v1": Shipped("mslm_data.mask.strategy:Mixture", "own", "strategies of your choice"),
     "curriculum.v1": Shipped(

@@ -30,6 +30,7 @@ __all__ = [
     "contrast",
     "count_items",
     "decode_spans",
+    "diffusion_bound",
     "encoder_inputs",
     "evaluate",
     "general_knowledge_loss",
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from mslm_data.torch.model.ranges import decode_spans, pool_spans
     from mslm_data.torch.model.steps import count_items
     from mslm_data.torch.model.trainer import MslmTrainer
+    from mslm_data.torch.predict.bound import diffusion_bound
     from mslm_data.torch.predict.confidence import MentionConfidence, mention_confidence
     from mslm_data.torch.predict.heatmap import confidence_heatmap
     from mslm_data.torch.predict.metrics import Perplexity, evaluate, perplexity
@@ -84,6 +86,7 @@ else:
         "contrast": "mslm_data.torch.dga.general_knowledge",
         "count_items": "mslm_data.torch.model.steps",
         "decode_spans": "mslm_data.torch.model.ranges",
+        "diffusion_bound": "mslm_data.torch.predict.bound",
         "encoder_inputs": "mslm_data.torch.model.packed",
         "evaluate": "mslm_data.torch.predict.metrics",
         "general_knowledge_loss": "mslm_data.torch.dga.general_knowledge",

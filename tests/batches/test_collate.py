@@ -16,6 +16,7 @@ SOME = [
     strategy("joint", elm=0.5, blm=0.2),
     strategy("joint", elm=0.5, blm=0.3, corruption="80-10-10"),
     strategy("elm"),
+    strategy("diffusion", units="mentions"),
 ]
 
 
@@ -27,7 +28,7 @@ def masked_batch(
     corrupted = some.corrupt(examples, plan, seed=3, epoch=1)
     places = None if rows is None else np.array(rows, np.int64)
     options = BatchOptions(multiple_of=multiple_of)
-    return collate(examples, plan.kinds, corrupted, places, options=options)
+    return collate(examples, plan.kinds, corrupted, places, rates=plan.rates, options=options)
 
 
 def dicts_of(examples: Examples) -> list[dict[str, object]]:

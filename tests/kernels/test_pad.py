@@ -14,6 +14,7 @@ from mslm_data.kernels.pad import (
     measure_rows,
     number_packed,
     pad_masked,
+    pad_rates,
     pad_rows,
     pad_spans,
     pad_tags,
@@ -44,7 +45,7 @@ def lines(rows: Sequence[list[Any]], picked: list[int], packs: Packs) -> list[li
     ]
 
 
-def padded(row: list[int], width: int, with_: int) -> list[int]:
+def padded(row: list[Any], width: int, with_: int) -> list[Any]:
     return row + [with_] * (width - len(row))
 
 
@@ -178,6 +179,21 @@ def test_number_packed__equals_its_twin(rows: list[list[int]], data: st.DataObje
         for first, past in itertools.pairwise(packs.tolist())
     ]
     assert out[1].tolist() == [padded(line, width, -1) for line in numbers]
+
+
+@given(rows=some_rows, data=st.data())
+def test_pad_rates__equals_its_twin(rows: list[list[int]], data: st.DataObject) -> None:
+    picked = picks_of(rows, data)
+    packs = packs_of(picked, data)
+    width = max(map(len, lines(rows, picked, packs)), default=0) + 1
+    rates = np.arange(len(rows), dtype=np.float32) / 8
+    out = np.full((len(packs) - 1, width), -7, np.float32)
+
+    offsets = Ragged.of(rows, np.int32).offsets
+    pad_rates(np.array(picked, np.int64), packs, offsets, rates, out)
+
+    repeated = [[number / 8] * len(row) for number, row in enumerate(rows)]
+    assert out.tolist() == [padded(line, width, 1) for line in lines(repeated, picked, packs)]
 
 
 @given(ids=some_rows, data=st.data())

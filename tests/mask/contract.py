@@ -77,6 +77,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "max_masked": 3,
         "epochs": 3,
     },
+    "diffusion.v1": {"units": "mentions", "complement": True},
     "difference-patches.v1": {"rate": 0.5, "alpha": 0.4},
     "picks.v1": {
         "picks": [
@@ -105,8 +106,8 @@ SAME_FOR_ALL_SEEDS: set[str] = {
     "unmasked.v1",
 }
 """Strategies that draw nothing."""
-WITHOUT_CORRUPTION = ("mixture.v1", "curriculum.v1", "unmasked.v1")
-"""Strategies without a corruption of their own: it is that of their parts, or there is none."""
+WITHOUT_CORRUPTION = ("mixture.v1", "curriculum.v1", "unmasked.v1", "diffusion.v1")
+"""Strategies without an option for it: it is that of their parts, `[MASK]` always, or none."""
 
 
 def made(drawn: tuple[str, Mapping[str, Any]], examples: Examples, **more: Any) -> Strategy:

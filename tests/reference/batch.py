@@ -16,8 +16,8 @@ BATCHES_AT_ONCE = 64
 
 def masked(
     row: dict[str, Any], ids: TokenIds, strategy: Strategy, seed: int, epoch: int
-) -> tuple[list[int], list[int]]:
-    """Return the kinds and the corrupted ids of one row, masked alone."""
+) -> tuple[list[int], list[int], float | None]:
+    """Return the kinds, the corrupted ids and the rate of one row, masked alone."""
     mentions = list(zip(row["span_starts"], row["span_ends"], row["span_labels"], strict=True))
     one = examples_of(
         [Row(key=row["key"], ids=row["input_ids"], word_ids=row["word_ids"], mentions=mentions)],
@@ -25,7 +25,8 @@ def masked(
     )
     plan = strategy.plan(one, seed=seed, epoch=epoch)
     corrupted = strategy.corrupt(one, plan, seed=seed, epoch=epoch)
-    return plan.kinds.values.tolist(), corrupted.values.tolist()
+    rate = None if plan.rates is None else float(plan.rates[0])
+    return plan.kinds.values.tolist(), corrupted.values.tolist(), rate
 
 
 def batch(
@@ -46,8 +47,12 @@ def batch(
     }
     out |= {name: [] for name in ("span_starts", "span_ends", "span_labels")}
     out["keys"] = [row["key"] for row in rows]
+    if strategy.plan(examples_of([], ids)).rates is not None:
+        out["mask_rates"] = []
     for row in rows:
-        kinds, corrupted = masked(row, ids, strategy, seed, epoch)
+        kinds, corrupted, rate = masked(row, ids, strategy, seed, epoch)
+        if rate is not None:
+            out["mask_rates"].append(rate)
         size = len(kinds)
         rest = width - size
         out["input_ids"].append(corrupted + [max(ids.pad, 0)] * rest)

@@ -19,12 +19,21 @@ def nll(logits: Floats, label: int) -> float:
 
 
 def mask_specific(
-    logits: Floats, labels: Ints, kinds: Ints, w_elm: float, w_blm: float
+    logits: Floats,
+    labels: Ints,
+    kinds: Ints,
+    w_elm: float,
+    w_blm: float,
+    rates: Sequence[float] | None = None,
 ) -> tuple[float, int]:
-    """Return Eq. 6 of `[B, L, V]`, summed over all rows, and the number of masked tokens."""
+    """Return Eq. 6 of `[B, L, V]`, summed over all rows, and the number of masked tokens.
+
+    With rates, each row's losses are divided by its own.
+    """
     weights = {0: 0.0, 1: w_blm, 2: w_elm}
+    rates = [1.0] * len(labels) if rates is None else rates
     losses = [
-        weights[int(kinds[place])] * nll(logits[place], int(label))
+        weights[int(kinds[place])] * nll(logits[place], int(label)) / rates[place[0]]
         for place, label in np.ndenumerate(labels)
         if label != -100
     ]

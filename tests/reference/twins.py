@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tests.reference import entities, grams, joint, picks, scored, spans, tokens, whole_words
+from tests.reference import (
+    diffusion,
+    entities,
+    grams,
+    joint,
+    picks,
+    scored,
+    spans,
+    tokens,
+    whole_words,
+)
 
 TWINS = {
     **joint.TWINS,
@@ -13,4 +23,5 @@ TWINS = {
     **entities.TWINS,
     **scored.TWINS,
     **spans.TWINS,
+    **diffusion.TWINS,
 }

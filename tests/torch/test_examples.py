@@ -197,3 +197,16 @@ def test_continued_pretraining__hides_less_as_tokens_go_by_and_goes_on(
 
     assert 0.25 < hidden(first["steps"][:3]) < 0.32
     assert 0.14 < hidden(first["steps"][-3:]) < 0.20
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("units", ["tokens", "mentions"])
+def test_masked_diffusion__bounds_lie_below_a_unigram_model(
+    units: str, notes: Path, tmp_path: Path
+) -> None:
+    (found,) = ran("masked_diffusion.py", tmp_path / "run", str(notes), units)
+
+    bound, unigram = found["bound"], found["unigram"]
+    assert bound["high"] < unigram["nats"] - 1
+    for part in ("terms", "others"):
+        assert bound[part]["high"] < unigram[part]

@@ -58,6 +58,43 @@ def test_mask_specific_loss__is_its_slow_twin(
     assert loss.per_item().item() == pytest.approx(total / max(items, 1), rel=1e-12, abs=1e-12)
 
 
+@fewer(0.3)
+@given(
+    shape=st.tuples(st.integers(1, 4), st.integers(1, 9)),
+    rates=st.lists(st.sampled_from([0.0, 0.001, 0.25, 1.0]), min_size=4, max_size=4),
+    by_token=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_mask_specific_loss__per_rate_is_its_slow_twin(
+    shape: tuple[int, int], rates: list[float], by_token: bool, seed: int
+) -> None:
+    logits, labels, kinds = made(*shape, 0.5, seed)
+    given_rates = torch.tensor(rates[: shape[0]])
+    if by_token:
+        given_rates = given_rates[:, None].expand(shape)
+
+    loss = MaskSpecificLoss(0.6, 0.4, per_rate=True, low=0.01)(logits, labels, kinds, given_rates)
+
+    floored = [max(float(np.float32(rate)), 0.01) for rate in rates]
+    total, items = twin.mask_specific(
+        logits.numpy(), labels.numpy(), kinds.numpy(), 0.6, 0.4, floored
+    )
+    assert loss.total.item() == pytest.approx(total, rel=1e-12, abs=1e-12)
+    assert loss.items.item() == items
+
+
+def test_mask_specific_loss__per_rate_wants_rates_of_its_rows() -> None:
+    logits, labels, kinds = made(3, 5, 0.5)
+    loss = MaskSpecificLoss(1, 1, per_rate=True)
+
+    with pytest.raises(ValueError, match="expected mask_rates with per_rate=True"):
+        loss(logits, labels, kinds)
+    with pytest.raises(ValueError, match="rates of 3 rows or 3 x 5 tokens, got 5"):
+        loss(logits, labels, kinds, torch.ones(5))
+    with pytest.raises(ValueError, match=r"low in \(0, 1\]"):
+        MaskSpecificLoss(1, 1, per_rate=True, low=0)
+
+
 def test_mask_specific_loss__gives_the_worked_number() -> None:
     # P = .25 for an entity's token, .125 for another: .6 ln 4 + .4 ln 8
     p = torch.tensor(

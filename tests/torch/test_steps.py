@@ -348,12 +348,13 @@ def test_count_items__counts_what_the_parts_are_sums_of() -> None:
     counts = count_items([GIVEN, {"input_ids": GIVEN["input_ids"][:3]}])
 
     masked, tagged = (int((GIVEN[name] >= 0).sum()) for name in ("labels", "bio"))
-    assert counts.tolist() == [masked, tagged, int((GIVEN["span_labels"] >= 0).sum())]
-    assert count_items([]).tolist() == [0, 0, 0]
+    mentions = int((GIVEN["span_labels"] >= 0).sum())
+    assert counts.tolist() == [masked, tagged, mentions, len(GIVEN["keys"])]
+    assert count_items([]).tolist() == [0, 0, 0, 0]
     assert count_items([GIVEN], averaged_over=4).tolist() == (counts / 4).tolist()
 
 
-@pytest.mark.parametrize("num_items", [None, torch.tensor([0.0, 40.0, 5.0]), 0])
+@pytest.mark.parametrize("num_items", [None, torch.tensor([0.0, 40.0, 5.0, 8.0]), 0])
 def test_forward__with_the_balance_of_the_paper_keeps_its_scale_without_masks(
     num_items: Any,
 ) -> None:

@@ -25,6 +25,7 @@ COLUMNS = (
     "attention_mask",
     "labels",
     "mask_kinds",
+    "mask_rates",
     "bio",
     "span_starts",
     "span_ends",
@@ -97,7 +98,8 @@ class MaskingCollator(FollowsEpoch):
     A batch is a dict of tensors. int64 `[B, L]`: `input_ids` (corrupted), `attention_mask`,
     `labels` (-100 where nothing is predicted), `bio` (-100 on special tokens and padding); uint8:
     `mask_kinds`. int64 `[B, S]`, padded with -1: `span_starts`, `span_ends`, `span_labels`. int64
-    `[B]`: `keys`, the 64 bits of the shards' uint64, for which torch has few operations.
+    `[B]`: `keys`, the 64 bits of the shards' uint64, for which torch has few operations. float32
+    `[B]`, or `[B, L]` of packed rows: `mask_rates`, of strategies that have them.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from mslm_data import _optional
 from mslm_data.data.bio import tag_names
 from mslm_data.torch.model.heads import VECTOR_SIZE
 from mslm_data.torch.model.loss import check_name, check_weights
-from mslm_data.torch.model.steps import BALANCES
+from mslm_data.torch.model.steps import BALANCES, NORMALISERS
 
 if TYPE_CHECKING:
     from transformers import AutoConfig, PreTrainedConfig
@@ -31,6 +31,12 @@ class MslmConfig(PreTrainedConfig):
         balance: How Eq. 12 weighs its three parts. "means": each is divided by its own count, Eq. 6
             by masked tokens, Eq. 8 by tagged tokens, Eq. 11 by mentions. "sums": the paper's sums,
             all divided by the masked tokens.
+        per_rate: Whether Eq. 6 divides each masked token's loss by the rate of its row, as masked
+            diffusion does; batches then need `mask_rates`, as `md.strategy("diffusion")` gives. A
+            rate below 0.001 counts as 0.001.
+        normaliser: With `per_rate`, what Eq. 6 is divided by in place of masked tokens: "tokens",
+            all that are not special, so that the loss is a bound in nats a token; "masked"; or
+            "rows".
         two_views: Whether the heads read rows as they were before masking, in a second pass of
             the encoder; True by default where there are labels. The paper has them read masked rows
             (False), and a head that sees hidden mentions alone finds none in text.
@@ -62,6 +68,8 @@ class MslmConfig(PreTrainedConfig):
         w_elm: float = 0.5,
         w_blm: float = 0.5,
         balance: str = "means",
+        per_rate: bool = False,
+        normaliser: str = "tokens",
         two_views: bool | None = None,
         detection_size: int = VECTOR_SIZE,
         classification_size: int = VECTOR_SIZE,
@@ -73,8 +81,8 @@ class MslmConfig(PreTrainedConfig):
         """Take the attributes above, and what every Hugging Face configuration takes.
 
         Raises:
-            ValueError: There is no masked language model, a weight is negative, the balance is not
-                known, or there are two views without labels.
+            ValueError: There is no masked language model, a weight is negative, the balance or the
+                normaliser is not known, or there are two views without labels.
         """
         if masked_lm is None:
             raise ValueError(
@@ -88,6 +96,7 @@ class MslmConfig(PreTrainedConfig):
             )
         check_weights("MslmConfig", w_elm, w_blm)
         check_name("MslmConfig", "balance", balance, BALANCES)
+        check_name("MslmConfig", "normaliser", normaliser, NORMALISERS)
         if two_views and not labels:
             raise ValueError(
                 "MslmConfig: expected labels with two_views=True, got none; the second view is for "
@@ -109,6 +118,8 @@ class MslmConfig(PreTrainedConfig):
         self.w_elm = float(w_elm)
         self.w_blm = float(w_blm)
         self.balance = balance
+        self.per_rate = per_rate
+        self.normaliser = normaliser if per_rate else "masked"
         self.two_views = bool(labels) if two_views is None else two_views
         self.detection_size = detection_size
         self.classification_size = classification_size

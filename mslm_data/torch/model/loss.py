@@ -76,33 +76,62 @@ class MaskSpecificLoss(nn.Module):
     nothing. The count beside the sum is the number of masked tokens. It is not the sum of their
     weights, which would cancel the weights where one kind is alone. With both weights 1, sum by
     count is plain cross-entropy.
+
+    With `per_rate`, each token's loss is divided by the rate of its row besides: the loss of masked
+    diffusion (Sahoo et al. 2024, Eq. 10). With both weights 1, sum by the number of tokens that are
+    not special is then a bound on their -log p, which is what LLaDA trains on::
+
+        loss = MaskSpecificLoss(1, 1, per_rate=True)(
+            logits, batch["labels"], batch["mask_kinds"], batch["mask_rates"]
+        )
+        loss.per_item((batch["bio"] != -100).sum()).backward()
     """
 
-    def __init__(self, w_elm: float, w_blm: float) -> None:
+    def __init__(
+        self, w_elm: float, w_blm: float, *, per_rate: bool = False, low: float = 0.001
+    ) -> None:
         """Take the two weights, those of Eq. 5 or any others.
 
+        Args:
+            w_elm: Weight of tokens that ELM masked.
+            w_blm: Weight of tokens that BLM masked.
+            per_rate: Divide by the rates that `md.strategy("diffusion")` gives.
+            low: The lowest rate that a loss is divided by, in place of any lower one.
+
         Raises:
-            ValueError: A weight is negative or not finite.
+            ValueError: A weight is negative or not finite, or `low` is not in `(0, 1]`.
         """
         super().__init__()
         check_weights("MaskSpecificLoss", w_elm, w_blm)
+        if not 0 < low <= 1:
+            raise ValueError(f"MaskSpecificLoss: expected low in (0, 1], got {low}")
         self.w_elm = float(w_elm)
         self.w_blm = float(w_blm)
+        self.per_rate = per_rate
+        self.low = float(low)
 
-    def forward(self, logits_BLV: Tensor, labels_BL: Tensor, mask_kinds_BL: Tensor) -> LossSum:
+    def forward(
+        self,
+        logits_BLV: Tensor,
+        labels_BL: Tensor,
+        mask_kinds_BL: Tensor,
+        mask_rates: Tensor | None = None,
+    ) -> LossSum:
         """Compute the loss from the logits of all positions; `.per_item().backward()` goes back.
 
         Args:
             logits_BLV: Any float.
             labels_BL: int64, original ids, -100 where nothing is predicted.
             mask_kinds_BL: uint8, `MaskKind`.
+            mask_rates: float32 `[B]` or `[B, L]`, needed with `per_rate` and unused without.
 
-        Tensors may also have their tokens in one long row: `[N, V]`, and `[N]` twice.
+        Tensors may also have their tokens in one long row: `[N, V]`, and `[N]` three times.
 
         Raises:
-            ValueError: Labels or kinds are not of the tokens of the logits.
+            ValueError: Labels, kinds or rates are not of the tokens of the logits, or there are no
+                rates to divide by.
         """
-        return self.from_hidden(logits_BLV, _identity, labels_BL, mask_kinds_BL)
+        return self.from_hidden(logits_BLV, _identity, labels_BL, mask_kinds_BL, mask_rates)
 
     def from_hidden(
         self,
@@ -110,6 +139,7 @@ class MaskSpecificLoss(nn.Module):
         decoder: Decoder,
         labels_BL: Tensor,
         mask_kinds_BL: Tensor,
+        mask_rates: Tensor | None = None,
     ) -> LossSum:
         """Compute the loss from hidden states, without making the logits of all positions.
 
@@ -122,9 +152,11 @@ class MaskSpecificLoss(nn.Module):
             decoder: Head of the language model, called with `[M, H]`.
             labels_BL: int64, original ids, -100 where nothing is predicted.
             mask_kinds_BL: uint8, `MaskKind`.
+            mask_rates: As of `forward`.
 
         Raises:
-            ValueError: Labels or kinds are not of the tokens of the hidden states.
+            ValueError: Labels, kinds or rates are not of the tokens of the hidden states, or there
+                are no rates to divide by.
         """
         tokens = hidden_BLH.shape[:-1]
         if labels_BL.shape != tokens or mask_kinds_BL.shape != tokens:
@@ -145,12 +177,17 @@ class MaskSpecificLoss(nn.Module):
         weights_M = torch.zeros_like(losses_M)
         weights_M = weights_M.masked_fill(kinds_M == int(MaskKind.ENTITY), self.w_elm)
         weights_M = weights_M.masked_fill(kinds_M == int(MaskKind.BASE), self.w_blm)
+        if self.per_rate:
+            rates_BL = _rates_of_tokens(mask_rates, labels_BL.shape)
+            rates_M = rates_BL.flatten().index_select(0, at_M)
+            weights_M = weights_M / rates_M.to(weights_M.dtype).clamp(min=self.low)
 
         return LossSum(total=(losses_M * weights_M).sum(), items=masked_BL.sum())
 
     def extra_repr(self) -> str:
         """Return the weights, for `print`."""
-        return f"w_elm={self.w_elm}, w_blm={self.w_blm}"
+        rates = f", per_rate=True, low={self.low}" if self.per_rate else ""
+        return f"w_elm={self.w_elm}, w_blm={self.w_blm}{rates}"
 
 
 class ReleasedLoss(nn.Module):
@@ -240,6 +277,27 @@ def check_name(where: str, option: str, name: str, known: tuple[str, ...]) -> st
         hint = did_you_mean(str(name), known)
         raise ValueError(f"{where}: expected {option} {' or '.join(known)}, got '{name}'{hint}")
     return name
+
+
+def _rates_of_tokens(mask_rates: Tensor | None, tokens: torch.Size) -> Tensor:
+    """Return the rate of each token's row.
+
+    Raises:
+        ValueError: There are none, or they are of other rows.
+    """
+    if mask_rates is None:
+        raise ValueError(
+            "MaskSpecificLoss: expected mask_rates with per_rate=True, got none; make batches with "
+            "md.strategy('diffusion'), whose rows have a rate"
+        )
+    if mask_rates.shape == tokens:
+        return mask_rates
+    if mask_rates.shape != tokens[:1]:
+        raise ValueError(
+            f"MaskSpecificLoss: expected mask rates of {tokens[0]} rows or {_sizes(tokens)} "
+            f"tokens, got {_sizes(mask_rates.shape)}"
+        )
+    return mask_rates[:, None].expand(tokens)
 
 
 def _sizes(shape: torch.Size) -> str:

@@ -31,7 +31,7 @@ from mslm_data.torch.model.loss import LossSum, MaskSpecificLoss
 from mslm_data.torch.model.output import MslmOutput, Prediction
 from mslm_data.torch.model.packed import run_packed
 from mslm_data.torch.model.ranges import NO_SPAN, decode_spans, take_first_tags
-from mslm_data.torch.model.steps import check_not_accumulated, divide
+from mslm_data.torch.model.steps import check_not_accumulated, count_normaliser, divide
 from mslm_data.torch.predict.tagger import BATCH_SIZE, Tagger, TextMention
 
 if TYPE_CHECKING:
@@ -97,7 +97,9 @@ class MslmModel(PreTrainedModel):
         """Tokens of mentions that heads in one view have seen, all hidden; None if some was not."""
         self._is_warned_of_mode = False
 
-        self.mask_specific_loss = MaskSpecificLoss(config.w_elm, config.w_blm)
+        self.mask_specific_loss = MaskSpecificLoss(
+            config.w_elm, config.w_blm, per_rate=config.per_rate
+        )
         self.detection: EntityDetectionHead | None = None
         self.classification: EntityClassificationHead | None = None
         if config.labels:
@@ -146,7 +148,7 @@ class MslmModel(PreTrainedModel):
                 one.
             tokenizer: That of the rows, such as `shards.tokenizer`: a path, a hub name, or a fast
                 tokenizer of transformers. None takes the one in the model's folder, if it has one.
-            options: Passed to `MslmConfig`: labels, two_views, w_elm, w_blm, balance, protected, …
+            options: Passed to `MslmConfig`: labels, two_views, w_elm, w_blm, balance, per_rate, …
 
         Raises:
             TypeError: The model has no head for hidden tokens, or is not one of transformers.
@@ -331,11 +333,12 @@ class MslmModel(PreTrainedModel):
         *,
         labels: Tensor | None = None,
         mask_kinds: Tensor | None = None,
+        mask_rates: Tensor | None = None,
         bio: Tensor | None = None,
         span_starts: Tensor | None = None,
         span_ends: Tensor | None = None,
         span_labels: Tensor | None = None,
-        keys: Tensor | None = None,  # noqa: ARG002
+        keys: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **others: Any,
     ) -> MslmOutput:
@@ -351,12 +354,13 @@ class MslmModel(PreTrainedModel):
             attention_mask: `[B, L]`.
             labels: int64 `[B, L]`, -100 where nothing is predicted.
             mask_kinds: uint8 `[B, L]`, needed if labels are given.
+            mask_rates: float32 `[B]` or `[B, L]`, needed with `per_rate` if labels are given.
             bio: int64 `[B, L]`, -100 on special tokens and padding.
             span_starts: int64 `[B, S]`, first tokens of gold mentions, padded with -1.
             span_ends: int64 `[B, S]`, tokens after the last, padded with -1.
             span_labels: int64 `[B, S]`, types, padded with -1.
-            keys: Unused; batches have them.
-            num_items_in_batch: Items of all batches of the optimizer step. Either `[3]` from
+            keys: int64, one for each row; read only by `normaliser="rows"`.
+            num_items_in_batch: Items of all batches of the optimizer step. Either `[4]` from
                 `count_items`, or masked tokens alone, as Hugging Face's Trainer counts them. The
                 latter is enough for Eq. 6, for `balance="sums"`, and for a step of one batch. None:
                 the step is this batch.
@@ -395,7 +399,10 @@ class MslmModel(PreTrainedModel):
 
         # Eq. 6: which tokens were masked.
         if labels is not None and mask_kinds is not None:
-            sums["mslm_loss"] = self._mslm_loss(hidden, logits, labels, mask_kinds)
+            part = self._mslm_loss(hidden, logits, labels, mask_kinds, mask_rates)
+            counted = {"input_ids": input_ids, "labels": labels, "bio": bio, "keys": keys}
+            items = count_normaliser(counted, self.config.normaliser)
+            sums["mslm_loss"] = part._replace(items=items)
 
         has_tags = bio is not None or span_starts is not None
         if labels is not None and has_tags:
@@ -420,7 +427,11 @@ class MslmModel(PreTrainedModel):
         # Eq. 12.
         trains = self.training and torch.is_grad_enabled()
         losses = divide(
-            sums, balance=self.config.balance, num_items=num_items_in_batch, training=trains
+            sums,
+            balance=self.config.balance,
+            normaliser=self.config.normaliser,
+            num_items=num_items_in_batch,
+            training=trains,
         )
         loss = torch.stack(list(losses.values())).sum() if losses else None
         if loss is not None and loss.requires_grad:
@@ -500,13 +511,20 @@ class MslmModel(PreTrainedModel):
         return seen[-1], logits
 
     def _mslm_loss(
-        self, hidden: Tensor, logits: Tensor | None, labels: Tensor, mask_kinds: Tensor
+        self,
+        hidden: Tensor,
+        logits: Tensor | None,
+        labels: Tensor,
+        mask_kinds: Tensor,
+        mask_rates: Tensor | None,
     ) -> LossSum:
         decoder = find_decoder(self.masked_lm)
         if decoder is not None:
-            return self.mask_specific_loss.from_hidden(hidden, decoder, labels, mask_kinds)
+            return self.mask_specific_loss.from_hidden(
+                hidden, decoder, labels, mask_kinds, mask_rates
+            )
 
-        loss: LossSum = self.mask_specific_loss(logits, labels, mask_kinds)
+        loss: LossSum = self.mask_specific_loss(logits, labels, mask_kinds, mask_rates)
         return loss
 
     @torch.no_grad()

@@ -26,9 +26,36 @@ PARTS = ("mslm_loss", "detection_loss", "classification_loss")
 BALANCES = ("means", "sums")
 """How Eq. 12 weighs its parts against each other, see `divide`."""
 
+NORMALISERS = ("tokens", "masked", "rows")
+"""What Eq. 6 is divided by where its tokens are divided by their rates: the tokens of the rows that
+are not special, masked tokens, or rows."""
+
 _ITEMS = (("labels", IGNORED), ("bio", IGNORED), ("span_labels", NO_SPAN))
 """Items that each part is a sum over: a tensor of the batch, and the value that marks a missing
 item."""
+_COUNTS = len(PARTS) + 1
+"""Counts of a step: the items of each part, and rows."""
+_PLACE_OF = {"masked": 0, "tokens": 1, "rows": 3}
+"""Normaliser -> its place among the counts. Tagged tokens are all that are not special."""
+
+
+def count_normaliser(batch: Mapping[str, Any], normaliser: str) -> Tensor:
+    """Count what Eq. 6 is divided by in one batch, int64.
+
+    Raises:
+        ValueError: The batch lacks the tensor by which it is counted.
+    """
+    needs = {"masked": "labels", "tokens": "bio", "rows": "keys"}[normaliser]
+    counted = batch.get(needs)
+    if counted is None:
+        raise ValueError(
+            f"MslmModel: expected '{needs}' in the batch, by which {normaliser} are counted, got "
+            "none; make batches with MaskedDataset or MaskingCollator, with all their columns"
+        )
+    if normaliser == "rows":
+        return torch.tensor(counted.numel(), device=counted.device)
+    items: Tensor = (counted != IGNORED).sum()
+    return items
 
 
 def count_items(
@@ -37,7 +64,7 @@ def count_items(
     averaged_over: int = 1,
     device: torch.device | None = None,
 ) -> Tensor:
-    """Count the masked tokens, tagged tokens and mentions of all batches of one optimizer step.
+    """Count masked tokens, tagged tokens, mentions and rows of all batches of one optimizer step.
 
     Hand the result to the model with each of these batches, and call `backward` on each loss as it
     is::
@@ -58,13 +85,13 @@ def count_items(
         device: Where to count; None is where the batches are. NCCL wants a GPU.
 
     Returns:
-        float32 `[3]`: masked tokens, tagged tokens, mentions; 0 for what the batches lack.
+        float32 `[4]`: masked tokens, tagged tokens, mentions, rows; 0 for what the batches lack.
     """
     batches = list(batches)
     if device is None and batches:
         device = batches[0]["input_ids"].device
 
-    counts = torch.zeros(len(PARTS), dtype=torch.int64, device=device)
+    counts = torch.zeros(_COUNTS, dtype=torch.int64, device=device)
     for batch in batches:
         counts += count_batch_items(batch).to(counts.device)
 
@@ -73,11 +100,13 @@ def count_items(
 
 
 def count_batch_items(batch: Mapping[str, Any]) -> Tensor:
-    """Count what each part of the loss is a sum over in one batch of this rank, int64 `[3]`."""
-    counts = torch.zeros(len(PARTS), dtype=torch.int64, device=batch["input_ids"].device)
+    """Count the items of each part, and rows, in one batch of this rank, int64 `[4]`."""
+    counts = torch.zeros(_COUNTS, dtype=torch.int64, device=batch["input_ids"].device)
     for part, (name, nothing) in enumerate(_ITEMS):
         if name in batch:
             counts[part] = (batch[name] != nothing).sum()
+    if "keys" in batch:
+        counts[-1] = batch["keys"].numel()
     return counts
 
 
@@ -85,6 +114,7 @@ def divide(
     sums: Mapping[str, LossSum],
     *,
     balance: str,
+    normaliser: str = "masked",
     num_items: Tensor | int | None = None,
     training: bool = False,
 ) -> dict[str, Tensor]:
@@ -98,7 +128,8 @@ def divide(
     Args:
         sums: Parts by name, in the order of `PARTS`.
         balance: "means" or "sums".
-        num_items: `[3]` of `count_items`; or the count of the first part alone, over all batches
+        normaliser: What the items of the first part are, one of `NORMALISERS`.
+        num_items: `[4]` of `count_items`; or the count of the first part alone, over all batches
             and ranks of the step, as Hugging Face's Trainer gives it. None: the step is this batch,
             on all ranks.
         training: Whether ranks train together, so that they meet here to add up their counts.
@@ -109,7 +140,9 @@ def divide(
     if not sums:
         return {}
 
-    counts_P = _count_step(sums, balance=balance, num_items=num_items, training=training)
+    counts_P = _count_step(
+        sums, balance=balance, normaliser=normaliser, num_items=num_items, training=training
+    )
     if balance == "sums":
         # One count for all: the first, or the first that is not 0, so that a step without masks
         # keeps its scale.
@@ -145,7 +178,12 @@ def check_not_accumulated(loss: Tensor, model: nn.Module) -> None:
 
 
 def _count_step(
-    sums: Mapping[str, LossSum], *, balance: str, num_items: Tensor | int | None, training: bool
+    sums: Mapping[str, LossSum],
+    *,
+    balance: str,
+    normaliser: str,
+    num_items: Tensor | int | None,
+    training: bool,
 ) -> Tensor:
     """Return the count of each part over the whole step, float32 `[P]`."""
     own_P = torch.stack([part.items for part in sums.values()]).to(torch.float32)
@@ -164,8 +202,17 @@ def _count_step(
         return over_ranks_P / ranks
 
     given = torch.as_tensor(num_items, device=own_P.device).flatten().to(torch.float32)
-    if len(given) == len(PARTS):
-        return given[[PARTS.index(name) for name in sums]]
+    if len(given) == _COUNTS:
+        places = [PARTS.index(name) for name in sums]
+        if places[0] == 0:
+            places[0] = _PLACE_OF[normaliser]
+        return given[places]
+    if normaliser != "masked":
+        raise ValueError(
+            f"MslmModel: expected the counts of a step, got its masked tokens alone, where the "
+            f"loss is divided by {normaliser}; train with mslm_data.torch.MslmTrainer in place of "
+            "Trainer, or pass num_items_in_batch=count_items(batches)"
+        )
 
     # One number, as Hugging Face's Trainer has it, is enough for one part, and for all that it
     # divides.

@@ -16,7 +16,13 @@ from mslm_data.torch.data.sampler import EvenEpochs
 from mslm_data.torch.model.callbacks import MaskEpochCallback
 from mslm_data.torch.model.checks import check_training, is_mslm, unwrap_datasets
 from mslm_data.torch.model.loss import LossSum
-from mslm_data.torch.model.steps import PARTS, count_batch_items, count_items, divide
+from mslm_data.torch.model.steps import (
+    PARTS,
+    count_batch_items,
+    count_items,
+    count_normaliser,
+    divide,
+)
 
 if TYPE_CHECKING:
     from transformers import Trainer
@@ -181,7 +187,9 @@ class MslmTrainer(Trainer):
     def _evaluation_loss(self, model: Any, inputs: dict[str, Any]) -> tuple[Tensor, Any]:
         """Return a batch's loss and outputs, and add its sums to those of the evaluation."""
         # Divided by 1, the parts are sums.
-        undivided = torch.ones(len(PARTS), device=self.args.device)
+        undivided = torch.ones_like(count_batch_items(inputs), dtype=torch.float32).to(
+            self.args.device
+        )
         if self.args.n_gpu > 1:
             undivided = undivided.expand(self.args.n_gpu, -1)
         _, outputs = super().compute_loss(
@@ -189,10 +197,12 @@ class MslmTrainer(Trainer):
         )
 
         batch = {}
-        for name, items in zip(PARTS, count_batch_items(inputs), strict=True):
+        for name, counted in zip(PARTS, count_batch_items(inputs), strict=False):
             part = outputs.get(name)
             if part is None:
                 continue
+            is_first = name == PARTS[0]
+            items = count_normaliser(inputs, self._normaliser) if is_first else counted
             # Added up in float64 on the CPU, as Apple's GPUs have none.
             batch[name] = LossSum(part.detach().cpu().double().sum(), items.cpu().double())
             before = self._evaluated.get(name)
@@ -221,6 +231,12 @@ class MslmTrainer(Trainer):
         """How the model weighs the parts of its loss."""
         model: Any = self.model
         return str(model.config.balance)
+
+    @property
+    def _normaliser(self) -> str:
+        """What the model divides Eq. 6 by."""
+        model: Any = self.model
+        return str(model.config.normaliser)
 
     @property
     def _times(self) -> int:

@@ -1,0 +1,97 @@
+r"""Train a small masked diffusion model on notes, and bound its -log p beside a unigram model's.
+
+    mslm-data build --source mimic --sample --out shards/notes
+    python examples/masked_diffusion.py shards/notes mentions model
+
+The rate of masking is drawn anew for each row and epoch, and the loss is divided by it. Units are
+`tokens`, `words` or `mentions`. It prints nats a token of the validation split: of all tokens, of
+those in mentions, and of the others.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import ModernBertConfig, ModernBertForMaskedLM
+
+import mslm_data as md
+from mslm_data.torch import MaskedDataset, MslmModel, diffusion_bound
+
+
+def main(folder: str, units: Any, out: str = "", epochs: str = "40") -> None:
+    """Train, measure, and save the model if a folder is named."""
+    shards = md.load(folder)
+    strategy = md.strategy("diffusion", units=units, complement=True)
+    train = MaskedDataset(shards["train"], strategy, seed=7)
+    loader = train.loader(batch_tokens=1024, bucketed=True)
+
+    torch.manual_seed(7)
+    model = MslmModel.wrap(
+        small_modernbert(shards), tokenizer=shards.tokenizer, w_elm=1.0, w_blm=1.0, per_rate=True
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+    warm_up = torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=50)
+    model.train()
+    for epoch in range(int(epochs)):
+        loader.set_epoch(epoch)
+        for batch in loader:
+            # Losses divided by their rates, summed, and divided by the batch's tokens.
+            loss = model(**batch).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            warm_up.step()
+
+    held_out = shards["validation"]
+    found = diffusion_bound(model, held_out, units=units, samples=16)
+    print(json.dumps({"bound": found, "unigram": unigram(shards["train"], held_out)}))
+    if out:
+        model.save_pretrained(out)
+
+
+def unigram(train: md.Split, held_out: md.Split) -> dict[str, Any]:
+    """Return nats a token of a model that knows only how often each token comes, plus one."""
+    rows = train.examples()
+    words = rows.input_ids.values[rows.word_ids.values >= 0]
+    counts = np.bincount(words, minlength=train.token_ids.size) + 1
+    costs = -np.log(counts / counts.sum())
+
+    rows = held_out.examples()
+    is_word = rows.word_ids.values >= 0
+    is_term = is_word & (rows.bio.values > 0)
+    nats = costs[rows.input_ids.values]
+    return {
+        "nats": nats[is_word].mean(),
+        "terms": nats[is_term].mean(),
+        "others": nats[is_word & ~is_term].mean(),
+    }
+
+
+def small_modernbert(shards: md.Shards) -> ModernBertForMaskedLM:
+    """Return a ModernBERT that is quick to train."""
+    ids = shards.manifest.token_ids
+    return ModernBertForMaskedLM(
+        ModernBertConfig(
+            vocab_size=ids.size,
+            hidden_size=128,
+            intermediate_size=192,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            local_attention=64,
+            max_position_embeddings=512,
+            pad_token_id=ids.pad,
+            cls_token_id=shards.manifest.token_ids.special[2],
+            sep_token_id=shards.manifest.token_ids.special[3],
+            bos_token_id=None,
+            eos_token_id=None,
+        )
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

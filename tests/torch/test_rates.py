@@ -1,0 +1,157 @@
+"""The loss of masked diffusion in models and trainers: divided by rates, and by what is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("accelerate")
+pytest.importorskip("transformers")
+
+from transformers import Trainer, TrainingArguments, default_data_collator  # noqa: E402
+
+import mslm_data as md  # noqa: E402
+from mslm_data.torch import (  # noqa: E402
+    MaskedDataset,
+    MaskingCollator,
+    MaskSpecificLoss,
+    MslmModel,
+    MslmTrainer,
+    count_items,
+)
+from tests import made as made_shards  # noqa: E402
+from tests.torch.families import batch, masked_lm  # noqa: E402
+
+ROWS = 8
+
+
+def given() -> dict[str, Any]:
+    made = batch(ROWS)
+    return {**made, "mask_rates": torch.linspace(0.1, 1, ROWS)}
+
+
+def wrapped(**options: Any) -> Any:
+    """Return the same model each time, in training, without dropout."""
+    model = MslmModel.wrap(masked_lm(), w_elm=0.6, w_blm=0.4, dropout=0.0, **options)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return model.train()
+
+
+def items_of(made: dict[str, Any]) -> dict[str, int]:
+    return {
+        "masked": int((made["labels"] != -100).sum()),
+        "tokens": int((made["bio"] != -100).sum()),
+        "rows": ROWS,
+    }
+
+
+@pytest.mark.parametrize("normaliser", ["tokens", "masked", "rows"])
+def test_forward__divides_by_rates_and_once_by_the_normaliser(normaliser: str) -> None:
+    made = given()
+    model = wrapped(per_rate=True, normaliser=normaliser)
+
+    loss = model(**made).loss
+
+    logits = model.masked_lm(made["input_ids"], made["attention_mask"]).logits
+    by_rate = MaskSpecificLoss(0.6, 0.4, per_rate=True)
+    total = by_rate(logits, made["labels"], made["mask_kinds"], made["mask_rates"]).total
+    torch.testing.assert_close(loss, total / items_of(made)[normaliser])
+
+
+@pytest.mark.parametrize("normaliser", ["tokens", "masked", "rows"])
+def test_count_items__adds_up_batches_to_the_loss_of_the_step(normaliser: str) -> None:
+    made = given()
+    halves = [{name: x[i : i + 4] for name, x in made.items()} for i in (0, 4)]
+    model = wrapped(per_rate=True, normaliser=normaliser)
+
+    items = count_items(halves)
+    losses = [model(**half, num_items_in_batch=items).loss for half in halves]
+
+    torch.testing.assert_close(sum(losses), model(**made).loss)
+
+
+def test_forward__says_what_is_missing() -> None:
+    made = given()
+    model = wrapped(per_rate=True)
+
+    with pytest.raises(ValueError, match="expected mask_rates with per_rate=True"):
+        model(**{name: x for name, x in made.items() if name != "mask_rates"})
+    with pytest.raises(ValueError, match="expected 'bio' in the batch, by which tokens"):
+        model(**{name: x for name, x in made.items() if name != "bio"})
+    with pytest.raises(ValueError, match="divided by tokens; train with"):
+        model(**made, num_items_in_batch=7)
+
+
+@pytest.mark.parametrize("size", [2, 8])
+def test_mslm_trainer__takes_and_evaluates_the_same_loss_in_batches_of_any_size(
+    size: int, tmp_path: Path
+) -> None:
+    made = given()
+    rows = [{name: x[i] for name, x in made.items()} for i in range(ROWS)]
+    arguments = TrainingArguments(
+        output_dir=str(tmp_path),
+        per_device_train_batch_size=size,
+        per_device_eval_batch_size=size,
+        gradient_accumulation_steps=ROWS // size,
+        max_steps=1,
+        learning_rate=0.0,
+        logging_steps=1,
+        save_strategy="no",
+        report_to="none",
+        use_cpu=True,
+        disable_tqdm=True,
+    )
+    trainer = MslmTrainer(
+        model=wrapped(per_rate=True),
+        args=arguments,
+        train_dataset=rows,
+        eval_dataset=rows,
+        data_collator=default_data_collator,
+    )
+
+    trainer.train()
+
+    expected = wrapped(per_rate=True).eval()(**made).loss.item()
+    logged = [log["mslm_loss"] for log in trainer.state.log_history if "mslm_loss" in log]
+    assert logged == [pytest.approx(expected, rel=1e-4)]
+    assert trainer.evaluate()["eval_mslm_loss"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_trainer_of_hugging_face__is_refused_where_it_counts_masked_tokens(tmp_path: Path) -> None:
+    made = given()
+    arguments = TrainingArguments(
+        output_dir=str(tmp_path), max_steps=1, report_to="none", use_cpu=True, disable_tqdm=True
+    )
+    trainer = Trainer(
+        model=wrapped(per_rate=True),
+        args=arguments,
+        train_dataset=[{name: x[i] for name, x in made.items()} for i in range(ROWS)],
+        data_collator=default_data_collator,
+    )
+
+    with pytest.raises(ValueError, match="divided by tokens; train with"):
+        trainer.train()
+
+
+def test_collator__and_dataset_give_the_rates_of_the_plan(tmp_path: Path) -> None:
+    made_shards.built(tmp_path / "out")
+    train = md.load(tmp_path / "out")["train"]
+    strategy = md.strategy("diffusion", units="mentions")
+    plan = strategy.plan(train.examples(0, 6), seed=3, epoch=2)
+    dataset = MaskedDataset(train, strategy, seed=3, epoch=2)
+
+    of_rows = MaskingCollator()([dataset[row] for row in range(6)])
+    collator = MaskingCollator(strategy, train, seed=3, epoch=2)
+    of_dicts = collator([train[row] for row in range(6)])
+    packed = MaskingCollator(flat=True)([dataset[row] for row in range(6)])
+
+    assert plan.rates is not None
+    assert of_rows["mask_rates"].dtype == torch.float32
+    assert of_rows["mask_rates"].tolist() == of_dicts["mask_rates"].tolist() == plan.rates.tolist()
+    rates = packed["mask_rates"][packed["sequence_ids"] >= 0].tolist()
+    assert rates == plan.rates.repeat(train.examples(0, 6).input_ids.lengths).tolist()

@@ -1,7 +1,7 @@
-"""Holds the package's logger, and cleans whatever is said to people.
+"""The package's logger, and functions that make text safe to print.
 
-The logger, `mslm_data`, is silent until a program asks, as by `basicConfig`. Only why somebody
-waits at a terminal or a notebook is said without being asked.
+The logger, `mslm_data`, is silent until a program configures logging, for example with
+`basicConfig`. Only reasons for waiting are printed without it, at a terminal or in a notebook.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ LOGGER = logging.getLogger("mslm_data")
 LOGGER.addHandler(logging.NullHandler())
 
 TO_KEEP = {"is_to_keep": True}
-"""Passed as `extra` with a note that the log of a job without a terminal should have too."""
+"""Passed as `extra` with messages that belong into the log of a job without a terminal too."""
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Categories of characters that steer a terminal, turn the direction of text, or cannot be seen."""
+"""Unicode categories of control characters, direction marks and invisible characters."""
 
 
 def note_to_who_waits(message: str) -> None:
-    """Log a note; where no program listens, print it for somebody at a terminal or a notebook.
+    """Log a message. If logging is not configured, print it at a terminal or in a notebook.
 
-    Processes that others lead say nothing: their leader does.
+    Worker processes print nothing; their parent does.
     """
     LOGGER.info(message)
-    # A process that multiprocessing started has loaded it; in others it need not be.
+    # A process that multiprocessing has started has imported it.
     processes = sys.modules.get("multiprocessing")
     is_led = processes is not None and processes.parent_process() is not None
     if LOGGER.disabled or is_led or _is_heard() or sys.stderr is None:
@@ -37,7 +37,7 @@ def note_to_who_waits(message: str) -> None:
 
 
 def _is_heard() -> bool:
-    """Return whether the logger, or one above it, has a handler that keeps anything."""
+    """Return whether the logger or one of its parents has a handler that writes."""
     logger: logging.Logger | None = LOGGER
     while logger is not None:
         if any(not isinstance(handler, logging.NullHandler) for handler in logger.handlers):
@@ -47,15 +47,15 @@ def _is_heard() -> bool:
 
 
 def plain(text: str, *, keep: str = "") -> str:
-    r"""Return a text that can be shown: what came from a corpus may steer no terminal or page.
+    r"""Escape characters with which text of a corpus could control a terminal or a page.
 
-    Control characters, those that turn the direction of text, those without a width and ends of
-    lines become escapes as JSON has them, such as `\u001b`. So JSON stays JSON, with equal values.
-    Letters and marks of any script stay.
+    Control characters, direction marks, characters without a width and line ends become JSON
+    escapes, such as `\u001b`. JSON text stays valid JSON with equal values. Letters and marks of
+    all scripts are kept.
 
     Args:
         text: Any text.
-        keep: Characters that stay all the same, such as a newline of our own.
+        keep: Characters that are not escaped, such as a newline of our own.
     """
     if text.isascii() and text.isprintable():
         return text

@@ -149,7 +149,9 @@ def test_registry__two_packages_cannot_have_one_name(site: Path) -> None:
     put(site, "other", {"mslm_data.sources": {"lines": "made_plugin:Lines"}}, version="2.0")
     plugins._find_plugins.cache_clear()
 
-    with pytest.raises(PipelineError, match=r"'lines' .*(other 2\.0|made-plugin 1\.0); uninstall"):
+    with pytest.raises(
+        PipelineError, match=r"'lines' .*(other 2\.0|made-plugin 1\.0) has the same name; uninstall"
+    ):
         SOURCES.names()
 
 

@@ -122,14 +122,14 @@ def find_texts(pipeline: Pipeline, given: Sequence[str]) -> Inputs:
         SourceError: An input is missing, or not of the source's format.
     """
     from mslm_data.builds import find
-    from mslm_data.builds.stages import Inputs, source_of
+    from mslm_data.builds.stages import Inputs, make_source
     from mslm_data.source.formats.text import PlainText
     from mslm_data.source.inputs.localise import localise
 
     if STDIN not in given:
         return find(pipeline, localise(given))
 
-    source = source_of(pipeline)
+    source = make_source(pipeline)
     if len(given) > 1 or not isinstance(source, PlainText) or source.documents == "block":
         raise CallError(
             "--input -: standard input is read as plain text, one document in all or one per line, "
@@ -177,7 +177,7 @@ def annotate(
             "another --out, or remove the file"
         )
     made = entity_lines.made_of(
-        entity_lines.identity_of(inputs, show_text=show_text), {"train": [STDIN]}
+        entity_lines.collect_identity(inputs, show_text=show_text), {"train": [STDIN]}
     )
     with entity_lines.writing_file(out, made) as (write_bytes, keep):
         counts = _annotate_at_once(
@@ -209,7 +209,7 @@ def _annotate_at_once(
 def _records(inputs: Inputs, split: str) -> Iterator[Record]:
     """Give the records of a split, or those of standard input."""
     from mslm_data.builds.entity_lines import names_of, records_as_given
-    from mslm_data.builds.plan import check_unchanged_files, stamps_of
+    from mslm_data.builds.plan import check_unchanged_files, take_stamps
     from mslm_data.data.documents import in_batches
 
     if not inputs.files[split]:
@@ -217,7 +217,7 @@ def _records(inputs: Inputs, split: str) -> Iterator[Record]:
             yield Part(STDIN), record
         return
 
-    stamps = stamps_of(inputs)
+    stamps = take_stamps(inputs)
     names = names_of(inputs, staging=None)
     yield from records_as_given(split, inputs.parts(split), inputs.pipeline, names)
     check_unchanged_files(stamps, stamps)

@@ -64,15 +64,15 @@ def mix(
     if by not in ("tokens", "rows"):
         raise ValueError(f"by: expected 'tokens' or 'rows', got {by!r}")
 
-    splits = [_split_of(folder, split) for folder in _several(folders)]
-    for one in splits:
-        if not len(one) or not one.tokens:
+    splits = [_load_split(folder, split) for folder in _several(folders)]
+    for member in splits:
+        if not len(member) or not member.tokens:
             raise ValueError(
-                f"mix: expected rows in each split, got none in {one.folder}/{one.name}; leave it "
-                "out"
+                f"mix: expected rows in each split, got none in {member.folder}/{member.name}; "
+                "leave it out"
             )
 
-    sizes = [one.tokens if by == "tokens" else len(one) for one in splits]
+    sizes = [member.tokens if by == "tokens" else len(member) for member in splits]
     if isinstance(folders, Mapping):
         if temperature is not None:
             raise ValueError(
@@ -87,11 +87,11 @@ def mix(
     whole = _whole(sizes, shares, epoch_size)
     parts = [
         SplitShare(
-            split=one,
+            split=member,
             share=float(share),
-            rows=max(1, round(whole * share * len(one) / size)),
+            rows=max(1, round(whole * share * len(member) / size)),
         )
-        for one, size, share in zip(splits, sizes, shares, strict=True)
+        for member, size, share in zip(splits, sizes, shares, strict=True)
     ]
     if sum(part.rows for part in parts) > MOST_ROWS:
         raise ValueError(
@@ -119,7 +119,7 @@ def _several(folders: Any) -> list[Any]:
     return list(folders)
 
 
-def _split_of(folder: Any, name: str) -> Split:
+def _load_split(folder: Any, name: str) -> Split:
     """Return one split of a folder, which is opened if only its place is given.
 
     Raises:

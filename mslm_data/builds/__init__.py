@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mslm_data.builds import scan, story
 from mslm_data.builds.folder import (
     begin_again,
+    check_output,
     claimed,
     clear_leftovers,
     clear_unfinished,
@@ -38,9 +39,8 @@ from mslm_data.builds.folder import (
     is_built,
     named_if_gone,
     prepare,
-    refuse_foreign,
 )
-from mslm_data.builds.plan import Plan, find, identity_of, labels_of, make_plan, stamps_of
+from mslm_data.builds.plan import Plan, collect_identity, find, labels_of, make_plan, take_stamps
 from mslm_data.builds.rounds import Rounds, Story
 from mslm_data.builds.stages import Inputs
 from mslm_data.builds.story import Progress
@@ -120,9 +120,9 @@ def build_found(
         BuildError: As from `build`.
         MslmDataError: As from `build`.
     """
-    identity = identity_of(found, tokenizer)
+    identity = collect_identity(found, tokenizer)
     if not is_built(out):
-        refuse_foreign(out, found.files)
+        check_output(out, found.files)
     else:
         manifest, damaged = _finished(out, found, identity)
         if not damaged:
@@ -133,7 +133,7 @@ def build_found(
             manifest, damaged = _finished(out, found, identity)
             if not damaged:
                 return manifest
-            refuse_foreign(out, found.files)
+            check_output(out, found.files)
             begin_again(out, damaged)
 
         # What a part finds half written may be that of another part at work.
@@ -146,9 +146,9 @@ def build_found(
             pipeline=found.pipeline,
             tokenizer=tokenizer,
             folder=str(out),
-            stamps=stamps_of(found),
+            stamps=take_stamps(found),
         )
-        if workers is None and _bytes_of(found) < WORTH_WORKERS:
+        if workers is None and _count_bytes(found) < WORTH_WORKERS:
             workers = 1
 
         counter = story.Counter(out, progress)
@@ -182,14 +182,14 @@ def annotate_found(
     """
     from mslm_data.builds import entity_lines as lines  # no build needs it
 
-    identity = lines.identity_of(found, show_text=show_text)
+    identity = lines.collect_identity(found, show_text=show_text)
     parts = lines.parts_of(out)
     counts = lines.finished(out, found, identity)
     if counts is not None:
         shutil.rmtree(parts, ignore_errors=True)
         return counts
 
-    refuse_foreign(parts, ())
+    check_output(parts, ())
     with claimed(parts, None), named_if_gone(parts):
         counts = lines.finished(out, found, identity)
         if counts is not None:  # by another process, before this one had the lock
@@ -201,7 +201,7 @@ def annotate_found(
         worker = lines.LineWorker(
             pipeline=found.pipeline,
             folder=str(parts),
-            stamps=stamps_of(found),
+            stamps=take_stamps(found),
             names=lines.names_of(found, staging=parts / ".build" / "staging"),
             show_text=show_text,
         )
@@ -239,11 +239,11 @@ def planned(found: Inputs, tokenizer: Tokenizer, out: Path) -> tuple[Plan, tuple
         BuildError: The folder holds something else.
         MslmDataError: The inputs or the pipeline are wrong.
     """
-    identity = identity_of(found, tokenizer)
+    identity = collect_identity(found, tokenizer)
     if is_built(out):
-        _manifest_of(out, found, identity)
+        _load_manifest(out, found, identity)
     else:
-        refuse_foreign(out, found.files)
+        check_output(out, found.files)
 
     worker = BuildWorker(pipeline=found.pipeline, tokenizer=tokenizer, folder="", stamps={})
     rounds = Rounds(scan.scan_inputs(found, staging=None))
@@ -259,21 +259,21 @@ def _finished(out: Path, found: Inputs, identity: Mapping[str, Any]) -> tuple[Ma
 
     What the build has left is cleared if no file is.
     """
-    manifest = _manifest_of(out, found, identity)
+    manifest = _load_manifest(out, found, identity)
     damaged = damaged_files(out, manifest)
     if not damaged:
         clear_unfinished(out)
     return manifest, damaged
 
 
-def _manifest_of(out: Path, found: Inputs, identity: Mapping[str, Any]) -> Manifest:
+def _load_manifest(out: Path, found: Inputs, identity: Mapping[str, Any]) -> Manifest:
     """Return the manifest of a folder that is finished, if it is made of these inputs."""
     files = found.every_file()
     digests = scan.digest(Digest(0, tuple(map(str, files))))
     return finished_already(out, found, identity, dict(zip(files, digests, strict=True)))
 
 
-def _bytes_of(found: Inputs) -> int:
+def _count_bytes(found: Inputs) -> int:
     """Return the bytes of all inputs."""
     return sum(path.stat().st_size for path in found.splits_of_paths())
 

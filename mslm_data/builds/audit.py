@@ -25,12 +25,12 @@ from mslm_data.builds.data_loss import CommandWords, check_labels, check_losses,
 from mslm_data.builds.reading import DUPLICATE_ID
 from mslm_data.builds.stages import (
     Inputs,
-    annotator_of,
     attempts,
     find_inputs,
     forget_annotator,
     load_annotator,
-    segmenter_of,
+    make_annotator,
+    make_segmenter,
 )
 from mslm_data.data.document import NotChosen, SetAside, Span
 from mslm_data.data.documents import Documents, Mentions, totals
@@ -175,12 +175,12 @@ def audit(
     """
     forget_annotator()
     by_context = bool(weak.annotate.leave_out_context)
-    _refuse_other_models(manifest, weak, by_context=by_context)
+    _check_same_models(manifest, weak, by_context=by_context)
 
     result = Audit(labels={label: Agreement() for label in sorted(set(labels.values()))})
     batches = _read_gold(gold, inputs, labels, result)
     annotator = load_annotator(weak.annotate)
-    segmenter = segmenter_of(weak) if by_context else None
+    segmenter = make_segmenter(weak) if by_context else None
     find = partial(_find, annotator=annotator, segmenter=segmenter, weak=weak, result=result)
     for documents in batches:
         for some, found in attempts(documents, find, "models of the folder", result.refuse):
@@ -202,7 +202,7 @@ def audit(
     return result
 
 
-def _refuse_other_models(manifest: Manifest, weak: Pipeline, *, by_context: bool) -> None:
+def _check_same_models(manifest: Manifest, weak: Pipeline, *, by_context: bool) -> None:
     """Raise unless the models and tables are those that made the folder.
 
     Args:
@@ -210,23 +210,23 @@ def _refuse_other_models(manifest: Manifest, weak: Pipeline, *, by_context: bool
         weak: Names them.
         by_context: Whether sentences decide which mentions the folder has.
     """
-    _refuse_other_digest(
+    _check_same_digest(
         manifest.annotator,
-        annotator_of(weak).digest(),
+        make_annotator(weak).digest(),
         what="the model that made the folder",
         advice="name its files with --set annotate.…",
     )
     if by_context:
-        _refuse_other_digest(
+        _check_same_digest(
             manifest.segmenter,
-            segmenter_of(weak).digest(),
+            make_segmenter(weak).digest(),
             what="the model that found the folder's sentences",
             advice="name it with --set segment.model=…, as the folder leaves mentions out by their "
             "context in a sentence",
         )
 
 
-def _refuse_other_digest(expected: str, got: str, *, what: str, advice: str) -> None:
+def _check_same_digest(expected: str, got: str, *, what: str, advice: str) -> None:
     """Raise unless two digests of a model are the same; of one without files it is empty."""
     if got != expected:
         raise AnnotateError(
@@ -287,7 +287,7 @@ def _read_gold(
 
     _check_losses(found, accounts)
     there = {label for account in accounts.values() for label in account.labels}
-    _refuse_unknown_labels(labels, there, gold)
+    _check_labels_exist(labels, there, gold)
     return batches
 
 
@@ -305,7 +305,7 @@ def _read_split(
         The documents with their flat mentions of these labels, and an account of all that was
         read.
     """
-    annotator = annotator_of(found.pipeline).start()
+    annotator = make_annotator(found.pipeline).start()
     batches: list[Documents] = []
     aside: list[SetAside] = []
     ids: set[str] = set()
@@ -413,7 +413,7 @@ def _check_losses(found: Inputs, accounts: Mapping[str, _GoldAccount]) -> None:
     check_losses(found, of_any_label, words=_GOLD)
 
 
-def _refuse_unknown_labels(labels: Collection[str], there: Collection[str], gold: Pipeline) -> None:
+def _check_labels_exist(labels: Collection[str], there: Collection[str], gold: Pipeline) -> None:
     """Raise if neither a gold mention has a label nor the gold pipeline names it.
 
     Args:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import NamedTuple, Protocol
 
-from mslm_data.builds.stages import Inputs, source_of
+from mslm_data.builds.stages import Inputs, make_source
 from mslm_data.data.document import SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError
@@ -42,10 +42,10 @@ class CommandWords(NamedTuple):
     """The words of a command that messages need.
 
     Attributes:
-        begin: Stands before each message.
+        begin: Prefix of each message.
         set: The option that sets an option of the pipeline.
         input: The option that names the input.
-        again: What to do once the cause is mended.
+        again: Advice on how to run the command again.
     """
 
     begin: str = ""
@@ -58,15 +58,15 @@ _BUILD = CommandWords()
 
 
 class Accounted(Protocol):
-    """An account of documents that were read, such as the receipt of a work unit."""
+    """Counts of documents and mentions, such as the receipt of a work unit."""
 
     @property
     def read(self) -> int:
-        """Documents of the corpus that was asked for."""
+        """Number of documents that were read."""
 
     @property
     def not_chosen(self) -> Mapping[str, int]:
-        """Reason -> records outside that corpus."""
+        """Reason -> number of records that are not part of the corpus."""
 
     @property
     def set_aside(self) -> Sequence[SetAside]:
@@ -74,19 +74,19 @@ class Accounted(Protocol):
 
     @property
     def given_mentions(self) -> int:
-        """Mentions that the source or the annotator gave."""
+        """Number of mentions from the source or the annotator."""
 
     @property
     def lost_mentions(self) -> Counter[Reason]:
-        """Reason -> mentions that are in no row."""
+        """Reason -> number of mentions that are in no row."""
 
     @property
     def labels(self) -> Sequence[str]:
-        """The labels of its mentions, before any was left out."""
+        """The labels of all mentions, including mentions that were left out."""
 
     @property
     def unwanted(self) -> Sequence[str]:
-        """The labels of mentions that were left out because of them."""
+        """The labels whose mentions were left out, because the pipeline does not name them."""
 
     @property
     def doc_labels(self) -> Sequence[str]:
@@ -96,30 +96,31 @@ class Accounted(Protocol):
 def check_losses(
     inputs: Inputs, receipts: Mapping[str, Sequence[Accounted]], *, words: CommandWords = _BUILD
 ) -> None:
-    """Check that no more was lost than may be, and that a document and a mention are left.
+    """Check that the data loss is acceptable, and that documents and mentions are left.
 
-    In each split, at most `source.max_loss` of the documents may be set aside, and of the source's
-    mentions left out without a rule of the pipeline that asks for it. Mentions of documents that
-    are set aside count too; where nobody has counted them, a document has as many as others.
+    In each split, at most a share of `source.max_loss` of the documents may be set aside, and of
+    the source's mentions left out. Losses that a rule of the pipeline asks for do not count.
+    Mentions of documents that are set aside count. If their number is unknown, the mean number of
+    mentions per document is used.
 
     Args:
-        inputs: The pipeline, which says how much may be lost, and the files.
-        receipts: Split -> accounts of its documents, such as receipts of work units.
-        words: Those of the command.
+        inputs: The pipeline and its files.
+        receipts: Split -> counts of its documents, such as receipts of work units.
+        words: The words of the command, for messages.
 
     Raises:
-        BuildError: A split lost more, or no mention at all is left though some are wanted.
+        BuildError: A split lost too much, or no document or no mention is left.
     """
     pipeline = inputs.pipeline
     every = [receipt for of_split in receipts.values() for receipt in of_split]
     for split, of_split in receipts.items():
         where = f"pipeline '{pipeline.name}', split '{split}'"
         read = sum(receipt.read for receipt in of_split)
-        aside = [one for receipt in of_split for one in receipt.set_aside]
+        aside = [document for receipt in of_split for document in receipt.set_aside]
         first: dict[Reason, str] = {}
-        for one in aside:
-            first.setdefault(one.reason, one.place)
-        reasons = Counter(one.reason for one in aside)
+        for document in aside:
+            first.setdefault(document.reason, document.place)
+        reasons = Counter(document.reason for document in aside)
         check_share(reasons, read, "documents set aside", pipeline, where, first=first, words=words)
 
         if pipeline.annotate.use == "gold":
@@ -144,19 +145,19 @@ def check_share(
     first: Mapping[Reason, str] | None = None,
     words: CommandWords = _BUILD,
 ) -> None:
-    """Check that no larger share than `source.max_loss` is lost for reasons that are no rule.
+    """Check that at most a share of `source.max_loss` is lost for reasons that are not rules.
 
     Args:
-        reasons: Reason -> number lost.
-        total: Number of all, those that are lost included.
-        what: The lost things, for the message.
-        pipeline: Says how much may be lost; its source, which options could help.
-        where: Stands before the message.
-        first: Reason -> where the first stands, if that is known.
-        words: Those of the command.
+        reasons: Reason -> number of losses.
+        total: Total number, with the losses.
+        what: The noun for the message, such as "documents set aside".
+        pipeline: Has `max_loss`; its source has the options for the advice.
+        where: Prefix of the message.
+        first: Reason -> place of the first loss, if known.
+        words: The words of the command, for messages.
 
     Raises:
-        BuildError: More is lost. The message has the most frequent reasons, each with its advice.
+        BuildError: The share is larger. The message has the most frequent reasons, with advice.
     """
     lost = Counter({reason: count for reason, count in reasons.items() if not reason.is_rule})
     if lost.total() <= pipeline.max_loss * total:
@@ -196,7 +197,7 @@ def _by_code(reasons: Counter[Reason]) -> list[Counter[Reason]]:
 
 def _advice(reason: Reason, pipeline: Pipeline, words: CommandWords) -> str:
     """Return what helps against a loss where the source has an option for it, else ""."""
-    options = {option.name for option in fields(source_of(pipeline))}
+    options = {option.name for option in fields(make_source(pipeline))}
     helps = [advice for option, advice in reason.advice.items() if option in options]
     return helps[0].replace("{set}", words.set) if helps else ""
 
@@ -215,10 +216,10 @@ def _mentions_in(set_aside: Sequence[SetAside], given: int, *, read: int) -> Cou
     """
     usual = given / max(read - len(set_aside), 1)
     counts: dict[Reason, float] = {}
-    for one in set_aside:
-        if not one.reason.is_rule:
-            mentions = usual if one.mentions < 0 else one.mentions
-            counts[one.reason] = counts.get(one.reason, 0) + mentions
+    for document in set_aside:
+        if not document.reason.is_rule:
+            mentions = usual if document.mentions < 0 else document.mentions
+            counts[document.reason] = counts.get(document.reason, 0) + mentions
     return +Counter(
         {
             replace(reason, text=f"{_IN_ASIDE}{reason}"): math.ceil(count)
@@ -301,7 +302,7 @@ def _label_options(pipeline: Pipeline) -> str:
 
 def _check_documents(receipts: Sequence[Accounted], words: CommandWords) -> None:
     """Check that at least one document can be used, whatever `max_loss` is."""
-    aside = [one for receipt in receipts for one in receipt.set_aside]
+    aside = [document for receipt in receipts for document in receipt.set_aside]
     read = sum(receipt.read for receipt in receipts)
     if read > len(aside):
         return
@@ -313,7 +314,7 @@ def _check_documents(receipts: Sequence[Accounted], words: CommandWords) -> None
         reasons = ", ".join(f"{reason} ({count:,})" for reason, count in not_chosen.items())
         why += f"; {not_chosen.total():,} were not chosen: {reasons}"
     raise BuildError(
-        f"{words.begin}source: none of the {read} documents can be used{why}; check {words.input} "
+        f"{words.begin}source: found no usable documents, of {read} read{why}; check {words.input} "
         "and the pipeline's [source]"
     )
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.builds.stages import OURS, segmenter_of
+from mslm_data.builds.stages import OURS, make_segmenter
 from mslm_data.data.document import SetAside
 from mslm_data.data.documents import Documents, Mentions, Ranges, one_by_one
 from mslm_data.data.ragged import Ragged
@@ -135,7 +135,7 @@ def find_contaminated(pipeline: Pipeline, split: str, documents: Documents) -> B
 
     bare = documents.with_mentions(Mentions.of([()] * len(documents), documents.starts))
     try:
-        sentences = segmenter_of(pipeline).sentences(bare)
+        sentences = make_segmenter(pipeline).sentences(bare)
     except OURS:
         raise
     except Exception:  # noqa: BLE001 - the build reports the document later

@@ -75,7 +75,7 @@ class Signatures(NamedTuple):
 # The first pass: signatures -----------------------------------------------------------------------
 
 
-def bands_of(similarity: float) -> tuple[int, int]:
+def choose_bands(similarity: float) -> tuple[int, int]:
     """Return the number of bands, and the minima of each.
 
     Bands are as wide as can be while documents of this similarity share one with a chance of 0.99.
@@ -106,7 +106,7 @@ def sign(documents: Documents, similarity: float) -> Signatures:
     places = np.empty((num, 0), np.uint8)
     if similarity < 1:
         minima = _minima(words, offsets)
-        num_bands, width = bands_of(similarity)
+        num_bands, width = choose_bands(similarity)
         bands = np.empty((num, num_bands), np.uint64)
         cut = np.ascontiguousarray(minima[:, : num_bands * width])
         hash_rows(cut.reshape(-1), np.arange(num * num_bands + 1) * width, bands.reshape(-1))
@@ -338,7 +338,7 @@ def _copies(out: Path, name: str) -> Path:
 
 def _records(similarity: float) -> np.dtype[np.void]:
     """Return the type of a document's signatures as a file of them has it."""
-    bands, places = (bands_of(similarity)[0], PLACES) if similarity < 1 else (0, 0)
+    bands, places = (choose_bands(similarity)[0], PLACES) if similarity < 1 else (0, 0)
     return np.dtype(
         [
             ("ids", "<u8"),

@@ -27,25 +27,25 @@ import msgspec
 from mslm_data.builds.crash_log import CrashLog
 from mslm_data.builds.data_loss import check_share
 from mslm_data.builds.duplicates import Copies
-from mslm_data.builds.finish import receipts_of
+from mslm_data.builds.finish import load_receipts
 from mslm_data.builds.folder import (
     Receipt,
+    check_same_record,
     is_done,
     keep_plan,
     mark_accepted,
     mark_refused,
     piece_path,
-    refuse_difference,
     write_receipt,
 )
-from mslm_data.builds.plan import fingerprints, make_plan, versions_of
+from mslm_data.builds.plan import collect_versions, fingerprints, make_plan
 from mslm_data.builds.reading import Reading, Record
 from mslm_data.builds.rounds import Story
 from mslm_data.builds.scan import digest, scan_inputs, staged
-from mslm_data.builds.stages import Inputs, annotator_of, source_of
+from mslm_data.builds.stages import Inputs, make_annotator, make_source
 from mslm_data.builds.story import Counter, check_unchanged
 from mslm_data.builds.tasks import Digest, Task, WorkUnit
-from mslm_data.builds.work_unit import receipt_of
+from mslm_data.builds.work_unit import make_receipt
 from mslm_data.builds.worker import UnitWorker
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import in_batches
@@ -134,7 +134,7 @@ def write_lines(
         bytes=size,
         sha256=digest_of_lines.hexdigest(),
     )
-    return receipt_of(unit, reading, Account(), (), piece)
+    return make_receipt(unit, reading, Account(), (), piece)
 
 
 def _line(document: Document, *, show_text: bool) -> str:
@@ -219,7 +219,7 @@ def records_as_given(
         pipeline: Its source reads them.
         names: See `LineWorker`. A document that is a whole file has this name, without its suffix.
     """
-    source = source_of(pipeline).of_split(split)
+    source = make_source(pipeline).of_split(split)
 
     def records() -> Iterator[Any]:
         for part in parts:
@@ -262,7 +262,7 @@ def tell(
         out: The file.
         parts: The unfinished folder.
         inputs: The files of each split.
-        identity: From `identity_of`.
+        identity: From `collect_identity`.
         counter: Counts finished units.
 
     Raises:
@@ -278,7 +278,7 @@ def tell(
     yield missing
     yield from check_unchanged(parts, inputs, scan)
 
-    receipts = receipts_of(parts, plan)
+    receipts = load_receipts(parts, plan)
     try:
         check_losses(inputs, receipts)
     except BuildError:
@@ -300,12 +300,12 @@ def check_losses(inputs: Inputs, receipts: Mapping[str, Sequence[Receipt]]) -> N
     """Raise BuildError if more documents of a split are set aside than the pipeline allows."""
     pipeline = inputs.pipeline
     for split, of_split in receipts.items():
-        aside = [one for receipt in of_split for one in receipt.set_aside]
+        aside = [document for receipt in of_split for document in receipt.set_aside]
         first: dict[Reason, str] = {}
-        for one in aside:
-            first.setdefault(one.reason, one.place)
+        for document in aside:
+            first.setdefault(document.reason, document.place)
         check_share(
-            Counts(one.reason for one in aside),
+            Counts(document.reason for document in aside),
             sum(receipt.read for receipt in of_split),
             "documents set aside",
             pipeline,
@@ -344,15 +344,15 @@ def parts_of(out: Path) -> Path:
     return out.with_name(f"{out.name}.parts")
 
 
-def identity_of(inputs: Inputs, *, show_text: bool) -> dict[str, Any]:
+def collect_identity(inputs: Inputs, *, show_text: bool) -> dict[str, Any]:
     """Return all that decides the lines besides the input files, as plain values."""
     pipeline = inputs.pipeline
     return {
-        "annotator": annotator_of(pipeline).digest(),
+        "annotator": make_annotator(pipeline).digest(),
         "labels": list(pipeline.annotate.labels),
         "show_text": show_text,
         "source": pipeline.effective()["source"],
-        "versions": versions_of(pipeline),
+        "versions": collect_versions(pipeline),
     }
 
 
@@ -404,17 +404,17 @@ def finished(out: Path, inputs: Inputs, identity: Mapping[str, Any]) -> LineCoun
     """
     if not out.exists():
         return None
-    refuse_foreign(out)
+    check_output(out)
     record = _read_record(out)
-    assert record is not None  # noqa: S101 - see `refuse_foreign`
+    assert record is not None  # noqa: S101 - see `check_output`
     files = inputs.every_file()
     digests = digest(Digest(0, tuple(map(str, files))))
     sources = fingerprints(inputs, dict(zip(files, digests, strict=True)))
-    refuse_difference(out, record["made"], made_of(identity, sources), "lines of something else")
+    check_same_record(out, record["made"], made_of(identity, sources), "lines of something else")
     return msgspec.convert(record["counts"], LineCounts)
 
 
-def refuse_foreign(out: Path) -> None:
+def check_output(out: Path) -> None:
     """Raise AnnotateError for a file that this command did not write, or that was changed since."""
     if not out.exists():
         return

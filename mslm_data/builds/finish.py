@@ -46,7 +46,7 @@ def finish(
     Raises:
         BuildError: A unit is not done, or a shard is not joined.
     """
-    receipts = receipts_of(out, plan)
+    receipts = load_receipts(out, plan)
     shards: dict[str, list[ShardRecord]] = {split: [] for split in plan.sources}
     for shard in plan.shards:
         joined = read_joined(out, shard)
@@ -78,7 +78,7 @@ def finish(
     return manifest
 
 
-def receipts_of(out: Path, plan: Plan) -> dict[str, list[Receipt]]:
+def load_receipts(out: Path, plan: Plan) -> dict[str, list[Receipt]]:
     """Return split -> the receipts of its work units.
 
     Raises:

@@ -1,20 +1,19 @@
-"""Guards an unfinished folder: who may write there, which plan it follows, which units are done.
+"""Guards an unfinished folder: its locks, its plan, and the receipts of units that are done.
 
 DIR/.build/locks/       one lock for a whole build, one for each part
 DIR/.build/plan.json    the record of the plan
 DIR/.build/staging/     large compressed inputs, unpacked
-DIR/.build/pieces/      what work units made, until the shards are joined of it
-DIR/.build/duplicate_ids.json  ids that occur in more than one work unit, once compared
-DIR/.build/signatures/  of the documents of each work unit, where copies are looked for
-DIR/.build/copies/      which documents of each work unit are copies
-DIR/.build/receipts/    one for each work unit that is done
-DIR/.build/shards/      one for each shard that is joined
-DIR/.build/refused      there where all units are done, and lose too much
-DIR/.build/crashes/     for units at which workers crashed
+DIR/.build/pieces/      the rows of each work unit, until they are joined into shards
+DIR/.build/duplicate_ids.json   ids that occur in more than one work unit
+DIR/.build/signatures/  signatures of each unit's documents, with source.duplicates
+DIR/.build/copies/      documents of each unit that are copies
+DIR/.build/receipts/    one for each finished work unit
+DIR/.build/shards/      one record for each finished shard
+DIR/.build/refused      exists if all units are done and the data loss is too large
+DIR/.build/crashes/     crash logs of units
 DIR/SPLIT/              the shards
 
-Nothing in `.build` is believed by its name: whatever is found there by a build that is resumed is
-compared with a digest, and made again if it differs.
+A resumed build checks every file of `.build` against a digest, and makes it again if it differs.
 """
 
 from __future__ import annotations
@@ -55,25 +54,25 @@ from mslm_data.shard.write import ShardRecord
 T = TypeVar("T")
 
 _PATIENCE_S = 10.0
-"""How long a part waits for the lock of a whole build, which other parts hold for a moment only."""
+"""Maximum wait of a part for the lock of the whole build. Other parts hold it only briefly."""
 
 
 # Who may write ------------------------------------------------------------------------------------
 
 
-def refuse_foreign(out: Path, splits: Iterable[str]) -> None:
+def check_output(out: Path, splits: Iterable[str]) -> None:
     """Check that a folder is new, empty, or an unfinished build of ours.
 
-    It may be a link to a folder, but a folder within it may not: readers refuse shards that lie
-    elsewhere, and what links lead to would stay when the build is finished.
+    The folder may be a link, but folders within it may not: readers reject shards outside of the
+    folder, and the target of a link would not be removed when the build is finished.
 
     Args:
         out: The folder.
         splits: The splits to build.
 
     Raises:
-        BuildError: It is a file, holds other files, or is a link to nothing; or a folder within it
-            is a link.
+        BuildError: It is a file or a broken link, holds other files, or a folder within it is a
+            link.
     """
     if not out.exists():
         if out.is_symlink():
@@ -99,9 +98,9 @@ def refuse_foreign(out: Path, splits: Iterable[str]) -> None:
 def claimed(out: Path, part: tuple[int, int] | None) -> Iterator[None]:
     """Hold a folder for a build or for a part of it.
 
-    A part holds its own lock, and checks that no whole build is at work. A whole build holds the
-    lock that parts look at, and those of all parts. However this process ends, it holds none
-    afterwards, as far as that can be known; see `io.locks`.
+    A part holds its own lock, and checks that no whole build is running. A whole build holds the
+    build lock and the locks of all parts. Locks are released however this process ends; see
+    `io.locks`.
 
     Raises:
         BuildError: Another process holds it, or the file system refuses locks.
@@ -158,7 +157,7 @@ def prepare(out: Path, splits: Iterable[str]) -> None:
 
 
 def clear_leftovers(out: Path, splits: Iterable[str]) -> None:
-    """Remove what killed processes left half written; no process may be at work in the folder."""
+    """Remove half-written files of killed processes. No process may be writing in the folder."""
     below = [path for path in (out / ".build").rglob("*") if path.is_dir()]
     for folder in (out, out / ".build", *below, *(out / split for split in splits)):
         clear_temporaries(folder)
@@ -168,28 +167,28 @@ def clear_leftovers(out: Path, splits: Iterable[str]) -> None:
 
 
 def keep_plan(out: Path, plan: Plan, *, alone: bool) -> None:
-    """Write the plan beside the receipts, or check that it is the one that they follow.
+    """Write the plan, or check that it equals the plan of the unfinished build.
 
-    What a build left that was refused goes if the plan is another now: nobody can want it.
+    Remove the output of a rejected build when its plan has changed.
 
     Args:
         out: The folder.
-        plan: Of this build.
-        alone: Whether the caller holds the lock of the whole build; parts share the folder.
+        plan: The plan of this build.
+        alone: Whether the caller holds the lock of the whole build; parts do not.
 
     Raises:
-        BuildError: They follow another, or nobody knows which.
+        BuildError: The unfinished build has another plan, or its plan is damaged.
     """
     path = _plan(out)
     record = canonical_json(plan.record)
     if _is_refused(out, record):
         with _whole_build(out) if not alone else nullcontext():
-            # Another part may have begun anew by now, and be at work.
+            # Another part may have started over in the meantime.
             if _is_refused(out, record):
                 discard_build(out)
     if not path.is_file():
         with _whole_build(out) if not alone else nullcontext():
-            # Parts that begin at once all look here: only the first may write its plan.
+            # Parts may start at the same time: only the first one writes its plan.
             if not path.is_file():
                 write_sealed(path, record)
 
@@ -199,7 +198,7 @@ def keep_plan(out: Path, plan: Plan, *, alone: bool) -> None:
             f"{path}: the plan of the unfinished build is damaged; remove {out} and run the same "
             "command again, or choose another --out"
         )
-    refuse_difference(
+    check_same_record(
         out,
         msgspec.json.decode(before),
         msgspec.json.decode(record),
@@ -208,12 +207,12 @@ def keep_plan(out: Path, plan: Plan, *, alone: bool) -> None:
 
 
 def mark_refused(out: Path) -> None:
-    """Note that the plan's units are done, and that they lose too much to be finished."""
+    """Mark the build as rejected: all units are done, and the data loss is too large."""
     write_whole(_refused(out), [b""])
 
 
 def mark_accepted(out: Path) -> None:
-    """Note that a plan that was refused before is not any more, as its losses are accepted."""
+    """Remove the mark of a rejected build, because its data loss is accepted now."""
     _refused(out).unlink(missing_ok=True)
 
 
@@ -226,19 +225,19 @@ def _refused(out: Path) -> Path:
 
 
 def _is_refused(out: Path, record: bytes) -> bool:
-    """Return whether a build of another plan than this was refused."""
+    """Return whether a build with another plan was rejected."""
     return _refused(out).is_file() and read_sealed(_plan(out)) not in (None, record)
 
 
 def _whole_build(out: Path) -> AbstractContextManager[None]:
-    """Return a context in which no other part of a build begins anew, and no whole build begins."""
+    """Return a context in which no other part starts over, and no whole build starts."""
     return locked(out / ".build" / "locks" / "build", error=BuildError, patience=_PATIENCE_S)
 
 
 def discard_build(out: Path) -> None:
-    """Remove all that a build has left; the caller holds the lock of the whole build."""
+    """Remove the output of a build. The caller must hold the lock of the whole build."""
     build = out / ".build"
-    # Records of joined shards go first: without one a shard is joined again.
+    # Remove the records of shards first: a shard without a record is joined again.
     for path in (build / "shards").glob("*.json"):
         record = _read(path, ShardRecord)
         path.unlink(missing_ok=True)
@@ -269,7 +268,7 @@ def finished_already(
     Args:
         out: The folder.
         found: The input files that it should be made of.
-        identity: All else that should have made it; see `plan.identity_of`.
+        identity: All else that should have made it; see `plan.collect_identity`.
         of_files: File -> its fingerprint.
 
     Raises:
@@ -295,14 +294,14 @@ def finished_already(
     # Labels that the pipeline does not name follow from it and the sources.
     now["labels"] = now["labels"] or before["labels"]
     now = msgspec.json.decode(canonical_json(now))
-    refuse_difference(out, before, now, "what was built from something else")
+    check_same_record(out, before, now, "what was built from something else")
     return manifest
 
 
 def damaged_files(out: Path, manifest: Manifest) -> list[str]:
-    """Return the files of a finished folder that are missing, or are not what the manifest says.
+    """Return the files of a finished folder that are missing or do not match the manifest.
 
-    Of the files without a digest it is known only whether they are there.
+    Files without a digest are only checked for existence.
     """
     records = {
         f"{name}/{shard.file}": shard
@@ -345,7 +344,7 @@ def clear_unfinished(out: Path) -> None:
     shutil.rmtree(out / ".build", ignore_errors=True)
 
 
-def refuse_difference(
+def check_same_record(
     out: Path, before: Mapping[str, Any], now: Mapping[str, Any], what: str
 ) -> None:
     """Raise BuildError unless two records are equal, and name what differs."""

@@ -23,11 +23,11 @@ from mslm_data.builds.decontaminate import describe_folders
 from mslm_data.builds.scan import Fingerprint, Scan
 from mslm_data.builds.stages import (
     Inputs,
-    annotator_of,
     find_inputs,
     forget_annotator,
-    plugins_of,
-    segmenter_of,
+    list_plugins,
+    make_annotator,
+    make_segmenter,
 )
 from mslm_data.builds.tasks import WorkUnit
 from mslm_data.data.bio import MAX_LABELS
@@ -164,7 +164,7 @@ def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
     if pipeline.annotate.labels:
         check_label_count(pipeline, pipeline.annotate.labels)
     elif pipeline.annotate.use not in ("gold", "none"):
-        labels = annotator_of(pipeline).labels()
+        labels = make_annotator(pipeline).labels()
         known = sorted({pipeline.annotate.rename.get(label, label) for label in labels})
         raise PipelineError(
             f"{where}, [annotate]: expected labels, got none; choose with "
@@ -205,7 +205,7 @@ def make_plan(found: Inputs, scan: Scan, identity: Mapping[str, Any]) -> Plan:
     Args:
         found: The files of each split.
         scan: What they hold.
-        identity: All that decides bytes besides the files; see `identity_of`.
+        identity: All that decides bytes besides the files; see `collect_identity`.
     """
     pipeline = found.pipeline
     shards = tuple(_shards(found, scan))
@@ -219,7 +219,7 @@ def make_plan(found: Inputs, scan: Scan, identity: Mapping[str, Any]) -> Plan:
     return Plan(pipeline=pipeline, shards=shards, sources=sources, record=record)
 
 
-def identity_of(found: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
+def collect_identity(found: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
     """Return all that decides a build's bytes besides its input files, as plain values.
 
     Raises:
@@ -230,7 +230,7 @@ def identity_of(found: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
     forget_annotator()
 
     pipeline = found.pipeline
-    annotator = annotator_of(pipeline)
+    annotator = make_annotator(pipeline)
     effective = pipeline.effective()
     effective["annotate"]["weak"] = annotator.weak
     if pipeline.decontaminate:
@@ -240,9 +240,9 @@ def identity_of(found: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
         "about": pipeline.about.record(),
         "pipeline": effective,
         "annotator": annotator.digest(),
-        "segmenter": segmenter_of(pipeline).digest(),
+        "segmenter": make_segmenter(pipeline).digest(),
         "tokenizer": tokenizer.digest,
-        "versions": versions_of(pipeline),
+        "versions": collect_versions(pipeline),
         "labels": list(pipeline.annotate.labels),
     }
 
@@ -254,9 +254,9 @@ def versions() -> dict[str, str]:
     return {"mslm-data": __version__} | others
 
 
-def versions_of(pipeline: Pipeline) -> dict[str, str]:
+def collect_versions(pipeline: Pipeline) -> dict[str, str]:
     """Return the versions of all packages that decide bytes of what a pipeline makes."""
-    found = versions() | {plugin.distribution: plugin.version for plugin in plugins_of(pipeline)}
+    found = versions() | {plugin.distribution: plugin.version for plugin in list_plugins(pipeline)}
     if pipeline.duplicates != "keep" and pipeline.duplicate_similarity != 1:
         load("rensa", wanted_by="source.duplicates with near copies")
         found["rensa"] = importlib.metadata.version("rensa")
@@ -370,7 +370,7 @@ def labels_of(found: Inputs) -> tuple[str, ...]:
 # Whether inputs are the same ----------------------------------------------------------------------
 
 
-def stamps_of(found: Inputs) -> dict[str, tuple[Stamp, ...]]:
+def take_stamps(found: Inputs) -> dict[str, tuple[Stamp, ...]]:
     """Return input -> stamps of its files, to be taken before the build reads anything."""
     return {
         str(path): tuple(map(_stamp, found.source.files(path))) for path in found.splits_of_paths()

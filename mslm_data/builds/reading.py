@@ -17,7 +17,7 @@ from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import relabel
 from mslm_data.builds.crash_log import CrashLog
 from mslm_data.builds.duplicates import Copies
-from mslm_data.builds.stages import attempts, load_annotator, no_text_for_models, source_of
+from mslm_data.builds.stages import attempts, load_annotator, make_source, no_text_for_models
 from mslm_data.builds.tasks import WorkUnit
 from mslm_data.data.document import NotChosen, Part, SetAside
 from mslm_data.data.documents import Documents, Ranges, one_by_one, totals
@@ -39,9 +39,9 @@ DUPLICATE_ID = Reason(
 """Reason for a document whose id another has, of the same split and file."""
 
 
-def records_of(unit: WorkUnit, pipeline: Pipeline) -> Iterator[Record]:
+def read_records(unit: WorkUnit, pipeline: Pipeline) -> Iterator[Record]:
     """Give the records of a work unit's parts, each with its part."""
-    source = source_of(pipeline).of_split(unit.split)
+    source = make_source(pipeline).of_split(unit.split)
     for part in unit.parts:
         for record in source.batches(part):
             yield part, record
@@ -124,7 +124,7 @@ class Reading:
         unit it is one document.
 
         Args:
-            records: Those of the unit, from `records_of`.
+            records: Those of the unit, from `read_records`.
         """
         for number, documents in self._usable(records):
             yield from self._annotated(number, documents)

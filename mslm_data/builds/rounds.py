@@ -1,7 +1,8 @@
-"""Generators that tell what a build does in order, and the driver that has engines do it.
+"""Runs a build that is written as a generator of tasks.
 
-A story yields a round of tasks that may run at once, anywhere, and is sent their answers when the
-last one is done. So it reads from top to bottom, though its tasks run on many processes.
+A story yields a round of tasks that may run in parallel in any process, and receives their answers
+when the last task is done. So a build reads from top to bottom, although its tasks run in many
+processes.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from mslm_data.builds.tasks import Task, read_answer
 
 T = TypeVar("T")
 Answers: TypeAlias = Mapping[str, Any]
-"""Name of a task -> what it was answered with."""
+"""Name of a task -> the value of its answer."""
 Story: TypeAlias = Generator[Sequence[Task], Answers, T]
-"""Yields rounds of tasks, is sent the answers of each, and returns what it has made."""
+"""Yields rounds of tasks, receives the answers of each round, and returns its result."""
 
 
 def together(stories: Iterable[Story[T]]) -> Story[list[T]]:
-    """Tell several stories at once: their next rounds are one round.
+    """Run stories in parallel: their next rounds are joined into one round.
 
     Returns:
-        What each has made, in order.
+        The result of each story, in order.
     """
     made: dict[int, T] = {}
     running = dict(enumerate(stories))
@@ -44,14 +45,14 @@ def together(stories: Iterable[Story[T]]) -> Story[list[T]]:
 
 
 def advance(story: Story[Any], answers: Answers | None) -> Sequence[Task]:
-    """Return the next round of a story that is not empty.
+    """Return the next round of a story, skipping empty rounds.
 
     Args:
         story: The story.
-        answers: Of the round before; None before the first.
+        answers: The answers of the previous round; None before the first round.
 
     Raises:
-        StopIteration: It has come to its end.
+        StopIteration: The story has ended.
     """
     tasks = next(story) if answers is None else story.send(answers)
     while not tasks:
@@ -60,10 +61,10 @@ def advance(story: Story[Any], answers: Answers | None) -> Sequence[Task]:
 
 
 class Rounds(Generic[T]):
-    """Hands the rounds of a story to an engine, and the answers back.
+    """Gives the rounds of a story to an engine, and the answers to the story.
 
     Attributes:
-        made: What the story returned, once it has come to its end.
+        made: The result of the story when it has ended, None before.
     """
 
     def __init__(self, story: Story[T], *, done: Callable[[str], object] = lambda _: None) -> None:
@@ -84,10 +85,10 @@ class Rounds(Generic[T]):
         return self._next(None)
 
     def take(self, text: str) -> Sequence[Task]:
-        """Take the answer of a task, and return the next round after the last one of this round.
+        """Take the answer of a task. Return the next round if it was the last task of its round.
 
         Raises:
-            MslmDataError: Whatever the story raises.
+            MslmDataError: Raised by the story.
         """
         name, value = read_answer(text)
         self._waiting.discard(name)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mslm_data.builds.rounds import Story, together
-from mslm_data.builds.stages import Inputs, annotator_of
+from mslm_data.builds.stages import Inputs, make_annotator
 from mslm_data.builds.tasks import Cut, Digest, Unpack
 from mslm_data.data.document import Part
 from mslm_data.io.files import (
@@ -71,7 +71,7 @@ def scan_inputs(inputs: Inputs, *, staging: Path | None) -> Story[Scan]:
         inputs: The files of each split.
         staging: A folder into which large compressed files are unpacked; None leaves them whole.
     """
-    unit_bytes = unit_bytes_of(inputs.pipeline)
+    unit_bytes = choose_unit_bytes(inputs.pipeline)
     cutter = _Cutter(inputs, staging, unit_bytes)
 
     # A file is cut while others, and itself, are digested.
@@ -85,9 +85,9 @@ def scan_inputs(inputs: Inputs, *, staging: Path | None) -> Story[Scan]:
     )
 
 
-def unit_bytes_of(pipeline: Pipeline) -> int:
+def choose_unit_bytes(pipeline: Pipeline) -> int:
     """Return about how many bytes of input a work unit gets."""
-    is_slow = annotator_of(pipeline).slow
+    is_slow = make_annotator(pipeline).slow
     return min(SLOW_UNIT_BYTES if is_slow else UNIT_BYTES, pipeline.shard.unit_bytes)
 
 

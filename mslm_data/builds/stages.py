@@ -31,14 +31,14 @@ OURS = (MslmDataError, MemoryError, OSError)
 """Exceptions of a stage that no document is to blame for."""
 
 
-def source_of(pipeline: Pipeline) -> Source:
+def make_source(pipeline: Pipeline) -> Source:
     """Make the pipeline's source."""
     where = f"pipeline '{pipeline.name}', [source]"
     made: Source = SOURCES.make(pipeline.source.use, pipeline.source.options, where=where)
     return made
 
 
-def annotator_of(pipeline: Pipeline) -> Annotator:
+def make_annotator(pipeline: Pipeline) -> Annotator:
     """Make the pipeline's annotator, without loading its model."""
     made: Annotator = ANNOTATORS.make(
         pipeline.annotate.use,
@@ -49,14 +49,14 @@ def annotator_of(pipeline: Pipeline) -> Annotator:
     return made
 
 
-def segmenter_of(pipeline: Pipeline) -> Segmenter:
+def make_segmenter(pipeline: Pipeline) -> Segmenter:
     """Make the pipeline's segmenter."""
     where = f"pipeline '{pipeline.name}', [segment]"
     made: Segmenter = SEGMENTERS.make(pipeline.segment.use, pipeline.segment.options, where=where)
     return made
 
 
-def plugins_of(pipeline: Pipeline) -> list[Plugin]:
+def list_plugins(pipeline: Pipeline) -> list[Plugin]:
     """Return the plug-ins that a pipeline's stages are."""
     uses = [(SOURCES, pipeline.source.use), (SEGMENTERS, pipeline.segment.use)]
     uses += [(ANNOTATORS, use) for use in pipeline.annotate.uses()]
@@ -64,7 +64,7 @@ def plugins_of(pipeline: Pipeline) -> list[Plugin]:
     return [plugin for plugin in found if plugin is not None]
 
 
-def schema_of(
+def make_schema(
     pipeline: Pipeline, labels: Sequence[str], doc_labels: Sequence[str] | None
 ) -> pa.Schema:
     """Return the schema of the rows that the stages make together.
@@ -76,7 +76,7 @@ def schema_of(
     """
     return schema(
         labels,
-        weak=annotator_of(pipeline).weak,
+        weak=make_annotator(pipeline).weak,
         text=pipeline.encode.keep_text,
         doc_labels=doc_labels,
         joined=pipeline.encode.join != "none",
@@ -166,7 +166,7 @@ def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
         SourceError: No inputs of this format, two forms of one split, or a file that cannot be
             read.
     """
-    source = source_of(pipeline)
+    source = make_source(pipeline)
     files = source.find(inputs)
     if source.one_form and not source.splits:
         by_pattern = hasattr(source, "pattern")
@@ -178,7 +178,7 @@ def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
         return found
     options = {**pipeline.source.options, **decided}
     settled = replace(pipeline, source=replace(pipeline.source, options=options))
-    return found._replace(pipeline=settled, source=source_of(settled))
+    return found._replace(pipeline=settled, source=make_source(settled))
 
 
 _LOADED: dict[str, LoadedAnnotator] = {}
@@ -247,7 +247,7 @@ def no_text_for_models(got: str) -> Reason:
     return Reason(f"expected text that the models of the pipeline can take, got {got}")
 
 
-def word_table_of(tokenizer: Tokenizer) -> WordTable:
+def load_word_table(tokenizer: Tokenizer) -> WordTable:
     """Return the table of words that this process has tokenised so far."""
     if tokenizer.digest not in _TABLES:
         _TABLES.clear()

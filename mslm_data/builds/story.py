@@ -19,7 +19,7 @@ from mslm_data.builds.duplicate_ids import (
     save_duplicate_ids,
 )
 from mslm_data.builds.duplicates import is_matched, is_signed
-from mslm_data.builds.finish import finish, receipts_of
+from mslm_data.builds.finish import finish, load_receipts
 from mslm_data.builds.folder import (
     Receipt,
     discard_build,
@@ -172,7 +172,7 @@ def _accepted_labels(
     Raises:
         BuildError: Labels are texts, or too much is lost.
     """
-    receipts = receipts_of(out, plan)
+    receipts = load_receipts(out, plan)
     every = [*chain.from_iterable(receipts.values())]
     labels = _labels(plan, every)
     doc_labels = _doc_labels(plan, every)

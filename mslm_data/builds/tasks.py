@@ -3,9 +3,9 @@
 A build has these kinds, in this order. `story` says what comes between them.
 
 1. `Unpack` large compressed files, so that they can be cut like others.
-2. `Digest` files and `Cut` them, first into what makes a shard each, then into work units.
-3. Where copies are looked for, `Sign` the documents of each work unit, and `Match` all of them.
-4. Do each `WorkUnit`: read a few megabytes of input and leave a *piece*, the rows that they make.
+2. `Digest` files and `Cut` them, first into the parts for one shard each, then into work units.
+3. With `source.duplicates`, `Sign` the documents of each work unit, and `Match` all signatures.
+4. Build each `WorkUnit`: read a few megabytes of input and write a *piece*, the rows of them.
 5. `Compare` the ids of all units. Units with ids of earlier units are built again without them.
 6. `Join` the pieces of each shard.
 
@@ -27,7 +27,7 @@ class Unpack(NamedTuple):
     Attributes:
         number: Its number among the build's files.
         path: The file.
-        into: What it becomes.
+        into: The path of the unpacked file.
     """
 
     number: int
@@ -68,8 +68,8 @@ class Cut(NamedTuple):
     Attributes:
         number: The task's number among those of its kind.
         split: The split whose records are cut.
-        part: What is cut.
-        target_bytes: About how many bytes of the split a part gets.
+        part: The part to cut.
+        target_bytes: Approximate number of bytes of the split in each part.
     """
 
     number: int
@@ -91,8 +91,8 @@ class Cut(NamedTuple):
 class WorkUnit(NamedTuple):
     """Read parts of files, and write the piece of a shard that they make; answers with nothing.
 
-    Its receipt says what became of the documents. Units are a pure function of the inputs and the
-    pipeline.
+    The receipt counts what happened to the documents. Units are a pure function of the inputs and
+    the pipeline.
 
     Attributes:
         split: The split that the shard belongs to.
@@ -120,7 +120,7 @@ class WorkUnit(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """Read a work unit, and leave the signatures of its documents; answers with nothing.
+    """Read a work unit, and write the signatures of its documents; answers with nothing.
 
     Attributes:
         unit: The unit.
@@ -160,7 +160,7 @@ class Match(NamedTuple):
 
 
 class Compare(NamedTuple):
-    """Find ids that documents of several units of a split have; answers with `[unit, ids]` of each.
+    """Find ids that occur in more than one unit of a split; answers with `[unit, ids]` of each.
 
     Each task compares a share of the ids: those whose hashes are in one of `of` equal ranges.
 
@@ -221,11 +221,11 @@ Task: TypeAlias = Unpack | Digest | Cut | Sign | Match | WorkUnit | Compare | Jo
 
 
 def answer(task: Task, value: Any = None) -> str:
-    """Return what a worker answers when a task is done."""
+    """Return the answer of a worker to a finished task, as JSON."""
     return msgspec.json.encode([task.name, value]).decode()
 
 
 def read_answer(text: str) -> tuple[str, Any]:
-    """Return the name of a task that is done, and the value that it was answered with."""
+    """Return the name of a finished task, and the value of its answer."""
     name, value = msgspec.json.decode(text)
     return name, value

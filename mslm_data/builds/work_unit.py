@@ -12,7 +12,7 @@ from mslm_data.builds.duplicates import Copies
 from mslm_data.builds.folder import Receipt, piece_path, write_receipt
 from mslm_data.builds.plan import check_label_count
 from mslm_data.builds.reading import Reading, Record
-from mslm_data.builds.stages import annotator_of, schema_of, segmenter_of, word_table_of
+from mslm_data.builds.stages import load_word_table, make_annotator, make_schema, make_segmenter
 from mslm_data.builds.tasks import WorkUnit
 from mslm_data.data.document import SetAside
 from mslm_data.data.documents import Documents
@@ -56,9 +56,9 @@ def build_unit(
         )
 
     named = None if doc_labels is None else [*doc_labels]
-    schema = schema_of(pipeline, [*labels], named)
+    schema = make_schema(pipeline, [*labels], named)
     piece = write_piece(piece_path(out, unit.name), examples, schema)
-    receipt = receipt_of(unit, reading, account, named or [], piece)
+    receipt = make_receipt(unit, reading, account, named or [], piece)
     # Many labels may be but those of this unit; long ones are refused before they stand anywhere.
     check_labels(pipeline, labels=receipt.labels, doc_labels=receipt.doc_labels)
     write_receipt(out, unit, receipt)
@@ -86,16 +86,16 @@ def _examples(
         pipeline: Says how.
         tokenizer: Makes the tokens.
     """
-    segmenter = segmenter_of(pipeline)
+    segmenter = make_segmenter(pipeline)
     encode = pipeline.encode
     encoder = Encoder(
-        word_table_of(tokenizer),
+        load_word_table(tokenizer),
         labels,
         max_tokens=encode.max_tokens,
         protect_mentions=encode.split == "mention",
         join=encode.join == "document",
         keep_text=encode.keep_text,
-        weak=annotator_of(pipeline).weak,
+        weak=make_annotator(pipeline).weak,
         context=pipeline.annotate.context,
         corpus=pipeline.name,
         doc_labels=doc_labels,
@@ -126,7 +126,7 @@ def _examples(
     return concatenate(parts)
 
 
-def receipt_of(
+def make_receipt(
     unit: WorkUnit,
     reading: Reading,
     account: Account,

@@ -20,8 +20,8 @@ from mslm_data.builds.crash_log import CrashLog
 from mslm_data.builds.duplicate_ids import compare
 from mslm_data.builds.folder import is_joined, piece_path, write_joined
 from mslm_data.builds.plan import Stamp, check_unchanged_files
-from mslm_data.builds.reading import Record, begun, records_of
-from mslm_data.builds.stages import load_annotator, schema_of, source_of
+from mslm_data.builds.reading import Record, begun, read_records
+from mslm_data.builds.stages import load_annotator, make_schema, make_source
 from mslm_data.builds.tasks import (
     Compare,
     Cut,
@@ -95,12 +95,12 @@ class UnitWorker:
             case Digest():
                 return scan.digest(task)
             case Cut():
-                return scan.cut(task, source_of(self.pipeline))
+                return scan.cut(task, make_source(self.pipeline))
         return None
 
     def _read(self, unit: WorkUnit) -> Iterator[Record]:
         """Yield the records of a work unit."""
-        return records_of(unit, self.pipeline)
+        return read_records(unit, self.pipeline)
 
     def _records(self, unit: WorkUnit) -> Iterator[Record]:
         """Yield the records of a work unit, and check its inputs again after the last one.
@@ -155,7 +155,7 @@ class BuildWorker(UnitWorker):
             record = join(
                 pieces,
                 out / task.split / f"data-{task.shard:05d}-of-{task.of:05d}.arrow",
-                schema_of(self.pipeline, task.labels, task.doc_labels),
+                make_schema(self.pipeline, task.labels, task.doc_labels),
             )
             write_joined(out, task.name, record)
         for piece in pieces:

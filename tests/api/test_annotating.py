@@ -18,7 +18,7 @@ from mslm_data.api.annotating import annotate, check_sets, find_texts
 from mslm_data.api.building import read_named
 from mslm_data.builds import entity_lines as lines
 from mslm_data.builds.entity_lines import LineCounts
-from mslm_data.builds.work_unit import receipt_of
+from mslm_data.builds.work_unit import make_receipt
 from mslm_data.errors import AnnotateError, BuildError, PipelineError, SourceError
 from mslm_data.pipeline import AnnotateOptions
 from tests import made
@@ -133,16 +133,18 @@ def test_annotate__does_no_unit_twice(
         if len(done) == 2:
             raise KeyboardInterrupt
         done.append(unit.name)
-        return receipt_of(unit, *more)
+        return make_receipt(unit, *more)
 
     with monkeypatch.context() as until_stopped:
-        until_stopped.setattr(lines, "receipt_of", noted)
+        until_stopped.setattr(lines, "make_receipt", noted)
         with pytest.raises(KeyboardInterrupt):
             annotated(out, table)
     first, done[:] = done[:], []
     more: list[str] = []
     monkeypatch.setattr(
-        lines, "receipt_of", lambda unit, *rest: more.append(unit.name) or receipt_of(unit, *rest)
+        lines,
+        "make_receipt",
+        lambda unit, *rest: more.append(unit.name) or make_receipt(unit, *rest),
     )
     annotated(out, table)
 
@@ -184,9 +186,9 @@ def test_annotate__refuses_an_input_that_changes_meanwhile(
 ) -> None:
     def changing(*given: Any) -> Any:
         table.write_text(table.read_text() + "\n")
-        return receipt_of(*given)
+        return make_receipt(*given)
 
-    monkeypatch.setattr(lines, "receipt_of", changing)
+    monkeypatch.setattr(lines, "make_receipt", changing)
     with pytest.raises(SourceError, match=r"s\.jsonl: the file has changed since"):
         annotated(out, table)
     assert not out.exists()

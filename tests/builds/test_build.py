@@ -376,7 +376,9 @@ def test_build__goes_into_a_folder_through_a_link(
 def test_build__refuses_a_link_to_nothing(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("nothing")
 
-    with pytest.raises(BuildError, match=f"^{tmp_path / 'link'}: expected a folder, got a link to"):
+    with pytest.raises(
+        BuildError, match=f"^{tmp_path / 'link'}: expected a folder, got a broken link"
+    ):
         made.built(tmp_path / "link", pipeline=SMALL)
 
 

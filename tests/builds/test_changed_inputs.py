@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mslm_data.builds import plan, scan, worker
-from mslm_data.builds.reading import records_of
+from mslm_data.builds.reading import read_records
 from mslm_data.errors import SourceError
 from tests import made
 
@@ -69,7 +69,7 @@ def test_build__keeps_nothing_of_a_file_that_changed_while_it_was_read(
     path.write_bytes(first)
     expected = made.built(tmp_path / "expected", path.parent, pipeline)
 
-    where, name = (scan, "_unpacked") if kind == "unpacked" else (worker, "records_of")
+    where, name = (scan, "_unpacked") if kind == "unpacked" else (worker, "read_records")
     with monkeypatch.context() as patch:
         patch.setattr(where, name, swapping(path, other, getattr(where, name)))
         with pytest.raises(SourceError, match="the file has changed since the command began"):
@@ -94,7 +94,7 @@ def test_build__digests_its_inputs_again_where_times_do_not_show_a_change(
     monkeypatch.setattr(plan, "_stamp", lambda path: plan.Stamp(str(path), 0, 0, 0))
 
     with monkeypatch.context() as patch:
-        patch.setattr(worker, "records_of", swapping(path, other, records_of))
+        patch.setattr(worker, "read_records", swapping(path, other, read_records))
         with pytest.raises(SourceError, match=r"train\.tsv: the file has changed since"):
             made.built(tmp_path / "out", path.parent, made.pipeline_of())
     overwrite(path, first)

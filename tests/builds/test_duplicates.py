@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mslm_data.builds import build, decontaminate, duplicates
-from mslm_data.builds.duplicates import EXACT, KINDS, NEAR, bands_of, find_copies, sign
+from mslm_data.builds.duplicates import EXACT, KINDS, NEAR, choose_bands, find_copies, sign
 from mslm_data.data.document import Document, Placeholder
 from mslm_data.data.documents import Documents
 from mslm_data.errors import BuildError, MissingExtraError, PipelineError
@@ -322,11 +322,11 @@ def test_find_copies__goes_no_further_than_copies_of_what_stays() -> None:
 
 def test_bands_of__finds_copies_at_the_bound() -> None:
     for similarity in (0.3, 0.5, 0.8, 0.95):
-        bands, width = bands_of(similarity)
+        bands, width = choose_bands(similarity)
 
         assert bands * width <= 128
         assert 1 - (1 - similarity**width) ** bands >= 0.99
-    assert bands_of(0.8) == (21, 6)
+    assert choose_bands(0.8) == (21, 6)
 
 
 def test_build__says_which_package_near_copies_need(

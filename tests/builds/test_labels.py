@@ -9,7 +9,7 @@ import pytest
 
 from mslm_data.builds import find, planned
 from mslm_data.builds.data_loss import seem_texts
-from mslm_data.builds.stages import source_of
+from mslm_data.builds.stages import make_source
 from mslm_data.errors import MslmDataError, PipelineError
 from tests import made
 from tests.builds.test_accounts import jsonl
@@ -110,4 +110,4 @@ def test_seem_texts__counts_and_measures(labels: list[str], items: int, seem: bo
 
 def test_text__refuses_one_column_as_text_and_label() -> None:
     with pytest.raises(PipelineError, match="doc_label to name another column than that of the"):
-        source_of(made.pipeline_of(source={"use": "text", "doc_label": "text"}))
+        make_source(made.pipeline_of(source={"use": "text", "doc_label": "text"}))

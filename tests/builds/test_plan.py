@@ -10,7 +10,7 @@ import pytest
 
 from mslm_data import builds
 from mslm_data.builds import scan
-from mslm_data.builds.plan import Plan, check_unchanged_files, find, stamps_of
+from mslm_data.builds.plan import Plan, check_unchanged_files, find, take_stamps
 from mslm_data.builds.tasks import Digest
 from mslm_data.data.document import Part
 from mslm_data.errors import PipelineError, SourceError
@@ -105,7 +105,7 @@ def test_plan__says_which_labels_an_annotator_finds(tmp_path: Path) -> None:
 def test_check_unchanged_files__names_the_file_by_its_path(tmp_path: Path) -> None:
     path = tmp_path / "train.tsv"
     path.write_text("kinase\tB-X\n")
-    stamps = stamps_of(find(made.pipeline_of(), [tmp_path]))
+    stamps = take_stamps(find(made.pipeline_of(), [tmp_path]))
     check_unchanged_files(stamps, [str(path)])
 
     path.write_text("kinase\tO\n\n")
@@ -154,4 +154,4 @@ def test_scan__makes_small_units_for_slow_annotators(
 ) -> None:
     pipeline = made.pipeline_of(annotate=annotate)
 
-    assert scan.unit_bytes_of(pipeline) == expected
+    assert scan.choose_unit_bytes(pipeline) == expected

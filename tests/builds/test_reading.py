@@ -12,7 +12,7 @@ from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.builds import stages
 from mslm_data.builds.crash_log import CrashLog
 from mslm_data.builds.duplicates import Copies
-from mslm_data.builds.reading import Reading, begun, records_of
+from mslm_data.builds.reading import Reading, begun, read_records
 from mslm_data.builds.stages import load_annotator
 from mslm_data.builds.tasks import WorkUnit
 from mslm_data.data.document import Document, Part, SetAside, Span
@@ -112,7 +112,7 @@ def test_batches__sets_one_failing_document_of_several_aside(
         crash_log=CrashLog(tmp_path, unit.name),
     )
 
-    batches = list(reading.batches(records_of(unit, made.pipeline_of())))
+    batches = list(reading.batches(read_records(unit, made.pipeline_of())))
 
     found = [document for documents in batches for document in documents]
     assert [(document.id, document.text) for document in found] == [
@@ -137,7 +137,7 @@ def test_batches__leaves_repeated_ids_out_of_a_batch(tmp_path: Path) -> None:
         crash_log=CrashLog(tmp_path, unit.name),
     )
 
-    (documents,) = reading.batches(records_of(unit, made.pipeline_of()))
+    (documents,) = reading.batches(read_records(unit, made.pipeline_of()))
 
     assert [document.id for document in documents] == ["1", "2", "4"]
     assert [document.spans for document in documents] == [(Span(0, 4, "X"),)] * 3
@@ -184,7 +184,7 @@ def test_batches__knows_documents_by_their_numbers_before_repeated_ids_go(tmp_pa
                 duplicate_ids=duplicate_ids,
                 crash_log=crash_log,
             )
-            batches = [*reading.batches(records_of(unit, made.pipeline_of()))]
+            batches = [*reading.batches(read_records(unit, made.pipeline_of()))]
         kept = [doc_id for documents in batches for doc_id in documents.ids]
         found.append((kept, [aside.id for aside in reading.set_aside]))
         assert reading.read == 5

@@ -237,7 +237,7 @@ def test_audit__says_what_was_not_chosen_where_no_gold_document_is_left(folder: 
     done = run("audit", folder / "out", "--gold", notes, "--gold-source", "mimic", *chosen, *table)
 
     assert done.code == 1
-    assert "none of the 0 documents can be used;" in done.err
+    assert "found no usable documents, of 0 read;" in done.err
     assert "were not chosen: " in done.err
 
 
@@ -247,7 +247,7 @@ def test_audit__refuses_gold_of_which_no_document_is_left(folder: Path) -> None:
     done = run(*words, "--gold-set", "source.max_loss=1")
 
     assert done.code == 1
-    assert "none of the 2 documents can be used" in done.err
+    assert "found no usable documents, of 2 read" in done.err
     assert "check --gold and" in done.err
 
 

@@ -63,9 +63,9 @@ def read_pipeline(folder: Path) -> None:
     """Read a pipeline, and make its parts."""
     read = pipeline.read(str(folder / "x.toml"))
     json.dumps(read.effective(), default=str)
-    stages.source_of(read)
-    stages.segmenter_of(read)
-    stages.annotator_of(read)
+    stages.make_source(read)
+    stages.make_segmenter(read)
+    stages.make_annotator(read)
 
 
 def read_strategy(folder: Path) -> None:

@@ -67,7 +67,7 @@ def _segmenter(put: Put) -> None:
         def sentences(self, documents: Documents) -> NoReturn:
             raise RuntimeError(documents.line)
 
-    put(work_unit, "segmenter_of", lambda pipeline: Failing())
+    put(work_unit, "make_segmenter", lambda pipeline: Failing())
 
 
 def _encoder(put: Put) -> None:

@@ -166,7 +166,7 @@ def test_build__takes_a_file_without_rows(suffix: str, tmp_path: Path) -> None:
     pipeline = made.pipeline_of(source={"use": "hub"})
     write(table(ROWS)[:0], inputs / f"train-0{suffix}")
 
-    with pytest.raises(BuildError, match="none of the 0 documents can be used"):
+    with pytest.raises(BuildError, match="found no usable documents, of 0 read"):
         made.built(tmp_path / "alone", inputs, pipeline)
     write(table(ROWS), inputs / f"train-1{suffix}")
 

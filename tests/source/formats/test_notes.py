@@ -440,7 +440,7 @@ def note_module(table: Path, tmp_path: Path) -> Path:
 
 
 def test_read__the_tables_of_mimic_iv_as_pandas_does(note_module: Path) -> None:
-    source = stages.source_of(pipeline.read("mimic-iv"))
+    source = stages.make_source(pipeline.read("mimic-iv"))
     found = source.find([note_module])
 
     assert {path.name for path in found["train"]} == {"discharge.csv.gz", "radiology.csv.gz"}
@@ -456,7 +456,7 @@ def test_read__the_tables_of_mimic_iv_as_pandas_does(note_module: Path) -> None:
 
 def test_read__discharge_summaries_of_mimic_iv_alone(note_module: Path) -> None:
     options = ["source.categories=['DS']"]
-    source = stages.source_of(pipeline.read("mimic-iv", sets=options))
+    source = stages.make_source(pipeline.read("mimic-iv", sets=options))
     found = source.find([note_module])
 
     records = [r for split in found for r in read(source.of_split(split), found[split])]
@@ -470,7 +470,7 @@ def test_read__discharge_summaries_of_mimic_iv_alone(note_module: Path) -> None:
 def test_find__names_the_pipeline_of_another_release(
     note_module: Path, table: Path, tmp_path: Path
 ) -> None:
-    of_iii, of_iv = (stages.source_of(pipeline.read(name)) for name in ("mimic", "mimic-iv"))
+    of_iii, of_iv = (stages.make_source(pipeline.read(name)) for name in ("mimic", "mimic-iv"))
 
     for given in (note_module, note_module / "discharge.csv.gz"):
         with pytest.raises(SourceError, match=r"discharge.csv.gz: expected a table with the column"

@@ -89,7 +89,7 @@ def command(
     tokenizer = manifest.tokenizer["sha256"]
     anchors_file = find_artefact(folder, given, LEXICON, tokenizer=tokenizer)
     anchors = read_lexicon(anchors_file)
-    _refuse_others(anchors_file, anchors)
+    _check_is_anchors(anchors_file, anchors)
 
     likeness = Likeness(
         encoder=load_encoder(name),
@@ -132,7 +132,7 @@ def command(
     say(as_json, out, report)
 
 
-def _refuse_others(path: Path, lexicon: Lexicon) -> None:
+def _check_is_anchors(path: Path, lexicon: Lexicon) -> None:
     """Refuse lexicons that hold no anchors: n-grams, words with their likeness, counts of ids.
 
     Raises:

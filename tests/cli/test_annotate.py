@@ -252,8 +252,14 @@ def test_annotate__reads_what_a_source_reads(home: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ("annotate.min_scor=0.99", "--set annotate.min_scor: expected an option of how documents"),
-        ("source.duplicates=drop", "--set source.duplicates: expected an option of how documents"),
+        (
+            "annotate.min_scor=0.99",
+            "--set annotate.min_scor: expected an option for reading documents",
+        ),
+        (
+            "source.duplicates=drop",
+            "--set source.duplicates: expected an option for reading documents",
+        ),
         ("sorce.documents=line", "unknown stage 'sorce'"),
         ("source.document=line", "unknown option 'document'"),
         ("source.max_los=1", "unknown option 'max_los'"),

@@ -3,10 +3,10 @@
 | options | a batch |
 |---|---|
 | `batch_size=32` | 32 rows, each padded to the longest |
-| `batch_tokens=16_384` | as many rows as fit the budget, padding counted |
-| `batch_size=8, row_tokens=1_024` | 8 packed rows, 1,024 wide, each of several rows side by side |
-| `batch_tokens=16_384, flat=True` | one flat row of as many rows as fit |
-| `batch_size=32, flat=True` | one flat row of 32 rows |
+| `batch_tokens=16_384` | as many rows as fit, padding included |
+| `batch_size=8, row_tokens=1_024` | 8 packed rows of up to 1,024 tokens |
+| `batch_tokens=16_384, flat=True` | as many rows as fit, as one flat row |
+| `batch_size=32, flat=True` | 32 rows, as one flat row |
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mslm_data.kernels.packing import WORD, best_fit, cut_to_budget
 from mslm_data.mask.rng import check_count
 
 RowNumbers: TypeAlias = npt.NDArray[np.int64]
-"""`[R]`, numbers of rows of a split."""
+"""`[R]`, row numbers of a split."""
 
 OPEN_SHARDS = 16
 """Default number of shards whose rows `shuffle="shards"` mixes at a time."""
@@ -33,9 +33,8 @@ class Drawn(NamedTuple):
     """The rows of a batch.
 
     Attributes:
-        rows: int64 `[R]`, in the order in which the batch has them.
-        packs: int64 `[P + 1]`, where each packed row begins among them; None where each row is
-            padded by itself.
+        rows: int64 `[R]`, row numbers in the order of the batch.
+        packs: int64 `[P + 1]`, offsets of the packed rows in `rows`; None without packing.
     """
 
     rows: RowNumbers
@@ -46,25 +45,23 @@ class Drawn(NamedTuple):
 class BatchOptions:
     """The options of batches, for `md.Batches` and `MaskedDataset.loader`, of NumPy and of torch.
 
-    The module's table has the forms of a batch. Of several ranks, sizes are those of each rank's
-    batch.
+    The table of this module shows the forms of a batch. With several ranks, sizes are per rank.
 
     Attributes:
-        batch_size: Number of rows of a batch; with `row_tokens`, of packed rows. Default: 32, or as
-            many as fit `batch_tokens`.
-        batch_tokens: Maximum number of tokens of a batch, padding counted: a batch takes as many
-            rows as fit.
-        row_tokens: Width of a packed row in tokens: several rows stand side by side in each row of
-            a batch. A row's mask is what it is without packing.
-        flat: Whether all rows of a batch are one flat row.
-        multiple_of: A batch's width is rounded up to a multiple of this: 8 suits tensor cores.
-        shuffle: Whether rows come in an order of (seed, epoch), or as stored. `"shards"` mixes the
-            rows of some shards at a time, for splits that are remote or larger than memory.
-        open_shards: Number of shards that `shuffle="shards"` mixes at a time.
-        bucketed: Whether rows of similar length share a batch, within a window of 64 batches.
-        drop_last: Whether to leave out batches that are not full, and a last step without a batch
-            for every rank.
-        seed: Seeds the order of the rows, in `[0, 2**63)`.
+        batch_size: Number of rows, or of packed rows with `row_tokens`. Default: 32, unless
+            `batch_tokens` is given.
+        batch_tokens: Maximum number of tokens of a batch, padding included.
+        row_tokens: Maximum number of tokens of a packed row, which holds several rows. Packing does
+            not change masks. Default: no packing.
+        flat: Whether to concatenate all rows of a batch into one.
+        multiple_of: Round the width of batches up to a multiple of this; 8 suits tensor cores.
+        shuffle: Whether to shuffle rows, by seed and epoch. `"shards"` shuffles `open_shards`
+            shards together, for splits that are remote or larger than memory.
+        open_shards: Number of shards that are shuffled together when `shuffle="shards"`.
+        bucketed: Whether to batch rows of similar length, within windows of 64 batches.
+        drop_last: Whether to skip batches that are not full, and a last step that lacks a batch for
+            some rank.
+        seed: Seed of the order, in `[0, 2**63)`.
 
     Raises:
         ValueError: A value of the wrong type or out of range, or options that do not go together.
@@ -98,8 +95,8 @@ class BatchOptions:
         if self.batch_tokens is not None:
             if self.batch_size is not None:
                 raise ValueError(
-                    "batch_size, batch_tokens: expected one of them, got both; batch_tokens takes "
-                    "as many rows as fit"
+                    "batch_size, batch_tokens: expected one of them, got both; with batch_tokens a "
+                    "batch has as many rows as fit"
                 )
             if self.row_tokens is not None:
                 raise ValueError(
@@ -171,7 +168,7 @@ class BatchOptions:
             Padded batches hold rows that follow each other, in their order.
 
         Raises:
-            ValueError: A row has more tokens than a batch or a packed row may have.
+            ValueError: A row is longer than a batch or a packed row may be.
         """
         self.check_row_lengths(lengths)
         if not self.is_packed:
@@ -200,10 +197,10 @@ class BatchOptions:
         return tokens - tokens % self.multiple_of
 
     def check_row_lengths(self, lengths: npt.NDArray[np.int64]) -> None:
-        """Refuse rows that fit nowhere.
+        """Check that every row fits into a batch.
 
         Raises:
-            ValueError: A row has more tokens than a batch or a packed row may have.
+            ValueError: A row is longer than a batch or a packed row may be.
         """
         if self.row_tokens is not None:
             name = "row_tokens"
@@ -271,7 +268,7 @@ def shared_out(batches: list[Drawn], world: int) -> list[Drawn]:
 
 
 def _halves(batch: Drawn) -> list[Drawn]:
-    """Cut a batch of two rows or more in two."""
+    """Split a batch of two rows or more in halves."""
     half = len(batch.rows) // 2
     parts = []
     for start, stop in ((0, half), (half, len(batch.rows))):
@@ -284,7 +281,7 @@ def _halves(batch: Drawn) -> list[Drawn]:
 
 
 def check_size(name: str, value: Any) -> None:
-    """Refuse what cannot be a size.
+    """Check that a size is a positive integer.
 
     Raises:
         ValueError: Not an integer of at least 1.

@@ -58,10 +58,10 @@ class Batches:
         Args:
             split: A split of a loaded folder, `md.load(folder)["train"]`, or `md.mix(...)` of
                 several.
-            strategy: What masks: `md.strategy(...)`, `shards.strategy(...)`, or a name for a
-                strategy's defaults.
-            seed: Seeds the order and the masks, in `[0, 2**63)`.
-            epoch: The first epoch, in `[0, 2**63)`; each has its own order and masks.
+            strategy: `md.strategy(...)`, `shards.strategy(...)`, or the name of a strategy with
+                its defaults.
+            seed: Seed of the order and the masks, in `[0, 2**63)`. Default: 0.
+            epoch: The first epoch, in `[0, 2**63)`; each epoch has its own order and masks.
 
         Raises:
             TypeError: Not a split, or not a strategy.
@@ -91,7 +91,7 @@ class Batches:
 
     @property
     def epoch(self) -> int:
-        """The present epoch. Set it to go to the first batch of another."""
+        """The current epoch. Setting it moves to the first batch of that epoch."""
         return self._cursor.epoch
 
     @epoch.setter
@@ -99,10 +99,10 @@ class Batches:
         self._cursor.set_epoch(epoch)
 
     def __len__(self) -> int:
-        """Return the number of batches of this epoch, those before a resume included.
+        """Return the number of batches of this epoch, including those before a resume.
 
-        Where rows are counted by their tokens, this reads the lengths of all rows, and so fetches
-        all shards of a remote split.
+        With `batch_tokens` or `row_tokens` this reads the length of every row, which fetches all
+        shards of a remote split.
         """
         return self._cursor.steps()
 
@@ -112,7 +112,7 @@ class Batches:
         return self._pass()
 
     def _pass(self) -> Iterator[Batch]:
-        """Give the batches from where the cursor stands to the end of its epoch."""
+        """Yield batches from the cursor's position to the end of its epoch."""
         steps = self._cursor.begin()
         batches = mask_batches(
             self._split,
@@ -138,13 +138,14 @@ class Batches:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where iterating stands, for `load_state_dict`, also of another process."""
+        """Return the position in the data, to resume here or in another process."""
         return self._cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where a state was taken; without buckets, with another `batch_size` too.
+        """Resume at a state. Without buckets, `batch_size` may differ.
 
         Raises:
-            ValueError: A state of other rows or options, which would repeat or lose rows.
+            ValueError: The state belongs to other rows or options, so rows would be repeated or
+                lost.
         """
         self._cursor.load_state_dict(state)

@@ -24,11 +24,11 @@ from mslm_data.mask.table import strategy as make_strategy
 from mslm_data.shard.row_protocol import Rows
 
 BATCHES_AT_ONCE = 64
-"""The most batches that one call masks."""
+"""Maximum number of batches that one call masks."""
 TOKENS_AT_ONCE = 1 << 17
 """Tokens that one call masks: fewer spend their time in Python, more do not fit a core's cache."""
 _GROWTH = 8
-"""How many times as many batches each of the first calls masks."""
+"""Factor by which the number of batches per call grows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,7 +36,7 @@ class Masked:
     """N rows with their masks.
 
     Attributes:
-        examples: The rows as they were.
+        examples: The rows before masking.
         kinds: uint8 `MaskKind`, one per token.
         corrupted: The ids that the model sees.
         rates: float32 `[N]`: the rate of each row; None where no row has one. See `MaskPlan`.
@@ -151,7 +151,7 @@ def mask_batches(
     at_once = _batches_at_once(split, strategy, order.options)
     place = begin
     with reading(split, order, begin.epoch) as shards:
-        # Where shards come one by one, the first batch waits for its own alone.
+        # While shards are being fetched, the first batch waits for its own shards only.
         count = 1 if shards is not None else at_once
         while group := list(islice(steps, count)):
             count = min(_GROWTH * count, at_once)
@@ -181,7 +181,7 @@ def mask_batches(
 
 
 def gather_rows(split: Rows, rows: RowNumbers) -> Examples:
-    """Return rows of a split: views of a shard if they stand side by side, else a copy."""
+    """Return rows of a split: views of a shard if they are adjacent, otherwise a copy."""
     side_by_side = len(rows) > 1 and rows[-1] - rows[0] == len(rows) - 1
     if side_by_side and np.all(np.diff(rows) == 1):
         return split.examples(int(rows[0]), int(rows[-1]) + 1)
@@ -190,21 +190,20 @@ def gather_rows(split: Rows, rows: RowNumbers) -> Examples:
 
 
 def check_split(split: object) -> None:
-    """Refuse what is neither a split nor a mix of some.
+    """Check that an object is a split or a mix.
 
     Raises:
-        TypeError: Such as a whole folder, its path, or rows of a split.
+        TypeError: It is something else, such as a folder, a path, or rows of a split.
     """
     if isinstance(split, Examples):
         raise TypeError(
-            "split: expected a whole split, got rows of one, which `take` and `examples` give; "
-            "strategy.plan(rows) masks these, and split.subset(documents=...) gives a part of a "
-            "split to train on"
+            "split: expected a split, got rows, as `take` and `examples` return; mask rows by "
+            "strategy.plan(rows), or train on a part of a split by split.subset(documents=...)"
         )
     if not isinstance(split, Rows):
         raise TypeError(
-            "split: expected one split, as md.load(folder)['train'] gives, or md.mix(...) of "
-            f"several, got {type(split).__name__}"
+            "split: expected a split, such as md.load(folder)['train'], or md.mix(...), "
+            f"got {type(split).__name__}"
         )
 
 

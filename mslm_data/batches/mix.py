@@ -282,10 +282,10 @@ class Mix(Rows):
                 "them of numbers from 0"
             )
 
-        split_of = np.searchsorted(self._firsts, rows, side="right") - 1
+        split_numbers = np.searchsorted(self._firsts, rows, side="right") - 1
         found = []
-        for split in np.flatnonzero(np.bincount(split_of)).tolist():
-            places = np.flatnonzero(split_of == split)
+        for split in np.flatnonzero(np.bincount(split_numbers)).tolist():
+            places = np.flatnonzero(split_numbers == split)
             part = self.splits[split].split
             local = rows[places] - self._firsts[split]
             rounds = local // len(part)
@@ -521,10 +521,10 @@ def _united(names: Sequence[tuple[str, ...]], what: str) -> tuple[str, ...]:
 
 
 def _check_same_tokenizer(splits: Sequence[SplitShare]) -> None:
-    """Refuse splits whose ids mean different tokens.
+    """Check that all splits were built with the same tokenizer.
 
     Raises:
-        ValueError: Naming two of them.
+        ValueError: Two splits have different tokenizers.
     """
     first = splits[0]
     known = first.split.manifest.tokenizer["sha256"]
@@ -532,24 +532,23 @@ def _check_same_tokenizer(splits: Sequence[SplitShare]) -> None:
         tokenizer = part.split.manifest.tokenizer["sha256"]
         if tokenizer != known or part.split.token_ids != first.split.token_ids:
             raise ValueError(
-                f"mix: expected folders of one tokenizer, got {known[:12]} of {first.name} and "
-                f"{tokenizer[:12]} of {part.name}; build one of them again with the --tokenizer of "
-                "the other"
+                f"mix: {first.name} has tokenizer {known[:12]}, {part.name} has "
+                f"{tokenizer[:12]}; build one of them again with the --tokenizer of the other"
             )
 
 
 def _check_distinct(splits: Sequence[SplitShare]) -> None:
-    """Refuse a split that stands twice, as its rows would come twice with the same masks.
+    """Check that no split is repeated: its rows would come twice with the same masks.
 
     Raises:
-        ValueError: Naming it.
+        ValueError: A split is repeated.
     """
     names: dict[str, str] = {}
     for part in splits:
         digest = part.described[2]
         if digest in names:
             raise ValueError(
-                f"mix: expected different rows in each split, got those of {part.name} in "
-                f"{names[digest]} too; name it once, with the sum of both weights"
+                f"mix: {part.name} has the rows of {names[digest]}; name it once, with the sum of "
+                "both weights"
             )
         names[digest] = part.name

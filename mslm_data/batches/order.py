@@ -138,11 +138,11 @@ class EpochOrder:
 
     @classmethod
     def of(cls, rows: Sized, options: BatchOptions) -> EpochOrder:
-        """Return the order of a split, a mix, a dataset, or anything else of some length.
+        """Return the order of a split, a mix, a dataset, or any other object with a length.
 
         Args:
             rows: Which rows; buckets and budgets need `lengths` and `tokens` of them.
-            options: What a batch is made of.
+            options: The options of batches.
 
         Raises:
             ValueError: Rows without `lengths`, `tokens` or `shard_rows` where options need them.

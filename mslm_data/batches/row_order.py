@@ -301,13 +301,13 @@ def shuffled_in_rounds(
         seed: In `[0, 2**63)`.
         first_round: Number of the first.
     """
-    numbers, of = np.unique(rounds, return_inverse=True)
+    numbers, round_of_place = np.unique(rounds, return_inverse=True)
     epochs = [(first_round + number) % MOST_EPOCHS for number in numbers.tolist()]
     stream = make_stream(_ROW_STREAM, seed)
     sizes = np.full(len(epochs), size, np.int64)
 
     out = np.empty(len(places), np.int64)
-    shuffled_among(places, of, stream, np.array(epochs, np.int64), sizes, out)
+    shuffled_among(places, round_of_place, stream, np.array(epochs, np.int64), sizes, out)
     return out
 
 

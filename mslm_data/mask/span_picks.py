@@ -110,7 +110,7 @@ class GrowSpans:
     ]
     longest: Annotated[int, Help("Length at which that law ends, 1 or more.")]
     mentions: Annotated[
-        bool, Help("Whether a fair coin at each turn decides to mask a mention instead.")
+        bool, Help("Whether each turn masks a mention instead, with probability 1/2.")
     ] = False
 
     def __post_init__(self) -> None:

@@ -161,7 +161,7 @@ class Strategy(ABC):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Recipe(Strategy):
-    """Run a list of picks, each on the tokens that those before it left, then corrupt.
+    """Mask with a list of picks, each on the tokens that those before it left.
 
     Raises:
         ValueError: No pick, more than `MAX_PICKS`, or a corruption by units with a pick that has
@@ -209,7 +209,7 @@ class Recipe(Strategy):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Mixture(Strategy):
-    """Draw one of several strategies for each row in each epoch.
+    """Mask each row with one of several strategies, drawn in each epoch.
 
     A row gets the mask that its strategy alone would give it. Nested mixtures draw their choices
     from different streams.
@@ -280,7 +280,7 @@ class Mixture(Strategy):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Curriculum(Strategy):
-    """Use one strategy after the other, each for some epochs, the last to the end.
+    """Mask with one strategy after the other, each for some epochs, the last to the end.
 
     Raises:
         ValueError: No strategy, a number of `epochs` other than that of the strategies less one,

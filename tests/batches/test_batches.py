@@ -417,7 +417,7 @@ def test_batches__refuse_what_is_not_a_strategy(train: Split, wrong: Any) -> Non
 
 def test_batches__refuse_what_is_not_a_split(folders: dict[str, Path]) -> None:
     for wrong in (load(folders["one"]), folders["one"], "train"):
-        with pytest.raises(TypeError, match=r"split: expected one split, as md\.load"):
+        with pytest.raises(TypeError, match=r"split: expected a split, such as md\.load"):
             Batches(wrong, JOINT)  # type: ignore[arg-type]
 
 

@@ -229,14 +229,14 @@ def test_dataset__refuses_rows_that_are_not_there(train: Any, row: int) -> None:
 
 
 def test_dataset__refuses_what_is_no_split(folder: Path) -> None:
-    message = r"split: expected one split, as md.load\(folder\)\['train'\] gives, or .*, got Shards"
+    message = r"split: expected a split, such as md.load\(folder\)\['train'\], or .*, got Shards"
 
     with pytest.raises(TypeError, match=message):
         MaskedDataset(md.load(folder), JOINT)  # type: ignore[arg-type]
 
 
 def test_dataset__refuses_rows_of_a_split_and_says_what_takes_some(train: Any) -> None:
-    with pytest.raises(TypeError, match=r"expected a whole split, got rows of one, .*split.subset"):
+    with pytest.raises(TypeError, match=r"expected a split, got rows, .*split.subset"):
         MaskedDataset(train.take(range(4)), JOINT)  # type: ignore[arg-type]
 
     dataset = MaskedDataset(train, JOINT, epoch=0)

@@ -20,8 +20,8 @@ from mslm_data.registry import Help
 
 
 def entitybert(
-    entities: Annotated[Rate, Help("Share of a row's mentions that are masked whole.")] = 0.4,
-    words: Annotated[Rate, Help("Share of a row's words that are masked besides.")] = 0.12,
+    entities: Annotated[Rate, Help("Share of a row's mentions to mask.")] = 0.4,
+    words: Annotated[Rate, Help("Share of a row's words to mask afterwards.")] = 0.12,
     corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Mask 40 % of a row's mentions, then 12 % of its words among what is left (EntityBERT).
@@ -67,7 +67,7 @@ def entitybert_difference(
 def salient(
     longest: Annotated[
         Limit,
-        Help("Mentions of more tokens are never chosen. REALM has room for 10; 0 for no limit."),
+        Help("Maximum length of a mention, in tokens; REALM has 10. Default: no limit."),
     ] = None,
     corruption: Annotated[str, Help("`mask` as in REALM; see `Corruption`.")] = "mask",
 ) -> Recipe:
@@ -87,10 +87,10 @@ def salient(
 
 def lim(
     chance: Annotated[
-        Share, Help("Chance of a row that only tokens of phrases are masked.")
+        Share, Help("Probability that only tokens of phrases are masked in a row.")
     ] = 0.75,
-    rate: Annotated[Rate, Help("Share of the row's tokens, special ones counted.")] = 0.15,
-    max_masked: Annotated[Limit, Help("Maximum of the number masked; 0 for no limit.")] = 20,
+    rate: Annotated[Rate, Help("Share of the row's tokens, special ones included.")] = 0.15,
+    max_masked: Annotated[Limit, Help("Maximum number of masked tokens; 0 for no limit.")] = 20,
     scores: Annotated[
         str,
         Help(
@@ -130,7 +130,7 @@ def lim(
 
 def ernie(
     rate: Annotated[Rate, Help("Chance of each unit, or of each token.")] = 0.15,
-    tokens: Annotated[Share, Help("Share of rows that mask single tokens.")] = 0.5,
+    tokens: Annotated[Share, Help("Share of rows in which single tokens are masked.")] = 0.5,
     lexicon: Annotated[
         str,
         Help(
@@ -140,19 +140,19 @@ def ernie(
     ] = "",
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Mask mentions, phrases and words by a coin each, or in other rows single tokens (ERNIE 1.0).
+    """Mask each mention, phrase and word independently, or in other rows single tokens (ERNIE 1.0).
 
     Sun et al. 2019, as the released code does it (PaddlePaddle/ERNIE, `ERNIE/batching.py` and
-    `reader/pretraining.py`), described in words. A row comes cut into units, each with a coin of
-    0.15, without a minimum or a maximum. Of a unit's tokens each has its own fate of 80/10/10, and
-    random ids are drawn from the whole vocabulary, special ones included.
+    `reader/pretraining.py`), described in words. A row comes cut into units, each masked with
+    probability 0.15, without a minimum or a maximum. Of a unit's tokens each has its own fate of
+    80/10/10, and random ids are drawn from the whole vocabulary, special ones included.
 
     Differences: the code draws for each file, by a share in its list of files, whether units or
     single tokens ("characters") are masked. Here each row draws, anew in each epoch; as the share
     is not published, it is a half. Its files come cut into words, phrases and entities by tools
     that are not released. Here the entities are the mentions, phrases are those of a lexicon if
     there is one, and words are the rest. `[UNK]` is masked within mentions only, and the id 0 is
-    drawn too. There is no budget to owe.
+    drawn too. There is no budget.
     """
     bernoulli = Order("bernoulli")
     entities = Pick("mentions", Budget(rate), Eligible(unknown=True), bernoulli, kind="entity")

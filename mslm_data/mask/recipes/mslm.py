@@ -1,11 +1,11 @@
 """Entity-level and base-level masking, alone and together (Abaho et al. 2024, section 3).
 
-Where the paper is silent, this was decided: counts are exact ceilings, also of single tokens, and
-of all the row's tokens that are not special. `[UNK]`, which would be a useless target, is masked in
-mentions only.
+Our choices where the paper is silent: counts are exact ceilings, also of single tokens, and shares
+are of all the row's tokens except special ones. `[UNK]`, a useless target, is masked in mentions
+only.
 
-The default rates are not the paper's: docs/evidence.md says what speaks for them. `joint_paper` has
-the paper's.
+The default rates are not the paper's; docs/evidence.md has the reasons. `joint_paper` has the
+paper's.
 """
 
 from __future__ import annotations
@@ -20,23 +20,26 @@ from mslm_data.mask.rate import Rate
 from mslm_data.mask.strategy import Recipe
 from mslm_data.registry import Help
 
-Mentions = Annotated[
-    Rate, Help("Share of a row's mentions that are masked whole; the number is rounded up.")
-]
+Mentions = Annotated[Rate, Help("Share of a row's mentions to mask, rounded up to whole mentions.")]
 Tokens = Annotated[
     Rate,
     Help(
-        "Share of a row's tokens, special ones aside, that are masked besides; the number is "
-        "rounded up, and ends where no token is left."
+        "Share of a row's tokens, without special ones, to mask besides the mentions. The number "
+        "is rounded up, and limited by the tokens left."
     ),
 ]
 Count = Annotated[
     Literal["fixed", "bernoulli"],
-    Help("`bernoulli` masks each token that is left with chance `blm` instead."),
+    Help(
+        "`fixed` masks the same share of each row; `bernoulli` masks each remaining token with "
+        "probability `blm`."
+    ),
 ]
 Pool = Literal["all", "generic_only"]
-Apart = Annotated[Pool, Help("`generic_only` keeps BLM off the mentions that ELM did not choose.")]
-Shares = Annotated[str, Help("`mask` as in the paper, or `80-10-10` as in BERT; see `Corruption`.")]
+Apart = Annotated[
+    Pool, Help("Tokens for BLM: `all` that ELM left, or those outside mentions (`generic_only`).")
+]
+Shares = Annotated[str, Help("`mask` as in the paper, `80-10-10` as in BERT; see `Corruption`.")]
 
 
 def joint(
@@ -64,9 +67,9 @@ def joint_paper(
     pool: Apart = "all",
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Mask what `joint` masks, at the headline rates of the paper.
+    """Mask as `joint` does, at the headline rates of the paper.
 
-    All mentions are masked, so a model that reads masked rows alone never sees one.
+    All mentions are masked, so a model that reads only masked rows never sees one.
     """
     return joint(elm, blm, count, pool, corruption)
 
@@ -81,16 +84,16 @@ def elm(
 
 
 def blm(
-    blm: Annotated[
-        Rate, Help("Share of a row's tokens, special ones aside; the number is rounded up.")
-    ] = 0.15,
+    blm: Annotated[Rate, Help("Share of a row's tokens, without special ones, rounded up.")] = 0.15,
     count: Count = "fixed",
-    pool: Annotated[Pool, Help("`generic_only` keeps off all mentions.")] = "all",
+    pool: Annotated[
+        Pool, Help("`all` tokens, or those outside mentions (`generic_only`).")
+    ] = "all",
     corruption: Shares = "mask",
 ) -> Recipe:
     """Mask single tokens only, within mentions or not: `joint` with an `elm` of 0.
 
-    The pick of mentions stays, with a rate of 0, so that tokens have the draws that they have in
+    The pick of mentions stays, with a rate of 0, so that tokens use the same random numbers as in
     `joint`.
     """
     return joint(0.0, blm, count, pool, corruption)
@@ -98,10 +101,10 @@ def blm(
 
 def joint_released(
     elm: Annotated[Rate, Help("Share of a row's units.")] = 1.0,
-    blm: Annotated[Rate, Help("Chance of each token that is left.")] = 0.075,
+    blm: Annotated[Rate, Help("Probability of each token that is left.")] = 0.075,
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Mask what the paper's released script masks, which differs from the paper.
+    """Mask as the paper's released script does, which differs from the paper.
 
     From mykelismyname/MSLM at c9cde41, described in words, with no line of it copied:
 
@@ -110,8 +113,8 @@ def joint_released(
     * Units are pieces of mentions, as its labels `O B I` have no type (`:176`); see
       `units.released_pieces`. Below a rate of 1, pieces of one mention are masked apart
       (`:193-209`).
-    * BLM is a coin for each token that is left, pieces of mentions included and `[UNK]` not, with
-      no minimum (`:129`).
+    * BLM masks each token that is left independently, in mentions too, but not `[UNK]`, with no
+      minimum (`:129`).
 
     The script draws once, before training. Plan with `epoch=0` always for its static mask. Its
     weights count the training and validation splits together.

@@ -110,12 +110,12 @@ def ccm(
     max_masked: Annotated[
         Limit,
         Help(
-            "Masked tokens from which on no concept is tried, but in the last stage; 0 for no "
-            "limit."
+            "Number of masked tokens after which no concept is tried, except in the last stage; 0 "
+            "for no limit."
         ),
     ] = 20,
-    warm_up: Annotated[int, Help("Epochs of warm-up; 0 for none.")] = 1,
-    epochs: Annotated[int, Help("Epochs of each stage but the last.")] = 1,
+    warm_up: Annotated[int, Help("Number of warm-up epochs.")] = 1,
+    epochs: Annotated[int, Help("Number of epochs of each stage but the last.")] = 1,
     corruption: Annotated[
         str, Help("`mask`, or shares of whole occurrences such as `80-10-10`; see `Corruption`.")
     ] = "mask",
@@ -125,14 +125,14 @@ def ccm(
     Lee et al. 2022, concept-based curriculum masking. Read in the released code only
     (`src/dataloader.py` of KoreaMGLEE/Concept-based-curriculum-masking), described in words:
 
-    * Warm-up: a coin of 0.15 for each token.
+    * Warm-up: each token is masked with probability 0.15.
     * Stage k: the concepts of stages 1 to k. With n the row's tokens and c the tokens of all their
-      occurrences (one within another counted again), each occurrence has a coin of `int(0.15 * n) /
-      c`. So 0.15 of the tokens are expected, or fewer. Concepts come in random order, and an
+      occurrences (one within another counted again), each occurrence has the probability `int(0.15
+      * n) / c`. So 0.15 of the tokens are expected, or fewer. Concepts come in random order, and an
       occurrence is passed over where a token of it is masked. Once 20 tokens are masked no further
       concept is tried.
-    * Last stage: the same concepts at 0.10 and without that limit, then a coin of 0.05 for each
-      token that is left.
+    * Last stage: the same concepts at 0.10 and without that limit, then each token that is
+      left, with probability 0.05.
     * All masked tokens become `[MASK]`.
 
     Another class of the same file differs: a share of 0.18, a limit of 19 or 20, 80-10-10 by
@@ -141,7 +141,7 @@ def ccm(
 
     Decided here: stages follow the epoch, and the last one stays. List k is meant to hold those
     before it, and stage k uses it alone. Occurrences are whole words, where the code finds pieces
-    within words too. There is no budget to owe.
+    within words too. There is no budget.
     """
     if not lexicons:
         raise ValueError("lexicons: expected one list or more, got none")

@@ -54,7 +54,7 @@ def selective_task(
 
 def selective(
     scores: Annotated[
-        str, Help("Folder of a score column, above 0 on the tokens that can be masked.")
+        str, Help("Folder of a score column, above 0 on eligible tokens.")
     ] = "logits",
     rate: Annotated[
         Rate,
@@ -63,7 +63,10 @@ def selective(
         ),
     ] = 0.15,
     max_masked: Annotated[
-        Limit, Help("Maximum of the number masked, 40 of rows of 256 in the code; 0 for no limit.")
+        Limit,
+        Help(
+            "Maximum number of masked tokens; the code has 40 for rows of 256. Default: no limit."
+        ),
     ] = None,
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
@@ -92,7 +95,7 @@ def informask(
     rate: Annotated[Rate, Help("Factor of all rates.")] = 1.0,
     corruption: Annotated[str, Help("`mask` as in the code; see `Corruption`.")] = "mask",
 ) -> Recipe:
-    """Mask each token by a coin whose chance is that of its id in a table (InforMask).
+    """Mask each token with the probability that a table has for its id (InforMask).
 
     Sadeq et al. 2022 give each id a rate that follows how much its tokens tell about those around
     them (PMI). They publish a table of 29,007 ids of bert-base-uncased, from 0.018 to 1, 0.25 in
@@ -116,7 +119,7 @@ def keywords(
     rate: Annotated[Rate, Help("Chance of each keyword.")] = 1.0,
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Mask keywords of the domain that a lexicon lists, each by a coin (Golchin et al. 2023).
+    """Mask each keyword of a lexicon independently (Golchin et al. 2023).
 
     The paper finds keywords with KeyBERT and masks these alone. At which rate was not to be seen,
     so it is an option, and its default masks them all. `mslm-data vocab scores table --out
@@ -181,14 +184,14 @@ def mst(
     share: Annotated[
         Rate,
         Help(
-            "The coins fall among this share of the row's tokens, special ones aside: those of "
+            "Share of the row's tokens, without special ones, that can be masked: those of "
             "lowest attention, rounded down."
         ),
     ] = 0.5,
     rate: Annotated[Rate, Help("Chance of each of these.")] = 0.125,
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Mask some of the tokens that [CLS] attends to least, by a coin each (MST, adapted to text).
+    """Mask some of the tokens that [CLS] attends to least, independently (MST, adapted to text).
 
     Li et al. 2021 mask patches of low attention, by chance, so as to leave what matters in the
     picture. The 1/8 is recalled from the paper, not re-read. Below which attention a patch is low

@@ -17,7 +17,7 @@ Shares = Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")]
 Unigrams = Annotated[
     str,
     Help(
-        'File of a lexicon of single tokens with the number of times that each occurs; "" for none.'
+        "File of a lexicon of single tokens with their counts. Default: all ids are equally likely."
     ),
 ]
 
@@ -99,13 +99,13 @@ def spanbert_ner(
     corruption: Shares = "80-10-10",
     unigrams: Unigrams = "",
 ) -> Recipe:
-    """Mask mentions and spans of words by the toss of a coin, as SpanBERT's NER variant does.
+    """Mask mentions and spans of words in random turns, as SpanBERT's NER variant does.
 
-    From Joshi et al. 2020. It is `spanbert`, but at each turn a fair coin decides whether a span of
-    words is next, or one of the row's mentions, masked before or not (`NERSpanMaskingScheme`,
-    `ner_masking_prob` 0.5). A mention is cut where the budget ends. Its tokens are of kind ENTITY
-    and those of spans BASE, whichever took them first. In rows without a mention, spans take all.
-    The code joins mentions that touch into one; here they are two.
+    From Joshi et al. 2020. It is `spanbert`, but each turn decides with probability 1/2 whether a
+    span of words is next, or one of the row's mentions, masked before or not
+    (`NERSpanMaskingScheme`, `ner_masking_prob` 0.5). A mention is cut where the budget ends. Its
+    tokens are of kind ENTITY and those of spans BASE, whichever took them first. In rows without a
+    mention, spans take all. The code joins mentions that touch into one; here they are two.
     """
     spans = GrowSpans(rate=rate, chance=chance, longest=longest, mentions=True)
     return Recipe((spans,), Corruption(corruption, by="run", unigrams=unigrams))

@@ -1,6 +1,6 @@
 """Single tokens at random: BERT, Hugging Face, DGA, RoBERTa, Wettig, ModernBERT, ELECTRA; or none.
 
-They differ in how many tokens are masked, in whether `[UNK]` is, and in which ids replace a tenth.
+They differ in the number of masked tokens, in whether `[UNK]` is masked, and in the random ids.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from mslm_data.registry import Help
 
 
 def bert(
-    rate: Annotated[Rate, Help("Share of the row's tokens, special ones counted.")] = 0.15,
+    rate: Annotated[Rate, Help("Share of the row's tokens, special ones included.")] = 0.15,
     max_masked: Annotated[
         Limit,
-        Help("Maximum of the number masked. BERT's 20 is for rows of 128 tokens; 0 for no limit."),
+        Help("Maximum number of masked tokens; 20 is for rows of 128 tokens, 0 for no limit."),
     ] = 20,
     corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
@@ -41,17 +41,17 @@ def bert(
 
 
 def token(
-    rate: Annotated[Rate, Help("Chance of each token.")] = 0.15,
+    rate: Annotated[Rate, Help("Probability of each token.")] = 0.15,
     unknown: Annotated[
         bool,
         Help(
-            "Whether `[UNK]` can be masked: false is the collator alone, true is with "
+            "Whether `[UNK]` can be masked. The collator masks it only if rows have a "
             "`special_tokens_mask`."
         ),
     ] = False,
     corruption: Annotated[str, Help("`80-10-10`; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Mask each token by a coin of its own, as Hugging Face's language modeling collator does.
+    """Mask each token independently, as Hugging Face's language modeling collator does.
 
     This follows `DataCollatorForLanguageModeling` of transformers 5.23 in law, not in random
     numbers. There is no minimum, so a row of n tokens has no target with chance `(1 - rate) ** n`
@@ -66,7 +66,7 @@ def token(
 
 
 def dga(
-    rate: Annotated[Rate, Help("Chance of each token.")] = 0.15,
+    rate: Annotated[Rate, Help("Probability of each token.")] = 0.15,
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Mask single tokens as `token` does; the rest of DGA acts on the model (Ke et al. 2022).
@@ -80,7 +80,7 @@ def dga(
 
 
 def roberta(
-    rate: Annotated[Rate, Help("Share of the row's tokens, special ones aside.")] = 0.15,
+    rate: Annotated[Rate, Help("Share of the row's tokens, without special ones.")] = 0.15,
     corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Mask single tokens, `int(rate * n + u)` of each row, as RoBERTa does (Liu et al. 2019).
@@ -96,7 +96,7 @@ def roberta(
 
 
 def wettig(
-    rate: Annotated[Rate, Help("Share of the row's tokens, special ones aside.")] = 0.4,
+    rate: Annotated[Rate, Help("Share of the row's tokens, without special ones.")] = 0.4,
     corruption: Annotated[str, Help("`mask` as advised; see `Corruption`.")] = "mask",
 ) -> Recipe:
     """Mask 40 % of the tokens, all behind `[MASK]`, as Wettig et al. 2023 advise for large models.
@@ -109,10 +109,10 @@ def wettig(
 
 
 def modernbert(
-    rate: Annotated[Rate, Help("Chance of each token.")] = 0.3,
+    rate: Annotated[Rate, Help("Probability of each token.")] = 0.3,
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Mask each token by a coin at a rate of 30 %, as ModernBERT does (Warner et al. 2024).
+    """Mask each token with probability 0.3, as ModernBERT does (Warner et al. 2024).
 
     In `sequence_packer.py` of AnswerDotAI/ModernBERT the rate is 0.3 in training and 0.15 in
     evaluation, with no minimum, and `[UNK]` is masked like any other. The training code masks

@@ -20,10 +20,11 @@ from mslm_data.registry import Help
 
 def whole_word(
     rate: Annotated[
-        Rate, Help("Share of the row's tokens, special ones counted though never masked.")
+        Rate, Help("Share of the row's tokens, special ones included, though never masked.")
     ] = 0.15,
     max_masked: Annotated[
-        Limit, Help("Maximum of the tokens masked: 20 is for rows of 128; 0 for no limit.")
+        Limit,
+        Help("Maximum number of masked tokens; 20 is for rows of 128 tokens, 0 for no limit."),
     ] = 20,
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
@@ -53,7 +54,7 @@ def whole_word_hf(
         str, Help("`mask`, the only one that the collator has for words; see `Corruption`.")
     ] = "mask",
 ) -> Recipe:
-    """Mask each stretch between white space by a coin, as Hugging Face's whole-word collator.
+    """Mask each stretch between white space independently, as Hugging Face's whole-word collator.
 
     In `DataCollatorForLanguageModeling(whole_word_mask=True)` of transformers 5.23 a token begins a
     word unless it begins at the character where the token before it ends, and that token is not
@@ -62,7 +63,7 @@ def whole_word_hf(
     SentencePiece tokenizers the collator differs: a piece's offsets include the space before it, so
     that a whole row is one word there, and this strategy does not follow it.
 
-    A word is masked by one coin, whole, and always behind `[MASK]`. That needs characters: build
+    A word is masked whole, and always replaced by `[MASK]`. That needs characters: build
     with `encode.keep_text`. Without them, words are those of `word_ids`, which is the same for
     corpora of given words. Whether `[UNK]` is masked depends on the collator's caller, see `token`.
     Where it is not, a word that holds one is never masked here; there its other pieces can be.

@@ -171,8 +171,11 @@ def _section(
             for option in options
         ]
         lines.append("")
-    given = _given(name)
-    call = _call(short, given or _numbers(default_options(name)))
+    call = (
+        _call(short, _given(name))
+        if _given(name)
+        else _call(short, _numbers(default_options(name)))
+    )
     lines += ["```python", call, "```", ""]
 
     lines += ["<details><summary>As a file, to change</summary>", ""]

@@ -1,6 +1,7 @@
-"""Loops over arrays, compiled with numba. Import the module that holds the loop you need.
+"""Loops over arrays, compiled with numba.
 
-Every kernel says the shapes of its arrays: N rows, T tokens, U units (token, word, mention, span or
-n-gram), S mentions, all flat, with int64 `offsets` `[N + 1]` that say where each row begins. Ranges
-are half open. Row helpers are in `rows.py`, the hash table in `hashing.py`, draws in `rng.py`.
+Docstrings give the shapes of arrays: N rows, T tokens, U units (token, word, mention, span or
+n-gram), S mentions. Arrays are flat, with int64 `offsets` `[N + 1]`, the start of each row. Ranges
+are half open. Row helpers are in `rows.py`, the hash table is in `hashing.py`, and random numbers
+are in `rng.py`.
 """

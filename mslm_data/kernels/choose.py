@@ -24,12 +24,12 @@ def choose_uniform(
 
     Args:
         offsets: int64 `[N + 1]`.
-        pool: uint8 `[E]`: 1 where an entry may be chosen, 0 elsewhere.
+        pool: uint8 `[E]`, 1 where an entry may be chosen.
         quota: int64 `[N]`: how many to choose; the whole pool where it is smaller. Afterwards how
             many could not be chosen.
         streams: uint64 `[N]`; draw k of a row is step k.
-        mark: What to write.
-        out: uint8 `[E]`: `mark` at what is chosen, elsewhere as it was.
+        mark: The value to write.
+        out: uint8 `[E]`: `mark` is written at what is chosen.
     """
     places = np.empty(longest_row(offsets), np.int32)
     for i in range(len(streams)):
@@ -48,15 +48,15 @@ def choose_uniform(
 def choose_bernoulli(
     offsets: Array, pool: Array, rate: float, streams: Array, mark: int, out: Array
 ) -> None:
-    """Choose each entry of the pool with the same chance.
+    """Choose each entry of the pool with the same probability.
 
     Args:
         offsets: int64 `[N + 1]`.
-        pool: uint8 `[E]`: 1 where an entry may be chosen, 0 elsewhere.
-        rate: The chance, in `[0, 1]`.
+        pool: uint8 `[E]`, 1 where an entry may be chosen.
+        rate: The probability, in `[0, 1]`.
         streams: uint64 `[N]`; entry t of a row takes draw t.
-        mark: What to write.
-        out: uint8 `[E]`: `mark` at what is chosen, elsewhere as it was.
+        mark: The value to write.
+        out: uint8 `[E]`: `mark` is written at what is chosen.
     """
     limit = chance_limit(rate)
     for i in range(len(streams)):
@@ -79,11 +79,11 @@ def choose_again(
 
     Args:
         offsets: int64 `[N + 1]`.
-        pool: uint8 `[E]`: 1 where an entry may be chosen, 0 elsewhere.
+        pool: uint8 `[E]`, 1 where an entry may be chosen.
         quota: int64 `[N]`: how often to draw. Afterwards 0, except for rows without a pool.
         streams: uint64 `[N]`; draw k of a row is the k-th entry drawn.
-        mark: What to write.
-        out: uint8 `[E]`: `mark` at what is chosen, elsewhere as it was.
+        mark: The value to write.
+        out: uint8 `[E]`: `mark` is written at what is chosen.
     """
     for i in range(len(streams)):
         start, stop = offsets[i], offsets[i + 1]
@@ -104,8 +104,8 @@ def choose_each(offsets: Array, chances: Array, streams: Array, mark: int, out: 
         offsets: int64 `[N + 1]`.
         chances: float64 `[E]`; 0 and less is never, 1 and more is always.
         streams: uint64 `[N]`; entry t of a row takes draw t.
-        mark: What to write.
-        out: uint8 `[E]`: `mark` at what is chosen, elsewhere as it was.
+        mark: The value to write.
+        out: uint8 `[E]`: `mark` is written at what is chosen.
     """
     for i in range(len(streams)):
         start, stop = offsets[i], offsets[i + 1]

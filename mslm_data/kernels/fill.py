@@ -1,7 +1,7 @@
 """Take units of unequal length, one after the other, until a budget of tokens is spent.
 
-The samplers differ in their order alone: uniform, by weight, or by rank. `taken` holds how much of
-a unit was taken, in what the budget counts, because the last unit of a row may be cut.
+The samplers differ only in their order: uniform, by weight, or by rank. `taken` is the part of a
+unit that was taken, in the units of the budget, because the last unit of a row may be cut.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from mslm_data.kernels.rows import draw_next, list_open, longest_row
 CUT, SKIP, OVER, STOP = range(4)
 """Treatments of a unit that is longer than what is left of the budget.
 
-CUT takes its first tokens, SKIP goes on with the next unit, OVER takes the whole unit and ends, and
-STOP ends without it.
+CUT takes its first tokens, SKIP tries the next unit, OVER takes the whole unit and stops, and
+STOP leaves it.
 """
 
 GROUP = 16
@@ -26,11 +26,11 @@ rows of up to 10,000 units."""
 
 @kernel
 def portion(length: int, left: int, overrun: int) -> int:
-    """Return how much of a unit is taken: all, some, 0 to go on without it, or -1 to end here.
+    """Return the part of a unit that is taken; 0 to skip it, -1 to stop.
 
     Args:
-        length: Of the unit.
-        left: Of the budget, more than 0.
+        length: Length of the unit.
+        left: Rest of the budget, more than 0.
         overrun: CUT, SKIP, OVER or STOP.
     """
     if length <= left or overrun == OVER:
@@ -54,9 +54,9 @@ def fill_uniform(
 
     Args:
         offsets: int64 `[N + 1]` of the units.
-        pool: uint8 `[U]`: 1 where a unit may be taken, 0 elsewhere.
-        lengths: int64 `[U]`: how much of the budget a unit takes.
-        quota: int64 `[N]`: the budget; afterwards what is left of it, at least 0.
+        pool: uint8 `[U]`, 1 where a unit may be taken.
+        lengths: int64 `[U]`: the cost of each unit.
+        quota: int64 `[N]`, the budget; reduced by what was taken, to 0 or more.
         overrun: CUT, SKIP, OVER or STOP.
         streams: uint64 `[N]`; draw k of a row is step k.
         taken: int64 `[U]`: how much of a unit was taken; elsewhere as it was.
@@ -101,10 +101,10 @@ def fill_weighted(
 
     Args:
         offsets: int64 `[N + 1]` of the units.
-        pool: uint8 `[U]`: 1 where a unit may be taken, 0 elsewhere.
+        pool: uint8 `[U]`, 1 where a unit may be taken.
         weights: float64 `[U]`, finite; a unit of weight 0 or less is never taken.
-        lengths: int64 `[U]`: how much of the budget a unit takes.
-        quota: int64 `[N]`: the budget; afterwards what is left of it, at least 0.
+        lengths: int64 `[U]`: the cost of each unit.
+        quota: int64 `[N]`, the budget; reduced by what was taken, to 0 or more.
         overrun: CUT, SKIP, OVER or STOP.
         streams: uint64 `[N]`; draw k of a row is the k-th unit drawn.
         taken: int64 `[U]`: how much of a unit was taken; elsewhere as it was.
@@ -234,10 +234,10 @@ def fill_ranked(
 
     Args:
         offsets: int64 `[N + 1]` of the units.
-        pool: uint8 `[U]`: 1 where a unit may be taken, 0 elsewhere.
+        pool: uint8 `[U]`, 1 where a unit may be taken.
         ranks: float64 `[U]`.
-        lengths: int64 `[U]`: how much of the budget a unit takes.
-        quota: int64 `[N]`: the budget; afterwards what is left of it, at least 0.
+        lengths: int64 `[U]`: the cost of each unit.
+        quota: int64 `[N]`, the budget; reduced by what was taken, to 0 or more.
         overrun: CUT, SKIP, OVER or STOP.
         taken: int64 `[U]`: how much of a unit was taken; elsewhere as it was.
     """

@@ -80,8 +80,8 @@ def take_in_order(
         starts: int32 `[M]`.
         ends: int32 `[M]`, half open.
         entries: int32 `[M]`.
-        pool: uint8 `[T]`: 1 where a token may be masked, 0 elsewhere; 0 afterwards where one is.
-        quota: int64 `[N]`: tokens to mask; afterwards what is left of them.
+        pool: uint8 `[T]`, 1 where a token may be masked; 0 afterwards where one is.
+        quota: int64 `[N]`, tokens to mask; reduced by the tokens masked.
         taken: int64 `[M]`: how many tokens of a match were taken; elsewhere as it was.
     """
     keys = np.empty(longest_row(match_offsets), np.int64)
@@ -127,7 +127,7 @@ def is_scattered(tokens: Array, row: Array, pool: Array) -> bool:
     Args:
         tokens: int32, of an entry.
         row: int32 `[L]`.
-        pool: uint8 `[L]`: 1 where a token may be masked, 0 elsewhere; only open tokens count.
+        pool: uint8 `[L]`, 1 where a token may be masked; only open tokens count.
     """
     found = 0
     for t in range(len(row)):
@@ -143,7 +143,7 @@ def first_place(tokens: Array, row: Array, pool: Array) -> int:
     Args:
         tokens: int32, of a word.
         row: int32 `[L]`.
-        pool: uint8 `[L]`: 1 where a token may be masked, 0 elsewhere.
+        pool: uint8 `[L]`, 1 where a token may be masked.
     """
     for first in range(len(row) - len(tokens) + 1):
         t = 0
@@ -180,8 +180,8 @@ def take_scattered(
         word_offsets: int64 `[E + 1]`: the words of each entry.
         listed: int32 `[E]`, all entries, ordered by one token of each.
         listed_offsets: int64 `[V + 1]`: the entries of each token, in `listed`.
-        pool: uint8 `[T]`: 1 where a token may be masked, 0 elsewhere; 0 afterwards where one is.
-        quota: int64 `[N]`: tokens to mask; afterwards what is left of them.
+        pool: uint8 `[T]`, 1 where a token may be masked; 0 afterwards where one is.
+        quota: int64 `[N]`, tokens to mask; reduced by the tokens masked.
     """
     candidates = np.empty(0, np.int32)
     for i in range(len(quota)):
@@ -293,11 +293,11 @@ def take_by_chance(
     chances: Array,
     max_masked: int,
     orders: Array,
-    coins: Array,
+    streams: Array,
     pool: Array,
     taken: Array,
 ) -> None:
-    """Take matches by coins, one entry after the other in random order, until enough is masked.
+    """Take each match with a probability, entry by entry in random order, until enough is masked.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
@@ -305,17 +305,17 @@ def take_by_chance(
         starts: int32 `[M]`.
         ends: int32 `[M]`, half open.
         entries: int32 `[M]`.
-        chances: float64 `[N]`, of each match of a row; 1 and more is always.
-        max_masked: Once so many tokens of a row are masked, no further entry is tried.
+        chances: float64 `[N]`, probability of each match of a row; 1 or more is always.
+        max_masked: Number of masked tokens of a row after which no further entry is tried.
         orders: uint64 `[N]`; draw k of a row is step k of a shuffle of its entries.
-        coins: uint64 `[N]`; match m of a row takes draw m.
-        pool: uint8 `[T]`: 1 where a token may be masked, 0 elsewhere; 0 afterwards where one is.
+        streams: uint64 `[N]`; match m of a row takes draw m.
+        pool: uint8 `[T]`, 1 where a token may be masked; 0 afterwards where one is.
         taken: int64 `[M]`: the tokens of a match that was taken; elsewhere as it was.
     """
     longest = longest_row(match_offsets)
     keys = np.empty(longest, np.int64)
     groups = np.empty(longest, np.int64)
-    for i in range(len(coins)):
+    for i in range(len(streams)):
         begin = match_offsets[i]
         size = match_offsets[i + 1] - begin
         sort_matches(entries[begin : begin + size], keys)
@@ -336,7 +336,7 @@ def take_by_chance(
             while k < size and keys[k] >> 32 == entry:
                 u = keys[k] & _LOW
                 start, end = offsets[i] + starts[begin + u], offsets[i] + ends[begin + u]
-                if uniform(coins[i], u) < chances[i] and all_open(pool, start, end):
+                if uniform(streams[i], u) < chances[i] and all_open(pool, start, end):
                     taken[begin + u] = end - start
                     pool[start:end] = 0
                     masked += end - start

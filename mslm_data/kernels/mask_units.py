@@ -1,7 +1,7 @@
-"""Do all steps of a pick in one pass over the rows, for the most common picks.
+"""Do all steps of the most common picks in one pass over the rows.
 
 The result is that of `open_pool`, `choose_uniform` or `fill_weighted`, and `paint_units` one after
-the other, with the same draws. Fused, no pool, budget or share of each unit is written to memory:
+the other, with the same random numbers. No pool, budget or share of a unit is written to memory:
 0.7 of the time.
 """
 
@@ -34,13 +34,13 @@ def mask_tokens(
         offsets: int64 `[N + 1]`.
         words: int32 `[T]`, `word_ids`, -1 on special tokens.
         ids: int32 `[T]`.
-        unk: The id of the unknown token, which is not masked; -1 where the tokenizer has none, or
-            where it may be masked.
-        budgets: int64, longer than the longest row: how many tokens to mask in a row that has n
-            tokens besides its special ones.
+        unk: The id of the unknown token, which is not masked; -1 if there is none, or
+            if it may be masked.
+        budgets: int64, longer than the longest row: the number of tokens to mask in a row of n
+            ordinary tokens.
         streams: uint64 `[N]`; draw k of a row is step k of a Fisher-Yates shuffle of the tokens
             that may be masked.
-        mark: What to write.
+        mark: The value to write.
         may_mask: uint8, as long as the longest row; scratch data.
         places: int32, of the same length; scratch data.
         kinds: uint8 `[T]`, not 0 where an earlier pick took the token; `mark` at what is masked.
@@ -52,7 +52,7 @@ def mask_tokens(
         row_ids = ids[start:stop]
         row_kinds = kinds[start:stop]
 
-        # By itself, because it compiles to SIMD and the listing of places does not.
+        # A loop of its own: it compiles to SIMD, and the listing of places does not.
         real = 0
         for t in range(len(row_words)):
             real += row_words[t] >= 0
@@ -87,18 +87,19 @@ def mask_units(
         unit_offsets: int64 `[N + 1]` of the units.
         starts: int32 `[U]`: a unit's first token, counted within its row.
         ends: int32 `[U]`, half open.
-        budgets: int64, longer than the most units of a row: how many of n units to mask, at most n.
+        budgets: int64, longer than the maximum number of units in a row: the number of units to
+            mask in a row of n, at most n.
         streams: uint64 `[N]`; draw k of a row is step k of a Fisher-Yates shuffle of its units.
-        mark: What to write.
-        places: int32, at least as long as the most units of a row; scratch data.
-        kinds: uint8 `[T]`: `mark` in masked units, elsewhere as it was.
+        mark: The value to write.
+        places: int32, as long as the maximum number of units in a row; scratch data.
+        kinds: uint8 `[T]`: `mark` is written in masked units.
     """
     for i in range(len(streams)):
         start = offsets[i]
         first = unit_offsets[i]
         size = unit_offsets[i + 1] - first
         count = budgets[size]
-        # All units in any order are all units: no draw is needed.
+        # If all units are masked, their order does not matter and nothing is drawn.
         if count == size:
             for u in range(first, first + size):
                 kinds[start + starts[u] : start + ends[u]] = mark
@@ -131,12 +132,12 @@ def mask_weighted(
         unit_offsets: int64 `[N + 1]` of the units.
         starts: int32 `[U]`: a unit's first token, counted within its row.
         ends: int32 `[U]`, half open.
-        pool: uint8 `[U]`: 1 where a unit may be taken, 0 elsewhere.
+        pool: uint8 `[U]`, 1 where a unit may be taken.
         weights: float64 `[U]`, finite; a unit of weight 0 or less is never taken.
-        quota: int64 `[N]`: how many units to mask; afterwards what is left of it.
+        quota: int64 `[N]`, units to mask; reduced by the units masked.
         streams: uint64 `[N]`; draw k of a row is the k-th unit drawn.
-        mark: What to write.
-        kinds: uint8 `[T]`: `mark` in masked units, elsewhere as it was.
+        mark: The value to write.
+        kinds: uint8 `[T]`: `mark` is written in masked units.
     """
     longest = longest_row(unit_offsets)
     parts = np.empty(longest, np.int64)

@@ -104,7 +104,7 @@ def place_spans(
         sums: uint64 `[L]`, of lengths in tokens, as in `draw_length`.
         streams: uint64 `[2, N]`: step k takes draw k of the first for its token and of the second
             for its length.
-        mark: What to write.
+        mark: The value to write.
         out: uint8 `[T]`: `mark` where a span lies, elsewhere as it was.
     """
     # `places` is 0, 1, 2 … at the start of every row. It is put back after each row rather than
@@ -203,7 +203,7 @@ def take(out: Array, start: int, stop: int, left: int, mark: int) -> int:
         start: First token.
         stop: Half open.
         left: The most tokens to mark.
-        mark: What to write.
+        mark: The value to write.
     """
     taken = 0
     for t in range(start, stop):

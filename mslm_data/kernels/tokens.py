@@ -129,7 +129,7 @@ def paint_units(
         unit_offsets: int64 `[N + 1]` of the units.
         starts: int32 `[U]`: a unit's first token, counted within its row.
         taken: int64 `[U]`: how many tokens of each unit to mark; 0 for none.
-        mark: What to write.
+        mark: The value to write.
         out: uint8 `[T]`: `mark` in these tokens, elsewhere as it was.
     """
     for i in range(len(offsets) - 1):
@@ -150,7 +150,7 @@ def find_open_units(
         unit_offsets: int64 `[N + 1]` of the units.
         starts: int32 `[U]`: a unit's first token, counted within its row.
         ends: int32 `[U]`, half open.
-        pool: uint8 `[T]`: 1 where a token may be masked, 0 elsewhere.
+        pool: uint8 `[T]`, 1 where a token may be masked.
         out: uint8 `[U]`, written: 1 where all tokens of a unit may be masked, 0 elsewhere.
     """
     # `sums[t]` counts the open tokens before token t: half the time of a loop over each unit.

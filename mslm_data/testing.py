@@ -79,7 +79,7 @@ def check_source(source: Source, inputs: Sequence[Path]) -> None:
 
     documents = 0
     for split, paths in files.items():
-        of_split = source.of_split(split)
+        of_split = source.for_split(split)
         records = [record for path in paths for record in _check_cuts(of_split, path)]
         for record in records:
             if isinstance(record, Document):
@@ -148,7 +148,7 @@ def _messages(source: Source, inputs: Sequence[Path]) -> Iterator[str]:
     """Read files, and give what is said of them."""
     try:
         for split, paths in source.find(inputs).items():
-            of_split = source.of_split(split)
+            of_split = source.for_split(split)
             for path in paths:
                 for part in of_split.cut(Part(str(path)), target_bytes=100):
                     for record in of_split.read(part):

@@ -33,7 +33,7 @@ from mslm_data.builds.stages import (
     make_segmenter,
 )
 from mslm_data.data.document import NotChosen, SetAside, Span
-from mslm_data.data.documents import Documents, Mentions, totals
+from mslm_data.data.documents import Documents, Mentions, count_by_reason
 from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError, PipelineError
 from mslm_data.log import few
@@ -330,7 +330,7 @@ def _read_split(
         wanted, unwanted = relabel(renamed, rename={}, labels=tuple(labels))
         flat, overlapping = flatten(wanted)
 
-        lost = totals(unplaced)
+        lost = count_by_reason(unplaced)
         given += len(mentions) + lost.total()
         for reasons in (lost, unwanted, overlapping):
             left_out.update(reasons)

@@ -358,10 +358,10 @@ def _columns(inputs: Inputs) -> str:
     names = dict.fromkeys(
         name
         for path in paths[:_FILES_SHOWN]
-        for name in inputs.source.columns_of(path)
+        for name in inputs.source.list_columns(path)
         if cells.can_be_shown(name)
     )
-    return f", {inputs.source.columns_are} there are {', '.join(names)}" if names else ""
+    return f", {inputs.source.columns_noun} there are {', '.join(names)}" if names else ""
 
 
 def _check_doc_labels(

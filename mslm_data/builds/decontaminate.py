@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from mslm_data.builds.stages import OURS, make_segmenter
 from mslm_data.data.document import SetAside
-from mslm_data.data.documents import Documents, Mentions, Ranges, one_by_one
+from mslm_data.data.documents import Documents, Mentions, Ranges, split_documents
 from mslm_data.data.ragged import Ragged
 from mslm_data.data.reason import Reason
 from mslm_data.encode.layout import lay_out
@@ -141,7 +141,7 @@ def find_contaminated(pipeline: Pipeline, split: str, documents: Documents) -> B
     except Exception:  # noqa: BLE001 - the build reports the document later
         if len(documents) == 1:
             return none
-        singles = one_by_one(documents)
+        singles = split_documents(documents)
         return np.concatenate([find_contaminated(pipeline, split, single) for single in singles])
     exact, near = find_shared(pipeline, bare, sentences)
     return exact | near

@@ -219,7 +219,7 @@ def records_as_given(
         pipeline: Its source reads them.
         names: See `LineWorker`. A document that is a whole file has this name, without its suffix.
     """
-    source = make_source(pipeline).of_split(split)
+    source = make_source(pipeline).for_split(split)
 
     def records() -> Iterator[Any]:
         for part in parts:

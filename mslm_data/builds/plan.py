@@ -285,7 +285,7 @@ def _shards(found: Inputs, scan: Scan) -> Iterator[PlannedShard]:
     shard_bytes = found.pipeline.shard.unit_bytes
     for split, paths in found.files.items():
         pieces = (_pieces(scan.cuts[split, path]) for path in paths)
-        share = found.source.share_of(split)
+        share = found.source.estimate_share(split)
         for number, shard in enumerate(_pack(pieces, shard_bytes)):
             units, sizes = _units(split, number, shard, scan.unit_bytes)
             parts = tuple(piece.part for piece in shard)

@@ -20,7 +20,7 @@ from mslm_data.builds.duplicates import Copies
 from mslm_data.builds.stages import attempts, load_annotator, make_source, no_text_for_models
 from mslm_data.builds.tasks import WorkUnit
 from mslm_data.data.document import NotChosen, Part, SetAside
-from mslm_data.data.documents import Documents, Ranges, one_by_one, totals
+from mslm_data.data.documents import Documents, Ranges, count_by_reason, split_documents
 from mslm_data.data.reason import Reason
 from mslm_data.errors import BuildError
 from mslm_data.pipeline import Pipeline
@@ -41,7 +41,7 @@ DUPLICATE_ID = Reason(
 
 def read_records(unit: WorkUnit, pipeline: Pipeline) -> Iterator[Record]:
     """Give the records of a work unit's parts, each with its part."""
-    source = make_source(pipeline).of_split(unit.split)
+    source = make_source(pipeline).for_split(unit.split)
     for part in unit.parts:
         for record in source.batches(part):
             yield part, record
@@ -200,7 +200,7 @@ class Reading:
                 self.read += 1
                 self.set_aside.append(record)
             else:
-                pieces = one_by_one(record) if self._crash_log.careful else [record]
+                pieces = split_documents(record) if self._crash_log.careful else [record]
                 for piece in pieces:
                     number = self.read
                     self.read += len(piece)
@@ -259,13 +259,13 @@ class Reading:
             documents, self._annotator.annotate, "annotator", are_annotated=False
         )
         for some, found in answers:
-            left_out = totals(found.left_out)
+            left_out = count_by_reason(found.left_out)
             self.given += len(found.mentions) + left_out.total()
             for (label, by), mentions in found.found_by.items():
                 ours = annotate.rename.get(label, label)
                 if not annotate.labels or ours in annotate.labels:
                     self.found_by[FoundBy(ours, by)] += mentions
-            self.adjusted.update(totals(some.adjusted))
+            self.adjusted.update(count_by_reason(some.adjusted))
 
             wanted, unwanted = relabel(
                 found.mentions, rename=annotate.rename, labels=annotate.labels

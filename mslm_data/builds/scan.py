@@ -136,7 +136,7 @@ class _Cutter:
         if plain.stat().st_size > self._shard_bytes:
             shards = (yield from self._cut(split, [whole], self._shard_bytes))[0]
         else:
-            source = self._source.of_split(split)
+            source = self._source.for_split(split)
             shards = list(source.cut(whole, target_bytes=self._shard_bytes))
 
         size = Path(shards[0].path).stat().st_size
@@ -199,7 +199,7 @@ def is_short(task: Digest) -> bool:
 
 def cut(task: Cut, source: Source) -> list[tuple[int, int, int, int]]:
     """Cut a part of a file, and return `start, stop, first, line` of each part of it."""
-    parts = source.of_split(task.split).cut(task.part, target_bytes=task.target_bytes)
+    parts = source.for_split(task.split).cut(task.part, target_bytes=task.target_bytes)
     return [(part.start, part.stop, part.first, part.line) for part in parts]
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from mslm_data.annotate import ANNOTATORS, Annotator, LoadedAnnotator
 from mslm_data.data.columns import schema
 from mslm_data.data.document import NotChosen, Part, SetAside
-from mslm_data.data.documents import Documents, one_by_one
+from mslm_data.data.documents import Documents, split_documents
 from mslm_data.data.reason import Reason
 from mslm_data.encode.tokenizer import Tokenizer
 from mslm_data.encode.word_table import WordTable
@@ -23,7 +23,7 @@ from mslm_data.pipeline import SHARED, AnnotateOptions, Pipeline
 from mslm_data.plugins import Plugin
 from mslm_data.segment import SEGMENTERS, Segmenter
 from mslm_data.source import SOURCES, Source
-from mslm_data.source.reading.splits import Unread, refuse_two_forms, unread
+from mslm_data.source.reading.splits import Unread, check_one_form, unread
 
 T = TypeVar("T")
 
@@ -137,12 +137,12 @@ class Inputs(NamedTuple):
 
     def batches(self, split: str) -> Iterator[Documents | SetAside | NotChosen]:
         """Read a split in columns, file by file."""
-        source = self.source.of_split(split)
+        source = self.source.for_split(split)
         return chain.from_iterable(map(source.batches, self.parts(split)))
 
     def parts(self, split: str) -> Iterator[Part]:
         """Give the parts that a split's files are cut into."""
-        source = self.source.of_split(split)
+        source = self.source.for_split(split)
         for path in self.files[split]:
             yield from source.cut(Part(str(path)), target_bytes=self.pipeline.shard.unit_bytes)
 
@@ -170,7 +170,7 @@ def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
     files = source.find(inputs)
     if source.one_form and not source.splits:
         by_pattern = hasattr(source, "pattern")
-        refuse_two_forms(inputs, files, suffixes=source.suffixes, by_pattern=by_pattern)
+        check_one_form(inputs, files, suffixes=source.suffixes, by_pattern=by_pattern)
     found = Inputs(pipeline, source, files, tuple(inputs))
 
     decided = source.settle(sorted(found.splits_of_paths()))
@@ -234,7 +234,7 @@ def attempts(
         raise
     except Exception as error:  # noqa: BLE001 - it may be anything, and hold text
         if len(documents) > 1:
-            for document in one_by_one(documents):
+            for document in split_documents(documents):
                 yield from attempts(document, call, who, refuse)
         else:
             refuse(documents, no_text_for_models(f"{type(error).__name__} from the {who}"))

@@ -10,7 +10,7 @@ import click
 
 from mslm_data.cli.options import FolderOrUrl, folder_or_url_argument, json_option
 from mslm_data.cli.output import echo, print_json, table
-from mslm_data.io.remote import local, shown
+from mslm_data.io.remote import local, redact_url
 
 if TYPE_CHECKING:
     from mslm_data.shard.split import Split
@@ -97,7 +97,7 @@ def _pairs(folder: Path | str, others: Sequence[Path | str]) -> list[tuple[_Side
     pairs = [(one, another) for one in of for another in within if one.place != another.place]
     if not pairs:
         raise click.UsageError(
-            f"{shown(str(folder))}: expected another split to compare with, got the same one "
+            f"{redact_url(str(folder))}: expected another split to compare with, got the same one "
             "alone; name a further folder"
         )
     return pairs
@@ -111,7 +111,7 @@ def _sides(folder: Path | str) -> tuple[list[_Side], list[_Side]]:
 
     shards, chosen = load_splits(folder)
     words = NormalWords(open_tokenizer(shards), shards.manifest.token_ids)
-    name = shown(str(folder))
+    name = redact_url(str(folder))
     if isinstance(shards.folder, Path):
         place = str(shards.folder.resolve())
         path = local(str(folder))

@@ -8,7 +8,7 @@ import click
 
 from mslm_data.cli.options import folder_or_url_argument, json_option
 from mslm_data.cli.output import echo, other_files, print_json
-from mslm_data.io.remote import shown
+from mslm_data.io.remote import redact_url
 
 
 @click.command("verify", short_help="Check a built folder.")
@@ -50,7 +50,7 @@ def command(folder: Path | str, as_json: bool) -> int:
         for problem in problems:
             echo(f"{problem.place}: {problem.what}")
         verdict = f"{len(problems)} problems" if problems else "all as the manifest says"
-        place = shown(folder) if isinstance(folder, str) else folder
+        place = redact_url(folder) if isinstance(folder, str) else folder
         echo(f"{place}: {shards} shards, {rows:,} rows: {verdict}")
         if others:
             echo(f"{place}: passed over {other_files(others)}")

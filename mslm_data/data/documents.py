@@ -369,7 +369,7 @@ def in_batches(records: Iterable[Document | Other]) -> Iterator[Documents | Othe
         yield Documents.of(batch)
 
 
-def one_by_one(documents: Documents) -> Iterator[Documents]:
+def split_documents(documents: Documents) -> Iterator[Documents]:
     """Give each document alone, in columns, on a line that holds nothing else."""
     return (Documents.of([document]) for document in documents)
 
@@ -383,7 +383,7 @@ def spread_counts(of_documents: Sequence[Mapping[Key, int]]) -> dict[Key, Ints]:
     }
 
 
-def totals(counts: Mapping[Key, Ints]) -> Counter[Key]:
+def count_by_reason(counts: Mapping[Key, Ints]) -> Counter[Key]:
     """Return reason -> number of mentions in all documents, for reasons that occur."""
     sums = {reason: int(of_documents.sum()) for reason, of_documents in counts.items()}
     return Counter({reason: number for reason, number in sums.items() if number})

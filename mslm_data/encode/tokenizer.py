@@ -261,7 +261,7 @@ def _check_unique_keys(path: Path, data: bytes) -> None:
 def _fetch_from_hub(name: str) -> Path:
     """Fetch a hub repository's tokenizer files into the hub's own cache."""
     try:
-        return hub.fetched(name, _FILES, wanted_by="a tokenizer of the hub")
+        return hub.fetch_files(name, _FILES, wanted_by="a tokenizer of the hub")
     except hub.NotFetchedError as error:
         raise TokenizerError(
             f"{name}: no such file or folder here, and the hub could not be asked ({error}); pass "

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
 
 from mslm_data.errors import MslmDataError, SourceError
-from mslm_data.io.cache import private
+from mslm_data.io.cache import open_private
 from mslm_data.io.files import make_folder
 from mslm_data.io.limits import LIMITS, Limits, Meter
 
@@ -198,7 +198,7 @@ def _write(
             raise error(
                 f"{where}: expected a name of its own, got that of another member; not unpacked"
             )
-        file = private(target)
+        file = open_private(target)
     except (FileExistsError, NotADirectoryError, IsADirectoryError):
         raise error(
             f"{where}: expected a name of its own, got the name of both a file and a folder"

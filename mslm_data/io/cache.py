@@ -71,7 +71,7 @@ def folder(
     return path
 
 
-def once(
+def make_once(
     place: Path,
     make: Callable[[Path], object],
     *,
@@ -92,7 +92,7 @@ def once(
     """
     try:
         if not good(place):
-            with alone(place), staging(place) as temporary:
+            with hold_place(place), staging(place) as temporary:
                 if not good(place):
                     made = temporary / place.name
                     make(made)
@@ -105,43 +105,43 @@ def once(
     return place
 
 
-def kept(place: Path, make: Callable[[Path], object]) -> Path:
+def make_sealed(place: Path, make: Callable[[Path], object]) -> Path:
     """Return a folder of the cache that has the very files it was made with, or make it again.
 
     Args:
         place: Where the folder and the record of its digests lie.
-        make: Makes the folder at another name, where nothing is yet; see `once`.
+        make: Makes the folder at another name, where nothing is yet; see `make_once`.
     """
 
-    def make_sealed(made: Path) -> None:
+    def make_and_seal(made: Path) -> None:
         make_folder(made)
-        make(files_of(made))
-        seal(files_of(made), record_of(made))
+        make(files_folder(made))
+        seal(files_folder(made), digests_file(made))
 
     def good(found: Path) -> bool:
-        return intact(files_of(found), record_of(found))
+        return is_intact(files_folder(found), digests_file(found))
 
-    return files_of(once(place, make_sealed, good=good))
+    return files_folder(make_once(place, make_and_seal, good=good))
 
 
-def files_of(place: Path) -> Path:
-    """Return the folder of files at a place of `kept`."""
+def files_folder(place: Path) -> Path:
+    """Return the folder of files at a place of `make_sealed`."""
     return place / "files"
 
 
-def record_of(place: Path) -> Path:
-    """Return the record of the digests at a place of `kept`."""
+def digests_file(place: Path) -> Path:
+    """Return the record of the digests at a place of `make_sealed`."""
     return place / "files.json"
 
 
 def seal(folder: Path, record: Path) -> None:
-    """Record the SHA-256 of each file below a folder, for `intact`."""
+    """Record the SHA-256 of each file below a folder, for `is_intact`."""
     digests = {name: hash_file(path) for name, path in _files(folder).items()}
     with writing_whole(record, durable=False) as file:
         file.write(json.dumps(digests, sort_keys=True).encode())
 
 
-def intact(folder: Path, record: Path) -> bool:
+def is_intact(folder: Path, record: Path) -> bool:
     """Return whether a folder has the files that were recorded, with their bytes, and no others."""
     try:
         digests = json.loads(record.read_bytes())
@@ -293,7 +293,7 @@ def _state(path: Path) -> tuple[int, ...]:
 
 
 @contextmanager
-def alone(place: Path) -> Iterator[None]:
+def hold_place(place: Path) -> Iterator[None]:
     """Hold a place as one thread of one process.
 
     Temporaries that killed processes left in its folder are removed.
@@ -332,7 +332,7 @@ def settle(made: Path, place: Path) -> None:
     sync_folder(place.parent)
 
 
-def private(path: Path) -> BinaryIO:
+def open_private(path: Path) -> BinaryIO:
     """Open a file for writing that its owner alone can read, whatever the umask.
 
     Folders above it are made; an existing file is emptied.

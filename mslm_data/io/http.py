@@ -13,9 +13,9 @@ from typing import BinaryIO, NamedTuple
 
 from mslm_data.errors import FetchError
 from mslm_data.io import remote
-from mslm_data.io.cache import private
+from mslm_data.io.cache import open_private
 from mslm_data.io.limits import LIMITS
-from mslm_data.io.remote import RemoteError, shown
+from mslm_data.io.remote import RemoteError, redact_url
 
 Progress = Callable[[str, int, int], None]
 """Called with a file's name, the bytes so far, and the bytes in all (0 if the server does not
@@ -97,7 +97,7 @@ def download(
     def bring() -> Announced:
         nonlocal announced
         try:
-            with private(target) as file:
+            with open_private(target) as file:
                 return _stream(url, file, sha256, announced, progress, target.name)
         except RemoteError as error:
             if announced is not None and not error.final:
@@ -107,12 +107,12 @@ def download(
     try:
         if not url.startswith(("http://", "https://")):
             raise RemoteError("a URL that is not http(s)", final=True)
-        return remote.tried(bring)
+        return remote.retry(bring)
     except RemoteError as error:
         wanted = f"a file with sha256 {sha256}" if sha256 else "a file"
         raise FetchError(
-            f"{shown(url)}: expected {wanted}, got {error.reason}; try again later, or pass files "
-            "already on disk with --input"
+            f"{redact_url(url)}: expected {wanted}, got {error.reason}; try again later, "
+            "or pass files already on disk with --input"
         ) from None
 
 

@@ -18,7 +18,9 @@ class NotFetchedError(Exception):
     """The hub has no such repository, or could not be asked; its text is the kind of error."""
 
 
-def fetched(repo: str, files: Sequence[str], *, wanted_by: str, only_here: bool = False) -> Path:
+def fetch_files(
+    repo: str, files: Sequence[str], *, wanted_by: str, only_here: bool = False
+) -> Path:
     """Return the folder of the hub's cache with a repository's files, which are fetched if need be.
 
     Files in folders of the repository are left out: they are other forms of a model.

@@ -23,7 +23,7 @@ class NameRow(NamedTuple):
     fields: list[str]
 
 
-def rows_of(
+def read_rows(
     file: IO[str],
     path: Path,
     error: type[MslmDataError],

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from mslm_data.errors import MissingExtraError
-from mslm_data.io.cache import kept, private
+from mslm_data.io.cache import make_sealed, open_private
 
 T = TypeVar("T")
 Listing = tuple[str, Mapping[str, Mapping[str, Any]]]
@@ -89,7 +89,7 @@ class RemoteError(Exception):
         self.final = final
 
 
-def shown(url: str) -> str:
+def redact_url(url: str) -> str:
     """Return a URL for messages: without user, password and query, which may hold secrets."""
     plain = re.split(r"[?#]", url, maxsplit=1)[0]
     return "::".join(_shown(link) for link in plain.split("::"))
@@ -140,16 +140,16 @@ def fetch(
     """
 
     def bring() -> None:
-        with private(target) as file:
+        with open_private(target) as file:
             for piece in _checked(url, name, size=size, most=most, sha256=sha256):
                 file.write(piece)
 
-    tried(bring)
+    retry(bring)
 
 
 def read(url: str, name: str, *, most: int, tries: int = TRIES) -> bytes:
     """Return the bytes of a small file, at most so many; see `fetch`."""
-    return tried(lambda: b"".join(_checked(url, name, size=None, most=most, sha256="")), tries)
+    return retry(lambda: b"".join(_checked(url, name, size=None, most=most, sha256="")), tries)
 
 
 def listing(url: str, name: str = "") -> Listing:
@@ -177,7 +177,7 @@ def listing(url: str, name: str = "") -> Listing:
             raise RemoteError("nothing there", missing=True, final=True)
         return root, infos
 
-    return tried(answer)
+    return retry(answer)
 
 
 def copy(url: str, folder: Path, *, name: str = "") -> Path:
@@ -205,7 +205,7 @@ def copy(url: str, folder: Path, *, name: str = "") -> Path:
         place = folder / hashlib.sha256(stamp.encode()).hexdigest()[:16]
         make = partial(_copy_all, url, name, top, root, infos)
         try:
-            return kept(place, make) / top
+            return make_sealed(place, make) / top
         except _ChangedError:
             continue
     raise RemoteError(f"other files or other bytes after each of {TRIES} tries", final=True)
@@ -444,7 +444,7 @@ def _path_of(root: str) -> str:
     return root.partition("?")[0] if root.startswith(("http://", "https://")) else root
 
 
-def tried(ask: Callable[[], T], tries: int = TRIES) -> T:
+def retry(ask: Callable[[], T], tries: int = TRIES) -> T:
     """Ask up to so many times, with longer pauses, until an answer or a final error comes."""
     for attempt in range(1, tries + 1):
         try:
@@ -519,7 +519,7 @@ def _in_words(error: Exception, url: str) -> Exception:
     if isinstance(error, RemoteError):
         return error
     if isinstance(error, ImportError):
-        return MissingExtraError(f"{shown(url)}: fsspec needs one more package for it: {error}")
+        return MissingExtraError(f"{redact_url(url)}: fsspec needs another package: {error}")
     if isinstance(error, FileNotFoundError):
         return RemoteError("no such file", missing=True, final=True)
     reason = type(error).__name__

@@ -23,7 +23,7 @@ from mslm_data.data.bio import MAX_LABELS
 from mslm_data.data.examples import TokenIds
 from mslm_data.errors import FetchError, ShardError
 from mslm_data.io import cache, remote
-from mslm_data.io.remote import RemoteError, shown
+from mslm_data.io.remote import RemoteError, redact_url
 from mslm_data.log import LOGGER
 from mslm_data.shard.manifest import NAME, Manifest, parse_manifest
 from mslm_data.shard.read import Shard
@@ -93,7 +93,7 @@ class RemoteFolder:
         self._begin()
 
     def __str__(self) -> str:
-        return shown(self.url)
+        return redact_url(self.url)
 
     def __repr__(self) -> str:
         return f"RemoteFolder({str(self)!r})"
@@ -156,7 +156,9 @@ class RemoteFolder:
             fetched.append(name)
 
         try:
-            cache.once(place, make, good=lambda path: cache.holds(path, sha256), error=FetchError)
+            cache.make_once(
+                place, make, good=lambda path: cache.holds(path, sha256), error=FetchError
+            )
         except RemoteError as error:
             self._check_unchanged()
             expected = f"{size} bytes" if size is not None else "a file"

@@ -37,8 +37,8 @@ from typing import Annotated, Any, ClassVar
 from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.data.documents import Documents, in_batches
 from mslm_data.registry import Help
-from mslm_data.source.reading.files import head_of
-from mslm_data.source.reading.splits import by_split
+from mslm_data.source.reading.files import read_head
+from mslm_data.source.reading.splits import sort_by_split
 from mslm_data.source.table import SOURCES
 
 __all__ = ["SOURCES", "Source"]
@@ -55,7 +55,7 @@ class Source(ABC):
         suffixes: What names of the format's files usually end with (`.gz` may follow).
         by_content: Whether files that end with anything else are looked into, and read where a
             split has no other.
-        columns_are: What `columns_of` names, for messages.
+        columns_noun: What `list_columns` names, for messages.
         without_mentions: Whether the format has no mentions, so that none are missed.
         one_form: Whether files with different suffixes are different forms of a corpus, so that no
             split has both.
@@ -64,7 +64,7 @@ class Source(ABC):
 
     suffixes: ClassVar[tuple[str, ...]]
     by_content: ClassVar[bool] = False
-    columns_are: ClassVar[str] = "the columns"
+    columns_noun: ClassVar[str] = "the columns"
     without_mentions: ClassVar[bool] = False
     one_form: ClassVar[bool] = True
     segmenter: ClassVar[str] = "given"
@@ -90,7 +90,7 @@ class Source(ABC):
         Raises:
             SourceError: No file there can be of this format.
         """
-        return by_split(
+        return sort_by_split(
             inputs,
             suffixes=self.suffixes,
             splits=self.splits,
@@ -100,7 +100,7 @@ class Source(ABC):
 
     def holds(self, path: Path) -> bool:
         """Return whether a file of any ending is of this format, by looking into it."""
-        head = head_of(path)
+        head = read_head(path)
         return bool(self.recognises(path, head) or self.falls_short(path, head))
 
     def disowns(self, path: Path) -> str:  # noqa: ARG002 - overridden
@@ -186,7 +186,7 @@ class Source(ABC):
         return ""
 
     @classmethod
-    def options_of(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003 - overridden
+    def suggest_options(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003 - overridden
         """Return the options that a recognised file wants besides the usual ones.
 
         Args:
@@ -196,7 +196,7 @@ class Source(ABC):
         return {}
 
     @classmethod
-    def pipeline_of(cls, head: bytes) -> str:  # noqa: ARG003 - overridden
+    def suggest_pipeline(cls, head: bytes) -> str:  # noqa: ARG003 - overridden
         """Return the shipped pipeline that reads a recognised file.
 
         It is "" where the source with its usual options is enough, which most are.
@@ -206,11 +206,11 @@ class Source(ABC):
         """
         return ""
 
-    def columns_of(self, path: Path) -> list[str]:  # noqa: ARG002 - overridden
+    def list_columns(self, path: Path) -> list[str]:  # noqa: ARG002 - overridden
         """Return the names of the columns of a file's first record, for messages.
 
         Formats whose records have named columns override it, and those whose mentions stand under
-        names that the options choose from; see `columns_are`.
+        names that the options choose from; see `columns_noun`.
         """
         return []
 
@@ -222,14 +222,14 @@ class Source(ABC):
         """
         return {}
 
-    def of_split(self, split: str) -> Source:  # noqa: ARG002 - overridden
+    def for_split(self, split: str) -> Source:  # noqa: ARG002 - overridden
         """Return a source that reads the records of one split only.
 
         Formats whose files hold several splits override it.
         """
         return self
 
-    def share_of(self, split: str) -> float:  # noqa: ARG002 - overridden
+    def estimate_share(self, split: str) -> float:  # noqa: ARG002 - overridden
         """Return about which share of its files' bytes a split takes.
 
         Formats whose files hold several splits override it.

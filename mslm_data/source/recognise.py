@@ -20,8 +20,8 @@ from mslm_data.source.reading.files import (
     HEAD_BYTES,
     ending,
     ends_with,
-    head_of,
     is_annotated,
+    read_head,
 )
 from mslm_data.source.reading.walk import plain_files
 from mslm_data.source.table import SOURCES, usual_tables
@@ -133,7 +133,7 @@ def _looked_at(files: Iterable[Path]) -> list[_Seen]:
     for path in files:
         seen = of_endings.setdefault(ending(path), [])
         if len(seen) < _LOOKED_AT and path.stat().st_size and not is_annotated(path):
-            seen.append(_Seen(path, head_of(path)))
+            seen.append(_Seen(path, read_head(path)))
     return [one for seen in of_endings.values() for one in seen]
 
 
@@ -158,8 +158,8 @@ def _claims(name: str, seen: Iterable[_Seen]) -> dict[str, _Claim]:
             continue
         why = source.recognises(path, head)
         if why:
-            claim = _Claim(path, why, source.options_of(path, head))
-            claims.setdefault(source.pipeline_of(head) or name, claim)
+            claim = _Claim(path, why, source.suggest_options(path, head))
+            claims.setdefault(source.suggest_pipeline(head) or name, claim)
     return claims
 
 
@@ -220,11 +220,11 @@ def _shipped(files: Sequence[Path]) -> Recognised | None:
     Raises:
         SourceError: They are of several pipelines.
     """
-    pipeline_of = _digests()
+    pipelines = _digests()
     found: dict[str, Path] = {}
     for path in files[:_LOOKED_AT]:
         if path.stat().st_size <= _DIGESTED_BYTES:
-            pipeline = pipeline_of.get(hash_file(path))
+            pipeline = pipelines.get(hash_file(path))
             if pipeline:
                 found.setdefault(pipeline, path)
     if len(found) > 1:

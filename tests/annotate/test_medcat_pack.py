@@ -256,7 +256,7 @@ def test_checked__says_that_the_disk_is_full(
     def full(path: Path) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("mslm_data.io.cache.private", full)
+    monkeypatch.setattr("mslm_data.io.cache.open_private", full)
     with pytest.raises(AnnotateError, match="No space left on device; is the disk full"):
         medcat_pack.checked(pack, "")
     with pytest.raises(

@@ -18,10 +18,10 @@ from mslm_data.data.documents import (
     Ints,
     Mentions,
     Ranges,
+    count_by_reason,
     in_batches,
-    one_by_one,
+    split_documents,
     spread_counts,
-    totals,
 )
 from mslm_data.data.reason import Reason
 from tests import made
@@ -129,7 +129,7 @@ def test_take__gives_the_documents_of_these_numbers(
 
 @given(several)
 def test_one_by_one__gives_each_document_on_a_line_of_its_own(given: list[Document]) -> None:
-    singly = list(one_by_one(Documents.of(given)))
+    singly = list(split_documents(Documents.of(given)))
 
     assert [plain(document) for of_one in singly for document in of_one] == list(map(plain, given))
     assert [of_one.line for of_one in singly] == [document.text for document in given]
@@ -278,8 +278,8 @@ def test_counts__are_of_each_document_and_of_all() -> None:
         "a": [1, 0, 2],
         "b": [0, 0, 3],
     }
-    assert totals(counts) == {"a": 3, "b": 3}
-    assert totals({"a": np.zeros(2, np.int64)}) == {}
+    assert count_by_reason(counts) == {"a": 3, "b": 3}
+    assert count_by_reason({"a": np.zeros(2, np.int64)}) == {}
 
 
 def test_documents__in_a_worked_example() -> None:

@@ -52,7 +52,7 @@ def source(
         chosen = SOURCES.make(name, {**(options or {}), **general.settle(paths)})
         for split, of in found.items():
             for path in of:
-                one = chosen.of_split(split)
+                one = chosen.for_split(split)
                 assert all(beside.is_file() for beside in one.files(path))
                 records, problem = outcome(one, path, 1 << 40)
                 names = {beside.name for beside in one.files(path)}

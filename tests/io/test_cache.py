@@ -100,7 +100,7 @@ def slowly(made: Path) -> None:
 
 
 def make_slowly(place: Path) -> str:
-    return cache.once(place, slowly).read_text()
+    return cache.make_once(place, slowly).read_text()
 
 
 @pytest.mark.parametrize("processes", [True, False])
@@ -119,10 +119,10 @@ def test_once__makes_nothing_where_something_good_is(tmp_path: Path) -> None:
     (tmp_path / "place").write_text("first")
 
     assert (
-        cache.once(tmp_path / "place", lambda made: made.write_text("second")).read_text()
+        cache.make_once(tmp_path / "place", lambda made: made.write_text("second")).read_text()
         == "first"
     )
-    again = cache.once(
+    again = cache.make_once(
         tmp_path / "place", lambda made: made.write_text("second"), good=lambda path: False
     )
     assert again.read_text() == "second"
@@ -139,7 +139,7 @@ def half(made):
     print("half", flush=True)
     time.sleep(60)
 
-cache.once(Path(sys.argv[1]), half)
+cache.make_once(Path(sys.argv[1]), half)
 """
 
 
@@ -160,7 +160,7 @@ def test_once__leaves_nothing_of_a_process_that_was_killed(again: str, tmp_path:
     killed(tmp_path / "place")
     assert any(name.startswith(".part-") for name in visible(tmp_path))
 
-    cache.once(tmp_path / again, lambda made: made.mkdir())
+    cache.make_once(tmp_path / again, lambda made: made.mkdir())
 
     assert visible(tmp_path) == [again]
     assert list((tmp_path / again).iterdir()) == []
@@ -170,10 +170,10 @@ def test_once__leaves_the_temporaries_of_others_at_work(tmp_path: Path) -> None:
     def work(made: Path) -> None:
         made.mkdir()
         with ThreadPoolExecutor(1) as other:
-            other.submit(cache.once, tmp_path / "another", Path.touch).result()
+            other.submit(cache.make_once, tmp_path / "another", Path.touch).result()
         (made / "file").touch()
 
-    cache.once(tmp_path / "place", work)
+    cache.make_once(tmp_path / "place", work)
 
     assert visible(tmp_path) == ["another", "place"]
 
@@ -188,7 +188,7 @@ def test_once__says_that_the_disk_is_full_and_leaves_nothing(tmp_path: Path) -> 
     said = r"place: expected to write it, got No space left on device; is the disk full\? MSLM_DATA_CACHE names another"
     for error in (SourceError, AnnotateError):
         with pytest.raises(error, match=said):
-            cache.once(tmp_path / "place", full, error=error)
+            cache.make_once(tmp_path / "place", full, error=error)
 
     assert visible(tmp_path) == []
 
@@ -199,7 +199,7 @@ def test_once__leaves_nothing_where_making_fails(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        cache.once(tmp_path / "place", broken)
+        cache.make_once(tmp_path / "place", broken)
 
     assert visible(tmp_path) == []
 
@@ -214,8 +214,8 @@ def make_two(made: Path) -> None:
 
 
 def test_kept__makes_a_folder_once(tmp_path: Path) -> None:
-    first = cache.kept(tmp_path / "place", make_two)
-    again = cache.kept(tmp_path / "place", full)
+    first = cache.make_sealed(tmp_path / "place", make_two)
+    again = cache.make_sealed(tmp_path / "place", full)
 
     assert again == first
     assert sorted(path.name for path in first.rglob("*")) == ["a", "b", "below"]
@@ -225,7 +225,7 @@ def test_kept__makes_a_folder_again_that_nobody_recorded(tmp_path: Path) -> None
     (tmp_path / "place" / "files").mkdir(parents=True)
     (tmp_path / "place" / "files" / "a").write_bytes(b"left by another version")
 
-    folder = cache.kept(tmp_path / "place", make_two)
+    folder = cache.make_sealed(tmp_path / "place", make_two)
 
     assert (folder / "a").read_bytes() == b"a"
     assert visible(tmp_path) == ["place"]
@@ -277,14 +277,14 @@ def test_holds__stands_a_thread_that_removes_the_file_meanwhile(
 def test_alone__removes_what_was_left_inside_a_place(tmp_path: Path) -> None:
     (tmp_path / "place" / "files" / ".part-0123456789abcdef-x").mkdir(parents=True)
 
-    with cache.alone(tmp_path / "place"):
+    with cache.hold_place(tmp_path / "place"):
         assert list((tmp_path / "place" / "files").iterdir()) == []
 
 
 def test_private__is_readable_by_its_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        with cache.private(tmp_path / "folder" / "file") as file:
+        with cache.open_private(tmp_path / "folder" / "file") as file:
             file.write(b"a")
     finally:
         os.umask(before)
@@ -297,5 +297,5 @@ def test_private__follows_no_link(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
 
     with pytest.raises(OSError, match="link"):
-        cache.private(tmp_path / "link")
+        cache.open_private(tmp_path / "link")
     assert not (tmp_path / "elsewhere").exists()

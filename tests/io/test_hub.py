@@ -38,7 +38,7 @@ def test_fetched__takes_the_files_of_the_repository_itself(
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", download)
 
-    found = hub.fetched("me/model", ("*.json",), wanted_by="a test", only_here=True)
+    found = hub.fetch_files("me/model", ("*.json",), wanted_by="a test", only_here=True)
 
     assert found == tmp_path
     assert asked == {
@@ -56,7 +56,7 @@ def test_fetched__a_broken_connection_is_an_error_of_each_who_asks(tmp_path: Pat
     from mslm_data.torch.predict.model_files import find_model
 
     with pytest.raises(hub.NotFetchedError, match=LOST.__name__):
-        hub.fetched("me/model", ("*.json",), wanted_by="a test")
+        hub.fetch_files("me/model", ("*.json",), wanted_by="a test")
     with pytest.raises(TokenizerError, match="me/model: no such file or folder here"):
         load_tokenizer("me/model")
     with pytest.raises(AnnotateError, match="me/model: no such folder here"):

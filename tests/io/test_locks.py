@@ -141,7 +141,7 @@ def test_locked__says_for_what_it_waits(
 def test_once__makes_a_place_again_after_a_kill_where_there_are_no_locks(
     name: str, tmp_path: Path
 ) -> None:
-    made = [cache.once(tmp_path / "place", lambda path: path.touch()) for _ in range(2)]
+    made = [cache.make_once(tmp_path / "place", lambda path: path.touch()) for _ in range(2)]
 
     assert made == [tmp_path / "place"] * 2
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from mslm_data.errors import AnnotateError
-from mslm_data.io.name_tables import NameRow, rows_of
+from mslm_data.io.name_tables import NameRow, read_rows
 
 
 def read(text: str, *, delimiter: str = ",", quoted: bool = True) -> list[NameRow]:
     file = io.StringIO(text, newline="")
-    return [*rows_of(file, Path("t.csv"), AnnotateError, delimiter=delimiter, quoted=quoted)]
+    return [*read_rows(file, Path("t.csv"), AnnotateError, delimiter=delimiter, quoted=quoted)]
 
 
 def test_rows_of__gives_rows_with_their_first_lines() -> None:

@@ -20,7 +20,7 @@ import pytest
 from mslm_data.errors import MissingExtraError, SourceError
 from mslm_data.io import remote
 from mslm_data.io.files import hash_file
-from mslm_data.io.remote import RemoteError, copy, fetch, local, read, shown, together
+from mslm_data.io.remote import RemoteError, copy, fetch, local, read, redact_url, together
 from tests import faulty
 from tests.faulty import Fault, Faulty
 from tests.source.server import serving
@@ -155,7 +155,7 @@ def test_fetch__does_not_take_a_full_disk_for_a_broken_remote(
     def full(path: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(remote, "private", full)
+    monkeypatch.setattr(remote, "open_private", full)
     with pytest.raises(OSError, match="No space left on device"):
         bring(there, tmp_path / "a")
 
@@ -344,7 +344,7 @@ def test_copy__says_that_the_disk_is_full(
     def full(path: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(remote, "private", full)
+    monkeypatch.setattr(remote, "open_private", full)
     with pytest.raises(SourceError, match="No space left on device; is the disk full"):
         copy(url_of(there), tmp_path / "here")
 
@@ -353,12 +353,14 @@ def test_copy__says_that_the_disk_is_full(
 
 
 def test_shown__hides_secrets() -> None:
-    assert shown("https://me:secret@host:81/a.tsv?sig=secret#secret") == "https://host:81/a.tsv"
-    assert shown("https://host/a?sig=sec::ret") == "https://host/a"
-    assert shown("memory:///a?b") == "memory:///a"
-    assert shown("http://[me:secret@host") == "http://host"
     assert (
-        shown("zip://in/a::https://me:secret@host/a.zip?sig=secret")
+        redact_url("https://me:secret@host:81/a.tsv?sig=secret#secret") == "https://host:81/a.tsv"
+    )
+    assert redact_url("https://host/a?sig=sec::ret") == "https://host/a"
+    assert redact_url("memory:///a?b") == "memory:///a"
+    assert redact_url("http://[me:secret@host") == "http://host"
+    assert (
+        redact_url("zip://in/a::https://me:secret@host/a.zip?sig=secret")
         == "zip://in/a::https://host/a.zip"
     )
 

@@ -381,7 +381,7 @@ def test_load__says_that_the_disk_is_full(
     def full(path: Path) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr(remote, "private", full)
+    monkeypatch.setattr(remote, "open_private", full)
     with pytest.raises(
         FetchError,
         match=r"No space left on device; is the disk full\? MSLM_DATA_CACHE names another",

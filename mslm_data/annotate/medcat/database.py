@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from mslm_data.annotate.medcat.library import import_module, without_snapshot
 from mslm_data.annotate.medcat.tokenizer import LEMMAS
 from mslm_data.errors import AnnotateError
-from mslm_data.io.name_tables import NameRow, rows_of
+from mslm_data.io.name_tables import NameRow, read_rows
 
 COLUMNS = ("cui", "name", "ontologies", "name_status", "type_ids", "description")
 """Columns of a MedCAT concept table; the first two are required. `|` separates names and types."""
@@ -90,7 +90,7 @@ def read_frames(path: Path) -> Iterator[Any]:
             row that is broken or has not as many fields as the first.
     """
     with path.open(encoding="utf-8-sig", newline="") as file:
-        table = rows_of(file, path, AnnotateError)
+        table = read_rows(file, path, AnnotateError)
         try:
             header = next(table, NameRow(1, []))
             names = [name.strip().lower() for name in header.fields]

@@ -93,7 +93,7 @@ def _is_same_zip(path: Path, sha256: str, found: str) -> bool:
 
     place = _place(path, found)
     try:
-        with cache.alone(place), cache.staging(place) as temporary:
+        with cache.hold_place(place), cache.staging(place) as temporary:
             copy = temporary / "pack.zip"
             _write(copy, _chunks(path))
             return hash_file(copy) == sha256 and digest(copy) == found
@@ -124,7 +124,7 @@ def _copied(path: Path, found: str) -> Path:
                 f"then {copied[:16]}; wait until it is written, and run the same command again"
             )
 
-    place = cache.once(_place(path, found), make, error=AnnotateError)
+    place = cache.make_once(_place(path, found), make, error=AnnotateError)
     copied = digest(place)
     if copied != found:
         raise AnnotateError(
@@ -170,6 +170,6 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def _write(path: Path, chunks: Iterable[bytes]) -> None:
-    with cache.private(path) as file:
+    with cache.open_private(path) as file:
         for chunk in chunks:
             file.write(chunk)

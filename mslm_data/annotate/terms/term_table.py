@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mslm_data.annotate import semantic_types
 from mslm_data.errors import AnnotateError
-from mslm_data.io.name_tables import NameRow, rows_of
+from mslm_data.io.name_tables import NameRow, read_rows
 
 _DISAMBIGUATE = "N"
 """MedCAT's `name_status` of a name that alone does not say which concept is meant."""
@@ -43,7 +43,7 @@ def read_terms(path: Path, types: str) -> list[Term]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             delimiter = "\t" if has_tabs else ","
-            rows = rows_of(file, path, AnnotateError, delimiter=delimiter, quoted=not has_tabs)
+            rows = read_rows(file, path, AnnotateError, delimiter=delimiter, quoted=not has_tabs)
             terms = _terms(path, rows, types)
     except (OSError, UnicodeDecodeError) as error:
         raise AnnotateError(

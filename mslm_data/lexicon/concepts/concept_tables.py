@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mslm_data.errors import AnnotateError
 from mslm_data.io.limits import LONGEST_LINE
-from mslm_data.io.name_tables import NameRow, rows_of
+from mslm_data.io.name_tables import NameRow, read_rows
 from mslm_data.lexicon.concepts.names import Name, NameChoice, open_text
 from mslm_data.log import plain
 
@@ -47,7 +47,7 @@ def read(
     with open_text(path) as file:
         tabs = "\t" in file.readline(LONGEST_LINE)
         file.seek(0)
-        table = rows_of(file, path, AnnotateError, delimiter="\t" if tabs else ",")
+        table = read_rows(file, path, AnnotateError, delimiter="\t" if tabs else ",")
         header = next(table, NameRow(1, []))
         columns = [name.strip().lower() for name in header.fields]
         rows = (dict(zip(columns, row.fields, strict=True)) for row in table)

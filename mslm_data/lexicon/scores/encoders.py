@@ -255,7 +255,7 @@ def _from_hub(name: str) -> Path:
     if not _HUB_ID.fullmatch(name):
         raise VocabularyError(f"{name}: expected a model's folder or a hub id, found nothing there")
     try:
-        return hub.fetched(name, _WANTED, wanted_by="an encoder of the hub")
+        return hub.fetch_files(name, _WANTED, wanted_by="an encoder of the hub")
     except hub.NotFetchedError as error:
         raise VocabularyError(
             f"{name}: no such folder here, and the hub could not be asked ({error}); pass a folder "

@@ -15,7 +15,7 @@ from mslm_data.io import json_once
 from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import standoff
-from mslm_data.source.reading.candidates import is_of_users, take_only
+from mslm_data.source.reading.candidates import is_user_layer, take_only
 from mslm_data.source.reading.elements import MalformedError, children, elements
 from mslm_data.source.reading.files import IdFrom, document_id, opened, packed_or_plain, read_bytes
 from mslm_data.source.reading.records import RecordError
@@ -76,7 +76,7 @@ class Cas(Source):
 
     suffixes = (".xmi", ".json")
     by_content = True
-    columns_are = "the types of users"
+    columns_noun = "the types of users"
 
     mention_type: Annotated[
         str,
@@ -144,8 +144,8 @@ class Cas(Source):
             may_take=not self.label,
         )
 
-    def columns_of(self, path: Path) -> list[str]:
-        """Return the types of users that a file has annotations of; see `Source.columns_of`."""
+    def list_columns(self, path: Path) -> list[str]:
+        """Return the types of users that a file has annotations of; see `Source.list_columns`."""
         return [*self._layers(path)]
 
     def _has_mentions(self, path: Path) -> bool:
@@ -168,7 +168,7 @@ class Cas(Source):
             else:
                 given = ((_type_name(one.tag), one.attrib) for _, one in children(path))
             for name, features in given:
-                if is_of_users(name) and "begin" in features and "end" in features:
+                if is_user_layer(name) and "begin" in features and "end" in features:
                     of_type = found.setdefault(name, {})
                     of_type.update(
                         (feature, None)

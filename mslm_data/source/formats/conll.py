@@ -20,10 +20,10 @@ from mslm_data.registry import Help
 from mslm_data.source import Source
 from mslm_data.source.reading import comments, marks, tagged_lines, tags
 from mslm_data.source.reading.encodings import TextOptions, marked, to_utf8
-from mslm_data.source.reading.files import LinesOfFile, head_of, stem
+from mslm_data.source.reading.files import LinesOfFile, read_head, stem
 from mslm_data.source.reading.records import RecordError, may_be_cut
 from mslm_data.source.reading.tagged_lines import BrokenLine, TagColumns, TaggedSentences
-from mslm_data.source.reading.word_documents import documents_of_lines
+from mslm_data.source.reading.word_documents import make_line_documents
 
 _LONE_BRACKET = Reason(
     "expected brackets that open and close in a sentence, got one of these alone"
@@ -134,8 +134,8 @@ class Conll(TextOptions, Source):
         return f"its lines hold a token and a label, {labels.outside} outside of mentions"
 
     @classmethod
-    def options_of(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003
-        """Return what lines say of layers, labels and a prefix; see `Source.options_of`."""
+    def suggest_options(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003
+        """Return what lines say of layers, labels and a prefix; see `Source.suggest_options`."""
         lines = _lines_of(head)
         options: dict[str, Any] = {}
         more = _lines_of(head, most=_LAYER_LINES)
@@ -154,9 +154,9 @@ class Conll(TextOptions, Source):
 
     def disowns(self, path: Path) -> str:
         """Return why a file is surely no such lines; see `Source.disowns`."""
-        lines = _lines_of(head_of(path)[:_FEW_BYTES])
+        lines = _lines_of(read_head(path)[:_FEW_BYTES])
         tag = self._tag_columns()[0]
-        is_other = tagged_lines.are_of_another_form(lines, tag, _IS_TAG[self.scheme]) or (
+        is_other = tagged_lines.have_no_tags(lines, tag, _IS_TAG[self.scheme]) or (
             # Any word can be a label, so a list of names looks like words with labels.
             self.scheme == "label" and tagged_lines.are_names(lines, self.outside)
         )
@@ -237,7 +237,7 @@ class Conll(TextOptions, Source):
         for sentence, at in found.broken.items():
             (line,) = uncommented.number(np.array([at.line]), first=part.line).tolist()
             found.broken[sentence] = at._replace(line=line)
-        yield from documents_of_lines(found, mentions, firsts, ids, LinesOfFile(path.name, lines))
+        yield from make_line_documents(found, mentions, firsts, ids, LinesOfFile(path.name, lines))
 
     def columns(self, path: Path) -> TagColumns:
         """Find a file's columns from its beginning, so that all its parts are read alike.
@@ -260,7 +260,7 @@ class Conll(TextOptions, Source):
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
         """Warn of a prefix of words that nobody has named; see `Source.settle`."""
-        lines = _lines_of(head_of(paths[0])) if paths else []
+        lines = _lines_of(read_head(paths[0])) if paths else []
         prefix = "" if self.word_prefix else tagged_lines.find_prefix(lines)
         if prefix:
             LOGGER.warning(
@@ -282,7 +282,7 @@ class Conll(TextOptions, Source):
 
     def _decode_brackets(self, found: TaggedSentences) -> tags.TaggedMentions:
         """Decode brackets; a sentence with one that has no other end is broken."""
-        numbers, names, alone = tags.of_brackets(found.tags, found.offsets, found.names)
+        numbers, names, alone = tags.convert_brackets(found.tags, found.offsets, found.names)
         for word in alone:
             sentence = int(np.searchsorted(found.offsets, word, side="right")) - 1
             line = int(found.lines[sentence] + word - found.offsets[sentence])
@@ -295,7 +295,7 @@ class Conll(TextOptions, Source):
 
     def _meanings(self, names: Sequence[str], *, i_opens: bool) -> tags.TagMeanings:
         if self.scheme == "label":
-            return tags.meanings_of_labels(names, outside=self.outside)
+            return tags.make_label_meanings(names, outside=self.outside)
         return tags.meanings(tuple(names), untyped=self.untyped, i_opens=i_opens)
 
     def _opens_with_i(self, path: Path, columns: TagColumns) -> bool:

@@ -77,7 +77,7 @@ class Conllu(TextOptions, Source):
 
     suffixes = (".conllu", ".conllup")
     by_content = True
-    columns_are = "the keys of MISC"
+    columns_noun = "the keys of MISC"
 
     tag_column: Annotated[
         str,
@@ -162,8 +162,8 @@ class Conllu(TextOptions, Source):
         say_taken(chosen)
         return chosen
 
-    def columns_of(self, path: Path) -> list[str]:
-        """Return the keys in a file's column MISC; see `Source.columns_of`."""
+    def list_columns(self, path: Path) -> list[str]:
+        """Return the keys in a file's column MISC; see `Source.list_columns`."""
         return _keys(self.beginning(path, _HEAD_BYTES), self._layout(path).misc)
 
     def _layout(self, path: Path) -> _Layout:

@@ -19,7 +19,7 @@ from mslm_data.source.reading import marks, splits, tagged_lines, tags
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import NumberedLine, lines
 from mslm_data.source.reading.records import RecordError, decode_utf8
-from mslm_data.source.reading.word_documents import document_of_words
+from mslm_data.source.reading.word_documents import make_word_document
 
 FINE = {
     "participants": ("Participant", ("Age", "Sex", "Sample-size", "Condition")),
@@ -89,7 +89,7 @@ class EbmNlp(TextOptions, Source):
         """
         given = tagged_lines.head(head[: head.rfind(b"\n") + 1])
         filled = [line for _, line in given if line.strip() and not marks.MARK.match(line)]
-        rows = [tagged_lines.fields_of(line) for line in filled]
+        rows = [tagged_lines.split_fields(line) for line in filled]
         found = {fields[-1].strip() for fields in rows if len(fields) > 1}
         is_of_rows = "N" in found and found & {"P", "I", "O"} and found <= {"P", "I", "O", "N"}
         return "its tags are P, I, O and N" if is_of_rows else ""
@@ -199,7 +199,7 @@ class EbmNlp(TextOptions, Source):
                 of_sentence.extend(tags.runs(labels[start:stop], outside=""))
 
         sentences = [words[start:stop] for start, stop in ranges]
-        return document_of_words(pmid, sentences, mentions, place=f"{tokens.name}:1")
+        return make_word_document(pmid, sentences, mentions, place=f"{tokens.name}:1")
 
     def _places(self, path: Path) -> tuple[Path, dict[str, Path]]:
         """Return where the tokens and each element's labels of a document are.

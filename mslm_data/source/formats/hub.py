@@ -23,7 +23,7 @@ from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import ends_with, stem
 from mslm_data.source.reading.shapes import RowFile, RowOptions, RowReader
 from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
-from mslm_data.source.reading.splits import split_of
+from mslm_data.source.reading.splits import parse_split
 
 T = TypeVar("T")
 
@@ -120,10 +120,10 @@ class Hub(RowOptions, TextOptions, Source):
             else:
                 yield reader.document(row, numbered=numbered, place=place)
 
-    def columns_of(self, path: Path) -> list[str]:
-        """Return a file's columns; see `Source.columns_of`."""
+    def list_columns(self, path: Path) -> list[str]:
+        """Return a file's columns; see `Source.list_columns`."""
         if ends_with(path, JsonLines.suffixes):
-            return self._json().columns_of(path)
+            return self._json().list_columns(path)
         return [*arrow_rows.schema(path).names]
 
     @classmethod
@@ -273,7 +273,7 @@ def _merged(found: Sequence[Mapping[str, list[Path]]]) -> dict[str, list[Path]]:
 
 def _splits(names: Iterable[str]) -> dict[str, str]:
     """Return the split that each name speaks of; its own name where another speaks of the same."""
-    spoken_of = {name: split_of(name) or name for name in names}
+    spoken_of = {name: parse_split(name) or name for name in names}
     counts = Counter(spoken_of.values())
     return {name: split if counts[split] == 1 else name for name, split in spoken_of.items()}
 

@@ -25,8 +25,8 @@ from mslm_data.source.reading.shapes import (
     RowFile,
     RowOptions,
     RowReader,
+    find_shape,
     named_columns,
-    shape_of,
 )
 from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
 from mslm_data.source.reading.shapes.options import Shape
@@ -73,8 +73,8 @@ class JsonLines(JsonRows):
         return why
 
     @classmethod
-    def options_of(cls, path: Path, head: bytes) -> Mapping[str, Any]:
-        """Return the columns of rows that have none of the usual names; see `Source.options_of`."""
+    def suggest_options(cls, path: Path, head: bytes) -> Mapping[str, Any]:
+        """Return the columns of rows without the usual names; see `Source.suggest_options`."""
         if describe_rows(json_rows.first_rows(path, head)):
             return {}
         return find_columns(json_rows.first_rows(path, head))
@@ -102,7 +102,7 @@ def describe_rows(rows: Iterable[object]) -> str:
     for row in rows:
         try:
             columns = named_columns(row)
-            name = shape_of(columns, SHAPES)
+            name = find_shape(columns, SHAPES)
         except RecordError:
             return ""
         if name in _OF_TOOLS or not _OF_DOCCANO.isdisjoint(columns):
@@ -149,7 +149,7 @@ def find_columns(rows: Iterable[object]) -> dict[str, str]:
 
 
 def _is_of_no_tool(row: Mapping[str, Any]) -> bool:
-    return SHAPES[shape_of(row, SHAPES)] is TextWithMentions and _OF_DOCCANO.isdisjoint(row)
+    return SHAPES[find_shape(row, SHAPES)] is TextWithMentions and _OF_DOCCANO.isdisjoint(row)
 
 
 def _are_read(rows: Sequence[Mapping[str, Any]], text: str, mentions: str) -> bool:

@@ -17,7 +17,7 @@ from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.json_sources import JsonVersions
 from mslm_data.source.reading.records import NAME_THE_TEXT, RecordError
 from mslm_data.source.reading.shapes import PLAIN_SHAPES
-from mslm_data.source.reading.shapes.mention_forms import of_json
+from mslm_data.source.reading.shapes.mention_forms import parse_json_text
 from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.standoff import CANCELLED, OTHER_TEXT, VERSIONS, Annotation
 from mslm_data.source.reading.versions import IGNORED, UNANNOTATED, Version
@@ -45,7 +45,7 @@ class LabelStudioTask(Shape):
         return isinstance(row.get("data"), Mapping) and has_annotations
 
     def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
-        annotations = [cells.mapping(one) for one in row[cells.first_of(row, _OF_TASK) or ""]]
+        annotations = [cells.mapping(one) for one in row[cells.first_filled(row, _OF_TASK) or ""]]
         reasons = self.file.versions.chosen(map(_version, annotations))
         whys = [
             _why_left_out(one, reason) for one, reason in zip(annotations, reasons, strict=True)
@@ -148,7 +148,7 @@ class LabelStudio(JsonVersions):
 
     shapes: ClassVar[Mapping[str, type[Shape]]] = {**LABEL_STUDIO_SHAPES, **PLAIN_SHAPES}
 
-    def version_of(self, row: object, number: int) -> Version | None:  # noqa: ARG002 - unused
+    def read_version(self, row: object, number: int) -> Version | None:  # noqa: ARG002 - unused
         """Return which annotation of its task a row of JSON-MIN is, None for other rows."""
         return _version_of_row(row) if isinstance(row, Mapping) else None
 
@@ -213,7 +213,7 @@ def _region(value: Cells, labels: object) -> list[Annotation]:
 
 def _regions(row: Cells) -> Iterator[Cells]:
     """Give the regions with labels of all columns, which tables hold as JSON in texts."""
-    for value in map(of_json, row.values()):
+    for value in map(parse_json_text, row.values()):
         if isinstance(value, list) and value and all(map(_is_region, value)):
             yield from value
 

@@ -58,7 +58,7 @@ class MedcatTrainerDocument(Shape):
             return False
         # Of other tools an annotation may have a concept beside its label.
         return bool(annotations) and all(
-            isinstance(one, Mapping) and "cui" in one and cells.first_of(one, LABELS) is None
+            isinstance(one, Mapping) and "cui" in one and cells.first_filled(one, LABELS) is None
             for one in annotations
         )
 
@@ -118,7 +118,7 @@ class MedcatTrainer(VersionOptions, OffsetOptions, TextOptions, Source):
             return SetAside(doc_id, row.place, error.reason)
 
     @classmethod
-    def options_of(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003
+    def suggest_options(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003
         """Take concepts for labels where they are words, as in de-identification; see `Source`."""
         concepts = set(_CUI.findall(head))
         are_words = not any(map(_DIGIT.search, concepts))

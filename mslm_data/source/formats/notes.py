@@ -17,12 +17,12 @@ from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.registry import Help
 from mslm_data.source import Source
-from mslm_data.source.reading.cohort import Cohort, last_of_sample
+from mslm_data.source.reading.cohort import Cohort, find_last_sampled
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import ends_with, stem
 from mslm_data.source.reading.placeholders import Handling, placeholders
 from mslm_data.source.reading.records import NAME_THE_ID, WITHDRAWN, RecordError
-from mslm_data.source.reading.splits import by_split, fits
+from mslm_data.source.reading.splits import fits, sort_by_split
 from mslm_data.source.reading.tables import TableReader, TableRow
 
 _LONGEST_ID = 128
@@ -85,15 +85,15 @@ class Notes(Cohort, TextOptions, Source):
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
         """Return what speaks for a table of notes of MIMIC; see `Source.recognises`."""
-        pipeline = cls.pipeline_of(head) if ends_with(path, ".csv") else ""
+        pipeline = cls.suggest_pipeline(head) if ends_with(path, ".csv") else ""
         if not pipeline:
             return ""
         *names, last = _COLUMNS[pipeline]
         return f"its header has {', '.join(names)} and {last}"
 
     @classmethod
-    def pipeline_of(cls, head: bytes) -> str:
-        """Return `mimic` or `mimic-iv`, whose columns a table has; see `Source.pipeline_of`."""
+    def suggest_pipeline(cls, head: bytes) -> str:
+        """Return `mimic` or `mimic-iv`, by the columns; see `Source.suggest_pipeline`."""
         header = head.removeprefix(BOM_UTF8).partition(b"\n")[0].decode("utf-8", errors="replace")
         return _pipeline_with(name.strip(' "\r') for name in header.split(","))
 
@@ -142,7 +142,7 @@ class Notes(Cohort, TextOptions, Source):
                 `Source.find`.
         """
         splits = {"all": ("*",)} if self.shares else self.splits
-        every = by_split(inputs, suffixes=self.suffixes, splits=splits)
+        every = sort_by_split(inputs, suffixes=self.suffixes, splits=splits)
         found = {
             split: [path for path in paths if path in inputs or fits(path, self.pattern)]
             for split, paths in every.items()
@@ -180,14 +180,14 @@ class Notes(Cohort, TextOptions, Source):
         rows = (row for path in paths for row in self._tables.rows(Part(str(path))))
         candidates = map(everyone._candidate, rows)
         patients = (patient for patient in candidates if patient is not None)
-        return {"patients_last": last_of_sample(patients, size=self.patients, seed=self.seed)}
+        return {"patients_last": find_last_sampled(patients, size=self.patients, seed=self.seed)}
 
-    def of_split(self, split: str) -> Notes:
+    def for_split(self, split: str) -> Notes:
         """Return a source that reads only the notes of a split's patients."""
         return dataclasses.replace(self, split=split) if self.shares else self
 
-    def share_of(self, split: str) -> float:
-        """Return the share of the patients that a split has; see `Source.share_of`."""
+    def estimate_share(self, split: str) -> float:
+        """Return the share of the patients that a split has; see `Source.estimate_share`."""
         return self.shares.get(split, 1.0)
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:

@@ -23,8 +23,8 @@ from mslm_data.source.reading.plain_tables import (
     Header,
     PlainRow,
     PlainTable,
+    detect_table,
     open_table,
-    table_of,
 )
 from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.splits import fits
@@ -167,9 +167,9 @@ class Offsets(OffsetOptions, TextOptions, Source):
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
         """Return what speaks for a table of mentions beside texts; see `Source.recognises`."""
-        table = table_of(head, path, TextOptions(), separator="", header="auto")
+        table = detect_table(head, path, TextOptions(), separator="", header="auto")
         has_columns = all(
-            any(table.number_of(name) is not None for name in _KNOWN[role])
+            any(table.column_number(name) is not None for name in _KNOWN[role])
             for role in ("id", "start", "end", "label")
         )
         if not has_columns or not cls()._text_files(path):
@@ -321,7 +321,7 @@ class Offsets(OffsetOptions, TextOptions, Source):
             if column == "":
                 continue
             names: Sequence[Column] = _KNOWN[role] if column == "auto" else (column,)
-            candidates = [table.number_of(name) for name in names]
+            candidates = [table.column_number(name) for name in names]
             number = next((one for one in candidates if one is not None), None)
             if number is not None:
                 numbers[role] = number
@@ -425,11 +425,11 @@ class Offsets(OffsetOptions, TextOptions, Source):
         """
         doc_column: int | None = 0
         if self.text_id_column != "auto":
-            doc_column = table.number_of(self.text_id_column)
+            doc_column = table.column_number(self.text_id_column)
         elif table.names:
-            known = [table.number_of(name) for name in _TEXT_IDS]
+            known = [table.column_number(name) for name in _TEXT_IDS]
             doc_column = next((number for number in known if number is not None), 0)
-        columns = [table.number_of(column) for column in self.text_columns]
+        columns = [table.column_number(column) for column in self.text_columns]
         if not columns and doc_column is not None:
             columns = list(range(doc_column + 1, table.width))
 

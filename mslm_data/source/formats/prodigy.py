@@ -67,7 +67,7 @@ class Prodigy(JsonVersions):
             return JsonRows.cut(self, part, target_bytes=target_bytes)
         return super().cut(part, target_bytes=target_bytes)
 
-    def version_of(self, row: object, number: int) -> Version | None:
+    def read_version(self, row: object, number: int) -> Version | None:
         """Return which annotation of which input a row is, None for one that is not accepted."""
         if not isinstance(row, Mapping) or row.get("answer") in ("reject", "ignore"):
             return None

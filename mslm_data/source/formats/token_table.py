@@ -21,7 +21,7 @@ from mslm_data.source.reading.plain_tables import open_table
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.tables import TableReader, TableRow
 from mslm_data.source.reading.tagged_lines import not_a_tag
-from mslm_data.source.reading.word_documents import document_of_words
+from mslm_data.source.reading.word_documents import make_word_document
 
 NAMES: Mapping[str, Sequence[str]] = {
     "sentence": (
@@ -134,7 +134,7 @@ class TokenTable(TextOptions, Source):
             if isinstance(found, SetAside):
                 yield found._replace(id=doc_id)
             else:
-                yield document_of_words(
+                yield make_word_document(
                     doc_id,
                     document.words,
                     found.of_sentences,

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.registry import Help
 from mslm_data.source import Source
-from mslm_data.source.reading.candidates import is_of_users, take_only
+from mslm_data.source.reading.candidates import is_user_layer, take_only
 from mslm_data.source.reading.encodings import TextOptions
 from mslm_data.source.reading.files import IdFrom, NumberedLine, document_id, lines
 from mslm_data.source.reading.records import RecordError, decode_utf8
@@ -123,7 +123,7 @@ class WebAnno(OffsetOptions, TextOptions, Source):
 
     suffixes = (".tsv",)
     by_content = True
-    columns_are = "the features"
+    columns_noun = "the features"
 
     layer: Annotated[
         str,
@@ -176,7 +176,7 @@ class WebAnno(OffsetOptions, TextOptions, Source):
             if has_layer:
                 return {}
             for layer in layers:
-                if layer.kind == "SP" and is_of_users(layer.name):
+                if layer.kind == "SP" and is_user_layer(layer.name):
                     found.setdefault(layer.name, {}).update(dict.fromkeys(layer.features()))
             has_layers = has_layers or bool(layers)
         if not has_layers:
@@ -189,7 +189,7 @@ class WebAnno(OffsetOptions, TextOptions, Source):
             may_take=self.layer == _NAMED_ENTITY,
         )
 
-    def columns_of(self, path: Path) -> list[str]:
+    def list_columns(self, path: Path) -> list[str]:
         """Return the features of the layer that is read, those of a file; see `Source`."""
         try:
             _, layers = _read_header(list(lines(self.beginning(path, _HEAD))))

@@ -17,7 +17,7 @@ from mslm_data.io import archive
 from mslm_data.io import cache as caches
 from mslm_data.io.files import hash_file
 from mslm_data.io.http import Progress, download
-from mslm_data.io.remote import shown
+from mslm_data.io.remote import redact_url
 from mslm_data.pipeline import Fetch
 
 
@@ -56,7 +56,7 @@ def fetch(
         places = _places(root, entries)
         try:
             if not _is_complete(root, places):
-                with caches.alone(root):
+                with caches.hold_place(root):
                     _bring(root, places, progress)
         except OSError as error:
             raise FetchError(
@@ -112,7 +112,7 @@ def _places(root: Path, entries: Sequence[Fetch]) -> dict[Path, Fetch]:
         read = _unpacked(root, place, entry) if entry.unpack else place
         if not name or read in taken:
             raise FetchError(
-                f"{shown(entry.url)}: expected a file name that no other file of the split has"
+                f"{redact_url(entry.url)}: expected a file name that no other file of the split has"
             )
         taken.add(read)
         places[place] = entry
@@ -156,7 +156,7 @@ def _record(place: Path) -> Path:
 
 
 def _is_unpacked(root: Path, place: Path, entry: Fetch) -> bool:
-    return not entry.unpack or caches.intact(_unpacked(root, place, entry), _record(place))
+    return not entry.unpack or caches.is_intact(_unpacked(root, place, entry), _record(place))
 
 
 def _unpack(place: Path, folder: Path) -> None:

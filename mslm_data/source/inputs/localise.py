@@ -15,7 +15,7 @@ from mslm_data.io import archive, remote
 from mslm_data.io import cache as caches
 from mslm_data.io.files import hash_file
 from mslm_data.io.http import Announced, ask, download
-from mslm_data.io.remote import RemoteError, shown
+from mslm_data.io.remote import RemoteError, redact_url
 
 
 def localise(inputs: Sequence[str | Path], *, cache: Path | None = None) -> list[Path]:
@@ -72,7 +72,7 @@ def _unpacked(path: Path, folder: Path) -> Path:
                 "bytes; wait until it is written, and run the same command again"
             )
 
-    return caches.kept(folder / name, make) / name
+    return caches.make_sealed(folder / name, make) / name
 
 
 def _from_http(url: str, folder: Path) -> Path:
@@ -83,20 +83,20 @@ def _from_http(url: str, folder: Path) -> Path:
 
     version = ask(url)
     if version.is_named and _is_kept(_place(folder, url, version)):
-        return caches.files_of(_place(folder, url, version)) / name
+        return caches.files_folder(_place(folder, url, version)) / name
 
     # All copies of a URL are made by whoever holds one lock, as nobody knows yet which will come.
     held = folder / _digest(url)
     try:
-        with caches.alone(held), caches.staging(held) as temporary:
+        with caches.hold_place(held), caches.staging(held) as temporary:
             # Another process may have downloaded it while this one waited.
             if version.is_named and _is_kept(_place(folder, url, version)):
-                return caches.files_of(_place(folder, url, version)) / name
+                return caches.files_folder(_place(folder, url, version)) / name
 
             made = temporary / "copy"
-            path = caches.files_of(made) / name
+            path = caches.files_folder(made) / name
             came = download(url, path, expected=version)
-            caches.seal(caches.files_of(made), caches.record_of(made))
+            caches.seal(caches.files_folder(made), caches.digests_file(made))
 
             # A copy is named by what came, which may be newer than what was announced.
             place = _place(folder, url, came if came.is_named else hash_file(path))
@@ -106,7 +106,7 @@ def _from_http(url: str, folder: Path) -> Path:
         raise FetchError(
             f"{folder / name}: expected to write it, got {error.strerror}; is the disk full?"
         ) from None
-    return caches.files_of(place) / name
+    return caches.files_folder(place) / name
 
 
 def _place(folder: Path, url: str, version: Announced | str) -> Path:
@@ -115,7 +115,7 @@ def _place(folder: Path, url: str, version: Announced | str) -> Path:
 
 
 def _is_kept(place: Path) -> bool:
-    return caches.intact(caches.files_of(place), caches.record_of(place))
+    return caches.is_intact(caches.files_folder(place), caches.digests_file(place))
 
 
 def _digest(*parts: object) -> str:
@@ -129,8 +129,9 @@ def _from_fsspec(url: str, folder: Path) -> Path:
     except RemoteError as error:
         if error.missing:
             raise SourceError(
-                f"{shown(url)}: expected a file or a folder, found none; check --input"
+                f"{redact_url(url)}: expected a file or a folder, found none; check --input"
             ) from None
         raise SourceError(
-            f"{shown(url)}: expected to copy it, got {error.reason}; check --input and access to it"
+            f"{redact_url(url)}: expected to copy it, got {error.reason}; check --input and your "
+            "access to it"
         ) from None

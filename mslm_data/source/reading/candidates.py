@@ -18,7 +18,7 @@ _STANDARD = (
 _SHOWN = 12
 
 
-def is_of_users(name: str) -> bool:
+def is_user_layer(name: str) -> bool:
     """Return whether a type is a layer of a tool's users, and none that every text has."""
     return bool(name) and not name.startswith(_STANDARD)
 

@@ -27,12 +27,12 @@ def can_be_shown(column: str) -> bool:
     return _PLAIN_NAME.match(column) is not None
 
 
-def shown(column: str) -> str:
+def quote_column(column: str) -> str:
     """Return the name of a column as messages have it."""
     return f"'{column}'" if can_be_shown(column) else "of an unusual name"
 
 
-def first_of(row: Cells, names: Sequence[str]) -> str | None:
+def first_filled(row: Cells, names: Sequence[str]) -> str | None:
     """Return the first of some columns that a row has a value in."""
     return next((name for name in names if row.get(name) is not None), None)
 

@@ -31,7 +31,7 @@ def digest(seed: int, purpose: str, patient: str) -> str:
     return hashlib.blake2b(f"{seed}\0{purpose}\0{patient}".encode(), digest_size=8).hexdigest()
 
 
-def last_of_sample(patients: Iterable[str], *, size: int, seed: int) -> str:
+def find_last_sampled(patients: Iterable[str], *, size: int, seed: int) -> str:
     """Return the largest digest of a sample: of the `size` patients with the smallest digests.
 
     Returns `ALL` where there are fewer patients.
@@ -45,7 +45,7 @@ class Cohort:
     """Options of a source whose records belong to patients.
 
     Attributes:
-        split: Read only this split's records, "" for all; no option, see `Source.of_split`.
+        split: Read only this split's records, "" for all; no option, see `Source.for_split`.
     """
 
     categories: Annotated[
@@ -100,7 +100,7 @@ class Cohort:
             return OUTSIDE_SAMPLE
         return None
 
-    def split_of(self, patient: str | None) -> str:
+    def assign_split(self, patient: str | None) -> str:
         """Return a patient's split; the first split for a record whose patient is unknown."""
         names = list(self.shares)
         if patient is None or not names:
@@ -116,7 +116,7 @@ class Cohort:
 
     def is_elsewhere(self, patient: str | None) -> bool:
         """Return whether a record belongs to a split that is not being read."""
-        return bool(self.split and self.shares) and self.split_of(patient) != self.split
+        return bool(self.split and self.shares) and self.assign_split(patient) != self.split
 
     @property
     def _last(self) -> str:

@@ -137,10 +137,10 @@ class TextOptions:
 
     def is_one_part(self, path: Path) -> bool:
         """Return whether a file must be read in one part, whatever its size."""
-        return encoding_of(path, self.encoding) in _NOT_ASCII
+        return detect_encoding(path, self.encoding) in _NOT_ASCII
 
 
-def encoding_of(path: Path, encoding: Encoding) -> Encoding:
+def detect_encoding(path: Path, encoding: Encoding) -> Encoding:
     """Return the encoding of a file that is said to have `encoding`.
 
     Raises:
@@ -182,7 +182,7 @@ def opened_utf8(path: Path, encoding: Encoding) -> Iterator[BinaryIO]:
         SourceError: As from `files.opened`.
     """
     with opened(path) as file:
-        yield cast(BinaryIO, _Recoding(file, encoding_of(path, encoding)))
+        yield cast(BinaryIO, _Recoding(file, detect_encoding(path, encoding)))
 
 
 class _Recoding:

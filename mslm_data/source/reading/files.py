@@ -105,7 +105,7 @@ class _Unpacking(gzip.GzipFile):
         return data
 
 
-def head_of(path: Path) -> bytes:
+def read_head(path: Path) -> bytes:
     """Return the first 64 KiB of a file, unpacked; nothing of one that cannot be read."""
     try:
         with opened(path) as file:

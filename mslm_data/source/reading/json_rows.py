@@ -93,7 +93,7 @@ def first_rows(path: Path, head: bytes) -> Iterator[object]:
         yield row
 
 
-def columns_of(path: Path) -> list[str]:
+def list_columns(path: Path) -> list[str]:
     """Return the names of the columns of a file's first row, none where it is not all there."""
     with opened(path) as file:
         row = next(first_rows(path, file.read(_BEGINNING_BYTES)), None)

@@ -12,9 +12,9 @@ from mslm_data.data.document import Document, NotChosen, Part, SetAside
 from mslm_data.errors import SourceError
 from mslm_data.source import Source
 from mslm_data.source.reading import json_rows
-from mslm_data.source.reading.cells import shown
+from mslm_data.source.reading.cells import quote_column
 from mslm_data.source.reading.encodings import TextOptions
-from mslm_data.source.reading.files import head_of
+from mslm_data.source.reading.files import read_head
 from mslm_data.source.reading.shapes import PLAIN_SHAPES, RowFile, RowOptions, RowReader
 from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.versions import Version, VersionOptions
@@ -74,9 +74,9 @@ class JsonRows(RowOptions, TextOptions, Source):
             lacking = [path for path in paths if not self._has_column(path, column)]
             if lacking and len(lacking) < len(paths):
                 raise SourceError(
-                    f"{lacking[0].name}: expected rows with column {shown(column)}, as other files "
-                    "have, got none in its beginning; if it has no mentions, leave it out with "
-                    "[source] splits"
+                    f"{lacking[0].name}: expected rows with column {quote_column(column)}, as "
+                    "other files have, found none in its first rows; if the file has no mentions, "
+                    "exclude it with [source] splits"
                 )
         return {}
 
@@ -85,13 +85,13 @@ class JsonRows(RowOptions, TextOptions, Source):
             isinstance(row, Mapping) and column in row for row in json_rows.beginning(path, self)
         )
 
-    def columns_of(self, path: Path) -> list[str]:
-        """Return the columns of a file's first row; see `Source.columns_of`."""
-        return json_rows.columns_of(path)
+    def list_columns(self, path: Path) -> list[str]:
+        """Return the columns of a file's first row; see `Source.list_columns`."""
+        return json_rows.list_columns(path)
 
     def disowns(self, path: Path) -> str:
         """Return why a file surely holds no documents; see `Source.disowns`."""
-        row = next(json_rows.first_rows(path, head_of(path)), None)
+        row = next(json_rows.first_rows(path, read_head(path)), None)
         if not isinstance(row, dict) or not _HOLD_TEXT.isdisjoint(row) or self.text_column in row:
             return ""
         return "its first object holds neither text nor words"
@@ -112,7 +112,7 @@ class JsonVersions(VersionOptions, JsonRows):
         """Read each row that is chosen; see `Source.read`."""
         # The file is read twice, so that only what tells its rows apart is held.
         reasons = self.chosen(
-            None if isinstance(row, SetAside) else self.version_of(row.value, number)
+            None if isinstance(row, SetAside) else self.read_version(row.value, number)
             for number, row in enumerate(json_rows.rows(part, self))
         )
         united = self.united(part)
@@ -134,7 +134,7 @@ class JsonVersions(VersionOptions, JsonRows):
         return lambda row: row
 
     @abstractmethod
-    def version_of(self, row: object, number: int) -> Version | None:
+    def read_version(self, row: object, number: int) -> Version | None:
         """Return which annotation of which document a row is, None for a row that always stays.
 
         Args:

@@ -74,7 +74,7 @@ class PlainTable:
     width: int
     is_quoted: bool
 
-    def number_of(self, column: Column) -> int | None:
+    def column_number(self, column: Column) -> int | None:
         """Return the number of a column, None where the table does not have it."""
         if isinstance(column, int):
             return column if 0 <= column < self.width else None
@@ -184,10 +184,10 @@ def open_table(path: Path, text: TextOptions, *, separator: str, header: Header)
         SourceError: The file cannot be read.
     """
     beginning = text.beginning(path, _LONGEST_ROW)
-    return table_of(beginning, path, text, separator=separator, header=header)
+    return detect_table(beginning, path, text, separator=separator, header=header)
 
 
-def table_of(
+def detect_table(
     beginning: bytes, path: Path, text: TextOptions, *, separator: str, header: Header
 ) -> PlainTable:
     """Learn from a file's beginning, as UTF-8, what its columns are; see `open_table`."""

@@ -95,7 +95,7 @@ class Unread(NamedTuple):
     reason: str
 
 
-def split_of(name: str) -> str | None:
+def parse_split(name: str) -> str | None:
     """Return the split that the name of a file or folder speaks of, None where it speaks of none.
 
     Raises:
@@ -118,7 +118,7 @@ def split_of(name: str) -> str | None:
     return found.pop() if found else None
 
 
-def by_split(
+def sort_by_split(
     inputs: Sequence[Path],
     *,
     suffixes: Sequence[str],
@@ -220,7 +220,7 @@ def _refuse_versions(found: Iterable[Candidate]) -> None:
     first_of: dict[tuple[str, str], Candidate] = {}
     for one in found:
         folder, _, name = one.below.rpartition("/")
-        split = split_of(name)
+        split = parse_split(name)
         if split is None:
             continue
         first = first_of.setdefault((folder, split), one)
@@ -256,7 +256,7 @@ def _others(
 def assign(
     found: Iterable[Candidate], *, splits: Mapping[str, Sequence[str]]
 ) -> dict[str, list[Path]]:
-    """Sort files into splits by the names that go with them, as `by_split` does.
+    """Sort files into splits by the names that go with them, as `sort_by_split` does.
 
     Args:
         found: The files.
@@ -354,8 +354,10 @@ def _nearest(below: str) -> str | None:
         SourceError: The file speaks of another split than its folder.
     """
     *folders, name = Path(below).parts
-    own = split_of(name)
-    of_folder = next((split for folder in reversed(folders) if (split := split_of(folder))), None)
+    own = parse_split(name)
+    of_folder = next(
+        (split for folder in reversed(folders) if (split := parse_split(folder))), None
+    )
     if own and of_folder and own != of_folder:
         raise SourceError(
             f"{below}: expected a file and its folder to speak of one split, got {own} and "
@@ -387,7 +389,7 @@ def _refuse_left_out(rest: Sequence[Candidate], named: Mapping[str, Collection[P
 
 def _of_input(folder: str) -> str | None:
     """Return the split that an input folder's own name says, None where it says anything else."""
-    return split_of(folder) if _OWN_NAMES.fullmatch(folder.lower()) else None
+    return parse_split(folder) if _OWN_NAMES.fullmatch(folder.lower()) else None
 
 
 def _candidates(inputs: Sequence[Path], suffixes: Sequence[str]) -> Iterator[Candidate]:
@@ -411,7 +413,7 @@ def _candidates(inputs: Sequence[Path], suffixes: Sequence[str]) -> Iterator[Can
             )
 
 
-def refuse_two_forms(
+def check_one_form(
     inputs: Sequence[Path],
     files: Mapping[str, Sequence[Path]],
     *,
@@ -476,7 +478,7 @@ def unread(
         suffixes: What file names of the format may end with.
         splits: Split -> patterns as of `fnmatch`; empty where names decided.
         pattern: What the names of files must fit; see `fits`.
-        disowns: As of `by_split`.
+        disowns: As of `sort_by_split`.
         apart_from: A folder whose files are not looked at.
     """
     known = {path.resolve() for path in read}

@@ -127,7 +127,7 @@ class TagColumns:
         """Return a line's word and tag, or else the reason why it is broken."""
         if line == _DAMAGED:
             return NOT_UTF8
-        fields = fields_of(line)
+        fields = split_fields(line)
         if len(fields) <= max(self.word, self.tag):
             return Reason(
                 f"expected a token and a tag, got {len(fields)} field(s)",
@@ -208,7 +208,7 @@ def _bounds_of(lines: bytes, number: int) -> tuple[int, int]:
     return start, len(lines) if stop < 0 else stop
 
 
-def fields_of(line: str) -> list[str]:
+def split_fields(line: str) -> list[str]:
     """Split a line at TABs or, where it has none, at runs of spaces.
 
     A leading space makes an empty first field.
@@ -287,7 +287,7 @@ class _Rows:
             for number, line in lines
             if not line.startswith(("# ", "#\t")) and not CERTAIN.match(line)
         ]
-        widths = Counter(len(fields_of(line)) for _, line in found if line.strip(BLANKS))
+        widths = Counter(len(split_fields(line)) for _, line in found if line.strip(BLANKS))
         usual = widths.most_common(1)[0][0] if widths else 0
 
         numbers: list[int] = []
@@ -298,7 +298,7 @@ class _Rows:
         names: list[str] = []
         is_inside = False
         for number, line in found:
-            row = fields_of(line)
+            row = split_fields(line)
             if not line.strip(BLANKS) or MARK.match(line):
                 is_inside = False
             elif line.startswith("#") and len(row) != usual:
@@ -561,7 +561,7 @@ def falls_short(lines: Iterable[tuple[int, str]]) -> str:
     return ""
 
 
-def are_of_another_form(
+def have_no_tags(
     lines: Iterable[tuple[int, str]], tag: int | None, is_tag: Callable[[str], bool]
 ) -> bool:
     """Return whether lines surely hold no words with tags: a list, a text, or other columns.

@@ -63,7 +63,7 @@ def is_bracket(tag: str) -> bool:
     return BRACKET.match(tag) is not None
 
 
-def of_brackets(
+def convert_brackets(
     tags: Ints, offsets: Ints, names: Sequence[str]
 ) -> tuple[Ints, list[str], list[int]]:
     """Turn tags of CoNLL-2012 into those of IOB2.
@@ -161,7 +161,7 @@ def meanings(tags: tuple[str, ...], *, untyped: str, i_opens: bool = False) -> T
     return TagMeanings(np.array([*table, bio.NO_TAG], np.int64), list(labels))
 
 
-def meanings_of_labels(tags: Sequence[str], *, outside: str) -> TagMeanings:
+def make_label_meanings(tags: Sequence[str], *, outside: str) -> TagMeanings:
     """Return the meanings of tags that are labels: equal neighbours make one mention.
 
     Args:

@@ -32,7 +32,7 @@ def place_words(words: Sequence[str]) -> npt.NDArray[np.int32]:
     return np.stack([starts, starts + lengths], axis=1).astype(np.int32)
 
 
-def document_of_words(
+def make_word_document(
     doc_id: str,
     sentences: Sequence[Sequence[str]],
     mentions: Sequence[Sequence[WordSpan]],
@@ -70,7 +70,7 @@ def document_of_words(
     )
 
 
-def documents_of_lines(
+def make_line_documents(
     found: TaggedSentences,
     mentions: TaggedMentions,
     firsts: npt.NDArray[np.int64],

@@ -184,6 +184,6 @@ def _own_ids(name: str) -> TokenIds | None:
         folder = Path(name)
         if not folder.is_dir():
             asks = "a model of the hub"
-            folder = hub.fetched(name, _TOKENIZER_FILES, wanted_by=asks, only_here=True)
+            folder = hub.fetch_files(name, _TOKENIZER_FILES, wanted_by=asks, only_here=True)
         return tokenizers.load_tokenizer(str(folder)).ids
     return None

@@ -99,12 +99,12 @@ def _find_on_hub(name: str, config: str) -> Path:
     build that is resumed, have the same one.
     """
     with suppress(hub.NotFetchedError):  # nothing of it is here
-        here = hub.fetched(name, _WANTED, wanted_by=_ASKS, only_here=True)
+        here = hub.fetch_files(name, _WANTED, wanted_by=_ASKS, only_here=True)
         if (here / config).is_file() and any(here.glob(_WEIGHTS)):
             return here
 
     try:
-        return hub.fetched(name, _WANTED, wanted_by=_ASKS)
+        return hub.fetch_files(name, _WANTED, wanted_by=_ASKS)
     except hub.NotFetchedError as error:
         raise AnnotateError(
             f"{name}: no such folder here, and the hub could not be asked ({error}); pass the path "

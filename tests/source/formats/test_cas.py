@@ -128,7 +128,7 @@ def test_settle__takes_the_only_type_and_its_only_feature(tmp_path: Path, form: 
     options = Cas().settle([path])
 
     assert options == {"mention_type": "webanno.custom.Symptom", "label_feature": "Kind"}
-    assert Cas().columns_of(path) == ["webanno.custom.Symptom"]
+    assert Cas().list_columns(path) == ["webanno.custom.Symptom"]
     assert document(path, **options).spans == (Span(4, 8, "Pain"),)
     assert document(path, **{**options, "label": "Sign"}).spans == (Span(4, 8, "Sign"),)
 

@@ -271,7 +271,7 @@ def test_recognises__nested_layers(data: str, layers: list[int] | None) -> None:
     why = Conll.recognises(Path("f.tsv"), data.encode())
 
     assert why == ((layers and "its lines hold a token and 2 tags, of nested layers") or "")
-    assert Conll.options_of(Path("f.tsv"), data.encode()).get("tag_column") == layers
+    assert Conll.suggest_options(Path("f.tsv"), data.encode()).get("tag_column") == layers
 
 
 def test_read__takes_off_what_words_begin_with(
@@ -280,12 +280,12 @@ def test_read__takes_off_what_words_begin_with(
     data = "en:Oslo\tB-X\nen:wins\tO\nen::\tO\nen:en:x\tO\nother\tO\n\n" * 5
     (tmp_path / "f.tsv").write_text(data.replace("other", "en:other"))
 
-    assert Conll.options_of(tmp_path / "f.tsv", (tmp_path / "f.tsv").read_bytes()) == {
+    assert Conll.suggest_options(tmp_path / "f.tsv", (tmp_path / "f.tsv").read_bytes()) == {
         "word_prefix": "en:"
     }
     assert Conll().settle([tmp_path / "f.tsv"]) == {}
     assert "f.tsv begin with 'en:'; set [source] word_prefix = 'en:'" in caplog.text
-    assert Conll.options_of(Path("f.tsv"), data.encode()) == {}
+    assert Conll.suggest_options(Path("f.tsv"), data.encode()) == {}
     (first, *_) = read(tmp_path, data, word_prefix="en:")
     assert isinstance(first, Document)
     assert first.text == "Oslo wins : en:x other"
@@ -308,7 +308,7 @@ def test_read__takes_off_what_words_begin_with(
 def test_options_of__labels_alone(rows: list[str], options: dict[str, str]) -> None:
     data = "\n".join(rows).encode() + b"\n"
 
-    assert Conll.options_of(Path("f.tsv"), data) == options
+    assert Conll.suggest_options(Path("f.tsv"), data) == options
 
 
 def test_read__reads_any_number_of_columns(tmp_path: Path) -> None:

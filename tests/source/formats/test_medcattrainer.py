@@ -98,4 +98,4 @@ def test_options_of__takes_words_for_labels(concepts: list[str], options: dict[s
     annotations = ", ".join(f'{{"cui": "{concept}"}}' for concept in concepts)
     head = f'{{"projects": [{{"documents": [{{"annotations": [{annotations}]}}]}}]}}'
 
-    assert MedcatTrainer.options_of(Path("f.json"), head.encode()) == options
+    assert MedcatTrainer.suggest_options(Path("f.json"), head.encode()) == options

@@ -304,7 +304,7 @@ def test_shares__divide_patients_and_lose_none(table: Path, frame: pd.DataFrame)
     found = source.find([table])
     by_id = dict(zip(frame.ROW_ID, frame.SUBJECT_ID, strict=True))
 
-    records = {split: read(source.of_split(split), paths) for split, paths in found.items()}
+    records = {split: read(source.for_split(split), paths) for split, paths in found.items()}
 
     assert list(found) == list(SHARES)
     patients = [
@@ -323,9 +323,9 @@ def test_shares__divide_patients_and_lose_none(table: Path, frame: pd.DataFrame)
 def test_shares__do_not_depend_on_the_sample_and_are_stable() -> None:
     source = Notes(shares=SHARES)
 
-    assert [source.split_of(str(10_000 + 7 * i)) for i in range(6)] == GOLDEN
+    assert [source.assign_split(str(10_000 + 7 * i)) for i in range(6)] == GOLDEN
     in_sample = [str(i) for i in range(20_000) if cohort.digest(0, "sample", str(i)) < "2"]
-    assert 0.77 < sum(source.split_of(p) == "train" for p in in_sample) / len(in_sample) < 0.83
+    assert 0.77 < sum(source.assign_split(p) == "train" for p in in_sample) / len(in_sample) < 0.83
 
 
 def test_shares__a_damaged_record_is_set_aside_once(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_shares__a_damaged_record_is_set_aside_once(tmp_path: Path) -> None:
     source = Notes(shares=SHARES)
 
     asides = {
-        split: [r for r in read(source.of_split(split), paths) if isinstance(r, SetAside)]
+        split: [r for r in read(source.for_split(split), paths) if isinstance(r, SetAside)]
         for split, paths in source.find([path]).items()
     }
 
@@ -345,7 +345,7 @@ def test_cut__makes_parts_of_a_small_share_larger(table: Path) -> None:
     source = Notes(shares=SHARES)
 
     few, many = (
-        len(list(source.of_split(s).cut(Part(str(table)), target_bytes=20_000)))
+        len(list(source.for_split(s).cut(Part(str(table)), target_bytes=20_000)))
         for s in ("test", "train")
     )
     assert few < many / 4
@@ -355,8 +355,8 @@ def test_of_split__leaves_a_source_of_whole_files_as_it_is() -> None:
     source = Notes()
     conll = SOURCES.make("conll", {})
 
-    assert source.of_split("test") is source
-    assert conll.of_split("test") is conll
+    assert source.for_split("test") is source
+    assert conll.for_split("test") is conll
     assert conll.settle([]) == {}
 
 
@@ -409,7 +409,7 @@ def test_sample__shipped_notes_have_the_quirks_and_all_splits() -> None:
     source = Notes(shares=SHARES, placeholders="token")
     found = source.find([resources.path("vocab", "sample/mimic")])
 
-    records = {split: read(source.of_split(split), paths) for split, paths in found.items()}
+    records = {split: read(source.for_split(split), paths) for split, paths in found.items()}
 
     assert all(texts(of) for of in records.values())
     assert sum(map(len, records.values())) == 40
@@ -444,7 +444,7 @@ def test_read__the_tables_of_mimic_iv_as_pandas_does(note_module: Path) -> None:
     found = source.find([note_module])
 
     assert {path.name for path in found["train"]} == {"discharge.csv.gz", "radiology.csv.gz"}
-    records = [r for split in found for r in read(source.of_split(split), found[split])]
+    records = [r for split in found for r in read(source.for_split(split), found[split])]
     frame = pd.concat([pd.read_csv(path, dtype=str) for path in found["train"]])
     assert set(frame.note_type) == {"DS", "RR"}
     assert texts(records) == dict(zip(frame.note_id, frame.text, strict=True))
@@ -459,7 +459,7 @@ def test_read__discharge_summaries_of_mimic_iv_alone(note_module: Path) -> None:
     source = stages.make_source(pipeline.read("mimic-iv", sets=options))
     found = source.find([note_module])
 
-    records = [r for split in found for r in read(source.of_split(split), found[split])]
+    records = [r for split in found for r in read(source.for_split(split), found[split])]
 
     chosen = set(texts(records))
     assert all("-DS-" in doc_id for doc_id in chosen)
@@ -486,7 +486,7 @@ def test_recognises__the_headers_of_mimic_iv() -> None:
     details = ",".join(mimic_iv.COLUMNS_OF_DETAILS).encode() + b"\n10-DS-1,10"
 
     assert "note_id, subject_id, note_type and text" in Notes.recognises(Path("d.csv.gz"), header)
-    assert Notes.pipeline_of(header) == "mimic-iv"
+    assert Notes.suggest_pipeline(header) == "mimic-iv"
     assert Notes.recognises(Path("d.csv.gz"), details) == ""
 
 

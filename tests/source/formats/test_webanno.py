@@ -285,8 +285,8 @@ def test_settle__takes_the_only_layer_and_its_only_feature(
 
     assert found(record) == [("Red", "X")]
     assert WebAnno().settle([path]) == options
-    assert WebAnno().columns_of(path) == []
-    assert WebAnno(layer="Symptom").columns_of(path) == ["Kind"]
+    assert WebAnno().list_columns(path) == []
+    assert WebAnno(layer="Symptom").list_columns(path) == ["Kind"]
     assert "took layer = 'webanno.custom.Symptom', label_feature = 'Kind', as the" in caplog.text
     with pytest.raises(SourceError, match=r"got the layers webanno\.custom\.Symptom; set"):
         WebAnno(layer="Finding").settle([path])

@@ -19,7 +19,7 @@ from mslm_data.io import http, remote, resources
 from mslm_data.io.http import download
 from mslm_data.pipeline import Fetch
 from mslm_data.source.inputs.fetch import fetch
-from mslm_data.source.reading.splits import by_split
+from mslm_data.source.reading.splits import sort_by_split
 from tests.source.server import Site, serving
 
 SPLITS = {"train": "train", "validation": "devel", "test": "test"}
@@ -59,7 +59,7 @@ def files_below(folder: Path) -> list[str]:
 def test_fetch__gives_a_folder_whose_files_are_found_by_split(site: Site, tmp_path: Path) -> None:
     found = fetch("blurb/bc2gm", entries_of(site), cache=tmp_path)
 
-    split_files = by_split(found, suffixes=(".tsv",), splits={})
+    split_files = sort_by_split(found, suffixes=(".tsv",), splits={})
     assert {split: [path.name for path in paths] for split, paths in split_files.items()} == {
         split: [f"{name}.tsv"] for split, name in SPLITS.items()
     }
@@ -227,7 +227,7 @@ def test_fetch__unpacks_archives_and_reads_them_only(site: Site, tmp_path: Path)
     found = fetch("x", [entry], cache=tmp_path)
 
     assert files_below(found[0]) == ["train/Corpus/corpus/a.iob2", "train/Corpus/corpus/raw/b.raw"]
-    assert list(by_split(found, suffixes=(".iob2",), splits={})) == ["train"]
+    assert list(sort_by_split(found, suffixes=(".iob2",), splits={})) == ["train"]
     assert fetch("x", [entry], cache=tmp_path) == found
     assert site.requests["/Corpus.tar.gz"] == 1
 
@@ -344,7 +344,7 @@ def test_fetch__says_that_the_disk_is_full(
         match=r"pipeline 'x': expected to write below .*, got No space left on device; is",
     ):
         fetch("x", [entry], cache=tmp_path)
-    monkeypatch.setattr(http, "private", full)
+    monkeypatch.setattr(http, "open_private", full)
     with pytest.raises(
         FetchError,
         match=r"pipeline 'y': expected to write below .*, got No space left on device; is",

@@ -203,7 +203,7 @@ def test_localise__says_that_the_disk_is_full(
     def full(path: Path) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr(remote, "private", full)
+    monkeypatch.setattr(remote, "open_private", full)
     monkeypatch.setattr("mslm_data.io.archive.private", full)
     for text in (f"faulty://{there}", str(make_zip(tmp_path / "corpus.zip"))):
         with pytest.raises(SourceError, match="No space left on device; is the disk full"):
@@ -217,7 +217,7 @@ def test_localise__says_that_it_cannot_keep_a_download(
     def readonly(place: Path) -> None:
         raise OSError(30, os.strerror(30))
 
-    monkeypatch.setattr("mslm_data.io.cache.alone", readonly)
+    monkeypatch.setattr("mslm_data.io.cache.hold_place", readonly)
     with pytest.raises(
         SourceError,
         match=r"a\.tsv: expected to write it, got Read-only file system; is the disk full",
@@ -319,7 +319,7 @@ def test_localise__names_the_missing_package(
     monkeypatch.setitem(sys.modules, "s3fs", None)
 
     with pytest.raises(
-        MissingExtraError, match=r"s3://bucket/train\.tsv: fsspec needs one more package .*s3fs"
+        MissingExtraError, match=r"s3://bucket/train\.tsv: fsspec needs another package.*s3fs"
     ):
         localise(["s3://bucket/train.tsv"], cache=tmp_path)
 
@@ -447,7 +447,7 @@ def test_localise__makes_a_copy_again_whose_record_is_harmed(
     record: bytes, memory: fsspec.AbstractFileSystem, tmp_path: Path
 ) -> None:
     (path,) = localise(["memory://corpus/train.tsv"], cache=tmp_path)
-    cache.record_of(path.parents[1]).write_bytes(record)
+    cache.digests_file(path.parents[1]).write_bytes(record)
     path.write_bytes(b"harmed")
 
     assert localise(["memory://corpus/train.tsv"], cache=tmp_path) == [path]

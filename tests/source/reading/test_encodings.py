@@ -15,7 +15,7 @@ from mslm_data.source import SOURCES
 from mslm_data.source.reading.encodings import (
     Encoding,
     TextOptions,
-    encoding_of,
+    detect_encoding,
     opened_utf8,
     to_utf8,
 )
@@ -60,8 +60,8 @@ def test_to_utf8__makes_what_is_damaged_no_text(data: bytes, encoding: Encoding)
 def test_encoding_of__knows_byte_order_marks(tmp_path: Path, encoding: str, expected: str) -> None:
     (tmp_path / "f").write_bytes("abc".encode(encoding))
 
-    assert encoding_of(tmp_path / "f", "utf-8") == expected
-    assert encoding_of(tmp_path / "f", "koi8-r") == "koi8-r", "what the pipeline says counts"
+    assert detect_encoding(tmp_path / "f", "utf-8") == expected
+    assert detect_encoding(tmp_path / "f", "koi8-r") == "koi8-r", "what the pipeline says counts"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be", "gbk", "latin-1"])

@@ -41,7 +41,7 @@ def test_open_table__a_row_with_numbers_is_no_header(
 def test_number_of__is_by_name_or_by_number(tmp_path: Path) -> None:
     found = table(tmp_path / "a.tsv", "Doc\tStart\tx\tx\n")
 
-    assert [found.number_of(column) for column in ("START", 3, 4, -1, "x", "y")] == [
+    assert [found.column_number(column) for column in ("START", 3, 4, -1, "x", "y")] == [
         1,
         3,
         None,

@@ -10,9 +10,9 @@ from mslm_data.source.reading.splits import (
     Candidate,
     Unread,
     assign,
-    by_split,
-    refuse_two_forms,
-    split_of,
+    check_one_form,
+    parse_split,
+    sort_by_split,
     unread,
 )
 
@@ -62,14 +62,14 @@ from mslm_data.source.reading.splits import (
     ],
 )
 def test_split_of__hears_what_a_name_speaks_of(name: str, split: str | None) -> None:
-    assert split_of(name) == split
+    assert parse_split(name) == split
 
 
 @pytest.mark.parametrize("name", ["train_test.tsv", "traintest.tsv", "TestTrain"])
 def test_split_of__refuses_a_name_of_two(name: str) -> None:
     expected = f"{name}: expected a name that speaks of one split, got train and test; say"
     with pytest.raises(SourceError, match=re.escape(expected)):
-        split_of(name)
+        parse_split(name)
 
 
 def write(folder: Path, *names: str) -> None:
@@ -97,7 +97,7 @@ def test_by_split__goes_by_the_file_then_the_nearest_folder(tmp_path: Path) -> N
         "devel/train/c.tsv.gz",
     )
 
-    found = by_split([tmp_path], suffixes=[".tsv"], splits={})
+    found = sort_by_split([tmp_path], suffixes=[".tsv"], splits={})
 
     assert names(found, tmp_path) == {
         "train": ["devel/train/c.tsv.gz", "train/a.tsv"],
@@ -121,9 +121,9 @@ def test_by_split__refuses_to_leave_out_what_may_be_wanted(
     write(tmp_path, *below)
 
     with pytest.raises(SourceError, match=re.escape(message)):
-        by_split([tmp_path], suffixes=[".ann"], splits={})
+        sort_by_split([tmp_path], suffixes=[".ann"], splits={})
 
-    found = by_split([tmp_path], suffixes=[".ann"], splits={"train": ["*"]})
+    found = sort_by_split([tmp_path], suffixes=[".ann"], splits={"train": ["*"]})
     assert names(found, tmp_path) == {"train": sorted(below)}
 
 
@@ -134,9 +134,9 @@ def test_by_split__refuses_to_leave_out_a_named_file(tmp_path: Path) -> None:
     with pytest.raises(
         SourceError, match=r"batch2.tsv: expected a name that speaks of a split, as"
     ):
-        by_split(given, suffixes=[".tsv"], splits={})
+        sort_by_split(given, suffixes=[".tsv"], splits={})
 
-    assert by_split([tmp_path], suffixes=[".tsv"], splits={}).keys() == {"train", "validation"}
+    assert sort_by_split([tmp_path], suffixes=[".tsv"], splits={}).keys() == {"train", "validation"}
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_by_split__hears_words_within_words_that_come_in_pairs(
 ) -> None:
     write(tmp_path, *below)
 
-    found = names(by_split([tmp_path], suffixes=[".bio"], splits={}), tmp_path)
+    found = names(sort_by_split([tmp_path], suffixes=[".bio"], splits={}), tmp_path)
 
     assert found == (expected or {"train": sorted(below)})
 
@@ -169,13 +169,13 @@ def test_by_split__asks_where_a_word_may_hold_that_of_a_split(
     write(tmp_path, *below)
 
     with pytest.raises(SourceError, match=re.escape(f"{below[-1]}: expected a name that speaks")):
-        by_split([tmp_path], suffixes=[".bio"], splits={})
+        sort_by_split([tmp_path], suffixes=[".bio"], splits={})
 
 
 def test_by_split__leaves_out_files_about_the_corpus(tmp_path: Path) -> None:
     write(tmp_path, "test.txt", "README.txt", "LICENCE.txt")
 
-    found = by_split([tmp_path], suffixes=[".txt"], splits={})
+    found = sort_by_split([tmp_path], suffixes=[".txt"], splits={})
 
     assert names(found, tmp_path) == {"test": ["test.txt"]}
 
@@ -183,7 +183,7 @@ def test_by_split__leaves_out_files_about_the_corpus(tmp_path: Path) -> None:
 def test_by_split__takes_all_as_train_where_no_name_speaks(tmp_path: Path) -> None:
     write(tmp_path, "b.tsv", "a.tsv")
 
-    assert names(by_split([tmp_path], suffixes=[".tsv"], splits={}), tmp_path) == {
+    assert names(sort_by_split([tmp_path], suffixes=[".tsv"], splits={}), tmp_path) == {
         "train": ["a.tsv", "b.tsv"]
     }
 
@@ -195,7 +195,7 @@ def test_by_split__leaves_out_what_this_package_made(tmp_path: Path) -> None:
     lines = ["found.jsonl", "found.jsonl.made.json"]
     write(tmp_path, *notes, *built, *unfinished, *lines)
 
-    found = by_split([tmp_path], suffixes=[".jsonl"], splits={})
+    found = sort_by_split([tmp_path], suffixes=[".jsonl"], splits={})
 
     assert names(found, tmp_path) == {"train": ["a.jsonl", "old/b.jsonl"]}
     why = "a build or `mslm-data annotate` made it"
@@ -207,7 +207,7 @@ def test_by_split__leaves_out_what_this_package_made(tmp_path: Path) -> None:
 def test_by_split__reads_a_built_folder_that_is_named(tmp_path: Path) -> None:
     write(tmp_path, "manifest.json", "dataset_dict.json", "train/data.arrow")
 
-    found = by_split([tmp_path], suffixes=[".arrow"], splits={})
+    found = sort_by_split([tmp_path], suffixes=[".arrow"], splits={})
 
     assert found == {"train": [tmp_path / "train" / "data.arrow"]}
 
@@ -215,7 +215,7 @@ def test_by_split__reads_a_built_folder_that_is_named(tmp_path: Path) -> None:
 def test_by_split__leaves_hidden_files_and_folders_out(tmp_path: Path) -> None:
     write(tmp_path, "a.tsv", ".b.tsv", ".git/c.tsv", "__MACOSX/d.tsv")
 
-    assert names(by_split([tmp_path], suffixes=[".tsv"], splits={}), tmp_path) == {
+    assert names(sort_by_split([tmp_path], suffixes=[".tsv"], splits={}), tmp_path) == {
         "train": ["a.tsv"]
     }
 
@@ -234,7 +234,7 @@ def test_by_split__follows_links_out_of_the_input(tmp_path: Path) -> None:
     for link, target in links.items():
         (tmp_path / link).symlink_to(tmp_path / target, target_is_directory=True)
 
-    found = by_split([tmp_path / "in"], suffixes=[".tsv"], splits={})
+    found = sort_by_split([tmp_path / "in"], suffixes=[".tsv"], splits={})
 
     every = [path for paths in found.values() for path in paths]
     assert sorted(path.name for path in every) == ["a.tsv", "b.tsv", "c.tsv"]
@@ -244,7 +244,7 @@ def test_by_split__follows_links_out_of_the_input(tmp_path: Path) -> None:
 def test_by_split__takes_a_file_named_twice_once(tmp_path: Path) -> None:
     write(tmp_path, "a.tsv")
 
-    found = by_split([tmp_path, tmp_path / "a.tsv"], suffixes=[".tsv"], splits={})
+    found = sort_by_split([tmp_path, tmp_path / "a.tsv"], suffixes=[".tsv"], splits={})
 
     assert names(found, tmp_path) == {"train": ["a.tsv"]}
 
@@ -252,7 +252,7 @@ def test_by_split__takes_a_file_named_twice_once(tmp_path: Path) -> None:
 def test_by_split__takes_a_named_file_whatever_it_ends_with(tmp_path: Path) -> None:
     write(tmp_path, "words.column")
 
-    found = by_split([tmp_path / "words.column"], suffixes=[".tsv"], splits={})
+    found = sort_by_split([tmp_path / "words.column"], suffixes=[".tsv"], splits={})
 
     assert names(found, tmp_path) == {"train": ["words.column"]}
 
@@ -260,7 +260,7 @@ def test_by_split__takes_a_named_file_whatever_it_ends_with(tmp_path: Path) -> N
 def test_by_split__obeys_patterns(tmp_path: Path) -> None:
     write(tmp_path, "train.tsv", "part/one.tsv", "part/two.tsv")
 
-    found = by_split(
+    found = sort_by_split(
         [tmp_path], suffixes=[".tsv"], splits={"held_out": ["train.tsv"], "train": ["part/*"]}
     )
 
@@ -278,7 +278,7 @@ def test_by_split__refuses_a_file_in_two_splits(tmp_path: Path) -> None:
         SourceError,
         match=r"a.tsv: expected one split, got x and y; change the patterns of \[source\] splits",
     ):
-        by_split([tmp_path], suffixes=[".tsv"], splits={"x": ["*"], "y": ["a*"]})
+        sort_by_split([tmp_path], suffixes=[".tsv"], splits={"x": ["*"], "y": ["a*"]})
 
 
 @pytest.mark.parametrize(
@@ -296,12 +296,12 @@ def test_by_split__says_what_was_looked_for(
     write(folder, "a.txt")
 
     with pytest.raises(SourceError, match=f"corpus: expected {wanted} none; check --input"):
-        by_split([folder], suffixes=[".tsv"], splits=splits)
+        sort_by_split([folder], suffixes=[".tsv"], splits=splits)
 
 
 def test_by_split__names_a_missing_input(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="absent: expected a file or a folder"):
-        by_split([tmp_path / "absent"], suffixes=[".tsv"], splits={})
+        sort_by_split([tmp_path / "absent"], suffixes=[".tsv"], splits={})
 
 
 def test_assign__sorts_names_that_are_no_files() -> None:
@@ -318,7 +318,7 @@ def test_by_split__hears_an_input_folder_whose_name_is_a_split(
 ) -> None:
     write(tmp_path, f"{folder}/a.tsv", "train/b.tsv", f"{folder}/train-c.tsv")
 
-    found = by_split([tmp_path / "train", tmp_path / folder], suffixes=[".tsv"], splits={})
+    found = sort_by_split([tmp_path / "train", tmp_path / folder], suffixes=[".tsv"], splits={})
 
     assert names(found, tmp_path) == {
         "train": [f"{folder}/train-c.tsv", "train/b.tsv"],
@@ -329,7 +329,7 @@ def test_by_split__hears_an_input_folder_whose_name_is_a_split(
 def test_by_split__does_not_hear_where_an_input_lies(tmp_path: Path) -> None:
     write(tmp_path, "test-run-3/a.tsv")
 
-    assert [*by_split([tmp_path / "test-run-3"], suffixes=[".tsv"], splits={})] == ["train"]
+    assert [*sort_by_split([tmp_path / "test-run-3"], suffixes=[".tsv"], splits={})] == ["train"]
 
 
 @pytest.mark.parametrize(
@@ -343,10 +343,10 @@ def test_by_split__does_not_hear_where_an_input_lies(tmp_path: Path) -> None:
 def test_refuse_two_forms__names_both(tmp_path: Path, first: str, second: str) -> None:
     write(tmp_path, first, second, "train.tsv")
     suffixes = [".tsv", ".iob2"]
-    found = by_split([tmp_path], suffixes=suffixes, splits={})
+    found = sort_by_split([tmp_path], suffixes=suffixes, splits={})
 
     with pytest.raises(SourceError) as caught:
-        refuse_two_forms([tmp_path], found, suffixes=suffixes)
+        check_one_form([tmp_path], found, suffixes=suffixes)
 
     assert str(tmp_path / first) in str(caught.value)
     assert str(tmp_path / second) in str(caught.value)
@@ -356,22 +356,22 @@ def test_refuse_two_forms__names_both(tmp_path: Path, first: str, second: str) -
 def test_refuse_two_forms__names_the_pattern_where_there_is_one(tmp_path: Path) -> None:
     write(tmp_path, "a.csv", "readme.txt")
     suffixes = [".csv", ".txt"]
-    found = by_split([tmp_path], suffixes=suffixes, splits={"all": ["*"]})
+    found = sort_by_split([tmp_path], suffixes=suffixes, splits={"all": ["*"]})
 
     with pytest.raises(SourceError, match=r"read with \[source\] pattern, such as '\*\.csv'"):
-        refuse_two_forms([tmp_path], found, suffixes=suffixes, by_pattern=True)
+        check_one_form([tmp_path], found, suffixes=suffixes, by_pattern=True)
 
 
 def test_refuse_two_forms__lets_pass_what_is_named_or_alike(tmp_path: Path) -> None:
     write(tmp_path, "test.tsv", "more-test.tsv", "train.iob2")
     suffixes = [".tsv", ".iob2"]
-    refuse_two_forms(
-        [tmp_path], by_split([tmp_path], suffixes=suffixes, splits={}), suffixes=suffixes
+    check_one_form(
+        [tmp_path], sort_by_split([tmp_path], suffixes=suffixes, splits={}), suffixes=suffixes
     )
 
     write(tmp_path, "test.iob2")
     given = [tmp_path / "test.tsv", tmp_path / "test.iob2"]
-    refuse_two_forms(given, by_split(given, suffixes=suffixes, splits={}), suffixes=suffixes)
+    check_one_form(given, sort_by_split(given, suffixes=suffixes, splits={}), suffixes=suffixes)
 
 
 def test_unread__gives_a_reason_for_each_file(tmp_path: Path) -> None:
@@ -400,7 +400,7 @@ def test_unread__gives_a_reason_for_each_file(tmp_path: Path) -> None:
 
 def test_unread__is_nothing_where_all_is_read(tmp_path: Path) -> None:
     write(tmp_path, "a.tsv", "b/c.tsv")
-    found = by_split([tmp_path], suffixes=[".tsv"], splits={})
+    found = sort_by_split([tmp_path], suffixes=[".tsv"], splits={})
 
     assert unread([tmp_path], found["train"], suffixes=[".tsv"], splits={}) == []
     assert unread([tmp_path / "a.tsv"], [tmp_path / "a.tsv"], suffixes=[".tsv"], splits={}) == []

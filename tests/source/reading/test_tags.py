@@ -10,8 +10,8 @@ from mslm_data.source.reading.tags import (
     decode,
     decode_sentences,
     is_tag,
+    make_label_meanings,
     meanings,
-    meanings_of_labels,
     runs,
 )
 from tests.reference import conll as reference
@@ -112,7 +112,7 @@ def test_decode_sentences__makes_runs_of_labels_as_runs_does(sentences: list[lis
     )
     offsets = np.cumsum([0, *map(len, sentences)])
 
-    found = decode_sentences(numbers, offsets, meanings_of_labels(names, outside="N"))
+    found = decode_sentences(numbers, offsets, make_label_meanings(names, outside="N"))
 
     for number, sentence in enumerate(sentences):
         base = offsets[number]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from mslm_data.source.reading.tags import WordSpan
-from mslm_data.source.reading.word_documents import document_of_words, place_words
+from mslm_data.source.reading.word_documents import make_word_document, place_words
 
 
 def test_place_words__leaves_one_character_between() -> None:
@@ -14,7 +14,7 @@ def test_place_words__leaves_one_character_between() -> None:
 
 def test_document_of_words__counts_characters() -> None:
     sentences = [["na\u00efve", "\U0001f9ec"], ["x"]]
-    document = document_of_words(
+    document = make_word_document(
         "d", sentences, [[WordSpan(0, 2, "A")], [WordSpan(0, 1, "B")]], place="f:1"
     )
 
@@ -32,7 +32,7 @@ def test_document_of_words__counts_characters() -> None:
 
 
 def test_document_of_words__takes_no_sentences() -> None:
-    document = document_of_words("d", [], [], place="f:1")
+    document = make_word_document("d", [], [], place="f:1")
 
     assert (document.text, document.spans, document.sentences) == ("", (), ())
     assert document.words is not None

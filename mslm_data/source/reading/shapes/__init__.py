@@ -13,7 +13,7 @@ from mslm_data.data.document import Document, NotChosen, SetAside
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import cells
-from mslm_data.source.reading.cells import Cells, shown
+from mslm_data.source.reading.cells import Cells, quote_column
 from mslm_data.source.reading.records import NAME_THE_ID, RecordError
 from mslm_data.source.reading.shapes.argilla import ArgillaRecord, ArgillaResponses
 from mslm_data.source.reading.shapes.docred import DocRed
@@ -31,8 +31,8 @@ __all__ = [
     "RowFile",
     "RowOptions",
     "RowReader",
+    "find_shape",
     "named_columns",
-    "shape_of",
 ]
 
 IDS = ("id", "doc_id", "document_id", "pmid", "doc_key")
@@ -107,7 +107,7 @@ class RowReader:
             doc_id = self._id(columns) or numbered
             doc_label = self._take_doc_label(columns)
             _refuse_file_of_rows(columns, place)
-            name = shape_of(columns, self._shapes)
+            name = find_shape(columns, self._shapes)
             shape = self._readers.setdefault(name, self._shapes[name](self._file))
             found = shape.read(columns, doc_id, place)
         except RecordError as error:
@@ -123,7 +123,7 @@ class RowReader:
     def _id(self, row: Cells) -> str:
         """Return the id that a row has itself, "" for none."""
         wanted = self._file.options.id_column
-        column = cells.first_of(row, IDS) or "" if wanted == "auto" else wanted
+        column = cells.first_filled(row, IDS) or "" if wanted == "auto" else wanted
         value = row.get(column)
         if isinstance(value, float) and value.is_integer():
             value = int(value)  # pandas makes floats of a column that lacks an id somewhere
@@ -156,7 +156,7 @@ class RowReader:
         for column, value in row.items():
             if column in passed_over or not look_like_mentions(value):
                 continue
-            name = shown(column)
+            name = quote_column(column)
             raise SourceError(
                 f"{place}: expected mentions in one of the columns {', '.join(MENTIONS)}, got "
                 f"column {name}, which looks like mentions and is not read; say [source] "
@@ -164,7 +164,7 @@ class RowReader:
             )
 
 
-def shape_of(row: Cells, shapes: Mapping[str, type[Shape]]) -> str:
+def find_shape(row: Cells, shapes: Mapping[str, type[Shape]]) -> str:
     """Return the name of the first shape that fits a row."""
     return next(name for name, shape in shapes.items() if shape.fits(row))
 

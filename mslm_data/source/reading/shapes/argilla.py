@@ -13,7 +13,7 @@ from mslm_data.source.reading.cells import Cells
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes import mention_forms
 from mslm_data.source.reading.shapes.options import Shape
-from mslm_data.source.reading.shapes.running_text import TextWithMentions, text_of
+from mslm_data.source.reading.shapes.running_text import TextWithMentions, read_text
 from mslm_data.source.reading.standoff import VERSIONS, Annotation
 from mslm_data.source.reading.versions import IGNORED, UNANNOTATED, Version
 
@@ -72,7 +72,7 @@ class ArgillaResponses(Shape):
 
     def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
         fields = row.get("fields")
-        text = text_of(
+        text = read_text(
             fields if isinstance(fields, Mapping) else row, self.file.options.text_column
         )
         responses = _nested(row) if isinstance(fields, Mapping) else _flat(row)

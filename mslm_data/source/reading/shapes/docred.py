@@ -12,7 +12,7 @@ from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.shapes.word_spans import (
     WordRange,
     check_words,
-    document_of_word_mentions,
+    make_document_by_words,
 )
 
 
@@ -52,4 +52,4 @@ class DocRed(Shape):
                     if is_within
                     else WordRange(-1, -1, label)
                 )
-        return document_of_word_mentions(doc_id, sentences, mentions, place=place)
+        return make_document_by_words(doc_id, sentences, mentions, place=place)

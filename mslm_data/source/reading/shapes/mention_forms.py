@@ -61,7 +61,7 @@ def read_mention(entity: object, column: str, place: str, file: RowFile) -> list
         offsets = [of.get("span") or [_value(of, STARTS), _value(of, ENDS)]]
         if offsets == [[None, None]]:
             raise RecordError(
-                f"expected mentions with start and end in column {cells.shown(column)}, got "
+                f"expected mentions with start and end in column {cells.quote_column(column)}, got "
                 f"objects with {_keys(of)}"
             )
     one = Annotation(
@@ -82,7 +82,7 @@ def _keys(of: cells.Cells) -> str:
 
 
 def _value(of: cells.Cells, names: Sequence[str]) -> object:
-    return of.get(cells.first_of(of, names) or "")
+    return of.get(cells.first_filled(of, names) or "")
 
 
 def items(value: object, column: str) -> list[Any]:
@@ -91,13 +91,13 @@ def items(value: object, column: str) -> list[Any]:
     spaCy keeps groups of spans under names: `{"group": [{"start": ...}]}`. Any of these may stand
     there as JSON in a text, as tables keep them that have no columns of lists.
     """
-    value = of_json(value)
+    value = parse_json_text(value)
     # A label of the whole document, most often.
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         kind = "text" if isinstance(value, str) else "number"
         raise RecordError(
             Reason(
-                f"expected a list of mentions in column {cells.shown(column)}, got a {kind}",
+                f"expected a list of mentions in column {cells.quote_column(column)}, got a {kind}",
                 advice={
                     "mentions_column": "{set} source.doc_label=… with that name if it holds a "
                     "label of each document, or say where mentions stand with "
@@ -112,7 +112,7 @@ def items(value: object, column: str) -> list[Any]:
     return cells.objects(value)
 
 
-def of_json(value: object) -> object:
+def parse_json_text(value: object) -> object:
     """Return the list or object that a text holds as JSON; any other value as it is."""
     if not isinstance(value, str):
         return value
@@ -138,7 +138,7 @@ def look_like_mentions(value: object, *, depth: int = _DEEPEST) -> bool:
     """
     if depth == 0:
         return False
-    value = of_json(value)
+    value = parse_json_text(value)
     if isinstance(value, Mapping):
         is_table = all(isinstance(values, list) for values in value.values())
         if is_table and _has_range(value, _are_integers):
@@ -158,7 +158,7 @@ def count_mentions(row: object) -> int:
     """Return how many mentions a row that cannot be read seems to have, -1 where it seems none."""
     if not isinstance(row, Mapping):
         return -1
-    for value in map(of_json, row.values()):
+    for value in map(parse_json_text, row.values()):
         if look_like_mentions(value):
             return len(value) if isinstance(value, list) else 1
         if isinstance(value, list) and value and all(map(_is_tag, value)):

@@ -11,7 +11,7 @@ from mslm_data.data.document import Document, NotChosen
 from mslm_data.data.reason import Reason
 from mslm_data.errors import SourceError
 from mslm_data.registry import Help
-from mslm_data.source.reading.cells import Cells, shown
+from mslm_data.source.reading.cells import Cells, quote_column
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.standoff import OffsetOptions
 from mslm_data.source.reading.versions import VersionOptions
@@ -89,20 +89,20 @@ class RowFile:
             return value
         if not isinstance(value, int) or isinstance(value, bool):
             raise RecordError(
-                f"expected names or integers in column {shown(column)}, got another value"
+                f"expected names or integers in column {quote_column(column)}, got another value"
             )
         names = self.names.get(column, self.options.tag_names)
         if not names:
             raise SourceError(
-                f"{place}: expected names in column {shown(column)}, got integers and nothing that "
-                "says what they mean; "
+                f"{place}: expected names in column {quote_column(column)}, got integers and "
+                "nothing that says what they mean; "
                 f'pass their names in order as [source] tag_names = ["O", "B-X", ...]'
             )
         if not 0 <= value < len(names):
             raise RecordError(
                 Reason(
-                    f"expected integers from 0 to {len(names) - 1} in column {shown(column)}, got "
-                    f"{value}",
+                    f"expected integers from 0 to {len(names) - 1} in column "
+                    f"{quote_column(column)}, got {value}",
                     code="beyond the names of tags",
                     advice={"tag_names": "say what tags are called with source.tag_names"},
                 )

@@ -46,7 +46,7 @@ class TextWithMentions(Shape):
         return True
 
     def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
-        text = text_of(row, self.file.options.text_column)
+        text = read_text(row, self.file.options.text_column)
         return self.document(row, text, self._mentions(row, place), doc_id, place)
 
     def _mentions(self, row: Cells, place: str) -> list[Annotation]:
@@ -65,7 +65,7 @@ class TextWithMentions(Shape):
             return wanted if row.get(wanted) is not None else None
         if row.get(self._usual_column) is not None:
             return self._usual_column
-        return _filled(row) or cells.first_of(row, MENTIONS)
+        return _filled(row) or cells.first_filled(row, MENTIONS)
 
     @functools.cached_property
     def _usual_column(self) -> str:
@@ -89,7 +89,7 @@ class TextWithMentions(Shape):
         for row in self.file.beginning():
             if isinstance(row, Mapping) and self.fits(row):
                 with contextlib.suppress(RecordError):
-                    text = text_of(row, self.file.options.text_column)
+                    text = read_text(row, self.file.options.text_column)
                     mentions = self._mentions(row, "")
                     ends += [(text, end) for one in mentions for _, end in one.fragments]
         cut = sum(_cuts_a_word(text, end) for text, end in ends)
@@ -103,7 +103,9 @@ class TextWithMentions(Shape):
     ) -> Document:
         """Make a document of a text, its mentions, and the row's sentences."""
         of_text = self.file.options.text_column
-        column = cells.first_of(row, [name for name in ("sentences", "sents") if name != of_text])
+        column = cells.first_filled(
+            row, [name for name in ("sentences", "sents") if name != of_text]
+        )
         sentences = None if column is None else cells.sentences(cells.objects(row[column]), text)
         options = self.file.options
         if options.ends == "auto" and found and all(one.words is None for one in found):
@@ -149,7 +151,7 @@ class Passages(Shape):
         return placed.document(doc_id, text, sentences=sentences, place=place)
 
 
-def text_of(row: Cells, column: str) -> str:
+def read_text(row: Cells, column: str) -> str:
     """Return the text of a row.
 
     Args:
@@ -158,7 +160,7 @@ def text_of(row: Cells, column: str) -> str:
     """
     text = row.get(column)
     if column == "auto":
-        text = row.get(cells.first_of(row, ("text", "data")) or "")
+        text = row.get(cells.first_filled(row, ("text", "data")) or "")
     if column != "auto" and not (isinstance(text, str) and text):
         raise RecordError(
             Reason(f"expected a text in column '{column}', got none", advice=NAME_THE_TEXT)

@@ -10,7 +10,7 @@ from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.shapes.word_spans import (
     WordRange,
     check_words,
-    document_of_word_mentions,
+    make_document_by_words,
 )
 
 
@@ -55,4 +55,4 @@ class SciErc(Shape):
                 )
             ((first, last),) = cells.pairs([entity[:2]])
             mentions.append(WordRange(first, last + 1, self.file.name(entity[2], "ner", place)))
-        return document_of_word_mentions(doc_id, sentences, mentions, place=place)
+        return make_document_by_words(doc_id, sentences, mentions, place=place)

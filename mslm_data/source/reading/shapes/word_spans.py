@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from mslm_data.data.document import Document, NotChosen, Sentence
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import cells
-from mslm_data.source.reading.cells import Cells, shown
+from mslm_data.source.reading.cells import Cells, quote_column
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.options import Shape
 from mslm_data.source.reading.standoff import Annotation, place
@@ -59,8 +59,8 @@ class WordsWithSpans(Shape):
         ]
         ranges = row.get("sentences")
         if not isinstance(ranges, list) or not ranges:
-            return document_of_word_mentions(doc_id, [words], mentions, place=place)
-        return document_of_word_mentions(
+            return make_document_by_words(doc_id, [words], mentions, place=place)
+        return make_document_by_words(
             doc_id,
             [words[start:stop] for start, stop in _cuts(ranges, words)],
             mentions,
@@ -79,7 +79,7 @@ class WordsWithSpans(Shape):
         if found == "auto" and _spans(row[_column(row) or ""]):
             raise SourceError(
                 f"{place}: expected mentions that tell whether their last word belongs to them, "
-                f"got others in column {shown(_column(row) or '')}; set [source] ends to "
+                f"got others in column {quote_column(_column(row) or '')}; set [source] ends to "
                 '"exclusive" or "inclusive"'
             )
         return found
@@ -108,7 +108,7 @@ class _GivenSpan(NamedTuple):
 
 
 def _words_of(row: Cells) -> Any:
-    return row.get(cells.first_of(row, WORDS) or "")
+    return row.get(cells.first_filled(row, WORDS) or "")
 
 
 def _are_words(words: object) -> bool:
@@ -131,7 +131,11 @@ def _spans(items: Iterable[object]) -> list[_GivenSpan]:
 def _as_span(item: object) -> _GivenSpan | None:
     """Return a mention of two integers and a label, None for anything else."""
     if isinstance(item, Mapping):
-        values = (item.get("start"), item.get("end"), item.get(cells.first_of(item, _LABELS) or ""))
+        values = (
+            item.get("start"),
+            item.get("end"),
+            item.get(cells.first_filled(item, _LABELS) or ""),
+        )
     elif isinstance(item, list) and len(item) == 3:
         values = (item[0], item[1], item[2])
     else:
@@ -174,7 +178,7 @@ def check_words(words: Sequence[object]) -> None:
         )
 
 
-def document_of_word_mentions(
+def make_document_by_words(
     doc_id: str,
     sentences: Sequence[Sequence[str]],
     mentions: Iterable[WordRange],

@@ -9,7 +9,7 @@ from typing import Any
 from mslm_data.data.document import Document, NotChosen
 from mslm_data.errors import SourceError
 from mslm_data.source.reading import cells, tags
-from mslm_data.source.reading.cells import Cells, shown
+from mslm_data.source.reading.cells import Cells, quote_column
 from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.mention_forms import look_like_mentions
 from mslm_data.source.reading.shapes.options import Shape
@@ -18,9 +18,9 @@ from mslm_data.source.reading.shapes.word_spans import (
     WORDS,
     WordRange,
     check_words,
-    document_of_word_mentions,
+    make_document_by_words,
 )
-from mslm_data.source.reading.word_documents import document_of_words
+from mslm_data.source.reading.word_documents import make_word_document
 
 
 class WordsWithTags(Shape):
@@ -31,7 +31,7 @@ class WordsWithTags(Shape):
 
     @classmethod
     def fits(cls, row: Cells) -> bool:
-        column = cells.first_of(row, WORDS)
+        column = cells.first_filled(row, WORDS)
         if column is None:
             return False
         # Tokens that are objects stand beside a text, with mentions in characters.
@@ -51,14 +51,14 @@ class WordsWithTags(Shape):
             raise RecordError(f"expected tags, got an item that is not one: {error}") from None
         if late and self._opens_with_i:
             mentions, late = tags.decode(of_words, untyped=untyped, i_opens=True)
-        return document_of_words(doc_id, [words], [mentions], place=place, late=late)
+        return make_word_document(doc_id, [words], [mentions], place=place, late=late)
 
     def _words_and_tags(self, row: Cells, place: str) -> tuple[list[Any], list[str]]:
-        words = cells.column_list(row, cells.first_of(row, WORDS))
+        words = cells.column_list(row, cells.first_filled(row, WORDS))
         if not words:
             raise RecordError("expected at least one token, got no tokens")
         wanted = self.file.options.mentions_column
-        column = cells.first_of(row, tag_columns(row) if wanted == "auto" else [wanted])
+        column = cells.first_filled(row, tag_columns(row) if wanted == "auto" else [wanted])
         if column is None:
             _refuse_mentions(row, place)
             names = ", ".join(TAGS) if wanted == "auto" else wanted
@@ -97,7 +97,7 @@ def tag_columns(row: Cells) -> list[str]:
     tags and not O alone.
     """
     usual = [name for name in TAGS if row.get(name) is not None]
-    words = row.get(cells.first_of(row, WORDS) or "")
+    words = row.get(cells.first_filled(row, WORDS) or "")
     if usual or not isinstance(words, list):
         return usual
     others = [
@@ -139,7 +139,7 @@ class Gliner(Shape):
             ((first, last),) = cells.pairs([entity[:2]])
             label = self.file.name(entity[2], "ner", place)
             mentions.append(WordRange(first, last + 1, label))
-        return document_of_word_mentions(doc_id, [words], mentions, place=place)
+        return make_document_by_words(doc_id, [words], mentions, place=place)
 
 
 def _refuse_mentions(row: Cells, place: str) -> None:
@@ -148,6 +148,7 @@ def _refuse_mentions(row: Cells, place: str) -> None:
         if look_like_mentions(value):
             raise SourceError(
                 f"{place}: expected a tag for each token, in one of the columns "
-                f"{', '.join(TAGS)}, got column {shown(column)}, which looks like mentions; give "
-                "each row its text and offsets in characters, or GLiNER's tokenized_text and ner"
+                f"{', '.join(TAGS)}, got column {quote_column(column)}, which looks like "
+                "mentions; give each row its text and offsets in characters, or GLiNER's "
+                "tokenized_text and ner"
             )

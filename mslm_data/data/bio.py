@@ -105,20 +105,20 @@ def mentions(tags: Ragged) -> Mentions:
     """
     from mslm_data.data.ragged import Ragged
 
-    known = np.maximum(tags.values, -1).astype(np.int64)
-    labels = int(tag_label(known.max(initial=OUTSIDE))) + 1
-    found = find(known, tags.offsets, _meanings(labels))
+    tag_numbers = np.maximum(tags.values, -1).astype(np.int64)
+    labels = int(tag_label(tag_numbers.max(initial=OUTSIDE))) + 1
+    mentions_found = find(tag_numbers, tags.offsets, _meanings(labels))
 
     # `find` counts tokens over all rows; a row's own begin at its offset.
-    first = np.repeat(tags.offsets[:-1], np.diff(found.offsets))
-    starts = (found.spans[:, 0] - first).astype(np.int32)
-    ends = (found.spans[:, 1] - first).astype(np.int32)
-    of = found.spans[:, 2].astype(np.int16)
-    offsets = found.offsets
-    return Ragged(starts, offsets), Ragged(ends, offsets), Ragged(of, offsets)
+    first = np.repeat(tags.offsets[:-1], np.diff(mentions_found.offsets))
+    starts = (mentions_found.spans[:, 0] - first).astype(np.int32)
+    ends = (mentions_found.spans[:, 1] - first).astype(np.int32)
+    span_labels = mentions_found.spans[:, 2].astype(np.int16)
+    offsets = mentions_found.offsets
+    return Ragged(starts, offsets), Ragged(ends, offsets), Ragged(span_labels, offsets)
 
 
-class Found(NamedTuple):
+class FoundMentions(NamedTuple):
     """The mentions of S sentences.
 
     Attributes:
@@ -133,7 +133,7 @@ class Found(NamedTuple):
     late: npt.NDArray[np.int64]
 
 
-def find(tags: Array, offsets: Array, meanings: npt.NDArray[np.int64]) -> Found:
+def find(tags: Array, offsets: Array, meanings: npt.NDArray[np.int64]) -> FoundMentions:
     """Find the mentions of sentences by tags of any scheme.
 
     Args:
@@ -157,7 +157,7 @@ def find(tags: Array, offsets: Array, meanings: npt.NDArray[np.int64]) -> Found:
     )
 
     per_sentence, late = counts
-    return Found(spans[: per_sentence.sum()], make_offsets(per_sentence), late)
+    return FoundMentions(spans[: per_sentence.sum()], make_offsets(per_sentence), late)
 
 
 @functools.lru_cache(maxsize=8)
@@ -167,9 +167,9 @@ def _meanings(labels: int) -> npt.NDArray[np.int64]:
     table[OUTSIDE] = NO_TAG
     table[-1] = NO_TAG
 
-    of = np.arange(labels)
-    table[begin(of), 0] = of
-    table[inside(of), 0] = of
-    table[inside(of), 1] = 1  # continues an open mention of its label
-    table[inside(of), 3] = 1  # should not open one
+    numbers = np.arange(labels)
+    table[begin(numbers), 0] = numbers
+    table[inside(numbers), 0] = numbers
+    table[inside(numbers), 1] = 1  # continues an open mention of its label
+    table[inside(numbers), 3] = 1  # should not open one
     return table

@@ -245,7 +245,9 @@ class Documents:
         starts = make_offsets(lengths + 1)[:-1]
 
         placeholders = [document.placeholders for document in documents]
-        bounds = [[(start, end) for start, end, _ in of_one] for of_one in placeholders]
+        bounds = [
+            [(start, end) for start, end, _ in document_items] for document_items in placeholders
+        ]
         words = [document.words for document in documents]
         doc_labels = [document.doc_label for document in documents]
         return cls(
@@ -257,7 +259,7 @@ class Documents:
             mentions=Mentions.of([document.spans for document in documents], starts),
             sentences=Ranges.of([document.sentences or () for document in documents], starts),
             words=_words(words, starts),
-            has_words=np.array([of_one is not None for of_one in words], np.bool_),
+            has_words=np.array([document_items is not None for document_items in words], np.bool_),
             placeholders=Ranges.of(bounds, starts),
             placeholder_words=[word for _, _, word in chain.from_iterable(placeholders)],
             unplaced=spread_counts([document.unplaced for document in documents]),
@@ -308,8 +310,8 @@ class Documents:
         """Give the text of each document, and its placeholders in characters of that text."""
         placeholders = self._ranges(self.placeholders, Placeholder, self.placeholder_words)
         bounds = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
-        for (start, end), of_document in zip(bounds, placeholders, strict=True):
-            yield self.line[start:end], of_document
+        for (start, end), document_placeholders in zip(bounds, placeholders, strict=True):
+            yield self.line[start:end], document_placeholders
 
     def codes(self) -> npt.NDArray[np.uint32]:
         """Return the code points of the line."""
@@ -374,18 +376,18 @@ def split_documents(documents: Documents) -> Iterator[Documents]:
     return (Documents.of([document]) for document in documents)
 
 
-def spread_counts(of_documents: Sequence[Mapping[Key, int]]) -> dict[Key, Ints]:
+def spread_counts(per_document: Sequence[Mapping[Key, int]]) -> dict[Key, Ints]:
     """Return reason -> int64 `[D]`, of reason -> number for each of D documents."""
-    reasons = dict.fromkeys(chain.from_iterable(of_documents))
+    reasons = dict.fromkeys(chain.from_iterable(per_document))
     return {
-        reason: np.array([counts.get(reason, 0) for counts in of_documents], np.int64)
+        reason: np.array([counts.get(reason, 0) for counts in per_document], np.int64)
         for reason in reasons
     }
 
 
 def count_by_reason(counts: Mapping[Key, Ints]) -> Counter[Key]:
     """Return reason -> number of mentions in all documents, for reasons that occur."""
-    sums = {reason: int(of_documents.sum()) for reason, of_documents in counts.items()}
+    sums = {reason: int(per_document.sum()) for reason, per_document in counts.items()}
     return Counter({reason: number for reason, number in sums.items() if number})
 
 
@@ -420,14 +422,14 @@ def _chosen(values: Sequence[Any], numbers: Ints) -> list[Any]:
 def _words(words: Sequence[npt.NDArray[np.int32] | None], bases: Ints) -> Ranges:
     """Return the words of documents, `[W, 2]` each or None, as places on the line."""
     nothing = np.empty((0, 2), np.int32)
-    of_documents = [nothing if given is None else given for given in words]
-    counts = np.fromiter(map(len, of_documents), np.int64, len(of_documents))
-    bounds = np.concatenate([nothing, *of_documents], dtype=np.int64)
+    per_document = [nothing if given is None else given for given in words]
+    counts = np.fromiter(map(len, per_document), np.int64, len(per_document))
+    bounds = np.concatenate([nothing, *per_document], dtype=np.int64)
     bounds += np.repeat(bases, counts)[:, None]
     return Ranges(make_offsets(counts), bounds[:, 0], bounds[:, 1])
 
 
 def _document_counts(counts: Mapping[Key, Ints], number: int) -> dict[Key, int]:
     """Return one document's counts, of the reasons that it has."""
-    found = {reason: int(of_documents[number]) for reason, of_documents in counts.items()}
-    return {reason: count for reason, count in found.items() if count}
+    all_counts = {reason: int(per_document[number]) for reason, per_document in counts.items()}
+    return {reason: count for reason, count in all_counts.items() if count}

@@ -213,14 +213,14 @@ class Use:
         self._end()
 
 
-def make_room(sizes: Mapping[Path, int], most: int) -> bool:
+def make_room(sizes: Mapping[Path, int], max_bytes: int) -> bool:
     """Remove files until those of a group take at most so many bytes, those used first before.
 
     Files that are being made count too. Files that a process holds by `Use` stay.
 
     Args:
         sizes: The final name of each file of the group, all in one folder -> its bytes.
-        most: Bytes that they may take.
+        max_bytes: Bytes that they may take.
 
     Returns:
         Whether they take at most that now.
@@ -229,16 +229,16 @@ def make_room(sizes: Mapping[Path, int], most: int) -> bool:
     with locked(folder / ".lock-room", error=SourceError):
         names = {entry.name for entry in os.scandir(folder)}
         making = {name.split("-")[1] for name in names if name.startswith(".part-")}
-        there = [place for place in sizes if place.name in names]
-        total = sum(sizes[place] for place in there)
-        total += sum(sizes[place] for place in sizes.keys() - there if _key(place) in making)
+        present = [place for place in sizes if place.name in names]
+        total = sum(sizes[place] for place in present)
+        total += sum(sizes[place] for place in sizes.keys() - present if _key(place) in making)
 
-        for place in sorted(there, key=_last_use):
-            if total <= most:
+        for place in sorted(present, key=_last_use):
+            if total <= max_bytes:
                 break
             if _removed(place):
                 total -= sizes[place]
-    return total <= most
+    return total <= max_bytes
 
 
 def _last_use(place: Path) -> float:
@@ -352,11 +352,11 @@ def _lock(place: Path) -> Path:
 
 def _clear(place: Path) -> None:
     """Remove temporaries of a place that is held, and those beside it that nobody holds."""
-    for left in [*place.parent.glob(".part-*"), *place.rglob(".part-*")]:
-        key = left.name.split("-")[1]
-        if left.parent != place.parent or key == _key(place):
-            shutil.rmtree(left, ignore_errors=True)
+    for temporary in [*place.parent.glob(".part-*"), *place.rglob(".part-*")]:
+        key = temporary.name.split("-")[1]
+        if temporary.parent != place.parent or key == _key(place):
+            shutil.rmtree(temporary, ignore_errors=True)
         else:
             lock = place.parent / f".lock-{key}"
             with suppress(HeldError), locked(lock, error=SourceError, patience=0):
-                shutil.rmtree(left, ignore_errors=True)
+                shutil.rmtree(temporary, ignore_errors=True)

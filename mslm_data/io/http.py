@@ -51,7 +51,7 @@ class Announced(NamedTuple):
     def contradicts(self, other: Announced) -> bool:
         """Return whether both name the file's version, and in other words."""
         pairs = ((self.etag, other.etag), (self.modified, other.modified))
-        return any(mine and its and mine != its for mine, its in pairs)
+        return any(mine and theirs and mine != theirs for mine, theirs in pairs)
 
 
 def ask(url: str) -> Announced:
@@ -140,10 +140,10 @@ def _stream(
             for piece in response.iter_content(_PIECE):
                 count += len(piece)
                 # A server may pack the file on its way all the same.
-                most = LIMITS.most(response.raw.tell())
-                if count > most:
+                max_bytes = LIMITS.max_unpacked(response.raw.tell())
+                if count > max_bytes:
                     raise RemoteError(
-                        f"more than the {most} bytes that they may become", final=True
+                        f"more than the {max_bytes} bytes that they may become", final=True
                     )
                 digest.update(piece)
                 file.write(piece)

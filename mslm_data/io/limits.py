@@ -48,7 +48,7 @@ class Limits:
     ratio: int = 200
     free_bytes: int = 64 << 20
 
-    def most(self, packed: int) -> int:
+    def max_unpacked(self, packed: int) -> int:
         """Return how many bytes so many packed ones may become."""
         return min(max(self.free_bytes, packed * self.ratio), self.num_bytes)
 
@@ -73,19 +73,19 @@ class Meter:
         self._name = path.name
         self._error = error
         self._packed = path.stat().st_size
-        self._most = limits.most(self._packed)
-        self._seen = 0
+        self._max_bytes = limits.max_unpacked(self._packed)
+        self._num_seen = 0
 
     def add(self, count: int) -> None:
         """Count more bytes."""
-        self.reach(self._seen + count)
+        self.reach(self._num_seen + count)
 
     def reach(self, position: int) -> None:
         """Take note that so many bytes have been unpacked so far."""
-        self._seen = position
-        if position > self._most:
+        self._num_seen = position
+        if position > self._max_bytes:
             raise self._error(
-                f"{self._name}: expected at most {self._most} bytes unpacked from a file of "
+                f"{self._name}: expected at most {self._max_bytes} bytes unpacked from a file of "
                 f"{self._packed}, got more; if you trust it, unpack it yourself and pass what "
                 "comes out"
             )

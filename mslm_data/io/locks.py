@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 _MISSING = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP})
 """Errors by which `flock` says that a file system has none, now and later, for every process."""
-_SAID_AFTER_S = 10.0
+_WARN_AFTER_S = 10.0
 """Seconds after which the log says for what a process waits."""
 
-_said: set[Path] = set()
+_warned: set[Path] = set()
 """Folders of which the log has said that their locks are files."""
 
 
@@ -63,13 +63,13 @@ def _acquired(path: Path, error: type[MslmDataError], patience: float) -> BaseFi
     from filelock import FileLock, SoftFileLock
 
     try:
-        return _taken(FileLock(path, mode=0o600, fallback_to_soft=False), patience)
+        return _acquire(FileLock(path, mode=0o600, fallback_to_soft=False), patience)
     except OSError as problem:
         if problem.errno not in _MISSING:
             raise _refusal(path, problem, error) from None
 
-    if path.parent not in _said:
-        _said.add(path.parent)
+    if path.parent not in _warned:
+        _warned.add(path.parent)
         LOGGER.warning(
             "%s: expected a file system with locks (flock), got one without; files that end in "
             ".owner stand for them",
@@ -77,12 +77,12 @@ def _acquired(path: Path, error: type[MslmDataError], patience: float) -> BaseFi
         )
     owner = path.with_name(f"{path.name}.owner")
     try:
-        return _taken(SoftFileLock(owner, mode=0o600), patience)
+        return _acquire(SoftFileLock(owner, mode=0o600), patience)
     except OSError as problem:
         raise _refusal(owner, problem, error) from None
 
 
-def _taken(lock: BaseFileLock, patience: float) -> BaseFileLock:
+def _acquire(lock: BaseFileLock, patience: float) -> BaseFileLock:
     """Take a lock, and say in the log for whom this process waits long.
 
     Raises:
@@ -90,7 +90,7 @@ def _taken(lock: BaseFileLock, patience: float) -> BaseFileLock:
     """
     from filelock import Timeout
 
-    first = _SAID_AFTER_S if patience < 0 else min(patience, _SAID_AFTER_S)
+    first = _WARN_AFTER_S if patience < 0 else min(patience, _WARN_AFTER_S)
     try:
         lock.acquire(timeout=first)
     except Timeout:

@@ -120,7 +120,7 @@ def fetch(
     target: Path,
     *,
     size: int | None = None,
-    most: int | None = None,
+    max_bytes: int | None = None,
     sha256: str = "",
 ) -> None:
     """Bring a file, and see that it is the right one.
@@ -130,7 +130,7 @@ def fetch(
         name: The file's path below the folder; "" if the URL is the file's.
         target: Written privately; unfit for use if this raises.
         size: Bytes that it has; None where nobody knows.
-        most: Bytes that it has at most, where `size` is not known.
+        max_bytes: Maximum size in bytes, if `size` is not known.
         sha256: Its digest; "" where nobody knows.
 
     Raises:
@@ -141,15 +141,17 @@ def fetch(
 
     def bring() -> None:
         with open_private(target) as file:
-            for piece in _checked(url, name, size=size, most=most, sha256=sha256):
+            for piece in _checked(url, name, size=size, max_bytes=max_bytes, sha256=sha256):
                 file.write(piece)
 
     retry(bring)
 
 
-def read(url: str, name: str, *, most: int, tries: int = TRIES) -> bytes:
-    """Return the bytes of a small file, at most so many; see `fetch`."""
-    return retry(lambda: b"".join(_checked(url, name, size=None, most=most, sha256="")), tries)
+def read(url: str, name: str, *, max_bytes: int, tries: int = TRIES) -> bytes:
+    """Return the bytes of a small file, at most `max_bytes` of them; see `fetch`."""
+    return retry(
+        lambda: b"".join(_checked(url, name, size=None, max_bytes=max_bytes, sha256="")), tries
+    )
 
 
 def listing(url: str, name: str = "") -> Listing:
@@ -386,10 +388,10 @@ def _opened(url: str, name: str) -> tuple[Any, str]:
 
 
 def _checked(
-    url: str, name: str, *, size: int | None, most: int | None, sha256: str
+    url: str, name: str, *, size: int | None, max_bytes: int | None, sha256: str
 ) -> Iterator[bytes]:
     """Yield a file's bytes in pieces, and raise if their number or digest is not as expected."""
-    limit = most if size is None else size
+    limit = max_bytes if size is None else size
     digest = hashlib.sha256()
     count = 0
     # What the store says of a file with a known digest is not needed, so it is not asked.

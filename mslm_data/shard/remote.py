@@ -106,7 +106,7 @@ class RemoteFolder:
             ShardError: One that cannot be believed, or of a newer format.
         """
         try:
-            data = remote.read(self.url, NAME, most=_MOST_BYTES)
+            data = remote.read(self.url, NAME, max_bytes=_MOST_BYTES)
         except RemoteError as error:
             raise FetchError(
                 f"{self}/{NAME}: expected the manifest of a built folder, got {error.reason}; "
@@ -152,7 +152,7 @@ class RemoteFolder:
             if not wanted():
                 raise NotWantedError
             self._make_room(place)
-            remote.fetch(self.url, name, made, size=size, most=_MOST_BYTES, sha256=sha256)
+            remote.fetch(self.url, name, made, size=size, max_bytes=_MOST_BYTES, sha256=sha256)
             fetched.append(name)
 
         try:
@@ -261,7 +261,9 @@ class RemoteFolder:
     def _check_unchanged(self) -> None:
         """Raise if the manifest there is known to be another than the one that was opened."""
         try:
-            now = hashlib.sha256(remote.read(self.url, NAME, most=_MOST_BYTES, tries=1)).hexdigest()
+            now = hashlib.sha256(
+                remote.read(self.url, NAME, max_bytes=_MOST_BYTES, tries=1)
+            ).hexdigest()
         except RemoteError as error:
             now = "" if error.missing else self.opened
         if now != self.opened:

@@ -66,7 +66,7 @@ class _Claim(NamedTuple):
     options: Mapping[str, Any]
 
 
-class _Seen(NamedTuple):
+class _Sample(NamedTuple):
     """A file and its first bytes."""
 
     path: Path
@@ -90,70 +90,70 @@ def recognise(inputs: Sequence[Path]) -> Recognised:
         names = ", ".join(map(str, inputs))
         raise SourceError(f"{names}: expected files, found none; check --input")
 
-    shipped = _shipped(files)
+    shipped = _find_shipped(files)
     if shipped:
         return shipped
 
-    seen = _looked_at(files)
+    samples = _read_samples(files)
     claims: dict[str, _Claim] = {}
-    for name in SOURCES.names():
-        claims |= _claims(name, seen)
+    for source in SOURCES.names():
+        claims |= _find_claims(source, samples)
     if len(claims) > 1:
         fits = " and ".join(
-            f"'{name}' ({claim.first.name}: {claim.why})" for name, claim in claims.items()
+            f"'{source}' ({claim.first.name}: {claim.why})" for source, claim in claims.items()
         )
         raise SourceError(
             f"{inputs[0]}: expected files of one form, got what fits {fits}; name the source, "
             f"such as --source {next(iter(claims))}, or pass the files of one form with --input"
         )
     if not claims:
-        for name in SOURCES.names():
-            claims |= _claims(name, _together(seen))
+        for source in SOURCES.names():
+            claims |= _find_claims(source, _join_samples(samples))
     if len(claims) != 1:
-        raise _nothing_sure(inputs[0], files, seen)
+        raise _unrecognised(inputs[0], files, samples)
 
-    [(what, claim)] = claims.items()
+    [(name, claim)] = claims.items()
     why = f"{claim.first.name}: {claim.why}"
-    if what in resources.pipeline_names():
-        return Recognised(what, why, resources.pipeline_text(what))
-    lines = [f'name = "{_name_of(inputs[0])}"']
-    for stage, table in usual_tables(what).items():
+    if name in resources.pipeline_names():
+        return Recognised(name, why, resources.pipeline_text(name))
+    lines = [f'name = "{_corpus_name(inputs[0])}"']
+    for stage, table in usual_tables(name).items():
         lines += ["", f"[{stage}]", f'use = "{table["use"]}"']
         if stage == "source":
             lines += [f"{option} = {_in_toml(value)}" for option, value in claim.options.items()]
-    return Recognised(what, why, "\n".join([*lines, ""]))
+    return Recognised(name, why, "\n".join([*lines, ""]))
 
 
-def _looked_at(files: Iterable[Path]) -> list[_Seen]:
+def _read_samples(files: Iterable[Path]) -> list[_Sample]:
     """Return the first files of each ending that hold anything, with their beginnings.
 
     Of a text and its annotations the annotations say what they are: a text can hold anything.
     """
-    of_endings: dict[str, list[_Seen]] = {}
+    by_ending: dict[str, list[_Sample]] = {}
     for path in files:
-        seen = of_endings.setdefault(ending(path), [])
-        if len(seen) < _LOOKED_AT and path.stat().st_size and not is_annotated(path):
-            seen.append(_Seen(path, read_head(path)))
-    return [one for seen in of_endings.values() for one in seen]
+        samples = by_ending.setdefault(ending(path), [])
+        if len(samples) < _LOOKED_AT and path.stat().st_size and not is_annotated(path):
+            samples.append(_Sample(path, read_head(path)))
+    return [sample for samples in by_ending.values() for sample in samples]
 
 
-def _together(seen: Iterable[_Seen]) -> list[_Seen]:
+def _join_samples(samples: Iterable[_Sample]) -> list[_Sample]:
     """Return files of each ending as one: a short one may not show all that its form has."""
-    of_endings: dict[str, list[_Seen]] = {}
-    for one in seen:
-        of_endings.setdefault(ending(one.path), []).append(one)
+    by_ending: dict[str, list[_Sample]] = {}
+    for sample in samples:
+        by_ending.setdefault(ending(sample.path), []).append(sample)
     return [
-        _Seen(files[0].path, b"\n\n".join(one.head for one in files)[:HEAD_BYTES])
-        for files in of_endings.values()
+        _Sample(files[0].path, b"\n\n".join(sample.head for sample in files)[:HEAD_BYTES])
+        for files in by_ending.values()
         if len(files) > 1
     ]
 
 
-def _claims(name: str, seen: Iterable[_Seen]) -> dict[str, _Claim]:
+def _find_claims(name: str, samples: Iterable[_Sample]) -> dict[str, _Claim]:
     """Return what reads the files that a source recognises: itself, or shipped pipelines of it."""
     source: type[Source] = SOURCES.load(name)
     claims: dict[str, _Claim] = {}
-    for path, head in seen:
+    for path, head in samples:
         if not (source.by_content or ends_with(path, source.suffixes)):
             continue
         why = source.recognises(path, head)
@@ -163,14 +163,14 @@ def _claims(name: str, seen: Iterable[_Seen]) -> dict[str, _Claim]:
     return claims
 
 
-def _nothing_sure(root: Path, files: Sequence[Path], seen: Sequence[_Seen]) -> SourceError:
+def _unrecognised(root: Path, files: Sequence[Path], samples: Sequence[_Sample]) -> SourceError:
     """Return the error where no source recognises a file, with what the nearest one says."""
     endings = sorted({ending(path) for path in files})
     got = (
         f"{root}: expected a form that is recognised, got files ending with "
         f"{', '.join(endings[:10])} that none of the sources is sure of"
     )
-    near = _nearest(seen)
+    near = _describe_nearest(samples)
     if near:
         return SourceError(f"{got}; the nearest is --source {near}")
 
@@ -183,12 +183,12 @@ def _nothing_sure(root: Path, files: Sequence[Path], seen: Sequence[_Seen]) -> S
     return SourceError(f"{got}; name the source: {advice}")
 
 
-def _nearest(seen: Iterable[_Seen]) -> str:
+def _describe_nearest(samples: Iterable[_Sample]) -> str:
     """Return the source that most files seem to be of, and what keeps it from reading one."""
     short: dict[str, list[str]] = {}
     for name in SOURCES.names():
         source: type[Source] = SOURCES.load(name)
-        for path, head in seen:
+        for path, head in samples:
             if source.by_content or ends_with(path, source.suffixes):
                 reason = source.falls_short(path, head)
                 if reason:
@@ -204,7 +204,7 @@ def _in_toml(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _name_of(path: Path) -> str:
+def _corpus_name(path: Path) -> str:
     """Return a corpus' name: that of its folder or file, with nothing that a folder cannot have."""
     name = path.resolve().name.removesuffix(".gz").partition(".")[0]
     plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)
@@ -214,29 +214,29 @@ def _name_of(path: Path) -> str:
 # Shipped pipelines --------------------------------------------------------------------------------
 
 
-def _shipped(files: Sequence[Path]) -> Recognised | None:
+def _find_shipped(files: Sequence[Path]) -> Recognised | None:
     """Return the shipped pipeline whose corpus some files are, by their digests.
 
     Raises:
         SourceError: They are of several pipelines.
     """
-    pipelines = _digests()
-    found: dict[str, Path] = {}
+    pipelines = _shipped_digests()
+    matches: dict[str, Path] = {}
     for path in files[:_LOOKED_AT]:
         if path.stat().st_size <= _DIGESTED_BYTES:
             pipeline = pipelines.get(hash_file(path))
             if pipeline:
-                found.setdefault(pipeline, path)
-    if len(found) > 1:
-        corpora = " and ".join(f"{path} of '{name}'" for name, path in found.items())
+                matches.setdefault(pipeline, path)
+    if len(matches) > 1:
+        corpora = " and ".join(f"{path} of '{name}'" for name, path in matches.items())
         raise SourceError(f"expected one corpus, got {corpora}; pass one of them with --input")
-    for pipeline, path in found.items():
+    for pipeline, path in matches.items():
         why = f"{path.name} has the digest of that corpus"
         return Recognised(pipeline, why, resources.pipeline_text(pipeline))
     return None
 
 
-def _digests() -> Mapping[str, str]:
+def _shipped_digests() -> Mapping[str, str]:
     """Return digest of a file -> the shipped pipeline that fetches it."""
     return {
         fetch["sha256"]: name

@@ -120,7 +120,7 @@ def test_unpack__tells_a_full_disk_from_a_damaged_archive(
     def full(path: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("mslm_data.io.archive.private", full)
+    monkeypatch.setattr("mslm_data.io.archive.open_private", full)
     with pytest.raises(OSError, match="No space left on device"):
         unpack(make_zip(tmp_path / "a.zip", FILES), tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -10,10 +10,10 @@ from mslm_data.io import limits
 from mslm_data.io.limits import Limits, Meter, iter_lines
 
 
-def test_limits__most_is_the_ratio_beyond_what_is_free() -> None:
+def test_max_unpacked__is_the_ratio_beyond_what_is_free() -> None:
     law = Limits(num_bytes=1000, ratio=10, free_bytes=50)
 
-    assert [law.most(packed) for packed in (0, 5, 6, 100, 101)] == [50, 50, 60, 1000, 1000]
+    assert [law.max_unpacked(packed) for packed in (0, 5, 6, 100, 101)] == [50, 50, 60, 1000, 1000]
 
 
 def test_meter__refuses_what_is_beyond_and_says_what_to_do(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_locked__says_once_that_files_stand_for_locks(
 def test_locked__says_for_what_it_waits(
     name: str, lock: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locks, "_SAID_AFTER_S", 0.2)
+    monkeypatch.setattr(locks, "_WARN_AFTER_S", 0.2)
     with other(name, lock) as process, caplog.at_level(logging.WARNING):
         assert said(process) == "held"
         threading.Timer(0.5, end, [process]).start()

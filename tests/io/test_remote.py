@@ -131,7 +131,7 @@ def test_fetch__says_once_that_there_is_no_such_file(there: Path, tmp_path: Path
 
 def test_fetch__stops_at_the_most_that_is_wanted(there: Path, tmp_path: Path) -> None:
     with pytest.raises(RemoteError, match="more than 9 bytes"):
-        bring(there, tmp_path / "a", most=9)
+        bring(there, tmp_path / "a", max_bytes=9)
     assert (tmp_path / "a").stat().st_size <= 9
 
 
@@ -141,7 +141,7 @@ def test_fetch__leaves_no_thread_behind_that_has_more_to_read(
     before = set(threading.enumerate())
     monkeypatch.setattr(remote, "_AT_ONCE", 1000)
     with pytest.raises(RemoteError, match="more than 9 bytes"):
-        bring(there, tmp_path / "a", most=9)
+        bring(there, tmp_path / "a", max_bytes=9)
 
     for thread in set(threading.enumerate()) - before:
         thread.join(timeout=PATIENCE_S)
@@ -166,14 +166,14 @@ def test_fetch__names_the_missing_package(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delitem(loaded._registry, "s3", raising=False)  # of a test before this one
 
     with pytest.raises(
-        MissingExtraError, match=r"s3://bucket/a: fsspec needs one more package for it: .*s3fs"
+        MissingExtraError, match=r"s3://bucket/a: fsspec needs another package: .*s3fs"
     ):
         fetch("s3://me:secret@bucket/a", "b", tmp_path / "a")
 
 
 def test_read__names_a_protocol_that_nobody_knows() -> None:
     with pytest.raises(remote.RemoteError) as raised:
-        remote.read("nope://bucket/a", "b", most=10)
+        remote.read("nope://bucket/a", "b", max_bytes=10)
 
     assert raised.value.reason == "a protocol that fsspec does not know, 'nope'"
 
@@ -192,7 +192,7 @@ def test_read__believes_no_other_number_of_bytes_than_announced(
     monkeypatch.setattr(Faulty, "open", lambda *_, **__: Sized())
 
     with pytest.raises(RemoteError, match=rf"^4 of {size} bytes \(3 tries\)$"):
-        read(url_of(there), "a.bin", most=9)
+        read(url_of(there), "a.bin", max_bytes=9)
 
 
 class StatusError(Exception):
@@ -215,7 +215,7 @@ def test_read__names_the_status_of_an_answer(cause: type[Exception], there: Path
     Faulty.faults["a.bin"] = [busy] * 3
 
     with pytest.raises(RemoteError, match=r"^HTTP status 503 \(3 tries\)$"):
-        read(url_of(there), "a.bin", most=1 << 30)
+        read(url_of(there), "a.bin", max_bytes=1 << 30)
 
 
 def test_read__reads_within_another_file_system(there: Path, tmp_path: Path) -> None:
@@ -223,8 +223,8 @@ def test_read__reads_within_another_file_system(there: Path, tmp_path: Path) -> 
         archive.write(there / "more" / "b.bin", "in/b.bin")
         archive.write(there / "more" / "b.bin", "c.bin")
 
-    assert read(f"zip://in::{url_of(tmp_path / 'a.zip')}", "b.bin", most=1) == b"b"
-    assert read(f"zip://::file://{tmp_path / 'a.zip'}", "c.bin", most=1) == b"b"
+    assert read(f"zip://in::{url_of(tmp_path / 'a.zip')}", "b.bin", max_bytes=1) == b"b"
+    assert read(f"zip://::file://{tmp_path / 'a.zip'}", "c.bin", max_bytes=1) == b"b"
 
 
 def test_read__keeps_a_query_behind_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,7 @@ def test_read__keeps_a_query_behind_the_name(monkeypatch: pytest.MonkeyPatch) ->
     with serving() as site:
         site.add("/folder/a.bin?sig=xy", b"signed")
 
-        assert read(f"{site.url}/folder/?sig=xy", "a.bin", most=9) == b"signed"
+        assert read(f"{site.url}/folder/?sig=xy", "a.bin", max_bytes=9) == b"signed"
 
 
 # together ------------------------------------------------------------------------------------------------------------

@@ -121,7 +121,8 @@ def test_recognise__knows_the_corpora_of_shipped_pipelines(
     (tmp_path / "train.tsv").write_bytes(data)
     digest = sha256(data)
     monkeypatch.setattr(
-        "mslm_data.source.recognise._digests", lambda: {digest: "blurb/bc2gm", "0": "blurb/jnlpba"}
+        "mslm_data.source.recognise._shipped_digests",
+        lambda: {digest: "blurb/bc2gm", "0": "blurb/jnlpba"},
     )
 
     found = recognise([tmp_path])
@@ -146,7 +147,7 @@ def test_recognise__refuses_several_corpora(
     for name in ("a", "b"):
         (tmp_path / f"{name}.tsv").write_text(name)
     digests = {sha256(name.encode()): f"blurb/{name}" for name in ("a", "b")}
-    monkeypatch.setattr("mslm_data.source.recognise._digests", lambda: digests)
+    monkeypatch.setattr("mslm_data.source.recognise._shipped_digests", lambda: digests)
 
     with pytest.raises(SourceError, match=r"expected one corpus, got .*a\.tsv of 'blurb/a' and"):
         recognise([tmp_path])

@@ -79,11 +79,11 @@ class Bc2gm(TextOptions, Source):
         Raises:
             SourceError: There are none, or one has no file of mentions.
         """
-        found = super().find(inputs)
-        for paths in found.values():
+        by_split = super().find(inputs)
+        for paths in by_split.values():
             for path in paths:
                 self._mention_file(path)
-        return found
+        return by_split
 
     def files(self, path: Path) -> list[Path]:
         """Return the file of sentences and the file of their mentions."""

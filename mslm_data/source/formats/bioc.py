@@ -71,14 +71,14 @@ class BioC(OffsetOptions, Source):
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the files of each split; of those in folders, XML before JSON. See `Source.find`."""
-        found = super().find(inputs)
-        if all(ends_with(path, ".json") for paths in found.values() for path in paths):
-            return found
-        kept = {
+        by_split = super().find(inputs)
+        if all(ends_with(path, ".json") for paths in by_split.values() for path in paths):
+            return by_split
+        without_json = {
             split: [path for path in paths if not ends_with(path, ".json") or path in inputs]
-            for split, paths in found.items()
+            for split, paths in by_split.items()
         }
-        return {split: paths for split, paths in kept.items() if paths}
+        return {split: paths for split, paths in without_json.items() if paths}
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read each document; see `Source.read`."""
@@ -253,9 +253,9 @@ def _json_mention(annotation: Cells, label: str, concept: str) -> Annotation:
     )
 
 
-def _objects(of: Cells, name: str) -> Iterator[Cells]:
+def _objects(row: Cells, name: str) -> Iterator[Cells]:
     """Give the objects in a list that may be missing."""
-    value = of.get(name)
+    value = row.get(name)
     return map(cells.mapping, [] if value is None else cells.objects(value))
 
 

@@ -70,14 +70,14 @@ class Brat(OffsetOptions, TextOptions, Source):
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
         """Return what speaks for BRAT; see `Source.recognises`."""
-        is_of_text = ends_with(path, ANNOTATIONS) and _sibling(path, ".txt")
-        if is_of_text and _MENTION_LINE.search(head):
+        has_text = ends_with(path, ANNOTATIONS) and _sibling(path, ".txt")
+        if has_text and _MENTION_LINE.search(head):
             return "it has lines of mentions as in T1 Type 0 4, and a text has its name"
         return ""
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the texts of each split, and annotations that have no text; see `Source.find`."""
-        found = super().find(inputs)
+        by_split = super().find(inputs)
         return {
             split: [
                 path
@@ -85,7 +85,7 @@ class Brat(OffsetOptions, TextOptions, Source):
                 if not ends_with(path, ANNOTATIONS)
                 or (_sibling(path, ".txt") is None and _annotations(path)[0] == path)
             ]
-            for split, paths in found.items()
+            for split, paths in by_split.items()
         }
 
     def files(self, path: Path) -> list[Path]:
@@ -153,9 +153,9 @@ def _read_mentions(data: bytes) -> list[Annotation]:
 
 def _annotations(path: Path) -> list[Path]:
     """Return the files of annotations of a document: its .ann or else its .a1 and .a2."""
-    found = [_sibling(path, suffix) for suffix in ANNOTATIONS]
-    ann, *others = found
-    return [ann] if ann else [one for one in others if one]
+    siblings = [_sibling(path, suffix) for suffix in ANNOTATIONS]
+    ann, *parts = siblings
+    return [ann] if ann else [sibling for sibling in parts if sibling]
 
 
 def _sibling(path: Path, suffix: str) -> Path | None:

@@ -150,7 +150,7 @@ class Cas(Source):
 
     def _has_mentions(self, path: Path) -> bool:
         """Return whether a file has annotations of the type of mentions, or of a subtype."""
-        wanted = self._wanted(path)
+        wanted = self._mention_types(path)
         try:
             return bool(self._contents(path, wanted).mentions)
         except (RecordError, MalformedError):
@@ -173,7 +173,7 @@ class Cas(Source):
                     of_type.update(
                         (feature, None)
                         for feature, value in features.items()
-                        if isinstance(value, str) and not _is_of_all(feature)
+                        if isinstance(value, str) and not _is_standard_feature(feature)
                     )
         except (RecordError, MalformedError, json_once.KeyTwiceError, *json_once.DECODE_ERRORS):
             return {}
@@ -193,7 +193,7 @@ class Cas(Source):
         path = Path(part.path)
         doc_id = document_id(path, self.id_from)
         place = f"{path.name}:1"
-        wanted = self._wanted(path)
+        wanted = self._mention_types(path)
         try:
             yield self._document(self._contents(path, wanted), doc_id, place)
         except RecordError as error:
@@ -201,14 +201,14 @@ class Cas(Source):
         except MalformedError as error:
             yield SetAside(doc_id, f"{path.name}:{error.line}", error.reason)
 
-    def _wanted(self, path: Path) -> set[str]:
+    def _mention_types(self, path: Path) -> set[str]:
         """Return the type of mentions and its subtypes, as the type system of an XMI says."""
         types = None if _is_json(path) else self._type_system(path)
-        return set() if types is None else self._subtypes(_supertypes_of_xml(types), types.name)
+        return set() if types is None else self._subtypes(_read_supertypes(types), types.name)
 
-    def _contents(self, path: Path, wanted: Collection[str]) -> _Contents:
+    def _contents(self, path: Path, mention_types: Collection[str]) -> _Contents:
         """Read what is wanted of a file."""
-        return self._of_json(path) if _is_json(path) else self._of_xmi(path, wanted)
+        return self._read_json(path) if _is_json(path) else self._read_xmi(path, mention_types)
 
     def _document(self, contents: _Contents, doc_id: str, place: str) -> Document:
         number, text = next(
@@ -227,14 +227,16 @@ class Cas(Source):
 
         at = standoff.in_characters(text, unit="utf-16")
         mentions = []
-        for one in contents.mentions:
-            if one.number in members:
-                begin, end = _offsets(one)
-                label = self.label or _value(one, self.label_feature)
-                concept = _value(one, self.concept_feature)
+        for mention in contents.mentions:
+            if mention.number in members:
+                begin, end = _offsets(mention)
+                label = self.label or _value(mention, self.label_feature)
+                concept = _value(mention, self.concept_feature)
                 mentions.append(Annotation([(at(begin), at(end))], label, concept=concept))
 
-        ranges = sorted(_offsets(one) for one in contents.sentences if one.number in members)
+        ranges = sorted(
+            _offsets(mention) for mention in contents.sentences if mention.number in members
+        )
         sentences = [Sentence(at(begin), at(end)) for begin, end in ranges if begin < end]
         before = 0
         for sentence in sentences:
@@ -251,22 +253,22 @@ class Cas(Source):
         )
 
     def _add(
-        self, contents: _Contents, one: _Structure, mentions: Collection[str], sentence: str
+        self, contents: _Contents, structure: _Structure, mentions: Collection[str], sentence: str
     ) -> None:
         """Keep a structure if it is of a wanted type."""
-        if one.type in mentions or _is_named(one.type, self.mention_type):
-            contents.mentions.append(one)
-        elif sentence and _is_named(one.type, sentence):
-            contents.sentences.append(one)
-        elif one.type == _SOFA:
-            text = one.features.get("sofaString")
-            name = one.features.get("sofaID")
+        if structure.type in mentions or _is_named(structure.type, self.mention_type):
+            contents.mentions.append(structure)
+        elif sentence and _is_named(structure.type, sentence):
+            contents.sentences.append(structure)
+        elif structure.type == _SOFA:
+            text = structure.features.get("sofaString")
+            name = structure.features.get("sofaID")
             if isinstance(text, str) and isinstance(name, str):
-                contents.texts[one.number] = (name, text)
+                contents.texts[structure.number] = (name, text)
 
     # XMI -----------------------------------------------------------------------------------------
 
-    def _of_xmi(self, path: Path, wanted: Collection[str]) -> _Contents:
+    def _read_xmi(self, path: Path, mention_types: Collection[str]) -> _Contents:
         contents = _Contents()
         for _, element in children(path):
             name = _type_name(element.tag)
@@ -275,8 +277,8 @@ class Cas(Source):
                 members = contents.members.setdefault(features.get("sofa", ""), set())
                 members.update(features.get("members", "").split())
             else:
-                one = _Structure(name, features.get(_XMI_ID, ""), features)
-                self._add(contents, one, wanted, self.sentence_type)
+                structure = _Structure(name, features.get(_XMI_ID, ""), features)
+                self._add(contents, structure, mention_types, self.sentence_type)
         return contents
 
     def _type_system(self, path: Path) -> Path | None:
@@ -309,7 +311,7 @@ class Cas(Source):
 
     # JSON ----------------------------------------------------------------------------------------
 
-    def _of_json(self, path: Path) -> _Contents:
+    def _read_json(self, path: Path) -> _Contents:
         try:
             root = json_once.decode(read_bytes(path).removeprefix(BOM_UTF8))
         except json_once.KeyTwiceError as error:
@@ -317,18 +319,18 @@ class Cas(Source):
         except json_once.DECODE_ERRORS:
             raise RecordError("expected JSON, got other bytes; is the file whole?") from None
 
-        of_root = _object(root)
+        top = _object(root)
         types = {
-            name: str(_object(one).get("%SUPER_TYPE", ""))
-            for name, one in _object(of_root.get("%TYPES", {})).items()
+            name: str(_object(structure).get("%SUPER_TYPE", ""))
+            for name, structure in _object(top.get("%TYPES", {})).items()
         }
-        roots = {one for one in types if _is_named(one, self.mention_type)}
-        wanted = _with_subtypes(roots, types)
+        roots = {structure for structure in types if _is_named(structure, self.mention_type)}
+        mention_types = _with_subtypes(roots, types)
 
         contents = _Contents()
-        for one in _structures(of_root.get("%FEATURE_STRUCTURES", [])):
-            self._add(contents, one, wanted, self.sentence_type)
-        for name, view in _object(of_root.get("%VIEWS", {})).items():
+        for structure in _structures(top.get("%FEATURE_STRUCTURES", [])):
+            self._add(contents, structure, mention_types, self.sentence_type)
+        for name, view in _object(top.get("%VIEWS", {})).items():
             members = _object(view).get("%MEMBERS", [])
             if not isinstance(members, list):
                 raise RecordError("expected a list of a view's members, got another value")
@@ -336,7 +338,7 @@ class Cas(Source):
         return contents
 
 
-def _is_of_all(feature: str) -> bool:
+def _is_standard_feature(feature: str) -> bool:
     """Return whether a feature is one that every annotation has."""
     return feature in ("begin", "end", "sofa", "_indexed") or feature.startswith(("{", "@", "%"))
 
@@ -347,28 +349,28 @@ def _is_json(path: Path) -> bool:
         return file.read(64).removeprefix(BOM_UTF8).lstrip().startswith((b"{", b"["))
 
 
-def _is_named(name: str, wanted: str) -> bool:
+def _is_named(name: str, expected: str) -> bool:
     """Return whether a type has a name, or its last part."""
-    return name == wanted or ("." not in wanted and name.rpartition(".")[2] == wanted)
+    return name == expected or ("." not in expected and name.rpartition(".")[2] == expected)
 
 
-def _with_subtypes(found: set[str], supertypes: Mapping[str, str]) -> set[str]:
+def _with_subtypes(types: set[str], supertypes: Mapping[str, str]) -> set[str]:
     """Return types with all that derive from them."""
     derived: dict[str, list[str]] = {}
     for name, parent in supertypes.items():
         derived.setdefault(parent, []).append(name)
 
-    wanted = set(found)
-    to_do = list(found)
+    result = set(types)
+    to_do = list(types)
     while to_do:
         for name in derived.get(to_do.pop(), ()):
-            if name not in wanted:
-                wanted.add(name)
+            if name not in result:
+                result.add(name)
                 to_do.append(name)
-    return wanted
+    return result
 
 
-def _supertypes_of_xml(path: Path) -> dict[str, str]:
+def _read_supertypes(path: Path) -> dict[str, str]:
     """Return the types of a type system, each with the one it derives from."""
     return {
         (element.findtext("name") or "").strip(): (element.findtext("supertypeName") or "").strip()
@@ -383,14 +385,14 @@ def _type_name(tag: str) -> str:
     return f"{namespace.replace('/', '.')}.{name}".removeprefix(_NO_NAMESPACE)
 
 
-def _structures(given: object) -> Iterator[_Structure]:
+def _structures(value: object) -> Iterator[_Structure]:
     """Give the feature structures of JSON: a list, or an object of them by their numbers."""
-    if isinstance(given, list):
-        numbered = [(_object(one).get("%ID"), one) for one in given]
+    if isinstance(value, list):
+        numbered = [(_object(item).get("%ID"), item) for item in value]
     else:
-        numbered = list(_object(given).items())
-    for number, one in numbered:
-        features = _object(one)
+        numbered = list(_object(value).items())
+    for number, item in numbered:
+        features = _object(item)
         yield _Structure(str(features.get("%TYPE", "")), str(number), features)
 
 
@@ -400,13 +402,13 @@ def _object(value: object) -> Mapping[str, Any]:
     return value
 
 
-def _offsets(one: _Structure) -> tuple[int, int]:
+def _offsets(structure: _Structure) -> tuple[int, int]:
     """Return begin and end of an annotation.
 
     Raises:
         RecordError: They are not whole numbers.
     """
-    values = [one.features.get("begin"), one.features.get("end")]
+    values = [structure.features.get("begin"), structure.features.get("end")]
     numbers = [
         int(value)
         for value in values
@@ -421,13 +423,13 @@ def _is_number(value: str) -> bool:
     return value.isascii() and value.isdigit() and len(value) <= 18
 
 
-def _value(one: _Structure, feature: str) -> str:
+def _value(structure: _Structure, feature: str) -> str:
     """Return a feature that is text, "" for none.
 
     Raises:
         RecordError: It is something else.
     """
-    value = one.features.get(feature) if feature else None
+    value = structure.features.get(feature) if feature else None
     if value is None:
         return ""
     if not isinstance(value, str):

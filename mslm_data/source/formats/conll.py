@@ -118,14 +118,14 @@ class Conll(TextOptions, Source):
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it
         """Return what speaks for lines of a token and a tag; see `Source.recognises`."""
-        lines = _lines_of(head)
+        lines = _head_lines(head)
         try:
             columns = tagged_lines.find_columns(lines, word=None, tag=None, is_tag=tags.is_tag)
             if columns.are_in(lines):
                 return "its lines hold a token and a tag"
         except RecordError:
             pass
-        layers = tagged_lines.find_layers(_lines_of(head, most=_LAYER_LINES))
+        layers = tagged_lines.find_layers(_head_lines(head, max_lines=_LAYER_LINES))
         if layers:
             return f"its lines hold a token and {len(layers)} tags, of nested layers"
         labels = tagged_lines.find_labels(lines)
@@ -136,9 +136,9 @@ class Conll(TextOptions, Source):
     @classmethod
     def suggest_options(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003
         """Return what lines say of layers, labels and a prefix; see `Source.suggest_options`."""
-        lines = _lines_of(head)
+        lines = _head_lines(head)
         options: dict[str, Any] = {}
-        more = _lines_of(head, most=_LAYER_LINES)
+        more = _head_lines(head, max_lines=_LAYER_LINES)
         if tagged_lines.falls_short(lines) and (layers := tagged_lines.find_layers(more)):
             options["tag_column"] = layers
         elif labels := tagged_lines.find_labels(lines):
@@ -150,11 +150,11 @@ class Conll(TextOptions, Source):
     @classmethod
     def falls_short(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it
         """Return what keeps the columns from being found; see `Source.falls_short`."""
-        return tagged_lines.falls_short(_lines_of(head))
+        return tagged_lines.falls_short(_head_lines(head))
 
     def disowns(self, path: Path) -> str:
         """Return why a file is surely no such lines; see `Source.disowns`."""
-        lines = _lines_of(read_head(path)[:_FEW_BYTES])
+        lines = _head_lines(read_head(path)[:_FEW_BYTES])
         tag = self._tag_columns()[0]
         is_other = tagged_lines.have_no_tags(lines, tag, _IS_TAG[self.scheme]) or (
             # Any word can be a label, so a list of names looks like words with labels.
@@ -194,7 +194,7 @@ class Conll(TextOptions, Source):
             SourceError: Most lines of the file's beginning are not a token and a tag.
         """
         path = Path(part.path)
-        of_file = stem(path)
+        file_stem = stem(path)
         columns = self.columns(path)
         data = tagged_lines.clean(self.utf8(path, part.start, part.stop), first=part.line)
         data = columns.without_header(data, first=part.line)
@@ -207,37 +207,43 @@ class Conll(TextOptions, Source):
         documents, data = marks.divide(uncommented.data, first=part.line)
         layers = self._layers(columns)
         scans = [
-            tagged_lines.scan(data, first=part.line, columns=one, keep_empty=len(layers) > 1)
-            for one in layers
+            tagged_lines.scan(
+                data, first=part.line, columns=layer_columns, keep_empty=len(layers) > 1
+            )
+            for layer_columns in layers
         ]
-        found = scans[0]
+        sentences = scans[0]
 
         if documents:
-            given = [document.id for document in documents]
+            doc_ids = [document.id for document in documents]
             lines = np.array([max(document.line - 1, 1) for document in documents])
-            firsts = np.searchsorted(found.lines, [document.line for document in documents])
-            numbered = enumerate(given, start=part.first)
-            ids = [doc_id or f"{of_file}:{number}" for number, doc_id in numbered]
+            firsts = np.searchsorted(sentences.lines, [document.line for document in documents])
+            numbered = enumerate(doc_ids, start=part.first)
+            ids = [doc_id or f"{file_stem}:{number}" for number, doc_id in numbered]
         else:
-            lines = found.lines
+            lines = sentences.lines
             firsts = np.arange(len(lines))
-            ids = [f"{of_file}:{number}" for number in range(part.first, part.first + len(lines))]
+            ids = [f"{file_stem}:{number}" for number in range(part.first, part.first + len(lines))]
 
-        of_layers = []
-        for one, layer in zip(scans, layers, strict=True):
-            mentions = self._decode(one)
+        layer_mentions = []
+        for layer_columns, layer in zip(scans, layers, strict=True):
+            mentions = self._decode(layer_columns)
             if mentions.late.any() and self._opens_with_i(path, layer):
-                mentions = self._decode(one, i_opens=True)
-            of_layers.append(mentions)
-        mentions = tags.united(of_layers)
+                mentions = self._decode(layer_columns, i_opens=True)
+            layer_mentions.append(mentions)
+        mentions = tags.united(layer_mentions)
         if len(scans) > 1:
-            broken = [item for one in reversed(scans) for item in one.broken.items()]
-            found = replace(found, broken=dict(sorted(dict(broken).items())))
+            broken = [
+                item for layer_columns in reversed(scans) for item in layer_columns.broken.items()
+            ]
+            sentences = replace(sentences, broken=dict(sorted(dict(broken).items())))
         lines = uncommented.number(lines, first=part.line)
-        for sentence, at in found.broken.items():
+        for sentence, at in sentences.broken.items():
             (line,) = uncommented.number(np.array([at.line]), first=part.line).tolist()
-            found.broken[sentence] = at._replace(line=line)
-        yield from make_line_documents(found, mentions, firsts, ids, LinesOfFile(path.name, lines))
+            sentences.broken[sentence] = at._replace(line=line)
+        yield from make_line_documents(
+            sentences, mentions, firsts, ids, LinesOfFile(path.name, lines)
+        )
 
     def columns(self, path: Path) -> TagColumns:
         """Find a file's columns from its beginning, so that all its parts are read alike.
@@ -260,7 +266,7 @@ class Conll(TextOptions, Source):
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
         """Warn of a prefix of words that nobody has named; see `Source.settle`."""
-        lines = _lines_of(read_head(paths[0])) if paths else []
+        lines = _head_lines(read_head(paths[0])) if paths else []
         prefix = "" if self.word_prefix else tagged_lines.find_prefix(lines)
         if prefix:
             LOGGER.warning(
@@ -273,25 +279,27 @@ class Conll(TextOptions, Source):
             )
         return {}
 
-    def _decode(self, found: TaggedSentences, *, i_opens: bool = False) -> tags.TaggedMentions:
+    def _decode(self, sentences: TaggedSentences, *, i_opens: bool = False) -> tags.TaggedMentions:
         if self.scheme == "brackets":
-            return self._decode_brackets(found)
+            return self._decode_brackets(sentences)
         return tags.decode_sentences(
-            found.tags, found.offsets, self._meanings(found.names, i_opens=i_opens)
+            sentences.tags, sentences.offsets, self._meanings(sentences.names, i_opens=i_opens)
         )
 
-    def _decode_brackets(self, found: TaggedSentences) -> tags.TaggedMentions:
+    def _decode_brackets(self, sentences: TaggedSentences) -> tags.TaggedMentions:
         """Decode brackets; a sentence with one that has no other end is broken."""
-        numbers, names, alone = tags.convert_brackets(found.tags, found.offsets, found.names)
+        numbers, names, alone = tags.convert_brackets(
+            sentences.tags, sentences.offsets, sentences.names
+        )
         for word in alone:
-            sentence = int(np.searchsorted(found.offsets, word, side="right")) - 1
-            line = int(found.lines[sentence] + word - found.offsets[sentence])
-            found.broken.setdefault(sentence, BrokenLine(line, _LONE_BRACKET))
-        in_order = sorted(found.broken.items())
-        found.broken.clear()
-        found.broken.update(in_order)
+            sentence = int(np.searchsorted(sentences.offsets, word, side="right")) - 1
+            line = int(sentences.lines[sentence] + word - sentences.offsets[sentence])
+            sentences.broken.setdefault(sentence, BrokenLine(line, _LONE_BRACKET))
+        in_order = sorted(sentences.broken.items())
+        sentences.broken.clear()
+        sentences.broken.update(in_order)
         means = tags.meanings(tuple(names), untyped=self.untyped)
-        return tags.decode_sentences(numbers, found.offsets, means)
+        return tags.decode_sentences(numbers, sentences.offsets, means)
 
     def _meanings(self, names: Sequence[str], *, i_opens: bool) -> tags.TagMeanings:
         if self.scheme == "label":
@@ -311,10 +319,10 @@ class Conll(TextOptions, Source):
         return tags.opens_with_i(mentions=len(mentions.spans), late=int(mentions.late.sum()))
 
 
-def _lines_of(head: bytes, most: int = tagged_lines.HEAD_LINES) -> list[tuple[int, str]]:
+def _head_lines(head: bytes, max_lines: int = tagged_lines.HEAD_LINES) -> list[tuple[int, str]]:
     """Return the whole lines of a file's beginning, with their numbers."""
     head = to_utf8(head, marked(head, "utf-8"))
-    return tagged_lines.head(head[: head.rfind(b"\n") + 1] or head, most=most)
+    return tagged_lines.head(head[: head.rfind(b"\n") + 1] or head, max_lines=max_lines)
 
 
 _IS_TAG: Mapping[str, Callable[[str], bool]] = {

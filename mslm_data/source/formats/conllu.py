@@ -110,7 +110,7 @@ class Conllu(TextOptions, Source):
         if ends_with(path, cls.suffixes):
             return "its lines have the ten columns of CoNLL-U"
         whole = head[: head.rfind(b"\n") + 1]
-        key = _first_of_entities(_keys(whole, len(COLUMNS) - 1)) or _only_key_of_tags(whole)
+        key = _first_entity_name(_keys(whole, len(COLUMNS) - 1)) or _find_only_tag_key(whole)
         return "its lines have the ten columns of CoNLL-U, with entities in MISC" if key else ""
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
@@ -154,7 +154,7 @@ class Conllu(TextOptions, Source):
             if layout.key:
                 return {}
             if layout.width == len(COLUMNS):
-                key = _only_key_of_tags(self.beginning(path, _HEAD_BYTES))
+                key = _find_only_tag_key(self.beginning(path, _HEAD_BYTES))
                 found |= {key: None} if key else {}
         if len(found) != 1:
             return {}
@@ -182,11 +182,11 @@ class Conllu(TextOptions, Source):
         fields = of_entities[1].strip().split("-") if of_entities else []
         kinds = [number for number, name in enumerate(fields) if name in _TYPES]
         misc = names.index("MISC") if "MISC" in names else -1
-        wanted = self.tag_column or _first_of_entities([*names, *_keys(beginning, misc)])
+        wanted = self.tag_column or _first_entity_name([*names, *_keys(beginning, misc)])
         if not wanted and misc >= 0:
             # The first sentences with entities may stand behind many without any.
             status = path.stat()
-            wanted = _key_of_whole_file(
+            wanted = _find_key_in_file(
                 path,
                 self.encoding,
                 misc,
@@ -275,10 +275,10 @@ class _Sentences(NamedTuple):
     sentences: list[_Sentence]
 
 
-def _sentences(of: Iterable[NumberedLine], layout: _Layout) -> Iterator[_Sentence]:
+def _sentences(lines: Iterable[NumberedLine], layout: _Layout) -> Iterator[_Sentence]:
     """Group lines into sentences; a document without any has one without rows."""
     sentence = _Sentence()
-    for line in of:
+    for line in lines:
         if line.data.startswith(b"#") and not layout.is_row(line.data):
             text = line.data.decode("utf-8", "replace")
             mark = marks.MARK.match(text)
@@ -345,7 +345,7 @@ class _Words(NamedTuple):
     Attributes:
         written: The words as they are written.
         has_space: Whether a space follows each of them.
-        of_rows: For each word of the analysis, which one of `written` it is in.
+        row_numbers: For each word of the analysis, which one of `written` it is in.
         values: What says of each of these words whether it is in a mention, "" for nothing.
         lines: The number of each line of `values`.
         empty: What empty nodes say, if anything.
@@ -353,7 +353,7 @@ class _Words(NamedTuple):
 
     written: list[str]
     has_space: list[bool]
-    of_rows: list[int]
+    row_numbers: list[int]
     values: list[str]
     lines: list[int]
     empty: list[_Value]
@@ -449,9 +449,13 @@ class _Reader:
             words += bounds
             for first, stop, label in mentions.spans:
                 spans.append(
-                    Span(bounds[found.of_rows[first]][0], bounds[found.of_rows[stop - 1]][1], label)
+                    Span(
+                        bounds[found.row_numbers[first]][0],
+                        bounds[found.row_numbers[stop - 1]][1],
+                        label,
+                    )
                 )
-                adjusted[WIDENED] += _is_widened(found.of_rows, first, stop)
+                adjusted[WIDENED] += _is_widened(found.row_numbers, first, stop)
             adjusted[LATE] += mentions.late
             unplaced.update(mentions.unplaced)
 
@@ -517,7 +521,7 @@ class _Reader:
                 opened = _Range(row.last, len(found.values), row.value, row.line)
                 continue
 
-            found.of_rows.append(len(found.written) - 1)
+            found.row_numbers.append(len(found.written) - 1)
             found.values.append(row.value)
             found.lines.append(row.line)
             due += 1
@@ -648,24 +652,24 @@ def _placed(spans: Sequence[tags.WordSpan], late: int, values: Sequence[_Value])
     return _Found(placed, late, {standoff.NO_OFFSETS: num_lost} if num_lost else {})
 
 
-def _settle(found: _Words, of: _Range) -> None:
-    """Make one word of a range's words, the last in `found`, if only the range has an entity.
+def _settle(words: _Words, opened: _Range) -> None:
+    """Make one word of a range's words, the last in `words`, if only the range has an entity.
 
     The value of the range then keeps its meaning, whether it is a tag, a label or brackets.
     """
-    start = of.start
-    values = found.values[start:]
-    if of.value in _OUTSIDE or any(value not in _OUTSIDE for value in values):
+    start = opened.start
+    values = words.values[start:]
+    if opened.value in _OUTSIDE or any(value not in _OUTSIDE for value in values):
         return
 
-    del found.of_rows[start + 1 :]
-    found.values[start:] = [of.value]
-    found.lines[start:] = [of.line]
+    del words.row_numbers[start + 1 :]
+    words.values[start:] = [opened.value]
+    words.lines[start:] = [opened.line]
 
     # An empty node between these words comes after the one that they have become.
-    found.empty[:] = [
+    words.empty[:] = [
         value._replace(start=min(value.start, start + 1), stop=min(value.stop, start + 1))
-        for value in found.empty
+        for value in words.empty
     ]
 
 
@@ -686,7 +690,7 @@ def _keys(data: bytes, misc: int) -> list[str]:
     return [key.decode("utf-8", "replace") for key in dict.fromkeys(keys)]
 
 
-def _only_key_of_tags(data: bytes) -> str:
+def _find_only_tag_key(data: bytes) -> str:
     """Return the one key of MISC whose values are tags of entities, "" for none or several.
 
     Args:
@@ -709,7 +713,7 @@ def _only_key_of_tags(data: bytes) -> str:
 
 
 @lru_cache(maxsize=64)
-def _key_of_whole_file(
+def _find_key_in_file(
     path: Path,
     encoding: Encoding,
     misc: int,
@@ -746,34 +750,35 @@ def _key_of_whole_file(
             lowered = data[:stop].lower()
             if any(key in lowered for key in wanted):
                 keys |= dict.fromkeys(_keys(data[:stop], misc))
-    return _first_of_entities([*keys, *_keys(rest, misc)])
+    return _first_entity_name([*keys, *_keys(rest, misc)])
 
 
-def _first_of_entities(names: Sequence[str]) -> str:
+def _first_entity_name(names: Sequence[str]) -> str:
     """Return the name that stands first in `ENTITIES`, "" for none."""
     known = {name.rpartition(":")[2].casefold(): name for name in reversed(names)}
     return next((known[name] for name in ENTITIES if name in known), "")
 
 
-def _bounds(of: _Words, start: int) -> list[tuple[int, int]]:
+def _bounds(words: _Words, start: int) -> list[tuple[int, int]]:
     """Return where the words lie if the sentence begins at character `start`."""
     bounds = []
-    for word, has_space in zip(of.written, of.has_space, strict=True):
+    for word, has_space in zip(words.written, words.has_space, strict=True):
         bounds.append((start, start + len(word)))
         start += len(word) + has_space
     return bounds
 
 
-def _written(of: _Words) -> str:
+def _written(words: _Words) -> str:
     """Return a sentence as it is written, without a space at its end."""
     pieces = [
-        word + " " * has_space for word, has_space in zip(of.written, of.has_space, strict=True)
+        word + " " * has_space
+        for word, has_space in zip(words.written, words.has_space, strict=True)
     ]
-    return "".join([*pieces[:-1], of.written[-1]])
+    return "".join([*pieces[:-1], words.written[-1]])
 
 
-def _is_widened(of_rows: Sequence[int], first: int, stop: int) -> bool:
+def _is_widened(row_numbers: Sequence[int], first: int, stop: int) -> bool:
     """Return whether a mention begins or ends within a word as it is written."""
-    begins_within = first > 0 and of_rows[first - 1] == of_rows[first]
-    ends_within = stop < len(of_rows) and of_rows[stop] == of_rows[stop - 1]
+    begins_within = first > 0 and row_numbers[first - 1] == row_numbers[first]
+    ends_within = stop < len(row_numbers) and row_numbers[stop] == row_numbers[stop - 1]
     return begins_within or ends_within

@@ -145,7 +145,7 @@ class DocBin(Source):
             if len(doc) > 1 and doc.has_annotation("SENT_START"):
                 sentences = tuple(Sentence(one.start_char, one.end_char) for one in doc.sents)
         except _DAMAGED as error:
-            raise _not_of_spacy(error) from None
+            raise _unreadable_reason(error) from None
         placed = standoff.place(text, mentions)
         return placed.document(doc_id, text, sentences=sentences, place=place)
 
@@ -176,7 +176,7 @@ class _File:
     def __init__(self, path: Path) -> None:
         data = read_bytes(path)
         self._name = path.name
-        self._most = min(LIMITS.most(len(data)), _MOST_UNPACKED)
+        self._max_bytes = min(LIMITS.max_unpacked(len(data)), _MOST_UNPACKED)
 
         packed = self._unpacked(data)
         ids = _optional.load("spacy.attrs", wanted_by="source 'docbin'").IDS
@@ -220,11 +220,11 @@ class _File:
     def _unpacked(self, data: bytes) -> _Packed:
         packing = zlib.decompressobj()
         try:
-            unpacked = packing.decompress(data, self._most)
+            unpacked = packing.decompress(data, self._max_bytes)
             if packing.unconsumed_tail:
                 raise SourceError(
                     f"{self._name}: expected a DocBin, got a file that unpacks to more than "
-                    f"{self._most} bytes; if it is one, save its documents as several"
+                    f"{self._max_bytes} bytes; if it is one, save its documents as several"
                 )
             if not packing.eof:
                 raise self._refusal("a file that ends early")
@@ -243,9 +243,10 @@ class _File:
             for value, count in zip(hashes.tolist(), counts.tolist(), strict=True)
             if value in strings
         )
-        if size > self._most:
+        if size > self._max_bytes:
             raise SourceError(
-                f"{self._name}: expected a DocBin, got texts of more than {self._most} characters"
+                f"{self._name}: expected texts of at most {self._max_bytes} "
+                "characters in a DocBin, got more"
             )
 
     def has_groups(self, number: int) -> bool:
@@ -275,12 +276,12 @@ class _File:
                 doc: Doc = next(one.get_docs(self._vocab))
                 return doc
         except _DAMAGED as error:
-            raise _not_of_spacy(error) from None
+            raise _unreadable_reason(error) from None
         finally:
             gc.enable()  # srsly leaves it off where it cannot decode
 
 
-def _not_of_spacy(error: Exception) -> RecordError:
+def _unreadable_reason(error: Exception) -> RecordError:
     """Return what is wrong with a document; spaCy's own message may hold text."""
     return RecordError(
         f"expected a document as spaCy packs it, got {type(error).__name__}",

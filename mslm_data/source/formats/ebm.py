@@ -87,12 +87,12 @@ class EbmNlp(TextOptions, Source):
 
         Tags such as I-PAR speak for nothing, as they are CoNLL's too.
         """
-        given = tagged_lines.head(head[: head.rfind(b"\n") + 1])
-        filled = [line for _, line in given if line.strip() and not marks.MARK.match(line)]
+        head_lines = tagged_lines.head(head[: head.rfind(b"\n") + 1])
+        filled = [line for _, line in head_lines if line.strip() and not marks.MARK.match(line)]
         rows = [tagged_lines.split_fields(line) for line in filled]
-        found = {fields[-1].strip() for fields in rows if len(fields) > 1}
-        is_of_rows = "N" in found and found & {"P", "I", "O"} and found <= {"P", "I", "O", "N"}
-        return "its tags are P, I, O and N" if is_of_rows else ""
+        labels = {fields[-1].strip() for fields in rows if len(fields) > 1}
+        is_pico = "N" in labels and labels & {"P", "I", "O"} and labels <= {"P", "I", "O", "N"}
+        return "its tags are P, I, O and N" if is_pico else ""
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find the documents of each split; see `Source.find`.
@@ -105,12 +105,12 @@ class EbmNlp(TextOptions, Source):
         if not roots:
             return super().find(inputs)
 
-        found: dict[str, splits.Candidate] = {}
+        candidates: dict[str, splits.Candidate] = {}
         for folder in _FOLDERS:
             for root in roots:
                 # Of a document in several folders the last counts: `test/gold` beats `train`.
-                found |= self._label_files(root, folder)
-        sorted_out = splits.assign(found.values(), splits=self.splits)
+                candidates |= self._label_files(root, folder)
+        sorted_out = splits.assign(candidates.values(), splits=self.splits)
         if not sorted_out:
             raise SourceError(
                 f"{inputs[0].name}: expected "
@@ -138,7 +138,7 @@ class EbmNlp(TextOptions, Source):
         """Give a document of the folder as one part; cut row files as `Conll` does."""
         if part.path.endswith(".ann"):
             return iter([part])
-        return self._reader_of_rows(Path(part.path)).cut(part, target_bytes=target_bytes)
+        return self._row_reader(Path(part.path)).cut(part, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read the one document of a folder's part, or the documents of rows.
@@ -151,18 +151,18 @@ class EbmNlp(TextOptions, Source):
             yield self._document(path)
             return
         names = self._names_in_rows()
-        for document in self._reader_of_rows(path).read(part):
+        for document in self._row_reader(path).read(part):
             yield _renamed(document, names) if isinstance(document, Document) else document
 
-    def _reader_of_rows(self, path: Path) -> Conll:
+    def _row_reader(self, path: Path) -> Conll:
         """Choose how rows are read: as labels P, I, O, N, unless there are tags such as I-PAR."""
-        of_labels = Conll(scheme="label", outside="N", encoding=self.encoding)
-        columns = of_labels.columns(path)
+        conll = Conll(scheme="label", outside="N", encoding=self.encoding)
+        columns = conll.columns(path)
         for _, line in tagged_lines.head(self.beginning(path, tagged_lines.HEAD_BYTES)):
             parsed = columns.parse(line)
             if isinstance(parsed, tuple) and parsed[1].startswith(("B-", "I-")):
                 return Conll(encoding=self.encoding)
-        return of_labels
+        return conll
 
     def _names_in_rows(self) -> dict[str, str]:
         """Return label of rows -> name; the scripts write `1_p` for label 1 of participants."""

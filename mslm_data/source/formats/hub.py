@@ -69,9 +69,10 @@ class Hub(RowOptions, TextOptions, Source):
         saved = [_saved(path) for path in inputs] if not self.splits else []
         if saved and all(saved):
             return _merged(saved)
-        found = super().find(inputs)
+        by_split = super().find(inputs)
         return {
-            split: [path for path in paths if not _is_own(path)] for split, paths in found.items()
+            split: [path for path in paths if not _is_own(path)]
+            for split, paths in by_split.items()
         }
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
@@ -89,7 +90,7 @@ class Hub(RowOptions, TextOptions, Source):
 
         schema = arrow_rows.schema(path)
         num_rows = arrow_rows.num_rows(path)
-        wanted = (
+        columns = (
             COLUMNS
             | set(arrow_rows.nested(schema))
             | _with_json(path, num_rows)
@@ -104,17 +105,17 @@ class Hub(RowOptions, TextOptions, Source):
             options=self,
             names=arrow_rows.class_names(schema),
             beginning=lambda: arrow_rows.rows(
-                path, 0, min(_BEGINNING_ROWS, num_rows), columns=wanted
+                path, 0, min(_BEGINNING_ROWS, num_rows), columns=columns
             ),
         )
         reader = RowReader(file, SHAPES)
         name = path.name
-        of_file = stem(path)
+        file_stem = stem(path)
         stop = num_rows if part.stop < 0 else part.stop
-        found = arrow_rows.rows(path, part.start, stop, columns=wanted)
+        found = arrow_rows.rows(path, part.start, stop, columns=columns)
         for number, row in enumerate(found, start=part.start):
             place = f"{name}:{number + 1}"
-            numbered = f"{of_file}:{number}"
+            numbered = f"{file_stem}:{number}"
             if row is None:
                 yield SetAside(numbered, place, Reason("expected UTF-8, got other bytes"))
             else:
@@ -201,13 +202,13 @@ def _saved(folder: Path) -> dict[str, list[Path]]:
     """Return split -> Arrow files of what `save_to_disk` wrote, nothing for other inputs."""
     whole = folder / "dataset_dict.json"
     if whole.is_file():
-        splits = _splits(_json_of(whole, _SavedDict).splits)
+        splits = _splits(_read_json(whole, _SavedDict).splits)
         return {
             split: _data_files(folder / _plain_name(name, whole)) for name, split in splits.items()
         }
     state = folder / "state.json"
     if state.is_file():
-        name = _json_of(state, _SavedState).split or folder.name
+        name = _read_json(state, _SavedState).split or folder.name
         return {_splits([name])[name]: _data_files(folder)}
     return {}
 
@@ -219,7 +220,7 @@ def _data_files(folder: Path) -> list[Path]:
         SourceError: The folder is damaged, or holds a selection of rows instead of rows.
     """
     where = f"{folder.name}/state.json"
-    state = _json_of(folder / "state.json", _SavedState)
+    state = _read_json(folder / "state.json", _SavedState)
     if state.selection:
         raise SourceError(
             f"{where}: expected a dataset as its rows are, got a selection of rows; save it again "
@@ -251,7 +252,7 @@ def _plain_name(name: str, path: Path) -> str:
     return name
 
 
-def _json_of(path: Path, kind: type[T]) -> T:
+def _read_json(path: Path, kind: type[T]) -> T:
     try:
         return msgspec.convert(json_once.decode(path.read_bytes()), kind)
     except json_once.KeyTwiceError as error:

@@ -111,10 +111,10 @@ class I2b2(OffsetOptions, TextOptions, Source):
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find texts, XML, and concepts that have no text; see `Source.find`."""
-        found = super().find(inputs)
+        by_split = super().find(inputs)
         used = {
             concepts.resolve()
-            for paths in found.values()
+            for paths in by_split.values()
             for path in paths
             if ends_with(path, ".txt") and (concepts := self._concept_file(path)) is not None
         }
@@ -122,7 +122,7 @@ class I2b2(OffsetOptions, TextOptions, Source):
             split: [
                 path for path in paths if not ends_with(path, ".con") or path.resolve() not in used
             ]
-            for split, paths in found.items()
+            for split, paths in by_split.items()
         }
 
     def files(self, path: Path) -> list[Path]:
@@ -138,12 +138,12 @@ class I2b2(OffsetOptions, TextOptions, Source):
         """
         path = Path(part.path)
         if not ends_with(path, ".xml"):
-            yield self._of_lines(path)
+            yield self._read_lines(path)
         elif _has_records(path):
             for line, record in elements(path, "RECORD"):
-                yield self._of_record(record, f"{path.name}:{line}")
+                yield self._read_record(record, f"{path.name}:{line}")
         else:
-            yield self._of_tags(path)
+            yield self._read_tags(path)
 
     # Concepts beside a text --------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class I2b2(OffsetOptions, TextOptions, Source):
                 return found
         return None
 
-    def _of_lines(self, path: Path) -> Document | SetAside:
+    def _read_lines(self, path: Path) -> Document | SetAside:
         doc_id = stem(path)
         place = f"{path.name}:1"
         if ends_with(path, ".con"):
@@ -187,7 +187,7 @@ class I2b2(OffsetOptions, TextOptions, Source):
 
     # XML ---------------------------------------------------------------------------------------
 
-    def _of_record(self, record: Element, place: str) -> Document | SetAside:
+    def _read_record(self, record: Element, place: str) -> Document | SetAside:
         doc_id = record.get("ID") or ""
         element = record.find("TEXT")
         text, mentions = ("", []) if element is None else _inline(element)
@@ -198,7 +198,7 @@ class I2b2(OffsetOptions, TextOptions, Source):
         placed = standoff.place(text, mentions, discontinuous=self.discontinuous)
         return placed.document(doc_id, text, sentences=None, place=place)
 
-    def _of_tags(self, path: Path) -> Document | SetAside:
+    def _read_tags(self, path: Path) -> Document | SetAside:
         doc_id = stem(path)
         line = 1
         text = ""

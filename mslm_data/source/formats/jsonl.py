@@ -45,9 +45,9 @@ SHAPES: Mapping[str, type[Shape]] = {
 COLUMNS = frozenset(IDS).union(*(shape.columns for shape in SHAPES.values()))
 """The columns with a name of their own that are read."""
 
-_OF_TOOLS = frozenset({*LABEL_STUDIO_SHAPES, "Prodigy"})
+_TOOL_SHAPES = frozenset({*LABEL_STUDIO_SHAPES, "Prodigy"})
 """Shapes whose tools have a source that reads rows."""
-_OF_DOCCANO = frozenset({"Comments", "annotation_approver"})
+_DOCCANO_COLUMNS = frozenset({"Comments", "annotation_approver"})
 _ROWS_TRIED = 20
 """First rows that must be read by columns of unusual names."""
 
@@ -87,10 +87,10 @@ class JsonLines(JsonRows):
             return ""
         place = f"{path.name}:1"
         try:
-            found = RowReader(RowFile(), SHAPES).document(row, numbered="", place=place)
+            result = RowReader(RowFile(), SHAPES).document(row, numbered="", place=place)
         except SourceError as error:
             return str(error).removeprefix(f"{place}: ")
-        return found.reason.text if isinstance(found, SetAside) else ""
+        return result.reason.text if isinstance(result, SetAside) else ""
 
 
 def describe_rows(rows: Iterable[object]) -> str:
@@ -105,7 +105,7 @@ def describe_rows(rows: Iterable[object]) -> str:
             name = find_shape(columns, SHAPES)
         except RecordError:
             return ""
-        if name in _OF_TOOLS or not _OF_DOCCANO.isdisjoint(columns):
+        if name in _TOOL_SHAPES or not _DOCCANO_COLUMNS.isdisjoint(columns):
             return ""
         if SHAPES[name] is TextWithMentions:
             has_mentions = any(look_like_mentions(columns.get(column)) for column in MENTIONS)
@@ -125,7 +125,7 @@ def find_columns(rows: Iterable[object]) -> dict[str, str]:
     They are named where all first rows can be read by one pair of columns, and by no other.
     """
     first = [row for row in itertools.islice(rows, _ROWS_TRIED) if isinstance(row, Mapping) and row]
-    if not all(map(_is_of_no_tool, first)):
+    if not all(map(_is_plain_row, first)):
         return {}
     texts = {
         name: None
@@ -140,16 +140,16 @@ def find_columns(rows: Iterable[object]) -> dict[str, str]:
         if name not in NO_MENTIONS and look_like_mentions(value)
     }
     pairs = itertools.product(["text"] if "text" in texts else texts, mentions)
-    found = [
+    options = [
         {"text_column": text, "mentions_column": column}
         for text, column in pairs
         if can_be_shown(text) and can_be_shown(column) and _are_read(first, text, column)
     ]
-    return found[0] if len(found) == 1 else {}
+    return options[0] if len(options) == 1 else {}
 
 
-def _is_of_no_tool(row: Mapping[str, Any]) -> bool:
-    return SHAPES[find_shape(row, SHAPES)] is TextWithMentions and _OF_DOCCANO.isdisjoint(row)
+def _is_plain_row(row: Mapping[str, Any]) -> bool:
+    return SHAPES[find_shape(row, SHAPES)] is TextWithMentions and _DOCCANO_COLUMNS.isdisjoint(row)
 
 
 def _are_read(rows: Sequence[Mapping[str, Any]], text: str, mentions: str) -> bool:
@@ -157,8 +157,10 @@ def _are_read(rows: Sequence[Mapping[str, Any]], text: str, mentions: str) -> bo
     options = RowOptions(text_column=text, mentions_column=mentions)
     reader = RowReader(RowFile(options=options, beginning=lambda: rows), SHAPES)
     try:
-        found = [reader.document(row, numbered="", place="") for row in rows]
+        results = [reader.document(row, numbered="", place="") for row in rows]
     except SourceError:
         return False
-    documents = [one for one in found if isinstance(one, Document) and not one.unplaced]
-    return len(documents) == len(found) and any(one.spans for one in documents)
+    documents = [
+        document for document in results if isinstance(document, Document) and not document.unplaced
+    ]
+    return len(documents) == len(results) and any(document.spans for document in documents)

@@ -66,7 +66,7 @@ class LabelStudioTask(Shape):
         left_out: Counter[Reason] = Counter()
         for result, why in results:
             mentions = _mentions(result)
-            if why or not _is_of_field(result, field, data):
+            if why or not _is_about_field(result, field, data):
                 left_out[why or OTHER_TEXT] += len(mentions)
             else:
                 found += mentions
@@ -84,9 +84,9 @@ class LabelStudioTask(Shape):
         texts = [name for name, value in data.items() if isinstance(value, str) and value]
         wanted = self.file.options.text_column
         if wanted == "auto":
-            wanted = _field_of_text(texts, results)
+            wanted = _find_text_field(texts, results)
             if not wanted and texts:
-                raise _several(texts, place)
+                raise _several_texts_error(texts, place)
         if wanted not in texts:
             raise RecordError(
                 Reason("expected a task whose data have a text, got none", advice=NAME_THE_TEXT)
@@ -150,7 +150,7 @@ class LabelStudio(JsonVersions):
 
     def read_version(self, row: object, number: int) -> Version | None:  # noqa: ARG002 - unused
         """Return which annotation of its task a row of JSON-MIN is, None for other rows."""
-        return _version_of_row(row) if isinstance(row, Mapping) else None
+        return _row_version(row) if isinstance(row, Mapping) else None
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes tell
@@ -162,7 +162,7 @@ class LabelStudio(JsonVersions):
         return ""
 
 
-def _field_of_text(texts: list[str], results: list[Cells]) -> str:
+def _find_text_field(texts: list[str], results: list[Cells]) -> str:
     """Return the field `text`, or the one that results are about, or the only one; else ""."""
     for name in ("text", *(str(result.get("to_name")) for result in results)):
         if name in texts:
@@ -170,7 +170,7 @@ def _field_of_text(texts: list[str], results: list[Cells]) -> str:
     return texts[0] if len(texts) == 1 else ""
 
 
-def _several(texts: list[str], place: str) -> SourceError:
+def _several_texts_error(texts: list[str], place: str) -> SourceError:
     """Return what is wrong with a task of several texts, of which any may be meant."""
     plain = [name for name in texts if cells.can_be_shown(name)]
     unusual = len(texts) - len(plain)
@@ -182,12 +182,12 @@ def _several(texts: list[str], place: str) -> SourceError:
     )
 
 
-def _version_of_row(row: Cells) -> Version | None:
+def _row_version(row: Cells) -> Version | None:
     """Return which annotation a row of JSON-MIN is, None for other rows and without a task's id."""
     if "annotation_id" not in row or row.get("id") is None:
         return None
     return Version(
-        of=str(row.get("id")),
+        document=str(row.get("id")),
         annotators=_names(row.get("annotator")),
         time=str(row.get("created_at") or ""),
     )
@@ -252,7 +252,7 @@ def _results(annotation: Cells) -> list[Cells]:
     return [cells.mapping(result) for result in cells.objects(results)]
 
 
-def _is_of_field(result: Cells, field: str, data: Cells) -> bool:
+def _is_about_field(result: Cells, field: str, data: Cells) -> bool:
     """Return whether a result is about the text in a field.
 
     `to_name` is the name of a tag of the project, which often is the name of the field.
@@ -266,7 +266,7 @@ def _version(annotation: Cells) -> Version | None:
     if _is_cancelled(annotation):
         return None
     return Version(
-        of="",
+        document="",
         annotators=_names(annotation.get("completed_by")),
         time=str(annotation.get("created_at") or ""),
         is_preferred=annotation.get("ground_truth") is True,

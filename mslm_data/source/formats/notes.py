@@ -143,22 +143,22 @@ class Notes(Cohort, TextOptions, Source):
         """
         splits = {"all": ("*",)} if self.shares else self.splits
         every = sort_by_split(inputs, suffixes=self.suffixes, splits=splits)
-        found = {
+        by_split = {
             split: [path for path in paths if path in inputs or fits(path, self.pattern)]
             for split, paths in every.items()
         }
-        self._refuse_other_release(found if any(found.values()) else every)
-        if not any(found.values()):
-            where = ", ".join(path.name for path in inputs)
+        self._check_release(by_split if any(by_split.values()) else every)
+        if not any(by_split.values()):
+            names = ", ".join(path.name for path in inputs)
             raise SourceError(
-                f"{where}: expected files that fit '{self.pattern}', found none; "
+                f"{names}: expected files that fit '{self.pattern}', found none; "
                 f"check [source] pattern"
             )
         if self.shares:
-            return dict.fromkeys(self.shares, found["all"])
-        return {split: paths for split, paths in found.items() if paths}
+            return dict.fromkeys(self.shares, by_split["all"])
+        return {split: paths for split, paths in by_split.items() if paths}
 
-    def _refuse_other_release(self, files: Mapping[str, Sequence[Path]]) -> None:
+    def _check_release(self, files: Mapping[str, Sequence[Path]]) -> None:
         """Raise for a table that another pipeline reads, and these options do not."""
         for path in dict.fromkeys(chain.from_iterable(files.values())):
             if not ends_with(path, ".csv"):
@@ -202,18 +202,18 @@ class Notes(Cohort, TextOptions, Source):
             SourceError: It is not a table with these columns.
             ValueError: There is a sample whose largest digest is unknown; see `Source.settle`.
         """
-        of_file = stem(Path(part.path))
+        file_stem = stem(Path(part.path))
         for row in self._tables.rows(part):
-            record = self._record(row, of_file)
+            record = self._record(row, file_stem)
             if record is not None:
                 yield record
 
-    def _record(self, row: TableRow, of_file: str) -> Document | SetAside | NotChosen | None:
+    def _record(self, row: TableRow, file_stem: str) -> Document | SetAside | NotChosen | None:
         """Return the record that a row makes, None where it belongs to another split."""
         doc_id = ""
         patient = None
         try:
-            doc_id = _checked_id(row.value("id") or f"{of_file}:{row.number}")
+            doc_id = _checked_id(row.value("id") or f"{file_stem}:{row.number}")
             patient = self._patient(row, doc_id)
             if self.is_elsewhere(patient):
                 return None

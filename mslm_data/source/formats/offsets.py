@@ -182,19 +182,19 @@ class Offsets(OffsetOptions, TextOptions, Source):
         Raises:
             SourceError: There is none, one has no texts, or two have the same.
         """
-        found = {
+        by_split = {
             split: [path for path in paths if self._has_mentions(path)]
             for split, paths in super().find(inputs).items()
         }
-        found = {split: paths for split, paths in found.items() if paths}
-        if not found:
-            where = ", ".join(path.name for path in inputs)
+        by_split = {split: paths for split, paths in by_split.items() if paths}
+        if not by_split:
+            names = ", ".join(path.name for path in inputs)
             raise SourceError(
-                f"{where}: expected tables of mentions named '{self.pattern}', found none; set "
+                f"{names}: expected tables of mentions named '{self.pattern}', found none; set "
                 f"[source] pattern"
             )
-        self._check_texts([path for paths in found.values() for path in paths])
-        return found
+        self._check_texts([path for paths in by_split.values() for path in paths])
+        return by_split
 
     def files(self, path: Path) -> list[Path]:
         """Return a table of mentions and its texts."""
@@ -215,16 +215,16 @@ class Offsets(OffsetOptions, TextOptions, Source):
             seen.add(text.doc_id)
             yield self._document(text, listed.get(text.doc_id))
 
-        for doc_id, of_document in listed.items():
+        for doc_id, listed_document in listed.items():
             if doc_id not in seen:
                 yield SetAside(
                     doc_id,
-                    of_document.place,
+                    listed_document.place,
                     Reason(
                         "expected a text for each document of the table, found none for this one; "
                         "check [source] texts and id_column"
                     ),
-                    len(of_document.annotations),
+                    len(listed_document.annotations),
                 )
 
     def _document(self, text: _Text, listed: _Listed | None) -> Document | SetAside | NotChosen:
@@ -262,12 +262,12 @@ class Offsets(OffsetOptions, TextOptions, Source):
                 yield SetAside("", place, error.reason)
                 continue
 
-            of_document = listed.setdefault(doc_id, _Listed(place))
+            listed_document = listed.setdefault(doc_id, _Listed(place))
             try:
-                of_document.annotations.append(self._annotation(row))
+                listed_document.annotations.append(self._annotation(row))
             except RecordError as error:
                 problem = SetAside(doc_id, place, error.reason)
-                of_document.problem = of_document.problem or problem
+                listed_document.problem = listed_document.problem or problem
 
     def _only_document(self, path: Path) -> str:
         """Return the document of a table that has one alone.
@@ -378,20 +378,20 @@ class Offsets(OffsetOptions, TextOptions, Source):
     def _texts(self, path: Path) -> Iterator[_Text]:
         for file in self._text_files(path):
             if ends_with(file, ".txt"):
-                yield self._text_of_file(file)
+                yield self._read_text_file(file)
             else:
-                yield from self._texts_of_table(file)
+                yield from self._read_text_table(file)
 
-    def _text_of_file(self, path: Path) -> _Text:
+    def _read_text_file(self, path: Path) -> _Text:
         place = f"{path.name}:1"
         try:
             return _Text(stem(path), place, decode_utf8(self.utf8(path)))
         except RecordError as error:
             return _Text(stem(path), place, "", error.reason)
 
-    def _texts_of_table(self, path: Path) -> Iterator[_Text]:
-        table = open_table(path, self, separator=self.separator, header=self._header_of_texts(path))
-        doc_column, columns = self._columns_of_texts(table)
+    def _read_text_table(self, path: Path) -> Iterator[_Text]:
+        table = open_table(path, self, separator=self.separator, header=self._has_text_header(path))
+        doc_column, columns = self._find_text_columns(table)
         numbers = {"id": doc_column, **{str(number): number for number in columns}}
         for row in table.rows(numbers):
             place = f"{path.name}:{row.line}"
@@ -404,7 +404,7 @@ class Offsets(OffsetOptions, TextOptions, Source):
             except RecordError as error:
                 yield _Text(doc_id, place, "", error.reason)
 
-    def _header_of_texts(self, path: Path) -> bool:
+    def _has_text_header(self, path: Path) -> bool:
         """Return whether a table of texts has a header.
 
         Most texts hold no number of their own, so the names of its columns decide.
@@ -417,7 +417,7 @@ class Offsets(OffsetOptions, TextOptions, Source):
             return table.names[0] in _TEXT_IDS
         return any(isinstance(name, str) and name.casefold() in table.names for name in wanted)
 
-    def _columns_of_texts(self, table: PlainTable) -> tuple[int, list[int]]:
+    def _find_text_columns(self, table: PlainTable) -> tuple[int, list[int]]:
         """Return the numbers of the document's column and of the text's columns.
 
         Raises:

@@ -72,8 +72,8 @@ class Prodigy(JsonVersions):
         if not isinstance(row, Mapping) or row.get("answer") in ("reject", "ignore"):
             return None
 
-        given = (row.get("_session_id"), row.get("_annotator_id"))
-        names = frozenset(name for name in given if isinstance(name, str))
+        session_ids = (row.get("_session_id"), row.get("_annotator_id"))
+        names = frozenset(name for name in session_ids if isinstance(name, str))
         input_hash = row.get("_input_hash")
         if type(input_hash) is int:
             return Version(("hash", input_hash), names)
@@ -88,8 +88,8 @@ class Prodigy(JsonVersions):
         spans: dict[object, list[Any]] = {}
         for row in json_rows.rows(part, self):
             if not isinstance(row, SetAside) and _is_binary(row.value):
-                of_input = spans.setdefault(row.value["_input_hash"], [])
-                of_input += [span for span in row.value.get("spans") or () if span not in of_input]
+                merged = spans.setdefault(row.value["_input_hash"], [])
+                merged += [span for span in row.value.get("spans") or () if span not in merged]
 
         def unite(row: object) -> object:
             if not isinstance(row, Mapping) or not _is_binary(row):

@@ -107,13 +107,13 @@ class PubTator(OffsetOptions, TextOptions, Source):
         return placed.document(doc_id, text, sentences=sentences, place=place)
 
 
-def _records(of: Iterator[NumberedLine]) -> Iterator[list[NumberedLine]]:
+def _records(lines: Iterator[NumberedLine]) -> Iterator[list[NumberedLine]]:
     """Group lines into records.
 
     A record ends at a blank line, or at the next title where the blank line is missing.
     """
     record: list[NumberedLine] = []
-    for line in of:
+    for line in lines:
         is_blank = not line.data.strip()
         if record and (is_blank or _TITLE.match(line.data)):
             yield record

@@ -213,9 +213,9 @@ class PlainText(TextOptions, Source):
         path = Path(part.path)
         kind = _kind(path)
         if kind in _ARROW:
-            yield from self._of_arrow(part)
+            yield from self._arrow_rows(part)
         elif kind in _JSON:
-            yield from self._of_json(part)
+            yield from self._json_rows(part)
         else:
             for row in self._table(kind).rows(part):
                 try:
@@ -237,7 +237,7 @@ class PlainText(TextOptions, Source):
             text=self,
         )
 
-    def _of_arrow(self, part: Part) -> Iterator[_Row]:
+    def _arrow_rows(self, part: Part) -> Iterator[_Row]:
         path = Path(part.path)
         stop = arrow_rows.num_rows(path) if part.stop < 0 else part.stop
         columns = {self.text_column, self.id_column, self.doc_label}
@@ -254,7 +254,7 @@ class PlainText(TextOptions, Source):
         id_, text, label = map(row.get, (self.id_column, self.text_column, self.doc_label))
         return _Row(number, place, id_, text, label)
 
-    def _of_json(self, part: Part) -> Iterator[_Row]:
+    def _json_rows(self, part: Part) -> Iterator[_Row]:
         path = Path(part.path)
         given = lines(self.utf8(path, part.start, part.stop), first=part.line)
         filled = (line for line in given if line.data.strip())
@@ -319,9 +319,9 @@ def _laid(data: bytes, *, first: int) -> _Lines:
     if len(text) < len(data):
         # Bytes that go on with a character do not count.
         goes_on = (octets & 0xC0) == 0x80
-        of_lines = np.add.reduceat(goes_on.view(np.uint8), starts, dtype=np.int64)
-        before = np.cumsum(of_lines)
-        starts = starts - before + of_lines
+        num_continuing = np.add.reduceat(goes_on.view(np.uint8), starts, dtype=np.int64)
+        before = np.cumsum(num_continuing)
+        starts = starts - before + num_continuing
         ends = ends - before
     return _Lines(text, starts, ends, is_filled, damaged)
 

@@ -96,7 +96,7 @@ class TokenTable(TextOptions, Source):
         """Return what speaks for a table of tokens; see `Source.recognises`."""
         head = to_utf8(head, marked(head, "utf-8"))
         names = csv_records.header_names(head, separator=_separator(path), encoding="utf-8")
-        has_all = all(any(name in names for name in of_role) for of_role in NAMES.values())
+        has_all = all(any(name in names for name in role_names) for role_names in NAMES.values())
         return "its header names a sentence, a word and a tag" if has_all else ""
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
@@ -137,30 +137,30 @@ class TokenTable(TextOptions, Source):
                 yield make_word_document(
                     doc_id,
                     document.words,
-                    found.of_sentences,
+                    found.sentence_lists,
                     place=document.place,
                     late=found.late,
                 )
 
     def _decoded(self, document: _Tokens, *, i_opens: bool) -> _Mentions | SetAside:
         """Find the mentions of a document, or say which tag cannot be read."""
-        of_sentences = []
+        sentence_lists = []
         num_late = 0
-        for number, of_words in enumerate(document.tags):
+        for number, sentence_tags in enumerate(document.tags):
             if self.scheme == "label":
                 # An empty cell is how tables say that a word is in no mention.
-                given = [tag or self.outside for tag in of_words]
-                of_sentences.append(tags.runs(given, outside=self.outside))
+                given = [tag or self.outside for tag in sentence_tags]
+                sentence_lists.append(tags.runs(given, outside=self.outside))
                 continue
             try:
-                found, late = tags.decode(of_words, untyped=self.untyped, i_opens=i_opens)
+                found, late = tags.decode(sentence_tags, untyped=self.untyped, i_opens=i_opens)
             except ValueError:
-                bad = next(at for at, tag in enumerate(of_words) if not tags.is_tag(tag))
+                bad = next(at for at, tag in enumerate(sentence_tags) if not tags.is_tag(tag))
                 place = document.places[number][bad]
                 return SetAside("", place, not_a_tag(self.tag_column or "tag"))
-            of_sentences.append(found)
+            sentence_lists.append(found)
             num_late += late
-        return _Mentions(of_sentences, num_late)
+        return _Mentions(sentence_lists, num_late)
 
     def _opens_with_i(self, path: Path) -> bool:
         """Return whether I opens mentions in a file; its beginning decides."""
@@ -168,7 +168,7 @@ class TokenTable(TextOptions, Source):
         for document in self._documents(Part(str(path), 0, _SCHEME_BYTES)):
             found = self._decoded(document, i_opens=False)
             if not document.problem and isinstance(found, _Mentions):
-                num_mentions += sum(map(len, found.of_sentences))
+                num_mentions += sum(map(len, found.sentence_lists))
                 num_late += found.late
         return tags.opens_with_i(mentions=num_mentions, late=num_late)
 
@@ -190,9 +190,9 @@ class TokenTable(TextOptions, Source):
         path = Path(part.path)
         if _separator(path) != "\t":
             return self._table(path).rows(part)
-        return self._rows_of_tsv(part)
+        return self._tsv_rows(part)
 
-    def _rows_of_tsv(self, part: Part) -> Iterator[TableRow]:
+    def _tsv_rows(self, part: Part) -> Iterator[TableRow]:
         path = Path(part.path)
         table = open_table(path, self, separator="\t", header=True)
         columns = self._columns(table.names, path.name)
@@ -244,7 +244,7 @@ class TokenTable(TextOptions, Source):
 class _Mentions(NamedTuple):
     """The mentions of each sentence, and how many of them begin late; see `tags.decode`."""
 
-    of_sentences: list[list[tags.WordSpan]]
+    sentence_lists: list[list[tags.WordSpan]]
     late: int
 
 
@@ -272,8 +272,8 @@ class _Tokens:
         """Add a row."""
         self.place = self.place or row.place
         if begins_sentence or not self.words:
-            for of_sentences in (self.words, self.tags, self.places):
-                of_sentences.append([])
+            for sentence_lists in (self.words, self.tags, self.places):
+                sentence_lists.append([])
         try:
             word = row.value("word") or ""
             tag = (row.value("tag") or "").strip()

@@ -61,7 +61,7 @@ def num_rows(path: Path) -> int:
             count = sum(batch.num_rows for batch in _arrow_batches(path))
 
     size = path.stat().st_size
-    if not 0 <= count <= size * _ROWS_PER_BYTE or unpacked > limits.LIMITS.most(size):
+    if not 0 <= count <= size * _ROWS_PER_BYTE or unpacked > limits.LIMITS.max_unpacked(size):
         raise SourceError(
             f"{path.name}: expected as many rows as its {size} bytes can hold, got {count}; is "
             "the file damaged?"

@@ -25,7 +25,7 @@ def is_user_layer(name: str) -> bool:
 
 def take_only(
     option: str,
-    found: Mapping[str, Sequence[str]],
+    layers: Mapping[str, Sequence[str]],
     *,
     feature: str,
     instead_of: str,
@@ -35,7 +35,7 @@ def take_only(
 
     Args:
         option: The option that names a layer.
-        found: The layers that may hold mentions, each with its features.
+        layers: The layers that may hold mentions, each with its features.
         feature: The option that names the feature of the label.
         instead_of: The layer that was expected.
         may_take: Whether another may be taken, as nobody has named that one.
@@ -44,13 +44,13 @@ def take_only(
         SourceError: There are several layers, or several features, or none may be taken.
     """
     expected = f"the layer '{instead_of}' in one of the files"
-    if not may_take or len(found) != 1:
-        raise _not_one(expected, "layers", found, option)
-    [(layer, features)] = found.items()
+    if not may_take or len(layers) != 1:
+        raise _not_one(expected, "layers", layers, option)
+    [(layer, features)] = layers.items()
     chosen = {option: layer}
     if len(features) > 1:
-        given = f"{expected}, or one feature in the only layer {layer}"
-        raise _not_one(given, "features", features, f"{option} and {feature}")
+        alternatives = f"{expected}, or one feature in the only layer {layer}"
+        raise _not_one(alternatives, "features", features, f"{option} and {feature}")
     if features:
         chosen[feature] = features[0]
     say_taken(chosen)
@@ -66,7 +66,7 @@ def say_taken(chosen: Mapping[str, str]) -> None:
     )
 
 
-def _not_one(expected: str, what: str, names: Iterable[str], option: str) -> SourceError:
-    there = [name for name in names if can_be_shown(name)]
-    got = f"the {what} {few(there, _SHOWN)}" if there else f"no {what} of users"
+def _not_one(expected: str, noun: str, names: Iterable[str], option: str) -> SourceError:
+    shown_names = [name for name in names if can_be_shown(name)]
+    got = f"the {noun} {few(shown_names, _SHOWN)}" if shown_names else f"no {noun} of users"
     return SourceError(f"expected {expected}, got {got}; set [source] {option}")

@@ -61,9 +61,9 @@ def objects(value: object) -> list[Any]:
         columns = {name: list(values) for name, values in value.items() if isinstance(values, list)}
         lengths = sorted({len(values) for values in columns.values()})
         if len(columns) != len(value) or len(lengths) > 1:
-            others = len(value) - len(columns)
-            if others:
-                got = f"{others} other value(s)"
+            num_others = len(value) - len(columns)
+            if num_others:
+                got = f"{num_others} other value(s)"
             else:
                 got = f"lengths {' and '.join(map(str, lengths))}"
             raise RecordError(
@@ -83,7 +83,7 @@ def pairs(offsets: object) -> list[tuple[int, int]]:
     """Return a list of starts and ends that has at least one pair."""
     if not isinstance(offsets, list) or not offsets:
         raise RecordError("expected offsets, got none")
-    found = []
+    result = []
     for pair in offsets:
         # `type` and not `isinstance`, as True is an int.
         is_pair = (
@@ -95,8 +95,8 @@ def pairs(offsets: object) -> list[tuple[int, int]]:
             raise RecordError(
                 f"expected offsets that are two integers, start and end, got {_kind(pair)}"
             )
-        found.append((pair[0], pair[1]))
-    return found
+        result.append((pair[0], pair[1]))
+    return result
 
 
 def _kind(value: object) -> str:
@@ -126,10 +126,14 @@ def concept(value: object) -> str:
         return ""
     if isinstance(value, str | int):
         return "" if str(value) == "-1" else str(value)
-    found = [
+    concepts = [
         entry.get("db_id") if isinstance(entry, Mapping) else entry for entry in objects(value)
     ]
-    return "|".join(str(one) for one in found if one and isinstance(one, str | int))
+    return "|".join(
+        str(concept_id)
+        for concept_id in concepts
+        if concept_id and isinstance(concept_id, str | int)
+    )
 
 
 def sentences(values: list[Any], text: str) -> tuple[Sentence, ...]:

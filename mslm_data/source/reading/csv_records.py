@@ -164,7 +164,7 @@ class CsvTable:
         data = b""
         if match is not None:
             window.advance(match.end())
-            fields = np.array([_fields_of(match)], np.int64)
+            fields = np.array([_field_bounds(match)], np.int64)
             data = match.string
         else:
             window.skip_line()
@@ -187,7 +187,7 @@ class CsvTable:
         match = window.match(self.pattern)
         if match is None:
             return window.match(self.beginning) is not None
-        record = CsvRecord(0, 0, 0, match.string, _fields_of(match))
+        record = CsvRecord(0, 0, 0, match.string, _field_bounds(match))
         try:
             return all(
                 form.fullmatch(self.value(record, role) or "") for role, form in self.keys.items()
@@ -426,7 +426,7 @@ def _header(beginning: bytes, separator: str) -> re.Match[bytes] | None:
     )
 
 
-def _fields_of(match: re.Match[bytes]) -> list[int]:
+def _field_bounds(match: re.Match[bytes]) -> list[int]:
     """Return the bounds of the wanted fields of a record that was matched, as in `CsvRecord`."""
     return [bound for group in range(1, match.re.groups + 1) for bound in match.span(group)]
 

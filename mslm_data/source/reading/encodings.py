@@ -155,9 +155,9 @@ def detect_encoding(path: Path, encoding: Encoding) -> Encoding:
 def marked(data: bytes, encoding: Encoding) -> Encoding:
     """Return the encoding that a file's beginning has a byte order mark of, else the given one."""
     if encoding == "utf-8":
-        for mark, of_mark in _MARKS:
+        for mark, marked_encoding in _MARKS:
             if data.startswith(mark):
-                return of_mark
+                return marked_encoding
     return encoding
 
 
@@ -209,9 +209,9 @@ class _Recoding:
         """Read as any file does."""
         while not self._is_over and (size < 0 or len(self._data) < size):
             self._grow()
-        taken = len(self._data) if size < 0 else size
-        piece = self._data[:taken]
-        self._data = self._data[taken:]
+        stop = len(self._data) if size < 0 else size
+        piece = self._data[:stop]
+        self._data = self._data[stop:]
         self._position += len(piece)
         return piece
 
@@ -226,5 +226,5 @@ class _Recoding:
         piece = self._file.read(_CHUNK)
         self._is_over = not piece
         text = self._decoder.decode(piece, final=not piece)
-        made = text.encode("utf-8", "surrogatepass")
-        self._data += made.replace(b"\r", b"\n") if self._ends_in_cr else made
+        data = text.encode("utf-8", "surrogatepass")
+        self._data += data.replace(b"\r", b"\n") if self._ends_in_cr else data

@@ -120,12 +120,12 @@ def read_bytes(path: Path, start: int = 0, stop: int = -1) -> bytes:
     Raises:
         SourceError: As from `opened`, or there are more than `limits.LARGEST`.
     """
-    most = limits.LARGEST
-    wanted = most + 1 if stop < 0 else min(stop - start, most + 1)
+    max_bytes = limits.LARGEST
+    num_bytes = max_bytes + 1 if stop < 0 else min(stop - start, max_bytes + 1)
     with opened(path) as file:
         file.seek(start)
-        data = _read_up_to(file, wanted)
-    if len(data) > most:
+        data = _read_up_to(file, num_bytes)
+    if len(data) > max_bytes:
         raise SourceError(f"{path.name}: {limits.TOO_LARGE}")
     return data
 
@@ -189,8 +189,8 @@ def stem(path: Path) -> str:
 
 def ends_with(path: Path, suffixes: str | Iterable[str]) -> bool:
     """Return whether a file's name ends with one of some suffixes, once `.gz` is taken off it."""
-    wanted = suffixes if isinstance(suffixes, str) else tuple(suffixes)
-    return path.name.removesuffix(".gz").endswith(wanted)
+    endings = suffixes if isinstance(suffixes, str) else tuple(suffixes)
+    return path.name.removesuffix(".gz").endswith(endings)
 
 
 def ending(path: Path) -> str:

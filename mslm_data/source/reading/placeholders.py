@@ -72,7 +72,7 @@ def _outermost(text: str, handling: Handling) -> tuple[Placeholder, ...]:
     opened: list[int] = []
     for mark in _MARK.finditer(text):
         if mark[0] == BLANK:
-            found.append(Placeholder(*mark.span(), _word_of_blank(handling)))
+            found.append(Placeholder(*mark.span(), _blank_word(handling)))
         elif mark[0] == "[**":
             opened.append(mark.start())
         elif opened:
@@ -106,7 +106,7 @@ def _word(content: str, handling: Handling) -> str | None:
     return "date" if _DATE.fullmatch(content) else kind(content)
 
 
-def _word_of_blank(handling: Handling) -> str | None:
+def _blank_word(handling: Handling) -> str | None:
     return {"keep": None, "token": BLANK_WORD, "drop": ""}[handling]
 
 

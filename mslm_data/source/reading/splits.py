@@ -62,7 +62,7 @@ _ABOUT = re.compile(
     r"(?:readme|licen[sc]e|copying|notice|changes|changelog|citation|authors|sources?)\b.*"
 )
 """Names of files that say something of a corpus."""
-_SAY_WHICH = (
+_NAME_THE_SPLITS = (
     "say which files are which split with [source] splits, such as splits = { train = ['*train*'] }"
 )
 _LOOKED_AT = 20
@@ -104,18 +104,18 @@ def parse_split(name: str) -> str | None:
     words = {
         word for begins in _WORD_BEGINS for word in _WORD.findall(begins.sub(" ", name).lower())
     }
-    found = {
+    splits = {
         str(part.lastgroup)
         for word in words
         if _SPEAKS.fullmatch(word)
         for part in _SPLIT_WORD.finditer(word)
     }
-    if len(found) > 1:
-        several = " and ".join(sorted(found, key=split_order))
+    if len(splits) > 1:
+        names = " and ".join(sorted(splits, key=split_order))
         raise SourceError(
-            f"{name}: expected a name that speaks of one split, got {several}; {_SAY_WHICH}"
+            f"{name}: expected a name that speaks of one split, got {names}; {_NAME_THE_SPLITS}"
         )
-    return found.pop() if found else None
+    return splits.pop() if splits else None
 
 
 def sort_by_split(
@@ -136,7 +136,7 @@ def sort_by_split(
     speaks of a split by a word within a word, as `engtrain` does, where another file has the same
     name with another split's; where it may, and none has, that is refused. Where no file
     speaks of a split, all are `train`. Where some do, the others are left out, but not if they may
-    be what is wanted: see `_refuse_left_out`.
+    be what is wanted: see `_check_left_out`.
 
     Args:
         inputs: Files, or folders that are searched through.
@@ -154,36 +154,48 @@ def sort_by_split(
     Raises:
         SourceError: An input is missing, no file fits, or it cannot be told which split files are.
     """
-    given = [*_candidates(inputs, suffixes)]
-    usual = given if splits else _without_strays(given, disowns)
+    candidates = [*_candidates(inputs, suffixes)]
+    usual = candidates if splits else _without_strays(candidates, disowns)
     sorted_out = assign(usual, splits=splits)
     if holds is not None:
-        _add_by_content(sorted_out, _others(inputs, suffixes, holds, disowns), splits)
+        _add_by_content(sorted_out, _find_by_content(inputs, suffixes, holds, disowns), splits)
     if not sorted_out:
         # Nothing is better, so that the format says itself what is wrong with these.
-        sorted_out = assign(given, splits=splits)
+        sorted_out = assign(candidates, splits=splits)
     if not sorted_out:
-        where = ", ".join(path.name for path in inputs)
-        wanted = f"files ending with {', '.join(suffixes)}"
+        names = ", ".join(path.name for path in inputs)
+        expected = f"files ending with {', '.join(suffixes)}"
         if splits and ["*"] not in map(list, splits.values()):
-            wanted += " that [source] splits names"
+            expected += " that [source] splits names"
         raise SourceError(
-            f"{where}: expected {wanted}, found none; check --input and "
+            f"{names}: expected {expected}, found none; check --input and "
             f"[source]{_other_sources(inputs, suffixes)}"
         )
     return sorted_out
 
 
-def _without_strays(found: Iterable[Candidate], disowns: Callable[[Path], str]) -> list[Candidate]:
+def _without_strays(
+    candidates: Iterable[Candidate], disowns: Callable[[Path], str]
+) -> list[Candidate]:
     """Leave out files that are surely of another form, where others are of this one.
 
     Those are all others or, of a file whose name speaks of a split, those of the split.
     """
-    given = [*found]
-    strays = {one: _nearest(one.below) for one in given if one.folder and disowns(one.path)}
-    splits = {_nearest(one.below) for one in given if one not in strays} if strays else set()
+    every = [*candidates]
+    strays = {
+        candidate: _nearest(candidate.below)
+        for candidate in every
+        if candidate.folder and disowns(candidate.path)
+    }
+    splits = (
+        {_nearest(candidate.below) for candidate in every if candidate not in strays}
+        if strays
+        else set()
+    )
     return [
-        one for one in given if one not in strays or (strays[one] and strays[one] not in splits)
+        candidate
+        for candidate in every
+        if candidate not in strays or (strays[candidate] and strays[candidate] not in splits)
     ]
 
 
@@ -193,23 +205,23 @@ def _add_by_content(
     splits: Mapping[str, Sequence[str]],
 ) -> None:
     """Add files with unusual endings to the splits that have no other."""
-    found = [*others]
+    candidates = [*others]
     if not splits:
-        _refuse_versions(found)
+        _check_versions(candidates)
     if not sorted_out:
-        sorted_out.update(assign(found, splits=splits))
+        sorted_out.update(assign(candidates, splits=splits))
         return
     more: dict[str, list[Path]] = {}
-    for one in found:
-        split = _matching(one.below, splits) if splits else _nearest(one.below)
+    for candidate in candidates:
+        split = _match_patterns(candidate.below, splits) if splits else _nearest(candidate.below)
         if split and split not in sorted_out:
-            more.setdefault(split, []).append(one.path)
+            more.setdefault(split, []).append(candidate.path)
     sorted_out |= {split: sorted(paths) for split, paths in more.items()}
     for split in sorted(sorted_out, key=split_order):
         sorted_out[split] = sorted_out.pop(split)
 
 
-def _refuse_versions(found: Iterable[Candidate]) -> None:
+def _check_versions(candidates: Iterable[Candidate]) -> None:
     """Raise if several files of a folder, whose endings say nothing, are called like one split.
 
     They are probably versions of one corpus, as a corpus has one file a split.
@@ -217,21 +229,22 @@ def _refuse_versions(found: Iterable[Candidate]) -> None:
     Raises:
         SourceError: Names two of them.
     """
-    first_of: dict[tuple[str, str], Candidate] = {}
-    for one in found:
-        folder, _, name = one.below.rpartition("/")
+    firsts: dict[tuple[str, str], Candidate] = {}
+    for candidate in candidates:
+        folder, _, name = candidate.below.rpartition("/")
         split = parse_split(name)
         if split is None:
             continue
-        first = first_of.setdefault((folder, split), one)
-        if first is not one:
+        first = firsts.setdefault((folder, split), candidate)
+        if first is not candidate:
             raise SourceError(
-                f"split '{split}': expected one file, got {first.path} and {one.path}; if they are "
-                f"versions of one corpus, pass one of each split with --input, else {_SAY_WHICH}"
+                f"split '{split}': expected one file, got {first.path} and {candidate.path}; if "
+                "they are versions of one corpus, pass one of each split with --input, else "
+                f"{_NAME_THE_SPLITS}"
             )
 
 
-def _others(
+def _find_by_content(
     inputs: Sequence[Path],
     suffixes: Sequence[str],
     holds: Callable[[Path], bool],
@@ -242,11 +255,11 @@ def _others(
     The first files of an ending say whether those of this ending are, so that few are looked into.
     """
     for root in filter(Path.is_dir, inputs):
-        of_endings: dict[str, list[Path]] = {}
+        by_ending: dict[str, list[Path]] = {}
         for path in plain_files(root):
             if not ends_with(path, suffixes):
-                of_endings.setdefault(ending(path), []).append(path)
-        for paths in of_endings.values():
+                by_ending.setdefault(ending(path), []).append(path)
+        for paths in by_ending.values():
             filled = [path for path in paths if path.stat().st_size]
             if any(map(holds, filled[:_LOOKED_AT])):
                 for path in itertools.filterfalse(disowns, filled):
@@ -254,12 +267,12 @@ def _others(
 
 
 def assign(
-    found: Iterable[Candidate], *, splits: Mapping[str, Sequence[str]]
+    candidates: Iterable[Candidate], *, splits: Mapping[str, Sequence[str]]
 ) -> dict[str, list[Path]]:
     """Sort files into splits by the names that go with them, as `sort_by_split` does.
 
     Args:
-        found: The files.
+        candidates: The files.
         splits: Split -> patterns as of `fnmatch`; if empty, the names alone decide.
 
     Returns:
@@ -268,38 +281,40 @@ def assign(
     Raises:
         SourceError: A file fits several splits, or none where it may be wanted.
     """
-    named: dict[str, set[Path]] = {}
+    by_split: dict[str, set[Path]] = {}
     rest: dict[Path, Candidate] = {}
-    found = [*found]
-    for candidate in found:
+    candidates = [*candidates]
+    for candidate in candidates:
         path, below, folder = candidate
-        split = _matching(below, splits) if splits else _nearest(below) or _of_input(folder)
+        split = (
+            _match_patterns(below, splits) if splits else _nearest(below) or _input_split(folder)
+        )
         if split:
-            named.setdefault(split, set()).add(path)
+            by_split.setdefault(split, set()).add(path)
         else:
             rest[path] = candidate
 
     if not splits:
-        for path, split in _paired(found).items():
+        for path, split in _pair_names(candidates).items():
             if rest.pop(path, None):
-                named.setdefault(split, set()).add(path)
-        if len(found) <= _FEW_FILES:
-            _refuse_split_within(rest.values())
+                by_split.setdefault(split, set()).add(path)
+        if len(candidates) <= _FEW_FILES:
+            _check_embedded_words(rest.values())
 
-    if rest and not named and not splits:
-        named["train"] = {*rest}
+    if rest and not by_split and not splits:
+        by_split["train"] = {*rest}
     elif rest and not splits:
-        _refuse_left_out([*rest.values()], named)
-    return {split: sorted(named[split]) for split in sorted(named, key=split_order)}
+        _check_left_out([*rest.values()], by_split)
+    return {split: sorted(by_split[split]) for split in sorted(by_split, key=split_order)}
 
 
-def _paired(found: Iterable[Candidate]) -> dict[Path, str]:
+def _pair_names(candidates: Iterable[Candidate]) -> dict[Path, str]:
     """Return the splits of files whose names are equal but for the words of splits within them.
 
     So `engtrain.bio` and `engtest.bio` speak of splits, while `contest.txt` alone does not.
     """
     alike: dict[tuple[str, str], dict[str, list[Path]]] = {}
-    for candidate in found:
+    for candidate in candidates:
         below = candidate.below.lower()
         folder = below.rpartition("/")[0]
         for word in _WITHIN.finditer(below, len(folder)):
@@ -315,7 +330,7 @@ def _paired(found: Iterable[Candidate]) -> dict[Path, str]:
     }
 
 
-def _refuse_split_within(rest: Iterable[Candidate]) -> None:
+def _check_embedded_words(rest: Iterable[Candidate]) -> None:
     """Raise if the name of a file that speaks of no split may hold the word of one.
 
     Raises:
@@ -324,15 +339,15 @@ def _refuse_split_within(rest: Iterable[Candidate]) -> None:
     for candidate in rest:
         name = Path(candidate.below).name.lower()
         for word in _WORD.findall(name):
-            held = _MAY_SPEAK.fullmatch(word)
-            if held and word not in _ORDINARY:
+            match = _MAY_SPEAK.fullmatch(word)
+            if match and word not in _ORDINARY:
                 raise SourceError(
                     f"{candidate.below}: expected a name that speaks of a split or of none, got "
-                    f"one that holds the word '{held['word']}'; {_SAY_WHICH}"
+                    f"one that holds the word '{match['word']}'; {_NAME_THE_SPLITS}"
                 )
 
 
-def _matching(below: str, splits: Mapping[str, Sequence[str]]) -> str | None:
+def _match_patterns(below: str, splits: Mapping[str, Sequence[str]]) -> str | None:
     """Return the split whose patterns a path below the input matches."""
     matching = [
         split
@@ -354,40 +369,42 @@ def _nearest(below: str) -> str | None:
         SourceError: The file speaks of another split than its folder.
     """
     *folders, name = Path(below).parts
-    own = parse_split(name)
-    of_folder = next(
+    own_split = parse_split(name)
+    folder_split = next(
         (split for folder in reversed(folders) if (split := parse_split(folder))), None
     )
-    if own and of_folder and own != of_folder:
+    if own_split and folder_split and own_split != folder_split:
         raise SourceError(
-            f"{below}: expected a file and its folder to speak of one split, got {own} and "
-            f"{of_folder}; {_SAY_WHICH}"
+            f"{below}: expected a file and its folder to speak of one split, got {own_split} and "
+            f"{folder_split}; {_NAME_THE_SPLITS}"
         )
-    return own or of_folder
+    return own_split or folder_split
 
 
-def _refuse_left_out(rest: Sequence[Candidate], named: Mapping[str, Collection[Path]]) -> None:
+def _check_left_out(rest: Sequence[Candidate], named: Mapping[str, Collection[Path]]) -> None:
     """Raise if files that speak of no split, as others do, may be what is wanted.
 
     So they may if a user has named one of them, if nothing else is to train on, or if they are more
     than the files that speak of a split. Files about the corpus do not count.
     """
-    others = [one for one in rest if not _ABOUT.fullmatch(Path(one.below).name.lower())]
+    others = [
+        candidate for candidate in rest if not _ABOUT.fullmatch(Path(candidate.below).name.lower())
+    ]
     if not others:
         return
 
     num_named = sum(map(len, named.values()))
-    first = next((one for one in others if not one.folder), None)
+    first = next((candidate for candidate in others if not candidate.folder), None)
     if first or "train" not in named or len(others) > num_named:
         first = first or others[0]
         (split, paths), *_ = named.items()
         raise SourceError(
             f"{first.below}: expected a name that speaks of a split, as {min(paths).name} speaks "
-            f"of {split}, got {len(others)} file(s) whose names speak of none; {_SAY_WHICH}"
+            f"of {split}, got {len(others)} file(s) whose names speak of none; {_NAME_THE_SPLITS}"
         )
 
 
-def _of_input(folder: str) -> str | None:
+def _input_split(folder: str) -> str | None:
     """Return the split that an input folder's own name says, None where it says anything else."""
     return parse_split(folder) if _OWN_NAMES.fullmatch(folder.lower()) else None
 
@@ -435,12 +452,12 @@ def check_one_form(
         SourceError: Names both.
     """
     for split, paths in files.items():
-        first_of: dict[str, Path] = {}
+        firsts: dict[str, Path] = {}
         for path in paths:
             if path not in inputs:
-                first_of.setdefault(_form(path, suffixes), path)
-        if len(first_of) > 1:
-            (form, first), (_, second), *_ = first_of.items()
+                firsts.setdefault(_form(path, suffixes), path)
+        if len(firsts) > 1:
+            (form, first), (_, second), *_ = firsts.items()
             advice = (
                 "say which files are which split with [source] splits, such as splits = "
                 f"{{ {split} = ['*{form}'] }}"
@@ -481,20 +498,20 @@ def unread(
         disowns: As of `sort_by_split`.
         apart_from: A folder whose files are not looked at.
     """
-    known = {path.resolve() for path in read}
-    others = apart_from.resolve() if apart_from else None
-    found = []
+    read_paths = {path.resolve() for path in read}
+    excluded = apart_from.resolve() if apart_from else None
+    result = []
     for root in inputs:
-        made = MadeFiles(root)
+        made_files = MadeFiles(root)
         for path in every_file(root) if root.is_dir() else ():
             place = path.resolve()
-            if place not in known and (others is None or not place.is_relative_to(others)):
+            if place not in read_paths and (excluded is None or not place.is_relative_to(excluded)):
                 below = path.relative_to(root).as_posix()
-                why = "" if made.has(path) else _why_unread(below, suffixes, splits, pattern)
+                why = "" if made_files.has(path) else _why_unread(below, suffixes, splits, pattern)
                 if why in (_OF_NO_DOCUMENT, _OF_NO_SPLIT):
                     why = disowns(path) or why
-                found.append(Unread(below, why or _MADE))
-    return found
+                result.append(Unread(below, why or _MADE))
+    return result
 
 
 def _why_unread(
@@ -527,13 +544,13 @@ def _other_sources(inputs: Sequence[Path], suffixes: Sequence[str]) -> str:
 
     Only for error messages, as it imports the readers of all formats.
     """
-    found = [path for root in inputs for path in ([root] if root.is_file() else plain_files(root))]
+    files = [path for root in inputs for path in ([root] if root.is_file() else plain_files(root))]
     hints = []
     for name in SOURCES.names():
         with suppress(PipelineError):  # a plug-in that cannot be imported
-            theirs = set(SOURCES.load(name).suffixes) - set(suffixes)
+            suffixes_there = set(SOURCES.load(name).suffixes) - set(suffixes)
             present = sorted(
-                suffix for suffix in theirs if any(ends_with(p, suffix) for p in found)
+                suffix for suffix in suffixes_there if any(ends_with(p, suffix) for p in files)
             )
             if present:
                 hints.append(f"source '{name}' reads {', '.join(present)}")

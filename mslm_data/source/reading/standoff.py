@@ -142,8 +142,10 @@ class _Convention(NamedTuple):
         at = in_characters(text, unit=self.unit, newlines=self.newlines)
         past = int(self.ends == "inclusive")
         return [
-            one._replace(fragments=[(at(start), at(end + past)) for start, end in one.fragments])
-            for one in annotations
+            annotation._replace(
+                fragments=[(at(start), at(end + past)) for start, end in annotation.fragments]
+            )
+            for annotation in annotations
         ]
 
 
@@ -192,8 +194,10 @@ class OffsetOptions:
             return bare, placed
 
         moved = [
-            one._replace(fragments=[(start - 1, end - 1) for start, end in one.fragments])
-            for one in annotations
+            annotation._replace(
+                fragments=[(start - 1, end - 1) for start, end in annotation.fragments]
+            )
+            for annotation in annotations
         ]
         placed_moved = self.place(bare, moved)
         if len(placed_moved.spans) > len(placed.spans):
@@ -212,8 +216,8 @@ class OffsetOptions:
         Raises:
             RecordError: As from the function `lay_out`.
         """
-        given = list(annotations)
-        has_words = any(annotation.words is not None for annotation in given)
+        listed = list(annotations)
+        has_words = any(annotation.words is not None for annotation in listed)
 
         best: LaidOut | None = None
         problem: RecordError | None = None
@@ -223,7 +227,7 @@ class OffsetOptions:
             except RecordError as error:
                 problem = problem or error
                 continue
-            understood = convention.understand(text, given)
+            understood = convention.understand(text, listed)
             placed = place(text, understood, discontinuous=self.discontinuous)
             if best is None or placed.misfits < best.placed.misfits:
                 best = LaidOut(text, bounds, placed)
@@ -302,12 +306,12 @@ def _fits(text: str, fragments: Sequence[tuple[int, int]], words: str | None) ->
         return False
     if words is None:
         return True
-    found = [text[start:end] for start, end in fragments]
-    if " ".join(found) == words or " ".join(found).split() == words.split():
+    pieces = [text[start:end] for start, end in fragments]
+    if " ".join(pieces) == words or " ".join(pieces).split() == words.split():
         return True
-    given = _LEFT_OUT.split(words)
-    return len(given) == len(found) > 1 and all(
-        ours.split() == theirs.split() for ours, theirs in zip(found, given, strict=True)
+    repeated = _LEFT_OUT.split(words)
+    return len(repeated) == len(pieces) > 1 and all(
+        piece.split() == copy.split() for piece, copy in zip(pieces, repeated, strict=True)
     )
 
 

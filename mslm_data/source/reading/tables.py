@@ -63,10 +63,10 @@ class TableReader:
         """
         path = Path(part.path)
         if path.suffix == ".parquet":
-            return _rows_of_parquet(part, self.columns)
+            return _parquet_rows(part, self.columns)
         if ends_with(path, ".txt"):
-            return iter([self._row_of_text(path)])
-        return self._rows_of_csv(part)
+            return iter([self._text_row(path)])
+        return self._csv_rows(part)
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a table between rows; a compressed one, or a text, is one part. See `Source.cut`."""
@@ -118,7 +118,7 @@ class TableReader:
             beginning = file.read(csv_records.CHUNK)
         return csv_records.header_names(beginning, separator=self.separator, encoding=encoding)
 
-    def _rows_of_csv(self, part: Part) -> Iterator[TableRow]:
+    def _csv_rows(self, part: Part) -> Iterator[TableRow]:
         path = Path(part.path)
         is_recoded = self._is_recoded(path)
         encoding = "utf-8" if is_recoded else self.text.encoding
@@ -142,7 +142,7 @@ class TableReader:
             encoding=encoding,
         )
 
-    def _row_of_text(self, path: Path) -> TableRow:
+    def _text_row(self, path: Path) -> TableRow:
         """Read a text file as one row; its id is the file's name without its suffix."""
 
         def value(role: str) -> str | None:
@@ -155,11 +155,11 @@ class TableReader:
         return TableRow(0, f"{path.name}:1", ("id", "text"), value)
 
 
-def _rows_of_parquet(part: Part, columns: Mapping[str, str]) -> Iterator[TableRow]:
+def _parquet_rows(part: Part, columns: Mapping[str, str]) -> Iterator[TableRow]:
     """Read a range of a parquet file's rows; places are `file:row`, from 1."""
     path = Path(part.path)
     given = arrow_rows.schema(path).names
-    found = {name: _column_of(name, given) for name in columns.values()}
+    found = {name: _match_column(name, given) for name in columns.values()}
     absent = [name for name, column in found.items() if column is None]
     if absent:
         raise SourceError(
@@ -176,7 +176,7 @@ def _rows_of_parquet(part: Part, columns: Mapping[str, str]) -> Iterator[TableRo
         yield TableRow(number, f"{path.name}:{number + 1}", roles, value)
 
 
-def _column_of(wanted: str, given: Sequence[str]) -> str | None:
+def _match_column(wanted: str, given: Sequence[str]) -> str | None:
     """Return the column of a name: that of just this name, or else the only one in any case."""
     if given.count(wanted) == 1:
         return wanted

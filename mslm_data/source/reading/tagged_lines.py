@@ -189,15 +189,15 @@ class TagColumns:
         """
         if self.header < first:
             return lines
-        start, stop = _bounds_of(lines, self.header - first + 1)
+        start, stop = _line_bounds(lines, self.header - first + 1)
         return lines[:start] + lines[stop:]
 
     def header_bytes(self, beginning: bytes) -> int:
         """Return how many bytes of a file come before its first row, with the names of columns."""
-        return _bounds_of(beginning, self.header)[1] if self.header else 0
+        return _line_bounds(beginning, self.header)[1] if self.header else 0
 
 
-def _bounds_of(lines: bytes, number: int) -> tuple[int, int]:
+def _line_bounds(lines: bytes, number: int) -> tuple[int, int]:
     """Return where a line begins and ends, without its line end; lines count from 1."""
     start = 0
     for _ in range(number - 1):
@@ -240,20 +240,20 @@ def clean(data: bytes, *, first: int = 1) -> bytes:
     return data
 
 
-def head(beginning: bytes, *, most: int = HEAD_LINES) -> list[tuple[int, str]]:
+def head(beginning: bytes, *, max_lines: int = HEAD_LINES) -> list[tuple[int, str]]:
     """Return numbers and texts of a file's first lines, which decide how all of it is read.
 
     Args:
         beginning: The whole lines of the file's first `HEAD_BYTES`.
-        most: Number of lines.
+        max_lines: Number of lines.
     """
-    lines = _lines(clean(beginning), most)
-    return list(enumerate(lines[:most], start=1))
+    lines = _lines(clean(beginning), max_lines)
+    return list(enumerate(lines[:max_lines], start=1))
 
 
-def _lines(data: bytes, most: int = -1) -> list[str]:
-    """Split into lines; what follows the first `most` of them stays in one piece."""
-    return data.decode("utf-8", "surrogatepass").split("\n", most)
+def _lines(data: bytes, max_lines: int = -1) -> list[str]:
+    """Split into lines; what follows the first `max_lines` of them stays in one piece."""
+    return data.decode("utf-8", "surrogatepass").split("\n", max_lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,23 +434,23 @@ def find_columns(
     tagged = [column for column in range(width) if rows.are_tags(column, is_tag)]
     if word is None:
         # Of labels, anything can be one: that says nothing of where the words are.
-        of_tags = tagged if is_tag is tags.is_bracket else _tagged(rows, width)
+        of_tags = tagged if is_tag is tags.is_bracket else _find_tag_columns(rows, width)
         word = _find_words(rows, of_tags)
-        _refuse_numbers(rows, word, of_tags)
+        _check_letters(rows, word, of_tags)
     candidates = [column for column in tagged if column != word and tag in (None, column)]
 
     if not rows.numbers:
         found = 1 + word if tag is None else tag
         return TagColumns(word, found, is_tag, header=rows.header)
     if not candidates:
-        raise _no_tags(rows)
+        raise _no_tags_error(rows)
     if is_tag is tags.is_bracket and len(candidates) > 1:
-        raise _several(rows, candidates)
+        raise _several_columns_error(rows, candidates)
     if is_tag is not tags.is_tag:
         return TagColumns(word, candidates[-1], is_tag, rows.tabs, rows.header)
 
-    found = candidates[0] if tag is not None else _choose(rows, candidates)
-    _refuse_labels(rows, found)
+    found = candidates[0] if tag is not None else _choose_column(rows, candidates)
+    _check_are_tags(rows, found)
     return TagColumns(word, found, is_tag, header=rows.header)
 
 
@@ -496,7 +496,7 @@ def find_layers(lines: Iterable[tuple[int, str]]) -> list[int]:
     """
     rows = _Rows.of(lines)
     width = min(map(len, rows.fields), default=0)
-    columns = [column for column in _tagged(rows, width) if column]
+    columns = [column for column in _find_tag_columns(rows, width) if column]
     if len(columns) < 2 or rows.names or not rows.are_even():
         return []
 
@@ -505,43 +505,45 @@ def find_layers(lines: Iterable[tuple[int, str]]) -> list[int]:
     num_inner = num_nested = 0
     for column in columns:
         values = rows.column(column)
-        of_layer: set[str] = set()
-        for known, (start, stop) in zip(outer, itertools.pairwise(rows.sentences), strict=True):
+        layer_labels: set[str] = set()
+        for outer_spans, (start, stop) in zip(
+            outer, itertools.pairwise(rows.sentences), strict=True
+        ):
             try:
-                found, _ = tags.decode(values[start:stop], untyped="", i_opens=True)
+                spans, _ = tags.decode(values[start:stop], untyped="", i_opens=True)
             except ValueError:
                 return []
-            of_layer.update(span.label for span in found)
+            layer_labels.update(span.label for span in spans)
             if column != columns[0]:
-                num_inner += len(found)
-                num_nested += sum(_is_nested(span, known) for span in found)
-            known.update(found)
-        if column != columns[0] and not of_layer <= labels:
+                num_inner += len(spans)
+                num_nested += sum(_is_nested(span, outer_spans) for span in spans)
+            outer_spans.update(spans)
+        if column != columns[0] and not layer_labels <= labels:
             return []
-        labels |= of_layer
+        labels |= layer_labels
     is_nested = num_inner >= _FEWEST_NESTED and num_nested >= _MOST_NESTED * num_inner
     return columns if is_nested and not labels <= CHUNKS else []
 
 
-def _is_nested(span: tags.WordSpan, others: Iterable[tags.WordSpan]) -> bool:
+def _is_nested(span: tags.WordSpan, spans: Iterable[tags.WordSpan]) -> bool:
     """Return whether a mention lies within a longer one, or around a shorter one, or both."""
-    touching = [one for one in others if one.start < span.end and span.start < one.end]
-    if any(one[:2] == span[:2] for one in touching):
+    touching = [other for other in spans if other.start < span.end and span.start < other.end]
+    if any(other[:2] == span[:2] for other in touching):
         return False
     return any(
-        (one.start <= span.start and span.end <= one.end)
-        or (span.start <= one.start and one.end <= span.end)
-        for one in touching
+        (other.start <= span.start and span.end <= other.end)
+        or (span.start <= other.start and other.end <= span.end)
+        for other in touching
     )
 
 
 def find_prefix(lines: Iterable[tuple[int, str]]) -> str:
     """Return what nearly all words begin with, as `en:` in WikiANN; "" for nothing."""
     words = _Rows.of(lines).column(0)
-    found = Counter(match[0] for word in words if (match := _PREFIX.match(word)))
-    if len(words) < _NOT_ALL_NUMBERS or not found:
+    prefixes = Counter(match[0] for word in words if (match := _PREFIX.match(word)))
+    if len(words) < _NOT_ALL_NUMBERS or not prefixes:
         return ""
-    prefix, number = found.most_common(1)[0]
+    prefix, number = prefixes.most_common(1)[0]
     return prefix if number >= _MOST_OF * len(words) else ""
 
 
@@ -550,12 +552,12 @@ def falls_short(lines: Iterable[tuple[int, str]]) -> str:
 
     It is "" where they can be found, and for lines of any other kind.
     """
-    given = [*lines]
-    rows = _Rows.of(given)
-    if not rows.are_even() or not _tagged(rows, max(map(len, rows.fields))):
+    listed = [*lines]
+    rows = _Rows.of(listed)
+    if not rows.are_even() or not _find_tag_columns(rows, max(map(len, rows.fields))):
         return ""
     try:
-        find_columns(given, word=None, tag=None, is_tag=tags.is_tag)
+        find_columns(listed, word=None, tag=None, is_tag=tags.is_tag)
     except RecordError as error:
         return str(error)
     return ""
@@ -592,7 +594,7 @@ def are_names(lines: Iterable[tuple[int, str]], outside: str) -> bool:
     return len(set(map(len, fields))) > 1 and all(row[-1] != outside for row in fields)
 
 
-def _tagged(rows: _Rows, width: int) -> list[int]:
+def _find_tag_columns(rows: _Rows, width: int) -> list[int]:
     return [column for column in range(width) if rows.are_tags(column, tags.is_tag)]
 
 
@@ -631,18 +633,18 @@ def _words_behind_tags(rows: _Rows, tag: int, others: Sequence[int]) -> int:
         and word not in (start, start + 1)
         and rows.offsets_measure(start, word)
     ]
-    found = measured[:1] or texts or [*others]
-    if len(found) != 1:
-        got = f"columns {_listed(found)}" if found else "none"
+    candidates = measured[:1] or texts or [*others]
+    if len(candidates) != 1:
+        got = f"columns {_join_columns(candidates)}" if candidates else "none"
         raise RecordError(
             f"expected one column of words behind the tags in column {tag}, got {got}; set "
             "[source] word_column to the one that is to be read",
             line=rows.numbers[0],
         )
-    return found[0]
+    return candidates[0]
 
 
-def _refuse_numbers(rows: _Rows, word: int, tagged: Sequence[int]) -> None:
+def _check_letters(rows: _Rows, word: int, tagged: Sequence[int]) -> None:
     """Raise if the column found for words never holds a letter.
 
     Numbers of sentences and offsets stand before words in some files, and in some there are no
@@ -673,7 +675,7 @@ def _has_letter(word: str) -> bool:
     return any(map(str.isalpha, word))
 
 
-def _no_tags(rows: _Rows) -> RecordError:
+def _no_tags_error(rows: _Rows) -> RecordError:
     """Return what is wrong with lines of which most do not hold a tag."""
     for number, fields in zip(rows.numbers, rows.fields, strict=True):
         if len(fields) < 2:
@@ -698,31 +700,31 @@ def _no_tags(rows: _Rows) -> RecordError:
     )
 
 
-def _choose(rows: _Rows, candidates: Sequence[int]) -> int:
+def _choose_column(rows: _Rows, candidates: Sequence[int]) -> int:
     """Return which of some columns of tags holds those of entities.
 
     Raises:
         RecordError: Several may, or all of them hold chunks.
     """
     labels = {
-        column: {label for value in set(rows.column(column)) for label in _label_of(value)}
+        column: {label for value in set(rows.column(column)) for label in _parse_label(value)}
         for column in candidates
     }
     not_chunks = [column for column in candidates if not labels[column] or labels[column] - CHUNKS]
     if not not_chunks:
         raise RecordError(
             f"expected tags of entities, got chunks such as NP alone in column "
-            f"{_listed(candidates)}; set [source] tag_column to read them",
+            f"{_join_columns(candidates)}; set [source] tag_column to read them",
             line=rows.numbers[0],
         )
     with_labels = [column for column in not_chunks if labels[column]]
     if len(with_labels) <= 1 and not_chunks[-1] in (with_labels or not_chunks):
         return not_chunks[-1]
-    raise _several(rows, not_chunks)
+    raise _several_columns_error(rows, not_chunks)
 
 
-def _several(rows: _Rows, columns: Sequence[int]) -> RecordError:
-    got = f"columns {_listed(columns)} with tags{rows.named(columns)}"
+def _several_columns_error(rows: _Rows, columns: Sequence[int]) -> RecordError:
+    got = f"columns {_join_columns(columns)} with tags{rows.named(columns)}"
     return RecordError(
         f"expected one column of tags, got {got}; set [source] tag_column to the one that is to be "
         f"read, or to {[*columns]} if they are layers of mentions",
@@ -730,21 +732,21 @@ def _several(rows: _Rows, columns: Sequence[int]) -> RecordError:
     )
 
 
-def _label_of(value: str) -> list[str]:
+def _parse_label(value: str) -> list[str]:
     """Return the label of a tag in a list, "" for a bare one; nothing for O and other words."""
     parsed = tags.parse(value)
     return [parsed[1]] if parsed and parsed[0] != "O" else []
 
 
-def _refuse_labels(rows: _Rows, column: int) -> None:
+def _check_are_tags(rows: _Rows, column: int) -> None:
     """Raise if the words of a column that are not O are not tags either, as labels are not.
 
     Raises:
         RecordError: Most of many such words are not tags.
     """
     values = [value for value in rows.column(column) if value != "O"]
-    others = sum(not tags.is_tag(value) for value in values)
-    if others >= _MANY and 2 * others > len(values):
+    num_others = sum(not tags.is_tag(value) for value in values)
+    if num_others >= _MANY and 2 * num_others > len(values):
         raise RecordError(
             f"expected tags such as B-X, I-X and O in column {column}, got other words in most "
             f'lines without O; where these are labels, set [source] scheme = "label"',
@@ -752,7 +754,7 @@ def _refuse_labels(rows: _Rows, column: int) -> None:
         )
 
 
-def _listed(columns: Sequence[int]) -> str:
+def _join_columns(columns: Sequence[int]) -> str:
     return " and ".join(map(str, columns))
 
 
@@ -780,19 +782,19 @@ def scan(
     sentences = np.empty((num_lines + 1, 2), size)
     sizes = np.empty(4, np.int64)
 
-    wanted = np.array([columns.word, columns.tag])
+    column_numbers = np.array([columns.word, columns.tag])
     room = _FEW_TAGS
     while True:
         names = np.empty((room, 2), np.int64)
         slots = np.full(2 * room, -1)
-        fields = np.zeros((wanted.max() + 2, 2), np.int64)
-        scan_lines(chars, wanted, names, slots, fields, laid, words, sentences, sizes)
+        fields = np.zeros((column_numbers.max() + 2, 2), np.int64)
+        scan_lines(chars, column_numbers, names, slots, fields, laid, words, sentences, sizes)
         num_words, num_sentences, num_bytes, num_tags = sizes.tolist()
         if num_tags < room:
             break
         room *= 8
 
-    found = TaggedSentences(
+    sentences_found = TaggedSentences(
         text=str(laid[:num_bytes].data, "utf-8"),
         bounds=words[:num_words, :2],
         tags=words[:num_words, 2],
@@ -803,29 +805,33 @@ def scan(
     )
 
     # The last place is that of tag -1, which the kernel gives to words of broken lines.
-    good = np.array([*map(columns.is_tag, found.names), False], np.bool_)
-    if found.tags.min(initial=0) < 0 or not good[:-1].all():
+    good = np.array([*map(columns.is_tag, sentences_found.names), False], np.bool_)
+    if sentences_found.tags.min(initial=0) < 0 or not good[:-1].all():
         lines = _lines(data)
-        is_empty = _are_empty(found, [] if keep_empty else lines, first, columns)
-        found.broken.update(_broken(found, ~good[found.tags] & ~is_empty, lines, first, columns))
+        is_empty = _are_empty(sentences_found, [] if keep_empty else lines, first, columns)
+        sentences_found.broken.update(
+            _find_broken(
+                sentences_found, ~good[sentences_found.tags] & ~is_empty, lines, first, columns
+            )
+        )
         if is_empty.any():
-            return _without_words(found, is_empty)
-    return found
+            return _without_words(sentences_found, is_empty)
+    return sentences_found
 
 
 def _are_empty(
-    found: TaggedSentences, lines: Sequence[str], first: int, columns: TagColumns
+    tagged: TaggedSentences, lines: Sequence[str], first: int, columns: TagColumns
 ) -> npt.NDArray[np.bool_]:
     """Return which rows have no word and are in no mention, bool `[W]`.
 
     Only sentences that have other words lose such rows: so none loses all of them.
     """
-    is_empty = np.zeros(len(found.tags), np.bool_)
+    is_empty = np.zeros(len(tagged.tags), np.bool_)
     if not lines:
         return is_empty
-    for word in np.flatnonzero((found.tags < 0) & (found.bounds[:, 0] == found.bounds[:, 1])):
-        sentence = int(np.searchsorted(found.offsets, word, side="right")) - 1
-        line = lines[found.lines[sentence] + word - found.offsets[sentence] - first]
+    for word in np.flatnonzero((tagged.tags < 0) & (tagged.bounds[:, 0] == tagged.bounds[:, 1])):
+        sentence = int(np.searchsorted(tagged.offsets, word, side="right")) - 1
+        line = lines[tagged.lines[sentence] + word - tagged.offsets[sentence] - first]
         fields = line.split("\t")
         is_empty[word] = (
             len(fields) > max(columns.word, columns.tag)
@@ -833,20 +839,22 @@ def _are_empty(
             and fields[columns.tag].strip(BLANKS) == "O"
         )
     if is_empty.any():
-        of_sentences = np.add.reduceat(~is_empty, found.offsets[:-1])
-        is_empty &= np.repeat(of_sentences > 0, np.diff(found.offsets))
+        num_words = np.add.reduceat(~is_empty, tagged.offsets[:-1])
+        is_empty &= np.repeat(num_words > 0, np.diff(tagged.offsets))
     return is_empty
 
 
-def _without_words(found: TaggedSentences, is_gone: npt.NDArray[np.bool_]) -> TaggedSentences:
+def _without_words(tagged: TaggedSentences, is_gone: npt.NDArray[np.bool_]) -> TaggedSentences:
     """Return the sentences without some of their words, bool `[W]`; the text keeps its spaces."""
     gone_before = np.append(0, np.cumsum(is_gone))
-    offsets = (found.offsets - gone_before[found.offsets]).astype(found.offsets.dtype)
-    return replace(found, bounds=found.bounds[~is_gone], tags=found.tags[~is_gone], offsets=offsets)
+    offsets = (tagged.offsets - gone_before[tagged.offsets]).astype(tagged.offsets.dtype)
+    return replace(
+        tagged, bounds=tagged.bounds[~is_gone], tags=tagged.tags[~is_gone], offsets=offsets
+    )
 
 
-def _broken(
-    found: TaggedSentences,
+def _find_broken(
+    tagged: TaggedSentences,
     is_broken: npt.NDArray[np.bool_],
     lines: Sequence[str],
     first: int,
@@ -854,11 +862,11 @@ def _broken(
 ) -> dict[int, BrokenLine]:
     """Return the first broken line of each sentence that has one; `is_broken` is bool `[W]`."""
     words = np.flatnonzero(is_broken)
-    sentences = np.searchsorted(found.offsets, words, side="right") - 1
+    sentences = np.searchsorted(tagged.offsets, words, side="right") - 1
     sentences, nth = np.unique(sentences, return_index=True)
 
     # No line within a sentence is blank, so words count lines from the sentence's first.
-    numbers = found.lines[sentences] + words[nth] - found.offsets[sentences]
+    numbers = tagged.lines[sentences] + words[nth] - tagged.offsets[sentences]
     return {
         # The kernel and `parse` agree on which lines are broken.
         sentence: BrokenLine(number, cast(Reason, columns.parse(lines[number - first])))

@@ -21,13 +21,13 @@ class Version(NamedTuple):
     """One annotation of a document that may have several.
 
     Attributes:
-        of: What the annotations of one document share.
+        document: Key of the annotated document, equal for all its annotations.
         annotators: The names of its annotator; several where a tool has several for one.
         time: When it was made, as text that sorts; "" where nobody says.
         is_preferred: Whether the tool marks it as the one to trust.
     """
 
-    of: Hashable
+    document: Hashable
     annotators: frozenset[str] = frozenset()
     time: str = ""
     is_preferred: bool = False
@@ -61,29 +61,29 @@ class VersionOptions:
         Returns:
             Why each is not read, as `NotChosen` says it; "" where it is.
         """
-        given = list(versions)
+        listed = list(versions)
         reasons = [
-            OTHER_ANNOTATOR if version and not self._is_of_annotator(version) else ""
-            for version in given
+            OTHER_ANNOTATOR if version and not self._has_annotator(version) else ""
+            for version in listed
         ]
         if self.of_several == "all":
             return reasons
 
         best: dict[Hashable, tuple[int, Version]] = {}
-        for number, version in enumerate(given):
+        for number, version in enumerate(listed):
             if version is None or reasons[number]:
                 continue
-            before = best.get(version.of)
-            if before is None:
-                best[version.of] = (number, version)
-            elif self._is_better(version, before[1]):
-                best[version.of] = (number, version)
-                reasons[before[0]] = OTHER_VERSION
+            current = best.get(version.document)
+            if current is None:
+                best[version.document] = (number, version)
+            elif self._is_better(version, current[1]):
+                best[version.document] = (number, version)
+                reasons[current[0]] = OTHER_VERSION
             else:
                 reasons[number] = OTHER_VERSION
         return reasons
 
-    def _is_of_annotator(self, version: Version) -> bool:
+    def _has_annotator(self, version: Version) -> bool:
         return not self.annotator or self.annotator in version.annotators
 
     def _is_better(self, later: Version, earlier: Version) -> bool:

@@ -52,10 +52,10 @@ class MadeFiles:
     def _is_built(self, folder: Path) -> bool:
         """Return whether a folder is a built one, or lies in one."""
         if folder not in self._built:
-            is_one = (folder / _UNFINISHED).is_dir() or all(
+            is_built = (folder / _UNFINISHED).is_dir() or all(
                 (folder / name).is_file() for name in _FINISHED
             )
-            self._built[folder] = is_one or self._is_built(folder.parent)
+            self._built[folder] = is_built or self._is_built(folder.parent)
         return self._built[folder]
 
 
@@ -66,21 +66,21 @@ def every_file(root: Path) -> Iterator[Path]:
     and a link to a folder above the root would lead back to it.
     """
     top = root.resolve()
-    seen = {top}
-    found: list[Path] = []
+    visited = {top}
+    files: list[Path] = []
     for place, folders, names in os.walk(root, followlinks=True):
-        here = Path(place)
-        found += (here / name for name in names)
-        below = {name: (here / name).resolve() for name in sorted(folders)}
+        folder = Path(place)
+        files += (folder / name for name in names)
+        below = {name: (folder / name).resolve() for name in sorted(folders)}
         folders[:] = []
         for name, real in below.items():
-            leads_back = (here / name).is_symlink() and (
+            leads_back = (folder / name).is_symlink() and (
                 real.is_relative_to(top) or top.is_relative_to(real)
             )
-            if real not in seen and not leads_back:
-                seen.add(real)
+            if real not in visited and not leads_back:
+                visited.add(real)
                 folders.append(name)
-    return (path for path in sorted(found) if path.is_file())
+    return (path for path in sorted(files) if path.is_file())
 
 
 def is_hidden(below: Path) -> bool:

@@ -53,8 +53,8 @@ def make_word_document(
     firsts = [0, *itertools.accumulate(map(len, sentences))]
 
     spans = []
-    for first, of_sentence in zip(firsts[:-1], mentions, strict=True):
-        for start, end, label in of_sentence:
+    for first, sentence_mentions in zip(firsts[:-1], mentions, strict=True):
+        for start, end, label in sentence_mentions:
             spans.append(Span(int(words[first + start, 0]), int(words[first + end - 1, 1]), label))
     return Document(
         id=doc_id,
@@ -71,7 +71,7 @@ def make_word_document(
 
 
 def make_line_documents(
-    found: TaggedSentences,
+    sentences: TaggedSentences,
     mentions: TaggedMentions,
     firsts: npt.NDArray[np.int64],
     ids: Sequence[str],
@@ -82,22 +82,22 @@ def make_line_documents(
     Documents with a broken line are not in it: they are set aside, before it.
 
     Args:
-        found: The sentences.
+        sentences: The sentences.
         mentions: Their mentions.
         firsts: int64 `[D]`, the first sentence of each document, never falling, beginning with 0. A
             document without sentences has the first one of the next document.
         ids: Of each document.
         places: Of each document, `file:line`.
     """
-    bounds = found.bounds.astype(np.int64)
-    sentence_starts = bounds[found.offsets[:-1], 0]
-    sentence_ends = bounds[found.offsets[1:] - 1, 1]
+    bounds = sentences.bounds.astype(np.int64)
+    sentence_starts = bounds[sentences.offsets[:-1], 0]
+    sentence_ends = bounds[sentences.offsets[1:] - 1, 1]
 
     # The scanned text is the documents' line as it stands. Document i has the sentences from
     # `offsets[i]` to `offsets[i + 1]`; one without sentences is empty, where the next begins.
-    offsets = np.append(firsts, len(found.lines))
+    offsets = np.append(firsts, len(sentences.lines))
     is_empty = offsets[:-1] == offsets[1:]
-    starts = np.append(sentence_starts, len(found.text))[firsts]
+    starts = np.append(sentence_starts, len(sentences.text))[firsts]
     ends = np.where(is_empty, starts, np.append(0, sentence_ends)[offsets[1:]])
 
     first, stop, labels = mentions.spans.T
@@ -106,7 +106,7 @@ def make_line_documents(
     documents = Documents(
         ids=ids,
         places=places,
-        line=found.text,
+        line=sentences.text,
         starts=starts,
         ends=ends,
         mentions=Mentions(
@@ -117,7 +117,7 @@ def make_line_documents(
             names=mentions.labels,
         ),
         sentences=Ranges(offsets, sentence_starts, sentence_ends),
-        words=Ranges(found.offsets[offsets].astype(np.int64), bounds[:, 0], bounds[:, 1]),
+        words=Ranges(sentences.offsets[offsets].astype(np.int64), bounds[:, 0], bounds[:, 1]),
         has_words=np.ones(len(firsts), np.bool_),
         placeholders=Ranges.none(len(firsts)),
         unplaced={},
@@ -127,7 +127,7 @@ def make_line_documents(
     # The first broken line of each document that has one, by the last document that begins at or
     # before its sentence.
     broken: dict[int, BrokenLine] = {}
-    for sentence, line in found.broken.items():
+    for sentence, line in sentences.broken.items():
         document = int(np.searchsorted(firsts, sentence, side="right")) - 1
         broken.setdefault(document, line)
 

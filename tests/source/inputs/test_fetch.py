@@ -338,7 +338,7 @@ def test_fetch__says_that_the_disk_is_full(
         url=site.add("/Corpus.tar.gz", data), sha256=sha256(data), split="train", unpack=True
     )
 
-    monkeypatch.setattr("mslm_data.io.archive.private", full)
+    monkeypatch.setattr("mslm_data.io.archive.open_private", full)
     with pytest.raises(
         FetchError,
         match=r"pipeline 'x': expected to write below .*, got No space left on device; is",

@@ -204,7 +204,7 @@ def test_localise__says_that_the_disk_is_full(
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr(remote, "open_private", full)
-    monkeypatch.setattr("mslm_data.io.archive.private", full)
+    monkeypatch.setattr("mslm_data.io.archive.open_private", full)
     for text in (f"faulty://{there}", str(make_zip(tmp_path / "corpus.zip"))):
         with pytest.raises(SourceError, match="No space left on device; is the disk full"):
             localise([text], cache=tmp_path / "cache")

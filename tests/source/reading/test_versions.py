@@ -15,7 +15,7 @@ versions = st.lists(
     st.none()
     | st.builds(
         Version,
-        of=st.integers(0, 2),
+        document=st.integers(0, 2),
         annotators=st.sets(st.sampled_from("ab"), max_size=2).map(frozenset),
         time=st.sampled_from(["", "2024-01", "2024-02"]),
         is_preferred=st.booleans(),
@@ -39,7 +39,7 @@ def test_chosen__is_the_best_of_each_document(
     for of in range(3):
         theirs = []
         for number, version in enumerate(given_versions):
-            if version is None or version.of != of:
+            if version is None or version.document != of:
                 continue
             if annotator and annotator not in version.annotators:
                 expected[number] = OTHER_ANNOTATOR

@@ -106,19 +106,19 @@ class RowReader:
             columns = named_columns(row)
             doc_id = self._id(columns) or numbered
             doc_label = self._take_doc_label(columns)
-            _refuse_file_of_rows(columns, place)
+            _check_not_file(columns, place)
             name = find_shape(columns, self._shapes)
             shape = self._readers.setdefault(name, self._shapes[name](self._file))
-            found = shape.read(columns, doc_id, place)
+            result = shape.read(columns, doc_id, place)
         except RecordError as error:
             return SetAside(doc_id, place, error.reason, count_mentions(row))
 
-        is_bare = isinstance(found, Document) and not found.spans and not found.unplaced
+        is_bare = isinstance(result, Document) and not result.spans and not result.unplaced
         if is_bare and not shape.says_none:
-            self._refuse_unread(columns, shape, place)
-        if doc_label and isinstance(found, Document):
-            return found.with_doc_label(doc_label)
-        return found
+            self._check_unread_columns(columns, shape, place)
+        if doc_label and isinstance(result, Document):
+            return result.with_doc_label(doc_label)
+        return result
 
     def _id(self, row: Cells) -> str:
         """Return the id that a row has itself, "" for none."""
@@ -146,7 +146,7 @@ class RowReader:
             return ""
         return cells.doc_label(row.pop(column, None), column, self._file.names.get(column, ()))
 
-    def _refuse_unread(self, row: Cells, shape: Shape, place: str) -> None:
+    def _check_unread_columns(self, row: Cells, shape: Shape, place: str) -> None:
         """Raise if a row in which no mention was found has a column that looks like mentions."""
         wanted = self._file.options.mentions_column
         read = shape.columns
@@ -169,7 +169,7 @@ def find_shape(row: Cells, shapes: Mapping[str, type[Shape]]) -> str:
     return next(name for name, shape in shapes.items() if shape.fits(row))
 
 
-def _refuse_file_of_rows(row: Cells, place: str) -> None:
+def _check_not_file(row: Cells, place: str) -> None:
     """Raise if a row is a whole file of another format."""
     for column, source in _FILES_OF_ROWS.items():
         if isinstance(row.get(column), list) and "text" not in row and "passages" not in row:
@@ -188,7 +188,7 @@ def named_columns(row: object) -> dict[str, Any]:
     if isinstance(row, Mapping):
         return dict(row)
     if isinstance(row, list) and len(row) == 2:
-        text, of_text = row
-        if isinstance(text, str) and isinstance(of_text, Mapping) and "entities" in of_text:
-            return {**of_text, "text": text}
+        text, annotations = row
+        if isinstance(text, str) and isinstance(annotations, Mapping) and "entities" in annotations:
+            return {**annotations, "text": text}
     raise RecordError("expected an object of named columns, got another value")

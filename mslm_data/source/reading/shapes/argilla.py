@@ -76,12 +76,12 @@ class ArgillaResponses(Shape):
             fields if isinstance(fields, Mapping) else row, self.file.options.text_column
         )
         responses = _nested(row) if isinstance(fields, Mapping) else _flat(row)
-        submitted = [one for one in responses if one.status in ("", "submitted")]
+        submitted = [response for response in responses if response.status in ("", "submitted")]
         if not submitted:
             return NotChosen(IGNORED if responses else UNANNOTATED)
 
         # A user has a response for each question; those of one user are one annotation.
-        users = list(dict.fromkeys(one.user for one in submitted))
+        users = list(dict.fromkeys(response.user for response in submitted))
         reasons = dict(
             zip(
                 users,
@@ -92,20 +92,22 @@ class ArgillaResponses(Shape):
         if all(reasons.values()):
             return NotChosen(next(iter(reasons.values())))
 
-        found: list[Annotation] = []
+        mentions: list[Annotation] = []
         left_out: Counter[Reason] = Counter()
-        for one in submitted:
-            of_one = [
+        for response in submitted:
+            user_mentions = [
                 annotation
-                for item in one.value
-                for annotation in mention_forms.read_mention(item, one.question, place, self.file)
+                for item in response.value
+                for annotation in mention_forms.read_mention(
+                    item, response.question, place, self.file
+                )
             ]
-            if reasons[one.user]:
-                left_out[VERSIONS] += len(of_one)
+            if reasons[response.user]:
+                left_out[VERSIONS] += len(user_mentions)
             else:
-                found += of_one
+                mentions += user_mentions
 
-        placed = self.file.options.place(text, found).leaving_out(left_out)
+        placed = self.file.options.place(text, mentions).leaving_out(left_out)
         return placed.document(doc_id, text, sentences=None, place=place)
 
 
@@ -126,19 +128,19 @@ def _nested(row: Cells) -> list[_Response]:
 
 def _flat(row: Cells) -> list[_Response]:
     """Return the responses with spans of a record whose keys are joined by dots."""
-    found = []
+    responses = []
     for name, values in row.items():
         if not name.endswith(_RESPONSES) or not isinstance(values, list):
             continue
         users = _beside(row, f"{name}.users", len(values))
         statuses = _beside(row, f"{name}.status", len(values))
         question = name.removesuffix(_RESPONSES)
-        found += [
+        responses += [
             _Response(question, str(user), str(status or ""), value)
             for value, user, status in zip(values, users, statuses, strict=True)
             if _are_spans(value)
         ]
-    return found
+    return responses
 
 
 def _beside(row: Cells, name: str, number: int) -> list[Any]:

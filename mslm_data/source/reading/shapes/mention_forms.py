@@ -178,7 +178,7 @@ def _has_range(of: Mapping[Any, Any], is_place: Any) -> bool:
     if isinstance(pieces, list) and pieces and all(map(_are_pair, pieces)):
         return True
     names = [str(name) for name, value in of.items() if is_place(value)]
-    places = [words for name in names if _OF_TIME.isdisjoint(words := _words_of(name))]
+    places = [words for name in names if _OF_TIME.isdisjoint(words := _split_name(name))]
     starts = any(_begins(words, ("start", "begin", "offset")) for words in places)
     ends = any(_begins(words, ("end", "stop", "length")) for words in places)
     return starts and ends
@@ -188,7 +188,7 @@ def _are_pair(value: Any) -> bool:
     return _are_integers(value) and len(value) == 2
 
 
-def _words_of(name: str) -> list[str]:
+def _split_name(name: str) -> list[str]:
     """Return the words of a name, such as those of `startOffset` or `end_char`."""
     return [word.lower() for word in _WORD.findall(name)]
 

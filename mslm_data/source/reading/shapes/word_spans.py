@@ -75,7 +75,7 @@ class WordsWithSpans(Shape):
         """
         found: str = self.file.options.ends
         if found == "auto":
-            found = "exclusive" if _is_of_spert(row) else self._ends_of_file
+            found = "exclusive" if _is_spert(row) else self._detect_ends
         if found == "auto" and _spans(row[_column(row) or ""]):
             raise SourceError(
                 f"{place}: expected mentions that tell whether their last word belongs to them, "
@@ -85,7 +85,7 @@ class WordsWithSpans(Shape):
         return found
 
     @functools.cached_property
-    def _ends_of_file(self) -> str:
+    def _detect_ends(self) -> str:
         """Return what an end is in this file, as its first rows say; "auto" where they do not."""
         is_inclusive = is_exclusive = False
         for row in self.file.beginning():
@@ -147,7 +147,7 @@ def _as_span(item: object) -> _GivenSpan | None:
     return _GivenSpan(start, end, label)
 
 
-def _is_of_spert(row: Cells) -> bool:
+def _is_spert(row: Cells) -> bool:
     entities = row.get("entities")
     return (
         isinstance(row.get("relations"), list)

@@ -42,15 +42,15 @@ class WordsWithTags(Shape):
         return not (isinstance(words, list) and any(isinstance(word, Mapping) for word in words))
 
     def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
-        words, of_words = self._words_and_tags(row, place)
+        words, row_tags = self._words_and_tags(row, place)
         check_words(words)
         untyped = self.file.options.untyped
         try:
-            mentions, late = tags.decode(of_words, untyped=untyped)
+            mentions, late = tags.decode(row_tags, untyped=untyped)
         except ValueError as error:
             raise RecordError(f"expected tags, got an item that is not one: {error}") from None
         if late and self._opens_with_i:
-            mentions, late = tags.decode(of_words, untyped=untyped, i_opens=True)
+            mentions, late = tags.decode(row_tags, untyped=untyped, i_opens=True)
         return make_word_document(doc_id, [words], [mentions], place=place, late=late)
 
     def _words_and_tags(self, row: Cells, place: str) -> tuple[list[Any], list[str]]:
@@ -60,17 +60,17 @@ class WordsWithTags(Shape):
         wanted = self.file.options.mentions_column
         column = cells.first_filled(row, tag_columns(row) if wanted == "auto" else [wanted])
         if column is None:
-            _refuse_mentions(row, place)
+            _check_no_mentions(row, place)
             names = ", ".join(TAGS) if wanted == "auto" else wanted
             raise RecordError(f"expected tags in one of the columns {names}, got none")
-        of_words = [self.file.name(tag, column, place) for tag in cells.column_list(row, column)]
-        if len(words) != len(of_words):
+        row_tags = [self.file.name(tag, column, place) for tag in cells.column_list(row, column)]
+        if len(words) != len(row_tags):
             raise RecordError(
-                f"expected a tag for each token, got {len(words)} token(s) and {len(of_words)} "
+                f"expected a tag for each token, got {len(words)} token(s) and {len(row_tags)} "
                 "tag(s)",
                 code="a tag for each token",
             )
-        return words, of_words
+        return words, row_tags
 
     @functools.cached_property
     def _opens_with_i(self) -> bool:
@@ -81,8 +81,8 @@ class WordsWithTags(Shape):
         num_mentions = num_late = 0
         for row in self.file.beginning():
             try:
-                _, of_words = self._words_and_tags(cells.mapping(row), "")
-                mentions, late = tags.decode(of_words, untyped=self.file.options.untyped)
+                _, row_tags = self._words_and_tags(cells.mapping(row), "")
+                mentions, late = tags.decode(row_tags, untyped=self.file.options.untyped)
             except (RecordError, ValueError):
                 continue
             num_mentions += len(mentions)
@@ -142,7 +142,7 @@ class Gliner(Shape):
         return make_document_by_words(doc_id, [words], mentions, place=place)
 
 
-def _refuse_mentions(row: Cells, place: str) -> None:
+def _check_no_mentions(row: Cells, place: str) -> None:
     """Raise if a row of words without tags and text has mentions, which may count anything."""
     for column, value in row.items():
         if look_like_mentions(value):

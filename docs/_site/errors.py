@@ -122,7 +122,7 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
             "Nothing. If a machine died, remove the `.owner` file that it left.",
         ),
         Warned(
-            "waiting for another process that holds it",
+            "waiting for another process that holds this lock",
             "Another process builds, fetches or counts in the same place.",
             "Wait, or end the process that the message names.",
         ),

@@ -28,7 +28,7 @@ OUTSIDE = 0
 MAX_LABELS = 16_383
 """The most labels whose tags fit into `bio`, an int16: one tag for O and two for each label."""
 NO_TAG = (-1, 0, 0, 0)
-"""The code of a word without a tag, for `find`: no label, and nothing continues, ends or opens."""
+"""Code of a word without a tag, for `find`: it has no label and ends an open mention."""
 
 Mentions: TypeAlias = "tuple[Ragged, Ragged, Ragged]"
 """Starts, ends and labels of S mentions in N rows, in tokens of the row, half open: int32, int32,
@@ -41,7 +41,7 @@ def tag_names(labels: Sequence[str]) -> list[str]:
 
 
 def count_tags(labels: int) -> int:
-    """Return the number of tags of so many labels; valid tags are below it."""
+    """Return the number of tags for a number of labels. Valid tags are smaller."""
     return 1 + 2 * labels
 
 

@@ -46,7 +46,7 @@ Key = TypeVar("Key", Reason, str)
 
 DOCUMENTS_AT_ONCE = 4096
 CHARACTERS_AT_ONCE = 2 << 20
-"""A batch of single documents is full when it has so many, or so many characters."""
+"""Maximum number of documents and of characters in a batch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,7 +240,7 @@ class Documents:
 
     @classmethod
     def of(cls, documents: Sequence[Document]) -> Documents:
-        """Put single documents into columns, with one character between two of them."""
+        """Convert single documents to columns. A newline separates their texts on the line."""
         lengths = np.fromiter((len(document.text) for document in documents), np.int64)
         starts = make_offsets(lengths + 1)[:-1]
 
@@ -271,7 +271,7 @@ class Documents:
         return len(self.starts)
 
     def __iter__(self) -> Iterator[Document]:
-        """Give single documents; one without sentences has None, as its source need not say any."""
+        """Yield single documents. `sentences` is None if the source has no sentences."""
         spans = self.mentions.spans(self.starts)
         sentences = self._ranges(self.sentences, Sentence)
         placeholders = self._ranges(self.placeholders, Placeholder, self.placeholder_words)

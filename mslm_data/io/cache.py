@@ -106,7 +106,7 @@ def make_once(
 
 
 def make_sealed(place: Path, make: Callable[[Path], object]) -> Path:
-    """Return a folder of the cache that has the very files it was made with, or make it again.
+    """Return a cached folder, made again if its files do not match their recorded digests.
 
     Args:
         place: Where the folder and the record of its digests lie.
@@ -214,16 +214,16 @@ class Use:
 
 
 def make_room(sizes: Mapping[Path, int], max_bytes: int) -> bool:
-    """Remove files until those of a group take at most so many bytes, those used first before.
+    """Remove the least recently used files of a group until it fits into `max_bytes`.
 
     Files that are being made count too. Files that a process holds by `Use` stay.
 
     Args:
         sizes: The final name of each file of the group, all in one folder -> its bytes.
-        max_bytes: Bytes that they may take.
+        max_bytes: Maximum total size of the group.
 
     Returns:
-        Whether they take at most that now.
+        Whether the group fits now.
     """
     folder = next(iter(sizes)).parent
     with locked(folder / ".lock-room", error=SourceError):

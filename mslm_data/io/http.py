@@ -142,9 +142,7 @@ def _stream(
                 # A server may pack the file on its way all the same.
                 max_bytes = LIMITS.max_unpacked(response.raw.tell())
                 if count > max_bytes:
-                    raise RemoteError(
-                        f"more than the {max_bytes} bytes that they may become", final=True
-                    )
+                    raise RemoteError(f"more than {max_bytes} unpacked bytes", final=True)
                 digest.update(piece)
                 file.write(piece)
                 if progress is not None:

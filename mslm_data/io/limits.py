@@ -13,19 +13,19 @@ from typing import IO
 from mslm_data.errors import MslmDataError
 
 LARGEST = 256 << 20
-"""Most bytes that are read at once: some records, or a file that cannot be cut between records."""
+"""Maximum number of bytes read at once: records, or a file that cannot be cut between records."""
 LARGEST_RECORD = 32 << 20
 """Most bytes of a record that is parsed into objects: these may take thirty times the memory."""
 TOO_LARGE = (
     f"expected records, and files that are read whole, of at most {LARGEST >> 20} MiB, got a "
     "larger one; are its line ends missing? If the file is as it should be, cut it into several"
 )
-"""Why a file is refused of which a piece is larger than `LARGEST`."""
+"""Message for a file with a piece larger than `LARGEST`."""
 TOO_LARGE_RECORD = (
     f"expected a record of at most {LARGEST_RECORD >> 20} MiB, got a larger one; cut it into "
     "several"
 )
-"""Why a record is refused that is larger than `LARGEST_RECORD`."""
+"""Message for a record larger than `LARGEST_RECORD`."""
 LONGEST_LINE = 16 << 20
 """Most characters of a line of a table of words, names or scores."""
 
@@ -49,7 +49,7 @@ class Limits:
     free_bytes: int = 64 << 20
 
     def max_unpacked(self, packed: int) -> int:
-        """Return how many bytes so many packed ones may become."""
+        """Return the maximum unpacked size of `packed` bytes."""
         return min(max(self.free_bytes, packed * self.ratio), self.num_bytes)
 
 

@@ -97,7 +97,9 @@ def _acquire(lock: BaseFileLock, patience: float) -> BaseFileLock:
         advice = _advice(Path(lock.lock_file))
         if 0 <= patience <= first:
             raise HeldError(advice) from None
-        LOGGER.warning("%s: waiting for another process that holds it%s", lock.lock_file, advice)
+        LOGGER.warning(
+            "%s: waiting for another process that holds this lock%s", lock.lock_file, advice
+        )
     else:
         return lock
 

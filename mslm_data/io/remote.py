@@ -43,7 +43,7 @@ _AT_ONCE = 1 << 20
 _AHEAD = 4
 """Pieces that are read while others are written."""
 _LOOK_S = 0.2
-"""Seconds after which a fetch that waits looks whether it shall end."""
+"""Interval in seconds at which a waiting fetch checks for cancellation."""
 _END_S = 5.0
 """Seconds for the others of `together` to end after one has failed."""
 _BLOCK = 16 << 20
@@ -447,7 +447,7 @@ def _path_of(root: str) -> str:
 
 
 def retry(ask: Callable[[], T], tries: int = TRIES) -> T:
-    """Ask up to so many times, with longer pauses, until an answer or a final error comes."""
+    """Call `ask` up to `tries` times, with growing pauses, until it returns or fails for good."""
     for attempt in range(1, tries + 1):
         try:
             return ask()

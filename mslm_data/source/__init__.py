@@ -52,14 +52,14 @@ class Source(ABC):
     split each.
 
     Attributes:
-        suffixes: What names of the format's files usually end with (`.gz` may follow).
-        by_content: Whether files that end with anything else are looked into, and read where a
-            split has no other.
-        columns_noun: What `list_columns` names, for messages.
-        without_mentions: Whether the format has no mentions, so that none are missed.
-        one_form: Whether files with different suffixes are different forms of a corpus, so that no
-            split has both.
-        segmenter: What finds the sentences if nobody says: "given" for formats that have them.
+        suffixes: Usual suffixes of the format's files (`.gz` may follow).
+        by_content: Whether files with other suffixes are recognised by their content. They are
+            read if a split has no file with a usual suffix.
+        columns_noun: The noun for the names that `list_columns` returns, for messages.
+        without_mentions: Whether the format never has mentions, so that none are missed.
+        one_form: Whether files with different suffixes are different forms of a corpus. Then a
+            split may not have both.
+        segmenter: Default sentence segmenter; "given" for formats that mark sentences.
     """
 
     suffixes: ClassVar[tuple[str, ...]]
@@ -99,19 +99,19 @@ class Source(ABC):
         )
 
     def holds(self, path: Path) -> bool:
-        """Return whether a file of any ending is of this format, by looking into it."""
+        """Return whether the content of a file is in this format, whatever its suffix."""
         head = read_head(path)
         return bool(self.recognises(path, head) or self.falls_short(path, head))
 
     def disowns(self, path: Path) -> str:  # noqa: ARG002 - overridden
-        """Return why a file with one of the suffixes is surely of another form, "" where it may be.
+        """Return why a file with a usual suffix is not in this format, "" if it may be.
 
-        Such files are left out where others, of the same split if names speak of one, are of it.
+        Such a file is ignored if its split has other files that are in this format.
         """
         return ""
 
     def files(self, path: Path) -> Sequence[Path]:
-        """Return every file that reading `path` reads, such as annotations that stand beside it."""
+        """Return all files that are read for `path`, such as the annotations beside it."""
         return [path]
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:  # noqa: ARG002 - overridden
@@ -154,11 +154,11 @@ class Source(ABC):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - overridden
-        """Return what in a file speaks for this format, "" where nothing does.
+        """Return the evidence that a file is in this format, "" if there is none.
 
-        `--source auto` asks it of every format, and tells the user. A wrong guess is worse than
-        none: what another format's file could hold as well says nothing. Only files with one of
-        the format's suffixes are asked about, unless it reads any `by_content`.
+        `--source auto` asks every format, and shows the answer to the user. A wrong guess is worse
+        than none, so evidence that also fits another format does not count. Only files with a
+        usual suffix are tested, unless the format is recognised `by_content`.
 
         Args:
             path: The file; others beside it may be looked for by name.
@@ -172,22 +172,22 @@ class Source(ABC):
 
     @classmethod
     def falls_short(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - overridden
-        """Return what keeps a file from being read that seems to be of this format.
+        """Return why a file that seems to be in this format cannot be read.
 
-        `--source auto` passes it on where no format recognises a file.
+        `--source auto` reports it if no format recognises the file.
 
         Args:
             path: The file.
             head: Its first 64 KiB, unpacked.
 
         Returns:
-            What was expected and what came, with the option that helps; "" for any other file.
+            The problem, with the option that helps; "" for any other file.
         """
         return ""
 
     @classmethod
     def suggest_options(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003 - overridden
-        """Return the options that a recognised file wants besides the usual ones.
+        """Return the options that a recognised file needs besides the defaults.
 
         Args:
             path: The file.
@@ -199,7 +199,7 @@ class Source(ABC):
     def suggest_pipeline(cls, head: bytes) -> str:  # noqa: ARG003 - overridden
         """Return the shipped pipeline that reads a recognised file.
 
-        It is "" where the source with its usual options is enough, which most are.
+        Default: "", the source with its default options.
 
         Args:
             head: The file's first 64 KiB, unpacked.
@@ -215,7 +215,7 @@ class Source(ABC):
         return []
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:  # noqa: ARG002 - overridden
-        """Return options that only all files together can decide; they replace the given ones.
+        """Return options that depend on all files together. They replace the configured ones.
 
         Raises:
             SourceError: A file cannot be read.
@@ -230,7 +230,7 @@ class Source(ABC):
         return self
 
     def estimate_share(self, split: str) -> float:  # noqa: ARG002 - overridden
-        """Return about which share of its files' bytes a split takes.
+        """Estimate the share of the files' bytes that belongs to a split.
 
         Formats whose files hold several splits override it.
         """

@@ -453,7 +453,7 @@ WRONG: list[tuple[Sequence[Any], dict[str, Any], type[MslmDataError], str]] = [
         ["--source", "doccano", "--tokenizer", VOCAB],
         {"source": "doccano", "tokenizer": VOCAB},
         FetchError,
-        "pipeline 'doccano': it names no public home; pass the corpus with --input",
+        "pipeline 'doccano': it has no download URL; pass the corpus with --input",
     ),
     (
         ["--source", NAME, "--sample", "--engine", "locl"],

@@ -76,7 +76,7 @@ def test_main__a_variable_that_is_not_set_is_not_the_current_folder(
     done = run(*words)
 
     assert done.code in (1, 2)
-    assert "is a variable of the shell not set?" in " ".join(done.err.split())
+    assert "is a shell variable unset?" in " ".join(done.err.split())
     assert not [*tmp_path.iterdir()]
 
 

@@ -134,7 +134,7 @@ def test_locked__says_for_what_it_waits(
         with locked(lock, error=BuildError):
             pass
 
-    assert "waiting for another process that holds it" in caplog.text
+    assert "waiting for another process that holds this lock" in caplog.text
 
 
 @pytest.mark.parametrize("name", WITHOUT_LOCKS, indirect=True)

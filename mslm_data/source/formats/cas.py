@@ -107,7 +107,7 @@ class Cas(Source):
 
     def __post_init__(self) -> None:
         if not self.mention_type or not self.label_feature:
-            raise ValueError("expected mention_type and label_feature to name something, got ''")
+            raise ValueError("expected names for mention_type and label_feature, got ''")
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes say it

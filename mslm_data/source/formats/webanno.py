@@ -150,7 +150,7 @@ class WebAnno(OffsetOptions, TextOptions, Source):
 
     def __post_init__(self) -> None:
         if not self.layer or not self.label_feature:
-            raise ValueError("expected layer and label_feature to name something, got ''")
+            raise ValueError("expected names for layer and label_feature, got ''")
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes say it

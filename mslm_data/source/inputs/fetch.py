@@ -49,7 +49,7 @@ def fetch(
     """
     if not entries:
         raise FetchError(
-            f"pipeline '{pipeline_name}': it names no public home; pass the corpus with --input"
+            f"pipeline '{pipeline_name}': it has no download URL; pass the corpus with --input"
         )
     with _named_errors(pipeline_name):
         root = caches.folder("corpora", cache=cache) / _folder_name(pipeline_name, entries)

@@ -40,8 +40,7 @@ def localise(inputs: Sequence[str | Path], *, cache: Path | None = None) -> list
 def _localise(text: str, cache: Path | None) -> Path:
     if not text:  # as a path it would be the current folder
         raise SourceError(
-            "--input: expected a file or a folder, got an empty name; is a variable of the shell "
-            "not set?"
+            "--input: expected a file or a folder, got an empty name; is a shell variable unset?"
         )
     path = remote.local(text)
     if path is not None:
@@ -68,8 +67,8 @@ def _unpacked(path: Path, folder: Path) -> Path:
         # What is kept under a digest must be of these bytes, also for later archives.
         if hash_file(path) != digest:
             raise SourceError(
-                f"{path}: expected an archive that stays as it is while it is unpacked, got other "
-                "bytes; wait until it is written, and run the same command again"
+                f"{path}: the archive changed while it was unpacked; wait until it is complete, "
+                "and run the same command again"
             )
 
     return caches.make_sealed(folder / name, make) / name

@@ -48,7 +48,7 @@ def spool(documents: Iterable[Any], folder: Path) -> None:
                 files[split] = until_written.enter_context(file)
             files[split].write(line)
     if not files:
-        raise CallError("documents: expected one document or more, got none")
+        raise CallError("documents: expected at least one document, got none")
 
 
 def _row(document: Any, place: str) -> dict[str, Any]:

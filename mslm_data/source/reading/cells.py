@@ -28,12 +28,12 @@ def can_be_shown(column: str) -> bool:
 
 
 def quote_column(column: str) -> str:
-    """Return the name of a column as messages have it."""
+    """Return a column's name in quotes for a message, without a name that may be corpus text."""
     return f"'{column}'" if can_be_shown(column) else "of an unusual name"
 
 
 def first_filled(row: Cells, names: Sequence[str]) -> str | None:
-    """Return the first of some columns that a row has a value in."""
+    """Return the first of `names` for which a row has a value, None if there is none."""
     return next((name for name in names if row.get(name) is not None), None)
 
 

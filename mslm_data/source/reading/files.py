@@ -106,7 +106,7 @@ class _Unpacking(gzip.GzipFile):
 
 
 def read_head(path: Path) -> bytes:
-    """Return the first 64 KiB of a file, unpacked; nothing of one that cannot be read."""
+    """Return the first 64 KiB of a file, unpacked; `b""` if it cannot be read."""
     try:
         with opened(path) as file:
             return file.read(HEAD_BYTES)
@@ -131,7 +131,7 @@ def read_bytes(path: Path, start: int = 0, stop: int = -1) -> bytes:
 
 
 def _read_up_to(file: BinaryIO, size: int) -> bytes:
-    """Read so many bytes, fewer only at the file's end; no more memory is taken than they need."""
+    """Read `size` bytes, or fewer at the end of the file, without allocating more than that."""
     pieces = []
     while size > 0 and (piece := file.read(min(size, _AT_ONCE))):
         pieces.append(piece)
@@ -194,7 +194,7 @@ def ends_with(path: Path, suffixes: str | Iterable[str]) -> bool:
 
 
 def ending(path: Path) -> str:
-    """Return what a file's name ends with once `.gz` is taken off: `.txt`, or all of `LICENSE`."""
+    """Return a file's suffix without `.gz`, such as `.txt`; the whole name if it has none."""
     plain = Path(path.name.removesuffix(".gz"))
     return plain.suffix or plain.name
 

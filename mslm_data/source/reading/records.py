@@ -29,9 +29,9 @@ NOT_UTF8 = Reason(
     "expected UTF-8 or the encoding that [source] encoding names, got other bytes",
     advice={"encoding": "say the encoding, such as {set} source.encoding=latin-1"},
 )
-"""Why a record is set aside whose bytes are not text."""
+"""Reason for a record that cannot be decoded."""
 NO_TOKEN = Reason("expected text with at least one token, got none")
-"""Why a document is set aside that is empty, or of white space alone."""
+"""Reason for a document that is empty or only white space."""
 
 
 WITHDRAWN = Reason("expected a note that stands, got one that is marked as an error", is_rule=True)

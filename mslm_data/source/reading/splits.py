@@ -96,10 +96,10 @@ class Unread(NamedTuple):
 
 
 def parse_split(name: str) -> str | None:
-    """Return the split that the name of a file or folder speaks of, None where it speaks of none.
+    """Return the split that the name of a file or folder gives, None if it gives none.
 
     Raises:
-        SourceError: It speaks of several.
+        SourceError: The name gives several splits.
     """
     words = {
         word for begins in _WORD_BEGINS for word in _WORD.findall(begins.sub(" ", name).lower())
@@ -177,9 +177,9 @@ def sort_by_split(
 def _without_strays(
     candidates: Iterable[Candidate], disowns: Callable[[Path], str]
 ) -> list[Candidate]:
-    """Leave out files that are surely of another form, where others are of this one.
+    """Remove files of another format, if files of this format remain.
 
-    Those are all others or, of a file whose name speaks of a split, those of the split.
+    For a file whose name gives a split, a file of this format must remain in that split.
     """
     every = [*candidates]
     strays = {
@@ -375,8 +375,8 @@ def _nearest(below: str) -> str | None:
     )
     if own_split and folder_split and own_split != folder_split:
         raise SourceError(
-            f"{below}: expected a file and its folder to speak of one split, got {own_split} and "
-            f"{folder_split}; {_NAME_THE_SPLITS}"
+            f"{below}: the file name says {own_split} and its folder says {folder_split}; "
+            f"{_NAME_THE_SPLITS}"
         )
     return own_split or folder_split
 

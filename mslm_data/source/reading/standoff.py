@@ -101,11 +101,11 @@ class Placed(NamedTuple):
 
     @property
     def misfits(self) -> int:
-        """How many do not lie where their own words stand, or beyond the text."""
+        """Number of annotations whose words do not match the text at their offsets."""
         return self.unplaced.get(MISMATCH, 0)
 
     def leaving_out(self, counts: Mapping[Reason, int]) -> Placed:
-        """Return the same with mentions that were left out before they were placed.
+        """Add the mentions that were left out before placing.
 
         Args:
             counts: Reason -> how many, maybe 0.

@@ -15,9 +15,9 @@ _RECORD = ".made.json"
 
 
 def plain_files(root: Path) -> Iterator[Path]:
-    """Give the files below a folder, sorted, that may be of a corpus.
+    """Yield the files below a folder that may belong to a corpus, sorted.
 
-    Hidden ones, those that macOS adds, and those that this package made are left out.
+    Hidden files, files added by macOS, and the output of this package are ignored.
     """
     made = MadeFiles(root)
     return (
@@ -28,7 +28,7 @@ def plain_files(root: Path) -> Iterator[Path]:
 
 
 class MadeFiles:
-    """Recognises files below a folder that this package made, which are of no corpus.
+    """Recognises the output of this package among the files below a folder.
 
     Those are the files of built folders, finished or not, and files of lines of `mslm-data
     annotate` with their records. Commands put them below their input where a user says so, and the

@@ -190,7 +190,7 @@ def test_fetch__does_not_wait_for_ever(
 
 
 def test_fetch__says_that_a_pipeline_has_no_home() -> None:
-    with pytest.raises(FetchError, match=r"pipeline 'mine': it names no public home; .*--input"):
+    with pytest.raises(FetchError, match=r"pipeline 'mine': it has no download URL; .*--input"):
         fetch("mine", [])
 
 

@@ -110,7 +110,7 @@ def test_by_split__goes_by_the_file_then_the_nearest_folder(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("below", "message"),
     [
-        (["train/ecg-test.ann"], "a file and its folder to speak of one split, got test and train"),
+        (["train/ecg-test.ann"], "the file name says test and its folder says train"),
         (["test/x.ann", "y.ann"], "y.ann: expected a name that speaks of a split, as x.ann speaks"),
         (["ecg-test.ann", "a.ann", "train.ann", "b.ann", "c.ann"], "3 file(s) whose names speak"),
     ],

@@ -203,7 +203,7 @@ def test_read__refuses_short_files_that_name_a_long_word_often(tmp_path: Path) -
     SpacyDocBin(attrs=["ENT_IOB"], docs=[doc]).to_disk(tmp_path / "a.spacy")
     assert (tmp_path / "a.spacy").stat().st_size < 1 << 17
 
-    with pytest.raises(SourceError, match="got texts of more than"):
+    with pytest.raises(SourceError, match="expected texts of at most"):
         read(tmp_path / "a.spacy")
 
 

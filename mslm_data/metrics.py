@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of mentions: predicted tags against gold ones, word by word.
+"""Precision, recall and F1 of mentions, from predicted and gold tags of words.
 
 A mention is found where its row, first word, last word and type are all right. A word's tag is that
 of its first sub-word. Counts are summed over the corpus before anything is divided.
@@ -39,7 +39,7 @@ _AT_ONCE = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class MentionCounts:
-    """Numbers of mentions, and the scores that follow from them.
+    """Counts of gold, predicted and matching mentions, with the scores that follow.
 
     Attributes:
         hits: Predicted mentions that equal a gold one: same row, first word, last word and type.
@@ -53,12 +53,12 @@ class MentionCounts:
 
     @property
     def precision(self) -> float:
-        """Hits among the predicted mentions; 0 without any."""
+        """Matches / predicted mentions; 0 without any."""
         return self.hits / self.predicted if self.predicted else 0.0
 
     @property
     def recall(self) -> float:
-        """Hits among the gold mentions, the paper's exact match; 0 without any."""
+        """Matches / gold mentions (exact match, as in the paper); 0 without any."""
         return self.hits / self.gold if self.gold else 0.0
 
     @property
@@ -80,13 +80,13 @@ class MentionCounts:
 
 
 def macro_f1(types: Iterable[MentionCounts]) -> float:
-    """Return the unweighted mean F1 of the types that are in gold or prediction; 0 without any."""
+    """Return the unweighted mean F1 of all types in gold or prediction; 0 if there are none."""
     scores = [counts.f1 for counts in types if counts.gold or counts.predicted]
     return sum(scores) / len(scores) if scores else 0.0
 
 
 def first_subwords(word_ids: Tags) -> npt.NDArray[np.bool_]:
-    """Return where words begin, bool `[B, L]`.
+    """Return the first token of each word, bool `[B, L]`.
 
     Args:
         word_ids: `[B, L]`, number of the word in its row; -1 on special tokens and padding.
@@ -97,7 +97,7 @@ def first_subwords(word_ids: Tags) -> npt.NDArray[np.bool_]:
 
 
 def word_mentions(tags: Tags, word_ids: Tags) -> Ints:
-    """Return the mentions of rows in words, `[M, 4]`: row, first word, word after the last, label.
+    """Decode mentions in words, `[M, 4]`: row, first word, word after the last, label.
 
     They are sorted by row and word. An I that cannot continue a mention opens one.
 
@@ -117,7 +117,7 @@ def word_mentions(tags: Tags, word_ids: Tags) -> Ints:
 
 
 class MentionScores:
-    """Add up gold, predicted and found mentions, by type and by length of the row.
+    """Accumulate mention counts, by type and by row length.
 
     Lengths are kept one by one, so that `result` can tell short rows from long ones once their
     average is known.
@@ -206,7 +206,7 @@ class MentionScores:
         }
 
     def _check(self, name: str, tags: Tags, first: npt.NDArray[np.bool_]) -> None:
-        """Check that an argument of `add` has a tag of these labels on each word."""
+        """Check the shape and range of tags."""
         if tags.shape != first.shape:
             raise ValueError(f"{name}: expected tags of shape {first.shape}, got {tags.shape}")
 
@@ -220,7 +220,7 @@ class MentionScores:
             )
 
     def _group(self, which_W: npt.NDArray[np.bool_]) -> dict[str, Any]:
-        """Return the scores of rows of some lengths."""
+        """Return the scores of a group of row lengths."""
         total = MentionCounts(*self._counts_WL3[which_W].sum(axis=(0, 1)).tolist())
         scores = total.as_dict()
         scores["micro_f1"] = scores.pop("f1")
@@ -246,7 +246,7 @@ class MentionScores:
 
 
 class KnownMentions:
-    """The gold mentions of training rows, by text: case and white space do not count."""
+    """Texts of training mentions, compared without case and white space."""
 
     def __init__(self, decode: Callable[[list[list[int]]], list[str]]) -> None:
         """Start without any.
@@ -265,7 +265,7 @@ class KnownMentions:
         return text in self._texts
 
     def texts(self, ids: Tags, tags: Tags, word_ids: Tags) -> list[str]:
-        """Return the text of each mention, in the order of `word_mentions`.
+        """Return the normalised text of each mention, in the order of `word_mentions`.
 
         Args:
             ids: `[B, L]`, token ids.
@@ -282,7 +282,7 @@ class KnownMentions:
 
 
 class RecallOfUnseen:
-    """Recall of gold mentions whose text occurs in training mentions, and of all others.
+    """Recall of gold mentions whose text was seen in training, and of all others.
 
     Scores of NER overstate how models generalise, as many test mentions are memorised (Kim and
     Kang 2021, "How do your biomedical named entity recognition models generalize to novel
@@ -350,7 +350,7 @@ class RecallOfUnseen:
 
 
 def resample(counts: Ints) -> Ints:
-    """Draw documents with replacement, and return the total counts of each bootstrap sample.
+    """Draw documents with replacement; return the total counts of each bootstrap sample.
 
     Args:
         counts: `[D, C]`, counts of each document.
@@ -379,7 +379,7 @@ def interval(values: npt.NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _share(part: Any, whole: Any) -> npt.NDArray[np.float64]:
-    """Divide; 0 where there is nothing to divide by."""
+    """Divide; 0 if the denominator is 0."""
     whole = np.asarray(whole)
     share: npt.NDArray[np.float64] = np.divide(
         part, whole, out=np.zeros(whole.shape), where=whole > 0
@@ -388,7 +388,7 @@ def _share(part: Any, whole: Any) -> npt.NDArray[np.float64]:
 
 
 def _in_both(mentions: Ints, others: Ints) -> Ints:
-    """Return the mentions that are among the others too; neither holds one twice."""
+    """Return the mentions that two duplicate-free arrays have in common."""
     together = np.concatenate([mentions, others])
     ordered = together[np.lexsort(together.T)]
 

@@ -1,4 +1,4 @@
-"""Loads spaCy pipelines, digests them, and cuts documents into pieces that they can take."""
+"""Loads and digests spaCy pipelines, and cuts texts to the length that they accept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CUTS = ("\n\n", "\n", " ")
 
 @cache
 def load_pipeline(model: str, wanted_by: str, exclude: tuple[str, ...] = ()) -> Any:
-    """Load a trained pipeline, once a process until pipelines are digested anew.
+    """Load a trained pipeline; cached per process until a pipeline is digested again.
 
     Args:
         model: The name of an installed one, or its folder. Loading it runs code that it names.
@@ -45,7 +45,7 @@ def load_pipeline(model: str, wanted_by: str, exclude: tuple[str, ...] = ()) -> 
 
 
 def pipeline_folder(model: str, wanted_by: str) -> Path:
-    """Return the folder of a pipeline without importing it.
+    """Find the folder of a pipeline without importing it.
 
     Raises:
         AnnotateError: The pipeline is missing.
@@ -65,7 +65,7 @@ def pipeline_folder(model: str, wanted_by: str) -> Path:
 
 
 def digest_pipeline(model: str, wanted_by: str) -> str:
-    """Return a SHA-256 of spaCy's version and of every file of a pipeline.
+    """Return the SHA-256 of spaCy's version and all files of a pipeline.
 
     What is loaded afterwards is what was digested: pipelines that this process has loaded before
     may come from other files, and are forgotten.

@@ -1,1 +1,1 @@
-"""Encoding: turns documents and their sentences into rows of tokens, with tags and mentions."""
+"""Encoding: converts documents to rows of tokens with tags and mentions."""

@@ -1,4 +1,4 @@
-"""Tokenises documents into rows (`Examples`), and accounts for every mention."""
+"""Tokenises documents into rows (`Examples`), and counts what becomes of every mention."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EIGHT_BYTES = struct.Struct("<Q")
 
 
 class Encoder:
-    """Tokenises documents and cuts them into rows of at most `max_tokens`."""
+    """Tokenise documents and cut them into rows of at most `max_tokens`."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Encoder:
         rows: Ints,
         sentence_starts: Ragged | None,
     ) -> Examples:
-        """Add special tokens to each window, and make positions relative to their row.
+        """Add special tokens to each window, and make positions relative to the row.
 
         Args:
             documents: The documents.
@@ -177,7 +177,7 @@ class Encoder:
 
 
 def digest_documents(corpus: str, documents: Documents) -> Array:
-    """Return the digest of each document from which the keys of its rows are made, uint64 `[D]`.
+    """Return the digest of each document, uint64 `[D]`; row keys are derived from it.
 
     The digest is BLAKE2b of the name of the corpus, the id of the document and its text, each
     preceded by its length. The text is included because two folders that were built with the same
@@ -205,7 +205,7 @@ def digest_documents(corpus: str, documents: Documents) -> Array:
 
 
 def _framed(data: bytes) -> bytes:
-    """Return bytes preceded by their length, so that concatenation is unambiguous."""
+    """Prefix bytes with their length, so that concatenation is unambiguous."""
     return _EIGHT_BYTES.pack(len(data)) + data
 
 

@@ -1,4 +1,4 @@
-"""Lays the tokens of documents on their line of characters.
+"""Tokenises documents into flat arrays of positions on their common line of characters.
 
 All that `encode` does afterwards is arithmetic on the flat arrays that are made here.
 """
@@ -20,7 +20,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """The N sentences and T tokens of a batch of documents, as places on the line.
+    """The N sentences and T tokens of a batch of documents, as positions on the line.
 
     Attributes:
         sentence_documents: int64 `[N]`, each sentence's document.
@@ -84,7 +84,7 @@ def lay_out(documents: Documents, sentences: Ranges, table: WordTable) -> Layout
 
 
 def number_within(counts: Ints) -> Ints:
-    """Return 0, 1, 2 … for the items of each group.
+    """Number the items of each group from 0.
 
     Args:
         counts: int64 `[G]`, items of each group.
@@ -98,7 +98,7 @@ def number_within(counts: Ints) -> Ints:
 
 
 def _tokenised_line(documents: Documents) -> str:
-    """Return the characters of the line that are tokenised, in a string as long as it.
+    """Return the line with placeholders replaced by their words, at the same length.
 
     The word of a placeholder takes its place. A word that has no room in its placeholder leaves
     white space only.

@@ -1,4 +1,4 @@
-"""WordPiece for words of printable ASCII, in a kernel 100 times as fast as the library.
+"""WordPiece for printable ASCII words, in a kernel 100 times as fast as the library.
 
 The tokenizers library takes 4 microseconds a word, a fifth of a build. Printable ASCII is nearly
 every word of most corpora, and for BERT's tokenizers its pieces follow from three steps: lower
@@ -25,7 +25,7 @@ Chars = npt.NDArray[np.uint32]
 
 
 class LongestMatch(NamedTuple):
-    """A WordPiece vocabulary, and what is done to a word before.
+    """A WordPiece vocabulary with its normalisation of words.
 
     Attributes:
         lowercase: Whether words are written in small letters first.
@@ -77,7 +77,7 @@ class LongestMatch(NamedTuple):
 
 
 def load_longest_match(tokenizer: Tokenizer) -> LongestMatch | None:
-    """Return the vocabulary of a BERT tokenizer, or None for any other tokenizer.
+    """Build the vocabulary of a BERT tokenizer; None for any other tokenizer.
 
     Added tokens match inside words, so a tokenizer with any that is not special is not one of
     these.
@@ -119,7 +119,7 @@ def load_longest_match(tokenizer: Tokenizer) -> LongestMatch | None:
 
 
 def read_only(chars: Chars) -> Chars:
-    """Return a view of characters that cannot be written, as those of a line cannot.
+    """Return a read-only view of characters.
 
     Kernels are compiled for each kind of array that they are given, so all are of this kind.
     """
@@ -133,7 +133,7 @@ def _is_word(piece: str) -> bool:
 
 
 def _table(pieces: Sequence[str], ids: Sequence[int]) -> PieceTable:
-    """Return pieces as a hash table."""
+    """Build a hash table of pieces."""
     chars = np.array([*map(ord, "".join(pieces))], np.uint32)
     offsets = make_offsets(np.fromiter(map(len, pieces), np.int64, len(pieces)))
     bounds = np.stack([offsets[:-1], offsets[1:]], axis=1)

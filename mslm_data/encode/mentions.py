@@ -1,4 +1,4 @@
-"""Moves mentions from characters to tokens, and to the windows that they lie in."""
+"""Converts mentions from characters to tokens, and splits them at window boundaries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ends there."""
 
 @dataclass(slots=True)
 class Account:
-    """Counts what became of mentions and rows.
+    """Counts of mentions and rows by what became of them.
 
     Mentions in rows = mentions given - those left out + pieces added by cuts.
 
@@ -48,7 +48,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenMentions:
-    """S mentions over the tokens of a `Layout`, rising, not overlapping.
+    """S mentions over the tokens of a `Layout`, sorted, not overlapping.
 
     Attributes:
         starts: int64 `[S]`, first token.
@@ -66,7 +66,7 @@ class TokenMentions:
 def align(
     mentions: Mentions, layout: Layout, labels: Mapping[str, int], account: Account
 ) -> TokenMentions:
-    """Find the tokens of each mention: all that share a character with it, and not with another.
+    """Find the tokens of each mention: those that overlap it and no earlier mention.
 
     Args:
         mentions: Flat and sorted.
@@ -106,7 +106,7 @@ def align(
 
 
 def split_at(mentions: TokenMentions, cuts: Ints) -> tuple[TokenMentions, Ints]:
-    """Divide mentions at the windows' first tokens.
+    """Split mentions at the first token of each window.
 
     Args:
         mentions: S mentions.

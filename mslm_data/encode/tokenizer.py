@@ -1,4 +1,4 @@
-"""Loads tokenizers from any form that users have them in, and makes them encode text exactly.
+"""Loads tokenizers of any common form, and makes their encoding exact.
 
 Some things are set right on every tokenizer. Truncation, padding, and the dropout of BPE, which
 draws pieces at random, are off; a `tokenizer.json` may carry them. Text that spells a special token
@@ -50,7 +50,7 @@ _USUAL = {"mask": ("[MASK]", "<mask>"), "pad": ("[PAD]", "<pad>"), "unk": ("[UNK
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokenizer:
-    """A tokenizer and the meaning of its ids.
+    """A tokenizer, its special ids, and the tokens that it puts around a row.
 
     Attributes:
         core: The object of the `tokenizers` library.
@@ -76,7 +76,7 @@ class Tokenizer:
         return _digest_json(self.json)
 
     def config(self, *, max_tokens: int | None = None) -> dict[str, Any]:
-        """Return what `tokenizer_config.json` holds beside the `tokenizer.json`.
+        """Return the contents of a `tokenizer_config.json`.
 
         Without it transformers takes the tokenizer for one without a mask, and without padding.
 
@@ -100,24 +100,24 @@ class Tokenizer:
         return config
 
     def _token_names(self, ids: Mapping[str, int]) -> dict[str, str]:
-        """Return kind -> token, of the kinds whose id has one."""
+        """Return kind -> token name, for ids that have a token."""
         names = {kind: self.core.id_to_token(id_) for kind, id_ in ids.items() if id_ >= 0}
         return {kind: name for kind, name in names.items() if name is not None}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel to other processes as JSON, with the names of special tokens."""
+        """Pickle as JSON with the names of special tokens."""
         ids = {kind: getattr(self.ids, kind) for kind in _USUAL}
         return parse_tokenizer, (self.json, self._token_names(ids))
 
 
 @lru_cache(maxsize=1)
 def _digest_json(text: str) -> str:
-    """Digest a text; every work unit asks for that of its tokenizer."""
+    """Digest a `tokenizer.json`. Cached, since every work unit asks for the digest."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def load_tokenizer(name: str, *, lowercase: bool | None = None) -> Tokenizer:
-    """Load a tokenizer.
+    """Load a tokenizer from a file, a folder or the Hugging Face hub.
 
     Args:
         name: A `tokenizer.json`, a BERT `vocab.txt`, a folder as `save_pretrained` writes it, or a
@@ -142,7 +142,7 @@ def load_tokenizer(name: str, *, lowercase: bool | None = None) -> Tokenizer:
 
 
 def parse_tokenizer(text: str, names: Mapping[str, str] | None = None) -> Tokenizer:
-    """Make a tokenizer from the text of a `tokenizer.json`.
+    """Parse the text of a `tokenizer.json`.
 
     Args:
         text: JSON.
@@ -158,7 +158,7 @@ def parse_tokenizer(text: str, names: Mapping[str, str] | None = None) -> Tokeni
 
 
 def _check_character_maps(text: str) -> None:
-    """Raise TokenizerError for SentencePiece's map of characters if it is shorter than it says.
+    """Check the size that SentencePiece's character map declares.
 
     It begins with the size of a table in four bytes. The library takes that much memory before it
     looks for the table, and a process that cannot have it is ended.
@@ -178,7 +178,7 @@ def _check_character_maps(text: str) -> None:
 
 @contextmanager
 def library_errors(expected: str, *, private: bool = False) -> Iterator[None]:
-    """Turn the errors of the tokenizers library, bare exceptions and panics, into one error.
+    """Convert errors and panics of the tokenizers library to TokenizerError.
 
     Args:
         expected: The beginning of the message: where, and what was expected. The library's own
@@ -238,7 +238,7 @@ def _read_file(path: Path, names: Mapping[str, str], lowercase: bool | None) -> 
 
 
 def _check_size(path: Path) -> None:
-    """Raise TokenizerError for a file that would take minutes to load."""
+    """Check that a file is not so large that loading it would take minutes."""
     # The library reads some 3 MiB a second, and nothing can interrupt it.
     size = path.stat().st_size
     if size > LARGEST:
@@ -249,7 +249,7 @@ def _check_size(path: Path) -> None:
 
 
 def _check_unique_keys(path: Path, data: bytes) -> None:
-    """Raise TokenizerError for JSON with a key twice; of other faults the library tells."""
+    """Check that JSON has no duplicate key; the library reports other faults."""
     try:
         json_once.decode(data)
     except json_once.KeyTwiceError as error:
@@ -259,7 +259,7 @@ def _check_unique_keys(path: Path, data: bytes) -> None:
 
 
 def _fetch_from_hub(name: str) -> Path:
-    """Fetch a hub repository's tokenizer files into the hub's own cache."""
+    """Download a hub repository's tokenizer files into the hub's cache."""
     try:
         return hub.fetch_files(name, _FILES, wanted_by="a tokenizer of the hub")
     except hub.NotFetchedError as error:
@@ -270,7 +270,7 @@ def _fetch_from_hub(name: str) -> Path:
 
 
 def _read_token_names(folder: Path) -> dict[str, str]:
-    """Read the names of special tokens from the files beside a tokenizer."""
+    """Read the names of special tokens from the config files in a folder."""
     names: dict[str, str] = {}
     for file in ("special_tokens_map.json", "tokenizer_config.json"):
         if not (folder / file).is_file():
@@ -301,7 +301,7 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def _make_word_piece(path: Path, text: str, lowercase: bool | None) -> tokenizers.Tokenizer:
-    """Make BERT's tokenizer from its vocabulary, one piece a line; an empty line is a piece too."""
+    """Build BERT's tokenizer from its vocabulary: a piece per line, the empty piece included."""
     pieces = [line.removesuffix("\r") for line in text.split("\n")]
     if not pieces[-1]:
         pieces.pop()
@@ -335,7 +335,7 @@ def _make_word_piece(path: Path, text: str, lowercase: bool | None) -> tokenizer
 
 
 def _make_byte_level(folder: Path) -> tokenizers.Tokenizer:
-    """Make RoBERTa's tokenizer from its vocabulary and merges."""
+    """Build RoBERTa's tokenizer from its vocabulary and merges."""
     for name in ("vocab.json", "merges.txt"):
         _check_size(folder / name)
     _check_unique_keys(folder / "vocab.json", (folder / "vocab.json").read_bytes())
@@ -357,7 +357,7 @@ def _make_byte_level(folder: Path) -> tokenizers.Tokenizer:
 
 
 def _prepare(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
-    """Set a tokenizer right, and find out what its ids mean.
+    """Switch off truncation, padding and dropout, and find the special ids.
 
     Args:
         core: The tokenizer; changed.
@@ -393,7 +393,7 @@ def _prepare(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
 
 
 def _count_ids(core: tokenizers.Tokenizer) -> int:
-    """Return the number of ids, including those without a token."""
+    """Return the vocabulary size: the highest id + 1."""
     ids = core.get_vocab(with_added_tokens=True).values()
     size = max(ids, default=-1) + 1
     if len(set(ids)) < len(ids):
@@ -408,7 +408,7 @@ def _count_ids(core: tokenizers.Tokenizer) -> int:
 
 
 def _find_id(core: tokenizers.Tokenizer, tokens: tuple[str, ...]) -> int:
-    """Return the id of the first of these tokens that the vocabulary has, or -1."""
+    """Return the id of the first token that is in the vocabulary, or -1."""
     for token in tokens:
         id_ = core.token_to_id(token)
         if id_ is not None:

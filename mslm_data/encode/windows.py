@@ -1,4 +1,4 @@
-"""Cuts long sentences into windows where no mention is split, and joins short sentences."""
+"""Cuts long sentences into windows outside mentions, and joins short sentences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mslm_data.kernels.windows import cut_windows, join_windows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Windows:
-    """W windows of N sentences; each window becomes a row, unless they are joined.
+    """W windows of N sentences; each becomes a row, unless sentences are joined.
 
     A sentence that fits is one window. A sentence without a token has none.
 

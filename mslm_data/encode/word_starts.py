@@ -1,4 +1,4 @@
-"""Finds the first tokens of words from ids alone.
+"""Finds the first tokens of words from token ids alone.
 
 Built folders store the word of each token; a batch of ids does not have it, and a model may tag the
 second half of a word as the beginning of a mention.
@@ -26,7 +26,7 @@ _PART = "\ufffd"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordStarts:
-    """How the token of each of V ids begins and ends.
+    """Whether each of V token ids begins or ends a word.
 
     A word is a run of letters, digits and combining marks, or one other character, as in built
     folders whose source has running text.
@@ -44,7 +44,7 @@ class WordStarts:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> WordStarts:
-        """Look at each token of a tokenizer."""
+        """Classify every token of a tokenizer."""
         size = tokenizer.ids.size
         opens = np.ones(size, np.bool_)
         closes = np.ones(size, np.bool_)
@@ -77,7 +77,7 @@ class WordStarts:
 
 
 def _after_another(decoder: Any, token: str) -> str:
-    """Return the text of a token that another one stands before, with white space between them."""
+    """Decode a token as it reads after another token, with its leading white space."""
     if decoder is None:
         return f" {token}"
     text: str = decoder.decode([_BEFORE, token])
@@ -85,5 +85,5 @@ def _after_another(decoder: Any, token: str) -> str:
 
 
 def _goes_on(character: str) -> bool:
-    """Return whether a character can stand within a word of several characters."""
+    """Return whether a character can be part of a longer word."""
     return character == _PART or character.isalnum() or is_mark(character)

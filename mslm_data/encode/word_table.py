@@ -38,7 +38,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class WordTable:
-    """Cache of word -> pieces.
+    """A cache of word -> pieces.
 
     Words are stored as code points in a hash table, so that a lookup creates no Python object.
 
@@ -74,7 +74,7 @@ class WordTable:
         return self._pieces.values
 
     def rows(self, line: str, chars: npt.NDArray[np.uint32], bounds: Ints) -> Ints:
-        """Return the row of each word in this table; new words are tokenised.
+        """Return the row of each word in the table; new words are tokenised and added.
 
         Args:
             line: Text.
@@ -186,7 +186,7 @@ class WordTable:
         return counts, pieces
 
     def _plain(self, chars: npt.NDArray[np.uint32], bounds: Ints) -> npt.NDArray[np.bool_]:
-        """Return which new words the fast kernel can cut."""
+        """Return which words the fast kernel can tokenise."""
         # Reading the vocabulary takes as long as tokenising `_MANY` words.
         if not self._has_vocabulary and len(self._bounds.values) + len(bounds) >= _MANY:
             self._longest_match = longest_match.load_longest_match(self.tokenizer)
@@ -197,7 +197,7 @@ class WordTable:
         return self._longest_match.printable(chars, bounds)
 
     def _encoded(self, words: Sequence[str], lengths: Ints) -> tuple[Ints, npt.NDArray[np.int32]]:
-        """Tokenise words by the tokenizers library.
+        """Tokenise words with the tokenizers library.
 
         Args:
             words: Distinct words.
@@ -233,7 +233,7 @@ class WordTable:
         return word_of_piece, pieces
 
     def _encoded_at_once(self, texts: Sequence[str]) -> tuple[Ints, Ints, Ints]:
-        """Tokenise texts; return `[P]` ids, `[P]` texts and `[P, 2]` characters of the pieces."""
+        """Tokenise texts; return `[P]` ids, `[P]` text numbers and `[P, 2]` character bounds."""
         groups = [texts[i : i + _GROUP] for i in range(0, len(texts), _GROUP)]
         with library_errors("tokenizer: expected that it encodes any text, got ", private=True):
             encodings = self.tokenizer.core.encode_batch(
@@ -291,7 +291,7 @@ class Growing:
 
 
 def _parts(words: Sequence[str], lengths: Ints) -> tuple[Sequence[str], Ints, Ints]:
-    """Cut words that are very long.
+    """Cut very long words into parts.
 
     Args:
         words: Words.
@@ -318,7 +318,7 @@ def _parts(words: Sequence[str], lengths: Ints) -> tuple[Sequence[str], Ints, In
 
 
 def _find_part_end(word: str, begin: int) -> int:
-    """Return where a part of a word ends that begins at a character."""
+    """Return the end of the part of a word that starts at `begin`."""
     end = begin + _LONGEST
     if end >= len(word):
         return len(word)
@@ -330,7 +330,7 @@ def _find_part_end(word: str, begin: int) -> int:
 
 
 def _copied(chars: npt.NDArray[np.uint32], bounds: Ints) -> tuple[npt.NDArray[np.uint32], Ints]:
-    """Copy words, end to end, and return their characters and where each word lies there."""
+    """Copy words end to end; return their characters and the bounds of each word."""
     starts, ends = bounds.T
     offsets = make_offsets(ends - starts)
     shifts = np.repeat(starts - offsets[:-1], ends - starts)
@@ -339,12 +339,12 @@ def _copied(chars: npt.NDArray[np.uint32], bounds: Ints) -> tuple[npt.NDArray[np
 
 
 def _empty_slots(words: int) -> npt.NDArray[np.int32]:
-    """Return an empty hash table of more than twice as many slots as words."""
+    """Make an empty hash table with more than two slots per word."""
     return np.full(1 << max(10, (2 * words).bit_length()), -1, np.int32)
 
 
 def number_words(stretch: str, starts: Sequence[int]) -> list[int]:
-    """Number the words of a stretch of running text, and return the word of each piece.
+    """Number the words of a stretch of text; return the word number of each piece.
 
     A word is a run of letters, digits and combining marks, or one other character: the same words
     for every tokenizer. A piece that begins at the first character of a word begins that word. Any
@@ -374,7 +374,7 @@ def number_words(stretch: str, starts: Sequence[int]) -> list[int]:
 
 
 def _heads(stretch: str) -> bytearray:
-    """Return for each character of a stretch whether it is the first of a word."""
+    """Return for each character whether it begins a word."""
     is_head = bytearray(len(stretch))
     inside = False
     for place, character in enumerate(stretch):
@@ -385,5 +385,5 @@ def _heads(stretch: str) -> bytearray:
 
 
 def is_mark(character: str) -> bool:
-    """Return whether a character is a combining mark, which is of the word before it."""
+    """Return whether a character is a combining mark, which belongs to the word before it."""
     return unicodedata.category(character)[0] == "M"

@@ -1,4 +1,4 @@
-"""How far several annotators agree: mentions that a build's annotators found, by those that did.
+"""Agreement of annotators: mentions of a build by the annotators that found them.
 
 Annotators that found a mention are those that found its very characters with its label. So F1 of
 two of them is that of one against the other as gold, whichever is taken for gold.
@@ -16,7 +16,7 @@ from mslm_data.shard.write import Count
 
 @dataclass(frozen=True, kw_only=True)
 class FoundByRecord:
-    """Count the mentions of one label that the same annotators found.
+    """Number of mentions of one label that the same annotators found.
 
     Attributes:
         label: Their label.
@@ -30,7 +30,7 @@ class FoundByRecord:
 
 
 class PairAgreement(NamedTuple):
-    """Count the mentions of a label on which two annotators agree.
+    """Number of mentions of a label on which two annotators agree.
 
     Attributes:
         label: The label.
@@ -50,13 +50,13 @@ class PairAgreement(NamedTuple):
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of precision and recall; 0 where neither found any."""
+        """Harmonic mean of precision and recall; 0 if neither annotator found a mention."""
         every = self.of_first + self.of_second
         return 2 * self.both / every if every else 0.0
 
 
 def pairs(records: Sequence[FoundByRecord]) -> Iterator[PairAgreement]:
-    """Give each label's pairs of annotators, sorted by label and names."""
+    """Yield the agreement of each pair of annotators per label, sorted by label and names."""
     names = sorted({name for record in records for name in record.by})
     for label in sorted({record.label for record in records}):
         of_label = [record for record in records if record.label == label]

@@ -1,4 +1,4 @@
-"""Opens built folders: a mapping of split names to `Split`, with the manifest beside it."""
+"""Opens built folders: a mapping of split names to `Split`, with the manifest."""
 
 from __future__ import annotations
 
@@ -53,22 +53,22 @@ class BuiltFolder(Mapping[str, Split]):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The label of each index of `span_labels`."""
+        """Label names, indexed by `span_labels`."""
         return self.manifest.labels
 
     @property
     def doc_labels(self) -> tuple[str, ...]:
-        """The label of each index of `doc_label`; empty where documents have none."""
+        """Document label names, indexed by `doc_label`; empty without document labels."""
         return self.manifest.doc_labels or ()
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The tag of each index of `bio`."""
+        """Tag names, indexed by `bio`."""
         return self.manifest.tags
 
     @property
     def tokenizer(self) -> Path:
-        """The tokenizer's file; that of a remote folder is fetched and checked first.
+        """Path of the tokenizer; for a remote folder it is downloaded and checked first.
 
         Raises:
             ShardError: There is none.
@@ -98,7 +98,7 @@ class BuiltFolder(Mapping[str, Split]):
         return split in self._splits
 
     def __hash__(self) -> int:
-        """Let a folder be a key, as in `md.mix({shards: 0.7, other: 0.3})`."""
+        """Hash the folder, so that it can be a key: `md.mix({shards: 0.7, other: 0.3})`."""
         return id(self)
 
     def __iter__(self) -> Iterator[str]:
@@ -109,7 +109,7 @@ class BuiltFolder(Mapping[str, Split]):
 
 
 def load_splits(folder: str | Path) -> tuple[BuiltFolder, tuple[str, ...]]:
-    """Open a built folder, or one split of it by the path of the split's own folder.
+    """Open a built folder, or one split of it by the path of the split's folder.
 
     Args:
         folder: A path or URL, such as `shards/ncbi`, or the path of a folder below it, such as

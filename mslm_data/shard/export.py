@@ -1,4 +1,4 @@
-"""Writes the rows of a built folder as files for trainers and tools that do not read Arrow.
+"""Exports a built folder for trainers and tools that do not read Arrow.
 
 Parquet, MDS and JSON lines have all columns. GLiNER's, spaCy's and CoNLL's files have the words of
 the rows with their mentions, for which the folder must hold its text.
@@ -47,7 +47,7 @@ Bytes = Annotated[int, msgspec.Meta(ge=0)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedFile:
-    """Describe one file of an export.
+    """One file of an export.
 
     Attributes:
         file: Its name in the folder of its split.
@@ -64,7 +64,7 @@ class ExportedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """Describe an export; `export.json` holds it.
+    """The contents of an export, stored in `export.json`.
 
     Attributes:
         to: `parquet`, `mds`, `jsonl`, `gliner`, `docbin` or `conll`.
@@ -92,12 +92,12 @@ class Export:
 
     @property
     def has_words(self) -> bool:
-        """Return whether the files have words in place of columns."""
+        """Whether the files hold words instead of columns."""
         return self.to in OF_WORDS
 
     @property
     def protected(self) -> bool:
-        """Return whether the rows are patients' text."""
+        """Whether the rows are patients' text."""
         return bool(self.about.get("protected", False))
 
 
@@ -110,7 +110,7 @@ def export(
     out: Path,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Export:
-    """Write splits as files of another kind; one shard at a time is in memory.
+    """Write splits in another format, one shard in memory at a time.
 
     Args:
         splits: Name -> the split; at least one.
@@ -173,7 +173,7 @@ def export(
 
 
 def _already(out: Path, to: str, manifest: Manifest, splits: Mapping[str, Split]) -> Export | None:
-    """Return what a folder holds if it is the export that is asked for, None if it is free.
+    """Return the finished export in a folder, or None if the folder is free.
 
     Raises:
         ExportError: It holds something else, or an export that is damaged.
@@ -202,7 +202,7 @@ def _already(out: Path, to: str, manifest: Manifest, splits: Mapping[str, Split]
 
 
 def _check_export(out: Path, found: Export) -> None:
-    """Refuse an export of which files were removed or changed since.
+    """Check that the files of an export were not changed.
 
     Raises:
         ExportError: Naming the first of them.
@@ -251,7 +251,7 @@ def _described(
 
 
 def _page(made: Export) -> str:
-    """Return the export's README: how to read it, and whether it is patients' text."""
+    """Return the README of the export."""
     how = "" if made.has_words else ": token ids can be turned back into it"
     protected = (
         f"**Patients' text{how}. Treat this folder as you treat the notes.**\n\n"
@@ -298,7 +298,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _parquet(split: Split, folder: Path) -> Iterator[ExportedFile]:
-    """Write a parquet file for each shard."""
+    """Write a Parquet file per shard."""
     # Not imported by those who open a folder: it takes a tenth of a second.
     from pyarrow import parquet
 
@@ -309,7 +309,7 @@ def _parquet(split: Split, folder: Path) -> Iterator[ExportedFile]:
 
 
 def _jsonl(split: Split, folder: Path) -> Iterator[ExportedFile]:
-    """Write a file of one object a line for each shard; keys are strings of digits.
+    """Write a JSON Lines file per shard; keys are decimal strings.
 
     Many readers of JSON take numbers above 2**53 as floats, so that keys would be rounded.
     """
@@ -325,7 +325,7 @@ def _jsonl(split: Split, folder: Path) -> Iterator[ExportedFile]:
 
 
 def _mds(split: Split, folder: Path) -> Iterator[ExportedFile]:
-    """Write files of at most 64 MiB, and the index of all of them."""
+    """Write MDS files of at most 64 MiB, and their index."""
     index: list[tuple[str, int, mds.MdsFile]] = []
     for batch in split.batches():
         for file in mds.make_files(batch):
@@ -340,7 +340,7 @@ def _mds(split: Split, folder: Path) -> Iterator[ExportedFile]:
 
 
 def _gliner(split: Split, folder: Path) -> Iterator[ExportedFile]:
-    """Write a list of `{"tokenized_text", "ner"}` for each shard; the last word is in a mention."""
+    """Write a list of `{"tokenized_text", "ner"}` per shard; `ner` ends are inclusive."""
     for name, batch in _shards(split, "json"):
         with writing_whole(folder / name) as file:
             before = b"[\n"
@@ -354,7 +354,7 @@ def _gliner(split: Split, folder: Path) -> Iterator[ExportedFile]:
 
 
 def _conll(split: Split, folder: Path) -> Iterator[ExportedFile]:
-    """Write a word, a TAB and its tag a line for each shard, and a mark before each document."""
+    """Write a word and its tag per line, TAB-separated, and a mark before each document."""
     for name, batch in _shards(split, "conll"):
         doc_id = None
         with writing_whole(folder / name) as file:
@@ -369,7 +369,7 @@ def _conll(split: Split, folder: Path) -> Iterator[ExportedFile]:
 
 
 def _docbin(split: Split, folder: Path) -> Iterator[ExportedFile]:
-    """Write a DocBin of a `Doc` a row for each shard, with the mentions as entities."""
+    """Write a DocBin per shard: a `Doc` per row, mentions as entities."""
     spacy = _optional.load("spacy", wanted_by="export to docbin")
     vocab = spacy.vocab.Vocab()
     for name, batch in _shards(split, "spacy"):
@@ -382,7 +382,7 @@ def _docbin(split: Split, folder: Path) -> Iterator[ExportedFile]:
 
 
 def _doc(spacy: Any, vocab: Any, row: RowWords) -> Any:
-    """Return a row as spaCy's `Doc`: one space may follow a token, other white space is one."""
+    """Convert a row to spaCy's `Doc`; other white space than single spaces becomes tokens."""
     tokens: list[str] = []
     spaces: list[bool] = []
     places = []  # of each word among the tokens
@@ -406,14 +406,14 @@ def _doc(spacy: Any, vocab: Any, row: RowWords) -> Any:
 
 
 def _words(batch: pa.RecordBatch, split: Split) -> Iterator[RowWords]:
-    """Give the words of the rows of a shard."""
+    """Yield the words of the rows of a shard."""
     for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
         for row in batch.slice(start, _ROWS_AT_ONCE).to_pylist():
             yield words_in_row(row, split.manifest.labels)
 
 
 def _shards(split: Split, suffix: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Give each shard with the name of the file that it becomes."""
+    """Yield each shard with the name of its exported file."""
     # `strict` asks for one batch more, which is when `batches` looks whether a file has changed.
     for record, batch in zip(split.record.shards, split.batches(), strict=True):
         yield f"{Path(record.file).stem}.{suffix}", batch

@@ -44,7 +44,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """Count what became of the documents and mentions of a work unit or a split.
+    """Counts of documents and mentions of a work unit or a split.
 
     Attributes:
         read: Documents (the source's records) of the corpus that was asked for.
@@ -79,7 +79,7 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitRecord(Counts):
-    """Describe one split, and what became of it.
+    """One split: its shards and counts.
 
     Attributes:
         written: Documents with at least one row.
@@ -101,13 +101,13 @@ class SplitRecord(Counts):
 
     @property
     def bytes(self) -> int:
-        """Return the size of all shards."""
+        """Total size of the shards in bytes."""
         return sum(shard.bytes for shard in self.shards)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """Describe what made a folder, and what is in it.
+    """The record of how a folder was built, and of its contents.
 
     Attributes:
         format: Version of the layout.
@@ -163,7 +163,7 @@ class Manifest:
         )
 
     def files(self) -> list[str]:
-        """Return the paths of the files that a build writes, below the folder."""
+        """Return the paths of all files of the build, relative to the folder."""
         of_splits = [
             f"{split}/{file}"
             for split, record in self.splits.items()
@@ -173,22 +173,22 @@ class Manifest:
 
     @property
     def weak(self) -> bool:
-        """Return whether mentions have concepts and confidences."""
+        """Whether mentions have concepts and scores."""
         return bool(self.pipeline["annotate"]["weak"])
 
     @property
     def context(self) -> bool:
-        """Return whether mentions have the context in which they stand, `span_contexts`."""
+        """Whether mentions have context flags, `span_contexts`."""
         return bool(self.pipeline["annotate"].get("context", False))
 
     @property
     def joined(self) -> bool:
-        """Return whether rows have several sentences, with `sentence_starts`."""
+        """Whether rows have several sentences, with `sentence_starts`."""
         return bool(self.pipeline["encode"].get("join", "none") != "none")
 
     @property
     def protected(self) -> bool:
-        """Return whether the text is patients' text."""
+        """Whether the text is patients' text."""
         return bool(self.about.get("protected", False))
 
 
@@ -208,7 +208,7 @@ class _Encode(msgspec.Struct):
 
 
 class _Pipeline(msgspec.Struct):
-    """Hold the options of a pipeline that readers look at."""
+    """The pipeline options that readers need."""
 
     source: _Source
     annotate: _Annotate
@@ -216,7 +216,7 @@ class _Pipeline(msgspec.Struct):
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write `manifest.json`; it holds what some builds lack only where it is there.
+    """Write `manifest.json`. Optional fields are written only if they are set.
 
     Args:
         folder: The folder that is built.
@@ -233,7 +233,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read `manifest.json` and check it.
+    """Read and check `manifest.json`.
 
     Raises:
         ShardError: The folder is missing or unfinished, of another format, or its manifest is
@@ -305,7 +305,7 @@ def _damaged(path: Path | str, said: str) -> ShardError:
 
 
 def _check_format(path: Path | str, version: int) -> None:
-    """Raise unless a folder is of the one format that this package reads."""
+    """Check that a folder has the format that this version reads."""
     if version == FORMAT:
         return
 
@@ -320,7 +320,7 @@ def _check_format(path: Path | str, version: int) -> None:
 
 
 def _check_labels(path: Path | str, manifest: Manifest) -> None:
-    """Refuse labels that tags cannot tell apart, and tags that are not those of the labels."""
+    """Check that labels are unique and match the tags."""
     if list(manifest.tags) != tag_names(manifest.labels):
         raise ShardError(
             f"{path}: expected tags that follow from the labels; build the folder again"
@@ -332,7 +332,7 @@ def _check_labels(path: Path | str, manifest: Manifest) -> None:
 
 
 def _check_doc_labels(path: Path | str, doc_labels: Sequence[str]) -> None:
-    """Refuse labels of documents that indices cannot tell apart."""
+    """Check that document labels are unique."""
     if len(set(doc_labels)) < len(doc_labels) or len(doc_labels) > MAX_LABELS:
         raise ShardError(
             f"{path}: expected at most {MAX_LABELS} different doc_labels; build the folder again"
@@ -340,7 +340,7 @@ def _check_doc_labels(path: Path | str, doc_labels: Sequence[str]) -> None:
 
 
 def _check_tokenizer(path: Path | str, manifest: Manifest, ids: TokenIds) -> None:
-    """Refuse special ids outside the vocabulary, and a tokenizer without its digest."""
+    """Check the special ids and the tokenizer's digest."""
     if not 1 <= ids.size < 1 << 31:
         raise ShardError(f"{path}: expected a tokenizer with at least one id, got {ids.size}")
 
@@ -358,7 +358,7 @@ def _check_tokenizer(path: Path | str, manifest: Manifest, ids: TokenIds) -> Non
 
 
 def _check_shards(path: Path | str, name: str, split: SplitRecord) -> None:
-    """Refuse names that could lead out of the folder, and shards that do not add up."""
+    """Check that names stay within the folder and that shard counts add up."""
     if not SPLIT_NAME.fullmatch(name):
         raise ShardError(f"{path}: expected a split's name of letters, digits, '.', '_' and '-'")
 
@@ -378,7 +378,7 @@ def _check_shards(path: Path | str, name: str, split: SplitRecord) -> None:
 
 
 def _check_accounts(path: Path | str, name: str, split: SplitRecord) -> None:
-    """Refuse a split whose documents or mentions are not all accounted for."""
+    """Check that all documents and mentions of a split are accounted for."""
     if split.read != split.written + split.set_aside:
         raise ShardError(
             f"{path}: {name}: expected read = written + set aside, "

@@ -1,4 +1,4 @@
-"""Lays rows out as mosaicml-streaming's MDS files, which its `StreamingDataset` reads.
+"""Converts rows to mosaicml-streaming's MDS files, for its `StreamingDataset`.
 
 A split is a folder of files `shard.NNNNN.mds` and an `index.json`. A file is, little-endian:
 
@@ -34,7 +34,7 @@ _ONE_DIMENSION = 1 << 2
 
 
 class _Column(NamedTuple):
-    """Hold the values of a column as bytes.
+    """The values of a column as bytes.
 
     Attributes:
         encoding: What the format calls them.
@@ -48,7 +48,7 @@ class _Column(NamedTuple):
 
 
 class MdsFile(NamedTuple):
-    """Hold one file.
+    """One MDS file.
 
     Attributes:
         rows: Number of its rows.
@@ -62,12 +62,12 @@ class MdsFile(NamedTuple):
 
 
 def file_name(number: int) -> str:
-    """Return the name of a split's file, counted from 0."""
+    """Return the name of a split's file number `number`, from 0."""
     return f"shard.{number:05d}.mds"
 
 
 def make_index(files: Sequence[tuple[str, int, MdsFile]]) -> bytes:
-    """Return `index.json` of a split.
+    """Return the `index.json` of a split.
 
     Args:
         files: Name, bytes and description of each file, in order; their pieces are not read.
@@ -85,7 +85,7 @@ def make_index(files: Sequence[tuple[str, int, MdsFile]]) -> bytes:
 
 
 def make_files(batch: pa.RecordBatch, limit: int = SIZE_LIMIT) -> Iterator[MdsFile]:
-    """Lay the rows of a shard out as files, one after the other.
+    """Convert the rows of a shard to MDS files.
 
     Args:
         batch: Columns of numbers, strings, and lists of these, without nulls.
@@ -129,13 +129,13 @@ def make_files(batch: pa.RecordBatch, limit: int = SIZE_LIMIT) -> Iterator[MdsFi
 
 
 def _together(parts: Sequence[Ragged]) -> npt.NDArray[np.int64]:
-    """Return how many bytes some parts of each row have together, `[N]`."""
+    """Return the total size of the parts of each row, `[N]`."""
     lengths: npt.NDArray[np.int64] = np.sum([part.lengths for part in parts], axis=0)
     return lengths
 
 
 def _groups(sizes: npt.NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:
-    """Give ranges of rows of at most `limit` bytes, each as long as possible, one row at least."""
+    """Yield the longest ranges of rows within `limit` bytes, at least one row each."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(sizes):
@@ -149,7 +149,7 @@ def _groups(sizes: npt.NDArray[np.int64], limit: int) -> Iterator[tuple[int, int
 def _rows(
     parts: Sequence[Ragged], start: int, stop: int, to: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint8]:
-    """Put the parts of each row `[start, stop)` side by side.
+    """Concatenate the parts of each row `[start, stop)`.
 
     Args:
         parts: uint8, the same rows each.
@@ -167,7 +167,7 @@ def _rows(
 
 
 def _column(array: pa.Array) -> _Column:
-    """Return the bytes of a column's values."""
+    """Return the values of a column as bytes."""
     if pa.types.is_string(array.type):
         return _Column("str", None, (_texts(array),))
     if not pa.types.is_list(array.type):
@@ -184,17 +184,17 @@ def _column(array: pa.Array) -> _Column:
 
 
 def _evenly(rows: int, size: int) -> npt.NDArray[np.int64]:
-    """Return the offsets of values of the same number of bytes, `[rows + 1]`."""
+    """Return the offsets of values of equal size, `[rows + 1]`."""
     return np.arange(rows + 1, dtype=np.int64) * size
 
 
 def _bytes(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Return the bytes of numbers, little-endian."""
+    """Return numbers as little-endian bytes."""
     return values.astype(values.dtype.newbyteorder("<"), copy=False).view(np.uint8)
 
 
 def _shapes(lengths: npt.NDArray[np.int64]) -> Ragged:
-    """Return what stands before the items of each list: how its length is written, and it."""
+    """Return the header of each list: the format of its length, and the length."""
     power = (lengths >= 1 << 8).astype(np.int64) + (lengths >= 1 << 16)
     written = np.empty((len(lengths), 5), np.uint8)
     written[:, 0] = _ONE_DIMENSION + power
@@ -206,7 +206,7 @@ def _shapes(lengths: npt.NDArray[np.int64]) -> Ragged:
 
 
 def _texts(array: pa.Array) -> Ragged:
-    """Return the UTF-8 bytes of strings."""
+    """Encode strings as UTF-8."""
     _, offsets, data = array.buffers()
     bounds = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
     values = np.frombuffer(data or b"", np.uint8)
@@ -214,7 +214,7 @@ def _texts(array: pa.Array) -> Ragged:
 
 
 def _json(array: pa.Array) -> Ragged:
-    """Return lists of strings as JSON."""
+    """Encode lists of strings as JSON."""
     texts = [msgspec.json.encode(strings) for strings in array.to_pylist()]
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     return Ragged(np.frombuffer(b"".join(texts), np.uint8), make_offsets(lengths))

@@ -1,4 +1,4 @@
-"""Writes the pieces of a shard that work units leave, and joins them.
+"""Writes the pieces of a shard that work units make, and joins them.
 
 A piece has the columns of a shard. Its labels are numbered as its unit met them, unless the
 pipeline says which labels there are, so joining numbers them anew.
@@ -33,7 +33,7 @@ _HASHES = b"hashes"
 
 
 def join(paths: Sequence[Path], path: Path, schema: pa.Schema) -> ShardRecord:
-    """Write a shard from its pieces.
+    """Join pieces to a shard.
 
     Args:
         paths: The pieces, in order.
@@ -53,7 +53,7 @@ def join(paths: Sequence[Path], path: Path, schema: pa.Schema) -> ShardRecord:
 
 
 def write_piece(path: Path, examples: Examples, schema: pa.Schema) -> ShardRecord:
-    """Write a piece, with a hash of the id of each of its documents; see `write_shard`.
+    """Write a piece with a hash of each document id; see `write_shard`.
 
     It is not synced: its checksum tells whether it is whole.
     """
@@ -63,7 +63,7 @@ def write_piece(path: Path, examples: Examples, schema: pa.Schema) -> ShardRecor
 
 
 def hash_ids(doc_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
-    """Return a hash of each id, which may be that of another id too, uint64 `[D]`."""
+    """Hash ids, uint64 `[D]`. Different ids may share a hash."""
     texts = [doc_id.encode() for doc_id in doc_ids]
     offsets = make_offsets(np.fromiter(map(len, texts), np.int64, len(texts)))
     hashes = np.empty(len(texts), np.uint64)
@@ -72,23 +72,23 @@ def hash_ids(doc_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
 
 
 def document_hashes(path: Path) -> npt.NDArray[np.uint64]:
-    """Return a hash of the id of each document of a piece, sorted, each once."""
+    """Read the hashes of the document ids of a piece, sorted and unique."""
     return np.frombuffer(_batch(path).schema.metadata[_HASHES], np.uint64)
 
 
 def document_ids(path: Path) -> list[str]:
-    """Return the id of each document of a piece, each once, in order."""
+    """Read the document ids of a piece, unique, in order."""
     return list(dict.fromkeys(_batch(path).column("doc_id").to_pylist()))
 
 
 def _batch(path: Path) -> pa.RecordBatch:
-    """Map a piece, which is ours and whole."""
+    """Memory-map a piece."""
     with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
         return reader.read_next_batch()
 
 
 def _numbered(batch: pa.RecordBatch, labels: list[str], doc_labels: list[str]) -> pa.RecordBatch:
-    """Return a piece with the numbers that its labels have in the shard."""
+    """Convert a piece's label numbers to those of the shard."""
     theirs, their_doc_labels = _labels_in(batch.schema)
     if "doc_label" in batch.schema.names:
         now = [doc_labels.index(label) for label in their_doc_labels]
@@ -114,11 +114,11 @@ def _numbered(batch: pa.RecordBatch, labels: list[str], doc_labels: list[str]) -
 
 
 def _labels_in(schema: pa.Schema) -> tuple[list[str], list[str]]:
-    """Return the label of each index that a schema names, and that of each index of documents."""
+    """Return the labels and document labels in a schema."""
     names = msgspec.json.decode(schema.metadata[b"mslm_data"])
     return names["labels"], names.get("doc_labels", [])
 
 
 def _with(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
-    """Return a piece with another column of a name."""
+    """Replace a column of a piece."""
     return batch.set_column(batch.schema.get_field_index(name), name, column)

@@ -1,4 +1,4 @@
-"""Uploads built folders to the Hugging Face hub, and keeps patients' text here."""
+"""Uploads built folders to the Hugging Face hub, but not patients' text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mslm_data.shard.verify import find_other_files, verify
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """Report an upload.
+    """The result of an upload.
 
     Attributes:
         repo: The full name of the repository on the hub.
@@ -32,7 +32,7 @@ class Pushed:
 
 
 def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool = False) -> Pushed:
-    """Verify a folder, and upload the files that its build wrote, without `vocab/` and others.
+    """Verify a folder and upload the files of its build; `vocab/` and others stay.
 
     Args:
         folder: A built folder.
@@ -87,7 +87,7 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
 
 
 def check_not_protected(folder: Path, manifest: Manifest, *, share_protected: bool) -> None:
-    """Raise if a folder holds patients' text, unless the caller shares it all the same.
+    """Raise an error for patients' text, unless the caller shares it explicitly.
 
     Raises:
         PushError: The manifest marks the folder as protected.

@@ -1,4 +1,4 @@
-"""Reads shards without copying their columns, and refuses those that the manifest contradicts.
+"""Reads shards without copying, and checks them against the manifest.
 
 The shards of a small split are read into memory. Those of a larger one are mapped, so they are
 looked at again whenever a pass over the rows begins or ends (`Shard.check`).
@@ -25,7 +25,7 @@ from mslm_data.shard.write import ShardRecord
 
 
 class _State(NamedTuple):
-    """Tell whether a file is what it was: every write changes one of the times."""
+    """Inode, size and times of a file; every write changes one of the times."""
 
     inode: int
     size: int
@@ -47,7 +47,7 @@ _KNOWN: set[tuple[Path, _State, str]] = set()
 
 
 class Shard:
-    """Read one shard, which is opened when a row of it is first wanted."""
+    """A shard file, opened when a row is first read."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Shard:
 
     @property
     def batch(self) -> pa.RecordBatch:
-        """Return the whole shard as one record batch, over the mapped file unless in memory.
+        """Return the whole shard as one record batch over the mapped file.
 
         Raises:
             ShardError: The file is missing, has other bytes than the manifest says, or holds
@@ -101,11 +101,11 @@ class Shard:
 
     @property
     def is_open(self) -> bool:
-        """Whether the shard was opened already."""
+        """Whether the shard is open."""
         return self._batch is not None
 
     def close(self) -> None:
-        """Let go of the mapped file; the next row opens it again. What is in memory stays.
+        """Close the mapped file; the next read opens it again. Shards in memory stay.
 
         Raises:
             ShardError: See `check`.
@@ -119,7 +119,7 @@ class Shard:
         self._lists = {}
 
     def check(self) -> None:
-        """Open the file again, with all checks, if it is not as it was when it was opened.
+        """Reopen and check the file if it changed since it was opened.
 
         Nothing is done for a shard in memory, nor for one that was never opened.
 
@@ -168,7 +168,7 @@ class Shard:
         return name in self.batch.schema.names
 
     def flat(self, name: str) -> Array:
-        """Return a column of numbers with one value a row, `[N]`, read-only."""
+        """Return a column of one number per row, `[N]`, read-only."""
         return plain_arrow.numbers(self.batch.column(name))
 
     def ragged(self, name: str, start: int, stop: int) -> Ragged:
@@ -187,7 +187,7 @@ class Shard:
         return self.batch.slice(number, 1).to_pylist()[0]  # type: ignore[no-any-return]
 
     def _open(self) -> pa.RecordBatch:
-        """Read or map the file, and refuse one that cannot be the manifest's."""
+        """Read or map the file, and check it against the manifest."""
         try:
             data = self._believed()
         except ShardError:
@@ -224,7 +224,7 @@ class Shard:
         return batches[0]
 
     def _believed(self) -> pa.Buffer | None:
-        """Refuse a file that is not the manifest's; return its bytes where it is read to memory."""
+        """Check the file against the manifest; return its bytes if it is read into memory."""
         self._check_file()
         try:
             self._opened = _State.of(self.path)  # before a byte is read: no later change is missed
@@ -240,7 +240,7 @@ class Shard:
         return data
 
     def _check_file(self) -> None:
-        """Refuse a file that is missing, outside the built folder, or of another size."""
+        """Check that the file exists, is within the built folder, and has the right size."""
         try:
             size = self.path.stat().st_size
             real = self.path.resolve()
@@ -260,7 +260,7 @@ class Shard:
             )
 
     def _check_same_build(self) -> None:
-        """Refuse a folder that is known to be another build than the one that was opened."""
+        """Check that the folder still holds the build that was opened."""
         if self._labels is None:  # the caller has just read the manifest
             return
         folder = self.path.parent.parent
@@ -285,7 +285,7 @@ class Shard:
             return file.read_buffer()
 
     def _check_digest(self, data: pa.Buffer | None) -> None:
-        """Refuse other bytes than the manifest's.
+        """Check the file's SHA-256 against the manifest.
 
         Args:
             data: The file's bytes; None hashes the file, once a process while it is unchanged.
@@ -303,7 +303,7 @@ class Shard:
             _KNOWN.add(known)
 
     def _lay_open(self, batch: pa.RecordBatch) -> dict[str, tuple[Array, Array]]:
-        """Map the columns of lists of numbers, and refuse offsets and spans that lead astray."""
+        """Map the list columns, and check their offsets and spans."""
         lists: dict[str, tuple[Array, Array]] = {}
         for column in COLUMNS:
             if column.name not in batch.schema.names:
@@ -352,7 +352,7 @@ class Shard:
         return offsets, values
 
     def _check_spans(self, lists: dict[str, tuple[Array, Array]]) -> None:
-        """Refuse mentions that are empty, or not within their row."""
+        """Check that mentions are not empty and within their row."""
         # For each mention, the length of its row.
         sizes = np.repeat(np.diff(lists["input_ids"][0]), np.diff(lists["span_starts"][0]))
         starts = _used(*lists["span_starts"])
@@ -363,7 +363,7 @@ class Shard:
             )
 
     def _check_sentences(self, lists: dict[str, tuple[Array, Array]]) -> None:
-        """Refuse sentences that do not begin at a token of their row, and rows without one."""
+        """Check that every row has sentences, which begin at its tokens."""
         offsets, values = lists["sentence_starts"]
         counts = np.diff(offsets)
         sizes = np.repeat(np.diff(lists["input_ids"][0]), counts)
@@ -374,7 +374,7 @@ class Shard:
             )
 
     def _check_ids(self, lists: dict[str, tuple[Array, Array]], labels: int) -> None:
-        """Refuse numbers that the vocabulary or the labels lack; `verify` says in which row."""
+        """Check that ids and labels are in range; `verify` finds the row of a violation."""
         for name, most in (
             ("input_ids", self._ids.size - 1),
             ("bio", count_tags(labels) - 1),
@@ -396,5 +396,5 @@ class Shard:
 
 
 def _used(offsets: Array, values: Array) -> Array:
-    """Return the values that are in a row; a file may have others before and after them."""
+    """Return the values within the offsets; a file may hold more."""
     return values[offsets[0] : offsets[-1]] if len(offsets) else values[:0]

@@ -1,4 +1,4 @@
-"""Opens built folders at URLs, whose files come into the cache as they are wanted.
+"""Opens built folders at URLs; files are downloaded to the cache on demand.
 
 The manifest is fetched whenever a folder is opened. What it names is kept under its own SHA-256, so
 equal shards of several folders are kept once, and a kept file is hashed once by each process before
@@ -45,7 +45,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class RemoteFolder:
-    """Open a built folder at a URL; small, so that it travels to workers.
+    """A built folder at a URL; small enough to be pickled to workers.
 
     Attributes:
         url: May hold secrets, so messages show `str(folder)` instead.
@@ -79,7 +79,7 @@ class RemoteFolder:
         _FOLDERS.add(self)
 
     def forget_held(self) -> None:
-        """Hold nothing in a forked process, where another thread may have had the lock."""
+        """Release all files after a fork, as another thread may have held the lock."""
         self._lock = Lock()
         for shard in list(self._held):
             self.release(shard)
@@ -99,7 +99,7 @@ class RemoteFolder:
         return f"RemoteFolder({str(self)!r})"
 
     def manifest(self) -> Manifest:
-        """Fetch the manifest and check it.
+        """Download and check the manifest.
 
         Raises:
             FetchError: None there, or out of reach.
@@ -130,7 +130,7 @@ class RemoteFolder:
         size: int | None = None,
         wanted: Callable[[], bool] = lambda: True,
     ) -> Path:
-        """Return the local path of a file, which is fetched if it is not in the cache.
+        """Return the local path of a file, downloaded if it is not cached.
 
         Args:
             name: Its path below the folder.
@@ -171,7 +171,7 @@ class RemoteFolder:
         return place
 
     def copy(self) -> Path:
-        """Return a local copy of the whole folder, whose files are fetched at the same time.
+        """Download the whole folder, files in parallel.
 
         Raises:
             FetchError: Nothing there, a file out of reach, or a folder that keeps changing.
@@ -191,7 +191,7 @@ class RemoteFolder:
             ) from None
 
     def artifact(self, name: str) -> Path | None:
-        """Return the local copy of a lexicon or score column, None if `vocab/` lacks it.
+        """Download a lexicon or score column; None if `vocab/` lacks it.
 
         Raises:
             FetchError: Out of reach, or a disk that is full.
@@ -209,7 +209,7 @@ class RemoteFolder:
             ) from None
 
     def hold(self, shard: RemoteShard, place: Path) -> bool:
-        """Keep a shard's file from being removed, and return whether it is still there."""
+        """Keep a file in the cache; return whether it is still there."""
         with self._lock:
             if shard.use is None:
                 shard.use = cache.Use.of(place)
@@ -218,7 +218,7 @@ class RemoteFolder:
             return shard.use is not None
 
     def release(self, shard: RemoteShard) -> None:
-        """Let a shard's file be removed where room is needed."""
+        """Allow a file to be evicted from the cache."""
         with self._lock:
             if shard.use is not None:
                 shard.use.release()
@@ -226,7 +226,7 @@ class RemoteFolder:
             self._held.pop(shard, None)
 
     def close_others(self, wanted: Sequence[RemoteShard]) -> None:
-        """Close shards that were used first, until the wanted ones fit beside those that stay."""
+        """Close the least recently used shards until the needed ones fit."""
         if self.cache_bytes is None:
             return
         with self._lock:
@@ -244,7 +244,7 @@ class RemoteFolder:
                 total -= size
 
     def _make_room(self, place: Path) -> None:
-        """Remove shards from the cache until one more fits, and say it if they do not."""
+        """Evict shards until another one fits; warn if they do not."""
         if self.cache_bytes is None or place.name not in self._sizes:
             return
         sizes = {place.with_name(name): size for name, size in self._sizes.items()}
@@ -259,7 +259,7 @@ class RemoteFolder:
         )
 
     def _check_unchanged(self) -> None:
-        """Raise if the manifest there is known to be another than the one that was opened."""
+        """Check that the remote folder still has the manifest that was opened."""
         try:
             now = hashlib.sha256(
                 remote.read(self.url, NAME, max_bytes=_MOST_BYTES, tries=1)
@@ -275,7 +275,7 @@ class RemoteFolder:
 
 
 def _check_bytes(value: Any) -> None:
-    """Refuse what is neither a number of bytes nor None."""
+    """Check that a cache size is a number of bytes or None."""
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -283,11 +283,11 @@ def _check_bytes(value: Any) -> None:
 
 
 class NotWantedError(Exception):
-    """A file was not fetched, as nobody wants it any more."""
+    """A download was cancelled, as its file is no longer needed."""
 
 
 class RemoteShard(Shard):
-    """Read one shard of a remote folder, which is fetched when a row of it is first wanted."""
+    """A shard of a remote folder, downloaded when a row is first read."""
 
     def __init__(
         self,
@@ -314,7 +314,7 @@ class RemoteShard(Shard):
         """Keeps the file in the cache; see `RemoteFolder.hold`."""
 
     def fetch(self) -> Path:
-        """Return the local path of the shard, which is fetched if it is not in the cache.
+        """Return the local path of the shard, downloaded if it is not cached.
 
         Where the cache is bounded, the file stays there until `close`.
 
@@ -327,14 +327,14 @@ class RemoteShard(Shard):
         return self._held()
 
     def _held(self) -> Path:
-        """Fetch the shard if need be, and keep its file from being removed to make room."""
+        """Download the shard if needed, and keep it in the cache."""
         while True:
             place = self._local()
             if self._folder.hold(self, place):
                 return place
 
     def fetch_ahead(self, wanted: Callable[[], bool]) -> None:
-        """Fetch the shard, whose file may be removed until it is opened, where room is needed.
+        """Download the shard; it may be evicted until it is opened.
 
         Args:
             wanted: Whether it is still to be read. It is asked when a reader of the shard would
@@ -352,7 +352,7 @@ class RemoteShard(Shard):
         return self._folder.file(self._name, sha256=record.sha256, size=record.bytes, wanted=wanted)
 
     def close(self) -> None:
-        """Let go of the file, which may be removed from the cache then."""
+        """Close the file, so that it may be evicted from the cache."""
         if not self._in_memory:
             self._forget()
             self._folder.release(self)
@@ -383,11 +383,11 @@ class RemoteShard(Shard):
             return batch
 
     def _check_digest(self, data: pa.Buffer | None) -> None:
-        """Do nothing: `RemoteFolder.file` has compared the bytes already."""
+        """Do nothing: `RemoteFolder.file` has checked the digest."""
 
 
 def bring(shards: Iterable[Shard]) -> None:
-    """Fetch those of some shards that are remote and not open yet, at the same time.
+    """Download shards that are remote and not open, in parallel.
 
     Where the cache is bounded, shards that were used first are closed before.
 
@@ -404,7 +404,7 @@ def bring(shards: Iterable[Shard]) -> None:
 def fetches_ahead(
     shards: Iterable[Shard], wanted: Callable[[], bool]
 ) -> list[Callable[[], object]]:
-    """Return what fetches those of some shards that are remote and not open yet.
+    """Return functions that download shards that are remote and not open.
 
     Args:
         shards: Shards of a split.
@@ -415,5 +415,5 @@ def fetches_ahead(
 
 
 def _not_open(shards: Iterable[RemoteShard]) -> list[RemoteShard]:
-    """Return those of some shards that are not open yet, each file once."""
+    """Return the remote shards that are not open, each file once."""
     return list({shard.record.sha256: shard for shard in shards if not shard.is_open}.values())

@@ -1,4 +1,4 @@
-"""The protocol of rows: what a split, some documents of it and a mix of splits have in common."""
+"""The protocol of rows, which a split, a subset of one and a mix of splits share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHUNK = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SplitShare:
-    """A split, and what an epoch takes of it.
+    """A split, and the share of it that an epoch takes.
 
     Attributes:
         split: Its rows.
@@ -39,22 +39,22 @@ class SplitShare:
 
     @property
     def name(self) -> str:
-        """The folder and the split."""
+        """Names of the folder and the split."""
         return f"{self.split.folder}/{self.split.name}"
 
     @property
     def tokens(self) -> int:
-        """About how many tokens an epoch takes of it: its rows, times their mean length."""
+        """Approximate tokens per epoch: rows times mean length."""
         return self.rows * self.split.tokens // len(self.split)
 
     @property
     def times(self) -> float:
-        """How often an epoch takes each row, on average."""
+        """Average number of times that an epoch takes each row."""
         return self.rows / len(self.split)
 
     @property
     def described(self) -> list[Any]:
-        """Corpus, split, digest and rows, as JSON takes them; the folder itself may be moved."""
+        """Corpus, split, digest and rows, for JSON. No path, since the folder may move."""
         digest = sha256("".join(shard.sha256 for shard in self.split.record.shards).encode())
         return [self.split.manifest.name, self.split.name, digest.hexdigest()[:16], self.rows]
 
@@ -84,10 +84,10 @@ class Rows(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """Return the number of rows of an epoch."""
+        """Return the number of rows per epoch."""
 
     def __getitem__(self, row: int) -> dict[str, Any]:
-        """Return one row, all columns, as plain Python values.
+        """Return all columns of a row as plain Python values.
 
         Raises:
             TypeError: Rows of a mix, which have other numbers in each epoch.
@@ -97,17 +97,17 @@ class Rows(ABC):
     @property
     @abstractmethod
     def splits(self) -> tuple[SplitShare, ...]:
-        """The splits that the rows come from, each with its part of an epoch."""
+        """The splits that the rows come from, each with its share of an epoch."""
 
     @property
     @abstractmethod
     def tokens(self) -> int:
-        """Number of tokens of an epoch, special ones included; of a mix, about how many."""
+        """Number of tokens per epoch, special tokens included; approximate for a mix."""
 
     @property
     @abstractmethod
     def digest(self) -> str | None:
-        """Digest that tells the rows from others; None where their order does."""
+        """Digest of the rows; None if their order identifies them."""
 
     def epoch_rows(
         self,
@@ -116,7 +116,7 @@ class Rows(ABC):
         seed: int,  # noqa: ARG002 - a mix has other rows in each epoch
         epoch: int,  # noqa: ARG002
     ) -> npt.NDArray[np.int64]:
-        """Return the numbers for `take` of rows that are numbered within an epoch, from 0.
+        """Convert row numbers within an epoch, from 0, to row numbers for `take`.
 
         Args:
             rows: int64 `[R]`, each in `[0, len(self))`.
@@ -127,7 +127,7 @@ class Rows(ABC):
 
     @abstractmethod
     def take(self, rows: npt.NDArray[np.int64]) -> Examples:
-        """Copy any rows together, in any order.
+        """Copy rows in any order.
 
         Args:
             rows: int64 `[R]`, as `epoch_rows` or a `RowOrder` gives them.
@@ -135,7 +135,7 @@ class Rows(ABC):
 
     @abstractmethod
     def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the number of tokens of any rows, in any order, `[R]`; see `take`."""
+        """Return the number of tokens of each given row, `[R]`; see `take`."""
 
     @abstractmethod
     def examples(self, start: int = 0, stop: int | None = None) -> Examples:
@@ -143,12 +143,12 @@ class Rows(ABC):
 
     @abstractmethod
     def chunks(self, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0) -> Iterator[Examples]:
-        """Yield the rows of an epoch split by split, not mixed, at most this many at a time."""
+        """Yield the rows of an epoch split by split, in chunks of at most `rows` rows."""
 
     def chunks_from(
         self, split: int, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0
     ) -> Iterator[Examples]:
-        """Yield the rows that an epoch takes of one split alone; see `chunks`.
+        """Yield the rows that an epoch takes of one split; see `chunks`.
 
         Args:
             split: Its number in `splits`.
@@ -161,15 +161,15 @@ class Rows(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Open shards anew, with all checks, whose files have changed since they were opened."""
+        """Reopen and check shards whose files changed since they were opened."""
 
     @abstractmethod
     def bring(self) -> None:
-        """Fetch all shards of remote folders that are not here yet."""
+        """Download all shards of remote folders that are not cached."""
 
 
 def whole_numbers(rows: Any) -> npt.NDArray[np.int64]:
-    """Return numbers of rows as an array.
+    """Convert row numbers to an array.
 
     Raises:
         TypeError: Something else than whole numbers, such as a mask of booleans.
@@ -184,7 +184,7 @@ def whole_numbers(rows: Any) -> npt.NDArray[np.int64]:
 
 
 def resolve_stop(start: int, stop: int | None, rows: int) -> int:
-    """Return the end of a range of rows, `stop` or behind the last row.
+    """Return the end of a range of rows; None is the number of rows.
 
     Raises:
         IndexError: Not `0 <= start <= stop <= rows`.
@@ -196,7 +196,7 @@ def resolve_stop(start: int, stop: int | None, rows: int) -> int:
 
 
 def check_chunk(rows: Any) -> None:
-    """Refuse what cannot be the rows of a chunk: a number below 1 would give none at all.
+    """Check the number of rows of a chunk.
 
     Raises:
         ValueError: Not a whole number of at least 1.
@@ -206,7 +206,7 @@ def check_chunk(rows: Any) -> None:
 
 
 def resolve_row(row: Any, rows: int) -> int:
-    """Return a row's number, counted from the start also if `row` counts from the end.
+    """Return the index of a row, with negative numbers counted from the end.
 
     Raises:
         IndexError: No such row among `rows`.

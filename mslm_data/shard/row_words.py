@@ -1,4 +1,4 @@
-"""Turns rows with their text into words with mentions, as files of words have them.
+"""Converts rows with text to words with mentions, for word-based formats.
 
 Words are those of the row, cut at white space and where a mention begins or ends within one. What
 no token stands for is a word too, so that all of the text is there.
@@ -31,7 +31,7 @@ class RowWords(NamedTuple):
     mentions: list[tuple[int, int, str]]
 
     def tags(self) -> list[str]:
-        """Return the tag of each word, in IOB2."""
+        """Return the IOB2 tag of each word."""
         tags = ["O"] * len(self.words)
         for first, stop, label in self.mentions:
             tags[first] = f"B-{label}"
@@ -82,7 +82,7 @@ def words_in_row(row: Mapping[str, Any], labels: Sequence[str]) -> RowWords:
 
 
 def _firsts(word_ids: Sequence[int]) -> Iterator[int]:
-    """Give the first token of each word; special tokens are of none."""
+    """Yield the first token of each word; special tokens have none."""
     before = -1
     for token, word in enumerate(word_ids):
         if word >= 0 and word != before:

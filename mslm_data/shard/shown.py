@@ -1,4 +1,4 @@
-"""Draws some rows of splits for notebooks, which keep what they show.
+"""Renders rows of splits as HTML for notebooks.
 
 Patients' text is never drawn by itself: a notebook is saved, sent and committed with its outputs.
 Rows of a remote folder are not drawn either, as an object that is looked at should fetch nothing.
@@ -26,7 +26,7 @@ _PROTECTED = (
 
 
 def draw_rows(rows: Rows) -> str:
-    """Return some rows with their mentions as HTML, or why there are none."""
+    """Render a few rows with their mentions as HTML, or a note on why there are none."""
     if rows.protected:
         return f'<p class="note">{text(_PROTECTED)}</p>'
 

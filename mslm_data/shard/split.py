@@ -1,4 +1,4 @@
-"""Reads the rows of one split, over all its shards."""
+"""Reads the rows of one split across its shards."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from mslm_data.shard.write import ShardRecord
 
 
 class Split(Rows):
-    """Read the rows of one split, over all its shards.
+    """The rows of one split of a built folder.
 
     Attributes:
         folder: The built folder, as it was named.
@@ -84,7 +84,7 @@ class Split(Rows):
 
     @property
     def splits(self) -> tuple[SplitShare]:
-        """The split itself: an epoch takes each row once."""
+        """The split itself, each row once per epoch."""
         return (SplitShare(split=self, share=1.0, rows=len(self)),)
 
     @property
@@ -94,12 +94,12 @@ class Split(Rows):
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of all rows, specials included."""
+        """Number of tokens, special tokens included."""
         return self.record.tokens
 
     @property
     def digest(self) -> str:
-        """Digest of where the rows come from: the corpus, the split and the input files.
+        """Digest of the source of the rows: corpus, split and input files.
 
         Together with the numbers of rows and tokens it tells the rows from others. It does not
         depend on how they are divided into shards.
@@ -117,13 +117,13 @@ class Split(Rows):
         )
 
     def _repr_html_(self) -> str:
-        """Return the counts and some rows, as notebooks show them; see `shard.shown`."""
+        """Render the counts and a few rows for notebooks; see `shard.shown`."""
         rows = draw_rows(self)
 
         return shown(splits_table([self]), rows)
 
     def __getitem__(self, row: int) -> dict[str, Any]:
-        """Return one row, all columns, as plain Python values; negative numbers count from the end.
+        """Return all columns of a row as Python values; negative indices count from the end.
 
         Raises:
             IndexError: No such row.
@@ -136,7 +136,7 @@ class Split(Rows):
 
     @property
     def tokenizer(self) -> Path:
-        """The tokenizer's file; that of a remote folder is fetched and checked first.
+        """Path of the tokenizer; for a remote folder it is downloaded and checked first.
 
         Raises:
             ShardError: There is none.
@@ -152,7 +152,7 @@ class Split(Rows):
         shots: int | None = None,
         seed: int = 0,
     ) -> Subset:
-        """Return the rows of some documents, as a view that goes wherever a split goes.
+        """Return the rows of some documents, as a view that replaces a split anywhere.
 
         Subsets of one seed are nested: the first ten documents are among the first fifty, and the
         documents of 5 shots among those of 10. They depend on the seed, the ids of the documents
@@ -176,7 +176,7 @@ class Split(Rows):
         return draw_subset(self, documents=documents, share=share, shots=shots, seed=seed)
 
     def check(self) -> None:
-        """Open shards anew, with all checks, whose files have changed since they were opened.
+        """Reopen and check shards whose files changed since they were opened.
 
         It costs a look at each file's size and times; shards in memory need none. Each pass of
         `md.Batches` and of a loader begins and ends with it.
@@ -188,7 +188,7 @@ class Split(Rows):
             shard.check()
 
     def examples(self, start: int = 0, stop: int | None = None) -> Examples:
-        """Return rows `[start, stop)`, within one shard as views of it.
+        """Return rows `[start, stop)`; views if they are in one shard.
 
         Raises:
             IndexError: Not `0 <= start <= stop <= len(self)`.
@@ -210,7 +210,7 @@ class Split(Rows):
         return parts[0] if len(parts) == 1 else concatenate(parts)
 
     def take(self, rows: Sequence[int] | npt.NDArray[np.int64]) -> Examples:
-        """Copy any rows together, in any order.
+        """Copy rows in any order.
 
         Tokens' characters, sentences and labels of documents come along where the shards have them.
 
@@ -229,7 +229,7 @@ class Split(Rows):
         return gather_rows(picks, len(rows), self.token_ids, columns=columns)
 
     def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the number of tokens of any rows, in any order, `[R]`; see `take`."""
+        """Return the number of tokens of each given row, `[R]`; see `take`."""
         return gather_lengths(self.picks(rows), len(rows))
 
     def chunks(
@@ -239,7 +239,7 @@ class Split(Rows):
         seed: int = 0,  # noqa: ARG002
         epoch: int = 0,  # noqa: ARG002
     ) -> Iterator[Examples]:
-        """Yield all rows in their stored order, at most this many at a time.
+        """Yield all rows in stored order, in chunks of at most `rows` rows.
 
         Args:
             rows: Maximum number of rows in a chunk.
@@ -259,7 +259,7 @@ class Split(Rows):
         self.check()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield each shard whole, with all its columns; those of a large split are mapped files.
+        """Yield each shard as one record batch with all columns.
 
         Shards of a remote folder are fetched one at a time.
 
@@ -272,7 +272,7 @@ class Split(Rows):
         self.check()
 
     def texts(self, rows: int = 8192) -> Iterator[str]:
-        """Yield the text of each row in their stored order.
+        """Yield the text of each row in stored order.
 
         Raises:
             ShardError: The folder was built without `keep_text`, or a shard is missing or damaged.
@@ -293,7 +293,7 @@ class Split(Rows):
         self.check()
 
     def bring(self) -> None:
-        """Fetch all shards of a remote folder that are not here yet, at the same time.
+        """Download all shards of a remote folder that are not cached, in parallel.
 
         For readers of all rows: they wait for the network once, not once a shard.
 
@@ -316,11 +316,11 @@ class Split(Rows):
 
     @property
     def shard_bytes(self) -> tuple[int, ...]:
-        """Bytes of each shard's file."""
+        """Size of each shard's file in bytes."""
         return tuple(shard.bytes for shard in self.record.shards)
 
     def keep(self, shards: Collection[int]) -> None:
-        """Close all shards but these, so that what they take of memory and cache becomes free.
+        """Close all other shards, which frees their memory and cache.
 
         Rows of a closed shard can be asked for as before. Shards in memory stay.
 
@@ -334,7 +334,7 @@ class Split(Rows):
     def fetches_ahead(
         self, shards: Iterable[int], wanted: Callable[[], bool]
     ) -> list[Callable[[], object]]:
-        """Return what brings those of some shards that are remote and not open yet.
+        """Return functions that download shards that are remote and not open.
 
         Args:
             shards: Their numbers.
@@ -347,7 +347,7 @@ class Split(Rows):
             bring(shards)
 
     def picks(self, rows: npt.NDArray[np.int64]) -> Picks:
-        """Sort rows by their shards, which are fetched first where they are remote.
+        """Group rows by shard; remote shards are downloaded first.
 
         Raises:
             IndexError: A row that is not there.
@@ -371,7 +371,7 @@ class Split(Rows):
 
 
 def splits_table(splits: Iterable[Split]) -> str:
-    """Return the counts of splits as an HTML table."""
+    """Render the counts of splits as an HTML table."""
     rows = [
         (
             split.name,
@@ -407,7 +407,7 @@ _TYPES = {"bio": np.int16, "span_labels": np.int16}
 
 
 def gather_rows(picks: Picks, size: int, ids: TokenIds, *, columns: Collection[str]) -> Examples:
-    """Copy picked rows together, of one split or of several.
+    """Copy rows of one or more splits together.
 
     Args:
         picks: Of one or more splits of one tokenizer.
@@ -450,7 +450,7 @@ def gather_rows(picks: Picks, size: int, ids: TokenIds, *, columns: Collection[s
 
 
 def tokenizer_file(folder: Path | RemoteFolder, manifest: Manifest) -> Path:
-    """Return the tokenizer's file of a built folder, fetched and checked if it is remote.
+    """Return the path of a folder's tokenizer, downloaded and checked if the folder is remote.
 
     Raises:
         ShardError: There is none.
@@ -468,12 +468,12 @@ def tokenizer_file(folder: Path | RemoteFolder, manifest: Manifest) -> Path:
 
 
 def gather_lengths(picks: Picks, size: int) -> npt.NDArray[np.int64]:
-    """Return the number of tokens of picked rows, `[size]`."""
+    """Return the number of tokens of the given rows, `[size]`."""
     return np.diff(_make_offsets(picks, "input_ids", size))
 
 
 def _make_offsets(picks: Picks, column: str, size: int) -> npt.NDArray[np.int64]:
-    """Return the offsets `[size + 1]` that picked rows of a ragged column have side by side."""
+    """Return the offsets `[size + 1]` of a ragged column for the given rows."""
     lengths = np.zeros(size, np.int64)
     for shard, places, local in picks:
         offsets, _ = shard.lists(column)
@@ -482,7 +482,7 @@ def _make_offsets(picks: Picks, column: str, size: int) -> npt.NDArray[np.int64]
 
 
 def _gathered(picks: Picks, columns: tuple[str, str, str], size: int) -> Three:
-    """Return picked rows of three columns of the same offsets side by side."""
+    """Copy the given rows of three columns that share offsets."""
     to = _make_offsets(picks, columns[0], size)
     first, second, third = (np.empty(to[-1], _TYPES.get(name, np.int32)) for name in columns)
 
@@ -495,7 +495,7 @@ def _gathered(picks: Picks, columns: tuple[str, str, str], size: int) -> Three:
 
 
 def _gathered_alone(picks: Picks, column: str, to: npt.NDArray[np.int64]) -> Ragged:
-    """Return picked rows of one more column of int32 side by side."""
+    """Copy the given rows of an int32 column."""
     out = np.empty(to[-1], np.int32)
     for shard, places, local in picks:
         gather(local, *shard.lists(column), to[:-1][places], out)
@@ -503,7 +503,7 @@ def _gathered_alone(picks: Picks, column: str, to: npt.NDArray[np.int64]) -> Rag
 
 
 def _sentences(picks: Picks, words: Ragged) -> Ragged:
-    """Return where the sentences of picked rows begin; without the column a row is one sentence."""
+    """Return the sentence starts of the given rows; without the column a row is one sentence."""
     column = "sentence_starts"
     known = [pick for pick in picks if pick[0].has(column)]
     lengths = np.ones(len(words), np.int64)

@@ -1,4 +1,4 @@
-"""A few documents of a split, as rows that go wherever a split goes."""
+"""A few documents of a split, as rows that replace a split anywhere."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ORDER = 0x5B5E7
 
 
 class Subset(Rows):
-    """The rows of some documents of a split: a view, which copies nothing.
+    """The rows of some documents of a split, as a view without copies.
 
     `split.subset(documents=...)` makes one. Rows keep their keys, and so their masks.
 
@@ -80,17 +80,17 @@ class Subset(Rows):
 
     @property
     def splits(self) -> tuple[SplitShare]:
-        """The split, of which an epoch takes these rows once."""
+        """The split, with these rows once per epoch."""
         return (SplitShare(split=self.split, share=1.0, rows=len(self)),)
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of all rows, specials included."""
+        """Number of tokens, special tokens included."""
         return self._tokens
 
     @property
     def digest(self) -> str:
-        """Digest of the split's digest and the numbers of the rows."""
+        """Digest of the split and the row numbers."""
         numbers = sha256(self.numbers.tobytes()).hexdigest()
         return sha256(canonical_json([self.split.digest, numbers])).hexdigest()[:16]
 
@@ -101,7 +101,7 @@ class Subset(Rows):
         )
 
     def __getitem__(self, row: int) -> dict[str, Any]:
-        """Return one row, all columns, as plain Python values; negative numbers count from the end.
+        """Return all columns of a row as Python values; negative indices count from the end.
 
         Raises:
             IndexError: No such row.
@@ -110,7 +110,7 @@ class Subset(Rows):
         return self.split[int(self.numbers[resolve_row(row, len(self))])]
 
     def take(self, rows: Sequence[int] | RowNumbers) -> Examples:
-        """Copy any rows together, in any order; see `Split.take`.
+        """Copy rows in any order; see `Split.take`.
 
         Raises:
             IndexError: A row that is not there.
@@ -120,7 +120,7 @@ class Subset(Rows):
         return self.split.take(self._in_split(whole_numbers(rows)))
 
     def lengths(self, rows: RowNumbers) -> RowNumbers:
-        """Return the number of tokens of any rows, in any order, `[R]`; see `take`."""
+        """Return the number of tokens of each given row, `[R]`; see `take`."""
         return self.split.lengths(self._in_split(rows))
 
     def examples(self, start: int = 0, stop: int | None = None) -> Examples:
@@ -139,7 +139,7 @@ class Subset(Rows):
         seed: int = 0,  # noqa: ARG002
         epoch: int = 0,  # noqa: ARG002
     ) -> Iterator[Examples]:
-        """Yield all rows in their stored order, at most this many at a time.
+        """Yield all rows in stored order, in chunks of at most `rows` rows.
 
         Raises:
             ValueError: `rows` is below 1, or not a whole number.
@@ -152,15 +152,15 @@ class Subset(Rows):
         self.check()
 
     def check(self) -> None:
-        """Open shards anew, with all checks, whose files have changed; see `Split.check`."""
+        """Reopen and check shards whose files changed; see `Split.check`."""
         self.split.check()
 
     def bring(self) -> None:
-        """Fetch all shards of a remote folder that are not here yet; see `Split.bring`."""
+        """Download shards of a remote folder that are not cached; see `Split.bring`."""
         self.split.bring()
 
     def _in_split(self, rows: RowNumbers) -> RowNumbers:
-        """Return the rows' numbers in the split.
+        """Convert row numbers to those of the split.
 
         Raises:
             IndexError: A row that is not there.
@@ -180,7 +180,7 @@ def draw_subset(
     shots: int | None = None,
     seed: int = 0,
 ) -> Subset:
-    """Draw documents of a split; see `Split.subset`."""
+    """Draw documents of a split at random; see `Split.subset`."""
     sizes = {"documents": documents, "share": share, "shots": shots}
     given = [name for name, size in sizes.items() if size is not None]
     if len(given) != 1:
@@ -215,7 +215,7 @@ def draw_subset(
 
 
 def _documents(split: Split) -> tuple[npt.NDArray[np.uint64], RowNumbers]:
-    """Return a hash of each document's id, uint64 `[D]`, and the document of each row."""
+    """Return a hash of each document id, uint64 `[D]`, and the document of each row."""
     hashes = [np.empty(0, np.uint64)]
     for batch in split.batches():
         # Rows of a document stand side by side, so few strings are hashed.
@@ -231,7 +231,7 @@ def _documents(split: Split) -> tuple[npt.NDArray[np.uint64], RowNumbers]:
 
 
 def _drawn_ranks(ids: npt.NDArray[np.uint64], seed: int) -> RowNumbers:
-    """Return the rank of each document in the order that the seed and its id draw, `[D]`."""
+    """Return the rank of each document in the random order, `[D]`."""
     draws = np.empty(len(ids), np.uint64)
     name_streams(ids, seed, 0, _ORDER, draws)
     ranks = np.empty(len(ids), np.int64)
@@ -252,7 +252,7 @@ def _count_mentions(split: Split, document_of_row: RowNumbers, documents: int) -
 
 
 def _take_first(ranks: RowNumbers, mentions: RowNumbers, size: int) -> RowNumbers:
-    """Return the first documents of the drawn order.
+    """Return the first documents of the random order.
 
     The first document of each label moves to the front, so that small subsets have every label
     where possible. The order does not depend on the size, so subsets are nested.
@@ -264,7 +264,7 @@ def _take_first(ranks: RowNumbers, mentions: RowNumbers, size: int) -> RowNumber
 
 
 def _take_shots(ranks: RowNumbers, mentions: RowNumbers, shots: int) -> RowNumbers:
-    """Return the documents that hold the first mentions of each label, `shots` of each.
+    """Return the documents with the first `shots` mentions of each label.
 
     Each label takes documents in the drawn order until it has enough; the subset is the union, so
     that fewer shots are nested in more.

@@ -1,4 +1,4 @@
-"""Checks a built folder against all that FORMAT.md and its own manifest say.
+"""Checks a built folder against FORMAT.md and its own manifest.
 
 Files and their checksums come first, then the rows: their schema, counts and laws, each law once,
 by the first row that breaks it. What is found says what was expected and what is there, and never
@@ -33,7 +33,7 @@ _USUAL = {"mask": ("[MASK]", "<mask>"), "pad": ("[PAD]", "<pad>"), "unk": ("[UNK
 
 
 class Problem(NamedTuple):
-    """Report one thing that is wrong.
+    """One violation.
 
     Attributes:
         place: The file, and the row where there is one.
@@ -45,7 +45,7 @@ class Problem(NamedTuple):
 
 
 def verify(folder: Path) -> tuple[Manifest, list[Problem]]:
-    """Read every byte of a built folder and return what is wrong with it.
+    """Read a built folder completely and return its problems.
 
     Files that no build writes, such as the `cache-*.arrow` of `datasets`, are passed over.
 
@@ -77,7 +77,7 @@ def verify(folder: Path) -> tuple[Manifest, list[Problem]]:
 
 
 def find_other_files(folder: Path, manifest: Manifest) -> list[str]:
-    """Return the files in a built folder that no build writes, sorted; `verify` has not read them.
+    """Return the files in a built folder that are not part of the build, sorted.
 
     `datasets` leaves a `cache-*.arrow` beside the shards for each `map`, `filter` or `shuffle`.
     """
@@ -95,7 +95,7 @@ def find_other_files(folder: Path, manifest: Manifest) -> list[str]:
 
 
 def _names(folder: Path, split: str, manifest: Manifest) -> Iterator[Problem]:
-    """Check that a split's shards are numbered in order, and that no other lies beside them."""
+    """Check that a split's shards are numbered in order, and that there are no others."""
     known = [shard.file for shard in manifest.splits[split].shards]
     numbered = [f"data-{number:05d}-of-{len(known):05d}.arrow" for number in range(len(known))]
     if known != numbered:
@@ -106,14 +106,14 @@ def _names(folder: Path, split: str, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _strangers(folder: Path, split: str, manifest: Manifest) -> list[str]:
-    """Return the shards of a split that the manifest does not name."""
+    """Return the shard files of a split that the manifest does not list."""
     known = {shard.file for shard in manifest.splits[split].shards}
     found = {path.name for path in (folder / split).glob("data-*.arrow")}
     return [f"{split}/{name}" for name in sorted(found - known)]
 
 
 def _beside(folder: Path, manifest: Manifest) -> Iterator[Problem]:
-    """Check the files beside the shards."""
+    """Check the other files of the folder."""
     yield from _tokenizer(folder / "tokenizer.json", manifest)
     yield from _set_aside(folder, manifest)
     if not (folder / "README.md").is_file():
@@ -147,7 +147,7 @@ def _beside(folder: Path, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _left(folder: Path, manifest: Manifest) -> Iterator[Problem]:
-    """Find what an interrupted build has left."""
+    """Find remains of an interrupted build."""
     left = [path for split in ("", *manifest.splits) for path in (folder / split).glob(".*.tmp")]
     if (folder / ".build").exists():
         left.append(folder / ".build")
@@ -160,14 +160,14 @@ def _left(folder: Path, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _canonical(folder: Path, name: str) -> Iterator[Problem]:
-    """Check that a file holds JSON as builds write it, so that equal folders are equal bytes."""
+    """Check that a JSON file is canonical, so that equal folders have equal bytes."""
     data = (folder / name).read_bytes()
     if canonical_json(msgspec.json.decode(data)) != data:
         yield Problem(name, "expected JSON with sorted keys, one space of indent and a newline")
 
 
 def _tokenizer(path: Path, manifest: Manifest) -> Iterator[Problem]:
-    """Check that the tokenizer is the manifest's, and that the manifest has its ids."""
+    """Check the tokenizer's digest and the special ids in the manifest."""
     if not path.is_file() or hash_file(path) != manifest.tokenizer["sha256"]:
         yield Problem(path.name, "expected the tokenizer that the manifest names")
         return
@@ -190,7 +190,7 @@ def _tokenizer(path: Path, manifest: Manifest) -> Iterator[Problem]:
 def _tokenizer_config(
     folder: Path, ids: TokenIds, vocabulary: Mapping[str, int]
 ) -> Iterator[Problem]:
-    """Check the names that transformers reads; folders of earlier versions do not have them."""
+    """Check the token names for transformers; folders of earlier versions have none."""
     name = "tokenizer_config.json"
     if not (folder / name).is_file():
         return
@@ -204,7 +204,7 @@ def _tokenizer_config(
 
 
 def _vocabulary(tokenizer: Mapping[str, Any]) -> dict[str, int]:
-    """Return token -> id of a `tokenizer.json`; a Unigram model lists pieces with their scores."""
+    """Read token -> id from a `tokenizer.json`; a Unigram model lists pieces with scores."""
     pieces = tokenizer["model"]["vocab"]
     if isinstance(pieces, list):
         vocabulary = {piece: number for number, (piece, _) in enumerate(pieces)}
@@ -221,7 +221,7 @@ def _vocabulary(tokenizer: Mapping[str, Any]) -> dict[str, int]:
 def _strange_ids(
     ids: TokenIds, vocabulary: Mapping[str, int], added: set[int], around: Any
 ) -> Iterator[str]:
-    """Yield what was expected of a manifest's special ids where a tokenizer contradicts them.
+    """Yield how the tokenizer contradicts the manifest's special ids.
 
     Args:
         ids: Of the manifest.
@@ -247,7 +247,7 @@ def _strange_ids(
 
 
 def _numbers_in(value: Any) -> set[int]:
-    """Return all whole numbers within a JSON value."""
+    """Return all integers in a JSON value."""
     if isinstance(value, dict):
         return set().union(*map(_numbers_in, value.values()))
     if isinstance(value, list):
@@ -256,7 +256,7 @@ def _numbers_in(value: Any) -> set[int]:
 
 
 class _Aside(msgspec.Struct, forbid_unknown_fields=True):
-    """Describe a line of `set_aside.jsonl`."""
+    """A line of `set_aside.jsonl`."""
 
     split: str
     id: str
@@ -265,7 +265,7 @@ class _Aside(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _set_aside(folder: Path, manifest: Manifest) -> Iterator[Problem]:
-    """Check that each document without a row is named once, in its split."""
+    """Check that each document without rows is listed once, in its split."""
     name = "set_aside.jsonl"
     if not (folder / name).is_file():
         yield Problem(name, "expected the documents set aside, found no file")
@@ -296,7 +296,7 @@ def _set_aside(folder: Path, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _json(path: Path, key: str) -> Any:
-    """Return a value of a JSON object in a file, None where it is missing."""
+    """Return a value of a JSON object in a file, None if it is missing."""
     try:
         value = msgspec.json.decode(path.read_bytes()) if path.is_file() else None
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -308,7 +308,7 @@ def _json(path: Path, key: str) -> Any:
 
 
 def _shard(shard: Shard, manifest: Manifest) -> Iterator[tuple[str, str]]:
-    """Check one shard, and stop where reading on could not be trusted."""
+    """Check one shard; stop at the first problem that makes further reading unsafe."""
     try:
         if shard.path.is_file() and hash_file(shard.path) != shard.record.sha256:
             yield "", "expected the manifest's checksum: bytes have changed"
@@ -343,7 +343,7 @@ def _shard(shard: Shard, manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _has_footer(path: Path) -> bool:
-    """Return whether readers of Arrow files, which begin at the footer, can open a shard."""
+    """Return whether readers of Arrow files, which start at the footer, can open a shard."""
     try:
         with pa.memory_map(str(path)) as file:
             return bool(pa.ipc.open_file(file).num_record_batches == 1)
@@ -358,7 +358,7 @@ def _buffers(batch: pa.RecordBatch) -> Iterator[pa.Buffer]:
 
 
 class _Law(NamedTuple):
-    """State a law of rows.
+    """A condition that every row must meet.
 
     Attributes:
         column: The column whose rows it is about.
@@ -372,7 +372,7 @@ class _Law(NamedTuple):
 
 
 def _rows(laws: Iterator[_Law]) -> Iterator[tuple[str, str]]:
-    """Name the first row that breaks each law."""
+    """Find the first row that breaks each law."""
     for law in laws:
         where = np.flatnonzero(law.breaks)
         if len(where):
@@ -383,7 +383,7 @@ def _rows(laws: Iterator[_Law]) -> Iterator[tuple[str, str]]:
 
 
 def _basic_laws(examples: Examples, labels: int) -> Iterator[_Law]:
-    """State the laws of single columns, without which the others mean nothing."""
+    """Yield the laws of single columns, on which the others depend."""
     ids, words, bio = examples.input_ids, examples.word_ids.values, examples.bio.values
     yield _Law(ids, (ids.values < 0) | (ids.values >= examples.ids.size), "ids of the tokenizer")
     yield _Law(ids, words < -1, "word numbers of at least -1")
@@ -401,7 +401,7 @@ def _basic_laws(examples: Examples, labels: int) -> Iterator[_Law]:
 
 
 def _laws(examples: Examples, most: int) -> Iterator[_Law]:
-    """State the laws of special tokens and words; no row has more than `most` tokens."""
+    """Yield the laws of special tokens, words and row length."""
     ids, words = examples.input_ids, examples.word_ids.values
     yield _Law(ids, ids.lengths > most, f"rows of at most {most} tokens")
 
@@ -438,7 +438,7 @@ def _laws(examples: Examples, most: int) -> Iterator[_Law]:
 
 
 def _sentences(examples: Examples, before: Array) -> Iterator[_Law]:
-    """State the laws of sentences, where rows have several.
+    """Yield the laws of sentences, if rows have several.
 
     Args:
         examples: Rows with a word each.
@@ -466,7 +466,7 @@ def _sentences(examples: Examples, before: Array) -> Iterator[_Law]:
 
 
 def _falls(examples: Examples) -> Array:
-    """Return where a word number is lower than one before it in its row, special tokens aside."""
+    """Return where a word number is lower than an earlier one of the row."""
     words = examples.word_ids
     row = np.repeat(np.arange(len(examples)), words.lengths)
     inside = np.flatnonzero(words.values >= 0)
@@ -490,7 +490,7 @@ def _tags(examples: Examples) -> Iterator[tuple[str, str]]:
 
 
 def _texts(shard: Shard, examples: Examples) -> Iterator[_Law]:
-    """State the laws of characters, where the folder keeps texts."""
+    """Yield the laws of characters, if the folder keeps texts."""
     starts, ends = examples.token_starts, examples.token_ends
     if starts is None or ends is None:
         return
@@ -517,7 +517,7 @@ def _texts(shard: Shard, examples: Examples) -> Iterator[_Law]:
 
 
 def _weak(shard: Shard, examples: Examples) -> Iterator[tuple[str, str]]:
-    """Check the columns of weak supervision, where there are any."""
+    """Check the columns of weak supervision, if there are any."""
     if "span_concepts" not in shard.batch.schema.names:
         return
 
@@ -531,7 +531,7 @@ def _weak(shard: Shard, examples: Examples) -> Iterator[tuple[str, str]]:
 
 
 def _contexts(shard: Shard) -> Iterator[tuple[str, str]]:
-    """Check the column of `annotate.context`, where there is one."""
+    """Check the column of `annotate.context`, if there is one."""
     if not shard.has("span_contexts"):
         return
 
@@ -541,14 +541,14 @@ def _contexts(shard: Shard) -> Iterator[tuple[str, str]]:
 
 
 def _doc_labels(examples: Examples, known: int) -> Iterator[tuple[str, str]]:
-    """Check the labels of documents, where there are any."""
+    """Check document labels, if there are any."""
     labels = examples.doc_labels
     if labels is not None and ((labels < -1) | (labels >= known)).any():
         yield "", f"doc_label: expected -1, or labels from 0 to {known - 1}"
 
 
 def _documents(shard: Shard) -> int:
-    """Count the documents of a shard's rows; those of one document stand together, in one shard."""
+    """Count the documents of a shard; the rows of one are contiguous, in one shard."""
     ids = shard.batch.column("doc_id")
     if not len(ids):
         return 0
@@ -556,7 +556,7 @@ def _documents(shard: Shard) -> int:
 
 
 def _keys(split: str, keys: list[Array]) -> Iterator[Problem]:
-    """Check that no two rows of a split share a key."""
+    """Check that row keys of a split are unique."""
     every = np.concatenate(keys) if keys else np.empty(0, np.uint64)
     twice = len(every) - len(np.unique(every))
     if twice:

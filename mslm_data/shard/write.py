@@ -1,4 +1,4 @@
-"""Writes `Examples` as one shard."""
+"""Writes `Examples` as a shard."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardRecord:
-    """Describe a shard in the manifest."""
+    """A shard, as listed in the manifest."""
 
     file: str
     rows: Count
@@ -42,7 +42,7 @@ class ShardRecord:
 def write_shard(
     path: Path, examples: Examples, schema: pa.Schema, *, durable: bool = True
 ) -> ShardRecord:
-    """Write a shard; the same examples and schema give the same bytes.
+    """Write a shard. Equal examples and schema give equal bytes.
 
     Args:
         path: Written whole or not at all.
@@ -57,7 +57,7 @@ def write_shard(
 
 
 def record_batch(examples: Examples, schema: pa.Schema) -> pa.RecordBatch:
-    """Lay examples out as Arrow columns, without copying tokens.
+    """Convert examples to Arrow columns without copying tokens.
 
     Raises:
         ShardError: More tokens than 32-bit offsets can count.
@@ -82,7 +82,7 @@ def record_batch(examples: Examples, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def check_token_count(tokens: int) -> None:
-    """Raise ShardError for more tokens than 32-bit offsets can count."""
+    """Check that 32-bit offsets can count the tokens."""
     if tokens >= 1 << 31:
         raise ShardError(
             "shard: expected fewer than 2**31 tokens; choose a smaller shard.unit_bytes"
@@ -110,7 +110,7 @@ def write_batch(path: Path, batch: pa.RecordBatch, *, durable: bool = True) -> S
 
 
 def write_stream_with_footer(batch: pa.RecordBatch, file: BinaryIO) -> tuple[int, str]:
-    """Write a batch as an Arrow stream that ends with an Arrow file's footer.
+    """Write an Arrow stream that ends with the footer of an Arrow file.
 
     Stream readers (`datasets`) stop at the end of the stream, file readers (polars,
     pyarrow.dataset) begin at the footer: both open the one file. It is a file as pyarrow writes it,
@@ -128,7 +128,7 @@ def write_stream_with_footer(batch: pa.RecordBatch, file: BinaryIO) -> tuple[int
 
 
 class _Sink:
-    """Takes an Arrow file from pyarrow, and writes it without its first eight bytes.
+    """A file object that drops the first eight bytes of the Arrow file that pyarrow writes.
 
     Attributes:
         holds_back: Whether the bytes that come are the file's end, which is changed before it is
@@ -147,11 +147,11 @@ class _Sink:
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of the bytes written."""
+        """SHA-256 of the bytes written."""
         return self._digest.hexdigest()
 
     def write(self, data: bytes) -> int:
-        """Take bytes, as pyarrow gives them."""
+        """Receive bytes from pyarrow."""
         begin = max(len(_MAGIC) - self._taken, 0)
         self._taken += len(data)
         if self.holds_back:
@@ -161,18 +161,18 @@ class _Sink:
         return len(data)
 
     def tell(self) -> int:
-        """Return the bytes taken, among them those that are not written."""
+        """Return the number of bytes received, including dropped ones."""
         return self._taken
 
     def flush(self) -> None:
-        """Do nothing: the file is flushed when it is whole."""
+        """Do nothing: the file is flushed once it is complete."""
 
     def close(self) -> None:
-        """Do nothing: the end is still to come."""
+        """Do nothing: the end is written later."""
         self.closed = True
 
     def write_end(self) -> None:
-        """Write the bytes held back, with the footer's offsets put right."""
+        """Write the bytes held back, with corrected footer offsets."""
         # They end with the footer, the footer's length in 4 bytes, and 6 bytes of magic.
         (length,) = struct.unpack("<i", self._end[-10:-6])
         start = len(self._end) - 10 - length
@@ -189,7 +189,7 @@ class _Sink:
 
 
 def to_arrow(values: Any, kind: pa.DataType) -> pa.Array:
-    """Return an Arrow array of values without nulls; one of numbers shares their memory.
+    """Return an Arrow array without nulls; numbers share memory with `values`.
 
     `pa.array` would import pandas first, wherever that is installed, to ask if they are its.
 
@@ -216,7 +216,7 @@ def to_arrow(values: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _moved(footer: bytes, by: int) -> bytes:
-    """Return a footer, a flatbuffer table, with the offsets of its blocks moved by some bytes."""
+    """Shift the block offsets of a footer, a flatbuffer table."""
     moved = bytearray(footer)
     (table,) = struct.unpack_from("<I", footer)
     vtable = table - struct.unpack_from("<i", footer, table)[0]

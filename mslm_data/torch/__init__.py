@@ -1,4 +1,4 @@
-"""Everything that training needs: dataset, loader, collator, loss, heads, model and metrics.
+"""Train with PyTorch: dataset, loader, collator, loss, heads, model and metrics.
 
 Only this package imports torch. Each name is imported when it is first used.
 """
@@ -97,7 +97,7 @@ else:
     }
 
     def __getattr__(name: str) -> Any:
-        """Import a public name on first use, or say how to install torch."""
+        """Import a public name on first use; without torch, say how to install it."""
         if name not in _MODULES:
             raise AttributeError(f"module 'mslm_data.torch' has no attribute '{name}'")
         _optional.load("torch", wanted_by=f"mslm_data.torch.{name}")

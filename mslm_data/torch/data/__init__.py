@@ -1,1 +1,1 @@
-"""Rows as tensors: dataset, loader and collator."""
+"""Dataset, loader and collator: masked rows as tensors."""

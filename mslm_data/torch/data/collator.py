@@ -1,4 +1,4 @@
-"""A collator: masks the rows that a trainer hands over, pads them, and makes tensors of them."""
+"""A collator that masks rows, pads them and converts them to tensors."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _MIXED = "rows: expected rows without masks, got some of a MaskedDataset among t
 
 
 class MaskingCollator(FollowsEpoch):
-    """Makes a batch of a list of rows; replaces `DataCollatorForLanguageModeling` anywhere.
+    """Mask and pad a list of rows; a replacement for `DataCollatorForLanguageModeling`.
 
     Over plain text::
 
@@ -207,7 +207,7 @@ class MaskingCollator(FollowsEpoch):
         places: npt.NDArray[np.int64] | None = None,
         packs: npt.NDArray[np.int64] | None = None,
     ) -> dict[str, Tensor]:
-        """Make a batch of rows that were masked together.
+        """Convert rows that were masked together to a batch of tensors.
 
         Args:
             chunk: Rows that hold it.
@@ -234,7 +234,7 @@ class MaskingCollator(FollowsEpoch):
     def _packed(
         self, chunk: Masked, places: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Pack rows; return their places in the order of the packed rows, and where these begin."""
+        """Pack rows; return their order, and where each packed row begins in it."""
         if self.options.row_tokens is None:
             return places, np.array([0, len(places)])
 
@@ -265,7 +265,7 @@ class MaskingCollator(FollowsEpoch):
         return Masked.of(examples, self.strategy, seed=self.seed, epoch=epoch)
 
     def _check(self, row: Row) -> None:
-        """Refuse a row that lacks what the strategy needs.
+        """Check that a row has the columns that the strategy needs.
 
         Without a word about it, the row would be masked as one without words or mentions is.
         """
@@ -298,7 +298,7 @@ class MaskingCollator(FollowsEpoch):
 
 
 def _find_required_columns(strategy: Strategy | None) -> list[str]:
-    """Return what rows must have so that a strategy finds what it hides."""
+    """Return the groups of columns that rows need for a strategy."""
     if strategy is None:
         return []
 

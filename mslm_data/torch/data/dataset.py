@@ -1,4 +1,4 @@
-"""A split as a torch Dataset: rows by number, masked as they are read.
+"""A torch Dataset over a split: rows by index, masked as they are read.
 
 The dataset is map-style and hands out `MaskedRow`: with that, the defaults of Hugging Face's
 Trainer, Accelerate and Lightning are right without a flag. Each iterable form that was tried broke
@@ -37,7 +37,7 @@ _HOW = (
 
 
 class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
-    """The rows of a split with their masks, a pure function of (row key, seed, epoch, strategy).
+    """A split with its masks, which are a pure function of (row key, seed, epoch, strategy).
 
     Rows that are asked for together (`__getitems__`, as DataLoader does) are gathered from the
     mapped shards and masked by one call. `MaskingCollator()` makes batches of them. The dataset can
@@ -113,12 +113,12 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of all rows."""
+        """Total number of tokens."""
         return self.split.tokens
 
     @property
     def digest(self) -> str | None:
-        """Digest of the rows, by which a loader's state tells them from others."""
+        """Digest of the rows; a loader's state is checked against it."""
         return self.split.digest
 
     def row_order(self, options: BatchOptions) -> RowOrder:
@@ -135,7 +135,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         return f"MaskedDataset({self.split!r}, seed {self.seed}, epoch {epoch}{kept})"
 
     def __getitem__(self, row: int) -> MaskedRow:
-        """Return one row; negative numbers count from the end.
+        """Return one masked row; negative indices count from the end.
 
         Raises:
             IndexError: No such row.
@@ -147,7 +147,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         return MaskedRow(self.masked(np.array([number], np.int64), epoch=read_epoch([row])), 0)
 
     def __getitems__(self, rows: Sequence[int]) -> list[MaskedRow]:
-        """Return rows that were gathered and masked at once, as DataLoader asks for them.
+        """Return several masked rows, gathered and masked in one call; DataLoader uses it.
 
         Raises:
             ValueError: The epoch is not known; or a rate follows training, and the rows are not
@@ -181,7 +181,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         step: int | None = None,
         tokens: int | None = None,
     ) -> Masked:
-        """Gather and mask any rows, in any order.
+        """Gather and mask rows in any order.
 
         Args:
             rows: int64 `[R]`, each in `[0, len(self))`.
@@ -212,7 +212,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         )
 
     def mask_epoch(self, epoch: int | None) -> int:
-        """Return the epoch of the masks of rows that come with an epoch, or with none.
+        """Return the epoch that seeds the masks: the given one, or that of the dataset.
 
         Raises:
             ValueError: It is not known.
@@ -222,7 +222,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         return epoch
 
     def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the number of tokens of any rows, `[R]`."""
+        """Return the number of tokens of each given row, `[R]`."""
         return self.split.lengths(rows)
 
     def loader(  # noqa: D417 - the options of batches are explained once, in BatchOptions
@@ -245,7 +245,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         dtypes: Mapping[str, torch.dtype] | None = None,
         **worker_options: Any,
     ) -> MaskedLoader:
-        """Return the batches of each epoch as tensors, for a loop, DDP, Accelerate or Lightning.
+        """Return a loader of tensor batches, for plain loops, DDP, Accelerate or Lightning.
 
         The options not named here are those of `mslm_data.batches.batch_options.BatchOptions`, as
         in `md.Batches`; the seed is the dataset's.

@@ -1,4 +1,4 @@
-"""The epoch of the masks, in memory that worker processes share.
+"""The epoch of the masks, in memory shared with worker processes.
 
 A mask is made for an epoch, so no row is masked before its epoch is known. Trainers differ in whom
 they tell of a new epoch: accelerate 1.15 tells a dataset in some passes and not in others, and a
@@ -32,7 +32,7 @@ _MOST = 8
 
 
 class Epoch:
-    """An epoch that all processes share, with marks that tell a pass begun anew.
+    """An epoch shared by all processes, which also detects a second pass in the same epoch.
 
     The marks are the keys of a few rows of an epoch's second batch. If all of them come again while
     the epoch stands, the data began anew. (Those of the first batch would not do: samplers that
@@ -53,12 +53,12 @@ class Epoch:
 
     @property
     def now(self) -> int | None:
-        """The epoch; None before it is set."""
+        """The epoch; None if it has not been set."""
         epoch = int(self._shared[_EPOCH])
         return None if epoch == _UNKNOWN else epoch
 
     def require(self, how: str) -> int:
-        """Return the epoch.
+        """Return the epoch, or raise an error if it has not been set.
 
         Args:
             how: How to set it, for the message.
@@ -74,7 +74,7 @@ class Epoch:
         return epoch
 
     def set(self, epoch: int) -> None:
-        """Go to an epoch. Does nothing if it is the current one.
+        """Set the epoch. Setting the current epoch again changes nothing.
 
         Raises:
             ValueError: Not an epoch.
@@ -85,7 +85,7 @@ class Epoch:
             self._shared[_EPOCH] = epoch
 
     def watch(self, keys: npt.NDArray[np.uint64], how: str) -> None:
-        """Look at the keys of a batch, and warn once where the data began anew in the same epoch.
+        """Record the keys of a batch; warn once if the data starts over in the same epoch.
 
         Args:
             keys: uint64 `[B]`.
@@ -115,7 +115,7 @@ class Epoch:
 
 
 class FollowsEpoch:
-    """Base of what masks rows for an epoch: the dataset, and the collator.
+    """Base class of objects whose masks depend on the epoch: dataset and collator.
 
     Attributes:
         static: Whether the epoch stays as it is.
@@ -126,7 +126,7 @@ class FollowsEpoch:
 
     @property
     def epoch(self) -> int | None:
-        """The epoch of the masks; None before it is set.
+        """The epoch of the masks; None if it has not been set.
 
         Set it before each pass. Worker processes see it at once. It does not change if `static`,
         nor for rows that are masked already.

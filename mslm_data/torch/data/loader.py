@@ -1,4 +1,4 @@
-"""The batches of a dataset as tensors, made in the training process, with exact resume.
+"""A loader of tensor batches, made in the training process, that resumes exactly.
 
 Passing small batches between processes costs more than making them, so workers are for trainers
 that insist on them.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class MaskedLoader:
-    """The batches of one epoch of a `MaskedDataset`, each a dict of tensors; `loader` makes it.
+    """Iterate over the batches of one epoch as dicts of tensors; see `MaskedDataset.loader`.
 
     Iterate again for the next epoch: after a pass that was finished it begins by itself.
 
@@ -92,11 +92,11 @@ class MaskedLoader:
 
     @property
     def batch_sampler(self) -> ShardSampler:
-        """The sampler again: Lightning looks for it under this name where it evaluates."""
+        """The sampler, under the name that Lightning uses during evaluation."""
         return self.sampler
 
     def for_trainer(self) -> DataLoader[Any]:
-        """Return the batches as Hugging Face's Trainer takes them: see `EvenEpochs`.
+        """Return a DataLoader for Hugging Face's Trainer; see `EvenEpochs`.
 
         `MslmTrainer` calls this itself.
         """
@@ -113,7 +113,7 @@ class MaskedLoader:
         self.sampler.set_epoch(epoch)
 
     def __len__(self) -> int:
-        """Return the number of this rank's batches in this epoch, with those before a resume.
+        """Return the number of batches of this rank in the epoch, including those before a resume.
 
         Where rows are counted by their tokens, this reads the lengths of all rows, and so fetches
         all shards of a remote split.
@@ -121,7 +121,7 @@ class MaskedLoader:
         return len(self.sampler)
 
     def __getitem__(self, row: object) -> NoReturn:
-        """Refuse, as a trainer asks for rows that was given a loader in the place of a dataset.
+        """Raise an error: a trainer asked for single rows, so it needs a dataset, not a loader.
 
         Raises:
             TypeError: Always.
@@ -150,11 +150,11 @@ class MaskedLoader:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where iterating stands; `md.Batches` takes it too."""
+        """Return the position in the data. `md.Batches` can load it too."""
         return self.sampler.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where a state was taken, with any number of workers and ranks.
+        """Resume from a state, with any number of workers and ranks.
 
         Raises:
             ValueError: A state of other rows or options, which would repeat or lose rows.
@@ -162,7 +162,7 @@ class MaskedLoader:
         self.sampler.load_state_dict(state)
 
     def _pass(self) -> Iterator[dict[str, Tensor]]:
-        """Give the batches from where the sampler stands to the end of its epoch."""
+        """Yield the batches from the sampler's position to the end of its epoch."""
         batches = iter(self._loader) if self.workers else self._in_process()
 
         for batch in batches:
@@ -170,7 +170,7 @@ class MaskedLoader:
             yield batch
 
     def _data_loader(self, sampler: Sampler[BatchRows]) -> DataLoader[Any]:
-        """Return torch's loader of the batches whose rows a sampler gives."""
+        """Return torch's DataLoader over a sampler of batches."""
         return DataLoader(
             self.dataset,
             batch_sampler=sampler,
@@ -181,7 +181,7 @@ class MaskedLoader:
         )
 
     def _in_process(self) -> Iterator[dict[str, Tensor]]:
-        """Make batches here, many of them gathered and masked by one call."""
+        """Make batches in this process; one call gathers and masks many of them."""
         dataset = self.dataset
         steps = self.sampler.begin()
         masked_batches = mask_batches(

@@ -1,4 +1,4 @@
-"""The light row that a dataset hands out: a place among rows that were masked together."""
+"""The row that the dataset returns: an index into rows that were masked together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIXED = (
 
 
 class MaskedRow(UserDict[str, Any]):
-    """One masked row: a mapping of arrays, and to `MaskingCollator` a place in a chunk.
+    """One masked row: a mapping of arrays, and for `MaskingCollator` an index into a chunk.
 
     A `UserDict`, since Hugging Face's Trainer takes columns away from rows that are a `dict`, and
     from no others.
@@ -38,7 +38,7 @@ class MaskedRow(UserDict[str, Any]):
 
     @cached_property
     def data(self) -> dict[str, Any]:  # type: ignore[override]
-        """The arrays of a batch of this row alone, without their first dimension."""
+        """The arrays of a batch of this row alone, without the batch dimension."""
         batch = self.chunk.batch(np.array([self.place], np.int64))
 
         return {name: array[0] for name, array in batch.items()}
@@ -58,7 +58,7 @@ class MaskedRow(UserDict[str, Any]):
 
 
 def placed(rows: Sequence[MaskedRow]) -> PlacedBatch:
-    """Return one chunk that holds all these rows, and where they are in it.
+    """Merge rows into one chunk; return it and the index of each row in it.
 
     Only rows of several chunks are copied.
     """
@@ -78,7 +78,7 @@ def placed(rows: Sequence[MaskedRow]) -> PlacedBatch:
 
 
 def _find_pack_starts(rows: Sequence[MaskedRow]) -> npt.NDArray[np.int64] | None:
-    """Return where each packed row begins among rows, `[B + 1]`; None where none is packed."""
+    """Return where each packed row begins, `[B + 1]`; None if rows are not packed."""
     numbers = [row.pack for row in rows]
     if None in numbers:
         return None

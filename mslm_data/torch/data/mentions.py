@@ -1,4 +1,4 @@
-"""Mentions of rows that users bring: given as spans, or read from tags."""
+"""Mentions of the user's own rows: given as spans, or decoded from tags."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def no_spans(rows: int) -> Spans:
 
 
 def read_tag_spans(tags: Ragged, words: Ragged, names: Sequence[str] | None) -> Spans:
-    """Read mentions from tags, as `mslm_data.data.bio.mentions` reads them.
+    """Decode mentions from BIO tags; see `mslm_data.data.bio.mentions`.
 
     A token without a tag, as a word's further tokens have in token classification, continues the
     tag of the last token before it that has one. Special tokens are in no mention.
@@ -55,7 +55,7 @@ def read_tag_spans(tags: Ragged, words: Ragged, names: Sequence[str] | None) -> 
 
 
 def _renumber_tags(tags: Array, names: Sequence[str] | None) -> npt.NDArray[np.int64]:
-    """Return tags in the numbering of shards, O where there is none."""
+    """Convert tags to the numbering of shards; positions without a tag become O."""
     size = bio.count_tags(bio.MAX_LABELS) if names is None else len(names)
     real = tags[tags != IGNORED]
     if len(real) and (real.min() < 0 or real.max() >= size):
@@ -68,7 +68,7 @@ def _renumber_tags(tags: Array, names: Sequence[str] | None) -> npt.NDArray[np.i
 
 
 def _number_tags(names: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Return the number that each named tag has in shards."""
+    """Return the number that shards use for each tag name."""
     labels: dict[str, int] = {}
     numbers = []
     for name in names:

@@ -1,4 +1,4 @@
-"""Reads rows as users have them, dicts of lists, arrays or tensors, into `Examples`."""
+"""Converts the user's rows, dicts of lists, arrays or tensors, to `Examples`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 
 def token_ids(tokenizer: Any) -> TokenIds:
-    """Return the ids of a tokenizer that masking must know.
+    """Return the special ids and the vocabulary size of a tokenizer.
 
     Args:
         tokenizer: A tokenizer of Hugging Face or of this package, a split, or `TokenIds`.
@@ -60,7 +60,7 @@ def token_ids(tokenizer: Any) -> TokenIds:
 def make_examples(
     rows: Sequence[Row], ids: TokenIds, *, tags: Sequence[str] | None = None
 ) -> Examples:
-    """Put rows together. Tokens that their `attention_mask` calls padding are left out.
+    """Convert rows to `Examples`. Tokens with an `attention_mask` of 0 are dropped.
 
     Args:
         rows: One or more, all of the same columns; `MaskingCollator` says which are read.
@@ -117,7 +117,7 @@ def make_examples(
 
 
 def flat(rows: Sequence[Row], name: str, dtype: npt.DTypeLike) -> Ragged:
-    """Return a column of lists, arrays or tensors.
+    """Concatenate a column of lists, arrays or tensors.
 
     None or NaN within one, as for special tokens' words, is -1.
 
@@ -136,7 +136,7 @@ def flat(rows: Sequence[Row], name: str, dtype: npt.DTypeLike) -> Ragged:
 
 
 def _flat(lists: Sequence[Any], dtype: npt.DTypeLike) -> Ragged:
-    """Return lists, arrays or tensors side by side.
+    """Concatenate lists, arrays or tensors.
 
     None among the items is -1, and so is NaN, as which `datasets` gives None in arrays and tensors.
 
@@ -163,7 +163,7 @@ def _flat(lists: Sequence[Any], dtype: npt.DTypeLike) -> Ragged:
 
 
 def _unpacked(lists: Sequence[Any]) -> Ragged | None:
-    """Return lists of ints side by side as int32, with None among them as -1.
+    """Concatenate lists of ints as int32; None becomes -1.
 
     Returns None for lists of anything else, and for arrays and tensors.
     """
@@ -182,7 +182,7 @@ def _unpacked(lists: Sequence[Any]) -> Ragged | None:
 
 
 def _integers(values: Array, dtype: npt.DTypeLike) -> Array:
-    """Return numbers of any type as integers, None and NaN as -1.
+    """Convert numbers of any type to integers; None and NaN become -1.
 
     Raises:
         OverflowError: A number that the integers do not have.
@@ -205,7 +205,7 @@ def _integers(values: Array, dtype: npt.DTypeLike) -> Array:
 
 
 def _like(tokens: Ragged, rows: Sequence[Row], name: str, dtype: npt.DTypeLike) -> Ragged:
-    """Return a column with one item a token.
+    """Return a column that must have one item per token.
 
     Raises:
         ValueError: A row with more or fewer items.
@@ -222,7 +222,7 @@ def _like(tokens: Ragged, rows: Sequence[Row], name: str, dtype: npt.DTypeLike) 
 
 
 def _words(rows: Sequence[Row], tokens: Ragged, ids: TokenIds) -> Ragged:
-    """Return the word of each token, rising within a row, and -1 on special tokens.
+    """Return the word number of each token, rising within a row; -1 on special tokens.
 
     Words are those that the rows name or, without any, each token by itself.
     """
@@ -247,7 +247,7 @@ def _words(rows: Sequence[Row], tokens: Ragged, ids: TokenIds) -> Ragged:
 
 
 def _special(rows: Sequence[Row], tokens: Ragged, ids: TokenIds) -> npt.NDArray[np.bool_]:
-    """Return which tokens are special: by their ids, or because the rows say so.
+    """Return which tokens are special, by their ids or by `special_tokens_mask`.
 
     A tokenizer's mask leaves out special tokens that stand in the text itself.
     """
@@ -265,7 +265,7 @@ def _are_special(tokens: Ragged, ids: TokenIds) -> npt.NDArray[np.bool_]:
 def _mentions(
     rows: Sequence[Row], tokens: Ragged, words: Ragged, tags: Sequence[str] | None
 ) -> Spans:
-    """Return the mentions of rows: as given, or else those that their tags say, or none."""
+    """Return the mentions of rows: their spans, or spans decoded from tags, or none."""
     tagged = "bio" if tags is None else "labels"
     if all(name in rows[0] for name in SPANS):
         spans: Spans = (
@@ -283,7 +283,7 @@ def _mentions(
 
 
 def _check_within_text(spans: Spans, is_text: Ragged) -> None:
-    """Refuse mentions that hold what is never hidden: special tokens, and padding.
+    """Check that no mention contains special tokens or padding.
 
     Args:
         spans: The mentions.
@@ -307,7 +307,7 @@ def _check_within_text(spans: Spans, is_text: Ragged) -> None:
 
 
 def _sentences(rows: Sequence[Row], tokens: Ragged) -> Ragged | None:
-    """Return the tokens at which the sentences of rows begin, None where rows do not say.
+    """Return the first token of each sentence of the rows; None without that column.
 
     Raises:
         ValueError: A row without a sentence, or with sentences that are not tokens of it in order.
@@ -330,7 +330,7 @@ def _sentences(rows: Sequence[Row], tokens: Ragged) -> Ragged | None:
 def _without_padding(
     columns: Mapping[str, Ragged], spans: Spans, sentences: Ragged | None, kept: Array
 ) -> tuple[dict[str, Ragged], Spans, Ragged | None]:
-    """Leave out tokens, and move mentions and sentences by as many as were left out before them."""
+    """Drop padding, and shift mentions and sentences accordingly."""
     offsets = columns["input_ids"].offsets
     left_out = np.concatenate([[0], np.cumsum(~kept)])  # before each token of the batch
     thinned_offsets = offsets - left_out[offsets]
@@ -350,7 +350,7 @@ def _without_padding(
 
 
 def _keys(rows: Sequence[Row], tokens: Ragged) -> npt.NDArray[np.uint64]:
-    """Return the rows' keys, uint64 `[N]`: as given, or else digests of their ids."""
+    """Return the keys of rows, uint64 `[N]`: the column, or else digests of the ids."""
     if "key" in rows[0]:
         # Torch has no uint64: a key from a tensor can be negative, with the same 64 bits.
         return np.array([int(row["key"]) & 0xFFFF_FFFF_FFFF_FFFF for row in rows], np.uint64)

@@ -1,4 +1,4 @@
-"""Samples batches of a dataset's rows: shuffled, bucketed, dealt to ranks, resumed in mid-epoch.
+"""Samples batches of rows: shuffled, bucketed, sharded over ranks, resumable in mid-epoch.
 
 Which rows each batch has is decided in `mslm_data.batches.order`; with one rank they are those of
 `md.Batches`.
@@ -24,7 +24,7 @@ ShardsOfSplits: TypeAlias = tuple[frozenset[int] | None, ...]
 
 
 class EpochRow(int):
-    """The number of a row, with its epoch: to any DataLoader and dataset a plain number.
+    """A row index that carries its epoch; any DataLoader treats it as an int.
 
     The epoch comes with each number, not with the batch alone, as trainers cut batches of a sampler
     and put others together.
@@ -37,14 +37,14 @@ class EpochRow(int):
 
 
 def read_epoch(rows: Sequence[int]) -> int | None:
-    """Return the epoch that comes with rows; None where none does."""
+    """Return the epoch that all rows carry; None if they carry none."""
     epochs = {getattr(row, "epoch", None) for row in rows}
 
     return epochs.pop() if len(epochs) == 1 else None
 
 
 class BatchRows(list[int]):
-    """The rows of a batch, with its training step: to any DataLoader a plain list.
+    """The row indices of a batch with its training step; any DataLoader treats it as a list.
 
     Attributes:
         epoch: Which pass over the data; each row has it too.
@@ -87,7 +87,7 @@ def _rows(rows: list[int], options: dict[str, Any]) -> BatchRows:
 
 
 class ShardSampler(Sampler[BatchRows]):
-    """Gives the rows of each batch: the `batch_sampler` of a loader's DataLoader, or of any.
+    """Yield the row indices of each batch; a `batch_sampler` for any DataLoader.
 
     In a loader of torch's::
 
@@ -162,17 +162,17 @@ class ShardSampler(Sampler[BatchRows]):
 
     @property
     def sampler(self) -> ShardSampler:
-        """The sampler itself: where Lightning and Accelerate look for `set_epoch`."""
+        """The sampler itself; Lightning and Accelerate look for `set_epoch` here."""
         return self
 
     @property
     def batch_size(self) -> int | None:
-        """Rows of a rank's batch; None where tokens are counted: here Accelerate looks for it."""
+        """Rows per batch and rank, read by Accelerate; None if batches are filled by tokens."""
         return self.options.batch_size
 
     @property
     def epoch(self) -> int:
-        """The present epoch."""
+        """The current epoch."""
         return self.cursor.epoch
 
     def set_epoch(self, epoch: int) -> None:
@@ -198,7 +198,7 @@ class ShardSampler(Sampler[BatchRows]):
         self._announced = epoch
 
     def __len__(self) -> int:
-        """Return the number of this rank's batches in this epoch, with those before a resume.
+        """Return the number of batches of this rank in the epoch, including those before a resume.
 
         Where rows are counted by their tokens, this reads the lengths of all rows, and so fetches
         all shards of a remote split.
@@ -213,7 +213,7 @@ class ShardSampler(Sampler[BatchRows]):
         return self._pass()
 
     def _pass(self) -> Iterator[BatchRows]:
-        """Give the batches from where the cursor stands to the end of its epoch.
+        """Yield the batches from the cursor's position to the end of its epoch.
 
         Raises:
             ValueError: Another epoch was set after the pass began.
@@ -258,14 +258,14 @@ class ShardSampler(Sampler[BatchRows]):
             )
 
     def begin(self) -> Iterator[Step]:
-        """Begin a pass, and return its batches; `cursor.count` is to be called for each."""
+        """Start a pass and return its steps; call `cursor.count` for each."""
         rank, world = self.ranks()
         self._announced = 0
 
         return self.cursor.begin(rank=rank, world=world)
 
     def ranks(self) -> tuple[int, int]:
-        """Return this process's rank and how many there are."""
+        """Return this process's rank and the number of ranks."""
         if self._rank is not None and self._world is not None:
             return self._rank, self._world
 
@@ -277,11 +277,11 @@ class ShardSampler(Sampler[BatchRows]):
         return 0, 1
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where iterating stands: the same on all ranks, and good for any number of them."""
+        """Return the position in the data; it is equal on all ranks and fits any number of them."""
         return self.cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where a state was taken.
+        """Resume from a state.
 
         The ranks may be others now. Without buckets, so may the batch size.
 
@@ -294,7 +294,7 @@ class ShardSampler(Sampler[BatchRows]):
 
 
 class EvenEpochs(Sampler[BatchRows]):
-    """Gives as many batches in each epoch as the first epoch of the rows has.
+    """Yield the same number of batches in each epoch, that of the first.
 
     The Trainer asks once for the number of steps. Where rows are counted by their tokens, epochs of
     the rows differ by a few batches, which would be left out without a word. So each epoch here
@@ -321,7 +321,7 @@ class EvenEpochs(Sampler[BatchRows]):
         return self._count_batches(0)
 
     def __iter__(self) -> Iterator[BatchRows]:
-        """Give the batches of the epoch that was set."""
+        """Yield the batches of the current epoch."""
         # In which epoch of the rows its first batch is, and how many batches of that come before.
         before = self._epoch * len(self)
         epoch = 0

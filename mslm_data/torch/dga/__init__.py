@@ -1,1 +1,1 @@
-"""Keep general knowledge while adapting (Ke et al. 2022)."""
+"""DGA: adapt an encoder without losing its general knowledge (Ke et al. 2022)."""

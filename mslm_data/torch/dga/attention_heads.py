@@ -1,4 +1,4 @@
-"""Find the attention heads of an encoder: which rows and columns of which parameters are whose.
+"""Locate the parameters of each attention head of an encoder.
 
 In the projections to queries, keys and values a head has rows, in the output projection columns.
 transformers has no common names for these layers, and some families hold three projections in one.
@@ -18,7 +18,7 @@ from mslm_data.torch.model.forward import language_model
 
 
 class Names(NamedTuple):
-    """Names of a family's parameters of attention, within a layer.
+    """Names of a family's attention parameters within a layer.
 
     Attributes:
         output: The output projection, at the end of its module's name.
@@ -32,7 +32,7 @@ class Names(NamedTuple):
 
 
 class AttentionLayer(NamedTuple):
-    """The attention of one layer, of N heads.
+    """The attention parameters of one layer with N heads.
 
     Attributes:
         output: The output projection; its weight is `[H, N * D]`.
@@ -47,7 +47,7 @@ class AttentionLayer(NamedTuple):
     heads: int
 
     def parameters(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield each parameter that heads share, and the number of the head of each of its values.
+        """Yield each parameter that heads share, with the head number of each of its values.
 
         The numbers are int64, of a shape that broadcasts to the parameter's. The output
         projection's bias belongs to no head, and is not among them.
@@ -106,7 +106,7 @@ NAMES: Mapping[str, Names] = MappingProxyType(
 
 
 def attention_layers(model: Any) -> list[AttentionLayer]:
-    """Return the attention of each layer, in the model's order.
+    """Return the attention of each layer, in order.
 
     Layers that share their parameters, as ALBERT's do, are one.
 
@@ -144,7 +144,7 @@ def attention_layers(model: Any) -> list[AttentionLayer]:
 
 @contextmanager
 def gated_heads(model: Any, gates_KN: Tensor) -> Iterator[None]:
-    """Multiply what each head gives to the output projection by a gate, until the context ends.
+    """Multiply each head's output by a gate, within a `with` block.
 
     Args:
         model: As of `attention_layers`.

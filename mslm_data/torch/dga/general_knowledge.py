@@ -1,4 +1,4 @@
-"""Keep an encoder's general knowledge while it is adapted: DGA (Ke et al. 2022), without its masks.
+"""DGA without its masks: keep general knowledge while adapting (Ke et al. 2022).
 
 Its rows are masked as by `token`. Its own part is about the model, and has three steps:
 
@@ -54,7 +54,7 @@ _SCALES = ("gradients", "updates")
 
 
 def head_importance(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
-    """Measure how much each attention head matters to what an encoder says of rows.
+    """Measure how important each attention head is for the hidden states of the rows.
 
     Within each layer the gradients of `gate_gradients` are brought to mean 0 and deviation 1. The
     importance is the absolute value of their tanh. So a head far below its layer's mean counts as
@@ -127,7 +127,7 @@ def gate_gradients(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
 
 
 class SoftMasks:
-    """Have optimizers move heads the less the more important they are, within a `with`.
+    """Scale the updates of attention heads by 1 - importance, within a `with` block.
 
     What belongs to a head, in the projections of queries, keys, values and output, is scaled by 1
     less its importance. Every optimizer that holds such a parameter is watched at its own `step`,
@@ -161,7 +161,7 @@ class SoftMasks:
         self._steps = 0
 
     def __enter__(self) -> Self:
-        """Watch every step from here on."""
+        """Start scaling the steps of all optimizers."""
         self._steps = 0
         self._hooks = [
             register_optimizer_step_pre_hook(self._before),
@@ -170,7 +170,7 @@ class SoftMasks:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        """Leave steps alone again, and say so if there was none to watch."""
+        """Stop scaling; warn if no step was taken."""
         for hook in self._hooks:
             hook.remove()
         if not self._steps and error is None:
@@ -181,7 +181,7 @@ class SoftMasks:
             )
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
-        """Prepare a step, and return the arguments that it has instead of its own, None for these.
+        """Prepare an optimizer step; return changed arguments, or None to keep them.
 
         Args:
             optimizer: Whose step it is.
@@ -215,13 +215,12 @@ class SoftMasks:
         self._to_scale = []
 
     def _held_by(self, optimizer: Optimizer) -> list[tuple[Tensor, Tensor]]:
-        """Return the parameters of heads that an optimizer moves, with their factors."""
+        """Return the parameters of heads that an optimizer updates, with their factors."""
         held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         return [(parameter, factor) for parameter, factor in self._factors if id(parameter) in held]
 
 
 def _scale_gradients(held: Iterable[tuple[Tensor, Tensor]]) -> None:
-    """Multiply the gradients of parameters by their factors."""
     for parameter, factor in held:
         if parameter.grad is not None:
             parameter.grad.mul_(factor.to(parameter.grad))
@@ -230,7 +229,7 @@ def _scale_gradients(held: Iterable[tuple[Tensor, Tensor]]) -> None:
 def general_knowledge_loss(
     model: Any, input_ids: Tensor, attention_mask: Tensor, importance_KN: Tensor
 ) -> Tensor:
-    """Compute DGA's contrastive loss of unmasked rows, a scalar.
+    """Compute DGA's contrastive loss on unmasked rows, a scalar.
 
     The encoder is run three times, twice as it is and once with its heads multiplied by their
     importance. It must be in training mode, or the first two are the same.
@@ -254,7 +253,7 @@ def general_knowledge_loss(
 def contrast(
     first_BH: Tensor, second_BH: Tensor, general_BH: Tensor, *, temperature: float = TEMPERATURE
 ) -> Tensor:
-    """Return SimCSE's loss with further negatives, a scalar: the mean over rows.
+    """Compute SimCSE's loss with additional negatives, a scalar: the mean over rows.
 
     Row i of the first vectors is to be like row i of the second, by cosine, and unlike all other
     rows of the second and all general vectors of the batch.
@@ -272,7 +271,7 @@ def contrast(
 
 
 def mean_vectors(hidden_BLH: Tensor, attention_mask: Tensor) -> Tensor:
-    """Return the mean of each row's hidden states, `[B, H]`, padding left out.
+    """Return the mean hidden state of each row without padding, `[B, H]`.
 
     It is computed in float32 or wider: the sum of a long row leaves what float16 holds.
     """
@@ -282,7 +281,7 @@ def mean_vectors(hidden_BLH: Tensor, attention_mask: Tensor) -> Tensor:
 
 
 def _factors(model: Any, importance_KN: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Return each parameter that heads share, and by what its updates are multiplied."""
+    """Return each shared parameter with the factors of its updates."""
     layers = attention_layers(model)
     expected = (len(layers), layers[0].heads)
     if tuple(importance_KN.shape) != expected:
@@ -309,7 +308,7 @@ def _hidden(model: Any, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
 
 
 def _rows(batch: Mapping[str, Any], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return a batch's ids as they were before masking, and which are there, `[B, L]` each.
+    """Return the unmasked ids and the attention mask of a batch, `[B, L]` each.
 
     Raises:
         ValueError: Rows are packed, so that they would see each other.

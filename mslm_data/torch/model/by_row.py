@@ -1,4 +1,4 @@
-"""Attention by row: each row of a packed batch attends to itself, without a mask of all pairs.
+"""Attention within the rows of a packed batch, without an `[L, L]` mask.
 
 A mask of all pairs of tokens costs the square of a packed row's length, and nearly all of it is
 forbidden. Here the rows are gathered into a few padded groups of like length, attended there, and
@@ -43,7 +43,7 @@ _PLAIN_TOKENS = 128
 
 
 class RowGroup(NamedTuple):
-    """Rows of like length, of all packed rows of a batch.
+    """Rows of similar length, from all packed rows of a batch.
 
     Attributes:
         places: int64 `[R, M]`, the tokens of each row among the `B * L` of the batch; 0 where a row
@@ -59,7 +59,7 @@ class RowGroup(NamedTuple):
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # the shapes follow from the numbers
 def row_groups(sequences_BL: Tensor) -> tuple[RowGroup, ...]:
-    """Return the rows of a packed batch in groups of like length.
+    """Group the rows of a packed batch by length.
 
     Args:
         sequences_BL: int64, the number of each token's row within its packed row, -1 on padding.
@@ -78,7 +78,7 @@ def row_groups(sequences_BL: Tensor) -> tuple[RowGroup, ...]:
 
 
 def _group(firsts: Any, lengths: Any, device: torch.device) -> RowGroup:
-    """Return rows as a group.
+    """Make a group of rows.
 
     Args:
         firsts: int64 `[R]`, the first token of each row.
@@ -111,7 +111,7 @@ def attention_by_row(
     row_groups: Sequence[RowGroup] | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """Attend within each row; the form is that of transformers' attention functions.
+    """Compute attention within each row; the signature is that of transformers' functions.
 
     Args:
         module: The attention layer.
@@ -157,7 +157,7 @@ def attention_by_row(
 
 
 def _mask(group: RowGroup, sliding_window: int | None) -> Tensor | None:
-    """Return which tokens of a group's rows attend to which, `[R or 1, 1, M or 1, M]`."""
+    """Return the attention mask of a group, `[R or 1, 1, M or 1, M]`."""
     mask = None if group.is_token is None else group.is_token[:, None, None, :]
     most = group.places.shape[1]
     if sliding_window is None or most <= sliding_window:
@@ -182,7 +182,7 @@ def _attend(
     dropout: float,
     scaling: float | None,
 ) -> Tensor:
-    """Return the attention of padded rows, `[R, H, M, D]`."""
+    """Compute the attention of padded rows, `[R, H, M, D]`."""
     if query.device.type != "cpu" or query.shape[2] > _PLAIN_TOKENS:
         return F.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, dropout_p=dropout, scale=scaling

@@ -1,4 +1,4 @@
-"""A callback of Hugging Face's Trainer: tells rows and collator of each epoch, looks at options."""
+"""A callback for Hugging Face's Trainer: sets the epoch of masks and checks the options."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class MaskEpochCallback(TrainerCallback):
         self._targets = targets
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """Check rows and model, and mark a model that learns from patients' text.
+        """Check rows and model, and mark a model that is trained on patients' text.
 
         Raises:
             ValueError: See `check_training`.
@@ -67,7 +67,7 @@ class MaskEpochCallback(TrainerCallback):
         mark_protected(model, datasets, [collator])
 
     def on_push_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """Refuse to upload a model that learns from patients' text, whoever asked for it.
+        """Raise an error before a model trained on patients' text is uploaded.
 
         Raises:
             PushError: It does.
@@ -77,7 +77,7 @@ class MaskEpochCallback(TrainerCallback):
         check_shareable("Trainer.push_to_hub", kwargs.get("model"), loaders, collators)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """Tell the targets which epoch begins, or which one a checkpoint resumes."""
+        """Set the epoch of all targets, also when training resumes from a checkpoint."""
         # The Trainer counts epochs in steps, as a float: 1.9999999 is the epoch after two passes.
         epoch = int((state.epoch or 0) + 1e-6)
         for target in self._targets or _found(kwargs.get("train_dataloader")):
@@ -88,18 +88,18 @@ class MaskEpochCallback(TrainerCallback):
 
 
 def _found(loader: Any) -> list[Any]:
-    """Return what of a loader may want to know: datasets, collator, and what deals out batches."""
+    """Return the datasets, collator and samplers of a loader that follow the epoch."""
     return [*_below(loader), _find_collator(loader), getattr(loader, "batch_sampler", None)]
 
 
 def _below(rows: Any) -> Iterator[Any]:
-    """Give the datasets that rows come from, those of subsets and concatenations too."""
+    """Yield a dataset and the datasets inside it, of subsets and concatenations too."""
     for inner in unwrap_datasets(rows):
         yield inner
         yield from _below(inner)
 
 
 def _find_collator(loader: Any) -> Any:
-    """Return the collator of a loader, also where the Trainer has wrapped it."""
+    """Return the collator of a loader, unwrapped from the one of the Trainer."""
     collator = getattr(loader, "collate_fn", None)
     return getattr(collator, "data_collator", collator)

@@ -1,4 +1,4 @@
-"""Checks that catch silent mistakes: another tokenizer, other labels, patients' text shared."""
+"""Checks that catch silent mistakes: mismatched tokenizers or labels, shared patients' text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 def check_training(
     where: str, *, arguments: Any, model: Any, datasets: Mapping[str, Any] | Any, collator: Any
 ) -> None:
-    """Check the rows, the model and the options of Hugging Face's Trainer before the first step.
+    """Check rows, model and Trainer options before the first step.
 
     Args:
         where: The beginning of the message.
@@ -58,7 +58,7 @@ def check_training(
 
 
 def check_tokenizer(where: str, model: Any, ids: TokenIds) -> None:
-    """Check that rows have the tokenizer of a model, as far as both are known.
+    """Check that rows and model use the same tokenizer, as far as both are known.
 
     Known of a model are the size of its vocabulary and its padding; and, where an `MslmModel` has
     its tokenizer, or the folder or the copy of a hub's repository that a model was loaded from has
@@ -106,7 +106,7 @@ def check_tokenizer(where: str, model: Any, ids: TokenIds) -> None:
 
 
 def _check_labels(where: str, of_model: Sequence[str], split: Any) -> None:
-    """Check that the labels of rows are the first of a model's, as heads know numbers alone."""
+    """Check that the labels of rows are the first labels of a model, in the same order."""
     of_rows = getattr(split, "labels", ())
     if of_model and [*of_rows] != [*of_model][: len(of_rows)]:
         raise ValueError(
@@ -119,7 +119,7 @@ def _check_labels(where: str, of_model: Sequence[str], split: Any) -> None:
 def check_shareable(
     where: str, model: Any, datasets: Mapping[str, Any] | Any, collators: Sequence[Any] = ()
 ) -> None:
-    """Check that a model which the Trainer uploads does not learn from patients' text.
+    """Check that a model which the Trainer uploads is not trained on patients' text.
 
     Args:
         where: The beginning of the message.
@@ -141,19 +141,19 @@ def check_shareable(
 
 
 def mark_protected(model: Any, datasets: Mapping[str, Any] | Any, collators: Sequence[Any]) -> None:
-    """Mark an `MslmModel` that is to learn from patients' text, so that it is never uploaded."""
+    """Mark an `MslmModel` that is trained on patients' text, so that it is not uploaded."""
     if is_mslm(model) and not model.config.protected and _are_patients_text(datasets, collators):
         LOGGER.info("the model learns from patients' text, so its config.protected is True now")
         model.config.protected = True
 
 
 def is_mslm(model: Any) -> bool:
-    """Return whether a model is an `MslmModel`, by its configuration: adapters wrap models."""
+    """Return whether a model is an `MslmModel`, also inside an adapter, by its configuration."""
     return getattr(getattr(model, "config", None), "model_type", None) == "mslm"
 
 
 def unwrap_datasets(rows: Any) -> list[Any]:
-    """Return the datasets that a loader, a subset or a concatenation gives rows of, one level."""
+    """Return the datasets directly inside a loader, a subset or a concatenation."""
     inner = getattr(rows, "dataset", None)
     return list(getattr(rows, "datasets", ())) or ([] if inner is None else [inner])
 
@@ -164,7 +164,7 @@ def _are_patients_text(datasets: Mapping[str, Any] | Any, collators: Sequence[An
 
 
 def _find_splits(datasets: Mapping[str, Any] | Any) -> list[Any]:
-    """Return the splits that datasets, or loaders of batches, give rows of, or that they are."""
+    """Return the splits below datasets or loaders; None for a dataset without a split."""
     every = list(datasets.values()) if isinstance(datasets, Mapping) else [datasets]
     found: list[Any] = []
     for one in every:
@@ -177,7 +177,7 @@ def _find_splits(datasets: Mapping[str, Any] | Any) -> list[Any]:
 
 
 def _own_ids(name: str) -> TokenIds | None:
-    """Return the ids of the tokenizer beside a model's weights; None if there is none here."""
+    """Return the special ids of the tokenizer in a model's folder; None if it has none."""
     if not name:
         return None
     with suppress(hub.NotFetchedError, TokenizerError):

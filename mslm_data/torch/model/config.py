@@ -1,4 +1,4 @@
-"""The configuration that is saved beside the weights of an `MslmModel`."""
+"""The configuration of an `MslmModel`, saved beside its weights."""
 
 from __future__ import annotations
 
@@ -129,18 +129,18 @@ class MslmConfig(PreTrainedConfig):
 
     @classmethod
     def options(cls) -> list[str]:
-        """Return the names of what an `MslmModel` can be told, of the attributes above."""
+        """Return the names of the options of an `MslmModel`; see the attributes above."""
         named = inspect.signature(cls.__init__).parameters.values()
         return [one.name for one in named if one.kind is one.KEYWORD_ONLY]
 
     @property
     def tags(self) -> list[str]:
-        """The names of tags, in the order of `bio`."""
+        """Tag names, in the order of `bio`."""
         return tag_names(self.labels)
 
 
 def _named_ids(config: PreTrainedConfig) -> list[int]:
-    """Return the ids of tokens that stand around a text, as far as a configuration names them.
+    """Return the ids of special tokens that a configuration names.
 
     Configurations have None, or -1, for what a model lacks.
     """

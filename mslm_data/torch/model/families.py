@@ -1,4 +1,4 @@
-"""Find the head of a masked language model, so that it can be called with masked tokens only.
+"""Find the head of a masked language model, to call it on masked tokens only.
 
 Hugging Face has no common name for it, and `get_output_embeddings` is another layer in DeBERTa. A
 family that is not in the table trains too, but all its positions are projected to the vocabulary.
@@ -36,7 +36,7 @@ def _modernbert(model: Any) -> Decoder:
 
 
 def _deberta(model: Any) -> Decoder:
-    """Return the head of DeBERTa, of which there are two forms.
+    """Return the head of DeBERTa, which has two forms.
 
     Checkpoints from before 2024 are `legacy` and have a head like BERT's. Others use the input
     embeddings.
@@ -70,7 +70,7 @@ FAMILIES: Mapping[str, Callable[[Any], Decoder]] = MappingProxyType(
 
 
 def find_decoder(masked_lm: Any) -> Decoder | None:
-    """Return a model's head, hidden states `[M, H]` to logits `[M, V]`.
+    """Return a model's head, hidden states `[M, H]` to logits `[M, V]`; None if unknown.
 
     None if its family is not known here.
 

@@ -1,4 +1,4 @@
-"""Run a model over rows to measure it: no gradients, no dropout, rows of similar length together.
+"""Run a model for evaluation: no gradients, no dropout, batches of rows of similar length.
 
 Dimensions: B rows, L tokens.
 """
@@ -27,7 +27,7 @@ by name."""
 
 
 def padded(rows: Ragged, fill: int, *, width: int = 0) -> npt.NDArray[np.int64]:
-    """Return rows as a rectangle, int64 `[B, L]`, filled where a row is shorter.
+    """Pad rows to a rectangle, int64 `[B, L]`.
 
     Args:
         rows: Any.
@@ -40,12 +40,12 @@ def padded(rows: Ragged, fill: int, *, width: int = 0) -> npt.NDArray[np.int64]:
 
 
 def unmasked(input_ids_BL: Tensor, labels_BL: Tensor) -> Tensor:
-    """Return rows as they were before masking, int64 `[B, L]`: labels where there are any."""
+    """Restore the ids before masking, int64 `[B, L]`, from the labels."""
     return torch.where(labels_BL == IGNORED, input_ids_BL, labels_BL)
 
 
 def check_batches(batches: object) -> None:
-    """Refuse rows where batches are to be.
+    """Check that an argument yields batches, not rows.
 
     Raises:
         TypeError: A split, a dataset, or rows of one.
@@ -58,7 +58,7 @@ def check_batches(batches: object) -> None:
 
 
 def check_numbers(scores: npt.NDArray[np.floating[Any]]) -> None:
-    """Check that scores are numbers: with NaN the tag would be the first, whatever the text says.
+    """Check that scores are not NaN; argmax of NaN would silently pick the first tag.
 
     Args:
         scores: Logits or probabilities of words, of any shape.
@@ -76,7 +76,7 @@ def check_numbers(scores: npt.NDArray[np.floating[Any]]) -> None:
 def places_by_length(
     lengths: npt.NDArray[np.int64], batch_size: int
 ) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the row numbers of each batch, longest rows first. Empty rows are left out.
+    """Yield the row indices of each batch, longest rows first. Empty rows are left out.
 
     Raises:
         ValueError: The batch size is below 1.
@@ -94,7 +94,7 @@ def places_by_length(
 def run(
     model: Model, input_ids: Tensor | npt.NDArray[Any], attention_mask: Tensor | npt.NDArray[Any]
 ) -> Any:
-    """Return a model's output for a batch, without gradients, on the device of its parameters."""
+    """Run a model on a batch without gradients, on the device of its parameters."""
     device = find_device(model)
     ids = torch.as_tensor(input_ids).to(device)
     present = torch.as_tensor(attention_mask).to(device)
@@ -124,13 +124,13 @@ def get_logits(output: Any, *names: str) -> Tensor:
 
 
 def language_model(model: Model) -> Model:
-    """Return the model that an `MslmModel` wraps; any other model is returned as it is."""
+    """Return the model inside an `MslmModel`; any other model is returned unchanged."""
     wrapped: Model = getattr(model, "masked_lm", model)
     return wrapped
 
 
 def find_device(model: Model) -> torch.device:
-    """Return the device of a module's first parameter; the CPU for a callable without any."""
+    """Return the device of a module's first parameter; the CPU if it has none."""
     module = find_module(model)
     parameters = iter(()) if module is None else module.parameters()
     return next((parameter.device for parameter in parameters), torch.device("cpu"))
@@ -138,7 +138,7 @@ def find_device(model: Model) -> torch.device:
 
 @contextmanager
 def evaluating(model: Model) -> Iterator[None]:
-    """Put a module into evaluation mode, and each part of it back into its own mode afterwards."""
+    """Set a module to evaluation mode within a `with` block, then restore the mode of each part."""
     module = find_module(model)
     with nullcontext() if module is None else in_mode(module, training=False):
         yield
@@ -146,7 +146,7 @@ def evaluating(model: Model) -> Iterator[None]:
 
 @contextmanager
 def in_mode(module: nn.Module, *, training: bool) -> Iterator[None]:
-    """Put all parts of a module into one mode, and each back into its own afterwards."""
+    """Set all parts of a module to one mode within a `with` block, then restore them."""
     parts = list(module.modules())
     modes = [part.training for part in parts]
 
@@ -160,7 +160,7 @@ def in_mode(module: nn.Module, *, training: bool) -> Iterator[None]:
 
 
 def find_module(model: Model) -> nn.Module | None:
-    """Return a model if it is a module, or the module whose method it is; None for others."""
+    """Return a model that is a module, or the module of a bound method; None otherwise."""
     owner = getattr(model, "__self__", model)
     return owner if isinstance(owner, nn.Module) else None
 

@@ -1,4 +1,4 @@
-"""The two heads of MSLM (Abaho et al. 2024, Eq. 7 to 11): entity tokens, and types of entities.
+"""The two heads of MSLM (Abaho et al. 2024, Eq. 7 to 11): entity detection and entity types.
 
 The paper concatenates one trained vector with each hidden state before `f`, and does not say what
 `f` is. Here `f` is a hidden layer as wide as the encoder, ReLU, dropout, and a layer to the
@@ -23,7 +23,7 @@ VECTOR_SIZE = 100
 
 
 class VectorHead(nn.Module):
-    """Classify `f(h o W)`, where W is one trained vector for all h and `o` concatenates.
+    """Classify `f(h o W)`: W is a trained vector shared by all h, `o` is concatenation.
 
     Attributes:
         vector: W, `[vector_size]`.

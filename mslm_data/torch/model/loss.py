@@ -1,4 +1,4 @@
-"""The mask specific loss (Abaho et al. 2024, Eq. 6), and what the released code computes for it.
+"""The mask-specific loss (Abaho et al. 2024, Eq. 6), and the variant of the released code.
 
 Losses are sums here, each with the number of items that it is of. Batches of one optimizer step are
 divided by a count that they have in common, which `mslm_data.torch.model.steps` finds.
@@ -27,7 +27,7 @@ Decoder: TypeAlias = Callable[[Tensor], Tensor]
 
 
 class LossSum(NamedTuple):
-    """The loss of a batch as a sum, before it is divided; `MaskSpecificLoss` returns it.
+    """A loss as a sum with its number of items, divided once per optimizer step.
 
     Divide once, by the items of all batches of the optimizer step, and call `backward` of the
     result::
@@ -46,7 +46,7 @@ class LossSum(NamedTuple):
     items: Tensor
 
     def per_item(self, items: Tensor | None = None) -> Tensor:
-        """Divide the sum by a number of items. No other place divides a loss of Eq. 12.
+        """Divide the sum by a number of items. This is the only division in Eq. 12.
 
         Args:
             items: Scalar, the items of all batches of the optimizer step. It may be a fraction
@@ -70,7 +70,7 @@ def token_losses(logits_NV: Tensor, labels_N: Tensor, *, ignored: int = IGNORED)
 
 
 class MaskSpecificLoss(nn.Module):
-    """Sum the cross-entropy of masked tokens, each weighted by why it is masked (Eq. 6).
+    """Sum the cross-entropy of masked tokens, weighted by mask kind (Eq. 6).
 
     Tokens that ELM masked weigh `w_elm`, those that BLM masked weigh `w_blm`, tokens of other kinds
     nothing. The count beside the sum is the number of masked tokens. It is not the sum of their
@@ -117,7 +117,7 @@ class MaskSpecificLoss(nn.Module):
         mask_kinds_BL: Tensor,
         mask_rates: Tensor | None = None,
     ) -> LossSum:
-        """Compute the loss from the logits of all positions; `.per_item().backward()` goes back.
+        """Compute the loss from the logits of all positions.
 
         Args:
             logits_BLV: Any float.
@@ -141,7 +141,7 @@ class MaskSpecificLoss(nn.Module):
         mask_kinds_BL: Tensor,
         mask_rates: Tensor | None = None,
     ) -> LossSum:
-        """Compute the loss from hidden states, without making the logits of all positions.
+        """Compute the loss from hidden states, projecting only masked tokens to the vocabulary.
 
         Only masked tokens are projected to the vocabulary, so `[B, L, V]` is never made.
         `torch.compile(..., fullgraph=True)` makes one graph of it for any number of masked tokens
@@ -191,7 +191,7 @@ class MaskSpecificLoss(nn.Module):
 
 
 class ReleasedLoss(nn.Module):
-    """Compute what the released code (mykelismyname/MSLM) has for Eq. 6, for comparison only.
+    """Compute Eq. 6 as the released code (mykelismyname/MSLM) does, for comparison only.
 
     * Every position is predicted, with weight 1: also those that are not masked, and padding.
     * "none", the default of that code, is the unweighted mean over all positions, "sum" their
@@ -268,7 +268,7 @@ def check_weights(where: str, w_elm: float, w_blm: float) -> None:
 
 
 def check_name(where: str, option: str, name: str, known: tuple[str, ...]) -> str:
-    """Return the name of an option's value if it is known.
+    """Check the value of an option against the allowed names, and return it.
 
     Raises:
         ValueError: The name is not known; the message lists those that are.

@@ -47,7 +47,7 @@ _ENOUGH_MENTIONS = 100
 
 
 class MslmModel(PreTrainedModel):
-    """A masked language model trained by Eq. 12, the sum of Eq. 6, Eq. 8 and Eq. 11.
+    """A masked language model trained with Eq. 12, the sum of Eq. 6, Eq. 8 and Eq. 11.
 
     It is saved, loaded and pushed like any Hugging Face model, except that one trained on patients'
     text (`config.protected`) is not pushed unless the caller insists.
@@ -137,7 +137,7 @@ class MslmModel(PreTrainedModel):
         tokenizer: Any = None,
         **options: Any,
     ) -> MslmModel:
-        """Put MSLM's loss and heads around a masked language model.
+        """Add MSLM's loss and heads to a masked language model.
 
         The result is in training or evaluation mode as the model is: transformers loads models in
         evaluation mode, so call `train()` before a training loop of your own. The heads have the
@@ -204,7 +204,7 @@ class MslmModel(PreTrainedModel):
         tokenizer: Any = None,
         **options: Any,
     ) -> Any:
-        """Load a saved model, like every Hugging Face model, and the tokenizer beside it.
+        """Load a saved model with its tokenizer, like every Hugging Face model.
 
         Args:
             pretrained_model_name_or_path: A folder or hub name.
@@ -223,7 +223,7 @@ class MslmModel(PreTrainedModel):
         return loaded
 
     def encoder(self) -> PreTrainedModel:
-        """Return the adapted plain encoder, which can be saved and then loaded by `AutoModel`.
+        """Return the adapted encoder as a plain model, to be saved and loaded by `AutoModel`.
 
         It has the same weights, not a copy. It is a plain model: nothing keeps it from being
         pushed.
@@ -240,7 +240,7 @@ class MslmModel(PreTrainedModel):
     def push_to_hub(  # type: ignore[override] # transformers declares it as an attribute
         self, repo_id: str, *, share_protected: bool = False, **options: Any
     ) -> Any:
-        """Upload the model with its tokenizer and card; a card that the hub has stays.
+        """Upload the model with its tokenizer and card. A card on the hub is kept.
 
         Args:
             repo_id: `OWNER/NAME` on the hub, or `NAME` for your own; made if it is missing.
@@ -342,7 +342,7 @@ class MslmModel(PreTrainedModel):
         num_items_in_batch: Tensor | int | None = None,
         **others: Any,
     ) -> MslmOutput:
-        """Encode a batch, and compute each part of Eq. 12 that the batch has labels for.
+        """Encode a batch, and compute each part of Eq. 12 for which the batch has labels.
 
         While `torch.distributed` runs, ranks in training mode must call this together: without
         `num_items_in_batch` they add up their counts here, so that the average of their gradients
@@ -442,7 +442,7 @@ class MslmModel(PreTrainedModel):
         return MslmOutput(loss=loss, tag_logits=tag_logits, span_logits=span_logits, **losses)
 
     def _watch_mentions(self, bio: Tensor | None, labels: Tensor) -> None:
-        """Warn once if all mentions are hidden from heads in training that are to find them."""
+        """Warn once if the heads are trained on masked mentions only."""
         if bio is None or not self.training or self._hidden_mentions is None:
             return
 
@@ -462,7 +462,7 @@ class MslmModel(PreTrainedModel):
             )
 
     def _warn_about_mode(self, _: Tensor) -> None:
-        """Warn once that a loss without dropout is asked for gradients."""
+        """Warn once that `backward` is called on a loss without dropout."""
         has_dropout = any(isinstance(part, nn.Dropout) and part.p > 0 for part in self.modules())
         if has_dropout and not self._is_warned_of_mode:
             self._is_warned_of_mode = True
@@ -480,7 +480,7 @@ class MslmModel(PreTrainedModel):
         *,
         for_mslm: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the last hidden states `[B, L, H]`; with a head that is not known also logits."""
+        """Return the last hidden states `[B, L, H]`; also logits if the head is unknown."""
         # Not a parameter of `forward`: the Trainer takes those with "label" in their names for
         # labels that every batch must have.
         others = {name: value for name, value in others.items() if name != "doc_labels"}
@@ -495,11 +495,10 @@ class MslmModel(PreTrainedModel):
         return found[0], found[1] if needs_logits else None
 
     def _hidden(self, inputs: dict[str, Any]) -> tuple[Tensor, ...]:
-        """Return the encoder's last hidden states alone."""
         return (self.masked_lm.base_model(**inputs)[0],)
 
     def _hidden_and_logits(self, inputs: dict[str, Any]) -> tuple[Tensor, ...]:
-        """Return hidden states, caught on their way to the head, and logits of all positions."""
+        """Return the hidden states, captured by a hook, and the logits of all positions."""
         seen: list[Tensor] = []
         watch = self.masked_lm.base_model.register_forward_hook(
             lambda *call: seen.append(call[-1][0])
@@ -585,7 +584,7 @@ class MslmModel(PreTrainedModel):
     def annotate(
         self, texts: Sequence[str], *, batch_size: int = BATCH_SIZE
     ) -> list[list[TextMention]]:
-        """Find the entities of texts of any length; `mslm_data.torch.predict.tagger` says how.
+        """Find the entities of texts of any length; see `mslm_data.torch.predict.tagger`.
 
         Args:
             texts: Any.
@@ -608,7 +607,7 @@ class MslmModel(PreTrainedModel):
         return Tagger(self, self.tokenizer).annotate(texts, batch_size=batch_size)
 
     def _find_first_tokens(self, input_ids: Tensor, word_ids: Tensor | None) -> Tensor | None:
-        """Return which tokens begin a word, bool `[B, L]`; None where nothing says it."""
+        """Return which tokens begin a word, bool `[B, L]`; None if words are unknown."""
         if word_ids is not None:
             first = torch.ones_like(word_ids, dtype=torch.bool)
             first[:, 1:] = (word_ids[:, 1:] != word_ids[:, :-1]) | (word_ids[:, 1:] < 0)
@@ -624,7 +623,7 @@ class MslmModel(PreTrainedModel):
     def _find_unlabelled(
         self, input_ids: Tensor, attention_mask: Tensor | None, special: Tensor | None
     ) -> Tensor:
-        """Return where special tokens and padding are, bool `[B, L]`."""
+        """Return which tokens are special or padding, bool `[B, L]`."""
         if special is None:
             ids = torch.tensor(self.config.special_ids, device=input_ids.device)
             special = torch.isin(input_ids, ids)
@@ -634,7 +633,7 @@ class MslmModel(PreTrainedModel):
 
 
 def _check_numbers(logits: Tensor) -> None:
-    """Check the probabilities of words, as the tagger does."""
+    """Check that probabilities are not NaN."""
     check_numbers(logits.float().softmax(-1).cpu().numpy())
 
 
@@ -643,7 +642,7 @@ transformers.AutoModel.register(MslmConfig, MslmModel, exist_ok=True)
 
 
 def _check_tensor(input_ids: object, advice: str) -> None:
-    """Refuse what is not a tensor in the place of ids.
+    """Check that input ids are a tensor.
 
     Raises:
         TypeError: It is not.

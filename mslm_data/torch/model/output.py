@@ -24,7 +24,7 @@ else:
 
 
 class FoundEntity(NamedTuple):
-    """An entity that a model found: tokens `[start, end)` of its row, and its type."""
+    """A predicted entity: tokens `[start, end)` of its row, and its type."""
 
     start: int
     end: int
@@ -33,7 +33,7 @@ class FoundEntity(NamedTuple):
 
 @dataclass
 class MslmOutput(ModelOutput):
-    """The result of a forward pass.
+    """The output of a forward pass.
 
     The three parts of the loss are divided by their counts already and add up to `loss`, so that
     they can be logged as they are. A part is None where the batch had no labels for it.
@@ -57,7 +57,7 @@ class MslmOutput(ModelOutput):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prediction:
-    """The entities that a model finds in a batch.
+    """The predicted entities of a batch.
 
     Where an entity is, the detection head says; its type is that of the classification head, as in
     the paper.
@@ -80,7 +80,7 @@ class Prediction:
     sequence_ids: Tensor | None = None
 
     def mentions(self) -> list[list[FoundEntity]]:
-        """Return the entities of each row, with the names of their types.
+        """Return the entities of each row with the names of their types.
 
         Of packed rows these are the rows that were packed, in the order of the batch's `keys`, and
         entities are in tokens of their own row.
@@ -104,7 +104,7 @@ class Prediction:
 
 
 def _firsts(numbers: Sequence[int]) -> list[int]:
-    """Return where each row of a packed row begins, by the numbers of its tokens' rows."""
+    """Return the first token of each row in a packed row."""
     return [
         place
         for place, number in enumerate(numbers)

@@ -1,4 +1,4 @@
-"""Give a model of Hugging Face packed rows so that no row sees another.
+"""Run Hugging Face models on packed rows, with attention within each row only.
 
 An encoder that is given packed rows as they are lets them attend to each other, and counts their
 positions as if they were one. It has to be told, and each family wants to be told otherwise
@@ -41,7 +41,7 @@ _AFTER_PADDING = ("camembert", "roberta", "xlm-roberta")
 def run_packed(
     run: Callable[[dict[str, Any]], tuple[Tensor, ...]], batch: Mapping[str, Any], model: Any
 ) -> tuple[Tensor, ...]:
-    """Run a model on packed rows, each as if it were alone, whatever the model's family.
+    """Run a model on packed rows as if each were alone, for any model family.
 
     A model that can be told which tokens are a row sees all of them at once. Any other sees the
     rows unpacked, padded, in a few groups of like length, and what it returns is packed again.
@@ -64,7 +64,7 @@ def run_packed(
 
 @contextmanager
 def _attending_within_rows(batch: Mapping[str, Any], model: Any) -> Iterator[None]:
-    """Have a model with `sdpa` attention attend within rows instead; others stay as they are.
+    """Replace `sdpa` attention by attention within rows; other models stay unchanged.
 
     With gradient checkpointing it goes on to do so, as the backward pass computes layers anew.
     Batches that are not packed have the attention of `sdpa` either way.
@@ -90,7 +90,7 @@ def _attending_within_rows(batch: Mapping[str, Any], model: Any) -> Iterator[Non
 def _unpacked(
     run: Callable[[dict[str, Any]], tuple[Tensor, ...]], batch: Mapping[str, Any], config: Any
 ) -> tuple[Tensor, ...]:
-    """Run a model on the rows of a packed batch, padded, some of like length at a time."""
+    """Run a model on the rows of a packed batch, unpacked, padded and grouped by length."""
     ids_BL = batch["input_ids"]
     inputs = {name: x for name, x in batch.items() if name not in OF_PACKED_ROWS}
     by_token = [
@@ -123,7 +123,7 @@ def _unpacked(
 
 
 def encoder_inputs(batch: Mapping[str, Tensor], model: Any) -> dict[str, Any]:
-    """Return what an encoder takes of a batch, so that packed rows are as if they were alone.
+    """Convert a batch to inputs of an encoder that keep packed rows apart.
 
     With attention by row (`model.set_attn_implementation(BY_ROW)`) it is the rows themselves, with
     torch's kernel (`VARLEN`, on CUDA) where they begin. With `eager` and `sdpa` it is a mask of all
@@ -167,7 +167,7 @@ def encoder_inputs(batch: Mapping[str, Tensor], model: Any) -> dict[str, Any]:
 
 
 def _why_not(batch: Mapping[str, Any], config: Any) -> str | None:
-    """Return why an encoder cannot be told which tokens are a row; None if it can."""
+    """Return why an encoder cannot keep packed rows apart; None if it can."""
     families = sorted([*_FROM_ZERO, *_AFTER_PADDING])
     if config.model_type not in families:
         return (
@@ -193,7 +193,7 @@ def _why_not(batch: Mapping[str, Any], config: Any) -> str | None:
 
 
 def _positions(positions_BL: Tensor, config: Any) -> Tensor:
-    """Return the positions of tokens as the model's family counts them."""
+    """Return the position ids of tokens in the numbering of the model's family."""
     if config.model_type in _FROM_ZERO:
         return positions_BL
     after_padding: Tensor = positions_BL + config.pad_token_id + 1
@@ -201,7 +201,7 @@ def _positions(positions_BL: Tensor, config: Any) -> Tensor:
 
 
 def _masks(sequences_BL: Tensor, config: Any, dtype: torch.dtype) -> Tensor | dict[str, Tensor]:
-    """Return which tokens attend to which, `[B, 1, L, L]`, as the model's layers take it."""
+    """Return the attention masks, `[B, 1, L, L]`, in the form that the model's layers take."""
     # Padding is a sequence of its own, so each token attends to one at least: a softmax over none
     # is not a number.
     together_BLL = sequences_BL[:, :, None] == sequences_BL[:, None, :]
@@ -230,7 +230,7 @@ def _as_attention_takes_it(may_BLL: Tensor, config: Any, dtype: torch.dtype) -> 
 
 
 def _unused(sequences_BL: Tensor, config: Any) -> Tensor | dict[str, Tensor]:
-    """Return a mask that nobody looks at: models make one of all pairs if they are given none."""
+    """Return a dummy mask, since models without one build a mask of all pairs."""
     one = torch.ones((1, 1, 1, 1), dtype=torch.bool, device=sequences_BL.device)
     if config.model_type == "modernbert":
         return {"full_attention": one, "sliding_attention": one}
@@ -238,7 +238,7 @@ def _unused(sequences_BL: Tensor, config: Any) -> Tensor | dict[str, Tensor]:
 
 
 def _bounds(batch: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Return where the rows of a flat batch begin, with its padding as the last of them.
+    """Return where the rows of a flat batch begin; its padding is the last row.
 
     Kernels leave tokens that are in no row as the memory was, in gradients too.
     """

@@ -1,4 +1,4 @@
-"""Mentions as token ranges of a batch: from tags to ranges, and from ranges to one vector each.
+"""Mentions of a batch as token ranges: decode tags to ranges, pool ranges to vectors.
 
 Dimensions: B rows, L tokens, S mentions (padded), H hidden width.
 """
@@ -21,7 +21,7 @@ NO_SPAN = -1
 def decode_spans(
     tags_BL: Tensor, sequence_ids_BL: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the mentions that tags say: starts, ends (half open) and labels.
+    """Decode BIO tags to mentions: starts, ends (half open) and labels.
 
     Each is int64 `[B, S]`, padded with -1, on the device of the tags. `mslm_data.data.bio` says
     what tags mean. It reads them on the CPU, so this waits for an accelerator.
@@ -54,7 +54,7 @@ def decode_spans(
 
 
 def take_first_tags(tags_BL: Tensor, first_BL: Tensor) -> Tensor:
-    """Return tags that are read from the first token of each word, so that mentions are of words.
+    """Give all tokens of a word the tag of its first token.
 
     Args:
         tags_BL: int64, numbered as in `bio`; below 0 without a tag.
@@ -70,7 +70,7 @@ def take_first_tags(tags_BL: Tensor, first_BL: Tensor) -> Tensor:
 
 
 def pool_spans(hidden_BLH: Tensor, starts_BS: Tensor, ends_BS: Tensor) -> Tensor:
-    """Return the mean of each mention's hidden states `[B, S, H]` (Eq. 9), zeros on padding.
+    """Average the hidden states of each mention, `[B, S, H]` (Eq. 9); zeros on padding.
 
     Args:
         hidden_BLH: Any float.

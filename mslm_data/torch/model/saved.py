@@ -1,4 +1,4 @@
-"""Write what stands beside the weights of a saved model, and upload them together."""
+"""Write the files beside the weights of a saved model, and upload them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ UPLOAD_OPTIONS = (
 
 
 def as_tokenizer(given: Any) -> Tokenizer:
-    """Return the tokenizer that a user passes.
+    """Load a tokenizer from a path, a hub name or a tokenizer of transformers.
 
     Args:
         given: A tokenizer of this package or a fast one of transformers; or the path of a
@@ -65,7 +65,7 @@ def as_tokenizer(given: Any) -> Tokenizer:
 
 
 def find_tokenizer(model: str | os.PathLike[str]) -> Tokenizer | None:
-    """Return the tokenizer that lies beside a model's weights; None where there is none.
+    """Load the tokenizer in a model's folder; None if there is none.
 
     Args:
         model: A folder or hub name, "" for none.
@@ -97,13 +97,13 @@ def check_size(tokenizer: Tokenizer, model: Any) -> None:
 
 
 def special_ids(tokenizer: Tokenizer) -> list[int]:
-    """Return the ids that stand around text and are in no mention."""
+    """Return the special ids that can be in no mention."""
     ids = {*tokenizer.prefix, *tokenizer.suffix, tokenizer.ids.pad}
     return sorted(id_ for id_ in ids if id_ >= 0)
 
 
 def longest_row(model: nn.Module) -> int | None:
-    """Return the most tokens that a model takes at once; None where nothing limits them.
+    """Return the maximum number of tokens of a row; None if the model has no limit.
 
     Families whose positions begin after that of padding have fewer positions than embeddings.
     """
@@ -118,7 +118,7 @@ def longest_row(model: nn.Module) -> int | None:
 
 
 def upload(folder: Path, repo_id: str, options: dict[str, Any]) -> Any:
-    """Upload a saved model with its tokenizer and card; a card that the hub has stays.
+    """Upload a saved model with its tokenizer and card. A card on the hub is kept.
 
     The upload of transformers replaces the folder's card by an empty one. Ours may have to say that
     the model learns from patients' text.
@@ -151,7 +151,7 @@ def upload(folder: Path, repo_id: str, options: dict[str, Any]) -> Any:
 
 
 def write_tokenizer(folder: Path, tokenizer: Tokenizer, model: nn.Module) -> None:
-    """Write a tokenizer as `AutoTokenizer` reads it."""
+    """Write a tokenizer in the form that `AutoTokenizer` reads."""
     config = tokenizer.config(max_tokens=longest_row(model))
     write_whole(folder / _FILE, [tokenizer.json.encode()])
     write_whole(folder / "tokenizer_config.json", [canonical_json(config)])

@@ -1,4 +1,4 @@
-"""Divides the losses of Eq. 12 by the counts of all batches that make one optimizer step.
+"""Divides the losses of Eq. 12 by the item counts of the whole optimizer step.
 
 A step may see several batches, on several ranks. Its gradient is exact where each batch's sum is
 divided by the count of the whole step, and wrong where each batch is divided by a count of its own.
@@ -100,7 +100,7 @@ def count_items(
 
 
 def count_batch_items(batch: Mapping[str, Any]) -> Tensor:
-    """Count the items of each part, and rows, in one batch of this rank, int64 `[4]`."""
+    """Count the items of each part of the loss, and rows, in a batch of this rank, int64 `[4]`."""
     counts = torch.zeros(_COUNTS, dtype=torch.int64, device=batch["input_ids"].device)
     for part, (name, nothing) in enumerate(_ITEMS):
         if name in batch:
@@ -118,7 +118,7 @@ def divide(
     num_items: Tensor | int | None = None,
     training: bool = False,
 ) -> dict[str, Tensor]:
-    """Divide the parts of Eq. 12, so that the batches of a step add up to the loss of the step.
+    """Divide the parts of Eq. 12 so that the batches of a step sum to the loss of the step.
 
     `balance` "means" divides each part by its own count: Eq. 6 by masked tokens, Eq. 8 by tagged
     tokens, Eq. 11 by mentions. So each part is a mean, and they weigh alike however many tokens are
@@ -154,7 +154,7 @@ def divide(
 
 
 def check_not_accumulated(loss: Tensor, model: nn.Module) -> None:
-    """Check in the backward pass of a loss that no gradients of other batches are there.
+    """Raise an error in `backward` if gradients of other batches are already there.
 
     Its counts are those of its own batch, so the sum would not be the gradient of the step. The
     error is a ValueError, raised by `loss.backward()`.
@@ -232,7 +232,7 @@ def _count_step(
 
 
 def _over_ranks(counts: Tensor) -> tuple[Tensor, int]:
-    """Return counts added up over all ranks, and how many ranks there are."""
+    """Sum counts over all ranks; return the sum and the number of ranks."""
     distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized()):
         return counts, 1
@@ -243,7 +243,7 @@ def _over_ranks(counts: Tensor) -> tuple[Tensor, int]:
 
 
 def _accelerate_accumulates() -> bool:
-    """Return whether accelerate is adding up the gradients of several batches.
+    """Return whether accelerate accumulates gradients of several batches.
 
     Hugging Face's Trainer uses it too, and sets `sync_gradients` itself.
     """

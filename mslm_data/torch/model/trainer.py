@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer for an `MslmModel`: exact steps, and parts of the loss logged apart."""
+"""Hugging Face's Trainer for an `MslmModel`: exact gradient accumulation, separate loss logs."""
 
 from __future__ import annotations
 
@@ -87,12 +87,12 @@ class MslmTrainer(Trainer):
         self._evaluated: dict[str, LossSum] = {}
 
     def train(self, *args: Any, **options: Any) -> Any:
-        """Train, with parts of the loss that are this run's alone."""
+        """Train. Logged parts of the loss start from zero."""
         self._part_sums = {}
         return super().train(*args, **options)
 
     def get_train_dataloader(self) -> Any:
-        """Return the batches to train on; those of a `MaskedLoader` are not dealt out once more."""
+        """Return the training batches; a `MaskedLoader` is already sharded over ranks."""
         if isinstance(self.train_dataset, MaskedLoader):
             return self.train_dataset.for_trainer()
         # A sampler by length reads all rows before the callback says which epoch begins.
@@ -102,7 +102,7 @@ class MslmTrainer(Trainer):
         return super().get_train_dataloader()
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
-        """Return the batches to evaluate on."""
+        """Return the evaluation batches."""
         chosen: Any = self.eval_dataset if eval_dataset is None else eval_dataset
         if isinstance(chosen, str):  # one of several by name
             named: Any = self.eval_dataset
@@ -112,7 +112,7 @@ class MslmTrainer(Trainer):
         return super().get_eval_dataloader(eval_dataset)
 
     def get_test_dataloader(self, test_dataset: Any) -> Any:
-        """Return the batches to predict; what is predicted stands in the order of their rows."""
+        """Return the batches to predict; predictions have the order of their rows."""
         if isinstance(test_dataset, MaskedLoader):
             return test_dataset.for_trainer()
         return super().get_test_dataloader(test_dataset)
@@ -124,7 +124,7 @@ class MslmTrainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        """Compute a batch's share of the loss of its step, and remember its parts for the log.
+        """Compute a batch's share of the loss of its step, and keep its parts for the log.
 
         In evaluation the loss is that of the batch alone.
         """
@@ -146,7 +146,7 @@ class MslmTrainer(Trainer):
         return (loss, outputs) if return_outputs else loss
 
     def evaluation_loop(self, dataloader: Any, *args: Any, **options: Any) -> Any:
-        """Evaluate, with the parts of the loss among the metrics, each over all batches.
+        """Evaluate, and add each part of the loss over all batches to the metrics.
 
         Raises:
             ValueError: `compute_metrics` or `predict` with a `MaskedLoader` on several ranks.
@@ -185,7 +185,7 @@ class MslmTrainer(Trainer):
         return output
 
     def _evaluation_loss(self, model: Any, inputs: dict[str, Any]) -> tuple[Tensor, Any]:
-        """Return a batch's loss and outputs, and add its sums to those of the evaluation."""
+        """Return the loss and outputs of a batch, and add its sums to those of the evaluation."""
         # Divided by 1, the parts are sums.
         undivided = torch.ones_like(count_batch_items(inputs), dtype=torch.float32).to(
             self.args.device
@@ -217,7 +217,7 @@ class MslmTrainer(Trainer):
         return loss.to(self.args.device), outputs
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log, with the parts of the loss beside the loss."""
+        """Log the loss with its parts."""
         if "loss" in logs and self._part_sums:
             steps = max(self.state.global_step - self._summed_from_step, 1)
             sums_P = torch.stack(list(self._part_sums.values()))
@@ -228,7 +228,6 @@ class MslmTrainer(Trainer):
 
     @property
     def _balance(self) -> str:
-        """How the model weighs the parts of its loss."""
         model: Any = self.model
         return str(model.config.balance)
 
@@ -240,7 +239,7 @@ class MslmTrainer(Trainer):
 
     @property
     def _times(self) -> int:
-        """The factor by which the Trainer makes up for gradients being averaged over ranks."""
+        """Factor by which the Trainer compensates for the average of gradients over ranks."""
         if not self.args.average_tokens_across_devices:
             return 1
         if self.args.n_gpu > 1:
@@ -250,14 +249,14 @@ class MslmTrainer(Trainer):
     def _get_num_items_in_batch(
         self, batch_samples: Sequence[Mapping[str, Tensor]], device: torch.device
     ) -> Tensor:
-        """Count the items of a step, in place of its masked tokens alone."""
+        """Count all items of a step, not only its masked tokens."""
         counts = count_items(batch_samples, device=device) * self._times
         # DataParallel gives each of its GPUs one row.
         return counts.expand(self.args.n_gpu, -1) if self.args.n_gpu > 1 else counts
 
 
 def _masked_rows(rows: Any) -> list[FollowsEpoch]:
-    """Return the masked datasets, or parts of subsets and concatenations, that are to be told."""
+    """Return the masked datasets below rows, whose epoch must be set."""
     if isinstance(rows, MaskedLoader):  # it knows the epoch
         return []
 
@@ -266,7 +265,7 @@ def _masked_rows(rows: Any) -> list[FollowsEpoch]:
 
 
 def _check_epochs(datasets: Any, *, besides: Any) -> None:
-    """Check at the beginning that rows to evaluate will not be refused at the first evaluation.
+    """Check before training that the epoch of the evaluation rows will be known.
 
     Raises:
         ValueError: Their epoch is not known, and they are not among the rows that are trained on.

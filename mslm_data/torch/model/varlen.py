@@ -1,4 +1,4 @@
-"""Attention by a kernel for rows of different lengths: for packed batches on CUDA.
+"""Variable-length attention kernel for packed batches on CUDA.
 
 The kernel is FlashAttention as torch 2.11 and later bring it. It takes the rows side by side, and
 where each begins: no mask of pairs is made and nothing is padded. It computes in half precision,
@@ -53,7 +53,7 @@ _DROPOUT_OPTIONS = ("attention_probs_dropout_prob", "attention_dropout")
 
 
 def can_use_varlen(batch: Mapping[str, Any], model: Any) -> bool:
-    """Return whether the kernel computes a model's attention over a batch.
+    """Return whether the kernel supports a model's attention over a batch.
 
     Args:
         batch: A packed batch, where the model is.
@@ -77,7 +77,7 @@ def _is_ampere_or_later() -> bool:
 
 
 def row_bounds(sequences_BL: Tensor) -> tuple[Tensor, int]:
-    """Return where the rows begin among all T tokens, int32 `[R + 1]`, and the longest's length.
+    """Return where each row begins among all T tokens, int32 `[R + 1]`, and the maximum length.
 
     Padding is a row of its own. The kernel leaves tokens that are in no row as the memory was.
 
@@ -105,7 +105,7 @@ def attention_by_bounds(
     longest_row: int = 0,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """Attend within each row; the form is that of transformers' attention functions.
+    """Compute attention within each row; the signature is that of transformers' functions.
 
     Args:
         module: The attention layer.

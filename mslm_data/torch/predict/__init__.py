@@ -1,1 +1,1 @@
-"""Find mentions with a trained model, and score it."""
+"""Find mentions with a trained model, and score the model."""

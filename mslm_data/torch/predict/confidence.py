@@ -1,4 +1,4 @@
-"""Measure the probability that a model gives to the true tokens of each mention, once hidden.
+"""Measure how probable the true tokens of each mention are once the mention is masked.
 
 Dimensions: B rows, L tokens, V ids of the vocabulary, M tokens of mentions.
 """
@@ -30,7 +30,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MentionConfidence:
-    """Confidence in each of S mentions (Abaho et al. 2024, Figure 2).
+    """Probabilities of the tokens of S masked mentions (Abaho et al. 2024, Figure 2).
 
     Attributes:
         examples: The rows.
@@ -53,11 +53,11 @@ class MentionConfidence:
 
     @property
     def least(self) -> Floats:
-        """The lowest of each mention's token probabilities, `[S]`."""
+        """Minimum of each mention's token probabilities, `[S]`."""
         return np.exp(self._reduced(np.minimum, self.logs.values))
 
     def result(self, labels: Sequence[str]) -> dict[str, Any]:
-        """Return averages over all mentions, and in `types` over those of each label, for JSON.
+        """Return averages over all mentions, and in `types` per label, for JSON.
 
         An average is None where there is no mention.
 
@@ -76,7 +76,7 @@ class MentionConfidence:
         return averages
 
     def _reduced(self, how: np.ufunc, values: Floats) -> Floats:
-        """Return one value for each mention from those of its tokens."""
+        """Reduce the values of tokens to one per mention."""
         starts = self.logs.offsets[:-1]
         reduced: Floats = how.reduceat(values, starts) if len(starts) else np.empty(0)
         return reduced
@@ -85,7 +85,7 @@ class MentionConfidence:
 def mention_confidence(
     model: Model, examples: Examples, *, batch_size: int = 32
 ) -> MentionConfidence:
-    """Hide each mention by itself, all its tokens, and measure the probability of the true ones.
+    """Mask each mention as a whole, one at a time, and measure the probability of its tokens.
 
     A row is read once for each of its mentions, with the other mentions visible.
 
@@ -133,7 +133,7 @@ def _log_probabilities(
     true: npt.NDArray[np.int64],
     hidden: npt.NDArray[np.bool_],
 ) -> Floats:
-    """Return the log-probability `[M]` of the true ids where they are hidden, row by row.
+    """Return the log-probability `[M]` of the true ids at the masked tokens, row by row.
 
     It is computed in float32 or wider.
     """

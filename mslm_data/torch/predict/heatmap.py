@@ -27,7 +27,7 @@ from mslm_data.torch.predict.confidence import MentionConfidence
 def confidence_heatmap(
     path: str | Path, shards: BuiltFolder, confidence: MentionConfidence, *, show_text: bool = False
 ) -> None:
-    """Write rows as a page, with the words of each mention shaded by how sure the model is of them.
+    """Write rows as an HTML page, with mentions shaded by the model's confidence.
 
     The shade of a word is the geometric mean of its tokens' probabilities. Pointing at a word shows
     numbers.
@@ -72,7 +72,7 @@ def confidence_heatmap(
 
 
 def _shades(confidence: MentionConfidence) -> dict[tuple[int, int], str]:
-    """Return the HTML attributes of tokens of mentions, by row and token."""
+    """Return the HTML attributes of mention tokens, by row and token."""
     examples = confidence.examples
     starts = examples.span_starts
     rows = np.repeat(np.arange(len(examples)), starts.lengths).tolist()
@@ -91,7 +91,7 @@ def _shades(confidence: MentionConfidence) -> dict[tuple[int, int], str]:
 
 
 def _averages(confidence: MentionConfidence, labels: Sequence[str]) -> str:
-    """Return an HTML table of averages over mentions, of each label and of all."""
+    """Return an HTML table of averages over mentions, per label and overall."""
     result = confidence.result(labels)
     groups = {**result["types"], "all": result}
 

@@ -1,4 +1,4 @@
-"""Load a tagger from a folder or the hub: safetensors only, no code of others, no pickles."""
+"""Load a tagger from a folder or the hub: safetensors only, no remote code, no pickles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mslm_data.torch.predict.tagger import Tagger
 
 
 def load_files(files: ModelFiles) -> Tagger:
-    """Load a model and its tokenizer into memory; no GPU is looked for.
+    """Load a model and its tokenizer into CPU memory.
 
     Raises:
         AnnotateError: The model needs code or pickles to be loaded, or was not trained to tag.

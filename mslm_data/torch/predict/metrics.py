@@ -1,4 +1,4 @@
-"""Score models: precision, recall and F1 on unmasked text, perplexity of masked tokens.
+"""Evaluate models: precision, recall, F1 on unmasked text; perplexity of masked tokens.
 
 Dimensions: B rows, L tokens, V ids of the vocabulary, M masked tokens.
 """
@@ -144,7 +144,7 @@ def perplexity(model: Model, batches: Iterable[Mapping[str, Any]]) -> dict[str, 
 
 
 class Perplexity:
-    """Add up the cross-entropy of masked tokens; perplexity is exp of its mean.
+    """Accumulate the cross-entropy of masked tokens; perplexity is exp of its mean.
 
     Natural logarithm, unweighted.
 
@@ -173,13 +173,13 @@ class Perplexity:
         self.add_losses(token_losses(logits_BLV[masked_BL], labels_BL[masked_BL]))
 
     def add_losses(self, losses_M: Tensor) -> None:
-        """Add unweighted losses `[M]`, one for each masked token."""
+        """Add unweighted losses `[M]`, one per masked token."""
         self.total += float(losses_M.detach().cpu().double().sum())
         self.tokens += losses_M.numel()
 
     @property
     def value(self) -> float:
-        """The perplexity; NaN if nothing was masked, infinite if a float cannot hold it."""
+        """The perplexity; NaN without masked tokens, infinite if it overflows a float."""
         if not self.tokens:
             return math.nan
 
@@ -189,7 +189,7 @@ class Perplexity:
             return math.inf
 
     def result(self) -> dict[str, Any]:
-        """Return `perplexity`, the mean `loss` and `tokens`, for JSON: None if not finite."""
+        """Return `perplexity`, mean `loss` and `tokens`, for JSON; None where not finite."""
         mean = self.total / self.tokens if self.tokens else math.nan
         return {"perplexity": _finite(self.value), "loss": _finite(mean), "tokens": self.tokens}
 
@@ -219,7 +219,7 @@ def _masked_logits(model: Model, batch: Mapping[str, Any]) -> Tensor:
 
 
 def _tags_by_name(given: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Return for each tag of rows, whose labels are `given`, the tag of the same name.
+    """Return the model's tag number for each tag number of the rows, matched by name.
 
     Raises:
         ValueError: A label of the rows is not among `labels`.
@@ -236,7 +236,7 @@ def _tags_by_name(given: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np
 
 
 def _known_mentions(train: Rows) -> KnownMentions:
-    """Return the mentions of training rows, as texts."""
+    """Return the texts of the mentions of training rows."""
     core = tokenizers.Tokenizer.from_file(str(train.splits[0].split.tokenizer))
     known = KnownMentions(core.decode_batch)
     for examples in train.chunks():
@@ -250,7 +250,7 @@ def _known_mentions(train: Rows) -> KnownMentions:
 
 
 def _row_documents(rows: Rows | Examples) -> Iterable[Any]:
-    """Return the document of each row; each row is one where they are not known."""
+    """Return the document of each row; if unknown, each row counts as one."""
     if isinstance(rows, Examples):
         return rows.doc_ids or range(len(rows))
     if len(rows.splits) > 1:
@@ -315,7 +315,7 @@ def _score(
 def _tags(
     output: Any, shape: tuple[int, ...], in_words: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.int64]:
-    """Return the tags that a model predicts, `[B, L]`.
+    """Return the predicted tags, `[B, L]`.
 
     Args:
         output: Tag logits of this shape, or a `Prediction`.

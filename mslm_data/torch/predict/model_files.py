@@ -1,4 +1,4 @@
-"""Find the files of a model, and read of them what needs no torch: its kind, labels and digest."""
+"""Find a model's files, and read its kind, labels and digest without torch."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ModelFiles(NamedTuple):
         return str(self.config["model_type"])
 
     def labels(self) -> tuple[str, ...]:
-        """Return what mentions can be.
+        """Labels of mentions.
 
         Raises:
             AnnotateError: The model has no labels.
@@ -57,14 +57,14 @@ class ModelFiles(NamedTuple):
         return labels
 
     def digest(self) -> str:
-        """Return a digest of the files that decide what the model finds."""
+        """Digest of the files that decide which mentions the model finds."""
         names = {path.name for wanted in _WANTED for path in self.folder.glob(wanted)}
         every = "".join(f"{name} {hash_file(self.folder / name)}\n" for name in sorted(names))
         return hashlib.sha256(every.encode()).hexdigest()
 
 
 def find_model(name: str, *, config: str = CONFIG) -> ModelFiles:
-    """Find a model's folder, in the hub's cache or on the hub if it is not here.
+    """Find a model's folder: a path, the hub's cache, or the hub.
 
     Args:
         name: A folder that `MslmModel` saved, or one of a token-classification model of
@@ -93,7 +93,7 @@ def find_model(name: str, *, config: str = CONFIG) -> ModelFiles:
 
 
 def _find_on_hub(name: str, config: str) -> Path:
-    """Return the folder of a model of the hub, whose newest version is fetched if it is not here.
+    """Return the folder of a hub model; download its newest version if it is not cached.
 
     A version that is here is taken without asking the hub, so that all processes of a build, and a
     build that is resumed, have the same one.
@@ -113,7 +113,7 @@ def _find_on_hub(name: str, config: str) -> Path:
 
 
 def _described(folder: Path, name: str) -> Mapping[str, Any]:
-    """Return what the file says that describes a model."""
+    """Read the JSON file that describes a model."""
     if (folder / MANIFEST).is_file() and not (folder / name).is_file():
         raise AnnotateError(
             f"{folder}: expected a model's folder, got a built corpus; pass the folder of a model "

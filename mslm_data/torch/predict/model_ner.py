@@ -1,4 +1,4 @@
-"""Take the entities that a token-classification model finds as mentions: `annotate.use = "model"`.
+"""Annotate with a token-classification model: `annotate.use = "model"`.
 
 torch is imported where a model is loaded, so that a pipeline's options can be read without it.
 """
@@ -30,7 +30,7 @@ _NO_MEMORY = ("can't allocate memory", "not enough memory")
 
 @dataclass(frozen=True, kw_only=True)
 class ModelNer:
-    """Finds entities with an `MslmModel`, or with any token-classification model of transformers.
+    """Find entities with an `MslmModel` or any token-classification model of transformers.
 
     Documents are read in overlapping windows of at most 512 tokens, across sentences, and mentions
     begin and end where words do. Their labels are the model's; `[annotate] rename` and `labels`
@@ -78,7 +78,7 @@ class ModelNer:
         return self._files().labels()
 
     def start(self) -> CachedAnnotator:
-        """Load the model into memory, without looking for a GPU."""
+        """Load the model into CPU memory."""
         _optional.load("torch", wanted_by=_ASKS)
         _optional.load("transformers", wanted_by=_ASKS)
         from mslm_data.torch.predict.load_tagger import load_files
@@ -99,7 +99,7 @@ class ModelNer:
 
 
 class LoadedModel:
-    """A model in memory, which goes to its device when it is first used."""
+    """A model in memory, moved to its device at first use."""
 
     def __init__(self, options: ModelNer, tagger: Tagger) -> None:
         """Keep the model and its options."""
@@ -108,7 +108,7 @@ class LoadedModel:
         self._is_there = options.device == "cpu"
 
     def find(self, documents: Sequence[Document]) -> list[FoundMentions]:
-        """Return the entities of documents."""
+        """Find the entities of documents."""
         if not documents:
             return []
         if not self._is_there:
@@ -136,7 +136,7 @@ class LoadedModel:
 
 
 def check_options(min_score: float, batch_size: int, threads: int) -> None:
-    """Refuse options that no model can have.
+    """Check the options of a model.
 
     Raises:
         ValueError: The score is not between 0 and 1, or a number is below 1.
@@ -149,7 +149,7 @@ def check_options(min_score: float, batch_size: int, threads: int) -> None:
 
 
 def versions(*packages: str, wanted_by: str) -> list[str]:
-    """Return names and versions of packages, without importing them and without kinds of builds.
+    """Return names and versions of packages without importing them, without local build tags.
 
     Raises:
         MissingExtraError: One is not installed.
@@ -167,7 +167,7 @@ def versions(*packages: str, wanted_by: str) -> list[str]:
 
 @contextmanager
 def threads(number: int) -> Iterator[None]:
-    """Have torch compute with so many threads, and afterwards with as many as before."""
+    """Set torch's number of threads within a `with` block."""
     import torch
 
     before = torch.get_num_threads()
@@ -179,7 +179,7 @@ def threads(number: int) -> Iterator[None]:
 
 
 def check_gpu(asks: str) -> None:
-    """Check that torch sees a GPU.
+    """Check that torch finds a GPU.
 
     Raises:
         AnnotateError: It sees none.
@@ -195,7 +195,7 @@ def check_gpu(asks: str) -> None:
 
 @contextmanager
 def without_blame(asks: str) -> Iterator[None]:
-    """Turn failures of the machine into errors of ours, as no document is to blame for them.
+    """Raise errors of the machine as our own, so that no document is blamed for them.
 
     Raises:
         AnnotateError: The GPU is out of memory, or fails.

@@ -1,4 +1,4 @@
-"""Read what a model's tags mean by their names: BIO, BIOES, BILOU, or bare labels beside O."""
+"""Parse tag names of a model: BIO, BIOES, BILOU, or bare labels beside O."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PREFIXES = {"B": "B", "I": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
 
 
 def read_tag_names(id2label: Mapping[Any, Any]) -> list[str]:
-    """Return the name of each tag of a token-classification model; [] if there is no O.
+    """Return the tag names of a token-classification model; [] if there is no O.
 
     Args:
         id2label: Number of a tag -> its name, as configurations and their files have it.
@@ -28,7 +28,7 @@ def read_tag_names(id2label: Mapping[Any, Any]) -> list[str]:
 
 
 def find_labels(tags: Sequence[str]) -> tuple[str, ...]:
-    """Return the labels that tags name, in their order."""
+    """Return the labels in tag names, in order."""
     return tuple(dict.fromkeys(_split_tag(name)[1] for name in tags if name != "O"))
 
 
@@ -46,7 +46,7 @@ def check_has_labels(labels: Sequence[str]) -> None:
 
 
 def make_tag_table(tags: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Return what tags mean to `bio.find`, int64 `[C + 1, 4]`."""
+    """Return the table of tags that `bio.find` takes, int64 `[C + 1, 4]`."""
     rows = []
     for name in tags:
         if name == "O":
@@ -58,7 +58,7 @@ def make_tag_table(tags: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np
 
 
 def _split_tag(name: str) -> tuple[str, str]:
-    """Return how a tag begins, B, I, E or S, and its label; a bare label is read as I."""
+    """Split a tag into prefix (B, I, E or S) and label; a bare label gets I."""
     prefix, dash, label = name.partition("-")
     if dash and label and prefix in _PREFIXES:
         return _PREFIXES[prefix], label

@@ -1,4 +1,4 @@
-"""Find entities in texts of any length, by an `MslmModel` or any token-classification model.
+"""Find entities in texts of any length with a token-classification model.
 
 Texts are tokenised as builds tokenise them: each stretch between white space by itself, and text
 that spells a special token is text. A word has the tag of its first token, so that mentions begin
@@ -65,7 +65,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 class TextMention(NamedTuple):
-    """An entity in a text: characters `[start, end)`, its label, and a score in `[0, 1]`."""
+    """An entity in a text: characters `[start, end)`, label, and score in `[0, 1]`."""
 
     start: int
     end: int
@@ -118,13 +118,13 @@ class Tagger:
             )
 
     def move(self, device: str) -> None:
-        """Move the model to a device, as torch names it."""
+        """Move the model to a torch device."""
         self._model.to(device)
 
     def annotate(
         self, texts: Sequence[str], *, batch_size: int = BATCH_SIZE
     ) -> list[list[TextMention]]:
-        """Return the mentions of each text, in characters of it.
+        """Find the mentions of each text, in characters.
 
         Args:
             texts: Any.
@@ -146,7 +146,7 @@ class Tagger:
     def mentions(
         self, documents: Documents, *, batch_size: int = BATCH_SIZE, steady: bool = False
     ) -> list[list[TextMention]]:
-        """Return the mentions of each document, in characters of its text.
+        """Find the mentions of each document, in characters.
 
         Args:
             documents: Any.
@@ -193,7 +193,7 @@ class Tagger:
         return mentions
 
     def _in_text(self, mention: WordMention, words: _Words, first: int, shift: int) -> TextMention:
-        """Return a mention in characters of a document, which has words from `first` on."""
+        """Convert a mention from words to characters of a document, whose first word is `first`."""
         return TextMention(
             start=int(words.starts[first + mention.start]) - shift,
             end=int(words.ends[first + mention.end - 1]) - shift,
@@ -204,7 +204,7 @@ class Tagger:
     def _read(
         self, words: _Words, every: Sequence[Window], batch_size: int, *, steady: bool
     ) -> list[list[WordMention]]:
-        """Return the mentions of each window, in words of the window."""
+        """Find the mentions of each window, in words of the window."""
         starts = words.places[[window.start for window in every]]
         ends = words.places[[window.end for window in every]]
         around = len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
@@ -226,7 +226,7 @@ class Tagger:
     def _read_batch(
         self, words: _Words, rows: Sequence[Window], width: int
     ) -> list[list[WordMention]]:
-        """Return the mentions of the windows of a batch, in words of each.
+        """Find the mentions of the windows of a batch, in words of each window.
 
         Args:
             words: The words that windows are of.
@@ -271,7 +271,7 @@ class Tagger:
         return found
 
     def _inputs(self, words: _Words, rows: Sequence[Window], width: int) -> tuple[Tensor, Tensor]:
-        """Return the ids of windows with special tokens around them, and their attention mask."""
+        """Return the ids of windows with special tokens, and their attention mask."""
         tokenizer = self._tokenizer
         pieces = []
         for start, end in rows:
@@ -288,7 +288,7 @@ class Tagger:
         return ids_BL, mask_BL
 
     def _run(self, ids_BL: Tensor, mask_BL: Tensor) -> tuple[Tensor | None, Tensor]:
-        """Return hidden states, where types need them, and logits of the tags `[B, L, C]`."""
+        """Return hidden states, if types need them, and tag logits `[B, L, C]`."""
         if not self._has_heads:
             return None, self._model(input_ids=ids_BL, attention_mask=mask_BL).logits
         encoder = self._model.masked_lm.base_model
@@ -298,7 +298,7 @@ class Tagger:
     def _types(
         self, hidden: Any, row_of: Ints, heads: Ints, past: Ints, spans: Ints
     ) -> tuple[Ints, npt.NDArray[np.float64]]:
-        """Return the type of each mention by the classification head, and its probability.
+        """Classify each mention; return its type and the probability.
 
         Args:
             hidden: `[B, L, H]`.
@@ -329,7 +329,7 @@ class Tagger:
 
 
 class _Words(NamedTuple):
-    """The N words of D documents, of which T tokens are read.
+    """N words of D documents, of which T tokens are read.
 
     Attributes:
         offsets: int64 `[D + 1]`, words of each document.
@@ -347,7 +347,7 @@ class _Words(NamedTuple):
 
 
 def _make_words(layout: Layout, most: int) -> _Words:
-    """Return the words of documents that are a sentence each, with at most so many tokens each."""
+    """Split documents into words, each with a maximum number of tokens."""
     heads = np.flatnonzero(layout.heads)
     bounds = np.append(heads, len(layout.ids))
     sizes = np.minimum(np.diff(bounds), most)
@@ -366,14 +366,14 @@ def _moved(mention: WordMention, by: int) -> WordMention:
 
 
 class _Batch(NamedTuple):
-    """The numbers of the rows of a batch, and how many tokens each is padded to."""
+    """Row indices of a batch, and the number of tokens to pad to."""
 
     rows: Ints
     width: int
 
 
 def _batches(lengths: Ints, tokens: int) -> Iterator[_Batch]:
-    """Give batches of rows of like length.
+    """Yield batches of rows of similar length.
 
     Args:
         lengths: Tokens of each row.
@@ -389,7 +389,7 @@ def _batches(lengths: Ints, tokens: int) -> Iterator[_Batch]:
 
 
 def _steady_batches(lengths: Ints, tokens: int, longest: int) -> Iterator[_Batch]:
-    """Give batches whose shape follows from the length of any of their rows alone.
+    """Yield batches whose shape depends only on the length of their rows.
 
     The last row of a batch that is not full is in it several times.
 

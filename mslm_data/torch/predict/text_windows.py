@@ -1,4 +1,4 @@
-"""Cut long texts into overlapping windows, and choose what each window says.
+"""Cut long texts into overlapping windows, and merge the mentions found in them.
 
 All positions are words. A window has as many whole words as fit. The next one begins a quarter of
 a window earlier than it ends, so that words near an edge are seen with more text around them by
@@ -34,7 +34,7 @@ class WordMention(NamedTuple):
     scores: tuple[float, ...]
 
     def within(self, start: int, end: int) -> WordMention:
-        """Return the part of the mention that lies in words `[start, end)`."""
+        """Return the part of the mention in words `[start, end)`."""
         first = max(start, self.start)
         last = min(end, self.end)
         return WordMention(
@@ -43,19 +43,19 @@ class WordMention(NamedTuple):
 
 
 class Window(NamedTuple):
-    """Words `[start, end)` of a text that a model sees at once."""
+    """Words `[start, end)` of a text that the model reads at once."""
 
     start: int
     end: int
 
 
 def max_word_tokens(room: int) -> int:
-    """Return how many tokens of a word are read, where a window has room for `room`."""
+    """Return the maximum number of tokens read of a word, for a window of `room` tokens."""
     return max(1, room // OVERLAP)
 
 
 def windows(places: Ints, room: int) -> Iterator[Window]:
-    """Give the windows of a text, which has at least one word.
+    """Yield the windows of a text with at least one word.
 
     Args:
         places: int64 `[N + 1]`, where each of its N words begins, in tokens; each has at most
@@ -76,7 +76,7 @@ def windows(places: Ints, room: int) -> Iterator[Window]:
 def joined(
     of_text: Sequence[Window], found: Sequence[Sequence[WordMention]], places: Ints
 ) -> list[WordMention]:
-    """Return the mentions of a text.
+    """Merge the mentions found in the windows of a text.
 
     Args:
         of_text: Its windows.
@@ -116,7 +116,7 @@ def _seam(
     of_second: Sequence[WordMention],
     places: Ints,
 ) -> int:
-    """Return the first word of the second window's part."""
+    """Return the first word that is read from the second of two windows."""
     shared = np.arange(second.start, first.end)
     if not len(shared):
         return second.start

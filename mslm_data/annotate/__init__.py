@@ -1,4 +1,4 @@
-"""Annotation: finds which characters of a document are mentions, and of what.
+"""Annotation: finds mentions in documents and labels them.
 
 An annotator is a frozen dataclass whose fields are its options. `start` loads its model, once a
 process, and returns an object that annotates batches of documents. If the model takes one text at a
@@ -22,7 +22,7 @@ from mslm_data.registry import Registry
 
 
 class FoundBy(NamedTuple):
-    """Name what some of several annotators found: mentions of a label.
+    """A label and the annotators that found a mention of it.
 
     Attributes:
         label: The label.
@@ -34,7 +34,7 @@ class FoundBy(NamedTuple):
 
 
 class Annotations(NamedTuple):
-    """The mentions that an annotator found in D documents.
+    """The mentions found in D documents.
 
     Attributes:
         mentions: Those of a document in any order. They may overlap each other, but no placeholder.
@@ -52,7 +52,7 @@ class LoadedAnnotator(Protocol):
     """An annotator with its model in memory."""
 
     def annotate(self, documents: Documents) -> Annotations:
-        """Annotate documents; the result of one does not depend on the others.
+        """Annotate documents, each independently of the others.
 
         Raises:
             AnnotateError: Something is wrong that is not one document's fault.
@@ -61,25 +61,25 @@ class LoadedAnnotator(Protocol):
 
 
 class Annotator(Protocol):
-    """Options of an annotator."""
+    """Options of an annotator; `start` loads it."""
 
     weak: bool
     """Whether mentions carry concepts and confidences that belong into the shards."""
 
     @property
     def slow(self) -> bool:
-        """Whether work units must be small, because it reads only kilobytes of text a second."""
+        """Whether it reads only kilobytes of text a second, so that work units must be small."""
         ...
 
     def digest(self) -> str:
-        """Return a digest of all that decides which mentions are found, but for the options.
+        """Return a digest of everything beside the options that decides which mentions are found.
 
         This is the model or the table; "" if there is neither.
         """
         ...
 
     def labels(self) -> tuple[str, ...]:
-        """Return the labels that mentions can have; empty if only the source knows.
+        """Return the possible labels of mentions; empty if only the source knows them.
 
         Raises:
             AnnotateError: The model or table is missing or damaged.

@@ -1,4 +1,4 @@
-"""Decides what a mention may not reach across, and hides placeholders from concept matchers.
+"""Keeps mentions within lines and outside placeholders, and masks placeholders from matchers.
 
 Concept matchers skip punctuation and line ends between the words of a name. To them `Heart;
 failure` is a heart failure, and the last word above a blank line joins the first below it.
@@ -18,7 +18,7 @@ _LIST_MARK = re.compile(r"[\r\n][^\S\r\n]*(?:[-*+\u2022#>]|(?:\(?\d{1,3}|[A-Za-z
 
 
 def crossing(text: str, *, not_inside: str, max_line_breaks: int) -> str:
-    """Return the reason why a mention of this text is left out, or "".
+    """Return why a mention of this text is dropped, or "".
 
     Args:
         text: The mention's characters.
@@ -41,7 +41,7 @@ def crossing(text: str, *, not_inside: str, max_line_breaks: int) -> str:
 
 
 def hide(text: str, placeholders: Sequence[Placeholder]) -> str:
-    """Return a text of the same length in which no name stands in a placeholder or crosses one.
+    """Overwrite placeholders so that no name matches in or across them, at the same length.
 
     `.000.` takes the place of a placeholder of five characters. MedCAT never skips full stops
     within a name, and digits in one token take one place in its windows of context.
@@ -61,7 +61,7 @@ def hide(text: str, placeholders: Sequence[Placeholder]) -> str:
 
 
 def touches(start: int, end: int, placeholders: Sequence[Placeholder]) -> bool:
-    """Return whether characters `[start, end)` overlap a placeholder; these are sorted."""
+    """Return whether characters `[start, end)` overlap a placeholder; placeholders are sorted."""
     # Of those that begin before the end, the last one reaches farthest.
     before = bisect_left(placeholders, (end,))
     return before > 0 and placeholders[before - 1].end > start

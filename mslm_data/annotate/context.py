@@ -1,4 +1,4 @@
-"""Finds in which context mentions stand: negated, hypothetical, historical, or of the family.
+"""Detects the context of mentions: negated, hypothetical, historical, family.
 
 The idea is that of NegEx and ConText (Chapman et al. 2001, Harkema et al. 2009): cues such as
 `denies` or `was ruled out` say something of the mentions that they reach in their sentence. The
@@ -36,7 +36,7 @@ _ALL = (1 << len(FLAGS)) - 1
 
 
 def contexts(documents: Documents, sentences: Ranges) -> npt.NDArray[np.int8]:
-    """Return the flags of each mention, `[S]`, as `data.context` has them.
+    """Return the context flags of each mention, `[S]`; see `data.context`.
 
     Args:
         documents: Documents with flat mentions, those of a document rising.
@@ -73,7 +73,7 @@ def contexts(documents: Documents, sentences: Ranges) -> npt.NDArray[np.int8]:
 
 
 def without(mentions: Mentions, flags: Sequence[str]) -> tuple[Mentions, Counter[Reason]]:
-    """Leave out mentions that have one of some flags.
+    """Drop mentions that have any of the given flags.
 
     Args:
         mentions: Mentions with contexts.
@@ -95,7 +95,7 @@ def without(mentions: Mentions, flags: Sequence[str]) -> tuple[Mentions, Counter
 
 
 def _with_short_placeholders(texts: Texts) -> Texts:
-    """Return texts in which a placeholder is one word, and not one for each of its characters.
+    """Return texts in which each placeholder counts as one word.
 
     So a cue reaches as far over `[**2101-10-12**]` as over what stood there.
     """
@@ -120,7 +120,7 @@ class _Cues(NamedTuple):
 
 
 def _cues_in(texts: Texts) -> tuple[Array, Array, Array]:
-    """Return what the cue that begins at each word says, uint8 `[W]` each: see `_Cues.flags`."""
+    """Return the flags of the cue that begins at each word, uint8 `[W]` each."""
     cues = _cues()
     longest = cues.trie.longest(texts)
     firsts = leftmost(longest[:, 0])
@@ -137,7 +137,7 @@ def _cues_in(texts: Texts) -> tuple[Array, Array, Array]:
 
 
 def _kinds(texts: Texts) -> npt.NDArray[np.uint8]:
-    """Return the kind of each word, `[W]`, as `kernels.cues` tells them apart."""
+    """Return the kind of each word, `[W]`, as defined in `kernels.cues`."""
     starts = texts.words[:, 0]
     lengths = texts.words[:, 1] - starts
     kinds = np.zeros(len(starts), np.uint8)
@@ -153,7 +153,7 @@ def _kinds(texts: Texts) -> npt.NDArray[np.uint8]:
 
 @cache
 def _cues() -> _Cues:
-    """Return the shipped cues, read once a process."""
+    """Load the shipped cues, once per process."""
     text = resources.path("vocab", "clinical-context.toml").read_text(encoding="utf-8")
     flags = _cue_flags(tomllib.loads(text))
     names = sorted(flags)
@@ -166,7 +166,7 @@ def _cues() -> _Cues:
 
 
 def _cue_flags(tables: Mapping[str, Any]) -> dict[str, list[int]]:
-    """Return cue -> its row of `_Cues.flags`, of the tables of the file."""
+    """Return cue -> its row of `_Cues.flags`, from the tables of the file."""
     flags: dict[str, list[int]] = {}
 
     def add(cues: Sequence[str], column: int, bits: int) -> None:
@@ -182,7 +182,7 @@ def _cue_flags(tables: Mapping[str, Any]) -> dict[str, list[int]]:
 
 
 def _spelled_out(cue: str) -> Iterator[str]:
-    """Give each form of a cue with choices: `(a|b|) c` is `a c`, `b c` and `c`."""
+    """Expand the choices in a cue: `(a|b|) c` yields `a c`, `b c` and `c`."""
     # Odd parts are choices.
     parts = _CHOICE.split(cue)
     forms = [part.split("|") if number % 2 else [part] for number, part in enumerate(parts)]

@@ -12,23 +12,23 @@ from mslm_data.registry import Help
 
 @dataclass(frozen=True, kw_only=True)
 class Gold:
-    """Keeps the mentions of the source: gold ones, or weak ones that were made elsewhere."""
+    """Keep the mentions of the source, whether gold or weak."""
 
     weak: Annotated[bool, Help("Whether mentions carry concepts and confidences.")] = False
     slow: ClassVar[bool] = False
 
     def digest(self) -> str:
-        """Return "": the digest of the source covers its mentions."""
+        """Return "", since the digest of the source covers its mentions."""
         return ""
 
     def labels(self) -> tuple[str, ...]:
-        """Return no label: they are known when the source has been read."""
+        """Return no labels: they are known after the source has been read."""
         return ()
 
     def start(self) -> Gold:
-        """Return itself, as there is no model to load."""
+        """Return self; there is no model to load."""
         return self
 
     def annotate(self, documents: Documents) -> Annotations:
-        """Return the mentions that the documents have."""
+        """Return the documents' own mentions."""
         return Annotations(documents.mentions, documents.unplaced)

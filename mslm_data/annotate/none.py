@@ -1,4 +1,4 @@
-"""Finds no mentions, for corpora that only base-level masking is wanted on."""
+"""Drops all mentions, for corpora with base-level masking only."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from mslm_data.data.documents import Documents, Mentions
 
 @dataclass(frozen=True, kw_only=True)
 class NoMentions:
-    """Passes over the mentions that a source may have."""
+    """Ignore the mentions of the source."""
 
     weak: ClassVar[bool] = False
     slow: ClassVar[bool] = False
 
     def digest(self) -> str:
-        """Return "": nothing decides."""
+        """Return "": nothing beside the options decides."""
         return ""
 
     def labels(self) -> tuple[str, ...]:
-        """Return no label."""
+        """Return no labels."""
         return ()
 
     def start(self) -> NoMentions:
-        """Return itself, as there is no model to load."""
+        """Return self; there is no model to load."""
         return self
 
     def annotate(self, documents: Documents) -> Annotations:

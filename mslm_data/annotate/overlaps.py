@@ -1,4 +1,4 @@
-"""Makes overlapping mentions flat, by one stated rule.
+"""Resolves overlapping mentions by one rule.
 
 The longest mentions stay, of equally long ones the leftmost, and of several of the same characters
 the first given. Those that overlap one that stays are counted by reason: `same place`, `inside
@@ -26,7 +26,7 @@ Place: TypeAlias = tuple[int, int, int]
 
 
 def flatten(mentions: Mentions) -> tuple[Mentions, Counter[Reason]]:
-    """Keep mentions that do not overlap.
+    """Drop mentions until none overlap.
 
     Args:
         mentions: Those of a document in any order.
@@ -65,7 +65,7 @@ def flatten(mentions: Mentions) -> tuple[Mentions, Counter[Reason]]:
 
 
 def clashes(places: Sequence[Place]) -> dict[int, Reason]:
-    """Return the numbers of the mentions that cannot stay, each with the reason.
+    """Return the indices of the mentions to drop, with the reason of each.
 
     Args:
         places: Mentions in the order given.
@@ -87,7 +87,7 @@ def clashes(places: Sequence[Place]) -> dict[int, Reason]:
 
 
 def _clash(place: Place, before: Place | None, after: Place | None) -> Reason | None:
-    """Return how a mention overlaps one of its neighbours, or None.
+    """Return how a mention overlaps a neighbour, or None.
 
     Args:
         place: A mention, not longer than its neighbours.

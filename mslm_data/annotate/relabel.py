@@ -1,4 +1,4 @@
-"""Turns the source's labels into ours."""
+"""Maps the source's labels to the pipeline's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNWANTED = Reason("label not wanted", is_rule=True)
 def relabel(
     mentions: Mentions, *, rename: Mapping[str, str], labels: Sequence[str]
 ) -> tuple[Mentions, Counter[Reason]]:
-    """Rename labels, and leave out mentions of labels that are not wanted.
+    """Rename labels, and drop mentions of other labels.
 
     Args:
         mentions: Those of any documents.

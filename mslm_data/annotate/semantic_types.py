@@ -1,4 +1,4 @@
-"""Reads tables of semantic types and their labels, like Table 12 of Abaho et al. 2024."""
+"""Reads tables of semantic types and labels, like Table 12 of Abaho et al. 2024."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mslm_data.io import resources
 
 @dataclass(frozen=True, kw_only=True)
 class SemanticTypes:
-    """Semantic types that are mentions, and their labels.
+    """Semantic types that become mentions, with their labels.
 
     Attributes:
         labels: The labels by precedence: of two that a concept could have, it gets the first here.
@@ -26,12 +26,12 @@ class SemanticTypes:
     names: dict[str, str]
 
     def label(self, types: Collection[str]) -> str | None:
-        """Return the label of a concept of these types; None if the table has none of them."""
+        """Return the label of a concept with these types; None if there is none."""
         found = self._find_labels(types)
         return next((label for label in self.labels if label in found), None)
 
     def num_labels(self, types: Collection[str]) -> int:
-        """Return how many labels a concept of these types could have."""
+        """Return the number of labels that a concept with these types could have."""
         return len(self._find_labels(types))
 
     def _find_labels(self, types: Collection[str]) -> set[str]:
@@ -39,7 +39,7 @@ class SemanticTypes:
 
 
 def find_table(name: str) -> Path:
-    """Return a table's file: a shipped one below `vocab/`, or else a path of the user's."""
+    """Return the path of a table: shipped below `vocab/`, or a path of the user."""
     shipped = resources.path("vocab", name)
     return shipped if shipped.is_file() else Path(name)
 

@@ -1,4 +1,4 @@
-"""Takes the entities of a spaCy pipeline, trained or with an entity ruler, as mentions."""
+"""Annotates with the entities of a spaCy pipeline, trained or with an entity ruler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BLANK = Reason("white space only")
 
 @dataclass(frozen=True, kw_only=True)
 class SpacyNer:
-    """Finds the entities (`doc.ents`) of a spaCy pipeline.
+    """Find the entities (`doc.ents`) of a spaCy pipeline.
 
     Labels are the pipeline's; `[annotate] rename` and `labels` choose among them. A mention's
     concept is the one that an entity linker or ruler gives (`kb_id_`, else `ent_id_`). spaCy's
@@ -70,7 +70,7 @@ class SpacyNer:
             )
 
     def digest(self) -> str:
-        """Return a digest of spaCy's version and of all files of the pipeline."""
+        """Return a digest of spaCy's version and all files of the pipeline."""
         return digest_pipeline(self._named(), _ASKS)
 
     def labels(self) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ class LoadedSpacy:
         self._nlp = nlp
 
     def find(self, documents: Sequence[Document]) -> list[FoundMentions]:
-        """Return the entities of documents; long ones are seen in pieces."""
+        """Find the entities of documents; long documents are processed in pieces."""
         limit = self._options.piece
         places = [
             (number, start, end)
@@ -135,7 +135,7 @@ class LoadedSpacy:
 
 
 def _to_span(entity: Any, offset: int) -> Span:
-    """Return an entity as a mention of the document, without white space at its ends.
+    """Convert an entity to a mention without surrounding white space.
 
     Args:
         entity: spaCy's entity.

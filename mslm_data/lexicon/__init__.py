@@ -1,4 +1,4 @@
-"""Lexicon: what strategies and annotators need besides a corpus, and the tools that make it.
+"""Lexicons, scores and concepts for strategies and annotators, and the tools that make them.
 
 | command (`mslm-data vocab …`) | makes, in `DIR/vocab/` | from | for |
 |---|---|---|---|

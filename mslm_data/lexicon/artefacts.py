@@ -1,4 +1,4 @@
-"""Store, check and find artefacts: the Arrow files that strategies read besides the rows.
+"""Store, find and check artefacts: the Arrow files that strategies read beside the rows.
 
 There are two kinds. A lexicon is one file: sequences of sub-words with a number each (`store.py`).
 A score column is a folder with a file for each shard: a number for each token of each row
@@ -83,7 +83,7 @@ MAKERS = {
 
 
 def how_to_make(path: Path) -> str:
-    """Return which command makes an artefact, as the end of an error about it.
+    """Return the advice at the end of an error: the command that makes an artefact.
 
     Args:
         path: The lexicon, or the folder or a file of the score column. `mslm-data vocab` lists the
@@ -101,7 +101,7 @@ def _columns(columns: Iterable[tuple[str, pa.DataType]]) -> str:
 def write_artefact(
     path: Path, kind: ArtefactKind, arrays: Sequence[pa.Array], about: Mapping[str, Any]
 ) -> None:
-    """Write one file of an artefact, whole or not at all, readable by its owner alone.
+    """Write one file of an artefact atomically, readable by its owner alone.
 
     Equal arrays and equal `about` give equal bytes, whatever the order of the keys of `about`.
 
@@ -126,7 +126,7 @@ def write_artefact(
 def read_artefact(
     path: Path, kind: ArtefactKind, *, mapped: bool = False
 ) -> tuple[dict[str, Any], list[pa.Array]]:
-    """Read one file of an artefact, and check all that holds for every kind.
+    """Read one file of an artefact with the checks that all kinds share.
 
     Args:
         path: The file: of a lexicon the lexicon itself, of a score column
@@ -163,7 +163,7 @@ def read_artefact(
 
 
 def read_about(path: Path, kind: ArtefactKind) -> dict[str, Any]:
-    """Return what an artefact says of itself; of a score column what its first file says.
+    """Read the metadata of an artefact; of a score column, that of its first file.
 
     Args:
         path: The artefact.
@@ -188,7 +188,7 @@ def read_about(path: Path, kind: ArtefactKind) -> dict[str, Any]:
 def find_artefact(
     folder: Path | RemoteFolder, name: str, kind: ArtefactKind, *, tokenizer: str
 ) -> Path:
-    """Return where the artefact of this name lies, and see that it holds ids of this tokenizer.
+    """Return the path of an artefact by name, and check its tokenizer.
 
     Args:
         folder: The built folder. Its `vocab/NAME` comes first; a remote folder's is copied to this
@@ -220,7 +220,7 @@ def find_artefact(
 
 
 def missing(path: Path, kind: ArtefactKind) -> VocabularyError:
-    """Return the error for an artefact that is not there."""
+    """Return the error for a missing artefact."""
     found = "found none"
     if kind is LEXICON and path.is_dir():
         found = "which is a file, got a folder"
@@ -237,18 +237,18 @@ def missing(path: Path, kind: ArtefactKind) -> VocabularyError:
 
 
 def damaged(path: Path, expected: str) -> VocabularyError:
-    """Return the error for a file whose values break a law of its kind, such as "finite scores"."""
+    """Return the error for a file that breaks a rule of its kind, such as "finite scores"."""
     return VocabularyError(f"{path}: expected {expected}; the file is damaged: {how_to_make(path)}")
 
 
 def made_by(about: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the command and the options that made an artefact; nothing if it does not say."""
+    """Return the command and options that made an artefact; empty if unknown."""
     made = about.get("made")
     return made if isinstance(made, dict) else {}
 
 
 def _about(path: Path, kind: ArtefactKind, schema: pa.Schema) -> dict[str, Any]:
-    """Return what a file says of itself, which must be of this kind and format."""
+    """Return the metadata of a file, and check its kind and format."""
     about = json.loads((schema.metadata or {}).get(kind.key.encode(), b"null"))
     if not (isinstance(about, dict) and all(_is_count(about.get(n)) for n in ("format", "size"))):
         raise VocabularyError(
@@ -279,5 +279,5 @@ def _unreadable(path: Path, kind: ArtefactKind, error: Exception) -> VocabularyE
 
 
 def _is_count(value: Any) -> bool:
-    """Return whether a value of JSON is a whole number; True is not."""
+    """Return whether a JSON value is an integer and not a boolean."""
     return isinstance(value, int) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""Score columns: one number for each token of each row of a built folder.
+"""Score columns: one number per token of a built folder.
 
 `mslm-data vocab scores` makes them with a model and strategies read them. A column is a folder with
 a file for each shard, `COLUMN/SPLIT/SHARD.arrow`. Two rows of such a file:
@@ -36,7 +36,7 @@ from mslm_data.lexicon.artefacts import (
 
 
 class ShardScores(NamedTuple):
-    """The scores of one shard's rows, read or mapped into memory.
+    """The scores of one shard's rows, in memory or mapped.
 
     Attributes:
         keys: uint64 `[N]`, of the rows.
@@ -52,7 +52,7 @@ class ShardScores(NamedTuple):
 def write_scores(
     path: Path, keys: npt.NDArray[np.uint64], scores: Ragged, about: Mapping[str, Any]
 ) -> None:
-    """Write the scores of one shard's rows. Equal ones give equal bytes.
+    """Write the scores of one shard's rows. Equal scores give equal bytes.
 
     Args:
         path: `COLUMN/SPLIT/SHARD.arrow`, whole or not there, readable by its owner alone.
@@ -67,7 +67,7 @@ def write_scores(
 
 
 def read_scores(path: Path, *, mapped: bool = False) -> tuple[dict[str, Any], ShardScores]:
-    """Read the scores of one shard's rows, or map them into memory, with what made them.
+    """Read or map the scores of one shard's rows, and what made them.
 
     Raises:
         VocabularyError: The file is missing, not of a score column, of a newer format, or damaged.
@@ -83,7 +83,7 @@ def read_scores(path: Path, *, mapped: bool = False) -> tuple[dict[str, Any], Sh
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreColumn:
-    """The scores of all rows below a folder, mapped into memory unless they are small.
+    """The scores of all rows in a folder, mapped unless small.
 
     Attributes:
         folder: Where the files are.
@@ -102,7 +102,7 @@ class ScoreColumn:
     files: tuple[ShardScores, ...]
 
     def of(self, examples: Examples) -> Ragged:
-        """Return the scores of these rows: float32, with the offsets of `input_ids`.
+        """Look up the scores of rows by key: float32, with the offsets of `input_ids`.
 
         Raises:
             VocabularyError: A row has no scores, or has another number of tokens than scores.
@@ -131,7 +131,7 @@ class ScoreColumn:
         return Ragged(out, offsets)
 
     def _places(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Return where each key stands in `self.keys`."""
+        """Return the index of each key in `self.keys`."""
         places = np.searchsorted(self.keys, keys)
 
         found = places < len(self.keys)
@@ -147,7 +147,7 @@ class ScoreColumn:
 
 
 def open_scores(folder: Path) -> ScoreColumn:
-    """Open the scores below a folder.
+    """Open the scores in a folder.
 
     The last 8 columns are remembered as long as their files do not change.
 
@@ -213,7 +213,7 @@ def _remembered(
 
 
 def _check_unambiguous(column: ScoreColumn) -> None:
-    """Refuse two rows of one key whose scores differ.
+    """Check that rows with equal keys have equal scores.
 
     Splits that share document ids have rows of one key.
     """

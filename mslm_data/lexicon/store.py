@@ -1,4 +1,4 @@
-"""Lexicons: sequences of sub-words with a score each, such as n-grams by PMI.
+"""Lexicons: scored sequences of sub-words, such as n-grams by PMI.
 
 `mslm-data vocab` makes them from shards and strategies read them. Three entries of a lexicon of
 n-grams:
@@ -37,7 +37,7 @@ from mslm_data.lexicon.artefacts import (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lexicon:
-    """E sequences of sub-words, in the order in which they are to be used.
+    """E scored sequences of sub-words, in order of use.
 
     Attributes:
         tokens: int32, E rows: the ids of each entry, none of them special; no entry is empty.
@@ -58,12 +58,12 @@ class Lexicon:
 
     @property
     def words(self) -> npt.NDArray[np.int64]:
-        """Number of words of each entry, `[E]`."""
+        """Number of words per entry, `[E]`."""
         return self.word_starts.lengths
 
 
 def write_lexicon(path: Path, lexicon: Lexicon) -> None:
-    """Write a lexicon as one Arrow file, readable by its owner alone.
+    """Write a lexicon as an Arrow file, readable by its owner alone.
 
     Equal lexicons give equal bytes.
     """
@@ -97,7 +97,7 @@ def read_lexicon(path: Path) -> Lexicon:
 
 
 def open_lexicon(path: Path) -> Lexicon:
-    """Read a lexicon. The last 16 are remembered as long as their files do not change.
+    """Read a lexicon, with a cache of the last 16 unchanged files.
 
     Raises:
         VocabularyError: The file is missing, not a lexicon, of a newer format, or damaged.
@@ -116,7 +116,7 @@ def _remembered(path: Path, version: tuple[int, int, int]) -> Lexicon:  # noqa: 
 
 
 def _broken_law(lexicon: Lexicon) -> str:
-    """Return a law that a lexicon breaks, in words that follow "expected", or ""."""
+    """Return the first rule that a lexicon breaks, worded to follow "expected", or ""."""
     size = lexicon.about["size"]
     tokens = lexicon.tokens
     starts = lexicon.word_starts

@@ -1,4 +1,4 @@
-"""Lay a lexicon out as a trie, and find its entries in rows.
+"""Build a trie of a lexicon, and find its entries in rows.
 
 `Trie.matches` finds entries wherever they stand; `Trie.exact` looks up units, such as words, that
 may be entries.
@@ -24,7 +24,7 @@ from mslm_data.lexicon.store import Lexicon, open_lexicon
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trie:
-    """A lexicon and the trie of its entries.
+    """A lexicon with a trie of its entries.
 
     Attributes:
         lexicon: As it was read.
@@ -43,7 +43,7 @@ class Trie:
 
     @classmethod
     def of(cls, lexicon: Lexicon) -> Trie:
-        """Lay out a lexicon. Of equal entries the first is found."""
+        """Build the trie of a lexicon. Of equal entries the first counts."""
         tokens = lexicon.tokens
 
         # At most half of the places are taken: an edge for each token but the first of its entry.
@@ -57,7 +57,7 @@ class Trie:
         return cls(lexicon, edges, ending, begins, seconds)
 
     def table(self, values: Array, missing: float) -> Array:
-        """Return the table that `exact` looks numbers up in.
+        """The hash table for `exact`.
 
         Args:
             values: A number for each entry, `[E]`.
@@ -66,7 +66,7 @@ class Trie:
         return np.append(np.append(values, missing)[self.ending], missing)
 
     def exact(self, examples: Examples, starts: Ragged, ends: Ragged, table: Array) -> Array:
-        """Return the number of the entry that each unit is, `[U]`.
+        """Return the entry that each unit equals, `[U]`.
 
         Args:
             examples: N rows.
@@ -86,7 +86,7 @@ class Trie:
         return out
 
     def matches(self, examples: Examples) -> tuple[Ragged, Ragged, npt.NDArray[np.int32]]:
-        """Find all entries that stand in a sentence of the rows as whole words, overlapping too.
+        """Find all entries of whole words in the sentences of rows, overlapping ones included.
 
         Returns:
             Starts and ends in tokens of the row, half open, N rows each, and the number of the
@@ -122,7 +122,7 @@ class Trie:
         return Ragged(starts, found), Ragged(ends, found), entries
 
     def check(self, examples: Examples) -> None:
-        """Refuse rows that are not of the lexicon's tokenizer, as far as its number of ids says.
+        """Check that rows use the lexicon's tokenizer, by its number of ids.
 
         Raises:
             VocabularyError: A lexicon of another tokenizer.
@@ -136,7 +136,7 @@ class Trie:
 
 
 def open_trie(path: Path) -> Trie:
-    """Read a lexicon and lay it out.
+    """Read a lexicon and build its trie.
 
     The last 8 are remembered as long as their files do not change.
 
@@ -147,7 +147,7 @@ def open_trie(path: Path) -> Trie:
 
 
 def open_words(path: Path) -> Trie:
-    """Read a lexicon of words or n-grams and lay it out; see `open_trie`.
+    """Read a lexicon of words or n-grams and build its trie; see `open_trie`.
 
     Raises:
         VocabularyError: See `open_trie`; or the lexicon lists token ids, which are pieces of words.

@@ -42,7 +42,7 @@ class WordTypes:
 
 
 class WordNumbers:
-    """Gives each word type a number, chunk after chunk.
+    """Number word types, chunk by chunk.
 
     It holds each type's sub-words and about 30 bytes more.
     """
@@ -61,7 +61,7 @@ class WordNumbers:
         self._size = np.zeros(1, np.int64)
 
     def number(self, examples: Examples) -> Ragged:
-        """Return the number of each word of each row, and count them.
+        """Return the number of each word of each row, and update the counts.
 
         Returns:
             int32, one row of numbers for each row of `examples`. Special tokens are in no word.
@@ -70,7 +70,7 @@ class WordNumbers:
         return self.number_tokens(examples.input_ids, words, size=examples.ids.size)
 
     def number_tokens(self, ids: Ragged, words: Array, *, size: int) -> Ragged:
-        """Return the number of each word of each row of tokens, and count them; see `number`.
+        """Return word numbers of rows of tokens, and update the counts; see `number`.
 
         Args:
             ids: int32, T tokens in N rows.
@@ -101,7 +101,7 @@ class WordNumbers:
         return Ragged(numbers[:filled], make_offsets(counts))
 
     def tokens_from(self, first: int) -> Ragged:
-        """Return the sub-words of the types whose number is `first` or more, in order."""
+        """Return the sub-words of the types numbered `first` or higher, in order."""
         size = int(self._size[0])
         offsets = self._offsets[first : size + 1]
         return Ragged(self._values[offsets[0] : offsets[-1]].copy(), offsets - offsets[0])
@@ -114,7 +114,7 @@ class WordNumbers:
         return WordTypes(tokens, self._counts[:size].copy())
 
     def _all_tokens(self, size: int) -> None:
-        """Make room for the words of one token of a tokenizer of so many ids."""
+        """Allocate single-token words for a vocabulary."""
         known = int(self._size[0])
 
         self._alone = np.full(size, -1, np.int32)
@@ -126,7 +126,7 @@ class WordNumbers:
         self._place(known)
 
     def _place(self, most: int) -> None:
-        """Lay the known words out in a table that has room for so many."""
+        """Rebuild the hash table with room for this many words."""
         known = int(self._size[0])
         self._table = np.full(max(1024, 1 << (2 * most - 1).bit_length()), -1, np.int32)
         if known:
@@ -170,7 +170,7 @@ def count_words(chunks: Iterable[Examples]) -> WordTypes:
 
 
 def word_strings(words: Ragged, tokenizer: tokenizers.Tokenizer) -> list[str]:
-    """Return the text of each word type, as the folder's tokenizer decodes it.
+    """Decode each word type with the folder's tokenizer.
 
     Pieces are joined. The marks of word boundaries (`##`, byte-level and Metaspace spaces) and all
     spaces are taken out. Capitals and whatever else the tokenizer's normaliser took away stay away;
@@ -185,7 +185,7 @@ def word_strings(words: Ragged, tokenizer: tokenizers.Tokenizer) -> list[str]:
 
 
 def _parts(offsets: Array) -> Iterator[tuple[int, int]]:
-    """Cut rows into ranges of few tokens, at least one row each."""
+    """Split rows into ranges of few tokens, at least one row each."""
     start, last = 0, len(offsets) - 1
     while start < last:
         stop = int(np.searchsorted(offsets, offsets[start] + _TOKENS_AT_ONCE, side="right")) - 1
@@ -195,7 +195,7 @@ def _parts(offsets: Array) -> Iterator[tuple[int, int]]:
 
 
 def _with_room(array: Array, size: int) -> Array:
-    """Return the array, or a copy with room for `size` items, zeros at its end."""
+    """Return the array with at least `size` items; new ones are zero."""
     if len(array) >= size:
         return array
     grown = np.zeros(max(size, 2 * len(array)), array.dtype)

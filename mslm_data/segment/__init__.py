@@ -1,4 +1,4 @@
-"""Segmentation: cuts documents into sentences, which become rows.
+"""Segmentation: splits documents into sentences, which become rows.
 
 A segmenter is a frozen dataclass whose fields are its options, with one method, `sentences`.
 """
@@ -12,10 +12,10 @@ from mslm_data.registry import Registry
 
 
 class Segmenter(Protocol):
-    """Cuts documents into sentences."""
+    """Split documents into sentences."""
 
     def digest(self) -> str:
-        """Return a digest of all that decides where sentences end, but for the options.
+        """Return a digest of everything beside the options that decides where sentences end.
 
         This is the model; "" if there is none.
         """

@@ -1,4 +1,4 @@
-"""Sentences of clinical text by rules, without any package."""
+"""Rule-based sentences for clinical text, without other packages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mslm_data.segment.rules import Heads, sentence_starts
 
 @dataclass(frozen=True, kw_only=True)
 class Clinical:
-    """Sentences of clinical notes by rules.
+    """Split clinical notes into sentences by rules.
 
     The rules know section heads, lists, wrapped lines, lines that were joined by commas
     (`Clear.,PLAN:,1. Rest`), abbreviations and placeholders. Measured by beginnings of sentences on
@@ -43,7 +43,7 @@ class Clinical:
         return ""
 
     def sentences(self, documents: Documents) -> Ranges:
-        """Return the sentences that the rules find, made to cut no mention."""
+        """Return the sentences found by the rules; none cuts a mention."""
         starts = [
             sentence_starts(text, placeholders, heads=self.heads)
             for text, placeholders in documents.texts()

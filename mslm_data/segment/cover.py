@@ -1,4 +1,4 @@
-"""Makes sentences of the places where they begin: the law that all segmenters keep."""
+"""Builds sentences from their starts: the law that all segmenters keep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mslm_data.kernels.cover import cover_documents
 
 
 def cover(documents: Documents, begins: Ragged) -> Ranges:
-    """Return sentences that hold every character but white space, and cut no mention and no word.
+    """Return sentences that cover all characters but white space, and cut no mention or word.
 
     Text between two sentences joins the first of them; text before all sentences joins the very
     first. Where a mention or a given word crosses the beginning of a sentence, that sentence and
@@ -42,7 +42,7 @@ def cover(documents: Documents, begins: Ragged) -> Ranges:
 
 
 def on_line(documents: Documents, starts: list[list[int]]) -> Ragged:
-    """Return the beginnings of sentences as places on the line.
+    """Convert sentence starts to positions on the line.
 
     Args:
         documents: D documents.

@@ -1,4 +1,4 @@
-"""Parts the lines of notes that were joined by commas.
+"""Splits note lines that were joined by commas.
 
 Some public sets of transcriptions have a comma wherever a line ended, as in `Lungs clear.,PLAN:,1.
 Rest.,2. Fluids.` Such a comma stands after a full stop or a head, where no other text has one.
@@ -26,7 +26,7 @@ _FEWEST = 2
 
 
 def part_lines(text: str, words: WordLists) -> str:
-    """Return a text of the same length, in which line ends stand for the commas of joined lines.
+    """Replace the commas of joined lines by line breaks, at the same length.
 
     Args:
         text: Masked. A text whose lines were not joined is returned as it is.
@@ -51,7 +51,7 @@ def part_lines(text: str, words: WordLists) -> str:
 
 
 def _were_joined(text: str, commas: Sequence[tuple[int, int]], words: WordLists) -> bool:
-    """Return whether commas stand where no writer puts them: as `PLAN:,` and `clear.,Neck` do."""
+    """Return whether a note has commas that no writer puts, as in `PLAN:,` or `clear.,Neck`."""
     sentences = 0
     for start, end in commas:
         before = _before(text, start)
@@ -65,7 +65,7 @@ def _were_joined(text: str, commas: Sequence[tuple[int, int]], words: WordLists)
 
 
 def _joins_lines(text: str, start: int, end: int, words: WordLists) -> bool:
-    """Return whether a line ended at the commas `[start, end)` of a note that was joined."""
+    """Return whether the commas `[start, end)` of a joined note stand for a line break."""
     before = _before(text, start)
     follows = end
     while text[follows : follows + 1] in (" ", "\t"):
@@ -86,7 +86,7 @@ def _joins_lines(text: str, start: int, end: int, words: WordLists) -> bool:
 
 
 def _joins_at_once(text: str, before: str, follows: int) -> bool:
-    """Return whether a line ended at a comma without a space behind it, as prose has one there."""
+    """Return whether a comma without a following space stands for a line break."""
     if _STOP.search(before) and (_begins(text, follows) or text[follows].isdigit()):
         return True
     if _HEAD.match(text, follows):
@@ -95,7 +95,7 @@ def _joins_at_once(text: str, before: str, follows: int) -> bool:
 
 
 def _begins(text: str, follows: int) -> bool:
-    """Return whether text begins as a sentence or an item of a list does."""
+    """Return whether text begins like a sentence or a list item."""
     return _is_capital(text[follows]) or _MARKER.match(text, follows) is not None
 
 
@@ -104,12 +104,12 @@ def _is_capital(character: str) -> bool:
 
 
 def _ends_plainly(before: str, words: WordLists) -> bool:
-    """Return whether text ends with a full stop that no abbreviation has."""
+    """Return whether text ends with a full stop that belongs to no abbreviation."""
     stop = _STOP.search(before)
     word = _LAST_WORD.search(before, 0, stop.start()) if stop else None
     return word is not None and is_plain(word.group().lower(), words)
 
 
 def _before(text: str, start: int) -> str:
-    """Return the last characters before commas, without white space at their end."""
+    """Return the last characters before commas, without trailing white space."""
     return text[max(0, start - 32) : start].rstrip(" \t")

@@ -1,4 +1,4 @@
-"""Reads the lines of a clinical note: heads, items of lists, rulers, and text that may go on."""
+"""Reads the lines of a clinical note: headings, list items, rulers and running text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _RAGGED = 25
 
 @dataclass(slots=True)
 class NoteLine:
-    """A line that has any character but white space.
+    """A line that is not blank.
 
     Attributes:
         start: First character that is not white space.
@@ -75,7 +75,7 @@ class NoteLine:
 
 
 def in_capitals(text: str) -> bool:
-    """Return whether a note is written in capitals, so that capitals mark nothing.
+    """Return whether a note is all in capitals, so that capitals carry no information.
 
     Only ASCII letters are counted.
     """
@@ -89,7 +89,7 @@ def in_capitals(text: str) -> bool:
 
 
 def read_lines(text: str, words: WordLists, *, capitals: bool) -> list[NoteLine]:
-    """Return the lines of a note that have any character but white space.
+    """Return the lines of a note that are not blank.
 
     Args:
         text: Masked.
@@ -125,7 +125,7 @@ def read_lines(text: str, words: WordLists, *, capitals: bool) -> list[NoteLine]
 
 
 def _describe(line: NoteLine, content: str, words: WordLists, *, capitals: bool) -> None:
-    """Set what a line is: a ruler, an item of a list, a head or text with a head before it."""
+    """Classify a line: a ruler, a list item, a heading, or text with an optional heading."""
     has_word = content[-1].isalnum() or content[0].isalnum()
     if not has_word and _RULER.match(content):
         line.ruler = True
@@ -146,7 +146,7 @@ def _describe(line: NoteLine, content: str, words: WordLists, *, capitals: bool)
 
 
 def _is_head(content: str, words: WordLists, *, capitals: bool) -> bool:
-    """Return whether a line heads a section.
+    """Return whether a line is a section heading.
 
     It does by its colon, by its name, or because it alone is in capitals.
     """
@@ -168,7 +168,7 @@ def _is_head(content: str, words: WordLists, *, capitals: bool) -> bool:
 
 
 def _begins_with_head(content: str) -> bool:
-    """Return whether text begins with a head and a colon, or a head and a dash.
+    """Return whether text begins with a heading and a colon or dash.
 
     A head in small letters is one word: `plan: rest`, but not `he was told: rest`.
     """
@@ -179,7 +179,7 @@ def _begins_with_head(content: str) -> bool:
 
 
 def wrap_width(text: str, lines: Sequence[NoteLine], *, capitals: bool) -> int:
-    """Return the width at which a note is wrapped, in characters; 0 where it seems not to be.
+    """Estimate the width at which a note is wrapped, in characters; 0 if it is not wrapped.
 
     This is the longest line that visibly goes on: the next begins with a small letter. In a note in
     capitals it is the longest line.
@@ -191,7 +191,7 @@ def wrap_width(text: str, lines: Sequence[NoteLine], *, capitals: bool) -> int:
 
 
 def _wrapped_lengths(text: str, lines: Sequence[NoteLine]) -> Iterator[int]:
-    """Give the lengths of lines that go on in a line that begins with a small letter."""
+    """Yield the lengths of lines that continue in a line with a small first letter."""
     for line, following in pairwise(lines):
         length = line.end - line.first
         if not _SHORTEST_WRAP <= length < _WIDEST:
@@ -203,7 +203,7 @@ def _wrapped_lengths(text: str, lines: Sequence[NoteLine]) -> Iterator[int]:
 
 
 def goes_on(text: str, line: NoteLine, following: NoteLine, width: int, words: WordLists) -> bool:
-    """Return whether a line that ends without a full stop goes on in the next.
+    """Return whether a line without a final full stop continues in the next.
 
     Args:
         text: Masked.

@@ -1,4 +1,4 @@
-"""Finds where sentences of clinical text begin: a pure function of the text.
+"""Finds the starts of sentences in clinical text: a pure function of the text.
 
 Both segmenters of clinical text, with spaCy and without, use it. Lines come first. An item of a
 list, a section head, and text after an empty line begin a sentence; a line that was wrapped at a
@@ -29,7 +29,7 @@ _LONGEST_END = 8
 def sentence_starts(
     text: str, placeholders: Sequence[Placeholder] = (), *, heads: Heads = "next"
 ) -> list[int]:
-    """Return the first character of each sentence, rising.
+    """Return the first character of each sentence, sorted.
 
     White space comes before each sentence but the first, or a mark without it (`pain.Denies`), or
     the commas by which lines were joined.
@@ -79,7 +79,7 @@ def sentence_starts(
 def _check_number(
     text: str, before: NoteLine, line: NoteLine, number: int, words: WordLists
 ) -> None:
-    """Take back that a line begins with a list marker, where its number cannot be one.
+    """Unmark a list item whose number cannot be a list marker.
 
     It cannot where it continues neither the list nor stands after the end of a sentence: `a score
     of 2 out of` / `10. Follow up`.
@@ -103,7 +103,7 @@ def _check_number(
 def _begins(
     text: str, before: NoteLine, line: NoteLine, width: int, heads: Heads, words: WordLists
 ) -> bool:
-    """Return whether a line begins a sentence, given the line with any text before it."""
+    """Return whether a line begins a sentence, given the line before."""
     if before.ruler or line.ruler or line.head:
         return True
     if before.head:
@@ -119,14 +119,14 @@ def _begins(
 
 
 def _is_ended(text: str, before: NoteLine, line: NoteLine, words: WordLists) -> bool:
-    """Return whether a sentence ends at the mark that ends the line before."""
+    """Return whether the final mark of the line before ends a sentence."""
     if line.mark_before < max(0, before.end - _LONGEST_END):
         return False
     return ends_sentence(text, line.mark_before, line.start, before.start, words)
 
 
 def _mask(text: str, placeholders: Sequence[Placeholder]) -> str:
-    """Write `MASK` over all that was taken out of a text.
+    """Overwrite placeholders of a text with `MASK`.
 
     Lines that were broken in a placeholder are then whole, and nothing in it is read. Sources of
     notes give each placeholder, so these are looked for only where a mark of one is left over.

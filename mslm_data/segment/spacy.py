@@ -1,4 +1,4 @@
-"""Sentences by spaCy: the clinical rules as a component, or a trained pipeline's boundaries."""
+"""Sentences by spaCy: the clinical rules as a component, or the parser of a trained pipeline."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PLACEHOLDERS = "mslm_placeholders"
 
 @dataclass(frozen=True, kw_only=True)
 class SpacySentences:
-    """Sentences by a spaCy pipeline; placeholders and mentions are never cut.
+    """Split documents with a spaCy pipeline; placeholders and mentions are never cut.
 
     Without a model a blank English pipeline runs the rules of "clinical", with the same boundaries
     (a test holds it) at a fraction of the speed. Use "clinical" unless you want to put more into
@@ -58,11 +58,11 @@ class SpacySentences:
     ] = "next"
 
     def digest(self) -> str:
-        """Return a digest of the model; "" for the rules."""
+        """Return a digest of the pipeline; "" for the rules."""
         return digest_pipeline(self.model, _ASKS) if self.model else ""
 
     def sentences(self, documents: Documents) -> Ranges:
-        """Return the sentences that the pipeline finds, made to cut no mention or placeholder.
+        """Return the sentences of the pipeline; none cuts a mention or placeholder.
 
         Raises:
             MissingExtraError: spaCy is not installed.
@@ -102,7 +102,7 @@ class SpacySentences:
 
 
 def register() -> None:
-    """Make the rules known to spaCy, so that `nlp.add_pipe("mslm_clinical_sentences")` works.
+    """Register the rules with spaCy, for `nlp.add_pipe("mslm_clinical_sentences")`.
 
     The component has the option `heads`. It takes placeholders other than `[** **]` from
     `doc.user_data["mslm_placeholders"]`.
@@ -118,7 +118,7 @@ def register() -> None:
 
 
 def _component(nlp: Any, name: str, heads: str) -> Callable[[Any], Any]:  # noqa: ARG001
-    """Make the component; spaCy passes the pipeline and the component's name by name."""
+    """Create the component; spaCy passes pipeline and name as keywords."""
     if heads not in ("next", "own"):
         raise ValueError(f"{COMPONENT}: expected heads 'next' or 'own', got '{heads}'")
     return _Rules(heads)  # type: ignore[arg-type]
@@ -126,7 +126,7 @@ def _component(nlp: Any, name: str, heads: str) -> Callable[[Any], Any]:  # noqa
 
 @dataclass(frozen=True)
 class _Rules:
-    """Sets where sentences begin, and splits tokens that spaCy put across a boundary."""
+    """Set sentence starts, and split tokens that cross a boundary."""
 
     heads: Heads
 
@@ -145,7 +145,7 @@ class _Rules:
 
 
 def _split_tokens(doc: Any, starts: Any) -> None:
-    """Split tokens that a sentence begins inside of, such as `pain.Denies`."""
+    """Split tokens with a sentence start inside, such as `pain.Denies`."""
     with doc.retokenize() as retokenizer:
         for token in doc:
             is_inside = (starts > token.idx) & (starts < token.idx + len(token))
@@ -166,7 +166,7 @@ def _rule_pipeline(heads: Heads) -> Any:
 
 
 def _starts(doc: Any, offset: int) -> Iterator[int]:
-    """Give each sentence's first character that is not white space."""
+    """Yield the first character of each sentence that is not white space."""
     for sentence in doc.sents:
         text = sentence.text
         yield offset + sentence.start_char + len(text) - len(text.lstrip())

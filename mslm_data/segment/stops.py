@@ -1,4 +1,4 @@
-"""Decides whether a sentence ends at a full stop, by the word before and the character after.
+"""Decides whether a full stop ends a sentence, from its neighbours.
 
 Text comes masked: every character of a placeholder is `MASK`, which counts as a capitalised word of
 unknown content.
@@ -33,7 +33,7 @@ _FARTHEST = 32
 
 
 def stops(text: str) -> list[tuple[int, int]]:
-    """Find where a sentence may end: marks before white space, and those as in `pain.Denies`.
+    """Find possible sentence ends: marks before white space, or as in `pain.Denies`.
 
     Args:
         text: Masked.
@@ -46,7 +46,7 @@ def stops(text: str) -> list[tuple[int, int]]:
 
 
 def ends_sentence(text: str, mark: int, follows: int, start: int, words: WordLists) -> bool:
-    """Return whether a sentence ends at a mark.
+    """Return whether a mark ends a sentence.
 
     Args:
         text: Masked.
@@ -77,7 +77,7 @@ def ends_sentence(text: str, mark: int, follows: int, start: int, words: WordLis
 
 
 def is_plain(word: str, words: WordLists) -> bool:
-    """Return whether a sentence ends at a lone full stop after this word, whatever follows."""
+    """Return whether a lone full stop after this word ends a sentence, whatever follows."""
     return (
         len(word) > 2
         and word.isalpha()
@@ -89,7 +89,7 @@ def is_plain(word: str, words: WordLists) -> bool:
 def _follows_well(
     text: str, word: str, at: int, follows: int, start: int, words: WordLists
 ) -> bool:
-    """Return whether a lone full stop ends a sentence, by what follows.
+    """Return whether the text after a lone full stop begins a sentence.
 
     Args:
         text: Masked.
@@ -127,7 +127,7 @@ def _follows_well(
 
 
 def _word_before(text: str, mark: int, start: int) -> str:
-    """Return the characters between the last white space and `mark`, at most `_FARTHEST`."""
+    """Return the characters from the last white space to `mark`, at most `_FARTHEST`."""
     farthest = mark - _FARTHEST
     before = text[farthest if farthest > start else start : mark]
     if not before or before[-1].isspace():
@@ -136,14 +136,14 @@ def _word_before(text: str, mark: int, start: int) -> str:
 
 
 def _back(text: str, at: int, start: int) -> int:
-    """Return the place past the last character before `at` that is not white space."""
+    """Return the position after the last character before `at` that is not white space."""
     while at > start and text[at - 1].isspace():
         at -= 1
     return at
 
 
 def _opens_list(text: str, at: int, start: int) -> bool:
-    """Return whether a number at `at` counts an item of a list.
+    """Return whether a number at `at` numbers a list item.
 
     It does where it is first on its line, or after the end of a sentence or a colon.
     """

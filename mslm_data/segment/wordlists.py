@@ -1,4 +1,4 @@
-"""The words that the clinical rules look up: `vocab/clinical-sentences.toml`."""
+"""Word lists of the clinical rules: `vocab/clinical-sentences.toml`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mslm_data.io import resources
 
 @dataclass(frozen=True, kw_only=True)
 class WordLists:
-    """Lower-case words, and abbreviations without their last full stop.
+    """Lower-case words, and abbreviations without their final full stop.
 
     The file says which words belong into each list.
     """
@@ -26,17 +26,17 @@ class WordLists:
 
     @cached_property
     def abbreviations(self) -> frozenset[str]:
-        """Words whose full stop may end no sentence."""
+        """Abbreviations whose full stop ends no sentence."""
         return self.never | self.sometimes | self.rarely
 
     @cached_property
     def longest_head(self) -> int:
-        """Number of characters of the longest head."""
+        """Length of the longest heading in characters."""
         return max(map(len, self.heads))
 
 
 @cache
 def word_lists() -> WordLists:
-    """Return the shipped lists, read once a process."""
+    """Load the shipped lists, once per process."""
     text = resources.path("vocab", "clinical-sentences.toml").read_text(encoding="utf-8")
     return WordLists(**{name: frozenset(words) for name, words in tomllib.loads(text).items()})

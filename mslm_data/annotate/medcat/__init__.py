@@ -1,1 +1,1 @@
-"""MedCAT as an annotator: checks a model pack, loads it, and turns its entities into mentions."""
+"""Annotates with MedCAT: checks a model pack, loads it, and converts entities to mentions."""

@@ -1,4 +1,4 @@
-"""MedCAT: the concepts of a model pack whose semantic types a table names, as weak mentions.
+"""MedCAT annotator: concepts of a model pack, filtered by semantic type, as weak mentions.
 
 As Appendix G.1 of Abaho et al. 2024 does it. MedCAT is made to give all nested mentions. So where a
 mention is left out, a shorter one inside it can take its place: `heart` for `Heart; failure`.
@@ -31,7 +31,7 @@ from mslm_data.registry import Help
 
 @dataclass(frozen=True, kw_only=True)
 class MedCat:
-    """Finds concepts with MedCAT 2."""
+    """Find concepts with MedCAT 2."""
 
     model_pack: Annotated[
         str,
@@ -99,7 +99,7 @@ class MedCat:
             raise ValueError(f"expected min_score between 0 and 1, got {self.min_score}")
 
     def pack_digest(self) -> str:
-        """Return the digest of the pack, for the option `sha256`.
+        """Return the pack's digest, to be passed as the option `sha256`.
 
         Raises:
             AnnotateError: No pack is named, or nothing is there.
@@ -107,22 +107,22 @@ class MedCat:
         return pack.digest(self._path())
 
     def digest(self) -> str:
-        """Return a digest of the pack, the table of semantic types and MedCAT's version."""
+        """Return a digest of the pack, the type table and MedCAT's version."""
         version = import_module("medcat.version").__version__
         semantic_types.read(self.types)
         table = hashlib.sha256(semantic_types.find_table(self.types).read_bytes()).hexdigest()
         return hashlib.sha256(f"{self.pack_digest()} {table} {version}".encode()).hexdigest()
 
     def labels(self) -> tuple[str, ...]:
-        """Return the labels of the table of semantic types."""
+        """Return the labels of the type table."""
         return semantic_types.read(self.types).labels
 
     def start(self) -> CachedAnnotator:
-        """Check the pack's digest, and load it."""
+        """Check the pack's digest, and load the pack."""
         return CachedAnnotator(self.load().find)
 
     def load(self) -> LoadedMedCat:
-        """Check the pack's digest, and load it without a memory of equal texts."""
+        """Check the pack's digest, and load it without a cache of equal texts."""
         types = semantic_types.read(self.types)
         copy = pack.checked(self._path(), self.sha256)
         with _without_collector():
@@ -204,7 +204,7 @@ class LoadedMedCat:
         self._finder = None if options.keep_meta else make_finder(cat)
 
     def find(self, documents: Sequence[Document]) -> list[FoundMentions]:
-        """Return the mentions of documents, one by one."""
+        """Find the mentions of documents, one by one."""
         return [self._found(document.text, document.placeholders) for document in documents]
 
     def _found(self, text: str, placeholders: Sequence[Placeholder]) -> FoundMentions:
@@ -233,13 +233,13 @@ class LoadedMedCat:
         return FoundMentions(sorted(spans), left_out)
 
     def _concepts(self, text: str) -> list[FoundConcept]:
-        """Return the concepts of a text, by the quick way where it finds the same."""
+        """Find the concepts of a text, with the fast finder if it is equivalent."""
         if self._finder is not None:
             return self._finder.find(text)
         return found_by(self._cat(text))
 
     def _crossing(self, text: str) -> Reason | None:
-        """Return what a mention reaches across and may not."""
+        """Return what a mention crosses and must not, or ""."""
         crossed = boundaries.crossing(
             text,
             not_inside=self._options.not_inside,
@@ -248,7 +248,7 @@ class LoadedMedCat:
         return Reason(crossed) if crossed else None
 
     def _other_meta(self, entity: Any) -> Reason | None:
-        """Return which meta-annotation has a value that is not wanted."""
+        """Return which meta-annotation has an excluded value."""
         meta = self._cat.get_addon_output(entity).get("meta_anns", {})
         for name, values in self._options.keep_meta.items():
             if name not in meta:
@@ -264,7 +264,7 @@ class LoadedMedCat:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Let no garbage be collected while a model is loaded: of its many objects, all stay."""
+    """Pause garbage collection while a model is loaded, as none of its objects are freed."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -275,7 +275,7 @@ def _without_collector() -> Iterator[None]:
 
 
 def _no_concept(options: MedCat, infos: Mapping[str, Any]) -> str:
-    """Return the message for a pack whose concepts have no semantic type of the table."""
+    """Return the message for a pack without concepts of the selected types."""
     all_types = {type_id for info in infos.values() for type_id in info["type_ids"]}
     examples = ", ".join(sorted(all_types)[:3])
     types = f"types such as {examples}" if examples else "no types"

@@ -1,4 +1,4 @@
-"""Tells MedCAT model packs that hold data only: loading one runs nothing that is in it.
+"""Detects MedCAT model packs that contain data only, so that loading runs no code from them.
 
 Packs of `mslm-data vocab concepts` are such packs. MedCAT's JSON form names for each folder the
 class to make of it, and a class for some values too. Here only MedCAT's own classes that keep data
@@ -47,7 +47,7 @@ _HIDDEN = re.compile(rb"\\u00[2-7]")
 
 
 def is_data_only(folder: Path) -> bool:
-    """Return whether loading a pack runs nothing that is in it."""
+    """Return whether loading a pack runs no code from it."""
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         if path.is_file() and not _is_safe_file(name, path):
@@ -70,7 +70,7 @@ def _is_safe_file(name: str, path: Path) -> bool:
 
 
 def _is_safe_schema(value: Any) -> bool:
-    """Return whether the class that a folder becomes is one that keeps data."""
+    """Return whether a folder is loaded as a class that only holds data."""
     if not isinstance(value, dict):
         return False
 
@@ -107,12 +107,12 @@ _ALLOWED_VALUES: dict[str, tuple[Any, ...]] = {
 
 
 def _is_safe_card(value: Any) -> bool:
-    """Return whether a model card names no plugins, whose modules MedCAT would import."""
+    """Return whether a model card names no plugins, which MedCAT would import."""
     return isinstance(value, dict) and not value.get("Required Plugins")
 
 
 def _is_safe_table(path: Path) -> bool:
-    """Return whether a large JSON file has no value that would become an object of a named class.
+    """Return whether no value of a large JSON file is loaded as a named class.
 
     The file is searched as bytes, because parsing it would take as much memory as loading the pack.
     """

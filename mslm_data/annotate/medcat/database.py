@@ -1,4 +1,4 @@
-"""Builds MedCAT's concept database in memory, from tables of concepts."""
+"""Builds MedCAT's concept database in memory from concept tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FRAME_ROWS = 50_000
 
 
 class Settled(NamedTuple):
-    """A concept database in which each name stands for one concept.
+    """A concept database in which each name maps to one concept.
 
     Attributes:
         cdb: MedCAT's `CDB`.
@@ -31,7 +31,7 @@ class Settled(NamedTuple):
 
 
 def configuration() -> Any:
-    """Return the MedCAT configuration that databases are built with.
+    """Return the MedCAT configuration for databases.
 
     It has our tokenizer, no spelling correction, no logs and no usage files.
     """
@@ -45,7 +45,7 @@ def configuration() -> Any:
 
 
 def build_database(frames: Iterable[Any], *, prefer: Collection[str] = ()) -> Settled:
-    """Build a concept database and give each ambiguous name to one concept.
+    """Build a concept database, and assign each ambiguous name to one concept.
 
     MedCAT links an ambiguous name by the contexts of the concepts it learned, and a database that
     learned nothing drops the name. So the name goes to a concept of a preferred type; among these
@@ -74,7 +74,7 @@ def build_database(frames: Iterable[Any], *, prefer: Collection[str] = ()) -> Se
 
 
 def _preference(cdb: Any, cui: str, status: str, prefer: Collection[str]) -> tuple[bool, bool]:
-    """Return a key that is smallest for the concept that should have a name."""
+    """Return a sort key: the smallest is the preferred concept of a name."""
     has_other_type = cdb.cui2info[cui]["type_ids"].isdisjoint(prefer)
     is_not_primary = status != "P"
     return has_other_type, is_not_primary
@@ -110,7 +110,7 @@ def read_frames(path: Path) -> Iterator[Any]:
 
 
 def make_frames(rows: Iterable[Sequence[str]], columns: Sequence[str] = COLUMNS) -> Iterator[Any]:
-    """Put rows into pandas frames, for `build_database`; the last frame may be empty."""
+    """Convert rows to pandas frames for `build_database`; the last may be empty."""
     frame = import_module("pandas").DataFrame
     batch: list[Sequence[str]] = []
     for row in rows:

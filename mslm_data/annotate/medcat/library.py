@@ -1,4 +1,4 @@
-"""Imports MedCAT, in one place: without its logs, and with our tokenizers registered."""
+"""Imports MedCAT without its log output, and registers our tokenizers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ASKS = "annotator 'medcat'"
 
 
 def import_module(module: str = "medcat") -> ModuleType:
-    """Import a module of MedCAT, or one that MedCAT depends on.
+    """Import a module of MedCAT or of one of its dependencies.
 
     Args:
         module: `medcat`, a module below it such as `medcat.cat`, or `pandas`.
@@ -37,7 +37,7 @@ def import_module(module: str = "medcat") -> ModuleType:
 
 @contextmanager
 def without_snapshot() -> Iterator[None]:
-    """Let MedCAT make configurations without a list of all installed packages.
+    """Keep MedCAT from listing all installed packages in configurations.
 
     It lists them for each one, which takes longer than reading a pack of twenty thousand concepts.
     """
@@ -54,7 +54,7 @@ def without_snapshot() -> Iterator[None]:
 
 
 def _register_tokenizers(registry: Any) -> None:
-    """Make our tokenizers known to MedCAT, once a process."""
+    """Register our tokenizers with MedCAT, once per process."""
     known = dict(registry.list_available_tokenizers())
     if WORDS not in known:
         registry.register_tokenizer(WORDS, factory(str, stop_words))
@@ -74,7 +74,7 @@ def stop_words(config: Any) -> set[str]:
 
 
 def _spacy_stop_words(language: str) -> set[str]:
-    """Read spaCy's list of a language; empty where spaCy has none.
+    """Read spaCy's stop words of a language; empty if it has none.
 
     The file is run alone: importing spaCy takes 2 seconds a process, 5 where torch is installed.
     """

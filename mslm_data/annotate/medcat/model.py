@@ -1,4 +1,4 @@
-"""Makes MedCAT's model (`CAT`) of a checked pack or a concept table, set up for annotation.
+"""Builds MedCAT's model (`CAT`) from a checked pack or a concept table, for annotation.
 
 Our tokenizer is put in, and components that take time and change nothing are left out.
 """
@@ -30,7 +30,7 @@ def load_model(
     settings: Mapping[str, Any],
     prefer: Collection[str],
 ) -> Any:
-    """Return MedCAT's `CAT` of a pack or a concept table.
+    """Load MedCAT's `CAT` from a pack or a concept table.
 
     Args:
         path: A folder or a concept table, as `pack.checked` returns it.
@@ -67,7 +67,7 @@ def load_model(
 
 
 def make_model(cdb: Any) -> Any:
-    """Return a MedCAT model of a concept database, with the words of its names as vocabulary.
+    """Build a MedCAT model from a concept database, with the words of its names as vocabulary.
 
     The words have counts but no vectors. Vectors tell concepts of the same name apart, and
     `build_database` has given each name to one concept.
@@ -79,7 +79,7 @@ def make_model(cdb: Any) -> Any:
 
 
 def _load_pack(path: Path, *, tokenizer: str, meta: bool) -> Any:
-    """Load a pack of MedCAT 2, with settings that must be right before anything is made of it."""
+    """Load a MedCAT 2 pack with settings that must be set before its objects are made."""
     general: dict[str, Any] = {"usage_monitor": {"enabled": False}, "log_level": logging.ERROR}
     if tokenizer in _PROVIDERS:
         general["nlp"] = {"provider": _PROVIDERS[tokenizer]}
@@ -100,7 +100,7 @@ def _load_pack(path: Path, *, tokenizer: str, meta: bool) -> Any:
 
 
 def _settle(config: Any, *, tokenizer: str, settings: Mapping[str, Any]) -> None:
-    """Put the user's settings, and those that annotation needs, into a configuration."""
+    """Apply the user's settings and those that annotation needs to a configuration."""
     general = config.general
     general.spell_check = False
     _apply(config, settings, at="annotate.settings")
@@ -117,7 +117,7 @@ def _settle(config: Any, *, tokenizer: str, settings: Mapping[str, Any]) -> None
 
 
 def _drop_components(config: Any) -> None:
-    """Leave out MedCAT's own tagger and normaliser, whose work our tokenizer does."""
+    """Remove MedCAT's tagger and normaliser, whose work our tokenizer does."""
     components = config.components
     tagging = components.tagging.comp_name
     normalizing = components.token_normalizing.comp_name
@@ -128,7 +128,7 @@ def _drop_components(config: Any) -> None:
 
 
 def _apply(model: Any, settings: Mapping[str, Any], *, at: str) -> None:
-    """Set values of a MedCAT configuration, whose types pydantic may refuse.
+    """Set values of a MedCAT configuration; pydantic checks their types.
 
     Args:
         model: The configuration, or a table of it.
@@ -153,7 +153,7 @@ def _apply(model: Any, settings: Mapping[str, Any], *, at: str) -> None:
 
 
 def _load_old(path: Path, *, tokenizer: str, meta: bool, settings: Mapping[str, Any]) -> Any:
-    """Convert a pack of MedCAT 1 in memory, as `medcat.utils.legacy` does, without spaCy.
+    """Convert a MedCAT 1 pack in memory, like `medcat.utils.legacy` but without spaCy.
 
     MedCAT's own `load_model_pack` ignores overrides for such packs, and needs the spaCy model that
     they were made with.
@@ -191,7 +191,7 @@ def _load_old(path: Path, *, tokenizer: str, meta: bool, settings: Mapping[str, 
 
 @contextmanager
 def _no_download() -> Iterator[None]:
-    """Let MedCAT fail where it would download a spaCy model with pip.
+    """Make MedCAT fail instead of downloading a spaCy model with pip.
 
     A pack holds its own model, or needs none.
     """

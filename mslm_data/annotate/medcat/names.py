@@ -1,4 +1,4 @@
-"""Finds the concepts of a text as MedCAT's own components do, without an object for each token.
+"""Finds the concepts that MedCAT's components find, without an object per token.
 
 MedCAT's recogniser asks its database about every token, and its linker about every name, though the
 answer for a name is the same wherever it stands. Here each answer is kept, by the characters of the
@@ -22,7 +22,7 @@ _MAX_KNOWN = 1 << 20
 
 
 class FoundConcept(NamedTuple):
-    """A concept that was found.
+    """A concept found in a text.
 
     Attributes:
         start: First character.
@@ -40,7 +40,7 @@ class FoundConcept(NamedTuple):
 
 
 class _Name(NamedTuple):
-    """A name that is a mention where it stands in a text.
+    """A name that counts as a mention.
 
     Attributes:
         text: The name, as the database has it.
@@ -54,7 +54,7 @@ class _Name(NamedTuple):
 
 
 class _Beginning(dict[str, "_Beginning | None"]):
-    """Words with which names begin. Its items: the next token -> these words and that one.
+    """A prefix of names, as a trie node: next token -> longer prefix.
 
     An item is None where no name begins so, and `_SKIPPED` where the token counts for nothing.
 
@@ -83,7 +83,7 @@ _SKIPPED = _Beginning("", None, lambda words, token: None)  # noqa: ARG005
 
 
 class _First(NamedTuple):
-    """The beginning of names that a token is.
+    """A token that begins names.
 
     Attributes:
         beginning: The token as the beginning of names.
@@ -95,7 +95,7 @@ class _First(NamedTuple):
 
 
 class _Firsts(dict[str, "_First | None"]):
-    """The beginnings of names by their token; None where no name begins so."""
+    """Token -> the names that it begins; None if there are none."""
 
     def __init__(self, ask: Callable[[str], _First | None]) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class _Firsts(dict[str, "_First | None"]):
 
 
 def make_finder(cat: Any) -> NameFinder | None:
-    """Return what finds the same concepts as a model; None where only MedCAT itself can.
+    """Return a finder equivalent to a model; None if only MedCAT itself can find its concepts.
 
     Args:
         cat: MedCAT's `CAT`, whose settings no longer change.
@@ -136,7 +136,7 @@ def make_finder(cat: Any) -> NameFinder | None:
 
 
 def found_by(document: Any) -> list[FoundConcept]:
-    """Return what MedCAT has found in a document of its own, which is None for an empty text."""
+    """Return the concepts in a document of MedCAT, which is None for an empty text."""
     entities = document.linked_ents if document else ()
     return [
         FoundConcept(
@@ -151,7 +151,7 @@ def found_by(document: Any) -> list[FoundConcept]:
 
 
 class NameFinder:
-    """Finds names of a concept database in texts."""
+    """Find names of a concept database in texts."""
 
     def __init__(self, cat: Any, linker: Any) -> None:
         """Begin with no answers.
@@ -174,7 +174,7 @@ class NameFinder:
         self._num_known = 0
 
     def find(self, text: str) -> list[FoundConcept]:
-        """Return the concepts of a text, nested ones too."""
+        """Return the concepts of a text, including nested ones."""
         if self._num_known > _MAX_KNOWN:
             self._firsts.clear()
             self._beginnings.clear()
@@ -200,7 +200,7 @@ class NameFinder:
         return found
 
     def _names(self, tokens: Sequence[str]) -> list[tuple[int, int, _Name]]:
-        """Return the first token, the last token and the name of each mention."""
+        """Return the first token, last token and name of each mention."""
         max_skipped = self._ner.max_skip_tokens
         names = []
         for first, begins in enumerate(map(self._firsts.__getitem__, tokens)):
@@ -229,7 +229,7 @@ class NameFinder:
         return names
 
     def _linked(self, text: str, names: Sequence[tuple[int, int, _Name]]) -> list[FoundConcept]:
-        """Return the concepts that MedCAT's linker gives names by their context."""
+        """Return the concepts that MedCAT's linker assigns to names by context."""
         document = self._tokenizer(text)
         for first, last, name in names:
             entity = self._tokenizer.create_entity(document, first, last + 1, "concept")
@@ -239,7 +239,7 @@ class NameFinder:
         return found_by(self._linker(document))
 
     def _first(self, token: str) -> _First | None:
-        """Return the beginning of names that a token is, None if no name begins so."""
+        """Return the names that a token begins, or None."""
         self._num_known += 1
         word = self._tokenizer.word(token)
         if word.to_skip:
@@ -252,7 +252,7 @@ class NameFinder:
         return None
 
     def _longer(self, words: str, token: str) -> _Beginning | None:
-        """Return a beginning of names with one more token."""
+        """Extend a prefix of names by one token."""
         self._num_known += 1
         word = self._tokenizer.word(token)
         if word.to_skip:
@@ -270,7 +270,7 @@ class NameFinder:
         return self._beginnings[words]
 
     def _name(self, text: str, *, in_capitals: bool) -> _Name | None:
-        """Return the name that a text is for the database, None if it can be no mention.
+        """Return the database's name for a text, None if it cannot be a mention.
 
         Args:
             text: Words.

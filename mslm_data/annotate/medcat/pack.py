@@ -1,4 +1,4 @@
-"""MedCAT model packs on disk: their digests, and private copies of them.
+"""MedCAT model packs on disk: digests, and private copies.
 
 Loading a pack is running it: most packs hold pickles, and the JSON form can name classes that are
 imported and called. So the digest is compared before anything is read, and the pack is loaded from
@@ -20,7 +20,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 def digest(path: Path) -> str:
-    """Return the SHA-256 of a pack as 64 hexadecimal digits.
+    """Return a pack's SHA-256 as 64 hexadecimal digits.
 
     A concept table (a file that is not a zip) has the file's. A folder, and a zip of the same
     files, have that of the lines `SHA256  NAME` of all files, sorted by name: the lines that
@@ -43,7 +43,7 @@ def digest(path: Path) -> str:
 
 
 def checked(path: Path, sha256: str) -> Path:
-    """Return a pack that can be loaded: a private copy of the very bytes that were checked.
+    """Return a pack that is safe to load: a private copy of the bytes that were checked.
 
     Args:
         path: A folder, a zip, or a concept table. A folder beside a zip is ignored, though MedCAT
@@ -84,7 +84,7 @@ def _is_table(path: Path) -> bool:
 
 
 def _is_same_zip(path: Path, sha256: str, found: str) -> bool:
-    """Return whether a zip has this SHA-256 and files of this digest.
+    """Return whether a zip has this SHA-256, and its files this digest.
 
     Both are taken of one private copy, so they are of the same bytes.
     """
@@ -140,20 +140,20 @@ def _place(path: Path, found: str) -> Path:
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Give the files below a folder, each with its name from there."""
+    """Yield the files below a folder with their relative names."""
     for path in folder.rglob("*"):
         if path.is_file():
             yield path.relative_to(folder).as_posix(), path
 
 
 def _files_in_folder(folder: Path) -> Iterator[tuple[str, str]]:
-    """Give the name and SHA-256 of each file."""
+    """Yield the name and SHA-256 of each file."""
     for name, path in _walk(folder):
         yield name, hash_file(path)
 
 
 def _files_in_zip(path: Path) -> Iterator[tuple[str, str]]:
-    """Give the name and SHA-256 of each file."""
+    """Yield the name and SHA-256 of each file."""
     for name, chunks in archive.members(path, error=AnnotateError):
         if chunks is None:  # a folder
             continue

@@ -1,4 +1,4 @@
-"""Tokens, spans and documents that MedCAT 2.9 works on, as objects that cost little.
+"""Lightweight tokens, spans and documents for MedCAT 2.9.
 
 The names of their members are those of MedCAT's protocols in `medcat.tokenizing.tokens`.
 """
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 
 class Word:
-    """Properties of a token wherever it stands, under MedCAT's names."""
+    """Properties of a token that do not depend on its position, under MedCAT's names."""
 
     __slots__ = (
         "is_digit", "is_punctuation", "is_stop", "is_upper", "lemma", "lower", "norm", "text",
@@ -51,7 +51,7 @@ class Word:
 
 
 class Token:
-    """A word at a place: MedCAT's `BaseToken` and `MutableToken` in one.
+    """A token at a position: MedCAT's `BaseToken` and `MutableToken`.
 
     Attributes:
         document: The document it is a token of.
@@ -77,7 +77,7 @@ class Token:
         return self.word.text
 
     def _change(self, name: str, value: Any) -> None:
-        """Give this token a word of its own in which one member differs; words are shared."""
+        """Copy the shared word of this token with one attribute changed."""
         word = self.word
         if getattr(word, name) == value:
             return
@@ -118,7 +118,7 @@ class Token:
 
 
 class _Extras:
-    """Values that add-ons (MetaCAT) keep with documents and spans, by registered names."""
+    """Values that add-ons (MetaCAT) store on documents and spans, by registered names."""
 
     defaults: ClassVar[dict[str, Any]]
 
@@ -132,21 +132,21 @@ class _Extras:
             cls.defaults[path] = def_val
 
     def _place(self) -> tuple[dict[Any, Any], tuple[int, ...]]:
-        """Return the table that holds the values, and the key of this object in it."""
+        """Return the table of values, and the key of this object in it."""
         raise NotImplementedError
 
     def set_addon_data(self, path: str, val: Any) -> None:
-        """Keep a value under a registered name."""
+        """Store a value under a registered name."""
         kept, key = self._place()
         kept[(path, *key)] = val
 
     def get_addon_data(self, path: str) -> Any:
-        """Return the value kept under a name, or its default."""
+        """Return the value stored under a name, or its default."""
         kept, key = self._place()
         return kept.get((path, *key), self.defaults.get(path))
 
     def has_addon_data(self, path: str) -> bool:
-        """Return whether a name has a value that is true."""
+        """Return whether the value of a name is true."""
         return bool(self.get_addon_data(path))
 
     def get_available_addon_paths(self) -> list[str]:
@@ -155,7 +155,7 @@ class _Extras:
 
 
 class TokenSpan(_Extras):
-    """Neighbouring tokens of a document: MedCAT's `BaseEntity` and `MutableEntity` in one.
+    """A range of tokens of a document: MedCAT's `BaseEntity` and `MutableEntity`.
 
     Attributes:
         start_index: The first token.
@@ -201,7 +201,7 @@ class TokenSpan(_Extras):
 
 
 class TokenDocument(_Extras):
-    """A text and its tokens: MedCAT's `BaseDocument` and `MutableDocument` in one."""
+    """A text with its tokens: MedCAT's `BaseDocument` and `MutableDocument`."""
 
     base = property(lambda self: self)
 

@@ -1,4 +1,4 @@
-"""A tokenizer for MedCAT: the splits of its spaCy tokenizer, without spaCy.
+"""A tokenizer for MedCAT that splits like its spaCy tokenizer, without spaCy.
 
 MedCAT 2.9 takes a tokenizer by name (`config.general.nlp.provider`). It ships two. `spacy` spends
 its time in extension attributes. `regex` looks tokens up linearly and lets nested mentions through
@@ -28,7 +28,7 @@ _MAX_WORDS = 1 << 20
 
 
 class _Words(dict[str, Word]):
-    """Token, as `split` gives it -> its word, worked out when the token is first met."""
+    """A cache of token -> its word."""
 
     def __init__(self, make: Callable[[str], Word]) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class _Words(dict[str, Word]):
 
 
 class MedCatTokenizer:
-    """Splits as MedCAT's `spacy_split_all` does; implements its `BaseTokenizer`.
+    """Split like MedCAT's `spacy_split_all`; implements its `BaseTokenizer`.
 
     A token is a run of `[A-Za-z0-9@]` (with `diacritics` accented Latin letters too) or any one
     other character. One space after something that is not white space is not a token. All other
@@ -77,14 +77,14 @@ class MedCatTokenizer:
         return document
 
     def split(self, text: str) -> list[str]:
-        """Return the tokens of a text as characters, each with the space after it.
+        """Split a text into tokens, each with the space after it.
 
         Together they are the text.
         """
         return self._pattern.findall(text)
 
     def word(self, token: str) -> Word:
-        """Return what holds of a token that `split` gave."""
+        """Return the properties of a token from `split`."""
         return self._words[token]
 
     def create_entity(
@@ -98,11 +98,11 @@ class MedCatTokenizer:
         return TokenSpan(doc, token_start_index, token_end_index)
 
     def entity_from_tokens(self, tokens: list[Token]) -> TokenSpan:
-        """Return the span from the first of these tokens to the last."""
+        """Return the span from the first to the last of these tokens."""
         return TokenSpan(tokens[0].document, tokens[0].index, tokens[-1].index + 1)
 
     def entity_from_tokens_in_doc(self, tokens: list[Token], doc: TokenDocument) -> TokenSpan:
-        """Return the span of these tokens that the document already has, or a new one."""
+        """Return the document's span of these tokens, or a new one."""
         place = (tokens[0].index, tokens[-1].index)
         for span in doc.ner_ents + doc.linked_ents:
             if (span.start_index, span.end_index) == place:
@@ -110,18 +110,18 @@ class MedCatTokenizer:
         return self.entity_from_tokens(tokens)
 
     def get_doc_class(self) -> type[TokenDocument]:
-        """Return the class that add-ons register document paths with."""
+        """Return the class on which add-ons register document paths."""
         return TokenDocument
 
     def get_entity_class(self) -> type[TokenSpan]:
-        """Return the class that add-ons register entity paths with."""
+        """Return the class on which add-ons register entity paths."""
         return TokenSpan
 
 
 def factory(
     lemma: Callable[[str], str], stop_words: Callable[[Any], Iterable[str]]
 ) -> Callable[[Any], MedCatTokenizer]:
-    """Return a function of a MedCAT configuration, as MedCAT's registry of tokenizers wants it.
+    """Return a tokenizer factory for MedCAT's registry.
 
     Args:
         lemma: Lower-case token -> its dictionary form.

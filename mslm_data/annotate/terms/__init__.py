@@ -1,1 +1,1 @@
-"""A table of terms as an annotator: reads the table and finds its names in text."""
+"""Annotates with a table of terms: reads the table, and finds its names in text."""

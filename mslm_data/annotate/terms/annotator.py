@@ -1,4 +1,4 @@
-"""Finds the names of a term table by longest match over words, in any domain, without a licence."""
+"""Finds the names of a term table by longest match over words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mslm_data.registry import Help
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """Finds the names of a table in running text.
+    """Find the names of a term table in running text.
 
     Names and text are compared by words: runs of letters, digits and marks, or one other character,
     as everywhere in this package. So `pain` is not found in `painless`. Where a name has white
@@ -58,7 +58,7 @@ class Terms:
     slow: ClassVar[bool] = False
 
     def digest(self) -> str:
-        """Return the SHA-256 of the table and, if there is one, of the table of types."""
+        """Return the SHA-256 of the table and of the type table, if there is one."""
         digest = hashlib.sha256(self._path().read_bytes())
         types = semantic_types.find_table(self.types)
         if types.is_file():
@@ -93,7 +93,7 @@ class Terms:
 
 
 class LoadedTerms:
-    """A table in memory: one trie for names whose case matters, one for the other names."""
+    """A term table in memory: a trie of case-sensitive names, and one of all others."""
 
     def __init__(self, terms: Sequence[Term], *, match_case: Sequence[bool]) -> None:
         """Build the tries.
@@ -115,7 +115,7 @@ class LoadedTerms:
         ]
 
     def annotate(self, documents: Documents) -> Annotations:
-        """Annotate documents, all in one call of a kernel; see `LoadedAnnotator`."""
+        """Annotate all documents in one kernel call; see `LoadedAnnotator`."""
         texts = find_text_words(documents.codes(), documents.starts, taken_out(documents))
         set_apart(texts.words, documents.sentences.starts)
 
@@ -146,7 +146,7 @@ class LoadedTerms:
     def _mentions(
         self, documents: Documents, texts: Texts, words: Ints, past: Array, terms: Ints
     ) -> Mentions:
-        """Return the mentions that terms make.
+        """Convert matched terms to mentions.
 
         Args:
             documents: The documents.
@@ -176,7 +176,7 @@ class LoadedTerms:
 
 
 def _trie(names: Sequence[str], numbers: Ints, *, match_case: bool) -> tuple[TermTrie, Ints]:
-    """Return a trie of names, and the number of the term that each name belongs to."""
+    """Build a trie of names; return it with each name's term number."""
     line = "\n".join(names)
     lengths = np.fromiter(map(len, names), np.int64, len(names))
     codes = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), np.uint32)

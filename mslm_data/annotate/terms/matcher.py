@@ -1,4 +1,4 @@
-"""Matches terms in texts: a trie over words, and the choice of matches that do not overlap."""
+"""Matches terms in texts: a trie over words, and the choice of matches without overlap."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mslm_data.kernels.hashing import EMPTY, enter_words, look_up_words
 
 
 class TermTrie:
-    """A trie of terms over words: terms that begin with the same words share them."""
+    """A trie of terms over words."""
 
     def __init__(self, texts: Texts, *, match_case: bool) -> None:
         """Put each text into the trie as one term.
@@ -65,7 +65,7 @@ class TermTrie:
         return out
 
     def terms(self, nodes: Array) -> tuple[Array, Array]:
-        """Return the terms that end at nodes.
+        """Return the terms that end at trie nodes.
 
         Args:
             nodes: integers `[N]`.
@@ -83,7 +83,7 @@ class TermTrie:
 
 
 def leftmost(past: npt.NDArray[np.int32]) -> Array:
-    """Choose terms that do not overlap: the first, then the first that begins after it, and so on.
+    """Choose matches without overlap, from left to right.
 
     Args:
         past: `[W]`, the word past the term that begins at each word, 0 for none.

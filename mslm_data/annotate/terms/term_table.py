@@ -1,4 +1,4 @@
-"""Reads term tables: names and labels of any domain, or a concept table in MedCAT's columns."""
+"""Reads term tables: names with labels, or concept tables with MedCAT's columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DISAMBIGUATE = "N"
 
 
 class Term(NamedTuple):
-    """A name, and the label and concept of its mentions."""
+    """A name with its label and concept."""
 
     name: str
     label: str
@@ -24,7 +24,7 @@ class Term(NamedTuple):
 
 
 def read_terms(path: Path, types: str) -> list[Term]:
-    """Read a table; a name that stands twice with the same label and concept is returned once.
+    """Read a term table without duplicate terms.
 
     The first row names the columns, in any order; columns not listed here are ignored. A table of
     names has `name`, `label` and optionally `concept`. A table of concepts has `cui`, `name` and
@@ -79,7 +79,7 @@ def _terms(path: Path, table: Iterator[NameRow], types: str) -> list[Term]:
 def _rows(
     path: Path, table: Iterable[NameRow], columns: Sequence[str], wanted: Sequence[str]
 ) -> Iterator[tuple[str, ...]]:
-    """Give the wanted fields of each row, "" for a column that the table lacks.
+    """Yield the given fields of each row, "" for missing columns.
 
     Args:
         path: For messages.

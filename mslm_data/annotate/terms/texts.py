@@ -1,4 +1,4 @@
-"""Lays texts on one line of characters, and finds their words, as arrays for the kernels."""
+"""Splits texts into words, as arrays for the kernels."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Texts:
     words: Array
 
     def are_letters(self) -> npt.NDArray[np.bool_]:
-        """Return which words are runs of letters, digits and marks, `[W]`, not other characters."""
+        """Return which words consist of letters, digits and marks, `[W]`."""
         kinds, _ = _tables()
         return kinds[self.codes[self.words[:, 0]]] == kernels.LETTER  # type: ignore[no-any-return]
 
@@ -50,7 +50,7 @@ class Texts:
 def find_text_words(
     codes: npt.NDArray[np.uint32], starts: Ints, taken_out: npt.NDArray[np.bool_] | None = None
 ) -> Texts:
-    """Find the words of texts on a line; no term reaches from one text into the next.
+    """Find the words of texts on a line; no term spans two texts.
 
     Args:
         codes: The characters of the line, fewer than 2**30, with white space between two texts.
@@ -68,7 +68,7 @@ def find_text_words(
 
 
 def taken_out(documents: Documents) -> npt.NDArray[np.bool_] | None:
-    """Return which characters of the line lie in a placeholder, None for no character."""
+    """Return which characters lie in a placeholder; None if there is no placeholder."""
     marks = documents.placeholders
     if not len(marks.starts):
         return None
@@ -80,7 +80,7 @@ def taken_out(documents: Documents) -> npt.NDArray[np.bool_] | None:
 
 
 def set_apart(words: Array, places: Ints) -> None:
-    """Set the first word at or after each place apart from the word before it.
+    """Mark the first word at or after each position as separate from the word before it.
 
     Args:
         words: int32 `[W, 3]`, changed.
@@ -92,7 +92,7 @@ def set_apart(words: Array, places: Ints) -> None:
 
 @cache
 def _tables() -> tuple[Array, Array]:
-    """Return the kind of each code, and the code of each character without its case.
+    """Return the kind of each code, and the case-folded code of each character.
 
     Both are `[0x110001]`.
     """
@@ -119,7 +119,7 @@ def _kind(character: str) -> int:
 
 
 def _fold(character: str) -> str:
-    """Return one character without its case.
+    """Case-fold one character.
 
     `ß` and `İ` would become two characters, so they stay.
     """

@@ -1,4 +1,4 @@
-"""Anchors: the words that set a corpus apart from general text, for Difference-Masking.
+"""Anchors: words typical of a corpus compared with general text, for Difference-Masking.
 
 `general_text.py` gives the counts of general text, `tficf.py` ranks the words of the corpus by
 them.

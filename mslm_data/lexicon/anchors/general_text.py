@@ -1,4 +1,4 @@
-"""Count how often words occur in general text: in shards, in a table, or by wordfreq."""
+"""Word counts of general text: from shards, a table, or wordfreq."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORDFREQ_WORDS = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frequencies:
-    """How often each word occurs in a general text.
+    """Word counts of a general text.
 
     Attributes:
         counts: Word -> occurrences, above 0. Words are as `counted` returns them.
@@ -37,7 +37,7 @@ class Frequencies:
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """The forms of a word, which differ in capitals or in their sub-words.
+    """The forms of a word, which differ in case or sub-words.
 
     Attributes:
         count: Occurrences of all forms.
@@ -50,13 +50,13 @@ class Spelling:
 
 
 def counted(text: str) -> str:
-    """Return a word in lower case, or "" if it is not two letters or more and nothing else."""
+    """Lower-case a word; "" if it is not two or more letters."""
     word = text.lower()
     return word if len(word) >= 2 and word.isalpha() else ""
 
 
 def spellings(words: WordTypes, tokenizer: tokenizers.Tokenizer) -> dict[str, Spelling]:
-    """Return the words of rows by their text in lower case, with all of their forms merged.
+    """Group the words of rows by lower-cased text, merging their forms.
 
     Args:
         words: Of the rows.
@@ -82,7 +82,7 @@ def spellings(words: WordTypes, tokenizer: tokenizers.Tokenizer) -> dict[str, Sp
 
 
 def of_words(words: WordTypes, tokenizer: tokenizers.Tokenizer, *, manifest: Path) -> Frequencies:
-    """Take the words of a built folder, of whatever tokenizer, as general text.
+    """Count the words of a built folder with any tokenizer.
 
     Args:
         words: Of its rows.
@@ -96,7 +96,7 @@ def of_words(words: WordTypes, tokenizer: tokenizers.Tokenizer, *, manifest: Pat
 
 
 def of_file(path: Path) -> Frequencies:
-    """Read a table with a word, a tab and a count a line, such as Norvig's of the Web 1T corpus.
+    """Read a table of word, TAB and count per line, such as Norvig's of the Web 1T corpus.
 
     Counts of one word in several capitals are added. Lines whose entry `counted` does not take are
     skipped.
@@ -129,7 +129,7 @@ def of_file(path: Path) -> Frequencies:
 
 
 def from_wordfreq() -> Frequencies:
-    """Take the English words of the package wordfreq; see `WORDFREQ_WORDS`.
+    """Load the English words of the package wordfreq; see `WORDFREQ_WORDS`.
 
     Raises:
         MissingExtraError: The package is not installed.

@@ -25,7 +25,7 @@ from mslm_data.lexicon.word_types import WordTypes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
-    """One anchor.
+    """An anchor word with its score and counts.
 
     Attributes:
         word: In lower case; corpus text.
@@ -42,7 +42,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorOptions:
-    """Limits that decide which words become anchors.
+    """Limits for anchors.
 
     Attributes:
         count: Maximum number of anchors.

@@ -1,4 +1,4 @@
-"""Chooses terms of OBO ontologies by branch, subset and namespace."""
+"""Filters terms of OBO ontologies by branch, subset and namespace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_LISTED = 80
 
 @dataclass(frozen=True, kw_only=True)
 class BranchChoice:
-    """Conditions for the terms that are kept, all of which a term must meet.
+    """Conditions that a term must meet, all of them, to be kept.
 
     Each holds in the ontologies that have one of its terms, subsets or namespaces; other files are
     not touched by it. An empty set sets no condition.
@@ -40,13 +40,13 @@ class BranchChoice:
     namespaces: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
-        """Return whether there is any condition."""
+        """Return whether any condition is set."""
         return any(getattr(self, one.name) for one in fields(self))
 
 
 @dataclass(slots=True)
 class Outline:
-    """An ontology without its names. Obsolete terms are in `obsolete` alone.
+    """The structure of an ontology without names. Obsolete terms are only in `obsolete`.
 
     Attributes:
         below: Id -> ids of the terms that have it in an `is_a`.
@@ -63,11 +63,11 @@ class Outline:
     obsolete: set[str] = field(default_factory=set)
 
     def has(self, term: str) -> bool:
-        """Return whether a live term has this id, or had it."""
+        """Return whether a live term has this id, or had it before."""
         return term in self.subsets or term in self.primary
 
     def branch(self, roots: Iterable[str]) -> set[str]:
-        """Return the ids of these terms, as far as they are here, and of all terms below them."""
+        """Return the given ids that exist, and the ids of all their descendants."""
         open_terms = [self.primary.get(root, root) for root in roots if self.has(root)]
         found = set(open_terms)
         while open_terms:
@@ -80,7 +80,7 @@ class Outline:
 
 
 def read_outline(path: Path) -> Outline:
-    """Read how the terms of an OBO file lie below each other, without their names."""
+    """Read the hierarchy of an OBO file without names."""
     outline = Outline()
     default = ""
     with open_text(path) as file:
@@ -121,7 +121,7 @@ def _add(outline: Outline, values: list[tuple[str, str]], default: str) -> None:
 
 
 def refused_terms(outline: Outline, choice: BranchChoice) -> dict[str, str]:
-    """Return the live terms of an ontology that are left out, each with the reason why.
+    """Return the live terms that are filtered out, each with the reason.
 
     Returns:
         Id -> the first condition that the term does not meet.
@@ -146,7 +146,7 @@ def refused_terms(outline: Outline, choice: BranchChoice) -> dict[str, str]:
 
 
 def check(choice: BranchChoice, outlines: Mapping[Path, Outline]) -> None:
-    """Refuse what stands in none of the ontologies.
+    """Check that all selected ids, subsets and namespaces exist.
 
     Args:
         choice: What is chosen.
@@ -173,7 +173,7 @@ def check(choice: BranchChoice, outlines: Mapping[Path, Outline]) -> None:
 
 
 def _check_term(option: str, term: str, outlines: Mapping[Path, Outline]) -> None:
-    """Raise the error of an id that no ontology has."""
+    """Raise the error for an id that is in no ontology."""
     for path, outline in outlines.items():
         if term in outline.obsolete:
             raise AnnotateError(
@@ -186,7 +186,7 @@ def _check_term(option: str, term: str, outlines: Mapping[Path, Outline]) -> Non
 
 
 def _examples(outline: Outline) -> str:
-    """Return what ids look like in an ontology."""
+    """Return example ids of an ontology."""
     ids = heapq.nsmallest(3, filter(_is_plain, outline.subsets))
     return f"ids look like {', '.join(ids)}" if ids else "it has no term in use"
 
@@ -194,7 +194,7 @@ def _examples(outline: Outline) -> str:
 def _check_known(
     option: str, kind: str, chosen: Collection[str], known: Mapping[Path, Collection[str]]
 ) -> None:
-    """Refuse subsets or namespaces that no ontology has."""
+    """Check that subsets or namespaces exist in an ontology."""
     for name in sorted(chosen):
         if any(name in names for names in known.values()):
             continue
@@ -204,12 +204,12 @@ def _check_known(
 
 
 def _is_plain(name: str) -> bool:
-    """Return whether a name of a file may be shown on a terminal."""
+    """Return whether a name may be printed to a terminal."""
     return 0 < len(name) <= _LONGEST_LISTED and name.isprintable()
 
 
 def _listed(names: Collection[str]) -> str:
-    """Return names as a list that ends somewhere."""
+    """Join names, truncating a long list."""
     shown = sorted(filter(_is_plain, names))
     if not shown:
         return "it has none"

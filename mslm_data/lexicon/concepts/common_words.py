@@ -1,4 +1,4 @@
-"""Finds names of concepts that are common words, such as the drug `Date` or the disease `AS`."""
+"""Finds concept names that are common words, such as the drug `Date` or the disease `AS`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEAST = 1e-5
 
 
 class CommonWords:
-    """Looks for common words among names."""
+    """Collect the common words among names."""
 
     def __init__(self, rule: CommonWordsRule) -> None:
         """Load the frequencies of words, unless names are kept without a look.
@@ -44,7 +44,7 @@ class CommonWords:
             self._frequencies = wordfreq.get_frequency_dict("en", wordlist="best")
 
     def pass_on(self, names: Iterable[Name], left_out: Counter[str]) -> Iterator[Name]:
-        """Give names on, without those that are common words if these are to be left out."""
+        """Yield names, without common words if they are to be dropped."""
         for name in names:
             word = name.name.lower()
             frequency = self._frequencies.get(word, 0.0) if self._frequencies else 0.0
@@ -59,7 +59,7 @@ class CommonWords:
                 yield name
 
     def found(self) -> tuple[str, ...] | None:
-        """Return the common words among the names so far, most common first; None without a look.
+        """Return the common words so far, most common first; None if they were not looked for.
 
         They are names of concepts, and no text of a corpus.
         """

@@ -1,4 +1,4 @@
-"""Read tables of concepts: MedCAT's, and tables of names with synonyms as DrugBank's."""
+"""Read concept tables: MedCAT's, and tables of names with synonyms such as DrugBank's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_NAME = "row without a name"
 def read(
     path: Path, types: tuple[str, ...], choice: NameChoice, left_out: Counter[str]
 ) -> Iterator[Name]:
-    """Give the names of a table.
+    """Yield the names in a table.
 
     Commas or tabs separate its columns, which are found by name in any order.
 

@@ -1,4 +1,4 @@
-"""Names of concepts, as every file of concepts is read, and which of them are wanted."""
+"""Concept names, in the one form that all readers yield, and their filter."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Name(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class NameChoice:
-    """Conditions for the names that are kept.
+    """Conditions for names to be kept.
 
     Attributes:
         types: Semantic types, of which a concept has one at least; empty for all.
@@ -59,7 +59,7 @@ class NameChoice:
     xref: str = ""
 
     def refusal(self, name: Name) -> str | None:
-        """Return why a name is left out, or None."""
+        """Return why a name is dropped, or None."""
         if self.types and self.types.isdisjoint(name.types):
             return "other semantic type"
         if self.sources and name.source and self.sources.isdisjoint(name.source.split("|")):
@@ -68,7 +68,7 @@ class NameChoice:
 
 
 def clean(name: str) -> str:
-    """Return a name without SNOMED's tag (`(disorder)`) and without `|`.
+    """Remove SNOMED's tag (`(disorder)`) and `|` from a name.
 
     MedCAT's tables separate names by `|`.
     """
@@ -76,7 +76,7 @@ def clean(name: str) -> str:
 
 
 def distinct(names: Iterable[Name], left_out: Counter[str]) -> Iterator[Name]:
-    """Give each name of a concept once, if it has at least two letters.
+    """Yield each name of a concept once, if it has at least two letters.
 
     The names of a concept must follow each other.
     """
@@ -100,7 +100,7 @@ def distinct(names: Iterable[Name], left_out: Counter[str]) -> Iterator[Name]:
 
 @contextmanager
 def open_text(path: Path) -> Iterator[IO[str]]:
-    """Open a file of concepts, plain or gzipped, as UTF-8 with its line ends as they are.
+    """Open a file of concepts, plain or gzipped, as UTF-8 without newline translation.
 
     Raises:
         AnnotateError: It cannot be read, is cut off, or is not UTF-8, at the opening or at any

@@ -24,7 +24,7 @@ def read(
     *,
     refused: Mapping[str, str] | None = None,
 ) -> Iterator[Name]:
-    """Give the names of an ontology in the OBO format; obsolete terms are left out.
+    """Yield the names in an OBO ontology; obsolete terms are skipped.
 
     Args:
         path: The file.
@@ -43,7 +43,7 @@ def read(
 
 
 def stanzas(file: Iterable[str]) -> Iterator[tuple[int, str, list[tuple[str, str]]]]:
-    """Give each stanza: the number of its first line, that line, and its fields.
+    """Yield each stanza: line number, first line, and fields.
 
     The header comes first, with an empty line.
     """
@@ -74,7 +74,7 @@ def _names(
     left_out: Counter[str],
     refused: Mapping[str, str],
 ) -> Iterator[Name]:
-    """Give the names of one term."""
+    """Yield the names of one term."""
     term = next((bare(value) for key, value in fields if key == "id"), "")
     if not term:
         raise AnnotateError(f"{path}:{line}: expected a term with an id, got none")
@@ -112,10 +112,10 @@ def _names(
 
 
 def bare(value: str) -> str:
-    """Return the value of a field without its qualifiers (`{…}`) and its comment (`! …`)."""
+    """Strip the qualifiers (`{…}`) and the comment (`! …`) of a field."""
     return _BEHIND.split(value, maxsplit=1)[0].strip()
 
 
 def _plain(text: str) -> str:
-    """Return an OBO text without its escapes."""
+    """Unescape OBO text."""
     return _ESCAPE.sub(lambda match: " " if match[1] in "nWt" else match[1], text)

@@ -1,4 +1,4 @@
-"""Writes a MedCAT model pack in its JSON form: the same concepts, the same bytes."""
+"""Writes a MedCAT model pack as JSON; the same concepts give the same bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mslm_data.io.files import making_folder
 
 
 class _Sorted(set[str]):
-    """A set that is iterated in order.
+    """A set with sorted iteration.
 
     MedCAT writes sets as lists, and Python's order of a set changes with the process.
     """
@@ -22,7 +22,7 @@ class _Sorted(set[str]):
 
 
 def write_pack(cat: Any, out: Path, *, name: str, sources: Sequence[str]) -> None:
-    """Write a model as a pack that any MedCAT 2 loads; the folder is there whole or not at all.
+    """Write a model as a pack for MedCAT 2, atomically.
 
     MedCAT's `save_model_pack` adds the time, the machine and a zip, so its parts are called one by
     one here.
@@ -54,7 +54,7 @@ def write_pack(cat: Any, out: Path, *, name: str, sources: Sequence[str]) -> Non
 
 
 def _stamp(config: Any, *, name: str, sources: Sequence[str]) -> None:
-    """Record in a configuration where the pack comes from, and nothing of this machine."""
+    """Record the origin of a pack in its configuration, without details of this machine."""
     snapshot = import_module("medcat.utils.envsnapshot").Environment
     meta = config.meta
     meta.description = f"{name}: made by mslm-data vocab concepts from {', '.join(sources)}"

@@ -1,4 +1,4 @@
-"""`mslm-data vocab concepts`: a MedCAT model pack from tables and ontologies of concepts."""
+"""`mslm-data vocab concepts`: make a MedCAT model pack from concept tables and ontologies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ConceptFile(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PackReport:
-    """Counts of the names that were read, by their fate.
+    """Counts of names by what became of them.
 
     Attributes:
         read: Names, and each row or term that has none.
@@ -71,7 +71,7 @@ class PackReport:
 
 
 def parse_input(text: str) -> ConceptFile:
-    """Return the input of `FILE` or `FILE=T047,T191`.
+    """Parse `FILE` or `FILE=T047,T191`.
 
     Raises:
         AnnotateError: Something other than semantic types stands behind a file's name.
@@ -96,7 +96,7 @@ def make_pack(
     common_words: CommonWordsRule = "warn",
     name: str = "",
 ) -> PackReport:
-    """Make a model pack, a folder in MedCAT's JSON form; the same inputs give the same digest.
+    """Make a model pack, a folder in MedCAT's JSON form; equal inputs give an equal digest.
 
     Names stream through; what is in memory is MedCAT's database of what is kept, about 2 kB a name.
 
@@ -160,7 +160,7 @@ def make_pack(
 
 
 def _check_known(choice: NameChoice, there: Set[str]) -> None:
-    """Refuse types and sources that no name has, as one that is misspelt.
+    """Check that every selected type and source occurs, to catch typing errors.
 
     Args:
         choice: The types and sources that are asked for.
@@ -175,7 +175,7 @@ def _check_known(choice: NameChoice, there: Set[str]) -> None:
 
 
 def _file(one: ConceptFile) -> Path:
-    """Return the file to read: of a folder of UMLS its MRCONSO.RRF."""
+    """Return the file to read; for a UMLS folder its MRCONSO.RRF."""
     path = one.path
     if path.is_dir():
         inside = [path / "MRCONSO.RRF", path / "META" / "MRCONSO.RRF"]
@@ -205,7 +205,7 @@ def _in_branches(
     branches: BranchChoice,
     terms_left_out: Counter[str],
 ) -> list[tuple[Reader, ConceptFile]]:
-    """Return the readers, those of ontologies without the terms that are not chosen.
+    """Filter the terms of ontologies by branch.
 
     Args:
         readers: Each with its file.
@@ -234,7 +234,7 @@ def _in_branches(
 def _named(
     read: Reader, one: ConceptFile, choice: NameChoice, left_out: Counter[str], there: set[str]
 ) -> Iterator[Name]:
-    """Give the wanted names of one file.
+    """Yield the selected names of one file.
 
     Args:
         read: Reads it.
@@ -264,14 +264,14 @@ def _named(
 
 
 def _kept(names: Iterable[Name], kept: Counter[str]) -> Iterator[Name]:
-    """Give names on, and count them."""
+    """Yield names and count them."""
     for name in names:
         kept["names"] += 1
         yield name
 
 
 def _frames(names: Iterable[Name]) -> Iterator[Any]:
-    """Give names as tables in MedCAT's columns."""
+    """Yield tables of names in MedCAT's columns."""
     return database.make_frames(
         (name.concept, name.name, name.source, name.status, "|".join(name.types), "")
         for name in names

@@ -1,4 +1,4 @@
-"""UMLS in its Rich Release Format: MRCONSO.RRF with MRSTY.RRF beside it."""
+"""Reads UMLS in its Rich Release Format: MRCONSO.RRF with MRSTY.RRF beside it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIELDS = 18
 def read(
     path: Path, types: tuple[str, ...], choice: NameChoice, left_out: Counter[str]
 ) -> Iterator[Name]:
-    """Give the names of MRCONSO.RRF, line by line; what is suppressed is left out.
+    """Yield the names in MRCONSO.RRF; suppressed ones are skipped.
 
     Rows are split at `|`: the files know no quotes. A name is primary where `TS` is P, `STT` PF and
     `ISPREF` Y, which is one a concept and language. (`ISPREF` alone is not a status of MedCAT's:
@@ -57,7 +57,7 @@ def read(
 
 
 def _types(path: Path, wanted: frozenset[str]) -> dict[str, tuple[str, ...]]:
-    """Return the semantic types of concepts, of those only that have a wanted one, if any is."""
+    """Read the semantic types of concepts, of those with a selected type if types are selected."""
     beside = [path.with_name(path.name.replace("MRCONSO", "MRSTY")), path.with_name("MRSTY.RRF")]
     table = next((one for one in beside if one.is_file() and one != path), None)
     if table is None:

@@ -1,4 +1,4 @@
-"""N-grams: the lexicon of word n-grams by pointwise mutual information.
+"""N-grams: a lexicon of word n-grams ranked by pointwise mutual information.
 
 PMI masking hides its entries as units.
 

@@ -1,4 +1,4 @@
-"""Measure how much the words of an n-gram belong together: pointwise mutual information, in bits.
+"""Measure the association of the words of an n-gram: pointwise mutual information, in bits.
 
 p(g) is the count of g over the number of n-gram positions of its length.
 """
@@ -22,7 +22,7 @@ the sum."""
 
 
 def levine(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
-    """Return `PMI_n`, by which an n-gram is only as strong as its weakest split.
+    """Compute `PMI_n`: an n-gram is only as strong as its weakest split.
 
     Levine et al. 2021, Eq. 3: the minimum of log p(n-gram) - sum of log p(part), over all ways to
     split the n-gram into two or more parts.
@@ -40,7 +40,7 @@ def levine(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
 
 
 def squared(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
-    """Return `PMI_n` with the n-gram's probability squared, which prefers frequent n-grams.
+    """Compute `PMI_n` with the squared probability of the n-gram, which prefers frequent n-grams.
 
     The lists that Levine et al. 2021 published are ranked by this measure. Arguments as for
     `levine`.
@@ -50,7 +50,7 @@ def squared(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
 
 
 def plain(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
-    """Return log N^(n - 1) c / (c_1 ... c_n): N words, counts c of the n-gram and c_i of its words.
+    """Compute log N^(n - 1) c / (c_1 ... c_n): N words, n-gram count c, word counts c_i.
 
     NLTK's measure, which the code released with Abaho et al. 2024 takes. It is computed in whole
     numbers up to the logarithms, as NLTK does, so that the order is the same to the last bit.
@@ -79,7 +79,7 @@ MEASURES: dict[str, Callable[[Sequence[Grams], Sequence[int], int], Scores]] = {
 
 
 def _best_split(grams: Sequence[Grams], positions: Sequence[int], n: int) -> tuple[Scores, Scores]:
-    """Return the greatest sum of log p(part) over splits of each n-gram, and its own log p.
+    """Return the maximum over splits of the sum of log p(part), and the n-gram's log p.
 
     A split's first cut leaves two pieces, each of them whole or split again. The best of a piece is
     therefore the greater of its own log p and its best split.
@@ -105,7 +105,7 @@ def _best_split(grams: Sequence[Grams], positions: Sequence[int], n: int) -> tup
 def _parts(
     grams: Sequence[Grams], n: int
 ) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]]:
-    """Return the numbers of each n-gram's first k words, and of its last k words, at index k."""
+    """Return the ids of the first k words of each n-gram, and of the last k, at index k."""
     whole = np.arange(len(grams[n - 1].counts), dtype=np.int32)
     first = [whole] * (n + 1)
     last = [whole] * (n + 1)

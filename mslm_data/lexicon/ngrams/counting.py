@@ -154,7 +154,7 @@ def count_pairs(stream: Array, least: int, memory: int = MEMORY) -> Pairs:
 
 
 class PairTable:
-    """Counts pairs in a hash table that grows.
+    """A hash table of pair counts that grows.
 
     A table that may not grow is put on disk as a sorted run.
 
@@ -197,7 +197,7 @@ class PairTable:
                 state[1] = 0
 
     def drain(self) -> npt.NDArray[np.uint64]:
-        """Return sorted keys and their counts, `[K, 2]`, and forget them."""
+        """Return sorted keys and their counts, `[K, 2]`, and clear the table."""
         keys = self._keys()
         order = np.argsort(keys)
         pairs = np.stack([keys[order], self._counts[order].astype(np.uint64)], axis=1)
@@ -209,7 +209,7 @@ class PairTable:
         return pairs
 
     def frequent(self, stream: Array, least: int) -> Pairs:
-        """Return the pairs that occur often enough. There must be no runs.
+        """Return the pairs with enough occurrences. There must be no runs.
 
         Args:
             stream: int32 `[P]`, what `count` returned for all blocks. It is overwritten if it is in
@@ -225,7 +225,7 @@ class PairTable:
         return Pairs(keys[kept], self._counts[kept], _renamed(stream, names, into=stream))
 
     def _keys(self) -> npt.NDArray[np.uint64]:
-        """Return the keys in order of their numbers."""
+        """Return the keys in the order of their numbers."""
         keys = np.empty(self._known, np.uint64)
         kernels.list_keys(self._table, self._numbers, keys)
         return keys
@@ -245,7 +245,7 @@ class PairTable:
 def merge_runs(
     runs: Sequence[Array], least: int, most: int
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """Merge runs of pairs, a range of keys at a time.
+    """Merge sorted runs of pairs, a range of keys at a time.
 
     Args:
         runs: uint64 `[K, 2]` each: sorted keys, and their counts.
@@ -283,7 +283,7 @@ def merge_runs(
 
 
 def _found(stream: Array, pairs: Array) -> npt.NDArray[np.int32]:
-    """Return the stream of pairs, each named by its place among these keys."""
+    """Return the stream of pairs as indices into the given keys."""
     table_size = 1 << (2 * len(pairs)).bit_length()
     keys = np.full(table_size, EMPTY, np.uint64)
     numbers = np.full(table_size, -1, np.int32)
@@ -301,7 +301,7 @@ def _found(stream: Array, pairs: Array) -> npt.NDArray[np.int32]:
 def _renamed(
     stream: Array, names: npt.NDArray[np.int32], *, into: Array | None = None
 ) -> npt.NDArray[np.int32]:
-    """Return a stream with other numbers, -1 for none, in `into` if it can be written."""
+    """Renumber a stream, -1 for none; in `into` if it is writable."""
     names = np.append(names, np.int32(-1))  # so that index -1 finds -1
 
     if into is not None and into.flags.writeable:
@@ -319,12 +319,12 @@ def _renamed(
 
 
 def _room(stream: Array) -> npt.NDArray[np.int32]:
-    """Return room for the places of a block."""
+    """Allocate the places of a block."""
     return np.empty(min(len(stream), _PLACES_AT_ONCE), np.int32)
 
 
 def _live(stream: Array, places: Array) -> Iterator[tuple[Array, Array, int]]:
-    """Give blocks of a stream, each with the item after it.
+    """Yield blocks of a stream with the item after each.
 
     With each block come the places where pairs begin and the number of all its places.
     """
@@ -336,5 +336,5 @@ def _live(stream: Array, places: Array) -> Iterator[tuple[Array, Array, int]]:
 
 
 def _power(number: int) -> int:
-    """Return the greatest power of 2 that is not greater than `number`, at least 16."""
+    """Return the largest power of 2 up to `number`, at least 16."""
     return 1 << max(number.bit_length() - 1, 4)

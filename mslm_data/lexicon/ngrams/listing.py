@@ -1,4 +1,4 @@
-"""Cut ranked n-grams to a list by size, by shares of each length, or by coverage."""
+"""Truncate ranked n-grams to a list: by size, by share per length, or by coverage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLACES_AT_ONCE = 1 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listing:
-    """N-grams of one length, the best first.
+    """N-grams of one length, best first.
 
     Attributes:
         numbers: int64 `[K]`, their numbers among all that were counted.
@@ -33,7 +33,7 @@ class Listing:
         return len(self.scores)
 
     def best(self, ties: npt.NDArray[np.int64]) -> Listing:
-        """Return the same n-grams with the best first.
+        """Sort the n-grams, best first.
 
         Args:
             ties: int64 `[W]`: the place of each word type. N-grams of equal score are ordered by
@@ -45,14 +45,14 @@ class Listing:
         return self.where(np.lexsort((*columns[::-1], -self.scores)))
 
     def where(self, places: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Listing:
-        """Return those at these places, or where this is True."""
+        """Select n-grams by index or mask."""
         return Listing(self.numbers[places], self.words[places], self.scores[places])
 
 
 def list_sizes(
     listings: Mapping[int, Listing], shares: Sequence[float]
 ) -> dict[int, npt.NDArray[np.int64]]:
-    """Return the size of the smallest list that holds each n-gram.
+    """Return for each n-gram the size of the smallest list that contains it.
 
     Args:
         listings: Length -> n-grams, the best first.
@@ -77,7 +77,7 @@ def list_sizes(
 
 
 def _sizes_by_share(count: int, share: float) -> npt.NDArray[np.int64]:
-    """Return the smallest list in which a length's share, in percent, reaches each n-gram."""
+    """Return for each n-gram the size at which a length's share, in percent, reaches it."""
     if not share:
         return np.full(count, -1)
 
@@ -86,7 +86,7 @@ def _sizes_by_share(count: int, share: float) -> npt.NDArray[np.int64]:
 
 
 def by_score(listings: Mapping[int, Listing]) -> npt.NDArray[np.int64]:
-    """Return the order by score, the highest first, of n-grams given one length after the other."""
+    """Return the order by score, highest first, of concatenated n-grams of all lengths."""
     scores = np.concatenate([listing.scores for listing in listings.values()])
     return np.argsort(-scores, kind="stable")
 
@@ -97,7 +97,7 @@ def tokens_by_size(
     listings: Mapping[int, Listing],
     sizes: Mapping[int, npt.NDArray[np.int64]],
 ) -> npt.NDArray[np.int64]:
-    """Count the tokens that a list of each size adds to those within one of its n-grams.
+    """Count the additional tokens that a list of each size covers.
 
     Args:
         stream: The words.
@@ -135,7 +135,7 @@ def tokens_by_size(
 
 
 def size_for(covered: npt.NDArray[np.int64], coverage: float | None) -> int:
-    """Return the size of the smallest list that covers this share of tokens.
+    """Return the size of the smallest list that covers a share of tokens.
 
     If none does, it is that of the longest list.
 
@@ -152,7 +152,7 @@ def size_for(covered: npt.NDArray[np.int64], coverage: float | None) -> int:
 def overlap(
     stream: WordStream, grams: Sequence[Grams], listings: Mapping[int, Listing]
 ) -> dict[str, int]:
-    """Count listed n-grams by what they share with the mentions of the same rows.
+    """Count listed n-grams by their overlap with the mentions of the same rows.
 
     Abaho et al. 2024, Table 11, count 8,130 of BC2GM's 15,787 n-grams (51.5 %) as domain terms.
     None of these three readings gives that number: of the same 15,787 n-grams 857 are mentions (5.4

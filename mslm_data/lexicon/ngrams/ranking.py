@@ -1,4 +1,4 @@
-"""Make a lexicon of the n-grams of rows, ranked by pointwise mutual information, for PMI masking.
+"""Rank the n-grams of rows by pointwise mutual information, as a lexicon for PMI masking.
 
 An n-gram is counted within one row, unless rows are taken as one long sentence. Where a long
 sentence was cut into rows, n-grams across the cut are not counted. An n-gram with a word that holds
@@ -44,7 +44,7 @@ ORDERS = ("length", "score", "longest")
 
 @dataclass(frozen=True, kw_only=True)
 class NgramChoice:
-    """Options that decide which n-grams a lexicon has, and in which order.
+    """Options for the selection and order of n-grams.
 
     The defaults are those of Abaho et al. 2024; see `RECIPES`.
 
@@ -156,7 +156,7 @@ def rank_ngrams(
     *,
     about: Mapping[str, Any],
 ) -> Lexicon:
-    """Make the lexicon of n-grams of rows.
+    """Make a lexicon of the n-grams of rows.
 
     N-grams of equal score are in the order of their words' strings.
 
@@ -215,7 +215,7 @@ def rank_ngrams(
 
 
 def stop_words_in(name: str) -> frozenset[str]:
-    """Return the stop words of a file, one a line, in lower case.
+    """Read stop words, one per line, lower-cased.
 
     `english` names the shipped list, `none` no word.
 
@@ -245,7 +245,7 @@ def stop_words_in(name: str) -> frozenset[str]:
 
 
 def as_options(choice: NgramChoice) -> dict[str, Any]:
-    """Return a choice as JSON has it.
+    """Return the options as JSON values.
 
     Stop words may be private: their number takes their place.
     """
@@ -253,7 +253,7 @@ def as_options(choice: NgramChoice) -> dict[str, Any]:
 
 
 def ngram_strings(lexicon: Lexicon, tokenizer: tokenizers.Tokenizer) -> list[str]:
-    """Return the text of each entry, its words joined by spaces."""
+    """Return the text of each entry, words joined by spaces."""
     tokens = lexicon.tokens
 
     # All words of all entries as rows of one array of sub-words.
@@ -270,7 +270,7 @@ def _usable(
     least: int,
     choice: NgramChoice,
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-    """Return which word types n-grams may have, bool `[W]`, and their order by string, `[W]`."""
+    """Return which word types n-grams may contain, bool `[W]`, and their rank by text, `[W]`."""
     usable = words.counts >= least
     of_token = np.repeat(np.arange(len(words)), words.tokens.lengths)
     usable[of_token[np.isin(words.tokens.values, (*ids.special, ids.unk))]] = False
@@ -293,7 +293,7 @@ def _usable(
 def _lexicon(
     listings: Mapping[int, Listing], order: str, types: Ragged, about: Mapping[str, Any]
 ) -> Lexicon:
-    """Put n-grams of all lengths, given from the shortest, in their order of use."""
+    """Merge n-grams of all lengths, shortest first, into their order of use."""
     words = Ragged.concatenate(
         [
             Ragged(listing.words.ravel(), np.arange(len(listing) + 1) * n)
@@ -322,7 +322,7 @@ def _lexicon(
 
 
 def _rows(rows: Ragged, numbers: npt.NDArray[Any]) -> Ragged:
-    """Return these rows, in this order."""
+    """Select rows, in this order."""
     offsets = make_offsets(rows.lengths[numbers])
     out = np.empty(offsets[-1], rows.values.dtype)
     gather(numbers, rows.offsets, rows.values, offsets[:-1], out)

@@ -1,4 +1,4 @@
-"""Read the words of rows into one long stream of numbers, in which n-grams are counted.
+"""Read the words of rows into one long stream of numbers for counting.
 
 A large stream is on disk, in files without a name below `$TMPDIR`: nothing of it is left behind,
 even by a process that is killed.
@@ -30,7 +30,7 @@ take a third of the time."""
 
 
 class Scratch:
-    """An array that grows on disk and is then mapped into memory.
+    """A growing array on disk, mapped into memory when complete.
 
     A small one can stay in memory.
     """
@@ -44,7 +44,7 @@ class Scratch:
         self._bytes = 0
 
     def append(self, items: Array) -> None:
-        """Add items. They must not be changed afterwards."""
+        """Append items, which must not be changed afterwards."""
         items = np.ascontiguousarray(items, self._dtype).reshape(-1)
         self._bytes += items.nbytes
         if self._file is None and self._bytes <= self._in_memory:
@@ -58,7 +58,7 @@ class Scratch:
         self._parts.clear()
 
     def array(self) -> Array:
-        """Return all items, flat, read-only if on disk. No more can be added."""
+        """Return all items, flat, read-only if on disk; appending ends."""
         if self._file is None:
             if len(self._parts) == 1:
                 return self._parts[0]
@@ -71,7 +71,7 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordStream:
-    """The words of rows, one after the other.
+    """The words of rows, concatenated.
 
     Of the rows [the p53 gene] and [the gene], whose mention is "p53 gene":
 
@@ -96,7 +96,7 @@ class WordStream:
 
 
 def read_words(chunks: Iterable[Examples], *, across: bool = False) -> WordStream:
-    """Read rows into a stream, in one pass.
+    """Read rows into a stream in one pass.
 
     Args:
         chunks: Rows in order, such as those of `Split.chunks()`.
@@ -160,7 +160,7 @@ def _marks(examples: Examples, of_words: Array) -> npt.NDArray[np.uint8]:
 def _sentence_word_offsets(
     examples: Examples, of_rows: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Return the offsets of the words of each sentence; `of_rows` are those of each row."""
+    """Return the word offsets of each sentence."""
     if examples.sentence_starts is None:
         return of_rows
 
@@ -172,7 +172,7 @@ def _sentence_word_offsets(
 
 
 def _set_apart(rows: Ragged, mark: int) -> Array:
-    """Return all rows, flat, each with a mark after it."""
+    """Concatenate rows, each followed by a separator."""
     out = np.full(len(rows.values) + len(rows), mark, rows.values.dtype)
     numbers = np.arange(len(rows))
     gather(numbers, rows.offsets, rows.values, rows.offsets[:-1] + numbers, out)

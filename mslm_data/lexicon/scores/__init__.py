@@ -1,4 +1,4 @@
-"""Scores: numbers for words, as lexicons, and for tokens where they stand, as score columns.
+"""Scores: of words, as lexicons, and of tokens in rows, as score columns.
 
 Lexicons come from likeness to anchors (`likeness.py`), tables and counts (`tables.py`). Columns
 come from attention and logits of a frozen model (`token_scores.py`) and from a task model's answers

@@ -1,4 +1,4 @@
-"""Load frozen Hugging Face models for scoring, and feed them rows of ids in batches.
+"""Load frozen Hugging Face models for scoring, and run them on batches of rows.
 
 Weights come from safetensors files only, no code of a repository is run, and nothing is fetched
 unless the name is not a folder. A model is only used if all its weights were in its files: what
@@ -49,7 +49,7 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FrozenEncoder:
-    """A frozen model.
+    """A frozen model with its tokenizer.
 
     Attributes:
         name: As the user gave it.
@@ -71,11 +71,11 @@ class FrozenEncoder:
 
     @property
     def about(self) -> dict[str, str]:
-        """Return how a lexicon or score column names it: by its digest, never by a path."""
+        """Metadata of the model for lexicons and score columns: its digest, never a path."""
         return {"class": type(self.model).__name__, "sha256": self.digest}
 
     def shares_ids(self, tokenizer: Tokenizer) -> bool:
-        """Return whether rows of this tokenizer's ids mean to the model what they say.
+        """Return whether token ids of this tokenizer mean the same to the model.
 
         So it is where every piece has the same id in the model's own tokenizer. Where the model has
         none at hand, its number of embeddings must be the tokenizer's, or larger by no more than
@@ -90,7 +90,7 @@ class FrozenEncoder:
         )
 
     def check_shares_ids(self, tokenizer: Tokenizer) -> None:
-        """Refuse a model that cannot read rows of this tokenizer's ids; see `shares_ids`.
+        """Check that the model uses the rows' token ids; see `shares_ids`.
 
         Raises:
             VocabularyError: It cannot.
@@ -103,7 +103,7 @@ class FrozenEncoder:
             )
 
     def require_room_for(self, longest: int) -> None:
-        """Refuse rows that are longer than the model can take.
+        """Check that the model accepts rows of this length.
 
         Args:
             longest: Tokens of the longest row, specials included.
@@ -120,7 +120,7 @@ class FrozenEncoder:
     def batches(
         self, rows: Ragged, *, squares: int | None = None, **options: Any
     ) -> Iterator[tuple[Places, Any]]:
-        """Give the model's outputs for all rows, longest first, rows of like length together.
+        """Yield the model's outputs for all rows, longest first, rows of similar length together.
 
         The same rows make the same batches, so that the same machine gives the same numbers.
 
@@ -151,7 +151,7 @@ class FrozenEncoder:
 
 
 def cut(lengths: npt.NDArray[np.int64], *, squares: int | None = None) -> Iterator[Places]:
-    """Cut rows into batches: longest first, at most `TOKENS_AT_ONCE` cells each, at least one row.
+    """Split rows into batches: longest first, at most `TOKENS_AT_ONCE` cells, at least one row.
 
     Args:
         lengths: Tokens of each row, `[N]`, none 0.
@@ -213,7 +213,7 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
 
 
 def _loaded(name: str, folder: Path, *, head: Head, attentions: bool) -> tuple[Any, bool]:
-    """Load a model's weights from a folder; the second value says whether it has a pooler's.
+    """Load a model's weights from a folder; also return whether they include a pooler.
 
     Raises:
         VocabularyError: See `load_encoder`.
@@ -251,7 +251,7 @@ def _loaded(name: str, folder: Path, *, head: Head, attentions: bool) -> tuple[A
 
 
 def _from_hub(name: str) -> Path:
-    """Fetch a model's files into the hub's cache; nothing that is pickled or could be run."""
+    """Download a model to the hub's cache; no pickles, no code."""
     if not _HUB_ID.fullmatch(name):
         raise VocabularyError(f"{name}: expected a model's folder or a hub id, found nothing there")
     try:
@@ -274,7 +274,7 @@ def _digest(folder: Path, tokenizer: Tokenizer | None) -> str:
 
 
 def _limit(model: Any) -> int | None:
-    """Return the longest row by the table of positions; RoBERTa's begins after the padding's id."""
+    """Return the maximum row length by the position table; for RoBERTa less the padding id."""
     tables = [
         module for name, module in model.named_modules() if name.endswith("position_embeddings")
     ]
@@ -287,7 +287,7 @@ def _limit(model: Any) -> int | None:
 
 @contextmanager
 def _quietly(transformers: Any) -> Iterator[None]:
-    """Keep the library's reports and bars off stderr; what matters of them is checked."""
+    """Suppress the library's reports and progress bars within a `with` block."""
     log = transformers.utils.logging
     level, bar = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()

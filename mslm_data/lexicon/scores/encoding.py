@@ -1,4 +1,4 @@
-"""Load a folder's tokenizer, and encode words from elsewhere, such as those of a table."""
+"""Load a folder's tokenizer, and encode words from outside, such as those of a table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CHUNKS_LOOKED_AT = 8
 
 
 def load_folder_tokenizer(folder: Path, manifest: Manifest) -> Tokenizer:
-    """Load the tokenizer that a folder was built with.
+    """Load the tokenizer of a built folder, and check its digest.
 
     Raises:
         TokenizerError: It is not there.
@@ -42,7 +42,7 @@ def load_folder_tokenizer(folder: Path, manifest: Manifest) -> Tokenizer:
 
 
 def have_given_words(split: Split, tokenizer: Tokenizer) -> bool:
-    """Return whether the words of a split's rows are its source's, so that `IL-2` is one of them.
+    """Return whether a split has its source's words, so that `IL-2` is a single word.
 
     Running text is split into words at every such character. The rows themselves are asked, the
     first of a large split, as one source may read both.
@@ -63,7 +63,7 @@ def have_given_words(split: Split, tokenizer: Tokenizer) -> bool:
 
 
 def encode_words(words: Sequence[str], table: WordTable) -> tuple[Ragged, Ragged]:
-    """Encode words as those of a sequence that is split into words, which is how rows are encoded.
+    """Encode words as part of pre-split text, which is how rows are encoded.
 
     Args:
         words: Any strings; an empty one has no pieces.

@@ -1,4 +1,4 @@
-"""Score how like anchor words each word type is, by an encoder.
+"""Score word types by similarity to anchor words, with an encoder.
 
 This is the score of Difference-Masking (Wilf et al. 2023).
 
@@ -38,7 +38,7 @@ _OVER: dict[str, Callable[..., Array]] = {"max": np.max, "mean": np.mean, "min":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Likeness:
-    """How words are compared with anchors.
+    """Options for comparing words with anchors.
 
     Attributes:
         encoder: What embeds.
@@ -108,7 +108,7 @@ class Likeness:
         return np.concatenate(numbers), np.clip(np.concatenate(scores), -1, 1)
 
     def _pieces(self, words: Ragged) -> tuple[npt.NDArray[np.int64], Ragged]:
-        """Return the words that can be embedded, and their ids in the encoder with specials."""
+        """Return which words can be embedded, and their encoder ids with special tokens."""
         own = self.encoder.tokenizer or self.tokenizer
         unknown = _any(words, words.values == self.tokenizer.ids.unk)
         if self.encoder.shares_ids(self.tokenizer):
@@ -126,7 +126,7 @@ class Likeness:
         return kept, Ragged.of(around, np.int32)
 
     def _unit(self, pieces: Ragged) -> npt.NDArray[np.float64]:
-        """Return the embeddings of words, `[W, D]`, each of length 1 or, like no other, 0."""
+        """Return unit embeddings of words, `[W, D]`; zeros for words without one."""
         own = self.encoder.tokenizer or self.tokenizer
         inside = slice(len(own.prefix), -len(own.suffix) or None)
 
@@ -151,7 +151,7 @@ class Likeness:
         return out / np.where(lengths > 0, lengths, 1)
 
     def _pool_words(self, output: Any, lengths: Array, inside: slice) -> Array:
-        """Return the embeddings of a batch's words from the model's output, `[B, D]`."""
+        """Pool the embeddings of a batch's words, `[B, D]`."""
         if self.embedding == "pooler":
             return output.pooler_output.cpu().numpy()  # type: ignore[no-any-return]
 
@@ -170,7 +170,7 @@ def by_likeness(
     scores: npt.NDArray[np.float64],
     about: dict[str, Any],
 ) -> Lexicon:
-    """Return the words that have a score as a lexicon, the likest first.
+    """Return the scored words as a lexicon, most similar first.
 
     Words of equal score keep their order.
 
@@ -194,6 +194,6 @@ def by_likeness(
 
 
 def _any(rows: Ragged, flags: Array) -> npt.NDArray[np.bool_]:
-    """Return which rows have a flag, `[N]`; an empty row has none."""
+    """Return which rows contain a true flag, `[N]`."""
     before = np.concatenate([[0], np.cumsum(flags)])
     return np.asarray(before[rows.offsets[1:]] > before[rows.offsets[:-1]])

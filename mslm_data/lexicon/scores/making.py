@@ -1,4 +1,4 @@
-"""Make a score column in a loop over shards.
+"""Make a score column, shard by shard.
 
 Each shard has a file of its own, so an interrupted column can be resumed.
 """
@@ -32,7 +32,7 @@ these are done."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnReport:
-    """The outcome of making a score column.
+    """Result of making a score column.
 
     Attributes:
         splits: Split -> its rows.
@@ -48,7 +48,7 @@ class ColumnReport:
 
 
 def about(manifest: Manifest, **made: Any) -> dict[str, Any]:
-    """Return what a lexicon or a score column says of the folder and of what made it.
+    """Return metadata of a lexicon or score column: the folder and what made it.
 
     Args:
         manifest: Of the folder.
@@ -64,7 +64,7 @@ def about(manifest: Manifest, **made: Any) -> dict[str, Any]:
 
 
 def longest_row(splits: Mapping[str, Split]) -> int:
-    """Return the tokens of the longest row, specials included; 0 where there is none."""
+    """Return the length of the longest row, special tokens included; 0 without rows."""
     return max(
         (
             int(chunk.input_ids.lengths.max(initial=0))
@@ -83,7 +83,7 @@ def write_column(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> ColumnReport:
-    """Score each row of splits, shard by shard. Only one process may write a column at a time.
+    """Score every row of splits, shard by shard. Only one process may write a column.
 
     Files that an earlier call with the same `about` has made are kept, and checked before anything
     is scored.
@@ -154,13 +154,13 @@ def write_column(
 
 
 def _shards(split: Split) -> list[tuple[int, ShardRecord]]:
-    """Return the first row and the record of each shard."""
+    """Yield the first row and the record of each shard."""
     starts = np.cumsum([0, *(record.rows for record in split.record.shards)]).tolist()
     return list(zip(starts, split.record.shards, strict=False))
 
 
 def _is_made(path: Path, folder: Path, about: Mapping[str, Any]) -> bool:
-    """Return whether a shard's scores are there. Refuse scores that were made in another way."""
+    """Return whether a shard's scores exist, and check that they were made the same way."""
     if not path.is_file():
         return False
 
@@ -178,13 +178,13 @@ def _is_made(path: Path, folder: Path, about: Mapping[str, Any]) -> bool:
 
 
 def _differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    """Return the sorted names whose values differ."""
+    """Return the sorted names with different values."""
     names = sorted({*first, *second})
     return [name for name in names if first.get(name) != second.get(name)]
 
 
 def _check_no_other_shards(folder: Path, split: Split) -> None:
-    """Refuse a folder that holds files of shards that the split does not have."""
+    """Check that a folder holds no files of other shards."""
     known = {record.file for record in split.record.shards}
     strange = sum(path.name not in known for path in folder.glob("*.arrow"))
     if strange:

@@ -1,4 +1,4 @@
-"""Score which tokens a task model does not need, by the rule of Selective Masking.
+"""Score which tokens a task model does not need (Selective Masking).
 
 This is the stage on task data of Gu et al. 2020.
 
@@ -36,7 +36,7 @@ _ROUNDING = 1e-5
 
 @dataclass(slots=True)
 class Confidence:
-    """The margin by which each token is important: `threshold - drop`.
+    """Score tokens by the margin `threshold - drop`.
 
     A row is scanned from left to right with a buffer that is empty at first. A token w is put to
     its end; where `drop = P(y | row) - P(y | buffer + w)` is below the threshold, w is important
@@ -100,7 +100,7 @@ class Confidence:
         return out
 
     def _scan(self, scans: list[_Scan], keys: list[int]) -> None:
-        """Fill the margins of rows, one token of each at a step."""
+        """Score rows in parallel, one token of each per step."""
         whole = self._ask([scan.ids for scan in scans], keys, may_be_nan=True)
         chosen = [
             (scan, key, p)
@@ -125,7 +125,7 @@ class Confidence:
     def _ask(
         self, rows: list[list[int]], keys: list[int], *, may_be_nan: bool = False
     ) -> list[float]:
-        """Return the probability of each row's true label, which the callable gives."""
+        """Call the callable for the probability of each row's true label."""
         given = self._given(rows, keys)
         try:
             answer = [float(p) for p in given]
@@ -144,7 +144,7 @@ class Confidence:
         return answer
 
     def _given(self, rows: list[list[int]], keys: list[int]) -> Any:
-        """Return whatever the callable answers."""
+        """Call the callable, and convert its errors."""
         try:
             # Lists of its own, as it may pad or cut them.
             return self.p_true([[*row] for row in rows], [*keys])
@@ -158,7 +158,7 @@ class Confidence:
 
 
 class _Scan:
-    """One row on its way: what is kept of it so far, and which token comes next."""
+    """A row being scored: the tokens kept so far, and the next one."""
 
     def __init__(self, ids: list[int], wanted: list[bool]) -> None:
         self.ids = ids
@@ -172,7 +172,7 @@ class _Scan:
         self._tail = len(ids) - at_end
 
     def step(self) -> bool:
-        """Go on to the next token that is not special, and keep special ones before it.
+        """Advance to the next regular token; special tokens before it are kept.
 
         Returns False at the row's end.
         """
@@ -183,11 +183,11 @@ class _Scan:
         return self._next < len(self.ids)
 
     def tried(self) -> list[int]:
-        """Return the buffer with the token, and the special tokens that end the row."""
+        """Return the kept tokens, the next token, and the final special tokens."""
         return [*self._kept, self.ids[self._next], *self.ids[self._tail :]]
 
     def decide(self, margin: float) -> None:
-        """Write the token's margin, and keep the token where it is not important."""
+        """Store the token's margin; keep the token if it is unimportant."""
         self.margins[self._next] = margin
         if not margin > 0:
             self._kept.append(self.ids[self._next])

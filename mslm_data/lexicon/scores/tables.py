@@ -1,4 +1,4 @@
-"""Lexicons from numbers that are known already: a table of words, or the counts of token ids."""
+"""Make lexicons from known numbers: a table of words, or counts of token ids."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Entry = tuple[tuple[int, ...], tuple[int, ...]]
 
 @dataclass(slots=True)
 class TableReport:
-    """Counts of a table's lines, by their fate.
+    """Counts of table lines by what became of them.
 
     Attributes:
         read: Lines, but for a header and empty ones.
@@ -56,7 +56,7 @@ class TableReport:
 def read_table(
     path: Path, tokenizer: Tokenizer, *, by: By, given_words: bool, about: dict[str, Any]
 ) -> tuple[Lexicon, TableReport]:
-    """Read a table of two columns between tabs, an entry and its number.
+    """Read a table of entry, TAB and number per line.
 
     Entries keep the table's order.
 
@@ -121,7 +121,7 @@ def read_table(
 
 
 def count_ids(chunks: Iterable[Examples], about: dict[str, Any]) -> Lexicon:
-    """Count token ids, the most frequent first, then by id.
+    """Count token ids; most frequent first, ties by id.
 
     Divided by their sum the counts are a unigram distribution.
 
@@ -148,7 +148,7 @@ def count_ids(chunks: Iterable[Examples], about: dict[str, Any]) -> Lexicon:
 
 
 def _lines(path: Path, report: TableReport) -> Iterator[Line]:
-    """Give the lines that have a number: the line's own number from 1, its entry, its number."""
+    """Yield line number (from 1), entry and number of each usable line."""
     if not path.is_file():
         raise VocabularyError(f"{path}: expected a table of entries and numbers, found none")
 
@@ -184,7 +184,7 @@ def _number(text: str) -> float | None:
 def _encode_phrases(
     entries: list[str], table: WordTable, unk: int, *, given_words: bool
 ) -> list[Entry | str]:
-    """Encode phrases. In place of a phrase that cannot be an entry stands the reason."""
+    """Encode phrases; the reason takes the place of a phrase that cannot be an entry."""
     phrases = [entry.split() for entry in entries]
     ids, numbers = encode_words([word for phrase in phrases for word in phrase], table)
 
@@ -209,14 +209,14 @@ def _encode_phrases(
 
 
 def _word_starts(numbers: list[int], given_words: bool) -> list[int]:
-    """Return where words begin in a string, of whose pieces these are the word numbers."""
+    """Return the word starts of a string from the word numbers of its pieces."""
     if given_words:
         return [0] if numbers else []
     return [t for t, number in enumerate(numbers) if t == 0 or number != numbers[t - 1]]
 
 
 def _encode_token(text: str, tokenizer: Tokenizer, by: By) -> Entry | str:
-    """Return the entry of a piece or an id, or the reason why it cannot be one."""
+    """Encode a piece or an id; return the entry, or why it cannot be one."""
     if not text:
         return "no entry"
 

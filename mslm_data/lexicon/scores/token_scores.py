@@ -1,4 +1,4 @@
-"""Score each token of a row by a model: attention from the first token, or a class' logit.
+"""Score each token with a model: attention of the first token, or a class's logit.
 
 Attention is the score of AttnMask (Kakogeorgiou et al. 2022) and MST (Li et al. 2021), which are
 about images and take it from a teacher that follows the model in training. A frozen encoder and
@@ -28,7 +28,7 @@ keeps."""
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Attention that a row's first token (`[CLS]`) pays each token.
+    """Attention from the first token (`[CLS]`) to each token.
 
     It is that of the last layer, the mean over heads.
 
@@ -113,7 +113,7 @@ class ClassLogits:
 
 
 def class_index(encoder: FrozenEncoder, name: str) -> int:
-    """Return the number of a classifier's class, which is given by its label or its number.
+    """Return the index of a classifier's class, given by label or index.
 
     Raises:
         VocabularyError: No such class, or a classifier of one class only.

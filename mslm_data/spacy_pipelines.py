@@ -39,8 +39,8 @@ def load_pipeline(model: str, wanted_by: str, exclude: tuple[str, ...] = ()) -> 
         return spacy.load(model, exclude=list(exclude))
     except (OSError, ValueError, ImportError) as error:
         raise AnnotateError(
-            f"{wanted_by}: expected a pipeline that spaCy {spacy.__version__} loads, "
-            f"got {type(error).__name__} from '{model}'; `python -m spacy validate` says what fits"
+            f"{wanted_by}: spaCy {spacy.__version__} cannot load '{model}' "
+            f"({type(error).__name__}); `python -m spacy validate` lists compatible versions"
         ) from error
 
 
@@ -57,9 +57,9 @@ def pipeline_folder(model: str, wanted_by: str) -> Path:
     places = spec.submodule_search_locations if spec else None
     if not places or not (Path(places[0]) / "meta.json").is_file():
         raise AnnotateError(
-            f"{wanted_by}: expected an installed spaCy pipeline or its folder with a config.cfg, "
-            f"got '{model}'; install it with `python -m spacy download NAME` or pip, "
-            "or name the folder"
+            f"{wanted_by}: no spaCy pipeline '{model}' is installed, and no folder of that name "
+            "has a config.cfg; install it with `python -m spacy download NAME` or pip, or pass its "
+            "folder"
         )
     return Path(places[0])
 

@@ -179,12 +179,12 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
     ),
     "torch/model/model.py": (
         Warned(
-            "the head of model type '…' is not known here",
+            "unknown head of model type '…'",
             "`MslmModel` projects all positions to the vocabulary, not only masked ones.",
             "Nothing: losses are the same, but take more memory and time.",
         ),
         Warned(
-            "every mention so far was hidden from the heads",
+            "all mentions so far were masked",
             "Heads in one view are trained under a strategy that hides all mentions.",
             "Leave out `two_views=False`, or hide fewer mentions, such as `elm=0.5`.",
         ),

@@ -56,8 +56,8 @@ def read(name: str) -> SemanticTypes:
     path = find_table(name)
     if not path.is_file():
         raise AnnotateError(
-            f"annotate.types: expected a file below vocab/ or a path, found no '{name}'; the "
-            f"paper's is semantic_types.toml"
+            f"annotate.types: no file '{name}', neither below vocab/ nor as a path; the paper's is "
+            "semantic_types.toml"
         )
 
     try:

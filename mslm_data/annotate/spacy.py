@@ -92,7 +92,7 @@ class SpacyNer:
     def _named(self) -> str:
         if not self.model:
             raise AnnotateError(
-                f"{_ASKS}: expected model, got none; pass --set annotate.model=NAME, the name of "
+                f"{_ASKS}: no model given; pass --set annotate.model=NAME, the name of "
                 f"an installed pipeline or its folder"
             )
         return self.model

@@ -76,8 +76,8 @@ class Encoder:
         self._room = max_tokens - num_special
         if self._room < 1:
             raise TokenizerError(
-                f"max_tokens: expected room for a token beside the special ones, got {max_tokens}; "
-                f"pass {num_special + 1} or more"
+                f"max_tokens: expected at least {num_special + 1} (special tokens and one more), "
+                f"got {max_tokens}"
             )
 
     def encode(self, documents: Documents, sentences: Ranges, account: Account) -> Examples:

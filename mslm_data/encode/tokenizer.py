@@ -136,7 +136,8 @@ def load_tokenizer(name: str, *, lowercase: bool | None = None) -> Tokenizer:
         return _read_file(path, {}, lowercase)
     if path.suffix in (".json", ".txt") or not _HUB_ID.fullmatch(name):
         raise TokenizerError(
-            f"{name}: expected a tokenizer.json, a vocab.txt or a folder, found nothing there"
+            f"{name}: no such file or folder; pass a tokenizer.json, a vocab.txt or a folder with "
+            "one"
         )
     return _read_folder(_fetch_from_hub(name), lowercase)
 
@@ -152,7 +153,7 @@ def parse_tokenizer(text: str, names: Mapping[str, str] | None = None) -> Tokeni
         TokenizerError: The text is not a tokenizer.
     """
     _check_character_maps(text)
-    with library_errors("tokenizer.json: expected a tokenizer of the tokenizers library: "):
+    with library_errors("tokenizer.json: not a tokenizer of the tokenizers library: "):
         core = tokenizers.Tokenizer.from_str(text)
     return _prepare(core, names or {})
 
@@ -171,8 +172,8 @@ def _check_character_maps(text: str) -> None:
         size = int.from_bytes(data[:4], "little")
         if size > len(data) - 4:
             raise TokenizerError(
-                f"tokenizer.json: expected a map of characters (precompiled_charsmap) with a table "
-                f"of {size:,} bytes, as it says, got {max(len(data) - 4, 0):,}; is the file whole?"
+                f"tokenizer.json: precompiled_charsmap declares a table of {size:,} bytes, but has "
+                f"{max(len(data) - 4, 0):,}; the file is damaged, copy it again"
             )
 
 
@@ -207,13 +208,13 @@ def _read_folder(folder: Path, lowercase: bool | None) -> Tokenizer:
             return _read_file(folder / file, names, lowercase)
 
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-        with library_errors(f"{folder}: expected vocab.json and merges.txt of byte-level BPE: "):
+        with library_errors(f"{folder}: cannot read vocab.json and merges.txt as byte-level BPE: "):
             core = _make_byte_level(folder)
         return _prepare(core, names)
 
     raise TokenizerError(
-        f"{folder}: expected tokenizer.json, vocab.txt, or vocab.json with merges.txt, got none of "
-        f"them; a folder with only a SentencePiece model gets a tokenizer.json by "
+        f"{folder}: no tokenizer.json, vocab.txt, or vocab.json with merges.txt found; convert a "
+        "SentencePiece model with "
         f"AutoTokenizer.from_pretrained(...).save_pretrained(...)"
     )
 
@@ -224,12 +225,10 @@ def _read_file(path: Path, names: Mapping[str, str], lowercase: bool | None) -> 
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise TokenizerError(
-            f"{path}: expected a tokenizer.json or a vocab.txt in UTF-8, got other bytes"
+            f"{path}: not valid UTF-8; save the tokenizer.json or vocab.txt as UTF-8"
         ) from None
     except OSError as error:
-        raise TokenizerError(
-            f"{path}: expected a file that can be read, got {error.strerror}"
-        ) from None
+        raise TokenizerError(f"{path}: cannot read the file: {error.strerror}") from None
 
     if text.lstrip().startswith("{"):
         _check_unique_keys(path, text.encode())
@@ -243,8 +242,8 @@ def _check_size(path: Path) -> None:
     size = path.stat().st_size
     if size > LARGEST:
         raise TokenizerError(
-            f"{path}: expected a tokenizer's file, of at most {LARGEST >> 20} MiB, got one of "
-            f"{size >> 20} MiB; pass a tokenizer.json, a vocab.txt or a folder with one"
+            f"{path}: too large for a tokenizer: {size >> 20} MiB, maximum {LARGEST >> 20} MiB; "
+            "pass a tokenizer.json, a vocab.txt or a folder with one"
         )
 
 
@@ -264,7 +263,7 @@ def _fetch_from_hub(name: str) -> Path:
         return hub.fetch_files(name, _FILES, wanted_by="a tokenizer of the hub")
     except hub.NotFetchedError as error:
         raise TokenizerError(
-            f"{name}: no such file or folder here, and the hub could not be asked ({error}); pass "
+            f"{name}: no such file or folder, and the hub cannot be reached ({error}); pass "
             "a path to a tokenizer.json, a vocab.txt or a folder"
         ) from None
 
@@ -309,8 +308,7 @@ def _make_word_piece(path: Path, text: str, lowercase: bool | None) -> tokenizer
     missing = [token for token in ("[UNK]", "[CLS]", "[SEP]") if token not in vocab]
     if missing:
         raise TokenizerError(
-            f"{path}: expected a BERT vocabulary, one piece a line, got one without "
-            f"{', '.join(missing)}"
+            f"{path}: not a BERT vocabulary (one piece per line), it lacks {', '.join(missing)}"
         )
 
     is_cased = any(piece != piece.lower() for piece in pieces if not piece.startswith("["))
@@ -372,7 +370,7 @@ def _prepare(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
     text = core.to_str()
     pre_tokenizer = json.dumps(json.loads(text).get("pre_tokenizer"))
     lead = " " if '"ByteLevel"' in pre_tokenizer else ""
-    with library_errors("tokenizer: expected that it encodes any text: "):
+    with library_errors("tokenizer: cannot encode text: "):
         prefix, suffix = _around(core)
         core.encode(_PROBE)
 
@@ -385,7 +383,7 @@ def _prepare(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
     special = tuple(sorted(added | present | set(prefix) | set(suffix)))
     if max(special, default=0) >= size:
         raise TokenizerError(
-            f"tokenizer: expected special ids below {size}, as its tokens have, got {special[-1]}"
+            f"tokenizer: expected special ids below the vocabulary size {size}, got {special[-1]}"
         )
 
     ids = TokenIds(size=size, special=special, **known)
@@ -398,11 +396,12 @@ def _count_ids(core: tokenizers.Tokenizer) -> int:
     size = max(ids, default=-1) + 1
     if len(set(ids)) < len(ids):
         raise TokenizerError(
-            f"tokenizer: expected an id for each token, got {len(set(ids))} for {len(ids)} tokens"
+            f"tokenizer: expected unique ids, got {len(set(ids))} ids for {len(ids)} tokens"
         )
     if size > len(ids) + _MAX_HOLES:
         raise TokenizerError(
-            f"tokenizer: expected ids that rise without large holes, got up to {size - 1}"
+            f"tokenizer: expected ids without large gaps, got id {size - 1} in a vocabulary of "
+            f"{len(ids)}"
         )
     return int(size)
 
@@ -428,5 +427,5 @@ def _around(core: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...
             if bare and full[start : start + len(bare)] == bare:
                 return tuple(full[:start]), tuple(full[start + len(bare) :])
     raise TokenizerError(
-        "tokenizer: expected that it encodes 'a', '0' or 'the', got no token from any"
+        "tokenizer: it encodes none of 'a', '0' and 'the' to tokens; check its vocabulary"
     )

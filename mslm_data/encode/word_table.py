@@ -235,7 +235,7 @@ class WordTable:
     def _encoded_at_once(self, texts: Sequence[str]) -> tuple[Ints, Ints, Ints]:
         """Tokenise texts; return `[P]` ids, `[P]` text numbers and `[P, 2]` character bounds."""
         groups = [texts[i : i + _GROUP] for i in range(0, len(texts), _GROUP)]
-        with library_errors("tokenizer: expected that it encodes any text, got ", private=True):
+        with library_errors("tokenizer: cannot encode text: ", private=True):
             encodings = self.tokenizer.core.encode_batch(
                 groups, is_pretokenized=True, add_special_tokens=False
             )

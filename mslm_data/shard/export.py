@@ -133,8 +133,8 @@ def export(
         )
     if to in OF_WORDS and not manifest.pipeline["encode"]["keep_text"]:
         raise ExportError(
-            f"{out}: expected rows with their text for --to {to}, got a folder without; build it "
-            "with --set encode.keep_text=true"
+            f"{out}: --to {to} needs the text of the rows, which the folder does not keep; build "
+            "it with --set encode.keep_text=true"
         )
     there = _already(out, to, manifest, splits)
     if there is not None:
@@ -194,7 +194,7 @@ def _already(out: Path, to: str, manifest: Manifest, splits: Mapping[str, Split]
     if (found.to, found.plan, held) != (to, manifest.plan, asked):
         raise ExportError(
             f"{out}: expected a new folder, got an export to {found.to} of "
-            f"{', '.join(found.splits)} that is not the one asked for; choose another --out, "
+            f"{', '.join(found.splits)} from other input; choose another --out, "
             "or remove the folder"
         )
     _check_export(out, found)
@@ -222,7 +222,7 @@ def _check_export(out: Path, found: Export) -> None:
         if not is_there or digests.get(name) not in (None, hash_file(path)):
             got = "other bytes" if is_there else "none"
             raise ExportError(
-                f"{path}: expected the file of the export that {NAME} names, got {got}; remove "
+                f"{path}: expected the file listed in {NAME}, got {got}; remove "
                 f"{out} and run the same command again"
             )
 

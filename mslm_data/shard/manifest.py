@@ -241,27 +241,23 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / NAME
     if not folder.is_dir():
-        raise ShardError(
-            f"{folder}: expected a built folder, found none; `mslm-data build` makes one"
-        )
+        raise ShardError(f"{folder}: no such folder; make a built folder with `mslm-data build`")
     if not path.is_file():
         whole = folder.absolute().parent
         if (whole / NAME).is_file():
             raise ShardError(
-                f"{folder}: expected a built folder, got a folder within one; open {whole}, and "
-                "choose the split by its name"
+                f"{folder}: this is a folder inside a built folder; open {whole} and select the "
+                "split by name"
             )
         raise ShardError(
-            f"{folder}: expected {NAME}, found none; the folder was not built by mslm-data, or its "
-            "build has not finished: run the same build command again to resume it"
+            f"{folder}: no {NAME} found; the folder was not built by mslm-data, or its build has "
+            "not finished: run the same build command again to resume it"
         )
 
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise ShardError(
-            f"{path}: expected a file that can be read, got {error.strerror}"
-        ) from None
+        raise ShardError(f"{path}: cannot read the file: {error.strerror}") from None
     return parse_manifest(data, path)
 
 
@@ -322,9 +318,7 @@ def _check_format(path: Path | str, version: int) -> None:
 def _check_labels(path: Path | str, manifest: Manifest) -> None:
     """Check that labels are unique and match the tags."""
     if list(manifest.tags) != tag_names(manifest.labels):
-        raise ShardError(
-            f"{path}: expected tags that follow from the labels; build the folder again"
-        )
+        raise ShardError(f"{path}: the tags do not match the labels; build the folder again")
     if len(set(manifest.labels)) < len(manifest.labels) or len(manifest.labels) > MAX_LABELS:
         raise ShardError(
             f"{path}: expected at most {MAX_LABELS} different labels; build the folder again"
@@ -348,19 +342,19 @@ def _check_tokenizer(path: Path | str, manifest: Manifest, ids: TokenIds) -> Non
     outside = [id_ for id_ in (*named, *ids.special) if not 0 <= id_ < ids.size]
     if outside:
         raise ShardError(
-            f"{path}: expected special ids of the tokenizer's {ids.size}, got {outside[0]}; "
-            "build the folder again"
+            f"{path}: expected special ids below {ids.size}, got {outside[0]}; build the folder "
+            "again"
         )
     if not _SHA256.fullmatch(str(manifest.tokenizer.get("sha256"))):
-        raise ShardError(
-            f"{path}: expected the tokenizer's sha256, got none; build the folder again"
-        )
+        raise ShardError(f"{path}: the sha256 of the tokenizer is missing; build the folder again")
 
 
 def _check_shards(path: Path | str, name: str, split: SplitRecord) -> None:
     """Check that names stay within the folder and that shard counts add up."""
     if not SPLIT_NAME.fullmatch(name):
-        raise ShardError(f"{path}: expected a split's name of letters, digits, '.', '_' and '-'")
+        raise ShardError(
+            f"{path}: a split name has characters other than letters, digits, '.', '_' and '-'"
+        )
 
     names = {shard.file for shard in split.shards}
     if not all(map(_SHARD_NAME.fullmatch, names)) or len(names) < len(split.shards):
@@ -368,13 +362,17 @@ def _check_shards(path: Path | str, name: str, split: SplitRecord) -> None:
             f"{path}: {name}: expected shards named data-NNNNN-of-NNNNN.arrow, each once"
         )
     if not all(_SHA256.fullmatch(shard.sha256) for shard in split.shards):
-        raise ShardError(f"{path}: {name}: expected a sha256 of each shard; build the folder again")
+        raise ShardError(
+            f"{path}: {name}: the sha256 of a shard is missing; build the folder again"
+        )
 
     rows = sum(shard.rows for shard in split.shards)
     tokens = sum(shard.tokens for shard in split.shards)
     mentions = sum(shard.mentions for shard in split.shards)
     if (rows, tokens, mentions) != (split.sequences, split.tokens, split.mentions):
-        raise ShardError(f"{path}: {name}: expected the shards' counts to add up to the split's")
+        raise ShardError(
+            f"{path}: {name}: the counts of the shards do not add up to those of the split"
+        )
 
 
 def _check_accounts(path: Path | str, name: str, split: SplitRecord) -> None:
@@ -388,5 +386,6 @@ def _check_accounts(path: Path | str, name: str, split: SplitRecord) -> None:
     placed = split.given_mentions - sum(split.left_out.values()) + split.cut_pieces
     if split.mentions != placed:
         raise ShardError(
-            f"{path}: {name}: expected {placed} mentions by the account, got {split.mentions}"
+            f"{path}: {name}: expected {placed} mentions according to the counts, got "
+            f"{split.mentions}"
         )

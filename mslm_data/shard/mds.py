@@ -121,7 +121,7 @@ def make_files(batch: pa.RecordBatch, limit: int = SIZE_LIMIT) -> Iterator[MdsFi
         to = make_offsets(sizes[start:stop])
         offsets = to + 4 * (stop - start) + 8 + len(described)
         if offsets[-1] >= 1 << 32:
-            raise ValueError(f"rows: expected less than 4 GiB in a file, got {offsets[-1]} bytes")
+            raise ValueError(f"rows: expected less than 4 GiB per file, got {offsets[-1]} bytes")
 
         count = np.array([stop - start], "<u4")
         pieces = (count.tobytes(), offsets.astype("<u4").tobytes(), described)

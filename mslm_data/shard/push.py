@@ -55,8 +55,7 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
     if problems:
         first = f"{problems[0].place}: {problems[0].what}"
         raise PushError(
-            f"{folder}: expected a folder that is whole, got {len(problems)} problems; "
-            f"the first: {first}"
+            f"{folder}: the folder is damaged: {len(problems)} problems; the first: {first}"
         )
     # Verifying takes a while, after which the folder may be another.
     check_not_protected(folder, manifest, share_protected=share_protected)
@@ -66,10 +65,7 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
         made = url.repo_id
         private = bool(api.repo_info(made, repo_type="dataset").private)
         if not (private or public):
-            raise PushError(
-                f"{made}: expected a private repository, found a public one; "
-                "pass --public to upload to it"
-            )
+            raise PushError(f"{made}: the repository is public; pass --public to upload to it")
         api.upload_folder(
             repo_id=made,
             repo_type="dataset",
@@ -94,7 +90,6 @@ def check_not_protected(folder: Path, manifest: Manifest, *, share_protected: bo
     """
     if manifest.protected and not share_protected:
         raise PushError(
-            f"{folder}: expected a corpus that may be shared, got patients' text, as token ids can "
-            "be turned back into it; data use agreements forbid to share it, in a private "
-            "repository too; see --share-protected"
+            f"{folder}: contains patients' text (token ids can be decoded); data use agreements "
+            "forbid sharing it, even in a private repository; see --share-protected"
         )

@@ -134,8 +134,7 @@ class Shard:
             self.batch  # noqa: B018 - opens and checks
         except ShardError as error:
             raise ShardError(
-                f"{error}; it has changed since it was opened, so rows that were read meanwhile "
-                "may be wrong"
+                f"{error}; it has changed since it was opened, so rows read since then may be wrong"
             ) from None
 
     def examples(self, start: int, stop: int) -> Examples:
@@ -213,8 +212,8 @@ class Shard:
             )
         if len(got) < len(names):
             raise ShardError(
-                f"{self.path}: expected columns of different names, "
-                f"got {len(names)} of {len(got)} names"
+                f"{self.path}: expected unique column names, got {len(names)} names for {len(got)} "
+                "columns"
             )
         for name, wanted in _TYPES.items():
             if (name in got or name in _REQUIRED) and got.get(name) != wanted:
@@ -233,8 +232,8 @@ class Shard:
                 self._check_digest(data)
         except OSError as error:
             raise ShardError(
-                f"{self.path}: expected a shard that can be read, got "
-                f"{error.strerror or type(error).__name__}; see to the disk, or build the folder "
+                f"{self.path}: cannot read the shard: "
+                f"{error.strerror or type(error).__name__}; check the disk, or build the folder "
                 "again"
             ) from None
         return data
@@ -246,13 +245,11 @@ class Shard:
             real = self.path.resolve()
             folder = self.path.parent.parent.resolve()
         except (OSError, RuntimeError):  # RuntimeError: links in a circle
-            raise ShardError(
-                f"{self.path}: expected a shard, found none; build the folder again"
-            ) from None
+            raise ShardError(f"{self.path}: the shard is missing; build the folder again") from None
         if folder not in real.parents:
             raise ShardError(
-                f"{self.path}: expected a file within the built folder, got a link that leads out "
-                "of it; copy the folder with what its links point to (`cp -rL`) and open the copy"
+                f"{self.path}: the file is a link to a place outside the built folder; copy the "
+                "folder with `cp -rL` and open the copy"
             )
         if size != self.record.bytes:
             raise ShardError(
@@ -270,8 +267,7 @@ class Shard:
             return
         if split is None or self.record not in split.shards:
             raise ShardError(
-                f"{folder}: expected the build that was opened, got another one; load the folder "
-                "again"
+                f"{folder}: the folder was rebuilt after it was opened; load it again"
             ) from None
 
     def _is_as_opened(self) -> bool:
@@ -297,7 +293,7 @@ class Shard:
         digest = hash_file(self.path) if data is None else hashlib.sha256(data).hexdigest()
         if digest != self.record.sha256:
             raise ShardError(
-                f"{self.path}: expected the manifest's checksum, got another; the file is damaged"
+                f"{self.path}: the checksum differs from the manifest's; the file is damaged"
             )
         if data is None:
             _KNOWN.add(known)
@@ -312,7 +308,7 @@ class Shard:
             is_list = column.rows != "row"
             if array.null_count or (is_list and array.values.null_count):
                 raise ShardError(
-                    f"{self.path}: {column.name}: expected no nulls; the file is damaged"
+                    f"{self.path}: {column.name}: the column has nulls; the file is damaged"
                 )
             if is_list and not pa.types.is_string(column.type):
                 like = lists.get(_LIKE[column.rows])
@@ -341,8 +337,8 @@ class Shard:
             offsets[0] < 0 or np.any(offsets[1:] < offsets[:-1]) or offsets[-1] > len(values)
         ):
             raise ShardError(
-                f"{self.path}: {column.name}: expected rising offsets within it; "
-                "the file is damaged"
+                f"{self.path}: {column.name}: offsets fall or exceed the column; the file is "
+                "damaged"
             )
         if like is not None and not np.array_equal(like[0], offsets):
             raise ShardError(
@@ -359,7 +355,7 @@ class Shard:
         ends = _used(*lists["span_ends"])
         if np.any((starts < 0) | (starts >= ends) | (ends > sizes)):
             raise ShardError(
-                f"{self.path}: expected mentions within their rows; the file is damaged"
+                f"{self.path}: a mention is empty or exceeds its row; the file is damaged"
             )
 
     def _check_sentences(self, lists: dict[str, tuple[Array, Array]]) -> None:
@@ -370,7 +366,8 @@ class Shard:
         starts = _used(offsets, values)
         if np.any(counts == 0) or np.any((starts < 0) | (starts >= sizes)):
             raise ShardError(
-                f"{self.path}: expected sentences that begin within their rows; the file is damaged"
+                f"{self.path}: a row has no sentences, or one that begins outside it; the file is "
+                "damaged"
             )
 
     def _check_ids(self, lists: dict[str, tuple[Array, Array]], labels: int) -> None:

@@ -109,8 +109,8 @@ class RemoteFolder:
             data = remote.read(self.url, NAME, max_bytes=_MOST_BYTES)
         except RemoteError as error:
             raise FetchError(
-                f"{self}/{NAME}: expected the manifest of a built folder, got {error.reason}; "
-                "check the URL and your access to it"
+                f"{self}/{NAME}: cannot read the manifest: {error.reason}; check the URL and your "
+                "access to it"
             ) from None
         self.opened = hashlib.sha256(data).hexdigest()
         manifest = parse_manifest(data, f"{self}/{NAME}")
@@ -179,15 +179,15 @@ class RemoteFolder:
         """
         if self.url.startswith(("http://", "https://")):
             raise ShardError(
-                f"{self}: expected a folder that can be listed, got http, which cannot list; "
-                "verify a copy of the folder"
+                f"{self}: http cannot list the files of a folder; download the folder, and verify "
+                "the copy"
             )
         try:
             return remote.copy(self.url, cache.folder("inputs"))
         except RemoteError as error:
             raise FetchError(
-                f"{self}: expected to copy a built folder, got {error.reason}; check the URL and "
-                "your access to it"
+                f"{self}: cannot copy the folder: {error.reason}; check the URL and your access to "
+                "it"
             ) from None
 
     def artifact(self, name: str) -> Path | None:
@@ -204,8 +204,8 @@ class RemoteFolder:
             if error.missing:
                 return None
             raise FetchError(
-                f"{self}/vocab/{name}: expected to copy it, got {error.reason}; "
-                "check your access to it"
+                f"{self}/vocab/{name}: cannot copy the file: {error.reason}; check your access to "
+                "it"
             ) from None
 
     def hold(self, shard: RemoteShard, place: Path) -> bool:
@@ -269,8 +269,7 @@ class RemoteFolder:
         if now != self.opened:
             got = "another" if now else "none any more"
             raise ShardError(
-                f"{self}: expected the folder that was opened, got {got}; it has changed since: "
-                "load it again"
+                f"{self}: the folder has changed since it was opened ({got}); load it again"
             )
 
 

@@ -216,11 +216,11 @@ def resolve_row(row: Any, rows: int) -> int:
         number = operator.index(row)
     except TypeError:
         raise TypeError(
-            f"row: expected the number of one row, got {type(row).__name__}; for several rows use "
+            f"row: expected an integer, got {type(row).__name__}; for several rows use "
             "examples(start, stop) of a split, or take(numbers)"
         ) from None
 
     if not -rows <= number < rows:
-        raise IndexError(f"row: expected the number of one of {rows} rows, got {number}")
+        raise IndexError(f"row: expected a number below {rows}, the number of rows, got {number}")
 
     return number % rows

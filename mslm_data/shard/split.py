@@ -284,8 +284,8 @@ class Split(Rows):
             self._bring([shard])
             if "text" not in shard.batch.schema.names:
                 raise ShardError(
-                    f"{shard.path}: expected texts, got none; "
-                    "build with --set encode.keep_text=true"
+                    f"{shard.path}: the folder does not keep texts; build it with --set "
+                    "encode.keep_text=true"
                 )
             column = shard.batch.column("text")
             for start in range(0, len(column), rows):
@@ -356,7 +356,8 @@ class Split(Rows):
             return []
         if rows.min() < 0 or rows.max() >= len(self):
             raise IndexError(
-                f"rows: expected some of {len(self)}, got {rows.min()} to {rows.max()}"
+                f"rows: expected numbers from 0 to {len(self) - 1}, got {rows.min()} to "
+                f"{rows.max()}"
             )
         if len(self._shards) == 1:
             return [(self._shards[0], slice(None), rows)]
@@ -461,9 +462,7 @@ def tokenizer_file(folder: Path | RemoteFolder, manifest: Manifest) -> Path:
 
     path = folder / "tokenizer.json"
     if not path.exists():
-        raise ShardError(
-            f"{path}: expected the tokenizer of the folder, found none; build the folder again"
-        )
+        raise ShardError(f"{path}: the tokenizer is missing; build the folder again")
     return path
 
 

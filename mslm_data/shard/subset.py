@@ -167,7 +167,8 @@ class Subset(Rows):
         """
         if len(rows) and (rows.min() < 0 or rows.max() >= len(self)):
             raise IndexError(
-                f"rows: expected some of {len(self)}, got {rows.min()} to {rows.max()}"
+                f"rows: expected numbers from 0 to {len(self) - 1}, got {rows.min()} to "
+                f"{rows.max()}"
             )
         return self.numbers[rows]
 
@@ -198,7 +199,8 @@ def draw_subset(
     ids, document_of_row = _documents(split)
     if documents is not None and (not _is_integer(documents) or not 1 <= documents <= len(ids)):
         raise ValueError(
-            f"documents: expected an integer from 1 to {len(ids)}, the documents of split "
+            f"documents: expected an integer from 1 to {len(ids)}, the number of documents in "
+            "split "
             f"'{split.name}', got {documents!r}"
         )
 

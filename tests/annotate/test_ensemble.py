@@ -356,7 +356,7 @@ def test_audit__loads_all_annotators_again_by_the_manifest(tmp_path: Path) -> No
     assert done.code == 0, done.err
     assert done.json["labels"]["Disease"]["gold"] > 10
     assert without.code == 1
-    assert "annotator 'terms': expected table, got none" in without.err
+    assert "annotator 'terms': no table given" in without.err
 
 
 # Options ------------------------------------------------------------------------------------------

@@ -163,7 +163,7 @@ def test_start__unpickles_nothing_of_another_pack(file: str, tmp_path: Path) -> 
 
     with pytest.raises(
         AnnotateError,
-        match=f"expected a pack with sha256 {'0' * 64}, got .*nothing of it was loaded",
+        match=f"expected a pack with sha256 {'0' * 64}, got .*nothing was loaded",
     ):
         MedCat(model_pack=str(evil), sha256="0" * 64).start()
 
@@ -199,11 +199,11 @@ def test_start__refuses_what_is_no_pack(tmp_path: Path) -> None:
     write_table(tmp_path / "names.csv", "id,label\n1,x\n")
     write_table(tmp_path / "open.csv", 'cui,name\n1,"asthma\n2,cough\n')
     for name, message in [
-        ("", "expected model_pack, got none; pass --set annotate.model_pack=PACK"),
-        (str(tmp_path / "none"), "found nothing; `mslm-data vocab concepts` makes a pack"),
+        ("", "no model_pack given; pass --set annotate.model_pack=PACK"),
+        (str(tmp_path / "none"), "no such file or folder; pass a MedCAT model pack"),
         (
             str(tmp_path / "folder"),
-            "expected a MedCAT model pack with a folder cdb or a file cdb.dat, got neither",
+            "not a MedCAT model pack, it has neither a folder cdb nor a file cdb.dat",
         ),
         (
             str(tmp_path / "torn.zip"),

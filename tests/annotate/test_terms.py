@@ -293,10 +293,10 @@ def test_start__says_where_a_table_is_broken(
 def test_start__says_that_there_is_no_table(tmp_path: Path, method: str) -> None:
     with pytest.raises(
         AnnotateError,
-        match=r"annotator 'terms': expected table, got none; pass --set annotate\.table",
+        match=r"annotator 'terms': no table given; pass --set annotate\.table",
     ):
         getattr(Terms(), method)()
-    with pytest.raises(AnnotateError, match=re.escape(f"found no '{tmp_path / 'x.csv'}'")):
+    with pytest.raises(AnnotateError, match=re.escape(f"no table '{tmp_path / 'x.csv'}'")):
         getattr(Terms(table=str(tmp_path / "x.csv")), method)()
 
 

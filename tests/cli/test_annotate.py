@@ -277,13 +277,13 @@ def test_annotate__refuses_options_that_would_do_nothing(
 
 WRONG = [
     ("nowhere/at/all", "expected a model's folder or a hub name, found nothing there"),
-    ("ncbi", "expected a model's folder, got a built corpus"),
+    ("ncbi", "this is a built corpus, not a model"),
     ("gold.json", "expected a model's folder or a hub name, got a file"),
-    ("plain", "expected a model trained for token classification, got one without"),
-    ("pickle", "expected weights as safetensors, found none"),
-    ("no-tokenizer", "expected tokenizer.json, vocab.txt, or vocab.json"),
-    ("no-labels", "expected tags O, B-X and I-X of at least one label"),
-    ("strange", "expected a token-classification model that transformers knows"),
+    ("plain", "not trained for token classification"),
+    ("pickle", "no safetensors weights found"),
+    ("no-tokenizer", "no tokenizer.json, vocab.txt, or vocab.json"),
+    ("no-labels", "it has no labels"),
+    ("strange", "transformers cannot load it as a token-classification model"),
 ]
 
 

@@ -459,4 +459,4 @@ def test_export__unknown_kind_and_missing_folder(folder: Path, tmp_path: Path) -
         md.load(folder).export(to="parket", out=tmp_path / "out")
 
     done = run("export", tmp_path / "nothing", "--to", "mds", "--out", tmp_path / "out")
-    assert (done.code, "expected a built folder, found none" in done.err) == (1, True)
+    assert (done.code, "no such folder" in done.err) == (1, True)

@@ -109,7 +109,7 @@ def test_overlap__never_compares_a_split_with_itself(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["nothing"], 1, "expected a built folder, found none"),
+        (["nothing"], 1, "no such folder"),
         (["{folder}/dev"], 1, "no split 'dev'"),
         (["{folder}", "{folder}/tests"], 1, "no split 'tests'; did you mean 'test'?"),
         (["{folder}/test", "{folder}/test"], 2, "expected another split to compare with"),

@@ -211,7 +211,7 @@ def test_main__names_the_tokenizer_that_a_folder_lacks(
 
     assert (damaged.code, missing.code) == (1, 1)
     assert f"error: {tokenizer}: expected a tokenizer of the tokenizers library" in damaged.err
-    assert f"error: {tokenizer}: expected the tokenizer of the folder, found none" in missing.err
+    assert f"error: {tokenizer}: the tokenizer is missing" in missing.err
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])

@@ -146,9 +146,9 @@ def test_push__patients_text_is_refused_whatever_the_visibility(
     done = run("push", notes, "me/notes", *visibility)
 
     assert done.code == 1
-    assert "expected a corpus that may be shared, got patients' text" in done.err
+    assert "contains patients' text" in done.err
     assert (
-        "data use agreements forbid to share it, in a private repository too; see --share-protected"
+        "data use agreements forbid sharing it, even in a private repository; see --share-protected"
         in done.err
     )
     assert not api.calls
@@ -169,7 +169,7 @@ def test_push__patients_text_is_refused_that_comes_while_the_folder_is_verified(
 
     done = run("push", out, "me/genes")
 
-    assert "expected a corpus that may be shared, got patients' text" in done.err
+    assert "contains patients' text" in done.err
     assert not api.calls
 
 

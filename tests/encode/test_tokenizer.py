@@ -89,7 +89,9 @@ def test_of_json__takes_no_memory_for_a_map_that_is_not_there(size: int) -> None
     content["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": table}
 
     expected = (
-        "expected that it encodes" if size == 32 else rf"a table of {size:,} bytes, .* got 32"
+        "cannot encode text|not a tokenizer"
+        if size == 32
+        else rf"a table of {size:,} bytes, .* got 32"
     )
     with pytest.raises(TokenizerError, match=expected):
         parse_tokenizer(json.dumps(content))
@@ -191,17 +193,13 @@ def test_load__reads_vocab_json_and_merges(tmp_path: Path) -> None:
 def test_load__says_what_to_do_with_a_sentencepiece_model_alone(tmp_path: Path) -> None:
     (tmp_path / "spiece.model").write_bytes(b"\x0a\x0e\x0a\x05<unk>")
 
-    with pytest.raises(
-        TokenizerError, match=r"only a SentencePiece model gets a tokenizer\.json by"
-    ):
+    with pytest.raises(TokenizerError, match=r"convert a SentencePiece model with"):
         load_tokenizer(str(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["missing.json", "missing/vocab.txt", "a/b/c", "no such file"])
 def test_load__says_that_nothing_is_there(tmp_path: Path, name: str) -> None:
-    with pytest.raises(
-        TokenizerError, match=r"expected a tokenizer\.json, a vocab\.txt or a folder, found nothing"
-    ):
+    with pytest.raises(TokenizerError, match=r"no such file or folder; pass a tokenizer\.json"):
         load_tokenizer(str(tmp_path / name))
 
 
@@ -211,7 +209,7 @@ def test_load__refuses_json_that_is_no_tokenizer(tmp_path: Path, text: str) -> N
     path.write_text(text)
 
     with pytest.raises(
-        TokenizerError, match=r"tokenizer\.json: expected a tokenizer of the tokenizers library"
+        TokenizerError, match=r"tokenizer\.json: not a tokenizer of the tokenizers library"
     ):
         load_tokenizer(str(path))
 
@@ -265,7 +263,7 @@ def test_load__refuses_a_vocabulary_without_what_bert_needs(tmp_path: Path, miss
     path = vocab_file(tmp_path, [piece for piece in CASED if piece != missing])
 
     with pytest.raises(
-        TokenizerError, match=rf"vocab\.txt: expected a BERT vocabulary.*\[{missing[1:-1]}\]"
+        TokenizerError, match=rf"vocab\.txt: not a BERT vocabulary.*\[{missing[1:-1]}\]"
     ):
         load_tokenizer(str(path))
 
@@ -355,7 +353,7 @@ def test_of_json__refuses_a_tokenizer_that_gives_nothing() -> None:
     core = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
     core.normalizer = tokenizers.normalizers.Replace(tokenizers.Regex("."), "")
 
-    with pytest.raises(TokenizerError, match="expected that it encodes 'a', '0' or 'the'"):
+    with pytest.raises(TokenizerError, match="it encodes none of 'a', '0' and 'the'"):
         parse_tokenizer(core.to_str())
 
 

@@ -53,7 +53,7 @@ def test_read_manifest__puts_the_usual_splits_first(folder: Path) -> None:
 
 def test_read_manifest__says_that_nothing_is_there(tmp_path: Path) -> None:
     with pytest.raises(
-        ShardError, match="expected a built folder, found none; `mslm-data build` makes one"
+        ShardError, match="no such folder; make a built folder with `mslm-data build`"
     ):
         read_manifest(tmp_path / "none")
 
@@ -66,7 +66,7 @@ def test_read_manifest__says_that_it_was_given_the_folder_of_a_split(
     given = Path("train") if relative else folder / "train"
 
     with pytest.raises(
-        ShardError, match=f"^{given}: .* open {folder}, and choose the split by its name$"
+        ShardError, match=f"^{given}: .* open {folder} and select the split by name$"
     ):
         read_manifest(given)
 
@@ -131,7 +131,7 @@ def test_read_manifest__refuses_what_is_no_manifest(folder: Path, data: bytes) -
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m.update(tags=["O"]), "expected tags that follow from the labels"),
+        (lambda m: m.update(tags=["O"]), "the tags do not match the labels"),
         (lambda m: m["tokenizer"].pop("ids"), "expected a manifest of mslm-data"),
         (
             lambda m: m["tokenizer"]["ids"].update(size=0),
@@ -153,7 +153,7 @@ def test_read_manifest__refuses_what_is_no_manifest(folder: Path, data: bytes) -
             lambda m: m["tokenizer"]["ids"].update(special=[0, 9999]),
             "expected special ids of the tokenizer's 1144",
         ),
-        (lambda m: m["tokenizer"].pop("sha256"), "expected the tokenizer's sha256, got none"),
+        (lambda m: m["tokenizer"].pop("sha256"), "the sha256 of the tokenizer is missing"),
         (
             lambda m: m.update(labels=["X", "X"], tags=["O", "B-X", "I-X", "B-X", "I-X"]),
             "at most 16383 different labels",
@@ -188,19 +188,19 @@ def test_read_manifest__refuses_what_is_no_manifest(folder: Path, data: bytes) -
         ),
         (
             lambda m: train(m).update(tokens=1),
-            "train: expected the shards' counts to add up to the split's",
+            "train: the counts of the shards do not add up to those of the split",
         ),
         (
             lambda m: train(m).update(sequences=1),
-            "train: expected the shards' counts to add up to the split's",
+            "train: the counts of the shards do not add up to those of the split",
         ),
         (
             lambda m: train(m).update(mentions=1),
-            "train: expected the shards' counts to add up to the split's",
+            "train: the counts of the shards do not add up to those of the split",
         ),
         (
             lambda m: train(m)["shards"].pop(),
-            "train: expected the shards' counts to add up to the split's",
+            "train: the counts of the shards do not add up to those of the split",
         ),
         (
             lambda m: train(m).update(cut_pieces=1),
@@ -228,7 +228,7 @@ def test_read_manifest__refuses_splits_that_lead_out_of_the_folder(folder: Path,
         folder, lambda manifest: manifest["splits"].update({name: manifest["splits"]["test"]})
     )
 
-    with pytest.raises(ShardError, match="expected a split's name of letters, digits"):
+    with pytest.raises(ShardError, match="a split name has characters other than letters, digits"):
         load(folder)
 
 

@@ -358,7 +358,7 @@ def test_load__says_that_the_folder_has_changed(change: str, folder: Path, url: 
         ))  # fmt: skip
 
     with pytest.raises(
-        ShardError, match=rf"{url}: expected the folder that was opened, got .*: load it again"
+        ShardError, match=rf"{url}: the folder has changed since it was opened .*; load it again"
     ):
         rows_of(shards)
 

@@ -95,17 +95,19 @@ def test_getitem__counts_from_the_end_too(train: Split, rows: list[dict[str, Any
 
 @pytest.mark.parametrize("beyond", [0, 1, 1000])
 def test_getitem__refuses_rows_that_are_not_there(train: Split, beyond: int) -> None:
-    message = rf"row: expected the number of one of {len(train)} rows, got {len(train) + beyond}"
+    message = (
+        rf"row: expected a number below {len(train)}, the number of rows, got {len(train) + beyond}"
+    )
 
     with pytest.raises(IndexError, match=message):
         train[len(train) + beyond]
-    with pytest.raises(IndexError, match="row: expected the number of one of"):
+    with pytest.raises(IndexError, match="row: expected a number below"):
         train[-len(train) - 1 - beyond]
 
 
 @pytest.mark.parametrize("wrong", [slice(0, 2), "0", 1.0, None])
 def test_getitem__refuses_what_is_not_a_number(train: Split, wrong: Any) -> None:
-    message = rf"row: expected the number of one row, got {type(wrong).__name__}; .*examples\("
+    message = rf"row: expected an integer, got {type(wrong).__name__}; .*examples\("
 
     with pytest.raises(TypeError, match=message):
         train[wrong]
@@ -144,7 +146,8 @@ def test_take__refuses_rows_that_are_not_there(train: Split, row: int) -> None:
     least, most = sorted([0, row])
 
     with pytest.raises(
-        IndexError, match=rf"^rows: expected some of {len(train)}, got {least} to {most}$"
+        IndexError,
+        match=rf"^rows: expected numbers from 0 to {len(train) - 1}, got {least} to {most}$",
     ):
         train.take(np.array([0, row], np.int64))
 
@@ -227,7 +230,7 @@ def test_texts__are_those_of_the_rows(with_text: Split) -> None:
 
 
 def test_texts__need_a_folder_that_keeps_them(train: Split) -> None:
-    with pytest.raises(ShardError, match=r"\.arrow: .* build with --set encode.keep_text=true"):
+    with pytest.raises(ShardError, match=r"\.arrow: .* build it with --set encode.keep_text=true"):
         list(train.texts())
 
 

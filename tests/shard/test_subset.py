@@ -135,7 +135,7 @@ def test_subset__gives_rows_as_a_split_does(train: md.Split) -> None:
     assert subset[-1]["key"] == keys[-1]
     assert md.show(subset, "joint", rows=[0], show_text=True).rows == (0,)
     for wrong in ([-1], [len(subset)]):
-        with pytest.raises(IndexError, match=f"rows: expected some of {len(subset)}"):
+        with pytest.raises(IndexError, match=f"rows: expected numbers from 0 to {len(subset) - 1}"):
             subset.take(wrong)
     with pytest.raises(IndexError, match="rows: expected 0 <= start <= stop"):
         subset.examples(0, len(subset) + 1)

@@ -71,7 +71,7 @@ def test_verify__sees_a_missing_shard(folder: Path) -> None:
     (problem,) = problems(folder)
 
     assert problem.place == f"train/{path.name}"
-    assert "expected a shard, found none" in problem.what
+    assert "the shard is missing" in problem.what
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, -1])
@@ -201,7 +201,7 @@ def test_verify__sees_a_link_that_leads_out_of_the_folder(folder: Path, tmp_path
     (problem,) = problems(folder)
 
     assert problem.place == f"train/{path.name}"
-    assert "got a link that leads out of it" in problem.what
+    assert "the file is a link to a place outside the built folder" in problem.what
 
 
 def test_verify__sees_rows_with_one_key(folder: Path) -> None:
@@ -528,7 +528,7 @@ def test_load__refuses_sentences_outside_their_rows(tmp_path: Path, value: int) 
     made.built(tmp_path / "out", tmp_path / "train.tsv", pipeline)
     forge(tmp_path / "out", set_value("sentence_starts", 1, value))
 
-    with pytest.raises(ShardError, match="expected sentences that begin within their rows"):
+    with pytest.raises(ShardError, match="a row has no sentences, or one that begins outside it"):
         load(tmp_path / "out")["train"].examples()
 
 
@@ -542,7 +542,7 @@ def test_load__refuses_rows_without_a_sentence(tmp_path: Path) -> None:
 
     forge(tmp_path / "out", change)
 
-    with pytest.raises(ShardError, match="expected sentences that begin within their rows"):
+    with pytest.raises(ShardError, match="a row has no sentences, or one that begins outside it"):
         load(tmp_path / "out")["train"].examples()
 
 
@@ -647,7 +647,9 @@ def test_verify__sees_counts_that_are_not_those_of_the_rows(folder: Path, what: 
 def test_verify__refuses_a_manifest_that_contradicts_itself(folder: Path) -> None:
     edit_manifest(folder, lambda manifest: manifest["splits"]["train"].update(sequences=1))
 
-    with pytest.raises(ShardError, match="expected the shards' counts to add up to the split's"):
+    with pytest.raises(
+        ShardError, match="the counts of the shards do not add up to those of the split"
+    ):
         verify(folder)
 
 

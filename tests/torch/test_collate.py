@@ -149,7 +149,9 @@ def test_make_examples__refuses_sentences_that_are_not_of_the_row(starts: list[i
         for starts_of_row in ([1, 2], starts)
     ]
 
-    with pytest.raises(ValueError, match="sentence_starts: expected tokens of the row, rising"):
+    with pytest.raises(
+        ValueError, match="sentence_starts: expected at least one token position per row"
+    ):
         make_examples(rows, IDS)
 
 
@@ -291,7 +293,7 @@ def test_make_examples__refuses_segments_that_the_model_would_not_see() -> None:
     examples = make_examples([{**row, "token_type_ids": [0, 0, 0, 0, 0]}], IDS)
 
     assert equal(examples, make_examples([row], IDS))
-    with pytest.raises(ValueError, match=r"token_type_ids: expected 0 for every token"):
+    with pytest.raises(ValueError, match=r"token_type_ids: expected only 0"):
         make_examples([{**row, "token_type_ids": [0, 0, 0, 1, 1]}], IDS)
 
 
@@ -538,7 +540,7 @@ def test_collator__takes_mentions_in_either_form(mentions: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([], "rows: expected one or more, got none"),
+        ([], "rows: expected at least one row, got none"),
         (
             [{"text": "a", "id": 1}],
             "rows: expected input_ids, got id, text; tokenise the rows first",
@@ -582,7 +584,7 @@ def test_collator__takes_mentions_in_either_form(mentions: dict[str, Any]) -> No
         ),
         (
             [ROW | {"mask_kinds": [0]}],
-            "rows: expected rows without masks, got some of a MaskedDataset",
+            "rows: got rows of a MaskedDataset mixed with other",
         ),
     ],
 )
@@ -596,7 +598,7 @@ def test_collator__refuses_rows_of_which_some_are_masked(train: Any) -> None:
 
     with pytest.raises(
         ValueError,
-        match="rows: expected rows without masks, got some of a MaskedDataset among them",
+        match="rows: got rows of a MaskedDataset mixed with other or modified rows",
     ):
         MaskingCollator(BERT, train, epoch=0)([masked, train[1]])
 
@@ -604,7 +606,7 @@ def test_collator__refuses_rows_of_which_some_are_masked(train: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: MaskingCollator(BERT), "strategy, tokenizer: expected both, or neither"),
+        (lambda: MaskingCollator(BERT), "strategy, tokenizer: pass both, or neither"),
         (
             lambda: MaskingCollator(multiple_of=0),
             "multiple_of: expected an integer of at least 1, got 0",
@@ -640,7 +642,7 @@ def test_collator__refuses_rows_of_which_some_are_masked(train: Any) -> None:
                 ),
                 IDS,
             ),
-            "strategy: expected rates that do not follow training, as a collator",
+            "strategy: a rate follows the training step or tokens, which a collator",
         ),
     ],
 )

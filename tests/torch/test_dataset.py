@@ -110,7 +110,8 @@ def test_loader__tells_a_rate_the_step(train: Any) -> None:
     assert all_lists(dataset.loader(batch_size=8)) == expected
     assert all_lists(dataset.loader(batch_size=8, workers=2)) == expected
     with pytest.raises(
-        ValueError, match=r"step, tokens: expected them, .* take the batches from dataset.loader"
+        ValueError,
+        match=r"step, tokens: a rate follows training, .* take the batches from dataset.loader",
     ):
         dataset.__getitems__([0, 1])
 
@@ -179,7 +180,9 @@ def test_loader__rates_are_equal_at_equal_places_for_any_ranks(train: Any) -> No
 
 
 def test_dataset__static_refuses_a_rate_that_follows_training(train: Any) -> None:
-    with pytest.raises(ValueError, match=r"static: expected a strategy whose rates stay, .* 0\.15"):
+    with pytest.raises(
+        ValueError, match=r"static: the rate of the strategy follows training, .* 0\.15"
+    ):
         MaskedDataset(train, falling(train), static=True)
 
 
@@ -223,7 +226,8 @@ def test_dataset__row_can_be_copied_and_not_changed(train: Any) -> None:
 @pytest.mark.parametrize("row", [10**6, -(10**6)])
 def test_dataset__refuses_rows_that_are_not_there(train: Any, row: int) -> None:
     with pytest.raises(
-        IndexError, match=f"row: expected the number of one of {len(train)} rows, got {row}"
+        IndexError,
+        match=f"row: expected a number below {len(train)}, the number of rows, got {row}",
     ):
         MaskedDataset(train, JOINT)[row]
 
@@ -259,9 +263,7 @@ def test_loader__gives_the_batches_of_a_subset(train: Any, shuffle: Any) -> None
 
 
 def test_dataset__refuses_a_slice(train: Any) -> None:
-    with pytest.raises(
-        TypeError, match="row: expected the number of one row, got slice; for several"
-    ):
+    with pytest.raises(TypeError, match="row: expected an integer, got slice; for several"):
         MaskedDataset(train, JOINT)[0:2]  # type: ignore[index]
 
 
@@ -453,7 +455,7 @@ def test_loader__does_not_tell_the_rows_of_others_its_epoch(train: Any) -> None:
     loader.set_epoch(2)
     list(loader)
 
-    with pytest.raises(ValueError, match=r"epoch: not known, .*dataset.loader.*MaskEpochCallback"):
+    with pytest.raises(ValueError, match=r"epoch: not set, .*dataset.loader.*MaskEpochCallback"):
         list(DataLoader(dataset, batch_size=16, collate_fn=MaskingCollator()))
 
 
@@ -470,7 +472,9 @@ def test_dataset__gives_no_row_before_its_epoch_is_known(
         wrap(dataset), batch_size=4, shuffle=True, num_workers=workers, collate_fn=MaskingCollator()
     )
 
-    with pytest.raises(ValueError, match="epoch: not known, so that every row would have the same"):
+    with pytest.raises(
+        ValueError, match="epoch: not set, so every epoch would have the same masks"
+    ):
         next(iter(loader))
     dataset.epoch = 0
     assert len(next(iter(loader))["keys"]) == 4

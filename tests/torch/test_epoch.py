@@ -86,7 +86,7 @@ def test_known__refuses_an_epoch_that_was_not_set() -> None:
     epoch = Epoch()
 
     assert epoch.now is None
-    with pytest.raises(ValueError, match=r"epoch: not known, .*; call set_epoch"):
+    with pytest.raises(ValueError, match=r"epoch: not set, .*; call set_epoch"):
         epoch.require(HOW)
     epoch.set(0)
     assert epoch.require(HOW) == epoch.now == 0

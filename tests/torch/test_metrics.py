@@ -188,7 +188,7 @@ def test_evaluate__refuses_logits_that_are_no_numbers(examples: Examples) -> Non
     def with_nan(logits: torch.Tensor) -> torch.Tensor:
         return logits.index_fill(2, torch.tensor([1]), math.nan)
 
-    with pytest.raises(AnnotateError, match="expected numbers for each word, got NaN"):
+    with pytest.raises(AnnotateError, match="its scores are NaN"):
         evaluate(Oracle(examples, with_nan), examples, labels=LABELS)
 
 

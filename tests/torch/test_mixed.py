@@ -116,7 +116,7 @@ def test_dataset__counts_from_the_end_too(mixed: Mix) -> None:
     dataset = MaskedDataset(mixed, JOINT, epoch=0)
 
     assert keys_of_rows([dataset[-1]]) == keys_of_rows([dataset[len(dataset) - 1]])
-    with pytest.raises(IndexError, match=f"expected the number of one of {len(mixed)} rows"):
+    with pytest.raises(IndexError, match=f"expected a number below {len(mixed)}"):
         dataset[len(dataset)]
 
 

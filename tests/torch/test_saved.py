@@ -224,7 +224,7 @@ def test_push_to_hub__refuses_a_model_of_patients_text(hub: Hub, tmp_path: Path)
 
     for one in (model, again):
         with pytest.raises(
-            PushError, match=r"got one that learns from patients' text.*share_protected=True"
+            PushError, match=r"the model is trained on patients' text.*share_protected=True"
         ):
             one.push_to_hub("me/model")
         with pytest.raises(PushError, match="patients' text"):

@@ -204,7 +204,7 @@ def test_trainer__of_several_batches_is_refused_where_it_would_be_inexact(
 
 
 def test_trainer__of_several_batches_without_masks_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="expected num_items_in_batch, as accelerate adds up"):
+    with pytest.raises(ValueError, match="accelerate accumulates gradients of several batches"):
         trained(Trainer, tmp_path, 1, names=ONLY_TAGS)
 
 
@@ -339,7 +339,9 @@ def test_lightning__that_accumulates_is_refused(tmp_path: Path) -> None:
             **options,
         ).fit(Module(), torch.utils.data.DataLoader(cut(16), batch_size=None))
 
-    with pytest.raises(ValueError, match="leave out accumulate_grad_batches and take batches as"):
+    with pytest.raises(
+        ValueError, match="leave out accumulate_grad_batches and use larger batches"
+    ):
         fit(accumulate_grad_batches=2)
     fit()
 

@@ -100,7 +100,7 @@ def test_trainer__refuses_metrics_of_a_loader_on_several_ranks(
     one = trainer(shards, tmp_path, eval_dataset=loader, compute_metrics=lambda _: {})
     monkeypatch.setattr(type(one.accelerator), "num_processes", 2)
 
-    with pytest.raises(ValueError, match="expected no compute_metrics or predict"):
+    with pytest.raises(ValueError, match="compute_metrics and predict cannot be used"):
         one.evaluation_loop(loader.for_trainer(), "Evaluation")
 
 

@@ -65,11 +65,11 @@ WRONG: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     ),
     "perplexity of a dataset": (
         lambda model, split: perplexity(model, MaskedDataset(split, JOINT)),
-        r"^batches: expected batches, as .* gives, got MaskedDataset, which gives rows$",
+        r"^batches: expected batches, such as .*, got MaskedDataset, which yields rows$",
     ),
     "perplexity of a split": (
         perplexity,
-        r"^batches: expected batches, as .* gives, got Split, which gives rows$",
+        r"^batches: expected batches, such as .*, got Split, which yields rows$",
     ),
     "a folder to evaluate": (
         lambda model, split: evaluate(model, "shards/ncbi", labels=["Disease"]),  # type: ignore[arg-type]
@@ -85,7 +85,7 @@ WRONG: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     ),
     "heads of a dataset": (
         lambda model, split: head_importance(model, MaskedDataset(split, JOINT)),  # type: ignore[arg-type]
-        r"^batches: expected batches, as .* gives, got MaskedDataset, which gives rows$",
+        r"^batches: expected batches, such as .*, got MaskedDataset, which yields rows$",
     ),
     "a page of a split": (
         lambda model, split: confidence_heatmap(
@@ -143,5 +143,5 @@ def test_wrap__refuses_a_model_without_a_head_for_hidden_tokens(family: str, kin
     )
     name = f"{family}{kind}"
 
-    with pytest.raises(TypeError, match=rf"got {name}, which has no head for hidden tokens$"):
+    with pytest.raises(TypeError, match=rf"got {name}, which has no language modelling head$"):
         MslmModel.wrap(getattr(transformers, name)(config), labels=["Disease"])

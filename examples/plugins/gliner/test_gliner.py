@@ -285,7 +285,7 @@ def test_model__that_needs_more_than_its_folder_is_refused(
 @pytest.mark.parametrize(
     ("file", "message"),
     [
-        ("model.safetensors", "expected weights as safetensors, found none"),
+        ("model.safetensors", "no safetensors weights found"),
         ("tokenizer_config.json", "one without its tokenizer"),
         ("gliner_config.json", "a model's folder with a gliner_config.json, found none"),
     ],

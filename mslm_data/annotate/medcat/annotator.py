@@ -142,7 +142,7 @@ class MedCat:
     def _path(self) -> Path:
         if not self.model_pack:
             raise AnnotateError(
-                "annotator 'medcat': expected model_pack, got none; pass --set "
+                "annotator 'medcat': no model_pack given; pass --set "
                 "annotate.model_pack=PACK with a MedCAT model pack, or make one with "
                 "`mslm-data vocab concepts`"
             )
@@ -198,8 +198,8 @@ class LoadedMedCat:
         filters.cuis = wanted & filters.cuis if filters.cuis else wanted
         if not filters.cuis:
             raise AnnotateError(
-                f"{options.model_pack}: expected that the pack's own filter "
-                f"(linking.filters.cuis) keeps concepts of {options.types}, got none"
+                f"{options.model_pack}: the pack's own filter (linking.filters.cuis) keeps no "
+                f"concepts of {options.types}"
             )
         self._finder = None if options.keep_meta else make_finder(cat)
 

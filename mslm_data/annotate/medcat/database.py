@@ -106,7 +106,7 @@ def read_frames(path: Path) -> Iterator[Any]:
                 ([row.fields[place] for place in places] for row in table), columns
             )
         except UnicodeDecodeError:
-            raise AnnotateError(f"{path}: expected a CSV table in UTF-8, got other bytes") from None
+            raise AnnotateError(f"{path}: not valid UTF-8; save the CSV table as UTF-8") from None
 
 
 def make_frames(rows: Iterable[Sequence[str]], columns: Sequence[str] = COLUMNS) -> Iterator[Any]:

@@ -93,9 +93,8 @@ def _load_pack(path: Path, *, tokenizer: str, meta: bool) -> Any:
         return cat.load_model_pack(str(path), config_dict=config)
     except import_module("medcat.utils.import_utils").MissingDependenciesError:
         raise AnnotateError(
-            f"{path}: expected a pack whose add-ons can be loaded, got one that needs medcat's "
-            f"extras (meta-cat does not go with transformers 5); leave annotate.keep_meta out to "
-            f"load the pack without them"
+            f"{path}: the add-ons of the pack need medcat's extras (meta-cat does not work with "
+            "transformers 5); leave annotate.keep_meta out to load the pack without them"
         ) from None
 
 

@@ -31,8 +31,8 @@ def digest(path: Path) -> str:
     """
     if not path.exists():
         raise AnnotateError(
-            f"{path}: expected a MedCAT model pack (a folder or a zip) or a concept table (.csv), "
-            f"found nothing; `mslm-data vocab concepts` makes a pack"
+            f"{path}: no such file or folder; pass a MedCAT model pack (folder or zip) or a "
+            "concept table (.csv), or make a pack with `mslm-data vocab concepts`"
         )
     if _is_table(path):
         return hash_file(path)
@@ -59,8 +59,8 @@ def checked(path: Path, sha256: str) -> Path:
     named = sha256.lower()
     if named and named != found and not _is_same_zip(path, named, found):
         raise AnnotateError(
-            f"{path}: expected a pack with sha256 {named}, got {found}; nothing of it was loaded. "
-            f"If this is the pack you mean, and you trust it, name its sha256"
+            f"{path}: expected a pack with sha256 {named}, got {found}; nothing was loaded. If "
+            "this is the right pack, and you trust it, pass its sha256"
         )
     if _is_table(path) and not sha256:
         return path
@@ -68,13 +68,12 @@ def checked(path: Path, sha256: str) -> Path:
     copy = _copied(path, found)
     if copy.is_dir() and not ((copy / "cdb").is_dir() or (copy / "cdb.dat").is_file()):
         raise AnnotateError(
-            f"{path}: expected a MedCAT model pack with a folder cdb or a file cdb.dat, got neither"
+            f"{path}: not a MedCAT model pack, it has neither a folder cdb nor a file cdb.dat"
         )
     if not sha256 and not is_data_only(copy):
         raise AnnotateError(
-            f"{path}: expected the sha256 of a pack that holds more than data, got none; nothing "
-            f"of it was loaded, as loading it runs code that is in it. If you trust where it is "
-            f"from: --set annotate.sha256={found}"
+            f"{path}: loading this pack runs code from it, so nothing was loaded. If you trust its "
+            f"origin: --set annotate.sha256={found}"
         )
     return copy
 
@@ -120,8 +119,8 @@ def _copied(path: Path, found: str) -> Path:
         copied = digest(made)
         if copied != found:
             raise AnnotateError(
-                f"{path}: expected a pack that stays as it is, got the digest {found[:16]} and "
-                f"then {copied[:16]}; wait until it is written, and run the same command again"
+                f"{path}: the pack changed while it was read (digest {found[:16]}, then "
+                f"{copied[:16]}); wait until it is complete, and run the same command again"
             )
 
     place = cache.make_once(_place(path, found), make, error=AnnotateError)
@@ -129,7 +128,7 @@ def _copied(path: Path, found: str) -> Path:
     if copied != found:
         raise AnnotateError(
             f"{place}: expected the files of {path.name} with the digest {found[:16]}, got files "
-            f"with {copied[:16]}; delete this folder, and it is copied anew"
+            f"with {copied[:16]}; delete this folder, and it is copied again"
         )
     return place
 

@@ -80,14 +80,13 @@ class Terms:
     def _path(self) -> Path:
         if not self.table:
             raise AnnotateError(
-                "annotator 'terms': expected table, got none; pass --set annotate.table=FILE with "
+                "annotator 'terms': no table given; pass --set annotate.table=FILE with "
                 "the columns name and label"
             )
         path = semantic_types.find_table(self.table)
         if not path.is_file():
             raise AnnotateError(
-                f"annotator 'terms': expected a table below vocab/ or a path, found no "
-                f"'{self.table}'"
+                f"annotator 'terms': no table '{self.table}', neither below vocab/ nor as a path"
             )
         return path
 

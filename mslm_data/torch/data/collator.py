@@ -54,7 +54,9 @@ _HOW = (
     "pass MaskEpochCallback() to the Trainer, set collator.epoch before each pass of your own, or "
     "make the collator with static=True if its masks are to stay (evaluation)"
 )
-_MIXED = "rows: expected rows without masks, got some of a MaskedDataset among them, or changed"
+_MIXED = (
+    "rows: got rows of a MaskedDataset mixed with other or modified rows; pass rows of one kind"
+)
 
 
 class MaskingCollator(FollowsEpoch):
@@ -156,18 +158,18 @@ class MaskingCollator(FollowsEpoch):
         for name, dtype in (dtypes or {}).items():
             if not isinstance(dtype, torch.dtype):
                 raise TypeError(
-                    f"dtypes: expected one of torch for {name}, such as torch.int32, got {dtype!r}"
+                    f"dtypes: expected a torch dtype for {name}, such as torch.int32, got {dtype!r}"
                 )
 
         if (strategy is None) != (tokenizer is None):
             raise ValueError(
-                "strategy, tokenizer: expected both, or neither for rows of a MaskedDataset"
+                "strategy, tokenizer: pass both, or neither for rows of a MaskedDataset"
             )
         self.strategy = None if strategy is None else as_strategy(strategy)
         if self.strategy is not None and self.strategy.follows_training:
             raise ValueError(
-                "strategy: expected rates that do not follow training, as a collator is not told "
-                "its steps or tokens; take the batches from MaskedDataset(...).loader(...), or let "
+                "strategy: a rate follows the training step or tokens, which a collator does not "
+                "know; take the batches from MaskedDataset(...).loader(...), or let "
                 "the rate follow the epoch (per='epoch')"
             )
 
@@ -246,13 +248,13 @@ class MaskingCollator(FollowsEpoch):
     def _masked(self, rows: Sequence[Row]) -> Masked:
         """Mask rows that are not masked yet."""
         if not rows:
-            raise ValueError("rows: expected one or more, got none")
+            raise ValueError("rows: expected at least one row, got none")
         if "mask_kinds" in rows[0]:
             raise ValueError(_MIXED)
         if self.strategy is None or self.ids is None:
             raise ValueError(
-                "rows: expected those of a MaskedDataset, with mask_kinds, got rows with "
-                f"{', '.join(map(str, rows[0])) or 'nothing'}; to mask them here, pass "
+                "rows: expected masked rows of a MaskedDataset, got rows with the columns "
+                f"{', '.join(map(str, rows[0])) or 'nothing'}; to mask rows in the collator, pass "
                 "MaskingCollator(strategy, tokenizer)"
             )
 

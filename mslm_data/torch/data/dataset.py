@@ -97,8 +97,8 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         self.strategy = strategy_for(split, strategy)
         if static and self.strategy.follows_training:
             raise ValueError(
-                "static: expected a strategy whose rates stay, so that masks do too, got one whose "
-                "rate follows training; pass one with a number as rate, such as 0.15"
+                "static: the rate of the strategy follows training, so masks cannot stay the same; "
+                "pass a constant rate, such as 0.15"
             )
         self.seed = seed
         self.static = static
@@ -196,8 +196,8 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         """
         if step is None and tokens is None and self.strategy.follows_training:
             raise ValueError(
-                "step, tokens: expected them, as a rate follows training, got rows of a sampler "
-                "that does not tell; take the batches from dataset.loader(...), or let the rate "
+                "step, tokens: a rate follows training, but the sampler does not report the "
+                "training step; take the batches from dataset.loader(...), or let the rate "
                 "follow the epoch (per='epoch')"
             )
         epoch = self.mask_epoch(epoch)

@@ -68,9 +68,7 @@ class Epoch:
         """
         epoch = self.now
         if epoch is None:
-            raise ValueError(
-                "epoch: not known, so that every row would have the same mask in each epoch; " + how
-            )
+            raise ValueError("epoch: not set, so every epoch would have the same masks; " + how)
         return epoch
 
     def set(self, epoch: int) -> None:

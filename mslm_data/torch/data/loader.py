@@ -71,8 +71,8 @@ class MaskedLoader:
                 raise TypeError(f"loader: unknown option '{name}'; {_SET_HERE[name]}")
         if not worker_options.get("in_order", True):
             raise ValueError(
-                "in_order: expected True, got False, by which batches come in any order; a state "
-                "counts them in theirs, so that a resumed run would repeat some and lose others"
+                "in_order: expected True, got False; a resumed run would repeat some batches and "
+                "lose others, as a state counts them in order"
             )
 
         self.dataset = dataset
@@ -127,9 +127,9 @@ class MaskedLoader:
             TypeError: Always.
         """
         raise TypeError(
-            "loader: expected batches to be iterated over, got a trainer that asks for single "
-            "rows; MslmTrainer takes a loader as train_dataset, others take a MaskedDataset, or "
-            "the loader from get_train_dataloader"
+            "loader: a trainer asked for single rows, but a loader only yields batches; "
+            "MslmTrainer takes a loader as train_dataset, for others pass a MaskedDataset, or "
+            "return the loader from get_train_dataloader"
         )
 
     def __iter__(self) -> Iterator[dict[str, Tensor]]:

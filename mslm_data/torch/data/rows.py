@@ -40,8 +40,8 @@ def token_ids(tokenizer: Any) -> TokenIds:
             return known
     if not hasattr(tokenizer, "all_special_ids"):
         raise TypeError(
-            "tokenizer: expected one of Hugging Face, or a split, got "
-            f"{type(tokenizer).__name__}; load it first, as AutoTokenizer.from_pretrained does"
+            "tokenizer: expected a Hugging Face tokenizer or a split, got "
+            "{type(tokenizer).__name__}; load it first with AutoTokenizer.from_pretrained"
         )
 
     names = {}
@@ -75,13 +75,13 @@ def make_examples(
     if "input_ids" not in first:
         raise ValueError(
             f"rows: expected input_ids, got {', '.join(sorted(first)) or 'no column'}; tokenise "
-            "the rows first, or, where a trainer drops columns, pass remove_unused_columns=False"
+            "the rows first, or, if the Trainer drops columns, pass remove_unused_columns=False"
         )
 
     if "token_type_ids" in first and flat(rows, "token_type_ids", np.int32).values.any():
         raise ValueError(
-            "rows: token_type_ids: expected 0 for every token, as batches have no such column, got "
-            "others; leave the column out where the model is to see both texts of a pair as one"
+            "rows: token_type_ids: expected only 0, got others; batches have no such column: leave "
+            "it out to treat a text pair as one text"
         )
 
     tokens = flat(rows, "input_ids", np.int32)
@@ -300,9 +300,9 @@ def _check_within_text(spans: Spans, is_text: Ragged) -> None:
         mention = int(np.flatnonzero(held)[0])
         row = int(np.searchsorted(starts.offsets, mention, side="right")) - 1
         raise ValueError(
-            f"rows: expected mentions of tokens of the text, got one with {held[mention]} special "
-            f"token(s) or padding in row {row} of a batch, tokens [{starts.values[mention]}, "
-            f"{ends.values[mention]}); leave these out of the mention, or the mention itself"
+            f"rows: a mention contains {held[mention]} special token(s) or padding in row {row} of "
+            f"a batch, tokens [{starts.values[mention]}, "
+            f"{ends.values[mention]}); shorten the mention, or leave it out"
         )
 
 
@@ -322,7 +322,8 @@ def _sentences(rows: Sequence[Row], tokens: Ragged) -> Ragged | None:
     outside = (starts.values < 0) | (starts.values >= np.repeat(tokens.lengths, counts))
     if np.any(counts == 0) or np.any(outside | (steps < 1)):
         raise ValueError(
-            "rows: sentence_starts: expected tokens of the row, rising, one or more in each row"
+            "rows: sentence_starts: expected at least one token position per row, within the row "
+            "and rising"
         )
     return starts
 

@@ -145,7 +145,7 @@ class ShardSampler(Sampler[BatchRows]):
                 f"rank, world: expected both or neither, got rank={rank} and world={world}"
             )
         if rank is not None and world is not None and not 0 <= rank < world:
-            raise ValueError(f"rank: expected one of {world} ranks, counted from 0, got {rank}")
+            raise ValueError(f"rank: expected a number from 0 to {world - 1}, got {rank}")
 
         self.dataset = dataset
         self.options = options
@@ -189,8 +189,8 @@ class ShardSampler(Sampler[BatchRows]):
             # A loader that Accelerate has prepared sets the number of its own passes, which begins
             # at 0 after a resume too: masks of earlier epochs would come again.
             raise ValueError(
-                f"epoch: expected {self._announced} or a later one, as was set before, got {epoch} "
-                "with no batch in between; call set_epoch of the loader that Accelerate has "
+                f"epoch: expected at least {self._announced}, which was set before, got {epoch}; "
+                "call set_epoch of the loader that Accelerate has "
                 "prepared, or take the batches from dataset.loader(...), unprepared"
             )
         self._moves += epoch != self.epoch
@@ -232,9 +232,9 @@ class ShardSampler(Sampler[BatchRows]):
                 # Lightning does so where it resumes a DataLoader with workers, which ask for
                 # batches before an epoch is set. They would have the masks of an earlier one.
                 raise ValueError(
-                    f"epoch: set to {self.epoch} after workers asked for batches of {epoch}; take "
-                    "the batches from dataset.loader(...), whose place a checkpoint keeps, or set "
-                    "the epoch before iterating"
+                    f"epoch: set to {self.epoch} after workers had started epoch {epoch}; take the "
+                    "batches from dataset.loader(...), which resumes from checkpoints, or set the "
+                    "epoch before iterating"
                 )
             if is_by_shards:
                 before = ranges

@@ -101,8 +101,8 @@ def gate_gradients(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
     layers = attention_layers(model)
     if not any(isinstance(part, nn.Dropout) and part.p > 0 for part in model.modules()):
         raise ValueError(
-            "head_importance: expected a model with dropout, got one without; set "
-            "hidden_dropout_prob in its configuration"
+            "head_importance: the model has no dropout; set hidden_dropout_prob in its "
+            "configuration"
         )
 
     check_batches(batches)
@@ -122,7 +122,7 @@ def gate_gradients(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
             tokens += int(present_BL.sum())
 
     if not tokens:
-        raise ValueError("head_importance: expected batches with tokens, got none")
+        raise ValueError("head_importance: the batches have no tokens; pass at least one row")
     return total_KN / tokens
 
 
@@ -315,8 +315,7 @@ def _rows(batch: Mapping[str, Any], device: torch.device) -> tuple[Tensor, Tenso
     """
     if "sequence_ids" in batch:
         raise ValueError(
-            "head_importance: expected batches with a row for each sequence, got packed ones; make "
-            "them without row_tokens and flat"
+            "head_importance: got packed batches; make them without row_tokens and flat"
         )
     rows_BL = torch.as_tensor(batch["input_ids"])
     if "labels" in batch:

@@ -51,8 +51,8 @@ def check_training(
     packs = getattr(getattr(collator, "options", None), "is_packed", False)
     if packs and type(model).__module__.startswith("transformers."):
         raise ValueError(
-            f"{where}: expected an MslmModel for packed rows, got {type(model).__name__}, in which "
-            "they would see each other; pass MslmModel.wrap(model), or leave out row_tokens and "
+            f"{where}: in a {type(model).__name__} packed rows would attend to each other; pass "
+            "MslmModel.wrap(model), or leave out row_tokens and "
             "flat"
         )
 
@@ -79,7 +79,7 @@ def check_tokenizer(where: str, model: Any, ids: TokenIds) -> None:
         return
 
     if not ids.size <= size < ids.size + _SPARE_IDS:
-        differ = f"a model of {size:,} ids and rows of a tokenizer of {ids.size:,}"
+        differ = f"{size:,} ids in the model and {ids.size:,} in the rows"
     else:
         kept = getattr(model, "tokenizer", None)
         own = _own_ids(str(getattr(config, "_name_or_path", ""))) if kept is None else kept.ids
@@ -96,11 +96,11 @@ def check_tokenizer(where: str, model: Any, ids: TokenIds) -> None:
         ]
         if not other:
             return
-        differ = f"the special ids {', '.join(other)}"
+        differ = f"{', '.join(other)}"
 
     raise ValueError(
-        f"{where}: expected a model and rows of one tokenizer, got {differ}; build the shards with "
-        "the tokenizer of the model, or give a model made anew the vocab_size and pad_token_id of "
+        f"{where}: model and rows have different tokenizers: {differ}; build the shards with the "
+        "tokenizer of the model, or create a new model with the vocab_size and pad_token_id of "
         "the shards' manifest.token_ids"
     )
 
@@ -110,9 +110,9 @@ def _check_labels(where: str, of_model: Sequence[str], split: Any) -> None:
     of_rows = getattr(split, "labels", ())
     if of_model and [*of_rows] != [*of_model][: len(of_rows)]:
         raise ValueError(
-            f"{where}: expected rows with the labels of the model, {', '.join(of_model)}, got "
-            f"{', '.join(of_rows)}; wrap the model with labels of these rows, or keep all folders "
-            "in each phase of a mix, in one order, if only with a small weight"
+            f"{where}: expected rows with the labels of the model: {', '.join(of_model)}, got "
+            f"{', '.join(of_rows)}; wrap the model with the labels of these rows, or in a mix keep "
+            "all folders in every phase, in the same order, with a small weight if need be"
         )
 
 
@@ -134,16 +134,16 @@ def check_shareable(
     of_model = getattr(getattr(model, "config", None), "protected", False)
     if of_model or _are_patients_text(datasets, collators):
         raise PushError(
-            f"{where}: expected no push_to_hub where a model learns from patients' text, got one; "
-            "it may hold pieces of the text, and data use agreements forbid sharing it; leave it "
-            "out, and if yours does not, upload the model by MslmModel.push_to_hub"
+            f"{where}: push_to_hub is set, but the model is trained on patients' text, which it "
+            "may have memorised; data use agreements forbid sharing it: leave the option out. If "
+            "yours does not, call MslmModel.push_to_hub"
         )
 
 
 def mark_protected(model: Any, datasets: Mapping[str, Any] | Any, collators: Sequence[Any]) -> None:
     """Mark an `MslmModel` that is trained on patients' text, so that it is not uploaded."""
     if is_mslm(model) and not model.config.protected and _are_patients_text(datasets, collators):
-        LOGGER.info("the model learns from patients' text, so its config.protected is True now")
+        LOGGER.info("the model is trained on patients' text: config.protected is set to True")
         model.config.protected = True
 
 

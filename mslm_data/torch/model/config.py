@@ -86,21 +86,21 @@ class MslmConfig(PreTrainedConfig):
         """
         if masked_lm is None:
             raise ValueError(
-                "MslmConfig: expected the configuration of a masked language model, got none; "
-                "MslmModel.wrap makes an MslmModel of a plain model or its folder"
+                "MslmConfig: the configuration of a masked language model is missing; use "
+                "MslmModel.wrap to make an MslmModel from a plain model or its folder"
             )
         if isinstance(labels, str) or len(set(labels)) < len(labels):
             raise ValueError(
-                "MslmConfig: expected labels as a list of different names, got one text or a name "
-                "twice"
+                "MslmConfig: expected labels as a list of unique names, got a string or a "
+                "duplicate name"
             )
         check_weights("MslmConfig", w_elm, w_blm)
         check_name("MslmConfig", "balance", balance, BALANCES)
         check_name("MslmConfig", "normaliser", normaliser, NORMALISERS)
         if two_views and not labels:
             raise ValueError(
-                "MslmConfig: expected labels with two_views=True, got none; the second view is for "
-                "the heads, which a model without labels does not have"
+                "MslmConfig: two_views=True needs labels; the second view is for the heads, which "
+                "a model without labels lacks"
             )
 
         # Before `masked_lm` is set: transformers would reset the attention implementation that it

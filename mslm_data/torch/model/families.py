@@ -82,6 +82,6 @@ def find_decoder(masked_lm: Any) -> Decoder | None:
         return None if make is None else make(masked_lm)
     except AttributeError:
         raise TypeError(
-            "MslmModel: expected a masked language model, as AutoModelForMaskedLM gives, got "
-            f"{type(masked_lm).__name__}, which has no head for hidden tokens"
+            "MslmModel: expected a masked language model, as loaded by AutoModelForMaskedLM, got "
+            f"{type(masked_lm).__name__}, which has no language modelling head"
         ) from None

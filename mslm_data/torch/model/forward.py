@@ -52,8 +52,8 @@ def check_batches(batches: object) -> None:
     """
     if isinstance(batches, Dataset | Rows | Examples):
         raise TypeError(
-            "batches: expected batches, as MaskedDataset(split, strategy).loader(batch_size=32) "
-            f"gives, got {type(batches).__name__}, which gives rows"
+            "batches: expected batches, such as MaskedDataset(split, "
+            "strategy).loader(batch_size=32), got {type(batches).__name__}, which yields rows"
         )
 
 
@@ -68,8 +68,8 @@ def check_numbers(scores: npt.NDArray[np.floating[Any]]) -> None:
     """
     if np.isnan(scores).any():
         raise AnnotateError(
-            "model: expected numbers for each word, got NaN; its weights are damaged, or its "
-            "training diverged: train it again, with a lower learning rate if the loss was NaN"
+            "model: its scores are NaN; the weights are damaged, or training diverged: train it "
+            "again, with a lower learning rate if the loss was NaN"
         )
 
 

@@ -122,9 +122,9 @@ class MslmModel(PreTrainedModel):
 
         if find_decoder(self.masked_lm) is None:
             warnings.warn(
-                f"MslmModel: the head of model type '{config.masked_lm.model_type}' is not known "
-                "here, so all positions are projected to the vocabulary, not only masked ones; "
-                f"known: {', '.join(FAMILIES)}",
+                f"MslmModel: unknown head of model type '{config.masked_lm.model_type}', so all "
+                "positions are projected to the vocabulary, not only masked ones; known: "
+                f"{', '.join(FAMILIES)}",
                 stacklevel=2,
             )
         self.post_init()  # type: ignore[no-untyped-call]
@@ -308,9 +308,8 @@ class MslmModel(PreTrainedModel):
     def _check_shareable(self, may: bool) -> None:
         if self.config.protected and not may:
             raise PushError(
-                "MslmModel: expected a model that may be shared, got one that learns from "
-                "patients' text, of which it may hold pieces; data use agreements forbid sharing "
-                "it; pass share_protected=True if yours does not"
+                "MslmModel: the model is trained on patients' text, which it may have memorised; "
+                "data use agreements forbid sharing it; pass share_protected=True if yours does not"
             )
 
     def get_input_embeddings(self) -> Any:
@@ -386,8 +385,8 @@ class MslmModel(PreTrainedModel):
         _check_tensor(input_ids, "MaskedDataset(split, strategy).loader(...) makes tensors")
         if labels is not None and mask_kinds is None:
             raise ValueError(
-                "MslmModel: expected mask_kinds beside labels, got labels alone, which would train "
-                "without weights; make batches with MaskedDataset or MaskingCollator"
+                "MslmModel: labels need mask_kinds, or the loss would have no weights; make "
+                "batches with MaskedDataset or MaskingCollator"
             )
 
         hidden, logits = self._encode(
@@ -455,9 +454,9 @@ class MslmModel(PreTrainedModel):
         if self._hidden_mentions >= _ENOUGH_MENTIONS:
             self._hidden_mentions = None
             warnings.warn(
-                "MslmModel: every mention so far was hidden from the heads, which therefore find "
-                "few or none in text; wrap the model with two_views=True, or hide fewer mentions, "
-                "such as elm=0.5",
+                "MslmModel: all mentions so far were masked, so the heads will find few in plain "
+                "text; wrap the model with two_views=True, or mask fewer mentions, for example "
+                "elm=0.5",
                 stacklevel=3,
             )
 
@@ -467,8 +466,8 @@ class MslmModel(PreTrainedModel):
         if has_dropout and not self._is_warned_of_mode:
             self._is_warned_of_mode = True
             warnings.warn(
-                "MslmModel: the loss is asked for gradients in evaluation mode, in which "
-                "transformers loads models, so dropout is off; call model.train() before training",
+                "MslmModel: backward was called in evaluation mode, in which transformers loads "
+                "models, so dropout is off; call model.train() before training",
                 stacklevel=2,
             )
 
@@ -558,10 +557,7 @@ class MslmModel(PreTrainedModel):
         """
         _check_tensor(input_ids, "`mslm-data annotate` reads text")
         if self.detection is None or self.classification is None:
-            raise ValueError(
-                "MslmModel.predict: expected a model with labels, got one without; "
-                "wrap it with labels=..."
-            )
+            raise ValueError("MslmModel.predict: the model has no labels; wrap it with labels=...")
 
         with evaluating(self):
             hidden, _ = self._encode(input_ids, attention_mask, others, for_mslm=False)
@@ -601,7 +597,7 @@ class MslmModel(PreTrainedModel):
         """
         if self.tokenizer is None:
             raise TokenizerError(
-                "MslmModel.annotate: expected a model with its tokenizer, got one without; pass "
+                "MslmModel.annotate: the model has no tokenizer; pass "
                 "tokenizer=shards.tokenizer to wrap or from_pretrained"
             )
         return Tagger(self, self.tokenizer).annotate(texts, batch_size=batch_size)

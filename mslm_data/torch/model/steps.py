@@ -166,12 +166,11 @@ def check_not_accumulated(loss: Tensor, model: nn.Module) -> None:
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         if any(bool(gradient.any()) for gradient in sorted(gradients, key=Tensor.numel)):
             raise ValueError(
-                "MslmModel: expected num_items_in_batch where the gradients of several batches are "
-                "added up, got none, so that each would be divided by the counts of its own batch; "
-                "pass num_items_in_batch=count_items(batches), where batches are all those of the "
-                "step (this one alone, if it is meant to be divided by its own counts); in "
-                "Lightning, leave out accumulate_grad_batches and take batches as large as a step, "
-                "or count in manual optimization"
+                "MslmModel: gradients of several batches are accumulated without "
+                "num_items_in_batch, so each would be divided by its own counts; pass "
+                "num_items_in_batch=count_items(batches) with all batches of the step (or this "
+                "one, to divide by its own counts); in Lightning, leave out "
+                "accumulate_grad_batches and use larger batches, or count in manual optimization"
             )
 
     loss.register_hook(look)  # type: ignore[no-untyped-call]
@@ -193,8 +192,8 @@ def _count_step(
             return own_P
         if _accelerate_accumulates():
             raise ValueError(
-                "MslmModel: expected num_items_in_batch, as accelerate adds up the gradients of "
-                "several batches, got none; pass num_items_in_batch=count_items(batches, "
+                "MslmModel: accelerate accumulates gradients of several batches, which needs "
+                "num_items_in_batch; pass num_items_in_batch=count_items(batches, "
                 "averaged_over=N) with all N batches of the step, or train with "
                 "mslm_data.torch.MslmTrainer"
             )
@@ -223,8 +222,9 @@ def _count_step(
     over_ranks_P, _ = _over_ranks(own_P)
     if _accelerate_accumulates() or bool(over_ranks_P[0] != given[0]):
         raise ValueError(
-            "MslmModel: expected the counts of all items of a step of several batches, got its "
-            f"{given[0]:g} masked tokens alone, by which Eq. 8 and 11 cannot be divided; train "
+            "MslmModel: num_items_in_batch is the number of masked tokens ({given[0]:g}) of "
+            "several batches, but Eq. 8 and 11 need counts of tagged tokens and mentions too; "
+            "train "
             "with mslm_data.torch.MslmTrainer in place of Trainer, pass "
             "num_items_in_batch=count_items(batches), or wrap the model with balance='sums'"
         )

@@ -157,9 +157,9 @@ class MslmTrainer(Trainer):
                 loss_only = self.args.prediction_loss_only
             if not loss_only and self.accelerator.num_processes > 1:
                 raise ValueError(
-                    "MslmTrainer: expected no compute_metrics or predict where a MaskedLoader is "
-                    "evaluated on several ranks, got one; ranks have batches of other sizes there, "
-                    "which cannot be gathered: pass MaskedDataset(..., static=True) in its place"
+                    "MslmTrainer: compute_metrics and predict cannot be used with a MaskedLoader "
+                    "on several ranks, whose batches differ in size; pass MaskedDataset(..., "
+                    "static=True) instead"
                 )
             # The usual function cuts the last batch as that of the training rows is to be cut.
             self.gather_function = self.accelerator.gather
@@ -275,6 +275,6 @@ def _check_epochs(datasets: Any, *, besides: Any) -> None:
     for rows in [masked for given in every for masked in _masked_rows(given)]:
         if rows.epoch is None and rows not in trained:
             raise ValueError(
-                "MslmTrainer: expected eval_dataset with masks that stay, got one whose masks "
-                "follow an epoch that nobody says; pass MaskedDataset(..., static=True)"
+                "MslmTrainer: the masks of eval_dataset depend on an epoch that is never set; pass "
+                "MaskedDataset(..., static=True)"
             )

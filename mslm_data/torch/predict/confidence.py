@@ -102,7 +102,9 @@ def mention_confidence(
     """
     check_examples("examples", examples)
     if examples.ids.mask < 0:
-        raise ValueError("examples: expected a tokenizer with a mask token, got one without")
+        raise ValueError(
+            "examples: the tokenizer has no mask token; build the folder with one that has"
+        )
 
     model = language_model(model)
     starts = examples.span_starts

@@ -45,12 +45,11 @@ def confidence_heatmap(
     """
     if not isinstance(shards, BuiltFolder):
         raise TypeError(
-            "shards: expected the folder of the rows, as md.load gives, got "
-            f"{type(shards).__name__}"
+            f"shards: expected a built folder loaded by md.load, got {type(shards).__name__}"
         )
     if shards.manifest.protected and not show_text:
         raise ShardError(
-            f"{shards.folder}: holds patients' text; pass show_text=True to write it into a page"
+            f"{shards.folder}: contains patients' text; pass show_text=True to write it to a page"
         )
 
     core = tokenizers.Tokenizer.from_file(str(shards.tokenizer))

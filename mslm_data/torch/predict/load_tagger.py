@@ -39,13 +39,13 @@ def load_files(files: ModelFiles) -> Tagger:
         )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise AnnotateError(
-            f"{folder}: expected a token-classification model that transformers knows, got "
-            f"{type(error).__name__} from it"
+            f"{folder}: transformers cannot load it as a token-classification model "
+            f"({type(error).__name__})"
         ) from None
     missing = sorted(report["missing_keys"])
     if missing:
         raise AnnotateError(
-            f"{folder}: expected a model trained for token classification, got one without "
-            f"{missing[0]}; train it first"
+            f"{folder}: not trained for token classification, the weights {missing[0]} are "
+            "missing; train it first"
         )
     return Tagger(model, tokenizer)

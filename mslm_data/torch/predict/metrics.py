@@ -93,7 +93,7 @@ def evaluate(
     """
     if not isinstance(rows, Rows | Examples):
         raise TypeError(
-            "rows: expected one split, as md.load(folder)['test'] gives, or rows of one, got "
+            "rows: expected a split, such as md.load(folder)['test'], or a subset of one, got "
             f"{type(rows).__name__}"
         )
     check_names("labels", labels)
@@ -201,9 +201,8 @@ def _masked_logits(model: Model, batch: Mapping[str, Any]) -> Tensor:
 
     if not hasattr(model, "config"):
         raise ValueError(
-            "perplexity: expected a model of Hugging Face for packed rows, got "
-            f"{type(model).__name__}, in which they would see each other; make the batches without "
-            "row_tokens and flat"
+            "perplexity: in a {type(model).__name__} packed rows would attend to each other; make "
+            "the batches without row_tokens and flat"
         )
 
     # Needs transformers, as that model does.
@@ -227,8 +226,8 @@ def _tags_by_name(given: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np
     absent = [label for label in given if label not in labels]
     if absent:
         raise ValueError(
-            f"evaluate: expected labels with those of the rows, {', '.join(given)}, got "
-            f"{', '.join(labels)}; pass the labels that the model was trained with, of rows with "
+            f"evaluate: the rows have the labels {', '.join(given)}, the model "
+            f"{', '.join(labels)}; pass the labels that the model was trained with, and rows with "
             "the same"
         )
     numbers = [[*labels].index(label) for label in given]

@@ -86,8 +86,8 @@ def find_model(name: str, *, config: str = CONFIG) -> ModelFiles:
     described = _described(folder, config)
     if not any(folder.glob(_WEIGHTS)):
         raise AnnotateError(
-            f"{folder}: expected weights as safetensors, found none; load the model where you "
-            "trust it, and save it with save_pretrained"
+            f"{folder}: no safetensors weights found; if you trust the model, load it and save it "
+            "with save_pretrained"
         )
     return ModelFiles(folder, described)
 
@@ -107,7 +107,7 @@ def _find_on_hub(name: str, config: str) -> Path:
         return hub.fetch_files(name, _WANTED, wanted_by=_ASKS)
     except hub.NotFetchedError as error:
         raise AnnotateError(
-            f"{name}: no such folder here, and the hub could not be asked ({error}); pass the path "
+            f"{name}: no such folder, and the hub cannot be reached ({error}); pass the path "
             "of a model's folder"
         ) from None
 
@@ -116,8 +116,8 @@ def _described(folder: Path, name: str) -> Mapping[str, Any]:
     """Read the JSON file that describes a model."""
     if (folder / MANIFEST).is_file() and not (folder / name).is_file():
         raise AnnotateError(
-            f"{folder}: expected a model's folder, got a built corpus; pass the folder of a model "
-            "that was trained on it"
+            f"{folder}: this is a built corpus, not a model; pass the folder of a model that was "
+            "trained on it"
         )
     try:
         config = json_once.decode((folder / name).read_bytes())

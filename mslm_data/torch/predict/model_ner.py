@@ -92,7 +92,7 @@ class ModelNer:
     def _files(self) -> ModelFiles:
         if not self.model:
             raise AnnotateError(
-                f"{_ASKS}: expected model, got none; pass --set annotate.model=MODEL, the folder "
+                f"{_ASKS}: no model given; pass --set annotate.model=MODEL, the folder "
                 "of a model or its name on the hub"
             )
         return find_model(self.model)
@@ -188,7 +188,7 @@ def check_gpu(asks: str) -> None:
 
     if not torch.cuda.is_available():
         raise AnnotateError(
-            f"{asks}: expected a GPU that torch sees, found none; pass --set annotate.device=cpu, "
+            f"{asks}: torch finds no GPU; pass --set annotate.device=cpu, "
             "or install a build of torch for your GPU"
         )
 
@@ -207,7 +207,7 @@ def without_blame(asks: str) -> Iterator[None]:
         yield
     except torch.OutOfMemoryError:
         raise AnnotateError(
-            f"{asks}: expected room on the GPU, found too little; build with fewer --workers or a "
+            f"{asks}: out of GPU memory; build with fewer --workers or a "
             "smaller annotate.batch_size"
         ) from None
     except RuntimeError as error:

@@ -40,8 +40,8 @@ def check_has_labels(labels: Sequence[str]) -> None:
     """
     if not labels:
         raise AnnotateError(
-            "model: expected tags O, B-X and I-X of at least one label, got a model without; "
-            "train one with labels=..., or name a token-classification model"
+            "model: it has no labels (tags O, B-X and I-X); train one with labels=..., or pass a "
+            "token-classification model"
         )
 
 

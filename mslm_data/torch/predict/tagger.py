@@ -114,7 +114,8 @@ class Tagger:
         self._room = self._window - around
         if self._room < _LEAST:
             raise AnnotateError(
-                f"model: expected rows of {around + _LEAST} tokens or more, got at most {longest}"
+                f"model: expected a maximum row length of at least {around + _LEAST} tokens, got "
+                f"{longest}"
             )
 
     def move(self, device: str) -> None:
@@ -136,7 +137,7 @@ class Tagger:
             AnnotateError: The model's scores are not numbers.
         """
         if isinstance(texts, str):
-            raise ValueError("annotate: expected a list of texts, got one text; put it in a list")
+            raise ValueError("annotate: expected a list of texts, got a string; put it in a list")
         found: list[list[TextMention]] = []
         whole = (Document(id="", text=_HALF.sub("\ufffd", text)) for text in texts)
         for documents in in_batches(whole):

@@ -211,8 +211,8 @@ class MentionScores:
             raise ValueError(f"{name}: expected tags of shape {first.shape}, got {tags.shape}")
 
         known = bio.count_tags(len(self.labels))
-        of_words = tags[first]
-        wrong = of_words[(of_words < 0) | (of_words >= known)]
+        word_tags = tags[first]
+        wrong = word_tags[(word_tags < 0) | (word_tags >= known)]
         if len(wrong):
             some = ", ".join(map(str, np.unique(wrong)[:_SHOWN].tolist()))
             raise ValueError(
@@ -311,19 +311,19 @@ class RecallOfUnseen:
             word_ids: `[B, L]`, word of each token; -1 on special tokens and padding.
             documents: The document of each row.
         """
-        of_rows = [
+        row_counts = [
             self._counts.setdefault(document, np.zeros(5, np.int64)) for document in documents
         ]
         mentions = [*map(tuple, word_mentions(predicted, word_ids).tolist())]
         for row, *_ in mentions:
-            of_rows[row][4] += 1
+            row_counts[row][4] += 1
 
         hits = {*mentions}
         texts = self._known.texts(ids, gold, word_ids)
         for mention, text in zip(word_mentions(gold, word_ids).tolist(), texts, strict=True):
             first = 0 if text in self._known else 2
-            of_rows[mention[0]][first] += 1
-            of_rows[mention[0]][first + 1] += tuple(mention) in hits
+            row_counts[mention[0]][first] += 1
+            row_counts[mention[0]][first + 1] += tuple(mention) in hits
 
     def result(self) -> dict[str, Any]:
         """Return scores and counts, ready for JSON.

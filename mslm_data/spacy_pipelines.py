@@ -82,8 +82,8 @@ def digest_pipeline(model: str, wanted_by: str) -> str:
     digest = hashlib.sha256(f"spacy {spacy.__version__}".encode())
     for path in sorted(files):
         with path.open("rb") as file:
-            of_file = hashlib.file_digest(file, "sha256").hexdigest()
-        digest.update(f"\n{path.relative_to(folder).as_posix()} {of_file}".encode())
+            content_digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest.update(f"\n{path.relative_to(folder).as_posix()} {content_digest}".encode())
     return digest.hexdigest()
 
 

@@ -55,20 +55,20 @@ def contexts(documents: Documents, sentences: Ranges) -> npt.NDArray[np.int8]:
         set_apart(words, places)
 
     # A word belongs to a mention if they share a character.
-    of_words = np.full(len(words), -1, np.int64)
+    word_mentions = np.full(len(words), -1, np.int64)
     firsts = np.searchsorted(words[:, 1], mentions.starts, side="right")
     pasts = np.searchsorted(words[:, 0], mentions.ends, side="left")
     lengths = np.maximum(pasts - firsts, 0)
     shifts = np.repeat(firsts - make_offsets(lengths)[:-1], lengths)
-    of_words[np.arange(len(shifts)) + shifts] = np.repeat(np.arange(len(mentions)), lengths)
+    word_mentions[np.arange(len(shifts)) + shifts] = np.repeat(np.arange(len(mentions)), lengths)
 
     # Only sentences with a mention matter.
     bounds = np.searchsorted(words[:, 0], np.stack([sentences.starts, sentences.ends], axis=1))
-    with_mentions = make_offsets(of_words >= 0)
+    with_mentions = make_offsets(word_mentions >= 0)
     has_mention = with_mentions[bounds[:, 1]] > with_mentions[bounds[:, 0]]
 
     before, after, ends = _cues_in(texts)
-    reach(bounds[has_mention], of_words, before, after, ends, _kinds(texts), flags)
+    reach(bounds[has_mention], word_mentions, before, after, ends, _kinds(texts), flags)
     return flags.astype(np.int8)
 
 
@@ -130,9 +130,9 @@ def _cues_in(texts: Texts) -> tuple[Array, Array, Array]:
     found[:, firsts[owners]] = cues.flags[numbers].T
 
     # A full stop before white space ends everything: sentences may be longer than clauses.
-    firsts_of = texts.words[:, 0]
+    first_words = texts.words[:, 0]
     gap_after = np.append(texts.words[1:, 2], 1)
-    found[2, (texts.codes[firsts_of] == ord(".")) & (gap_after > 0)] = _ALL
+    found[2, (texts.codes[first_words] == ord(".")) & (gap_after > 0)] = _ALL
     return found[0], found[1], found[2]
 
 

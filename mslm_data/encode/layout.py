@@ -58,16 +58,16 @@ def lay_out(documents: Documents, sentences: Ranges, table: WordTable) -> Layout
     line = _tokenised_line(documents)
     chars = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), np.uint32)
     on_line = np.stack([sentences.starts, sentences.ends], axis=1)
-    document_of = np.repeat(np.arange(len(documents)), sentences.counts)
+    sentence_documents = np.repeat(np.arange(len(documents)), sentences.counts)
 
     # Words: the source's, or the stretches between white space, of which C characters have at most
     # (C + 1) / 2.
-    given = documents.has_words[document_of]
+    given = documents.has_words[sentence_documents]
     words = np.stack([documents.words.starts, documents.words.ends], axis=1)
     characters = int(np.diff(on_line[~given]).sum())
     room = len(words) + (characters + len(on_line)) // 2 + 1
     bounds = np.empty((room, 2), np.int64)
-    counts = np.empty(len(document_of), np.int64)
+    counts = np.empty(len(sentence_documents), np.int64)
     find_stretches(chars, on_line, given, words, bounds, counts)
     bounds = bounds[: counts.sum()]
 
@@ -80,7 +80,7 @@ def lay_out(documents: Documents, sentences: Ranges, table: WordTable) -> Layout
 
     ids, token_words, starts, ends = tokens
     numbers = number_within(sentences.counts)
-    return Layout(document_of, numbers, offsets, ids, token_words, starts, ends)
+    return Layout(sentence_documents, numbers, offsets, ids, token_words, starts, ends)
 
 
 def number_within(counts: Ints) -> Ints:

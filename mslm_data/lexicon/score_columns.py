@@ -89,16 +89,16 @@ class ScoreColumn:
         folder: Where the files are.
         about: What made them.
         keys: uint64 `[N]`, of all rows, sorted.
-        file_of: int32 `[N]`: number of the file that holds the row of each key.
-        row_of: int64 `[N]`: number of that row within its file.
+        file_numbers: int32 `[N]`: number of the file that holds the row of each key.
+        row_numbers: int64 `[N]`: number of that row within its file.
         files: The files.
     """
 
     folder: Path
     about: Mapping[str, Any]
     keys: npt.NDArray[np.uint64]
-    file_of: npt.NDArray[np.int32]
-    row_of: npt.NDArray[np.int64]
+    file_numbers: npt.NDArray[np.int32]
+    row_numbers: npt.NDArray[np.int64]
     files: tuple[ShardScores, ...]
 
     def of(self, examples: Examples) -> Ragged:
@@ -108,8 +108,8 @@ class ScoreColumn:
             VocabularyError: A row has no scores, or has another number of tokens than scores.
         """
         places = self._places(examples.keys)
-        files = self.file_of[places]
-        rows = self.row_of[places]
+        files = self.file_numbers[places]
+        rows = self.row_numbers[places]
 
         lengths = examples.input_ids.lengths
         offsets = make_offsets(lengths)
@@ -197,15 +197,15 @@ def _remembered(
     keys = np.concatenate([file.keys for file in files])
     order = np.argsort(keys, kind="stable")
     rows = [len(file.keys) for file in files]
-    file_of = np.repeat(np.arange(len(files), dtype=np.int32), rows)
-    row_of = np.concatenate([np.arange(count) for count in rows])
+    file_numbers = np.repeat(np.arange(len(files), dtype=np.int32), rows)
+    row_numbers = np.concatenate([np.arange(count) for count in rows])
 
     column = ScoreColumn(
         folder=folder,
         about=abouts[0],
         keys=keys[order],
-        file_of=file_of[order],
-        row_of=row_of[order],
+        file_numbers=file_numbers[order],
+        row_numbers=row_numbers[order],
         files=tuple(files),
     )
     _check_unambiguous(column)
@@ -219,8 +219,8 @@ def _check_unambiguous(column: ScoreColumn) -> None:
     """
 
     def scores_at(place: int) -> Array:
-        file = column.files[column.file_of[place]]
-        row = column.row_of[place]
+        file = column.files[column.file_numbers[place]]
+        row = column.row_numbers[place]
         scores: Array = file.values[file.offsets[row] : file.offsets[row + 1]]
         return scores
 

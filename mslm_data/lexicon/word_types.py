@@ -125,10 +125,10 @@ class WordNumbers:
 
         self._place(known)
 
-    def _place(self, most: int) -> None:
+    def _place(self, max_words: int) -> None:
         """Rebuild the hash table with room for this many words."""
         known = int(self._size[0])
-        self._table = np.full(max(1024, 1 << (2 * most - 1).bit_length()), -1, np.int32)
+        self._table = np.full(max(1024, 1 << (2 * max_words - 1).bit_length()), -1, np.int32)
         if known:
             kernels.place_words(self._offsets[: known + 1], self._values, self._alone, self._table)
 
@@ -139,14 +139,14 @@ class WordNumbers:
 
         # Room for every word to be a new type.
         known = int(self._size[0])
-        most = known + len(bounds)
-        self._offsets = _with_room(self._offsets, most + 1)
+        max_words = known + len(bounds)
+        self._offsets = _with_room(self._offsets, max_words + 1)
         self._values = _with_room(
             self._values, int(self._offsets[known] + bounds[-1, 1] - bounds[0, 0])
         )
-        self._counts = _with_room(self._counts, most)
-        if len(self._table) < 2 * most:
-            self._place(most)
+        self._counts = _with_room(self._counts, max_words)
+        if len(self._table) < 2 * max_words:
+            self._place(max_words)
 
         kernels.number_words(
             tokens,

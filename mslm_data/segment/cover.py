@@ -48,6 +48,6 @@ def on_line(documents: Documents, starts: list[list[int]]) -> Ragged:
         documents: D documents.
         starts: Characters of each document at which its sentences begin, rising.
     """
-    of_documents = Ragged.of(starts, np.int64)
-    shifts = np.repeat(documents.starts, of_documents.lengths)
-    return Ragged(of_documents.values + shifts, of_documents.offsets)
+    by_document = Ragged.of(starts, np.int64)
+    shifts = np.repeat(documents.starts, by_document.lengths)
+    return Ragged(by_document.values + shifts, by_document.offsets)

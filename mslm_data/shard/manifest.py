@@ -164,12 +164,12 @@ class Manifest:
 
     def files(self) -> list[str]:
         """Return the paths of all files of the build, relative to the folder."""
-        of_splits = [
+        split_files = [
             f"{split}/{file}"
             for split, record in self.splits.items()
             for file in (*_OF_SPLIT, *(shard.file for shard in record.shards))
         ]
-        return [*OF_FOLDER, *of_splits]
+        return [*OF_FOLDER, *split_files]
 
     @property
     def weak(self) -> bool:

@@ -105,8 +105,8 @@ class Split(Rows):
         depend on how they are divided into shards.
         """
         sources = [dict(source) for source in self.record.sources]
-        made_of = canonical_json([self.manifest.name, self.name, sources])
-        return hashlib.sha256(made_of).hexdigest()[:16]
+        origin = canonical_json([self.manifest.name, self.name, sources])
+        return hashlib.sha256(origin).hexdigest()[:16]
 
     def __repr__(self) -> str:
         record = self.record
@@ -362,10 +362,10 @@ class Split(Rows):
         if len(self._shards) == 1:
             return [(self._shards[0], slice(None), rows)]
 
-        shard_of = np.searchsorted(self._first, rows, side="right") - 1
+        row_shards = np.searchsorted(self._first, rows, side="right") - 1
         picks: Picks = []
-        for shard in np.flatnonzero(np.bincount(shard_of)).tolist():
-            places = np.flatnonzero(shard_of == shard)
+        for shard in np.flatnonzero(np.bincount(row_shards)).tolist():
+            places = np.flatnonzero(row_shards == shard)
             picks.append((self._shards[shard], places, rows[places] - self._first[shard]))
         self._bring([shard for shard, _, _ in picks])
         return picks

@@ -225,8 +225,8 @@ def _documents(split: Split) -> tuple[npt.NDArray[np.uint64], RowNumbers]:
         begins = np.ones(len(ids), np.bool_)
         begins[1:] = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
         firsts = np.flatnonzero(begins)
-        of_runs = hash_ids(ids.take(pa.array(firsts)).to_pylist())
-        hashes.append(of_runs[np.cumsum(begins) - 1])
+        run_hashes = hash_ids(ids.take(pa.array(firsts)).to_pylist())
+        hashes.append(run_hashes[np.cumsum(begins) - 1])
 
     ids_of_documents, document_of_row = np.unique(np.concatenate(hashes), return_inverse=True)
     return ids_of_documents, document_of_row.astype(np.int64, copy=False)

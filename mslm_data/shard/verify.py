@@ -334,8 +334,9 @@ def _shard(shard: Shard, manifest: Manifest) -> Iterator[tuple[str, str]]:
 
     broken = list(_rows(_basic_laws(examples, len(manifest.labels))))
     if not broken:
-        most = int(manifest.pipeline["encode"].get("max_tokens") or len(examples.input_ids.values))
-        broken = [*_rows(_laws(examples, most)), *_tags(examples), *_rows(_texts(shard, examples))]
+        max_tokens = manifest.pipeline["encode"].get("max_tokens")
+        limit = int(max_tokens or len(examples.input_ids.values))
+        broken = [*_rows(_laws(examples, limit)), *_tags(examples), *_rows(_texts(shard, examples))]
     yield from broken
     yield from _weak(shard, examples)
     yield from _contexts(shard)
@@ -390,8 +391,8 @@ def _basic_laws(examples: Examples, labels: int) -> Iterator[_Law]:
     yield _Law(ids, _falls(examples), "word numbers that never fall")
     yield _Law(ids, (words == -1) & (bio != OUTSIDE), "O on special tokens")
 
-    starts, of = examples.span_starts, examples.span_labels.values
-    yield _Law(starts, (of < 0) | (of >= labels), "labels of the manifest")
+    starts, span_labels = examples.span_starts, examples.span_labels.values
+    yield _Law(starts, (span_labels < 0) | (span_labels >= labels), "labels of the manifest")
 
     row = np.repeat(np.arange(len(examples)), starts.lengths)
     follows = np.diff(row, prepend=-1) == 0
@@ -400,10 +401,10 @@ def _basic_laws(examples: Examples, labels: int) -> Iterator[_Law]:
     yield _Law(starts, overlap, "sorted mentions that do not overlap")
 
 
-def _laws(examples: Examples, most: int) -> Iterator[_Law]:
+def _laws(examples: Examples, max_tokens: int) -> Iterator[_Law]:
     """Yield the laws of special tokens, words and row length."""
     ids, words = examples.input_ids, examples.word_ids.values
-    yield _Law(ids, ids.lengths > most, f"rows of at most {most} tokens")
+    yield _Law(ids, ids.lengths > max_tokens, f"rows of at most {max_tokens} tokens")
 
     # Text never becomes a special token other than [UNK]; a tokenizer without one has no choice.
     special = np.isin(ids.values, np.array(examples.ids.special, np.int64))

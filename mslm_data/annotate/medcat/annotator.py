@@ -173,10 +173,10 @@ class LoadedMedCat:
 
         infos = cat.cdb.cui2info
         # Many concepts have the same types, so each set of types is looked up once.
-        types_of = {cui: frozenset(info["type_ids"]) for cui, info in infos.items()}
-        num_of_types = Counter(types_of.values())
-        label_of_types = {of_one: types.label(of_one) for of_one in num_of_types}
-        labels = {cui: label_of_types[of_one] for cui, of_one in types_of.items()}
+        concept_types = {cui: frozenset(info["type_ids"]) for cui, info in infos.items()}
+        num_of_types = Counter(concept_types.values())
+        label_of_types = {type_set: types.label(type_set) for type_set in num_of_types}
+        labels = {cui: label_of_types[type_set] for cui, type_set in concept_types.items()}
         self._labels = {cui: label for cui, label in labels.items() if label}
         if not self._labels:
             raise AnnotateError(_no_concept(options, infos))
@@ -185,7 +185,9 @@ class LoadedMedCat:
             "concepts": len(infos),
             "with_label": len(self._labels),
             "with_two_labels": sum(
-                number for of_one, number in num_of_types.items() if types.num_labels(of_one) > 1
+                number
+                for type_set, number in num_of_types.items()
+                if types.num_labels(type_set) > 1
             ),
         }
 

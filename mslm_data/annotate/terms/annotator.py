@@ -123,16 +123,16 @@ class LoadedTerms:
 
         # The longest term of either trie at each word, and of these the leftmost that are flat.
         longest = [trie.longest(texts) for trie, _ in self._tries]
-        past = np.maximum.reduce([of_trie[:, 0] for of_trie in longest])
+        past = np.maximum.reduce([trie_matches[:, 0] for trie_matches in longest])
         firsts = leftmost(past)
 
         found = []
         places = []
-        for of_trie, (trie, of_names) in zip(longest, self._tries, strict=True):
+        for trie_matches, (trie, name_terms) in zip(longest, self._tries, strict=True):
             # Where this trie has no term of that length, its node is that of a shorter one.
-            is_longest = of_trie[firsts, 0] == past[firsts]
-            terms, owners = trie.terms(of_trie[firsts[is_longest], 1])
-            found.append(of_names[terms])
+            is_longest = trie_matches[firsts, 0] == past[firsts]
+            terms, owners = trie.terms(trie_matches[firsts[is_longest], 1])
+            found.append(name_terms[terms])
             places.append(firsts[is_longest][owners])
 
         words = np.concatenate(places)

@@ -100,16 +100,16 @@ def _rows(
 def _read_concept_terms(
     rows: Iterable[tuple[str, ...]], table: semantic_types.SemanticTypes
 ) -> Iterator[Term]:
-    types_of: dict[str, set[str]] = {}
+    concept_types: dict[str, set[str]] = {}
     named: list[tuple[str, str]] = []
     for names, concept, types, status in rows:
-        of_concept = types_of.setdefault(concept, set())
-        of_concept.update(type_id.strip() for type_id in types.upper().split("|"))
+        known_types = concept_types.setdefault(concept, set())
+        known_types.update(type_id.strip() for type_id in types.upper().split("|"))
         if status.upper() != _DISAMBIGUATE:
             named += ((name.strip(), concept) for name in names.split("|") if name.strip())
 
     # Only now: a concept may get further types in any row.
-    labels = {concept: table.label(types) for concept, types in types_of.items()}
+    labels = {concept: table.label(types) for concept, types in concept_types.items()}
     for name, concept in named:
         label = labels[concept]
         if label is not None:

@@ -64,7 +64,7 @@ def spellings(words: WordTypes, tokenizer: tokenizers.Tokenizer) -> dict[str, Sp
     """
     texts = word_strings(words.tokens, tokenizer)
     found: dict[str, Spelling] = {}
-    most: dict[str, int] = {}  # occurrences of a word's most frequent form
+    max_counts: dict[str, int] = {}  # occurrences of a word's most frequent form
 
     for form, (text, count) in enumerate(zip(texts, words.counts.tolist(), strict=True)):
         word = counted(text)
@@ -73,8 +73,8 @@ def spellings(words: WordTypes, tokenizer: tokenizers.Tokenizer) -> dict[str, Sp
 
         before = found.get(word, Spelling(0, form))
         best = before.form
-        if count > most.get(word, 0):
-            most[word] = count
+        if count > max_counts.get(word, 0):
+            max_counts[word] = count
             best = form
         found[word] = Spelling(before.count + count, best)
 

@@ -60,7 +60,7 @@ def read(
 def _medcat(
     rows: Iterable[Mapping[str, str]], types: tuple[str, ...], left_out: Counter[str]
 ) -> Iterator[Name]:
-    of_concept: dict[str, tuple[str, ...]] = {}
+    concept_types: dict[str, tuple[str, ...]] = {}
     for row in rows:
         cell = {name: value.strip() for name, value in row.items()}
         concept = cell["cui"].upper()
@@ -74,9 +74,9 @@ def _medcat(
         # A row without types takes those of its concept's rows above.
         parts = cell.get("type_ids", "").upper().split("|")
         own = tuple(part.strip() for part in parts if part.strip())
-        above = of_concept.get(concept, ())
+        above = concept_types.get(concept, ())
         both = (*above, *(type_id for type_id in own if type_id not in above))
-        of_concept[concept] = both
+        concept_types[concept] = both
 
         status = cell.get("name_status", "").upper()
         for name in names:

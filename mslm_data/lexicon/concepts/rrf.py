@@ -35,7 +35,7 @@ def read(
             18 fields.
     """
     # With types for concepts that the table lacks, it has to be known which ones it has.
-    of_concept = _types(path, frozenset() if types else choice.types)
+    concept_types = _types(path, frozenset() if types else choice.types)
     with open_text(path) as file:
         for number, line in enumerate(iter_lines(file, path, AnnotateError), start=1):
             row = line.rstrip("\r\n").split("|")
@@ -48,7 +48,7 @@ def read(
             elif row[_SUPPRESS] != "N":
                 left_out["suppressed"] += 1
             else:
-                own = of_concept.get(row[_CUI], types)
+                own = concept_types.get(row[_CUI], types)
                 if choice.types and choice.types.isdisjoint(own):
                     left_out["other semantic type"] += 1
                     continue

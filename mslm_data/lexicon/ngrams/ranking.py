@@ -272,8 +272,8 @@ def _usable(
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
     """Return which word types n-grams may contain, bool `[W]`, and their rank by text, `[W]`."""
     usable = words.counts >= least
-    of_token = np.repeat(np.arange(len(words)), words.tokens.lengths)
-    usable[of_token[np.isin(words.tokens.values, (*ids.special, ids.unk))]] = False
+    token_words = np.repeat(np.arange(len(words)), words.tokens.lengths)
+    usable[token_words[np.isin(words.tokens.values, (*ids.special, ids.unk))]] = False
 
     # Only words that may come into question are decoded.
     numbers = np.flatnonzero(usable)

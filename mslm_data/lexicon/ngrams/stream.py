@@ -142,13 +142,13 @@ def read_words(chunks: Iterable[Examples], *, across: bool = False) -> WordStrea
     )
 
 
-def _marks(examples: Examples, of_words: Array) -> npt.NDArray[np.uint8]:
+def _marks(examples: Examples, word_offsets: Array) -> npt.NDArray[np.uint8]:
     """Return the `mentions` of the words of these rows; `of_words` are the words' offsets."""
-    marks = np.zeros(of_words[-1], np.uint8)
+    marks = np.zeros(word_offsets[-1], np.uint8)
     kernels.mark_mentions(
         examples.input_ids.offsets,
         examples.word_ids.values,
-        of_words,
+        word_offsets,
         examples.span_starts.offsets,
         examples.span_starts.values,
         examples.span_ends.values,
@@ -158,14 +158,14 @@ def _marks(examples: Examples, of_words: Array) -> npt.NDArray[np.uint8]:
 
 
 def _sentence_word_offsets(
-    examples: Examples, of_rows: npt.NDArray[np.int64]
+    examples: Examples, row_offsets: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """Return the word offsets of each sentence."""
     if examples.sentence_starts is None:
-        return of_rows
+        return row_offsets
 
     offsets = examples.sentence_offsets
-    unused = np.empty((of_rows[-1] + 1, 2), np.int64)
+    unused = np.empty((row_offsets[-1] + 1, 2), np.int64)
     counts = np.empty(len(offsets) - 1, np.int64)
     find_words(offsets, examples.word_ids.values, unused, counts)
     return make_offsets(counts)

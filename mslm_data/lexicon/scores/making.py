@@ -149,8 +149,8 @@ def write_column(
             with suppress(OSError):
                 path.rmdir()
 
-    rows_of = {name: len(split) for name, split in splits.items()}
-    return ColumnReport(splits=rows_of, tokens=total, shards=shards, kept=shards - len(todo))
+    split_rows = {name: len(split) for name, split in splits.items()}
+    return ColumnReport(splits=split_rows, tokens=total, shards=shards, kept=shards - len(todo))
 
 
 def _shards(split: Split) -> list[tuple[int, ShardRecord]]:

@@ -54,9 +54,9 @@ class AttentionLayer(NamedTuple):
         """
         for parameter in self.inputs:
             per_head = len(parameter) // (self.blocks * self.heads)
-            of_block = torch.arange(self.heads).repeat_interleave(per_head)
-            of_row = of_block.repeat(self.blocks)
-            yield parameter, of_row.view(-1, *[1] * (parameter.dim() - 1))
+            block_heads = torch.arange(self.heads).repeat_interleave(per_head)
+            row_heads = block_heads.repeat(self.blocks)
+            yield parameter, row_heads.view(-1, *[1] * (parameter.dim() - 1))
 
         columns = self.output.weight.shape[1]
         yield self.output.weight, torch.arange(self.heads).repeat_interleave(columns // self.heads)
@@ -174,8 +174,8 @@ def gated_heads(model: Any, gates_KN: Tensor) -> Iterator[None]:
 def _gate(gates_N: Tensor) -> Any:
     def scale(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         given, *others = inputs
-        of_heads = given.view(*given.shape[:-1], len(gates_N), -1)
-        scaled = of_heads * gates_N.to(of_heads)[:, None]
+        by_head = given.view(*given.shape[:-1], len(gates_N), -1)
+        scaled = by_head * gates_N.to(by_head)[:, None]
         return (scaled.flatten(-2), *others)
 
     return scale

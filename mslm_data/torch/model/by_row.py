@@ -159,18 +159,18 @@ def attention_by_row(
 def _mask(group: RowGroup, sliding_window: int | None) -> Tensor | None:
     """Return the attention mask of a group, `[R or 1, 1, M or 1, M]`."""
     mask = None if group.is_token is None else group.is_token[:, None, None, :]
-    most = group.places.shape[1]
-    if sliding_window is None or most <= sliding_window:
+    max_length = group.places.shape[1]
+    if sliding_window is None or max_length <= sliding_window:
         return mask
 
-    places = torch.arange(most, device=group.places.device)
+    places = torch.arange(max_length, device=group.places.device)
     near = ((places[:, None] - places[None, :]).abs() < sliding_window)[None, None]
     if mask is None:
         return near
 
     # The rectangle's tokens beyond a row's end see nothing of it if it ends too far before them, so
     # they see themselves: a softmax over none is not a number.
-    itself = torch.eye(most, dtype=torch.bool, device=near.device)[None, None]
+    itself = torch.eye(max_length, dtype=torch.bool, device=near.device)[None, None]
     return (mask & near) | itself
 
 

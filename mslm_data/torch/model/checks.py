@@ -84,14 +84,14 @@ def check_tokenizer(where: str, model: Any, ids: TokenIds) -> None:
         kept = getattr(model, "tokenizer", None)
         own = _own_ids(str(getattr(config, "_name_or_path", ""))) if kept is None else kept.ids
         pad = getattr(config, "pad_token_id", None)
-        of_model = {
+        model_ids = {
             "pad": pad if own is None else own.pad,
             "mask": None if own is None else own.mask,
             "unk": None if own is None else own.unk,
         }
         other = [
             f"{kind} {known} in the model and {getattr(ids, kind)} in the rows"
-            for kind, known in of_model.items()
+            for kind, known in model_ids.items()
             if known is not None and known >= 0 and getattr(ids, kind) not in (-1, known)
         ]
         if not other:
@@ -105,14 +105,14 @@ def check_tokenizer(where: str, model: Any, ids: TokenIds) -> None:
     )
 
 
-def _check_labels(where: str, of_model: Sequence[str], split: Any) -> None:
+def _check_labels(where: str, model_labels: Sequence[str], split: Any) -> None:
     """Check that the labels of rows are the first labels of a model, in the same order."""
-    of_rows = getattr(split, "labels", ())
-    if of_model and [*of_rows] != [*of_model][: len(of_rows)]:
+    row_labels = getattr(split, "labels", ())
+    if model_labels and [*row_labels] != [*model_labels][: len(row_labels)]:
         raise ValueError(
-            f"{where}: expected rows with the labels of the model: {', '.join(of_model)}, got "
-            f"{', '.join(of_rows)}; wrap the model with the labels of these rows, or in a mix keep "
-            "all folders in every phase, in the same order, with a small weight if need be"
+            f"{where}: expected rows with the labels of the model: {', '.join(model_labels)}, got "
+            f"{', '.join(row_labels)}; wrap the model with the labels of these rows, or in a mix "
+            "keep all folders in every phase, in the same order, with a small weight if need be"
         )
 
 
@@ -131,8 +131,8 @@ def check_shareable(
     Raises:
         PushError: It does, by its configuration, its rows, or their collator.
     """
-    of_model = getattr(getattr(model, "config", None), "protected", False)
-    if of_model or _are_patients_text(datasets, collators):
+    is_protected = getattr(getattr(model, "config", None), "protected", False)
+    if is_protected or _are_patients_text(datasets, collators):
         raise PushError(
             f"{where}: push_to_hub is set, but the model is trained on patients' text, which it "
             "may have memorised; data use agreements forbid sharing it: leave the option out. If "

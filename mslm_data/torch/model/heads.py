@@ -62,11 +62,11 @@ class VectorHead(nn.Module):
         # weight @ (h o W) = weight[:, :H] @ h + weight[:, H:] @ W, of which the second part is the
         # same for all h.
         width = h.shape[-1]
-        of_h = self.hidden.weight[:, :width]
-        of_vector = self.hidden.weight[:, width:]
-        bias = F.linear(self.vector, of_vector, self.hidden.bias)
+        hidden_weight = self.hidden.weight[:, :width]
+        vector_weight = self.hidden.weight[:, width:]
+        bias = F.linear(self.vector, vector_weight, self.hidden.bias)
 
-        activations = self.dropout(F.relu(F.linear(h, of_h, bias)))
+        activations = self.dropout(F.relu(F.linear(h, hidden_weight, bias)))
         logits: Tensor = self.out(activations)
         return logits
 

@@ -295,7 +295,9 @@ class MslmModel(PreTrainedModel):
         self._check_shareable(share_protected or not push_to_hub)
         folder = Path(save_directory)
         repo_id = options.pop("repo_id", folder.name)
-        of_upload = {name: options.pop(name) for name in saved.UPLOAD_OPTIONS if name in options}
+        upload_options = {
+            name: options.pop(name) for name in saved.UPLOAD_OPTIONS if name in options
+        }
         super().save_pretrained(folder, is_main_process, state_dict, **options)
         if not is_main_process:
             return None
@@ -303,7 +305,7 @@ class MslmModel(PreTrainedModel):
         if self.tokenizer is not None:
             saved.write_tokenizer(folder, self.tokenizer, self)
         saved.write_card(folder, self.config)
-        return saved.upload(folder, repo_id, of_upload) if push_to_hub else None
+        return saved.upload(folder, repo_id, upload_options) if push_to_hub else None
 
     def _check_shareable(self, may: bool) -> None:
         if self.config.protected and not may:
@@ -445,12 +447,12 @@ class MslmModel(PreTrainedModel):
         if bio is None or not self.training or self._hidden_mentions is None:
             return
 
-        of_mentions = bio > 0
-        if bool((of_mentions & (labels == IGNORED)).any()):
+        is_mention = bio > 0
+        if bool((is_mention & (labels == IGNORED)).any()):
             self._hidden_mentions = None
             return
 
-        self._hidden_mentions += int(of_mentions.sum())
+        self._hidden_mentions += int(is_mention.sum())
         if self._hidden_mentions >= _ENOUGH_MENTIONS:
             self._hidden_mentions = None
             warnings.warn(

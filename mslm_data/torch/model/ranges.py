@@ -62,11 +62,11 @@ def take_first_tags(tags_BL: Tensor, first_BL: Tensor) -> Tensor:
     """
     t_L = torch.arange(tags_BL.shape[1], device=tags_BL.device)
     heads_BL = t_L.where(first_BL, 0).cummax(dim=1).values
-    of_heads_BL = tags_BL.gather(1, heads_BL)
+    head_tags_BL = tags_BL.gather(1, heads_BL)
 
     # B-X is odd, and the next number is I-X.
-    begins_BL = (of_heads_BL > OUTSIDE) & (of_heads_BL % 2 == 1)
-    return tags_BL.where(first_BL, of_heads_BL + begins_BL)
+    begins_BL = (head_tags_BL > OUTSIDE) & (head_tags_BL % 2 == 1)
+    return tags_BL.where(first_BL, head_tags_BL + begins_BL)
 
 
 def pool_spans(hidden_BLH: Tensor, starts_BS: Tensor, ends_BS: Tensor) -> Tensor:

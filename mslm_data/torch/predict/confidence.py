@@ -64,9 +64,9 @@ class MentionConfidence:
         Args:
             labels: The name of each label.
         """
-        of = self.examples.span_labels.values
-        types = {label: self._averages(of == number) for number, label in enumerate(labels)}
-        return {**self._averages(np.ones(len(of), np.bool_)), "types": types}
+        labels_S = self.examples.span_labels.values
+        types = {label: self._averages(labels_S == number) for number, label in enumerate(labels)}
+        return {**self._averages(np.ones(len(labels_S), np.bool_)), "types": types}
 
     def _averages(self, which: npt.NDArray[np.bool_]) -> dict[str, Any]:
         averages: dict[str, Any] = {"mentions": int(which.sum())}
@@ -109,13 +109,13 @@ def mention_confidence(
     model = language_model(model)
     starts = examples.span_starts
     ends = examples.span_ends
-    row_of = np.repeat(np.arange(len(examples)), starts.lengths)
+    mention_rows = np.repeat(np.arange(len(examples)), starts.lengths)
     offsets = make_offsets(ends.values - starts.values)
     logs = np.empty(offsets[-1], np.float64)
 
     with evaluating(model):
-        for places in places_by_length(examples.input_ids.lengths[row_of], batch_size):
-            rows = row_of[places]
+        for places in places_by_length(examples.input_ids.lengths[mention_rows], batch_size):
+            rows = mention_rows[places]
             true = padded(examples.input_ids.take(rows), max(examples.ids.pad, 0))
 
             tokens = np.arange(true.shape[1])
@@ -145,5 +145,5 @@ def _log_probabilities(
     logs_MV = torch.log_softmax(logits_MV, -1, dtype=wide)
 
     ids_M = torch.from_numpy(true[hidden]).to(device)
-    of_true: Floats = logs_MV.gather(-1, ids_M[:, None])[:, 0].cpu().double().numpy()
-    return of_true
+    true_logs: Floats = logs_MV.gather(-1, ids_M[:, None])[:, 0].cpu().double().numpy()
+    return true_logs

@@ -78,14 +78,14 @@ def _shades(confidence: MentionConfidence) -> dict[tuple[int, int], str]:
     mentions = zip(rows, starts.values.tolist(), confidence.geometric_mean, strict=True)
 
     shades = {}
-    for s, (row, start, of_mention) in enumerate(mentions):
+    for s, (row, start, mention_mean) in enumerate(mentions):
         logs = confidence.logs[s]
         words = examples.word_ids[row][start : start + len(logs)]
         for t in range(len(words)):
-            of_word = math.exp(logs[words == words[t]].mean())
-            of_token = math.exp(logs[t])
-            numbers = f"word {of_word:.3f}, token {of_token:.3f}, mention {of_mention:.3f}"
-            shades[row, start + t] = f' style="--f:{of_word:.3f}" title="{text(numbers)}"'
+            word_mean = math.exp(logs[words == words[t]].mean())
+            token_score = math.exp(logs[t])
+            numbers = f"word {word_mean:.3f}, token {token_score:.3f}, mention {mention_mean:.3f}"
+            shades[row, start + t] = f' style="--f:{word_mean:.3f}" title="{text(numbers)}"'
     return shades
 
 

@@ -168,27 +168,28 @@ class Tagger:
         layout = lay_out(documents, whole, self._table)
         words = _make_words(layout, max_word_tokens(self._room))
 
-        of_documents = []
+        document_windows = []
         for first, past in pairwise(words.offsets.tolist()):
             places = words.places[first : past + 1]
-            of_documents.append(list(windows(places, self._room)) if past > first else [])
+            document_windows.append(list(windows(places, self._room)) if past > first else [])
         every = [
             Window(first + window.start, first + window.end)
-            for first, of_document in zip(words.offsets.tolist(), of_documents, strict=False)
-            for window in of_document
+            for first, text_windows in zip(words.offsets.tolist(), document_windows, strict=False)
+            for window in text_windows
         ]
         with evaluating(self._model):
             found = iter(self._read(words, every, batch_size, steady=steady))
 
         mentions = []
-        for number, of_document in enumerate(of_documents):
+        for number, text_windows in enumerate(document_windows):
             first, past = words.offsets[number : number + 2].tolist()
-            of_windows = [
-                [_moved(mention, window.start) for mention in next(found)] for window in of_document
+            window_mentions = [
+                [_moved(mention, window.start) for mention in next(found)]
+                for window in text_windows
             ]
             kept = []
-            if of_document:
-                kept = joined(of_document, of_windows, words.places[first : past + 1])
+            if text_windows:
+                kept = joined(text_windows, window_mentions, words.places[first : past + 1])
             shift = int(documents.starts[number])
             mentions.append([self._in_text(mention, words, first, shift) for mention in kept])
         return mentions
@@ -219,8 +220,10 @@ class Tagger:
             batches = _batches(lengths, tokens)
         for batch in batches:
             numbers = batch.rows.tolist()
-            of_batch = self._read_batch(words, [every[number] for number in numbers], batch.width)
-            for number, mentions in zip(numbers, of_batch, strict=True):
+            batch_mentions = self._read_batch(
+                words, [every[number] for number in numbers], batch.width
+            )
+            for number, mentions in zip(numbers, batch_mentions, strict=True):
                 found[number] = mentions
         return found
 
@@ -242,33 +245,33 @@ class Tagger:
         heads = np.concatenate(
             [before + words.places[start:end] - words.places[start] for start, end in rows]
         )
-        row_of = np.repeat(np.arange(len(rows)), counts)
+        word_rows = np.repeat(np.arange(len(rows)), counts)
 
         with torch.inference_mode():
             hidden, logits_BLC = self._run(ids_BL, mask_BL)
             best = logits_BLC.float().softmax(-1).max(-1)
-            tags = best.indices.cpu().numpy()[row_of, heads]
-            scores = best.values.cpu().numpy()[row_of, heads].astype(np.float64)
+            tags = best.indices.cpu().numpy()[word_rows, heads]
+            scores = best.values.cpu().numpy()[word_rows, heads].astype(np.float64)
             check_numbers(scores)
 
-            of_words = make_offsets(counts)
-            spans = bio.find(tags, of_words, self._meanings).spans
+            word_offsets = make_offsets(counts)
+            spans = bio.find(tags, word_offsets, self._meanings).spans
             labels = spans[:, 2]
             sure = np.ones(len(spans))
             if self._has_heads and len(spans):
                 past = np.concatenate(
                     [before + words.places[s + 1 : e + 1] - words.places[s] for s, e in rows]
                 )
-                labels, sure = self._types(hidden, row_of, heads, past, spans)
+                labels, sure = self._types(hidden, word_rows, heads, past, spans)
 
         found: list[list[WordMention]] = [[] for _ in rows]
         for (start, end, _), label, factor in zip(
             spans.tolist(), labels.tolist(), sure.tolist(), strict=True
         ):
-            row = int(row_of[start])
-            first = int(of_words[row])
-            of_mention = tuple((scores[start:end] * factor).tolist())
-            found[row].append(WordMention(start - first, end - first, label, of_mention))
+            row = int(word_rows[start])
+            first = int(word_offsets[row])
+            word_scores = tuple((scores[start:end] * factor).tolist())
+            found[row].append(WordMention(start - first, end - first, label, word_scores))
         return found
 
     def _inputs(self, words: _Words, rows: Sequence[Window], width: int) -> tuple[Tensor, Tensor]:
@@ -297,18 +300,18 @@ class Tagger:
         return hidden, self._model.detection(hidden)
 
     def _types(
-        self, hidden: Any, row_of: Ints, heads: Ints, past: Ints, spans: Ints
+        self, hidden: Any, word_rows: Ints, heads: Ints, past: Ints, spans: Ints
     ) -> tuple[Ints, npt.NDArray[np.float64]]:
         """Classify each mention; return its type and the probability.
 
         Args:
             hidden: `[B, L, H]`.
-            row_of: int64 `[W]`, the row of each word.
+            word_rows: int64 `[W]`, the row of each word.
             heads: int64 `[W]`, its first token in that row.
             past: int64 `[W]`, the token after its last.
             spans: int64 `[M, 3]`, first word, word after the last, and label of each mention.
         """
-        rows = row_of[spans[:, 0]]
+        rows = word_rows[spans[:, 0]]
         offsets = make_offsets(np.bincount(rows, minlength=len(hidden)))
         most = int(np.diff(offsets).max())
         width = -(-most // _MENTIONS) * _MENTIONS

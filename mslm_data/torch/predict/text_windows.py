@@ -74,25 +74,25 @@ def windows(places: Ints, room: int) -> Iterator[Window]:
 
 
 def joined(
-    of_text: Sequence[Window], found: Sequence[Sequence[WordMention]], places: Ints
+    text_windows: Sequence[Window], found: Sequence[Sequence[WordMention]], places: Ints
 ) -> list[WordMention]:
     """Merge the mentions found in the windows of a text.
 
     Args:
-        of_text: Its windows.
+        text_windows: Its windows.
         found: The mentions that each of them says, in words of the text, rising, not overlapping.
         places: See `windows`.
     """
     seams = [
-        _seam(of_text[i], of_text[i + 1], found[i], found[i + 1], places)
-        for i in range(len(of_text) - 1)
+        _seam(text_windows[i], text_windows[i + 1], found[i], found[i + 1], places)
+        for i in range(len(text_windows) - 1)
     ]
-    bounds = [of_text[0].start, *seams, of_text[-1].end]
+    bounds = [text_windows[0].start, *seams, text_windows[-1].end]
 
     mentions: list[WordMention] = []
-    for i, of_window in enumerate(found):
+    for i, window_mentions in enumerate(found):
         start, end = bounds[i], bounds[i + 1]
-        for mention in of_window:
+        for mention in window_mentions:
             if mention.end <= start or mention.start >= end:
                 continue
             part = mention.within(start, end)
@@ -112,8 +112,8 @@ def joined(
 def _seam(
     first: Window,
     second: Window,
-    of_first: Sequence[WordMention],
-    of_second: Sequence[WordMention],
+    first_mentions: Sequence[WordMention],
+    second_mentions: Sequence[WordMention],
     places: Ints,
 ) -> int:
     """Return the first word that is read from the second of two windows."""
@@ -122,7 +122,7 @@ def _seam(
         return second.start
 
     is_inside = np.zeros(len(shared), np.bool_)
-    for start, end, *_ in (*of_first, *of_second):
+    for start, end, *_ in (*first_mentions, *second_mentions):
         is_inside |= (start < shared) & (shared < end)
 
     # Twice the distance from the middle, so that it is whole; of two equal ones the first is taken.

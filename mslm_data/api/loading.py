@@ -23,9 +23,9 @@ from mslm_data.mask.artefacts import with_artefacts
 from mslm_data.mask.strategy import Strategy
 from mslm_data.registry import check_names
 from mslm_data.shard.built_folder import BuiltFolder
+from mslm_data.shard.html import draw_rows
 from mslm_data.shard.manifest import Manifest
 from mslm_data.shard.remote import RemoteFolder
-from mslm_data.shard.shown import draw_rows
 from mslm_data.shard.split import splits_table
 
 if TYPE_CHECKING:

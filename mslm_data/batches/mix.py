@@ -37,8 +37,8 @@ from mslm_data.data.ragged import make_offsets
 from mslm_data.draw import shown
 from mslm_data.draw.parts import Markup, table
 from mslm_data.kernels.mixing import deal_places, name_repeats, renumber_labels
+from mslm_data.shard.html import draw_rows
 from mslm_data.shard.row_protocol import CHUNK, Rows, SplitShare, check_chunk
-from mslm_data.shard.shown import draw_rows
 from mslm_data.shard.split import Picks, Split, gather_lengths, gather_rows
 
 

@@ -212,8 +212,7 @@ def find_artefact(
     about = read_about(path, kind)
     if about.get("tokenizer") != tokenizer:
         raise VocabularyError(
-            f"{path}: expected ids of the tokenizer of {folder}, got those of another one; "
-            f"{how_to_make(path)}"
+            f"{path}: made with another tokenizer than that of {folder}; {how_to_make(path)}"
         )
 
     return path
@@ -258,8 +257,8 @@ def _about(path: Path, kind: ArtefactKind, schema: pa.Schema) -> dict[str, Any]:
 
     if about["format"] > FORMAT:
         raise VocabularyError(
-            f"{path}: expected format {FORMAT} or older, got {about['format']} of a newer "
-            f"mslm-data; update mslm-data, or {how_to_make(path)}"
+            f"{path}: format {about['format']} needs a newer mslm-data (this one reads up to "
+            f"{FORMAT}); update mslm-data, or {how_to_make(path)}"
         )
 
     if [(field.name, field.type) for field in schema] != list(kind.columns.items()):

@@ -121,9 +121,8 @@ class ScoreColumn:
 
             if np.any(source[rows[at] + 1] - source[rows[at]] != lengths[at]):
                 raise VocabularyError(
-                    f"{self.folder}: expected a score for each token, got rows of other lengths; "
-                    "the "
-                    "scores are of other shards: make them for this folder"
+                    f"{self.folder}: the scores have other row lengths, so they belong to other "
+                    "shards; make scores for this folder"
                 )
 
             gather(rows[at], source, values, offsets[at], out)
@@ -138,9 +137,8 @@ class ScoreColumn:
         found[found] = self.keys[places[found]] == keys[found]
         if not found.all():
             raise VocabularyError(
-                f"{self.folder}: expected scores of each row, got none for {int((~found).sum())} "
-                "of "
-                f"{len(found)}; make them for this split too, with the command that made the column"
+                f"{self.folder}: {int((~found).sum())} of {len(found)} rows have no scores; make "
+                "them for this split too, with the command that made the column"
             )
 
         return places
@@ -230,7 +228,6 @@ def _check_unambiguous(column: ScoreColumn) -> None:
     )
     if different:
         raise VocabularyError(
-            f"{column.folder}: expected a key for each row, got {different} keys of two rows that "
-            "differ; "
-            "are documents of two splits called the same? make scores for one split only"
+            f"{column.folder}: {different} keys belong to two rows with different scores, as "
+            "document ids occur in two splits; make scores for one split only"
         )

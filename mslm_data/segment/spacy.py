@@ -94,8 +94,8 @@ class SpacySentences:
             doc = nlp(text[start:end])
             if not doc.has_annotation("SENT_START"):
                 raise PipelineError(
-                    f"{_ASKS}: expected a model that finds sentences (parser, senter or "
-                    f"sentencizer), got '{self.model}' with "
+                    f"{_ASKS}: the pipeline '{self.model}' sets no sentences; it needs a parser, "
+                    "senter or sentencizer, but has "
                     f"{', '.join(nlp.pipe_names) or 'no component'}"
                 )
             yield from _starts(doc, start)

@@ -19,6 +19,7 @@ from mslm_data.errors import ShardError
 from mslm_data.io.arrow import IN_MEMORY
 from mslm_data.io.files import canonical_json
 from mslm_data.kernels.gather import gather, gather_alike
+from mslm_data.shard.html import draw_rows
 from mslm_data.shard.manifest import Manifest, SplitRecord
 from mslm_data.shard.read import Shard
 from mslm_data.shard.remote import RemoteFolder, RemoteShard, bring, fetches_ahead
@@ -31,7 +32,6 @@ from mslm_data.shard.row_protocol import (
     resolve_stop,
     whole_numbers,
 )
-from mslm_data.shard.shown import draw_rows
 from mslm_data.shard.subset import Subset, draw_subset
 from mslm_data.shard.write import ShardRecord
 
@@ -117,7 +117,7 @@ class Split(Rows):
         )
 
     def _repr_html_(self) -> str:
-        """Render the counts and a few rows for notebooks; see `shard.shown`."""
+        """Render the counts and a few rows for notebooks; see `shard.html`."""
         rows = draw_rows(self)
 
         return shown(splits_table([self]), rows)

@@ -127,7 +127,7 @@ def test_anchors__wrong_calls(folders: Path, tmp_path: Path) -> None:
         in unknown.err
     )
     assert "smoothing: expected a number above 0, got 0.0" in smoothing.err
-    assert "expected words that occur 100000 times or more, got none; lower --min-count" in rare.err
+    assert "no words occur 100000 times or more; lower --min-count" in rare.err
     assert not (tmp_path / "a").exists()
 
 

@@ -207,7 +207,7 @@ def test_attention__another_vocabulary_refused(folder, tmp_path):
     )
 
     assert done.code == 1
-    assert "expected the vocabulary of the shards" in done.err
+    assert "its vocabulary differs from that of the shards" in done.err
 
 
 def test_attention__rows_too_long_refused_before_work(folder, tmp_path):

@@ -252,9 +252,7 @@ def test_load__refuses_files_that_would_take_minutes(tmp_path: Path, name: str) 
     with (tmp_path / name).open("wb") as file:
         file.truncate((256 << 20) + 1)
 
-    with pytest.raises(
-        TokenizerError, match=f"{name}: expected a tokenizer's file, of at most 256"
-    ):
+    with pytest.raises(TokenizerError, match=f"{name}: too large for a tokenizer: .*maximum 256"):
         load_tokenizer(str(tmp_path))
 
 

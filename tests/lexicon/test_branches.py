@@ -147,7 +147,7 @@ def test_check__refuses_what_no_ontology_has(
 
 
 def test_check__needs_an_ontology() -> None:
-    with pytest.raises(AnnotateError, match="expected an OBO ontology among --from, got none"):
+    with pytest.raises(AnnotateError, match="these need an OBO ontology in --from"):
         check(choice_of(under="X:1"), {})
 
 

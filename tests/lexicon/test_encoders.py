@@ -136,7 +136,7 @@ def test_shares_ids__with_a_tokenizer_piece_by_piece(tmp_path):
     assert same.shares_ids(made.word_piece())
     assert not other.shares_ids(made.word_piece())
     with pytest.raises(
-        VocabularyError, match=rf"expected the vocabulary of the shards \({SIZE} ids\), got another"
+        VocabularyError, match=rf"its vocabulary differs from that of the shards \({SIZE} ids\)"
     ):
         other.check_shares_ids(made.word_piece())
 

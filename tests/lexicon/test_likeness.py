@@ -133,7 +133,7 @@ def test_score__embeddings_that_are_no_numbers(tmp_path):
     encoder.model.embeddings.word_embeddings.weight.data[:] = float("nan")
     words = words_of(STRINGS, tokenizer)
 
-    with pytest.raises(VocabularyError, match="expected embeddings that are numbers"):
+    with pytest.raises(VocabularyError, match="its embeddings are NaN"):
         Likeness(encoder=encoder, tokenizer=tokenizer).score(words, words, lambda _: None)
 
 
@@ -141,7 +141,7 @@ def test_likeness__untrained_pooler_refused(tmp_path):
     encoder = load_encoder(str(saved(tmp_path / "m", "BertForMaskedLM")))
 
     with pytest.raises(
-        VocabularyError, match="expected a trained pooler, got none; pass --embedding mean or input"
+        VocabularyError, match="the model has no trained pooler; pass --embedding mean or input"
     ):
         Likeness(encoder=encoder, tokenizer=made.word_piece())
     Likeness(encoder=encoder, tokenizer=made.word_piece(), embedding="mean")
@@ -150,7 +150,7 @@ def test_likeness__untrained_pooler_refused(tmp_path):
 def test_likeness__other_ids_without_a_tokenizer_refused(tmp_path):
     encoder = load_encoder(str(saved(tmp_path / "m", vocab_size=500)))
 
-    with pytest.raises(VocabularyError, match="expected the vocabulary of the shards"):
+    with pytest.raises(VocabularyError, match="its vocabulary differs from that of the shards"):
         Likeness(encoder=encoder, tokenizer=made.word_piece())
 
 

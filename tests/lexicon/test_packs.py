@@ -201,7 +201,9 @@ def test_rrf__refuses_other_files(tmp_path: Path) -> None:
     short = umls(tmp_path / "b")
     short.write_text(f"{MRCONSO}\nC1|ENG|P|\n")
 
-    with pytest.raises(AnnotateError, match=r"expected MRSTY\.RRF beside it, found none"):
+    with pytest.raises(
+        AnnotateError, match=r"MRSTY\.RRF, which holds the semantic types, is not beside it"
+    ):
         list(rrf.read(alone, (), NameChoice(), Counter()))
     with pytest.raises(
         AnnotateError, match=r"MRCONSO\.RRF:8: expected 18 fields, each ended by '\|', got 4"
@@ -325,7 +327,7 @@ def test_make_pack__refuses_types_and_sources_of_no_name(
 ) -> None:
     choice = NameChoice(types=frozenset(types), sources=frozenset(sources))
 
-    with pytest.raises(AnnotateError, match=f"got none of {absent}; mend --types or --source"):
+    with pytest.raises(AnnotateError, match=f"no names of {absent}; correct --types or --source"):
         make_pack([ConceptFile(umls(tmp_path))], tmp_path / "pack", choice=choice)
 
     assert not (tmp_path / "pack").exists()
@@ -339,13 +341,13 @@ def test_make_pack__refuses(tmp_path: Path) -> None:
             [ConceptFile(made, ("T047",))],
             "there",
             NameChoice(),
-            "expected a folder that is not there yet",
+            "the folder exists",
         ),
         (
             [ConceptFile(tmp_path / "none.obo")],
             "pack",
             NameChoice(),
-            "expected a file of concepts, or a folder with MRCONSO",
+            "no such file, nor a folder with MRCONSO",
         ),
         (
             [ConceptFile(write(tmp_path / "x.owl", ""))],

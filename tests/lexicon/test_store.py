@@ -198,9 +198,7 @@ def test_read_lexicon__missing_newer_and_foreign_columns(tmp_path: Path) -> None
         match=r"missing.arrow: expected a lexicon, found none; make it with `mslm-data vocab`$",
     ):
         read_lexicon(tmp_path / "missing.arrow")
-    with pytest.raises(
-        VocabularyError, match=f"expected format {FORMAT} or older, got {FORMAT + 1} of a newer"
-    ):
+    with pytest.raises(VocabularyError, match=f"format {FORMAT + 1} needs a newer mslm-data"):
         read_lexicon(newer)
     with pytest.raises(
         VocabularyError,

@@ -139,7 +139,7 @@ def test_read_table__no_file(tmp_path):
 
 
 def test_read_table__not_utf8(tmp_path):
-    with pytest.raises(VocabularyError, match="expected a table in UTF-8"):
+    with pytest.raises(VocabularyError, match="not valid UTF-8"):
         read(tmp_path, b"caf\xe9\t1\n")
 
 

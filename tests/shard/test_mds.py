@@ -164,6 +164,6 @@ def test_files_of__a_file_past_its_offsets_is_refused(monkeypatch: pytest.Monkey
     large = np.array([1 << 33], np.int64)
     monkeypatch.setattr(mds, "_together", lambda _: large)
 
-    with pytest.raises(ValueError, match="expected less than 4 GiB in a file, got 8589934"):
+    with pytest.raises(ValueError, match="expected less than 4 GiB per file, got 8589934"):
         list(mds.make_files(batch_of([{"key": 1, "doc_id": "", "doc_label": 0, "input_ids": [],
                                      "bio": [], "span_concepts": [], "span_scores": []}])))  # fmt: skip

@@ -142,7 +142,7 @@ def test_examples__refuses_nulls(folder: Path, name: str) -> None:
     column = pa.array([None, *batch.column(name).to_pylist()[1:]], batch.column(name).type)
     claim_bytes(folder, replaced(batch, name, column))
 
-    with pytest.raises(ShardError, match=rf"{name}: expected"):
+    with pytest.raises(ShardError, match=rf"{name}: (expected|the column has nulls)"):
         read(folder)
 
 
@@ -152,7 +152,7 @@ def test_examples__refuses_nulls_within_lists(folder: Path) -> None:
     rows[0][1] = None
     claim_bytes(folder, replaced(batch, "input_ids", pa.array(rows, pa.list_(pa.int32()))))
 
-    with pytest.raises(ShardError, match="input_ids: expected no nulls"):
+    with pytest.raises(ShardError, match="input_ids: the column has nulls"):
         read(folder)
 
 
@@ -253,7 +253,9 @@ def test_examples__refuses_two_columns_of_one_name(folder: Path) -> None:
     batch = batch_of(folder)
     claim_bytes(folder, replaced(batch, "word_ids", batch.column("word_ids"), new_name="input_ids"))
 
-    with pytest.raises(ShardError, match=r"expected columns of different names, got 8 of 7 names"):
+    with pytest.raises(
+        ShardError, match=r"expected unique column names, got 8 names for 7 columns"
+    ):
         read(folder)
 
 

@@ -106,7 +106,7 @@ def of_file(path: Path) -> Frequencies:
             number.
     """
     if not path.is_file():
-        raise VocabularyError(f"{path}: expected a table of words and counts, found none")
+        raise VocabularyError(f"{path}: no such file; pass a table of words and counts")
 
     counts: dict[str, int] = {}
     try:
@@ -123,7 +123,7 @@ def of_file(path: Path) -> Frequencies:
                 if word and int(count):
                     counts[word] = counts.get(word, 0) + int(count)
     except UnicodeDecodeError:
-        raise VocabularyError(f"{path}: expected a table in UTF-8, got other bytes") from None
+        raise VocabularyError(f"{path}: not valid UTF-8; save the table as UTF-8") from None
 
     return Frequencies(counts=counts, about={"source": "file", "sha256": hash_file(path)})
 

@@ -94,9 +94,7 @@ def find_anchors(
         VocabularyError: No word is frequent enough, or the general text has no words.
     """
     if not general.counts:
-        raise VocabularyError(
-            "general: expected counts of words, got none; use another general text"
-        )
+        raise VocabularyError("general: the general text has no words; use another")
 
     found = spellings(words, tokenizer)
     total = sum(one.count for one in found.values())
@@ -113,8 +111,7 @@ def find_anchors(
 
     if not ranked:
         raise VocabularyError(
-            f"anchors: expected words that occur {options.min_count} times or more, got none; "
-            "lower --min-count"
+            f"anchors: no words occur {options.min_count} times or more; lower --min-count"
         )
 
     anchors = sorted(ranked, key=lambda one: (-one.score, -one.count, one.word))[: options.count]

@@ -157,8 +157,8 @@ def check(choice: BranchChoice, outlines: Mapping[Path, Outline]) -> None:
     """
     if choice and not outlines:
         raise AnnotateError(
-            "--under, --not-under, --subset, --namespace: expected an OBO ontology among --from, "
-            "got none; concepts of other files are chosen by --types and --source"
+            "--under, --not-under, --subset, --namespace: these need an OBO ontology in --from; "
+            "select concepts of other files by --types and --source"
         )
 
     for option, terms in (("--under", choice.under), ("--not-under", choice.not_under)):
@@ -177,8 +177,7 @@ def _check_term(option: str, term: str, outlines: Mapping[Path, Outline]) -> Non
     for path, outline in outlines.items():
         if term in outline.obsolete:
             raise AnnotateError(
-                f"{option}: expected the id of a term that is in use, got {term}, which is "
-                f"obsolete in {path}; look there for what replaces it"
+                f"{option}: the term {term} is obsolete in {path}; look there for its replacement"
             )
 
     look = " or ".join(f"{path} ({_examples(outline)})" for path, outline in outlines.items())

@@ -110,6 +110,6 @@ def open_text(path: Path) -> Iterator[IO[str]]:
         with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
             yield text
     except UnicodeDecodeError:
-        raise AnnotateError(f"{path}: expected concepts in UTF-8, got other bytes") from None
+        raise AnnotateError(f"{path}: not valid UTF-8; save the file as UTF-8") from None
     except SourceError as error:
         raise AnnotateError(str(error)) from None

@@ -77,7 +77,7 @@ def _names(
     """Yield the names of one term."""
     term = next((bare(value) for key, value in fields if key == "id"), "")
     if not term:
-        raise AnnotateError(f"{path}:{line}: expected a term with an id, got none")
+        raise AnnotateError(f"{path}:{line}: the term has no id")
 
     concept = term
     if choice.xref:

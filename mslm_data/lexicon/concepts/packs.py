@@ -115,9 +115,7 @@ def make_pack(
         MissingExtraError: MedCAT is not installed; or wordfreq, where common words are left out.
     """
     if out.exists():
-        raise AnnotateError(
-            f"{out}: expected a folder that is not there yet, found one; delete it or name another"
-        )
+        raise AnnotateError(f"{out}: the folder exists; delete it or pass another")
     readers = [(_reader(_file(one)), one) for one in inputs]
     looked_for = CommonWords(common_words)
     terms_left_out: Counter[str] = Counter()
@@ -136,9 +134,7 @@ def make_pack(
     concepts = settled.cdb.cui2info
     if not concepts:
         reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
-        raise AnnotateError(
-            f"--from: expected names that are kept, got none ({reasons or 'no names at all'})"
-        )
+        raise AnnotateError(f"--from: no names are kept ({reasons or 'no names at all'})")
     _check_known(choice, there)
 
     cat = medcat_model.make_model(settled.cdb)
@@ -168,10 +164,7 @@ def _check_known(choice: NameChoice, there: Set[str]) -> None:
     """
     absent = sorted((choice.types | choice.sources) - there)
     if absent:
-        raise AnnotateError(
-            f"--from: expected names of every type and source that is asked for, got none of "
-            f"{', '.join(absent)}; mend --types or --source, or leave it out there"
-        )
+        raise AnnotateError(f"--from: no names of {', '.join(absent)}; correct --types or --source")
 
 
 def _file(one: ConceptFile) -> Path:
@@ -181,9 +174,7 @@ def _file(one: ConceptFile) -> Path:
         inside = [path / "MRCONSO.RRF", path / "META" / "MRCONSO.RRF"]
         path = next((file for file in inside if file.is_file()), path)
     if not path.is_file():
-        raise AnnotateError(
-            f"{path}: expected a file of concepts, or a folder with MRCONSO.RRF, found none"
-        )
+        raise AnnotateError(f"{path}: no such file, nor a folder with MRCONSO.RRF")
     return path
 
 
@@ -249,8 +240,7 @@ def _named(
         for name in read(path, one.types, choice, left_out):
             if not name.types:
                 raise AnnotateError(
-                    f"{path}: expected semantic types of concept {name.concept}, got none; name "
-                    "those of concepts "
+                    f"{path}: concept {name.concept} has no semantic types; set those of concepts "
                     f"without any: --from {one.path}=T047"
                 )
             there.update(name.types, name.source.split("|"))

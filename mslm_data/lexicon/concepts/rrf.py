@@ -61,9 +61,7 @@ def _types(path: Path, wanted: frozenset[str]) -> dict[str, tuple[str, ...]]:
     beside = [path.with_name(path.name.replace("MRCONSO", "MRSTY")), path.with_name("MRSTY.RRF")]
     table = next((one for one in beside if one.is_file() and one != path), None)
     if table is None:
-        raise AnnotateError(
-            f"{path}: expected MRSTY.RRF beside it, found none; it holds the semantic types"
-        )
+        raise AnnotateError(f"{path}: MRSTY.RRF, which holds the semantic types, is not beside it")
 
     # Many concepts share few tuples of types, so each tuple is kept once.
     known: dict[tuple[str, ...], tuple[str, ...]] = {}

@@ -97,9 +97,8 @@ class FrozenEncoder:
         """
         if not self.shares_ids(tokenizer):
             raise VocabularyError(
-                f"{self.name}: expected the vocabulary of the shards ({tokenizer.ids.size} ids), "
-                "got another; "
-                "build the folder with this model's tokenizer"
+                f"{self.name}: its vocabulary differs from that of the shards "
+                f"({tokenizer.ids.size} ids); build the folder with this model's tokenizer"
             )
 
     def require_room_for(self, longest: int) -> None:
@@ -193,9 +192,7 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
 
     folder = Path(name) if Path(name).is_dir() else _from_hub(name)
     if not (folder / "config.json").is_file() or (folder / "adapter_config.json").is_file():
-        raise VocabularyError(
-            f"{name}: expected a whole model with a config.json, got another folder"
-        )
+        raise VocabularyError(f"{name}: no config.json in this folder; pass a complete model")
 
     model, has_pooler = _loaded(name, folder, head=head, attentions=attentions)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -253,13 +250,13 @@ def _loaded(name: str, folder: Path, *, head: Head, attentions: bool) -> tuple[A
 def _from_hub(name: str) -> Path:
     """Download a model to the hub's cache; no pickles, no code."""
     if not _HUB_ID.fullmatch(name):
-        raise VocabularyError(f"{name}: expected a model's folder or a hub id, found nothing there")
+        raise VocabularyError(f"{name}: no such folder; pass a model's folder or a hub id")
     try:
         return hub.fetch_files(name, _WANTED, wanted_by="an encoder of the hub")
     except hub.NotFetchedError as error:
         raise VocabularyError(
-            f"{name}: no such folder here, and the hub could not be asked ({error}); pass a folder "
-            "as save_pretrained writes it"
+            f"{name}: no such folder, and the hub cannot be reached ({error}); pass a folder "
+            "written by save_pretrained"
         ) from None
 
 

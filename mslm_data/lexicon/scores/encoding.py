@@ -36,7 +36,7 @@ def load_folder_tokenizer(folder: Path, manifest: Manifest) -> Tokenizer:
     tokenizer = tokenizers.load_tokenizer(str(folder / "tokenizer.json"))
     if tokenizer.digest != manifest.tokenizer["sha256"]:
         raise VocabularyError(
-            f"{folder / 'tokenizer.json'}: expected the one the folder was built with, got another"
+            f"{folder / 'tokenizer.json'}: not the tokenizer that the folder was built with"
         )
     return replace(tokenizer, ids=manifest.token_ids)
 

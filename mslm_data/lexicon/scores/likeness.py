@@ -61,7 +61,7 @@ class Likeness:
     def __post_init__(self) -> None:
         if self.embedding == "pooler" and not self.encoder.has_pooler:
             raise VocabularyError(
-                f"{self.encoder.name}: expected a trained pooler, got none; pass --embedding mean "
+                f"{self.encoder.name}: the model has no trained pooler; pass --embedding mean "
                 "or input"
             )
         if self.encoder.tokenizer is None:
@@ -90,7 +90,7 @@ class Likeness:
         kept, pieces = self._pieces(anchors)
         if not len(kept):
             raise VocabularyError(
-                f"{self.encoder.name}: expected anchors that it knows, got {len(anchors)} others"
+                f"{self.encoder.name}: it knows none of the {len(anchors)} anchors"
             )
         to = self._unit(pieces)
 
@@ -144,7 +144,7 @@ class Likeness:
 
         if not np.isfinite(out).all():
             raise VocabularyError(
-                f"{self.encoder.name}: expected embeddings that are numbers; its weights are not"
+                f"{self.encoder.name}: its embeddings are NaN; the weights are damaged"
             )
 
         lengths = np.linalg.norm(out, axis=1, keepdims=True)

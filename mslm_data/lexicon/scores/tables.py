@@ -105,7 +105,7 @@ def read_table(
     report.kept = len(seen)
     if not seen:
         raise VocabularyError(
-            f"{path}: expected lines of an entry, a tab and a number, got none that can be used"
+            f"{path}: no usable line; expected an entry, a tab and a number per line"
         )
     if by != "ids" and not has_words:
         raise VocabularyError(
@@ -150,7 +150,7 @@ def count_ids(chunks: Iterable[Examples], about: dict[str, Any]) -> Lexicon:
 def _lines(path: Path, report: TableReport) -> Iterator[Line]:
     """Yield line number (from 1), entry and number of each usable line."""
     if not path.is_file():
-        raise VocabularyError(f"{path}: expected a table of entries and numbers, found none")
+        raise VocabularyError(f"{path}: no such file; pass a table of entries and numbers")
 
     try:
         with path.open(encoding="utf-8-sig", newline="\n") as file:
@@ -170,7 +170,7 @@ def _lines(path: Path, report: TableReport) -> Iterator[Line]:
                 else:
                     yield line, entry.strip(), number
     except UnicodeDecodeError:
-        raise VocabularyError(f"{path}: expected a table in UTF-8, got other bytes") from None
+        raise VocabularyError(f"{path}: not valid UTF-8; save the table as UTF-8") from None
 
 
 def _number(text: str) -> float | None:

@@ -172,7 +172,7 @@ def test_pipeline__refuses_what_is_not_a_list_of_folders(value: Any) -> None:
 def test_build__refuses_a_folder_that_is_not_built(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
 
-    with pytest.raises(ShardError, match=r"leave_out: .*no such folder"):
+    with pytest.raises(ShardError, match=r"decontaminate: .*no such folder"):
         made.built(tmp_path / "out", inputs, pipeline_of(tmp_path / "nothing"))
     assert not (tmp_path / "out").exists()
 

@@ -313,7 +313,7 @@ def test_examples__says_that_a_shard_vanished_or_cannot_be_read(
     monkeypatch.setattr(Shard, "_check_file", late)
 
     with pytest.raises(
-        ShardError, match=r"arrow: expected a shard that can be read, got No such file or directory"
+        ShardError, match=r"arrow: cannot read the shard: No such file or directory"
     ):
         read(folder)
 

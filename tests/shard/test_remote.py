@@ -300,7 +300,7 @@ def test_load__does_not_wait_for_ever(url: str, monkeypatch: pytest.MonkeyPatch)
 def test_load__says_that_there_is_no_built_folder(tmp_path: Path) -> None:
     with pytest.raises(
         SourceError,
-        match=rf"{MANIFEST}: expected the manifest of a built folder, got no such file; ",
+        match=rf"{MANIFEST}: cannot read the manifest: no such file; ",
     ):
         load(f"faulty://{tmp_path}")
 
@@ -318,7 +318,7 @@ def test_load__says_that_there_is_no_built_folder(tmp_path: Path) -> None:
         (
             faulty.refused,
             FetchError,
-            r"got NoCredentialsError \(3 tries\); check the URL and your access to it",
+            r"cannot read the manifest: NoCredentialsError \(3 tries\); check the URL and your access to it",
         ),
     ],
 )

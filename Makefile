@@ -14,6 +14,7 @@ demo: .venv-demo/ready  ## Build the shipped samples and show what joint masking
 	$(DEMO)/mslm-data build --source blurb --sample --out out/demo
 	$(DEMO)/mslm-data mask-stats out/demo/bc5cdr-chem
 	$(DEMO)/mslm-data inspect out/demo/bc5cdr-chem --start 38 --rows 2
+	$(DEMO)/mslm-data look out/demo/bc5cdr-chem --out out/demo/page.html
 
 # Tests wait for a fifth of their time: for servers, killed processes, the disk.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)

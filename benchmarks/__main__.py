@@ -40,6 +40,7 @@ TOPICS = {
     "annotate": "Notes",
     "entities": "Entities",
     "startup": "Start",
+    "looking": "Looking",
 }
 """Module -> title of its section, in their order; each has `run(inputs, scratch) -> Results`."""
 

@@ -17,6 +17,8 @@ _EXTRA_OF = {
     "huggingface_hub": "hub",
     "ray": "ray",
     "rensa": "duplicates",
+    "starlette": "look",
+    "uvicorn": "look",
     "spacy": "mimic",
     "medcat": "mimic",
     "pandas": "mimic",

@@ -227,7 +227,7 @@ def test_start__begins_with_what_make_demo_runs() -> None:
 
     steps = steps_of((DOCS / "start.md").read_text(encoding="utf-8"))
 
-    assert [step.text for step in steps[1:4]] == commands
+    assert [step.text for step in steps[1 : 1 + len(commands)]] == commands
 
 
 # The runner itself ----------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from _site.links import ROOT
 from mslm_data.api.loading import Shards
 from mslm_data.cli.recipes import EXAMPLES
 from mslm_data.cli.tokenizer import open_tokenizer
-from mslm_data.draw.sentences import EPOCHS, HIDDEN, OFTEN, Sentences, choose_rows
+from mslm_data.draw import macros
+from mslm_data.draw.sentences import EPOCHS, Sentences, choose_rows
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import SHIPPED, STRATEGIES, default_options
 from mslm_data.registry import declared_options
@@ -50,13 +51,13 @@ def page() -> str:
 
 def _lines(shards: Shards) -> list[str]:
     train = shards["train"]
-    rows = choose_rows(train, 1)
+    chosen = choose_rows(train, 1)
     sentence = Sentences(
-        rows=rows.tolist(),
-        examples=train.take(rows),
+        examples=train.take(chosen),
         tokenizer=open_tokenizer(shards),
         labels=shards.labels,
     )
+    rows = macros("rows.html")
     speeds = _speeds()
 
     needs = {name: _needs(name, sentence) for name in STRATEGIES.names()}
@@ -67,10 +68,11 @@ def _lines(shards: Shards) -> list[str]:
         "# Strategies",
         "",
         "Each strategy says which tokens of a row are hidden. Here is one sentence under each,",
-        "with options at their defaults, drawn as in a report and in notebooks. The upper line is",
-        "one draw; the lower is shaded by how often each token is hidden in a hundred epochs.",
+        "with options at their defaults, drawn as on the page of `look` and in notebooks. The",
+        "upper line is one draw; the lower is shaded by how often each token is hidden in a",
+        "hundred epochs.",
         "",
-        f'<div class="mslm">{HIDDEN}{OFTEN}</div>',
+        f'<div class="mslm">{rows.legend()}{rows.ramp()}</div>',
         "",
         "Names stand for their numbers: another mask for the same seed would be a new version.",
         "[masking](../masking.md) says how strategies are used, combined and made of picks.",

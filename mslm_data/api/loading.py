@@ -13,8 +13,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from mslm_data.draw import shown
-from mslm_data.draw.parts import text
+from mslm_data.draw import macros, shown
 from mslm_data.io.remote import local
 from mslm_data.kernels._jit import load_compiled
 from mslm_data.lexicon.artefacts import ArtefactKind, find_artefact
@@ -174,7 +173,7 @@ class Shards(BuiltFolder):
         rows = draw_rows(first) if first is not None else ""
 
         return shown(
-            f'<p><b>{text(title)}</b> <span class="soft">{text(about)}</span></p>',
+            macros("parts.html").title(title, about),
             splits_table(self.values()),
             rows,
         )

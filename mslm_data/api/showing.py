@@ -1,4 +1,4 @@
-"""Shows rows with what strategies hide of them, as the report does: `md.show`.
+"""Shows rows with what strategies hide of them, as the page of `look` does: `md.show`.
 
 md.show(shards["train"], "joint", "span")
 """
@@ -15,9 +15,9 @@ import numpy.typing as npt
 import tokenizers
 
 from mslm_data.batches.masked import check_split, strategy_for
-from mslm_data.draw import shown
+from mslm_data.draw import macros, shown
 from mslm_data.draw.id_words import words_of
-from mslm_data.draw.sentences import HIDDEN, Sentences, choose_rows
+from mslm_data.draw.sentences import Sentences, choose_rows
 from mslm_data.errors import ShardError
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.row_protocol import Rows, whole_numbers
@@ -90,14 +90,14 @@ def show(
     examples = split.take(split.epoch_rows(chosen, seed=seed, epoch=epoch))
 
     sentences = Sentences(
-        rows=chosen.tolist(),
         examples=examples,
         tokenizer=_words_of(splits[0]),
         labels=split.labels,
     )
     named = _named([strategy_for(split, strategy) for strategy in strategies])
     if named:
-        drawn = HIDDEN + sentences.side_by_side(named, seed=seed, epoch=epoch)
+        legend = macros("rows.html").legend(len(named))
+        drawn = legend + sentences.side_by_side(named, seed=seed, epoch=epoch)
     else:
         drawn = sentences.mentions()
     return Drawing(rows=tuple(chosen.tolist()), strategies=tuple(named), html=shown(drawn))

@@ -34,8 +34,7 @@ from mslm_data.batches.row_order import (
 from mslm_data.data import bio
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import make_offsets
-from mslm_data.draw import shown
-from mslm_data.draw.parts import Markup, table
+from mslm_data.draw import macros, shown
 from mslm_data.kernels.mixing import deal_places, name_repeats, renumber_labels
 from mslm_data.shard.html import draw_rows
 from mslm_data.shard.row_protocol import CHUNK, Rows, SplitShare, check_chunk
@@ -113,17 +112,17 @@ class Mix(Rows):
         rows = [
             (
                 part.name,
-                Markup(f"{part.share:.1%}"),
+                f"{part.share:.1%}",
                 len(part.split),
                 part.rows,
                 part.tokens,
-                Markup(f"{part.times:.2f}"),
+                f"{part.times:.2f}",
             )
             for part in self.splits
         ]
-        names = ("split", "share", "rows of it", "rows an epoch", "tokens an epoch", "times")
-
-        return shown(table(names, rows), draw_rows(self))
+        head = ("split", "share", "rows of it", "rows an epoch", "tokens an epoch", "times")
+        table = macros("parts.html").table(head, rows, right=("share", "times"))
+        return shown(table, draw_rows(self))
 
     def row_order(self, options: BatchOptions) -> MixedOrder:
         """Return the order of an epoch's rows.

@@ -21,6 +21,7 @@ from mslm_data.errors import CallError
 COMMANDS = {
     "build": "Turn a corpus into Arrow shards with BIO tags and entity-span indices.",
     "mask-stats": "Count what a strategy masks, and the loss weights that follow.",
+    "look": "See a corpus and its masks as a page, live or as one file.",
     "inspect": "Show rows with their mentions and masks, in colour.",
     "verify": "Check a built folder: checksums, counts, schema, offsets, tags against spans.",
     "vocab": "Make what strategies need: n-grams, anchors, scores, concepts.",

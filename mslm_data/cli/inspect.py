@@ -25,15 +25,12 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from mslm_data.data.examples import Examples
-    from mslm_data.data.ragged import Array
+    from mslm_data.draw.marked_rows import Group
 
-_KINDS = ("", "blm", "elm")
-"""Names of `MaskKind`."""
+_MARKS = {"": ("", ""), "b": ("<", ">"), "e": ("[[", "]]")}
+"""Kind of a run -> what stands before and after it where there is no colour."""
 
-_MARKS = {"": ("", ""), "blm": ("<", ">"), "elm": ("[[", "]]")}
-"""Kind -> what stands before and after its tokens where there is no colour."""
-
-_STYLES = {"mention": "bold cyan", "elm": "black on red", "blm": "black on yellow"}
+_STYLES = {"": "", "mention": "bold cyan", "e": "black on red", "b": "black on yellow"}
 
 
 @click.command("inspect", short_help="Show rows with mentions and masks.")
@@ -146,7 +143,7 @@ def command(
     if as_json:
         print_json({"split": split, "rows": shown, "rates": rates, **agreement})
     else:
-        _print(split, shown, examples, tokenizer)
+        _print(split, shown, examples, tokenizer, shards.labels)
         _print_rates(rates)
         if agreement:
             echo()
@@ -154,28 +151,31 @@ def command(
 
 
 def _print(
-    split: str, shown: Sequence[Mapping[str, Any]], examples: Examples, tokenizer: Tokenizer
+    split: str,
+    shown: Sequence[Mapping[str, Any]],
+    examples: Examples,
+    tokenizer: Tokenizer,
+    labels: Sequence[str],
 ) -> None:
     """Print rows for people: one line for each strategy below a row's number and document."""
     import numpy as np
     from rich.console import Console
 
-    from mslm_data.cli.tokenizer import readable
+    from mslm_data.draw.marked_rows import Pieces, draw_line
 
     # On a terminal lines are broken between words; programs get each row as one line.
     console = Console(highlight=False)
     console.soft_wrap = not console.is_terminal
     colour = console.is_terminal and not console.no_color
 
+    pieces = Pieces(tokenizer)
+    flags = [", ".join(one.get("context", ())) for row in shown for one in row["mentions"]]
     for i, row in enumerate(shown):
         name = plain(f"{split} {row['row']}  {row['doc_id']}")
         console.print(name, style="dim", markup=False)
-        pieces = [plain(readable(tokenizer, token)) for token in examples.input_ids[i].tolist()]
         for name, kinds in row["masks"].items():
-            line = _line(
-                pieces, row["mentions"], examples.word_ids[i], np.array(kinds), colour=colour
-            )
-            console.print(f"  {name}: ", line, sep="", markup=False)
+            groups = draw_line(examples, i, np.array(kinds), None, pieces, labels, flags)
+            console.print(f"  {name}: ", _line(groups, colour=colour), sep="", markup=False)
     console.print(_legend(colour=colour))
 
 
@@ -183,10 +183,10 @@ def _legend(*, colour: bool) -> Text:
     """Return a line that says what colours or marks mean."""
     from rich.text import Text
 
-    marks = {kind: ("", "") if colour else _MARKS[kind] for kind in ("elm", "blm")}
+    marks = {kind: ("", "") if colour else _MARKS[kind] for kind in ("e", "b")}
     line = Text("\n")
     line.append("{mention}label", _STYLES["mention"])
-    for kind, words in (("elm", "masked as a term (ELM)"), ("blm", "masked as another word (BLM)")):
+    for kind, words in (("e", "masked as a term (ELM)"), ("b", "masked as another word (BLM)")):
         before, after = marks[kind]
         line.append("   ")
         line.append(f"{before}{words}{after}", _STYLES[kind])
@@ -219,63 +219,31 @@ def _mentions(
     return mentions
 
 
-def _line(
-    pieces: Sequence[str],
-    mentions: Sequence[Mapping[str, Any]],
-    words: Array,
-    kinds: Array,
-    *,
-    colour: bool,
-) -> Text:
+def _line(groups: Sequence[Group], *, colour: bool) -> Text:
     """Return a row as one line, with marks around mentions and around runs of masked tokens.
 
     Args:
-        pieces: Each token as people read it.
-        mentions: Half-open ranges of tokens, with labels.
-        words: The word of each token, -1 for special tokens, which are left out.
-        kinds: The `MaskKind` of each token.
+        groups: The row, as `draw.marked_rows` makes it.
         colour: Whether colours tell the kinds, so that marks are not needed.
     """
     from rich.text import Text
 
-    labels = {mention["end"] - 1: plain(mention["label"]) for mention in mentions}
-    flags = {mention["end"] - 1: ", ".join(mention.get("context", ())) for mention in mentions}
-    starts = {mention["start"] for mention in mentions}
-    inside = {t for mention in mentions for t in range(mention["start"], mention["end"])}
-
-    def joined(t: int) -> bool:
-        """Return whether tokens t - 1 and t are of one run: one kind, no mention's edge between."""
-        if not 0 < t < len(words) or words[t - 1] < 0 or words[t] < 0:
-            return False
-        return bool(kinds[t - 1] == kinds[t]) and t not in starts and t - 1 not in labels
-
     line = Text()
-    for t in range(len(words)):
-        if words[t] < 0:
-            continue
-
-        kind = _KINDS[kinds[t]]
-        style = ""
-        if kind:
-            style = _STYLES[kind]
-        elif t in inside:
-            style = _STYLES["mention"]
-
-        if line and words[t] != words[t - 1]:
-            line.append(" ", style if joined(t) else "")
-        if t in starts:
+    for group in groups:
+        is_mention = group.label is not None
+        line.append(group.before)
+        if is_mention:
             line.append("{", _STYLES["mention"])
 
-        before, after = ("", "") if colour else _MARKS[kind]
-        if joined(t):
-            before = ""
-        if joined(t + 1):
-            after = ""
-        line.append(f"{before}{pieces[t]}{after}", style)
+        for run in group.runs:
+            usual = "mention" if is_mention else ""
+            before, after = ("", "") if colour else _MARKS[run.kind]
+            style = _STYLES[run.kind or usual]
+            line.append(f"{before}{plain(run.text)}{after}", style)
 
-        if t in labels:
-            line.append(f"}}{labels[t]}", _STYLES["mention"])
-            if flags[t]:
-                line.append(f" ({flags[t]})", _STYLES["mention"])
+        if group.label is not None:
+            line.append(f"}}{plain(group.label)}", _STYLES["mention"])
+            if group.flags:
+                line.append(f" ({group.flags})", _STYLES["mention"])
 
     return line

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +16,6 @@ from mslm_data.cli.options import (
     strategy_options,
 )
 from mslm_data.cli.output import echo, print_json
-from mslm_data.cli.written import TextFile
 
 if TYPE_CHECKING:
     from mslm_data.api.loading import Shards
@@ -24,11 +23,6 @@ if TYPE_CHECKING:
     from mslm_data.mask.strategy import Strategy
     from mslm_data.shard.row_protocol import Rows
     from mslm_data.stats import BatchStats, MaskStats, PartStats, Scheme, SweepPoint
-
-WORDS_OF_REPORT = 20
-"""How many of the words masked most a report shows."""
-ROWS_OF_REPORT = 8
-"""How many sentences a report shows where no option says it."""
 
 
 @click.command("mask-stats", short_help="Count what a strategy masks.")
@@ -114,21 +108,6 @@ ROWS_OF_REPORT = 8
 @click.option(
     "--bucketed", is_flag=True, help="Count batches in which rows of like length stand together."
 )
-@click.option(
-    "--report",
-    "report_file",
-    type=TextFile(),
-    metavar="FILE.html",
-    help="Write a page with plots and real sentences. Of several strategies, which only a report "
-    "takes, the first is counted and all are shown.",
-)
-@click.option(
-    "--rows",
-    "shown_rows",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Show this many sentences in the report.  [default: 8]",
-)
 @show_text_option
 @json_option
 def command(
@@ -152,8 +131,6 @@ def command(
     by: str | None,
     temperature: float | None,
     epoch_size: str | None,
-    report_file: Path | None,
-    shown_rows: int | None,
     show_text: bool,
     as_json: bool,
 ) -> None:
@@ -173,25 +150,23 @@ def command(
         mslm-data mask-stats shards/ncbi --sweep --weights inverse-frequency
         mslm-data mask-stats shards/ncbi --batch-size 8 --row-tokens 1024
         mslm-data mask-stats shards/pubmed shards/notes --share 0.7 --share 0.3
-        mslm-data mask-stats shards/ncbi --strategy joint --strategy span \\
-            --report masks.html
     """  # noqa: D301 - click wants the character
     from mslm_data.api.loading import load
     from mslm_data.cli.mask_tables import print_tables
     from mslm_data.cli.strategy import make_strategies
     from mslm_data.stats.grid import has_both_rates
+    from mslm_data.stats.warnings import warnings_of
 
-    if len(names) > 1 and report_file is None:
-        raise click.UsageError(f"--strategy: expected one without --report, got {len(names)}")
-    if shown_rows is not None and report_file is None:
-        raise click.UsageError("--rows: expected --report, which shows them, got none")
+    if len(names) > 1:
+        raise click.UsageError(
+            f"--strategy: expected one, got {len(names)}; `mslm-data look` shows several side by "
+            "side"
+        )
     chosen, schemes = _schemes(scheme)
-    if report_file is not None:
-        _check_folder_exists(report_file)
 
     opened = [load(folder) for folder in folders]
-    if not show_text:
-        _check_may_show_text(opened, {"--top-words": top, "--report": report_file})
+    if top and not show_text:
+        _check_text_may_be_shown(opened)
     rows = _rows(
         opened,
         split,
@@ -202,13 +177,10 @@ def command(
 
     # A mix has one tokenizer, and so lexicons of it: those of the first folder.
     shards = opened[0]
-    strategies = make_strategies(shards, names, elm=elm, blm=blm, sets=sets)
-
-    first = names[0]
-    can_be_swept = has_both_rates(strategies[first])
-    if swept and not can_be_swept:
+    ((name, strategy),) = make_strategies(shards, names, elm=elm, blm=blm, sets=sets).items()
+    if swept and not has_both_rates(strategy):
         raise click.UsageError(
-            f"--sweep: expected a strategy with the options elm and blm, got '{first}'"
+            f"--sweep: expected a strategy with the options elm and blm, got '{name}'"
         )
 
     shape = {
@@ -218,41 +190,18 @@ def command(
         "flat": flat,
     }
     batches = _count_batches(rows, shape, bucketed, seed=seed, epochs=epochs)
-    counted = _count(
-        rows,
-        shards,
-        strategies,
-        seed=seed,
-        epochs=epochs,
-        sweeps=swept or (report_file is not None and can_be_swept),
-        most_words=max(top, WORDS_OF_REPORT if report_file else 0),
-    )
-    _warn(strategies[first], counted.stats[first])
-
-    if report_file is not None:
-        _write_page(
-            report_file,
-            rows,
-            shards,
-            counted,
-            shown_rows or ROWS_OF_REPORT,
-            corpus=", ".join(dict.fromkeys(one.manifest.name for one in opened)),
-            split=split,
-            seed=seed,
-            epochs=epochs,
-            strategies=strategies,
-            schemes=schemes,
-            batches=batches,
-        )
+    counted = _count(rows, shards, strategy, seed=seed, epochs=epochs, swept=swept, most_words=top)
+    for warning in warnings_of(strategy, counted.stats):
+        echo(f"warning: {warning}", err=True)
 
     report = {
         "split": split,
-        "strategy": first,
-        "elm": _rate(strategies[first], "elm"),
-        "blm": _rate(strategies[first], "blm"),
+        "strategy": name,
+        "elm": _rate(strategy, "elm"),
+        "blm": _rate(strategy, "blm"),
         "seed": seed,
         "epochs": epochs,
-        **_found(strategies[first], counted, batches, schemes, chosen, swept=swept, top=top),
+        **_found(strategy, counted, batches, schemes, chosen),
     }
     if as_json:
         print_json(report)
@@ -261,97 +210,88 @@ def command(
 
 
 class _Counted(NamedTuple):
-    """Counts of what strategies hide; the first strategy is looked at more closely.
+    """Counts of what a strategy hides.
 
     Attributes:
-        stats: Name of each strategy -> its counts.
-        parts: Counts of the first for each split of a mix; empty for a single split.
-        points: The first at all rates; empty where that was not asked for.
-        words: The words that the first masks most; see `_masked_most`.
+        stats: Of all rows.
+        parts: Of each split of a mix; empty for a single split.
+        points: At all rates; empty where that was not asked for.
+        words: The words that are masked most; None where that was not asked for.
     """
 
-    stats: Mapping[str, MaskStats]
+    stats: MaskStats
     parts: Sequence[PartStats]
     points: Sequence[SweepPoint]
-    words: Sequence[tuple[str, int, int]]
+    words: Sequence[tuple[str, int, int]] | None
 
 
 def _count(
     rows: Rows,
     shards: Shards,
-    strategies: Mapping[str, Strategy],
+    strategy: Strategy,
     *,
     seed: int,
     epochs: int,
-    sweeps: bool,
+    swept: bool,
     most_words: int,
 ) -> _Counted:
-    """Count what strategies hide.
+    """Count what a strategy hides.
 
     Args:
         rows: Of which rows.
         shards: The folder whose tokenizer these have.
-        strategies: Name -> strategy.
+        strategy: What masks.
         seed: Seed of the masks.
         epochs: How many epochs are counted.
-        sweeps: Whether the first strategy is counted at all rates too.
+        swept: Whether it is counted at all rates too.
         most_words: How many of the words masked most are named.
     """
     from mslm_data.stats import count_splits, mask_stats, sweep
 
-    labels = rows.labels
     chunks = _chunks(rows, seed)
-    first = next(iter(strategies.values()))
     return _Counted(
-        stats={
-            name: mask_stats(chunks, strategy, labels=labels, seed=seed, epochs=epochs)
-            for name, strategy in strategies.items()
-        },
-        parts=count_splits(rows, first, seed=seed) if len(rows.splits) > 1 else (),
-        points=sweep(chunks, first, seed=seed, epochs=epochs) if sweeps else (),
-        words=_masked_most(shards, chunks, first, most_words, seed=seed, epochs=epochs),
+        stats=mask_stats(chunks, strategy, labels=rows.labels, seed=seed, epochs=epochs),
+        parts=count_splits(rows, strategy, seed=seed) if len(rows.splits) > 1 else (),
+        points=sweep(chunks, strategy, seed=seed, epochs=epochs) if swept else (),
+        words=_masked_most(shards, chunks, strategy, most_words, seed=seed, epochs=epochs)
+        if most_words
+        else None,
     )
 
 
 def _found(
-    first: Strategy,
+    strategy: Strategy,
     counted: _Counted,
     batches: BatchStats | None,
     schemes: Sequence[Scheme],
     chosen: Scheme,
-    *,
-    swept: bool,
-    top: int,
 ) -> dict[str, Any]:
-    """Return what `--json` prints of the counts of the first strategy.
+    """Return what `--json` prints of the counts of a strategy.
 
     Args:
-        first: The strategy.
+        strategy: What masks.
         counted: What it hides.
         batches: Counts of the batches; None where they are not counted.
         schemes: Ways to weigh, all of which are shown.
         chosen: The one of them that is marked.
-        swept: Whether its counts at all rates were asked for.
-        top: How many of the words masked most were asked for.
     """
     from mslm_data.cli.mask_tables import as_dict, batches_as_dict, mix_as_dicts, point_as_dict
     from mslm_data.stats import effective_rates
 
-    stats = next(iter(counted.stats.values()))
     found = {
-        "rates": [rate._asdict() for rate in effective_rates(first, stats)],
-        **as_dict(stats, schemes, chosen),
+        "rates": [rate._asdict() for rate in effective_rates(strategy, counted.stats)],
+        **as_dict(counted.stats, schemes, chosen),
     }
     if batches is not None:
         found["batches"] = batches_as_dict(batches)
     if counted.parts:
         found["mix"] = mix_as_dicts(counted.parts, batches)
-    if swept:
+    if counted.points:
         found["sweep"] = [point_as_dict(point, chosen) for point in counted.points]
-    if top:
+    if counted.words is not None:
         found["top_words"] = [
             {"word": word, "masked": masked, "occurrences": there}
-            for word, masked, there in counted.words[:top]
+            for word, masked, there in counted.words
         ]
     return found
 
@@ -414,106 +354,6 @@ def _option(name: str) -> str:
     return "--share" if name == "folders" else f"--{name.replace('_', '-')}"
 
 
-def _write_page(
-    file: Path,
-    rows: Rows,
-    shards: Shards,
-    counted: _Counted,
-    shown: int,
-    *,
-    seed: int,
-    strategies: Mapping[str, Strategy],
-    **others: Any,
-) -> None:
-    """Write the report.
-
-    Args:
-        file: Where.
-        rows: Whose rows it shows.
-        shards: The folder whose tokenizer these have.
-        counted: What is hidden of them.
-        shown: How many rows it shows.
-        seed: Seed of the masks.
-        strategies: Name or file -> strategy.
-        **others: What else a `Report` has.
-    """
-    from mslm_data.cli.tokenizer import open_tokenizer
-    from mslm_data.draw.sentences import Sentences, choose_rows
-    from mslm_data.io.files import write_whole
-    from mslm_data.io.private import warn_readable
-    from mslm_data.stats.report import Report
-
-    chosen = choose_rows(rows, shown, seed=seed)
-    examples = rows.take(rows.epoch_rows(chosen, seed=seed, epoch=0))
-    sentences = Sentences(chosen.tolist(), examples, open_tokenizer(shards), rows.labels)
-    names = _names_on_page(strategies)
-    page = Report(
-        seed=seed,
-        sentences=sentences,
-        strategies={names[name]: strategy for name, strategy in strategies.items()},
-        stats={names[name]: stats for name, stats in counted.stats.items()},
-        points=counted.points,
-        words=counted.words[:WORDS_OF_REPORT],
-        parts=counted.parts,
-        **others,
-    )
-    if rows.protected:
-        warn_readable([file.parent])
-    write_whole(file, [page.html().encode()])
-    echo(f"{file}: written, {len(chosen)} sentences in it; open it in a browser", err=True)
-
-
-def _names_on_page(names: Iterable[str]) -> dict[str, str]:
-    """Return each strategy's name -> that on a page, without folders; a number tells equal ones."""
-    shown: dict[str, str] = {}
-    for name in names:
-        plain = Path(name).name if name.endswith(".toml") else name
-        unique = plain
-        number = 1
-        while unique in shown.values():
-            number += 1
-            unique = f"{plain} ({number})"
-        shown[name] = unique
-    return shown
-
-
-def _warn(strategy: Strategy, counted: MaskStats) -> None:
-    """Print on stderr what makes training with these masks pointless, or other than it seems."""
-    from mslm_data.stats.counts import ALL_MASKED
-    from mslm_data.stats.weights import SATURATED
-
-    if counted.weights.saturated:
-        echo(f"warning: {SATURATED}; lower --elm or raise --blm", err=True)
-    if counted.all_masked:
-        echo(f"warning: {ALL_MASKED}; lower the rates", err=True)
-    if "mentions" in strategy.needs and not counted.mentions:
-        echo(
-            "warning: the strategy hides mentions, and no row has any; build the corpus with an "
-            "annotator ([annotate] use), or choose a strategy that needs none, such as token",
-            err=True,
-        )
-    _warn_limited(strategy, counted)
-
-
-def _warn_limited(strategy: Strategy, counted: MaskStats) -> None:
-    """Print on stderr that a limit for each row, and not the rate, says how much is masked."""
-    options = {} if strategy.origin is None else strategy.origin.options
-    max_masked = options.get("max_masked")
-    rate = options.get("rate")
-    if not max_masked or not isinstance(rate, float | int):
-        return
-
-    rows = sum(counted.masked_per_row)
-    at_limit = sum(counted.masked_per_row[max_masked:])
-    if at_limit > rows / 10 and counted.realised_rate < 0.9 * rate:
-        echo(
-            f"warning: {at_limit:,} of {rows:,} rows reach the limit of {max_masked} masked "
-            f"tokens, so {counted.realised_rate:.2%} of the tokens are masked where the rate is "
-            f"{rate:.2%}; pass --set max_masked=0 to lift the limit",
-            err=True,
-        )
-
-
 def _schemes(text: str) -> tuple[Scheme, list[Scheme]]:
     """Return the scheme that is asked for, and all that are shown.
 
@@ -528,30 +368,19 @@ def _schemes(text: str) -> tuple[Scheme, list[Scheme]]:
         raise click.UsageError(f"--{error}") from None
 
 
-def _check_folder_exists(file: Path) -> None:
-    """Refuse a file in a folder that does not exist, before anything is counted."""
-    folder = file.absolute().parent
-    if not folder.is_dir():
-        raise click.UsageError(
-            f"--report: expected a file in a folder that exists, got {file}; make {folder} first"
-        )
+def _check_text_may_be_shown(opened: Sequence[Shards]) -> None:
+    """Check that no folder holds patients' text, of which `--top-words` shows words.
 
-
-def _check_may_show_text(opened: Sequence[Shards], asked_for: dict[str, Any]) -> None:
-    """Refuse options that show patients' text.
-
-    Args:
-        opened: The folders.
-        asked_for: Option -> its value, false if it is not given.
+    Raises:
+        ShardError: One does.
     """
     from mslm_data.errors import ShardError
 
-    options = [option for option, value in asked_for.items() if value]
     for shards in opened:
-        if options and shards.manifest.protected:
+        if shards.manifest.protected:
             raise ShardError(
-                f"{shards.folder}: holds patients' text, which {options[0]} shows; pass "
-                "--show-text to see it"
+                f"{shards.folder}: holds patients' text, which --top-words shows; pass --show-text "
+                "to see it"
             )
 
 
@@ -621,9 +450,6 @@ def _masked_most(
     """Return the words masked most: text, how often it is masked, and how often it occurs."""
     from mslm_data.cli.tokenizer import open_tokenizer
     from mslm_data.stats import most_masked_words, word_texts
-
-    if not count:
-        return []
 
     words = most_masked_words(chunks, strategy, seed=seed, epochs=epochs, count=count)
     texts = word_texts(words, open_tokenizer(shards)) if words else []

@@ -26,9 +26,3 @@ def open_tokenizer(shards: BuiltFolder) -> Tokenizer:
     data = path.read_bytes()
     with library_errors(f"{path}: expected a tokenizer of the tokenizers library: "):
         return tokenizers.Tokenizer.from_buffer(data)
-
-
-def readable(tokenizer: Tokenizer, token: int) -> str:
-    """Return a token without the marks of its tokenizer, bytes as characters."""
-    text: str = tokenizer.decode([token], skip_special_tokens=False).strip().removeprefix("##")
-    return text or str(tokenizer.id_to_token(token))

@@ -1,14 +1,16 @@
-"""Draws rows with their mentions and masks, and tables, for pages, notebooks and the manual.
+"""Draws rows with their mentions and masks, tables and charts, for pages, notebooks and the manual.
 
-There is one palette and one way to draw a sentence, `sentences.py` with `look/look.css`, so that a
-report, a notebook's cell and the manual's gallery show the same thing. What is drawn is HTML that
-needs no script and nothing from elsewhere. All of it stands in an element of the class `mslm`.
+There is one palette, `look/look.css`, and one set of templates, `templates/`, so that the page of
+`mslm-data look`, a notebook's cell and the manual's gallery show the same thing. What is drawn is
+HTML that needs no script, no style in an element, and nothing from elsewhere. All of it stands in
+an element of the class `mslm`. Templates escape every text, so callers pass plain strings.
 """
 
 from __future__ import annotations
 
 import importlib.resources
 from functools import cache
+from typing import Any
 
 
 @cache
@@ -16,6 +18,16 @@ def look() -> str:
     """Return the style sheet of what is drawn here."""
     sheet = importlib.resources.files(__package__).joinpath("look", "look.css")
     return sheet.read_text(encoding="utf-8")
+
+
+def macros(template: str) -> Any:
+    """Return the macros of a template here, as functions that return HTML: `macros("parts.html")`.
+
+    jinja2 is imported when something is drawn, as most programs draw nothing.
+    """
+    from mslm_data.draw.environment import environment
+
+    return environment().get_template(template).module
 
 
 def shown(*parts: str) -> str:

@@ -60,4 +60,4 @@ def sample() -> Sentences:
         ),
     )
     names = models.WordLevel(vocabulary, unk_token="[UNK]")
-    return Sentences([0], examples, tokenizers.Tokenizer(names), _LABELS)
+    return Sentences(examples, tokenizers.Tokenizer(names), _LABELS)

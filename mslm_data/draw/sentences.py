@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import tokenizers
+from markupsafe import Markup
 
 from mslm_data.data.examples import Examples
-from mslm_data.data.ragged import Array, Ragged
-from mslm_data.draw.parts import text
+from mslm_data.data.ragged import Ragged
+from mslm_data.draw import macros
+from mslm_data.draw.marked_rows import Pieces, Shade, draw_line, draw_lines
 
 EPOCHS = 100
 """The shade of a token says in how many of these epochs it is hidden."""
@@ -25,22 +26,8 @@ _LOOKED_AT = 256
 _USUAL = (6, 60)
 """Fewest and most tokens of a row of usual length."""
 
-
-_NARROW = "\u202f"
-"""A narrow space at which no line is broken."""
 _BASE, _ENTITY = 1, 2
 """Kinds of masks, as `MaskKind` numbers them; 0 is a token that is not hidden."""
-_MARKS = ("", ' class="b" title="BLM"', ' class="e" title="ELM"')
-"""The attributes of a token of each kind."""
-
-HIDDEN = (
-    '<div class="key"><span><mark class="e">hidden as a term (ELM)</mark></span> '
-    '<span><mark class="b">hidden as another word (BLM)</mark></span> '
-    '<span><u class="m">mention</u></span></div>'
-)
-"""Legend of rows with what is hidden in one epoch."""
-OFTEN = '<div class="key"><span>never <span class="ramp"></span> in every epoch</span></div>'
-"""Legend of rows whose tokens are shaded."""
 
 
 class DrawnRows(Protocol):
@@ -59,20 +46,11 @@ class DrawnRows(Protocol):
         ...
 
 
-class PlannedKinds(Protocol):
-    """The kind of each token, as a strategy plans it."""
-
-    @property
-    def kinds(self) -> Ragged:
-        """Return the kinds."""
-        ...
-
-
 class Planner(Protocol):
     """A strategy, as far as drawing needs it."""
 
     def plan(self, examples: Examples, *, seed: int, epoch: int) -> Any:
-        """Return a plan, as `PlannedKinds`."""
+        """Return a plan, whose `kinds` are the kind of each token."""
         ...
 
 
@@ -107,50 +85,45 @@ class Sentences:
     """Rows to draw, and what is needed to draw them.
 
     Attributes:
-        rows: The numbers of the rows in their split.
         examples: The rows.
         tokenizer: The tokenizer of their folder.
         labels: The names that `span_labels` index.
     """
 
-    rows: Sequence[int]
     examples: Examples
     tokenizer: tokenizers.Tokenizer
     labels: Sequence[str]
 
-    def heat(self, strategy: Planner, *, seed: int) -> str:
+    def heat(self, strategy: Planner, *, seed: int) -> Markup:
         """Return the rows, each token shaded by how many of `EPOCHS` epochs hide it."""
         times = np.zeros((3, len(self.examples.input_ids.values)), np.int64)
         for epoch in range(EPOCHS):
             kinds = strategy.plan(self.examples, seed=seed, epoch=epoch).kinds.values
             times[_ENTITY] += kinds == _ENTITY
             times[_BASE] += kinds == _BASE
-        offsets = self.examples.input_ids.offsets
 
-        def attributes(row: int, token: int) -> str:
-            place = offsets[row] + token
-            elm = times[_ENTITY, place]
-            blm = times[_BASE, place]
-            share = (elm + blm) / EPOCHS
-            tip = f"hidden in {share:.0%}: as ELM {elm}, as BLM {blm}"
-            return f' style="--f:{share:.2f}" title="{tip}"'
+        shades: list[dict[int, Shade]] = []
+        for start, stop in itertools.pairwise(self.examples.input_ids.offsets.tolist()):
+            of_row = zip(*times[1:, start:stop].tolist(), strict=True)
+            shades.append({token: _often(blm, elm) for token, (blm, elm) in enumerate(of_row)})
+        return self.shaded(shades)
 
-        return self.shaded(attributes)
-
-    def shaded(self, attributes: Callable[[int, int], str]) -> str:
-        """Return the rows, with attributes of the caller's on each token.
+    def shaded(self, shades: Sequence[Mapping[int, Shade]]) -> Markup:
+        """Return the rows with their mentions, some tokens shaded.
 
         Args:
-            attributes: Called with a row's place among these rows and a token's place in the row;
-                returns HTML attributes, escaped already, or "" for none.
+            shades: For each row, a token's place in it -> its shade.
         """
-        drawn = []
-        for row in range(len(self.rows)):
-            line = self._line(row, functools.partial(_shade, attributes, row), "span")
-            drawn.append(f'<div class="row">{line}</div>')
-        return "".join(drawn)
+        pieces = Pieces(self.tokenizer)
+        rows = [
+            draw_line(self.examples, row, None, None, pieces, self.labels, shades=of_row)
+            for row, of_row in enumerate(shades)
+        ]
+        return Markup().join(map(macros("rows.html").row, rows))
 
-    def side_by_side(self, strategies: Mapping[str, Planner], *, seed: int, epoch: int = 0) -> str:
+    def side_by_side(
+        self, strategies: Mapping[str, Planner], *, seed: int, epoch: int = 0
+    ) -> Markup:
         """Return each row once for each strategy, with the tokens that an epoch hides."""
         plans = {
             name: strategy.plan(self.examples, seed=seed, epoch=epoch).kinds
@@ -158,80 +131,21 @@ class Sentences:
         }
         return self.hidden(plans)
 
-    def hidden(self, kinds: Mapping[str, Ragged]) -> str:
+    def hidden(self, kinds: Mapping[str, Ragged]) -> Markup:
         """Return each row once for each plan.
 
         Args:
             kinds: Name of a plan -> the kinds of its tokens.
         """
-        drawn = []
-        for row in range(len(self.rows)):
-            lines = [
-                f"<b>{text(name)}</b>" + self._line(row, _by_kind(of_plan[row]), "mark")
-                for name, of_plan in kinds.items()
-            ]
-            drawn.append(f'<div class="row ways">{"".join(lines)}</div>')
-        return "".join(drawn)
+        rows = draw_lines(self.examples, kinds, Pieces(self.tokenizer), self.labels)
+        return Markup().join(map(macros("rows.html").ways, rows))
 
-    def mentions(self) -> str:
+    def mentions(self) -> Markup:
         """Return the rows with their mentions, nothing hidden."""
-        return self.shaded(lambda *_: "")
-
-    def _line(self, row: int, attributes: Callable[[int], str], element: str) -> str:
-        """Return one row: a space before each word, mentions underlined, specials left out.
-
-        Args:
-            row: Its place among these rows.
-            attributes: Called with a token's place in the row; returns HTML attributes, or "" for
-                a token that needs no element of its own.
-            element: The name of that element.
-        """
-        examples = self.examples
-        ids = examples.input_ids[row].tolist()
-        words = examples.word_ids[row].tolist()
-        spans = zip(
-            examples.span_starts[row],
-            examples.span_ends[row],
-            examples.span_labels[row],
-            strict=True,
-        )
-        mentions = {int(start): (int(end), self.labels[label]) for start, end, label in spans}
-
-        stop, label = -1, ""
-        out: list[str] = []
-        for t, (id_, word) in enumerate(zip(ids, words, strict=True)):
-            if word < 0:
-                continue
-
-            if out and word != words[t - 1]:
-                out.append(" ")
-            if t in mentions:
-                stop, label = mentions[t]
-                out.append('<u class="m">')
-
-            given = attributes(t)
-            piece = text(self._readable(id_))
-            out.append(f"<{element}{given}>{piece}</{element}>" if given else piece)
-
-            # No line ends between a mention and its label.
-            if t + 1 == stop:
-                out.append(f'</u>{_NARROW}<small class="l">{text(label)}</small>')
-
-        return f'<p class="s" dir="auto">{"".join(out)}</p>'
-
-    def _readable(self, token: int) -> str:
-        """Return a piece without the marks of its tokenizer, bytes as characters."""
-        decoded: str = self.tokenizer.decode([token], skip_special_tokens=False)
-        piece = decoded.strip().removeprefix("##")
-        return piece or str(self.tokenizer.id_to_token(token))
+        return self.shaded([{}] * len(self.examples))
 
 
-def _shade(attributes: Callable[[int, int], str], row: int, token: int) -> str:
-    """Return the attributes of a token that is shaded; "" for one that is not."""
-    given = attributes(row, token)
-    return f' class="t"{given}' if given else ""
-
-
-def _by_kind(kinds: Array) -> Callable[[int], str]:
-    """Return a function of a token's place that gives the attributes of its kind of mask."""
-    return lambda t: _MARKS[kinds[t]]
+def _often(blm: int, elm: int) -> Shade:
+    """Return the shade of a token that is hidden so many times."""
+    share = (elm + blm) / EPOCHS
+    return Shade(share, f"hidden in {share:.0%}: as ELM {elm}, as BLM {blm}")

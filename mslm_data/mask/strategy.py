@@ -18,10 +18,8 @@ import numpy.typing as npt
 
 from mslm_data.data.examples import Examples, check_examples
 from mslm_data.data.ragged import Ragged
-from mslm_data.draw import shown
-from mslm_data.draw.parts import table, text
+from mslm_data.draw import macros, shown
 from mslm_data.draw.sample import sample
-from mslm_data.draw.sentences import HIDDEN, OFTEN
 from mslm_data.errors import MslmDataError
 from mslm_data.mask.combined_picks import check_chances, choose_ways, combined_needs, simple_picks
 from mslm_data.mask.corruption import Corruption, corrupt
@@ -149,14 +147,16 @@ class Strategy(ABC):
         if self.origin is not None:
             name = self.origin.name
             options = [(option, repr(value)) for option, value in self.origin.options.items()]
-        title = f"<p><b>{text(name)}</b></p>"
+        parts = macros("parts.html")
+        rows = macros("rows.html")
+        table = parts.table(("option", "value"), options) if options else ""
 
         try:
             once = sample().side_by_side({"one epoch": self}, seed=0)
             often = sample().heat(self, seed=0)
         except (ValueError, MslmDataError) as error:
-            return shown(title, f'<p class="soft">{text(error)}</p>', _option_table(options))
-        return shown(title, HIDDEN, once, OFTEN, often, _option_table(options))
+            return shown(parts.title(name), parts.soft(str(error)), table)
+        return shown(parts.title(name), rows.legend(), once, rows.ramp(), often, table)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -332,11 +332,6 @@ class Curriculum(Strategy):
     def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
         # The epoch must be that of the plan.
         return self.at(rng.epoch).corrupt_with(examples, plan, rng)
-
-
-def _option_table(options: list[tuple[str, Any]]) -> str:
-    """Return options as an HTML table; "" if there are none."""
-    return table(("option", ""), options) if options else ""
 
 
 def _check_units(picks: Sequence[AnyPick]) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mslm_data.draw import macros
 from mslm_data.draw.id_words import words_of
-from mslm_data.draw.parts import text
 from mslm_data.draw.sentences import Sentences, choose_rows
 from mslm_data.errors import MslmDataError
 from mslm_data.shard.remote import RemoteFolder
@@ -28,7 +28,7 @@ _PROTECTED = (
 def draw_rows(rows: Rows) -> str:
     """Render a few rows with their mentions as HTML, or a note on why there are none."""
     if rows.protected:
-        return f'<p class="note">{text(_PROTECTED)}</p>'
+        return str(macros("parts.html").note(_PROTECTED))
 
     folders = [part.split.place for part in rows.splits]
     local = [folder for folder in folders if not isinstance(folder, RemoteFolder)]
@@ -44,5 +44,5 @@ def draw_rows(rows: Rows) -> str:
         chosen = choose_rows(rows, ROWS)
         examples = rows.take(rows.epoch_rows(chosen, seed=0, epoch=0))
     except MslmDataError as error:
-        return f'<p class="note">{text(error)}</p>'
-    return Sentences(chosen.tolist(), examples, words, rows.labels).mentions()
+        return str(macros("parts.html").note(str(error)))
+    return Sentences(examples, words, rows.labels).mentions()

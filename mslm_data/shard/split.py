@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from mslm_data.data.examples import Examples, TokenIds, concatenate
 from mslm_data.data.ragged import Ragged, Three, make_offsets
-from mslm_data.draw import shown
-from mslm_data.draw.parts import table
+from mslm_data.draw import macros, shown
 from mslm_data.errors import ShardError
 from mslm_data.io.arrow import IN_MEMORY
 from mslm_data.io.files import canonical_json
@@ -384,7 +383,8 @@ def splits_table(splits: Iterable[Split]) -> str:
         )
         for split in splits
     ]
-    return table(("split", "rows", "tokens", "mentions", "documents", "shards"), rows)
+    head = ("split", "rows", "tokens", "mentions", "documents", "shards")
+    return str(macros("parts.html").table(head, rows))
 
 
 def _shard(

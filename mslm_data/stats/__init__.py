@@ -2,14 +2,14 @@
 
 `tally` counts one strategy, `grid` a strategy at all the paper's rates, and `masked_words` the
 words that are masked. `of_mix` counts it for each split of a mix. `batch_counts` counts the batches
-that a model is given. `weights` has the
-ways to weigh, and `report` draws a page of all these.
-`overlap` finds the sentences that two splits share.
+that a model is given, and `weights` has the ways to weigh.
+`overlap` finds the sentences that two splits share, and `corpus_counts` counts lengths, labels,
+mentions and terms.
 """
 
 from __future__ import annotations
 
-from mslm_data.stats.batch_counts import BatchStats, batch_stats
+from mslm_data.stats.batch_counts import BatchShape, BatchStats, batch_stats, first_batches
 from mslm_data.stats.counts import LabelCounts, LengthCounts, MaskStats
 from mslm_data.stats.grid import SweepPoint, sweep
 from mslm_data.stats.masked_words import MaskedWord, most_masked_words, word_texts
@@ -28,6 +28,7 @@ from mslm_data.stats.weights import (
 )
 
 __all__ = [
+    "BatchShape",
     "BatchStats",
     "LabelCounts",
     "LengthCounts",
@@ -42,6 +43,7 @@ __all__ = [
     "count_splits",
     "effective_number_weights",
     "effective_rates",
+    "first_batches",
     "fixed_weights",
     "inverse_frequency_weights",
     "mask_specific_weights",

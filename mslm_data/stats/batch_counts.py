@@ -1,10 +1,14 @@
-"""Counts the batches that a model will be given in an epoch, without masking or padding any."""
+"""Counts the batches that a model will be given in an epoch, without masking or padding any.
+
+`batch_stats` sums them up, and `first_batches` gives the shapes of some, to be drawn.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +40,7 @@ class BatchStats:
         positions: Places of all rectangles: tokens and padding.
         fewest_tokens: Tokens of the step that has fewest; 0 if there is no step.
         most_tokens: Tokens of the step that has most; 0 if there is no step.
+        share: Share of the epochs' rows that was counted: below 1 where `most_steps` ended it.
     """
 
     shape: str
@@ -48,11 +53,12 @@ class BatchStats:
     positions: int
     fewest_tokens: int
     most_tokens: int
+    share: float = 1.0
 
     @property
     def steps_per_epoch(self) -> float:
-        """The average number of steps of an epoch."""
-        return self.steps / self.epochs
+        """The average number of steps of an epoch; an estimate where `share` is below 1."""
+        return self.steps / self.epochs / self.share
 
     @property
     def rows_per_step(self) -> float:
@@ -77,13 +83,68 @@ class BatchStats:
         return (self.positions - self.tokens) / max(self.positions, 1)
 
 
-def batch_stats(split: Rows, options: BatchOptions, *, epochs: int = 1) -> BatchStats:
+class BatchShape(NamedTuple):
+    """How the rows of a batch lie in its rectangle.
+
+    Attributes:
+        lines: Tokens of the rows of each line, from left to right: of one row where it is padded by
+            itself, of several where they are packed.
+        width: Width of the rectangle, in tokens.
+    """
+
+    lines: tuple[tuple[int, ...], ...]
+    width: int
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return sum(map(len, self.lines))
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens, padding not counted."""
+        return sum(map(sum, self.lines))
+
+    @property
+    def padding(self) -> float:
+        """Share of the rectangle that is padding."""
+        return 1 - self.tokens / (self.width * len(self.lines))
+
+
+def first_batches(
+    split: Rows, options: BatchOptions, *, epoch: int = 0, count: int = 3
+) -> list[BatchShape]:
+    """Return the shapes of the first batches that `md.Batches` gives in an epoch.
+
+    Args:
+        split: Which rows.
+        options: As in training.
+        epoch: Which epoch.
+        count: Maximum number of batches.
+
+    Raises:
+        ValueError: A row has more tokens than there is room.
+        ShardError: A shard is missing or damaged, or has changed meanwhile.
+    """
+    steps = islice(EpochOrder.of(split, options).batches(Place(epoch)), count)
+    shapes = []
+    for step, lengths in _with_lengths(split, steps):
+        bounds = np.arange(len(lengths) + 1) if step.drawn.packs is None else step.drawn.packs
+        lines = tuple(tuple(line.tolist()) for line in np.split(lengths, bounds[1:-1]))
+        shapes.append(BatchShape(lines, options.width(max(map(sum, lines)))))
+    return shapes
+
+
+def batch_stats(
+    split: Rows, options: BatchOptions, *, epochs: int = 1, most_steps: int | None = None
+) -> BatchStats:
     """Count the batches of `md.Batches` with the same options, from the lengths of rows alone.
 
     Args:
         split: Which rows.
         options: As in training.
         epochs: Epochs `[0, epochs)` are counted.
+        most_steps: Maximum number of steps to count, for splits of many rows. None: all.
 
     Raises:
         ValueError: There is no epoch to count, or a row has more tokens than there is room.
@@ -94,12 +155,13 @@ def batch_stats(split: Rows, options: BatchOptions, *, epochs: int = 1) -> Batch
 
     split.check()
     split.bring()
+    steps = chain.from_iterable(order.batches(Place(epoch)) for epoch in range(epochs))
     counted = (
         _counted(own, step.drawn.packs, options)
-        for epoch in range(epochs)
-        for step, own in _with_lengths(split, order.batches(Place(epoch)))
+        for step, own in _with_lengths(split, islice(steps, most_steps))
     )
     table = np.fromiter(counted, np.dtype((np.int64, 4)))
+    is_whole = next(steps, None) is None
     split.check()
 
     rows, lines, tokens, positions = table.sum(axis=0).tolist()
@@ -114,6 +176,7 @@ def batch_stats(split: Rows, options: BatchOptions, *, epochs: int = 1) -> Batch
         positions=positions,
         fewest_tokens=int(table[:, 2].min()) if len(table) else 0,
         most_tokens=int(table[:, 2].max(initial=0)),
+        share=1.0 if is_whole else rows / (len(split) * epochs),
     )
 
 

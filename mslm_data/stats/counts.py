@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mslm_data.draw import shown
-from mslm_data.draw.parts import number, table, tiles
+from mslm_data.draw import macros, shown
 from mslm_data.stats.weights import MaskSpecificWeights
 
 LONGEST_RUN = 32
@@ -97,7 +96,8 @@ class MaskStats:
             out.
         rate_per_row: Rows by the masked share of their tokens, in `RATE_BINS` equal bins of
             `[0, 1]`. Rows with nothing but special tokens are in no bin.
-        masked_words: Number of words with a masked token.
+        masked_words: Number of words with a masked token; None where words were not counted, as for
+            the next two.
         masked_word_types: Number of different words with a masked token.
         masked_word_entropy: Entropy of the distribution of masked words, in bits; 0 if one word
             takes all masks.
@@ -132,9 +132,9 @@ class MaskStats:
     masked_per_row: tuple[int, ...]
     owing_per_row: tuple[int, ...]
     rate_per_row: tuple[int, ...]
-    masked_words: int
-    masked_word_types: int
-    masked_word_entropy: float
+    masked_words: int | None
+    masked_word_types: int | None
+    masked_word_entropy: float | None
     digest: str
 
     @property
@@ -157,17 +157,18 @@ class MaskStats:
             ("w_ELM / w_BLM, Eq. 5", f"{weights.w_elm:.3f} / {weights.w_blm:.3f}"),
         ]
         others = [
-            ("N_ELM", number(self.n_elm)),
-            ("N_BLM", number(self.n_blm)),
-            ("rows", number(self.sequences)),
-            ("tokens that can be masked", number(self.maskable_tokens)),
-            ("mentions", number(self.mentions)),
+            ("N_ELM", f"{self.n_elm:,}"),
+            ("N_BLM", f"{self.n_blm:,}"),
+            ("rows", f"{self.sequences:,}"),
+            ("tokens that can be masked", f"{self.maskable_tokens:,}"),
+            ("mentions", f"{self.mentions:,}"),
             ("masks that lie in mentions", f"{self.share_in_mentions:.1%}"),
-            ("rows under budget", number(self.rows_under_budget)),
-            ("rows with no mask", number(self.rows_without_mask)),
+            ("rows under budget", f"{self.rows_under_budget:,}"),
+            ("rows with no mask", f"{self.rows_without_mask:,}"),
             ("mean run of masks", f"{self.mean_run_length:.2f} tokens"),
-            ("entropy of masked words", f"{self.masked_word_entropy:.2f} bits"),
         ]
+        if self.masked_word_entropy is not None:
+            others.append(("entropy of masked words", f"{self.masked_word_entropy:.2f} bits"))
         return first, others
 
     def by_label(self) -> str:
@@ -176,7 +177,8 @@ class MaskStats:
             (label, counts.mentions, counts.mention_tokens, counts.masked_mentions)
             for label, counts in self.labels.items()
         ]
-        return table(("label", "mentions", "their tokens", "masked whole by ELM"), rows)
+        head = ("label", "mentions", "their tokens", "masked whole by ELM")
+        return str(macros("parts.html").table(head, rows))
 
     def __repr__(self) -> str:
         weights = self.weights
@@ -188,7 +190,8 @@ class MaskStats:
         )
 
     def _repr_html_(self) -> str:
-        """Return the first numbers and those of labels, as notebooks and the report show them."""
+        """Return the first numbers and those of labels, as notebooks show them."""
         first, others = self.facts()
 
+        tiles = macros("parts.html").tiles
         return shown(tiles(first), tiles(others, small=True), self.by_label())

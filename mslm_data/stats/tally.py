@@ -137,16 +137,17 @@ class LengthTable:
 class Tally:
     """Adds up what plans hide."""
 
-    def __init__(self, labels: Sequence[str], epochs: int) -> None:
+    def __init__(self, labels: Sequence[str], epochs: int, *, words: bool = True) -> None:
         """Begin with no row.
 
         Args:
             labels: The names that `span_labels` index.
             epochs: How many plans each chunk will have.
+            words: Whether masked words are counted too, which takes half of the time.
         """
         self._labels = labels
         self._lengths = LengthTable()
-        self._words = MaskedWords()
+        self._words = MaskedWords() if words else None
         self._digests = [hashlib.sha256() for _ in range(epochs)]
 
         # Of each label: mentions, tokens in them, mentions masked whole as ENTITY.
@@ -171,7 +172,8 @@ class Tally:
         columns = count_rows(examples)
         maskable = columns[:, 2].copy()
         lengths = self._add_mentions(examples)
-        self._words.see(examples)
+        if self._words is not None:
+            self._words.see(examples)
 
         for plan, digest in zip(plans, self._digests, strict=True):
             kinds = plan.kinds.values
@@ -179,7 +181,8 @@ class Tally:
 
             columns[:, 3:] += self._add_masked_rows(plan, maskable)
             self._add_masked_mentions(examples, plan, lengths)
-            self._words.add(examples, kinds)
+            if self._words is not None:
+                self._words.add(examples, kinds)
 
         self._lengths.add(words_of_rows(examples), columns)
 
@@ -187,7 +190,7 @@ class Tally:
         """Return the counts of all rows that were added."""
         whole, shorter, longer = self._lengths.groups()
         masked = whole.n_elm + whole.n_blm
-        words = self._words.counts()
+        words = None if self._words is None else self._words.counts()
         epochs = len(self._digests)
 
         mentions = LabelCounts(*self._per_label.sum(axis=0).tolist())
@@ -227,9 +230,9 @@ class Tally:
             masked_per_row=_trimmed(per_row),
             owing_per_row=_trimmed(owing),
             rate_per_row=tuple(self._rates.tolist()),
-            masked_words=int(words.sum()),
-            masked_word_types=int(np.count_nonzero(words)),
-            masked_word_entropy=self._words.entropy(),
+            masked_words=None if words is None else int(words.sum()),
+            masked_word_types=None if words is None else int(np.count_nonzero(words)),
+            masked_word_entropy=None if self._words is None else self._words.entropy(),
             digest=self._digest(),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import shutil
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers
 
 import mslm_data as md
 from mslm_data.draw import look
@@ -40,13 +42,13 @@ OBJECTS: dict[str, Callable[[md.Shards], Any]] = {
 }
 
 
-def words(html: str) -> str:
+def words(page: str) -> str:
     """Return what a reader sees of a drawing."""
-    return re.sub("<[^>]*>", "", re.sub("<style>.*?</style>", "", html, flags=re.DOTALL))
+    return re.sub("<[^>]*>", "", re.sub("<style>.*?</style>", "", page, flags=re.DOTALL))
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-def test_repr_html__draws_rows_as_the_report_does(name: str, shards: md.Shards) -> None:
+def test_repr_html__draws_rows_as_the_page_does(name: str, shards: md.Shards) -> None:
     html = OBJECTS[name](shards)._repr_html_()
 
     assert look() in html
@@ -123,9 +125,8 @@ def test_sample__is_a_row_with_mentions() -> None:
 
     assert len(examples.span_starts.values) == 4
     assert plan.counts()[0] == int((examples.span_ends.values - examples.span_starts.values).sum())
-    assert "raised the risk of intracranial haemorrhage\u202fDisease in" in words(
-        sample().mentions()
-    )
+    drawn = words(html.unescape(sample().mentions()))
+    assert "raised the risk of intracranial haemorrhage\u202fDisease in" in drawn
     assert (
         repr(plan)
         == f"MaskPlan(1 rows, {len(plan.kinds.values)} tokens: {plan.counts()[0]} hidden as ELM, 0 as BLM)"
@@ -156,9 +157,17 @@ def test_show__draws_rows_under_each_strategy(shards: md.Shards) -> None:
 
     examples = shards["train"].examples(2, 3)
     n_elm, n_blm = joint.plan(examples, seed=3, epoch=1).counts()
+    assert n_elm + n_blm > 0
     last = drawing.html.split("<b>joint</b>")[-1].split("<b>span</b>")[0]
-    assert last.count('<mark class="e"') == n_elm
-    assert last.count('<mark class="b"') == n_blm
+    tokenizer = tokenizers.Tokenizer.from_file(str(shards.tokenizer))
+    for kind, count in (("e", n_elm), ("b", n_blm)):
+        masked = re.findall(rf'<mark class="{kind}"[^>]*>(.*?)</mark>', last)
+        kinds = joint.plan(examples, seed=3, epoch=1).kinds[0]
+        ids = examples.input_ids[0][kinds == {"b": 1, "e": 2}[kind]]
+        assert len(ids) == count
+        assert "".join(masked).replace(" ", "") == "".join(
+            tokenizer.id_to_token(id_).removeprefix("##") for id_ in ids.tolist()
+        )
 
 
 def test_show__without_a_strategy_draws_mentions(shards: md.Shards) -> None:

@@ -503,10 +503,10 @@ def test_mix__shows_what_an_epoch_takes(mixed: Mix) -> None:
     assert repr(mixed).endswith(f"; 300 rows, about {mixed.tokens:,} tokens an epoch)")
     table = mixed._repr_html_()
     assert (
-        f'<tr><th scope="row">{name}</th><td>50.0%</td>'
+        f'<tr><th scope="row">{name}</th><td class="n">50.0%</td>'
         f'<td class="n">{len(mixed.splits[0].split)}</td><td class="n">150</td>' in table
     )
-    assert "<td>1.5" in table
+    assert '<td class="n">1.5' in table
 
 
 def test_mix__escapes_what_it_shows(folders: dict[str, Path], tmp_path: Path) -> None:

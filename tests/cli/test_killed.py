@@ -46,13 +46,13 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.parametrize("name", ["pmi", "report"])
+@pytest.mark.parametrize("name", ["pmi", "page"])
 def test_command__clears_what_a_killed_one_left(name: str, shards: Path, tmp_path: Path) -> None:
     if name == "pmi":
         words = ["vocab", "pmi", shards, "--size", 20, "--min-count", 2]
         folder = shards / "vocab"
     else:
-        words = ["mask-stats", shards, "--report", tmp_path / "report.html"]
+        words = ["look", shards, "--out", tmp_path / "page.html"]
         folder = tmp_path
     killed(*words)
     left = temporaries(folder)

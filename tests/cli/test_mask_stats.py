@@ -128,13 +128,11 @@ def test_mask_stats__warns_where_there_are_no_mentions_to_hide(tmp_path: Path) -
     assert token.err == ""
 
 
-def test_mask_stats__warns_when_every_token_is_masked(built: Path, tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    done = run("mask-stats", built, "--elm", "1", "--blm", "1", "--report", page)
+def test_mask_stats__warns_when_every_token_is_masked(built: Path) -> None:
+    done = run("mask-stats", built, "--elm", "1", "--blm", "1")
     other = run("mask-stats", built, "--elm", "1", "--blm", "0.9")
 
     assert "warning: every token is masked" in done.err
-    assert "every token is masked" in page.read_text(encoding="utf-8")
     assert "every token" not in other.err
 
 
@@ -273,13 +271,10 @@ def test_mask_stats__top_words(built: Path) -> None:
     assert "occurrences" not in run("mask-stats", built).out
 
 
-def test_mask_stats__batches_are_counted_where_they_are_asked_for(
-    built: Path, tmp_path: Path
-) -> None:
+def test_mask_stats__batches_are_counted_where_they_are_asked_for(built: Path) -> None:
     """By hand: batches of `md.Batches` with the same options, in two epochs."""
     words = ("mask-stats", built, "--batch-size", "2", "--row-tokens", "100", "--epochs", "2")
-    page = tmp_path / "report.html"
-    batches = run(*words, "--report", page, "--json").json["batches"]
+    batches = run(*words, "--json").json["batches"]
     shown = " ".join(run(*words).out.split())
     arrays = [
         batch["attention_mask"]
@@ -301,23 +296,17 @@ def test_mask_stats__batches_are_counted_where_they_are_asked_for(
         f"padding {1 - tokens / places:.2%}",
     ):
         assert said in shown
-    html = page.read_text(encoding="utf-8")
-    assert "Batches of 2 packed rows of 100 tokens, of one rank." in html
-    assert f"<td>{1 - tokens / places:.2%}</td>" in html
 
 
 def test_mask_stats__without_options_of_batches_none_is_counted(
-    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr("mslm_data.stats.batch_counts.EpochOrder")
-    page = tmp_path / "report.html"
 
-    done = run("mask-stats", built, "--report", page, "--json")
+    done = run("mask-stats", built, "--json")
 
     assert done.code == 0
-    assert str(page) in done.err
     assert "batches" not in done.json
-    assert "Padding" not in page.read_text(encoding="utf-8")
 
 
 def test_mask_stats__bucketed_alone_counts_batches_of_32_rows(built: Path) -> None:
@@ -327,77 +316,13 @@ def test_mask_stats__bucketed_alone_counts_batches_of_32_rows(built: Path) -> No
     assert batches["packed_rows"] is batches["rows_per_packed_row"] is None
 
 
-def test_mask_stats__report_and_numbers_at_once(built: Path, tmp_path: Path) -> None:
-    file = tmp_path / "report.html"
-    names = ("joint-paper", "blm", "joint-released")
-    done = run(
-        "mask-stats",
-        built,
-        "--report",
-        file,
-        *(w for name in names for w in ("--strategy", name)),
-        "--json",
-    )
-
-    assert done.code == 0
-    assert done.json["strategy"] == "joint-paper"
-    assert done.json.keys() == run("mask-stats", built, "--json").json.keys()
-    assert file.stat().st_mode & 0o777 == 0o600
-    page = file.read_text(encoding="utf-8")
-    assert all(f"<b>{name}</b>" in page for name in names)
-    assert "carry no information" in page
-    assert str(built) not in page
-
-
-def test_mask_stats__a_report_in_no_folder_is_refused_before_the_work(
-    built: Path, tmp_path: Path
-) -> None:
-    done = run("mask-stats", built, "--report", tmp_path / "no" / "dir" / "x.html")
-
-    assert done.code == 2
-    assert f"--report: expected a file in a folder that exists, got {tmp_path}/no" in done.err
-    assert f"make {tmp_path}/no/dir first" in done.err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_mask_stats__equal_reports_are_equal_bytes(built: Path, tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        assert (
-            run("mask-stats", built, "--report", tmp_path / f"{name}.html", "--rows", "3").code == 0
-        )
-
-    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
-
-
-def test_mask_stats__a_report_names_no_folder_of_a_strategy(built: Path, tmp_path: Path) -> None:
-    words = ["mask-stats", built, "--report", tmp_path / "report.html", "--rows", "1"]
-    for folder in ("jane", "john"):
-        file = tmp_path / folder / "mask.toml"
-        file.parent.mkdir()
-        file.write_text('[mask]\nuse = "joint"\n')
-        words += ["--strategy", file]
-
-    done = run(*words)
-
-    page = (tmp_path / "report.html").read_text()
-    assert done.code == 0
-    assert "<b>mask.toml</b>" in page
-    assert "<b>mask.toml (2)</b>" in page
-    assert "jane" not in page
-    assert tmp_path.name not in page
-
-
-@pytest.mark.parametrize("flag", ["--top-words", "--report"])
-def test_mask_stats__patients_text_is_shown_only_where_asked_for(
-    flag: str, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ("mask-stats", notes, flag, "5" if flag == "--top-words" else tmp_path / "report.html")
+def test_mask_stats__patients_text_is_shown_only_where_asked_for(notes: Path) -> None:
+    words = ("mask-stats", notes, "--top-words", "5")
     refused = run(*words)
 
     assert refused.code == 1
-    assert f"holds patients' text, which {flag} shows; pass --show-text to see it" in refused.err
+    assert "holds patients' text, which --top-words shows; pass --show-text to see" in refused.err
     assert refused.out == ""
-    assert not (tmp_path / "report.html").exists()
     assert run(*words, "--show-text").code == 0
     assert run("mask-stats", notes).code == 0
 
@@ -416,7 +341,7 @@ def notes(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 WRONG_CALLS = [
     (
         ["--strategy", "joint", "--strategy", "elm"],
-        "--strategy: expected one without --report, got 2",
+        "--strategy: expected one, got 2; `mslm-data look` shows several",
     ),
     (["--weights", "papr"], "--weights: unknown 'papr'; did you mean 'paper'?"),
     (["--weights", "fixed"], "--weights: expected fixed=W_ELM,W_BLM, got 'fixed'"),
@@ -432,7 +357,6 @@ WRONG_CALLS = [
     (["--flat", "--bucketed"], "--bucketed: expected False for packed rows"),
     (["--elm", "1.5"], "Invalid value for '--elm': 1.5 is not in the range 0<=x<=1"),
     (["--elm", "0.5", "--set", "elm=0.3"], "--set: expected no elm beside --elm, got both"),
-    (["--rows", "3"], "--rows: expected --report, which shows them, got none"),
     (["--seed", str(2**63)], "9223372036854775808 is not in the range"),
     (["--set", "jont.elm=0.5"], "got one of 'jont'; did you mean 'joint'?"),
     (

@@ -191,7 +191,7 @@ def test_main__says_that_the_current_folder_is_gone(tmp_path: Path) -> None:
     "words",
     [
         ("inspect",),
-        ("mask-stats", "--report", "report.html"),
+        ("look", "--out", "page.html"),
         ("vocab", "pmi"),
         ("vocab", "anchors", "--general", "wordfreq"),
     ],

@@ -68,11 +68,11 @@ def test_out__what_is_no_file_is_not_replaced(built: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "tokenizer.json", "test/state.json"])
-@pytest.mark.parametrize("option", ["--list", "--report"])
+@pytest.mark.parametrize("option", ["--list", "--out"])
 def test_text__files_of_a_build_are_not_replaced(
     built: Path, tmp_path: Path, option: str, name: str
 ) -> None:
-    words = (*PMI, "--out", tmp_path / "x.arrow") if option == "--list" else ("mask-stats",)
+    words = (*PMI, "--out", tmp_path / "x.arrow") if option == "--list" else ("look",)
     before = (built / name).read_bytes()
 
     done = run(*words, built, option, built / name)
@@ -87,8 +87,8 @@ def test_text__other_files_in_a_built_folder_are_replaced(built: Path) -> None:
     other = built.parent / "manifest.json"
     other.write_text("{}")
 
-    inside = run("mask-stats", built, "--report", built / "masks.html")
-    beside = run("mask-stats", built, "--report", other)
+    inside = run("look", built, "--out", built / "masks.html")
+    beside = run("look", built, "--out", other)
 
     assert (inside.code, beside.code) == (0, 0), inside.err + beside.err
     assert (built / "masks.html").read_text().startswith("<!doctype html>")
@@ -97,7 +97,7 @@ def test_text__other_files_in_a_built_folder_are_replaced(built: Path) -> None:
 def test_text__what_is_no_file_is_not_replaced(built: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
-    done = run("mask-stats", built, "--report", tmp_path / "pipe")
+    done = run("look", built, "--out", tmp_path / "pipe")
 
     assert done.code == 2
     assert "expected a file, got " in done.err

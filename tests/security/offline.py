@@ -70,7 +70,8 @@ def commands(folder: Path) -> None:
     sets = [word for assignment in (*spacy, "annotate.sample={}") for word in ("--set", assignment)]
     command("build", "--source", "mimic", "--sample", "--out", folder / "spacy", *sets)
     genes, notes = folder / "blurb" / "bc2gm", folder / "mimic"
-    command("mask-stats", genes, "--sweep", "--report", folder / "report.html")
+    command("mask-stats", genes, "--sweep")
+    command("look", genes, "--out", folder / "page.html")
     command("vocab", "pmi", genes, "--min-count", 2)
     command("vocab", "anchors", genes, "--general", folder / "blurb" / "jnlpba", "--min-count", 2)
     command("vocab", "scores", "frequency", genes)

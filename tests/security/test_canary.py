@@ -88,6 +88,7 @@ def test_commands__on_a_folder_of_notes(
     gold = ("--gold", SAMPLE.parent.parent / "ncbi-disease", "--gold-source", "blurb/ncbi-disease")
     works = (
         ("mask-stats", out, "--sweep"),
+        ("look", out, "--out", world / "page.html"),
         ("export", out, "--to", "parquet", "--out", world / "exported"),
         ("verify", out),
         ("vocab", "pmi", out, "--min-count", 2),
@@ -97,19 +98,23 @@ def test_commands__on_a_folder_of_notes(
     )
     refused = (
         ("inspect", out),
-        ("mask-stats", out, "--report", world / "page.html"),
         ("mask-stats", out, "--top-words", 5),
         ("push", out, "me/notes"),
     )
 
-    done = [run(*words, *json) for words in works for json in ((), ("--json",))]
+    done = [
+        run(*words, *json)
+        for words in works
+        for json in ((), ("--json",))
+        if not (json and words[0] == "look")
+    ]
     not_done = [run(*words, *json) for words in refused for json in ((), ("--json",))]
 
     assert [one.code for one in done] == [0] * len(done)
     assert [one.code for one in not_done] == [1] * len(not_done)
     assert not found_in(f"{done} {not_done} {capfd.readouterr()}")
     assert not leaks(world)
-    assert not (world / "page.html").exists()
+    assert (world / "page.html").is_file()
 
 
 @pytest.mark.parametrize("fault", faults.HERE)

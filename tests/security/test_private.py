@@ -56,7 +56,7 @@ def test_commands__all_they_write_is_private(
             "--set",
             "encode.keep_text=true",
         ),
-        ("mask-stats", out, "--report", world / "page.html"),
+        ("look", out, "--out", world / "page.html"),
         ("export", out, "--to", "mds", "--out", world / "exported"),
         ("vocab", "pmi", out, "--min-count", 2, "--list", world / "lists" / "pmi.txt"),
         ("vocab", "anchors", out, "--general", tmp_path / "counts.txt", "--min-count", 2),
@@ -166,9 +166,9 @@ def test_vocab__warns_where_others_can_enter(notes: Path, tmp_path: Path) -> Non
     inner, others = tmp_path / "inner", tmp_path / "others"
     inner.mkdir(mode=0o700)
     others.mkdir(mode=0o755)
-    shown = ("mask-stats", out, "--show-text", "--report")
+    page = ("look", out, "--out")
     listed = ("vocab", "pmi", out, "--min-count", 2, "--out", inner / "pmi.arrow", "--list")
-    for command, file in ((listed, "pmi.txt"), (shown, "page.html")):
+    for command, file in ((listed, "pmi.txt"), (page, "page.html")):
         assert [len(warnings_of(run(*command, at / file).err)) for at in (others, inner)] == [1, 0]
     shutil.rmtree(out / "vocab")
     assert not warnings_of(run("vocab", "pmi", out, "--min-count", 2).err)

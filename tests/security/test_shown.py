@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mslm_data.builds.card import card
-from mslm_data.draw.parts import text
+from mslm_data.draw import macros
 from mslm_data.errors import SourceError
 from mslm_data.log import plain
 from mslm_data.shard.manifest import read_manifest
@@ -69,10 +69,10 @@ def test_errors__hold_nothing_unseen() -> None:
 
 
 def test_pages__hold_nothing_unseen() -> None:
-    shown = text(LABEL)
+    shown = macros("parts.html").soft(LABEL)
 
     assert not unseen(shown)
-    assert "<" not in shown
+    assert "<img" not in shown
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_commands__print_nothing_of_a_corpus_that_steers_a_terminal(
     done = [
         run("build", "--source", corpus.parent / "own.toml", "--input", corpus, "--dry-run"),
         built(corpus, out),
-        run("mask-stats", out, "--report", tmp_path / "report.html"),
+        run("look", out, "--out", tmp_path / "page.html"),
         run("inspect", out, "--show-text", "--rows", 2),
         run("inspect", out, "--json"),
         run("verify", out),
@@ -125,7 +125,7 @@ def test_commands__print_nothing_of_a_corpus_that_steers_a_terminal(
         assert not unseen(one.out + one.err), (one.out, one.err)
         assert "\nerror: <img" not in one.out + one.err
     assert "\\u001b" in done[1].out
-    for path in (out / "README.md", out / "set_aside.jsonl", tmp_path / "report.html"):
+    for path in (out / "README.md", out / "set_aside.jsonl", tmp_path / "page.html"):
         assert not unseen(path.read_text(encoding="utf-8")), path
     aside = json.loads((out / "set_aside.jsonl").read_text(encoding="utf-8"))
     assert aside["id"] == f"1{LABEL}"

@@ -146,7 +146,7 @@ class Elements(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        self.shades += [value for name, value in attrs if name == "style" and value]
+        self.shades += [dict(attrs)["class"] for name, _ in attrs if name == "title"]
 
 
 def test_confidence_heatmap__shades_the_tokens_of_mentions(shards: Shards, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_confidence_heatmap__shades_the_tokens_of_mentions(shards: Shards, tmp_p
 
     path = tmp_path / "deep" / "page.html"
     elements = Elements(path.read_text(encoding="utf-8"))
-    assert elements.shades == ["--f:0.250"] * len(confidence.logs.values)
+    assert elements.shades == ["t f25"] * len(confidence.logs.values)
     assert path.stat().st_mode & 0o777 == 0o600
     assert "0.2500" in path.read_text(encoding="utf-8")  # the average in the table
 
@@ -170,7 +170,7 @@ def test_confidence_heatmap__a_word_has_the_geometric_mean_of_its_tokens(
     confidence_heatmap(tmp_path / "page.html", shards, MentionConfidence(examples, logs))
 
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert Elements(page).shades == ["--f:0.250", "--f:0.250", "--f:0.800"]
+    assert Elements(page).shades == ["t f25", "t f25", "t f80"]
     assert "word 0.250, token 0.125, mention 0.368" in page
 
 
@@ -190,7 +190,9 @@ def test_confidence_heatmap__escapes_everything(
     shards: Shards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hostile = "<script>alert('&\")</script>"
-    monkeypatch.setattr("mslm_data.draw.sentences.Sentences._readable", lambda self, token: hostile)
+    monkeypatch.setattr(
+        "mslm_data.draw.marked_rows.Pieces.__getitem__", lambda self, token: hostile
+    )
     monkeypatch.setattr(type(shards), "labels", (f"\"'>{hostile}",))
     monkeypatch.setattr(shards, "manifest", dataclasses.replace(shards.manifest, name=hostile))
 

@@ -6,17 +6,16 @@ The page loads nothing: it has no script, and no style, font or image from elsew
 
 from __future__ import annotations
 
-import importlib.resources
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from string import Template
 
 import numpy as np
 import tokenizers
 
 from mslm_data.draw import look
-from mslm_data.draw.parts import table, text
+from mslm_data.draw.environment import environment
+from mslm_data.draw.marked_rows import Shade
 from mslm_data.draw.sentences import Sentences
 from mslm_data.errors import ShardError
 from mslm_data.io.files import make_folder, write_whole
@@ -54,51 +53,49 @@ def confidence_heatmap(
 
     core = tokenizers.Tokenizer.from_file(str(shards.tokenizer))
     examples = confidence.examples
-    sentences = Sentences(range(len(examples)), examples, core, shards.labels)
-    shades = _shades(confidence)
-    drawn = sentences.shaded(lambda row, token: shades.get((row, token), ""))
-
-    page = Template(
-        importlib.resources.files(__package__).joinpath("heatmap.html").read_text(encoding="utf-8")
+    html = (
+        environment()
+        .get_template("confidence.html")
+        .render(
+            look=look(),
+            title=f"Confidence in mentions of {shards.manifest.name}",
+            rows=Sentences(examples, core, shards.labels).shaded(_shades(confidence)),
+            averages=_averages(confidence, shards.labels),
+        )
     )
-    title = text(f"Confidence in mentions of {shards.manifest.name}")
-    averages = _averages(confidence, shards.labels)
-    html = page.substitute(look=look(), title=title, rows=drawn, averages=averages)
 
     path = Path(path)
     make_folder(path.absolute().parent)
     write_whole(path, [html.encode()])
 
 
-def _shades(confidence: MentionConfidence) -> dict[tuple[int, int], str]:
-    """Return the HTML attributes of mention tokens, by row and token."""
+def _shades(confidence: MentionConfidence) -> list[dict[int, Shade]]:
+    """Return the shade of each token of mentions, row by row."""
     examples = confidence.examples
     starts = examples.span_starts
     rows = np.repeat(np.arange(len(examples)), starts.lengths).tolist()
     mentions = zip(rows, starts.values.tolist(), confidence.geometric_mean, strict=True)
 
-    shades = {}
-    for s, (row, start, mention_mean) in enumerate(mentions):
+    shades: list[dict[int, Shade]] = [{} for _ in range(len(examples))]
+    for s, (row, start, of_mention) in enumerate(mentions):
         logs = confidence.logs[s]
         words = examples.word_ids[row][start : start + len(logs)]
         for t in range(len(words)):
-            word_mean = math.exp(logs[words == words[t]].mean())
-            token_score = math.exp(logs[t])
-            numbers = f"word {word_mean:.3f}, token {token_score:.3f}, mention {mention_mean:.3f}"
-            shades[row, start + t] = f' style="--f:{word_mean:.3f}" title="{text(numbers)}"'
+            of_word = math.exp(logs[words == words[t]].mean())
+            of_token = math.exp(logs[t])
+            numbers = f"word {of_word:.3f}, token {of_token:.3f}, mention {of_mention:.3f}"
+            shades[row][start + t] = Shade(of_word, numbers)
     return shades
 
 
-def _averages(confidence: MentionConfidence, labels: Sequence[str]) -> str:
-    """Return an HTML table of averages over mentions, per label and overall."""
+def _averages(confidence: MentionConfidence, labels: Sequence[str]) -> list[tuple[object, ...]]:
+    """Return rows of averages over mentions, of each label and of all."""
     result = confidence.result(labels)
     groups = {**result["types"], "all": result}
 
     names = ("geometric_mean", "mean", "least")
-    rows = [
+    return [
         (label, of["mentions"], *(of[name] for name in names))
         for label, of in groups.items()
         if of["mentions"]
     ]
-    head = ("mentions of", "mentions", "geometric mean", "mean of tokens", "least token")
-    return table(head, rows) if rows else "<p>No mention.</p>"

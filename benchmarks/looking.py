@@ -1,0 +1,177 @@
+"""The page of `mslm-data look`: opening a large folder, moving a slider, counting a split."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from urllib.request import urlopen
+
+import numpy as np
+
+from benchmarks.folders import sentences
+from benchmarks.harness import MET, MISSED, AbsentError, Results, Row, unless_absent
+from benchmarks.inputs import Inputs
+from benchmarks.watch import memory
+from mslm_data.api.loading import Shards, load
+from mslm_data.data.examples import Examples, take
+from mslm_data.look.corpus import Corpus
+from mslm_data.look.counts import counting
+from mslm_data.look.server import Server
+from mslm_data.look.state import Choice, State
+from mslm_data.mask.table import strategy
+from mslm_data.shard.manifest import read_manifest, write_manifest
+from mslm_data.shard.write import write_shard
+
+_ROUNDS = 3
+SHARD_ROWS = 400_000
+"""About as many sentences as 64 MiB of input, which become one shard."""
+
+
+def repeated(shards: Shards, out: Path, rows: int) -> Path:
+    """Make a folder of many rows: those of a small one, written as one shard under many names.
+
+    Args:
+        shards: The small folder.
+        out: Where.
+        rows: About how many; a shard has `SHARD_ROWS`.
+    """
+    train = shards["train"]
+    few = train.examples()
+    places = np.arange(min(SHARD_ROWS, rows)) % len(few)
+    many: Examples = dataclasses.replace(
+        take(few, places),
+        keys=np.random.default_rng(0).integers(0, 1 << 63, len(places)).astype(np.uint64),
+        doc_ids=[f"document {number}" for number in range(len(places))],
+    )
+    (out / "train").mkdir(parents=True)
+    first = out / "train" / "data.arrow"
+    record = write_shard(first, many, next(iter(train.batches())).schema)
+
+    count = max(rows // len(places), 1)
+    names = [f"data-{number:05}-of-{count:05}.arrow" for number in range(count)]
+    records = [dataclasses.replace(record, file=name) for name in names]
+    first.rename(out / "train" / names[0])
+    for of in records[1:]:
+        os.link(out / "train" / names[0], out / "train" / of.file)
+
+    manifest = read_manifest(Path(str(shards.folder)))
+    splits = {
+        "train": dataclasses.replace(
+            manifest.splits["train"],
+            shards=tuple(records),
+            sequences=sum(of.rows for of in records),
+            tokens=sum(of.tokens for of in records),
+            mentions=sum(of.mentions for of in records),
+            given_mentions=sum(of.mentions for of in records),
+            left_out={},
+            cut_pieces=0,
+        )
+    }
+    write_manifest(out, dataclasses.replace(manifest, splits=splits))
+    (out / "tokenizer.json").write_bytes(shards.tokenizer.read_bytes())
+    return out
+
+
+def run(inputs: Inputs, scratch: Path) -> Results:
+    """Open a folder of ten million rows, move a slider, and count a split of a million."""
+    shards = sentences(inputs, scratch, copies=1)
+    ten = repeated(shards, scratch / "ten", 10_000_000)
+    one = repeated(shards, scratch / "one", 1_000_000)
+    rows = [*_opening(ten), _counting(one)]
+    return Results(rows=[*rows, *unless_absent("a slider's move", lambda: [_slider(one)])])
+
+
+def _opening(folder: Path) -> list[Row]:
+    """Start the command, and ask for its first page and for rows far behind."""
+    opened = []
+    for _ in range(_ROUNDS):
+        command = [sys.executable, "-m", "mslm_data", "look", str(folder), "--no-browser"]
+        start = time.perf_counter()
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            address = process.stdout.readline().strip() if process.stdout else ""
+            listening = time.perf_counter()
+            _ask(address)
+            first = time.perf_counter()
+            for row in (2_000_000, 5_000_000, 9_000_000):
+                _ask(f"{address}&row={row}")
+            opened.append((first - listening, first - start, memory(process.pid) / 1024))
+            process.terminate()
+
+    page, command_and_page, mib = (statistics.median(of) for of in zip(*opened, strict=True))
+    what = "`mslm-data look` of ten million rows, in a new process"
+    return [
+        _judged("first page", f"{what}, from the address to the page.", "s", page, 1.0),
+        _judged("command to first page", f"{what}, its imports too.", "s", command_and_page),
+        _judged(
+            "memory", f"{what}, after rows far apart; pages of files not counted.", "MiB", mib, 300
+        ),
+    ]
+
+
+def _ask(address: str) -> None:
+    with urlopen(address) as answer:  # noqa: S310 - of our own server
+        answer.read()
+
+
+def _counting(folder: Path) -> Row:
+    """Count what `joint` masks of a split."""
+    split = load(folder)["train"]
+    count = counting(split, strategy("joint"), seed=0, epoch=0)
+    seconds = []
+    for _ in range(_ROUNDS):
+        start = time.perf_counter()
+        count(lambda *_: None)
+        seconds.append((time.perf_counter() - start) * 1_000_000 / len(split))
+    what = "the counts and weights of `joint` in a split of a million rows, beside the page."
+    return _judged("counts of a split", what, "s", statistics.median(seconds), 2.0)
+
+
+def _slider(folder: Path) -> Row:
+    """Move a slider in a browser, until the new rows are on the screen.
+
+    Raises:
+        AbsentError: No browser is installed.
+    """
+    from tests.support.browser import CHROMIUM
+    from tests.support.driver import browser
+
+    if CHROMIUM is None:
+        raise AbsentError("no Chromium is installed")
+
+    choices = tuple(Choice(name) for name in ("joint", "span", "bert"))
+    server = Server(Corpus(load(folder), live=True), State(strategies=choices))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    with browser(folder.parent / "chromium") as tab:
+        tab.open(server.address)
+        tab.wait_for("window.htmx && document.querySelector('article')")
+        times = [tab.run(_MOVE % (0.05 * step)) for step in range(1, 20)]
+    server.end()
+    thread.join()
+    what = "fifty rows under three strategies, from the slider's event to the frame with new rows."
+    return _judged("a slider's move", what, "s", statistics.median(times) / 1000, 0.1)
+
+
+_MOVE = """new Promise((done) => {
+    const slider = document.querySelector('[data-for="s1.elm"]');
+    slider.value = %s;
+    const start = performance.now();
+    const end = () => done(performance.now() - start);
+    const seen = () => requestAnimationFrame(() => setTimeout(end));
+    document.body.addEventListener('htmx:afterSwap', seen, {once: true});
+    slider.dispatchEvent(new Event('input', {bubbles: true}));
+})"""
+
+
+def _judged(name: str, what: str, unit: str, ours: float, most: float | None = None) -> Row:
+    """Return a row whose figure should be at most so much."""
+    if most is None:
+        return Row(name=name, what=what, unit=unit, ours=ours)
+    met = MET if ours <= most else MISSED
+    return Row(name=name, what=what, unit=unit, ours=ours, goal=f"{most:g} {unit}", met=met)

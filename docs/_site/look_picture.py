@@ -1,0 +1,39 @@
+"""Make the picture of `mslm-data look` in the README: `python -m docs._site.look_picture`.
+
+It shows the shipped sample, in a Chromium of this machine. Make it again when the page looks
+different; nothing else depends on it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from pathlib import Path
+
+import mslm_data as md
+from mslm_data.look.corpus import Corpus
+from mslm_data.look.server import Server
+from mslm_data.look.state import Choice, State
+from tests.support.driver import browser
+
+PICTURE = Path(__file__).parents[1] / "_static" / "look.png"
+
+
+def make() -> None:
+    """Write the picture."""
+    with tempfile.TemporaryDirectory(prefix="mslm-look-") as folder:
+        shards = md.build("blurb/bc5cdr-chem", sample=True, out=Path(folder) / "chem", workers=1)
+        choices = (Choice("joint"), Choice("span"))
+        server = Server(Corpus(shards, live=True), State(row=36, strategies=choices))
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        with browser(Path(folder) / "chromium") as tab:
+            tab.open(server.address, width=1200, height=760)
+            tab.wait_for("window.htmx && document.querySelector('#counts [data-count=n_elm]')")
+            tab.screenshot(PICTURE)
+        server.end()
+        thread.join()
+
+
+if __name__ == "__main__":
+    make()

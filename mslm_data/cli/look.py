@@ -1,0 +1,167 @@
+"""`mslm-data look`."""
+
+from __future__ import annotations
+
+import html
+import tempfile
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+
+import click
+
+from mslm_data.cli.options import (
+    folder_or_url_argument,
+    show_text_option,
+    split_option,
+    strategy_options,
+)
+from mslm_data.cli.output import echo
+from mslm_data.cli.written import TextFile
+
+if TYPE_CHECKING:
+    from mslm_data.look.corpus import Corpus
+    from mslm_data.look.state import State
+
+
+@click.command("look", short_help="See a corpus and its masks as a page.")
+@folder_or_url_argument
+@split_option("Show rows of")
+@strategy_options
+@click.option(
+    "--epoch",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="Show the masks of this epoch, counted from 0.",
+)
+@click.option(
+    "--out",
+    "file",
+    type=TextFile(),
+    metavar="FILE.html",
+    help="Write the page as one file instead of serving it.",
+)
+@click.option(
+    "--rows",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Maximum number of rows in the file.",
+)
+@click.option(
+    "--at",
+    "address",
+    default="",
+    metavar="VIEW?QUERY",
+    help="Show this view, as the page's address and its view to take along have it.",
+)
+@click.option(
+    "--browser/--no-browser",
+    default=True,
+    help="Open the page in a browser, or only print its address.",
+)
+@show_text_option
+def command(
+    folder: Path | str,
+    split: str,
+    names: tuple[str, ...],
+    elm: float | None,
+    blm: float | None,
+    sets: tuple[str, ...],
+    seed: int,
+    epoch: int,
+    file: Path | None,
+    rows: int,
+    address: str,
+    browser: bool,
+    show_text: bool,
+) -> None:
+    """See a corpus and its masks as a page, and change them while you look.
+
+    The page is served on this machine alone, at an address that only you are told, until Ctrl-C or
+    its button ends it. That needs the extra `look`. With --out it is one file, which needs nothing.
+
+    Nothing is written, and nothing leaves the machine. Patients' text is shown with --show-text
+    alone, and never in a file.
+
+    \b
+    Example:
+        mslm-data look shards/ncbi
+        mslm-data look shards/ncbi --strategy joint --strategy span --out page.html
+    """  # noqa: D301 - click wants the character
+    from mslm_data.api.loading import load
+    from mslm_data.cli.strategy import make_strategies
+    from mslm_data.io.files import write_whole
+    from mslm_data.io.private import warn_readable
+    from mslm_data.look.corpus import Corpus
+    from mslm_data.look.page import draw_page
+    from mslm_data.look.state import MOST_STRATEGIES, State, read_state
+    from mslm_data.look.views import VIEWS
+
+    if file is not None and show_text:
+        raise click.UsageError("--show-text: expected no --out beside it, as text is never written")
+    if len(names) > MOST_STRATEGIES:
+        raise click.UsageError(f"--strategy: expected at most {MOST_STRATEGIES}, got {len(names)}")
+    shards = load(folder)
+    strategies = make_strategies(shards, names, elm=elm, blm=blm, sets=sets)
+    corpus = Corpus(shards, show_text=show_text, live=file is None)
+    state = State(
+        split=shards[split].name,
+        strategies=tuple(corpus.add(name, strategy) for name, strategy in strategies.items()),
+        seed=seed,
+        epoch=epoch,
+    )
+    if address:
+        view, _, query = address.partition("?")
+        if view not in VIEWS:
+            raise click.UsageError(f"--at: expected one of {', '.join(VIEWS)}, got '{view}'")
+        state = read_state(parse_qsl(query), view=view, splits=shards.splits, start=state)
+
+    if file is not None:
+        if not file.absolute().parent.is_dir():
+            raise click.UsageError(f"--out: expected a file in a folder that exists, got {file}")
+        if corpus.protected:
+            warn_readable([file.parent])
+        write_whole(file, [draw_page(corpus, state, rows=rows).encode()])
+        echo(f"{file}: written; open it in a browser")
+        return
+
+    # The first page waits for shards and kernels, which can be opened while the server is imported.
+    Thread(target=partial(_draw_once, corpus, state), daemon=True).start()
+    from mslm_data.look.server import Server
+
+    server = Server(corpus, state)
+    echo(f"{server.address}\nCtrl-C ends it")
+    with opened(server.address) if browser else nullcontext():
+        server.run()
+
+
+def _draw_once(corpus: Corpus, state: State) -> None:
+    """Draw the first page; whoever asks for it meets its errors too."""
+    from mslm_data.errors import MslmDataError
+    from mslm_data.look.render import render_view
+
+    with suppress(MslmDataError, ValueError, OSError):
+        render_view(state.view, corpus, state, live=True)
+
+
+@contextmanager
+def opened(address: str) -> Iterator[None]:
+    """Open a page in a browser.
+
+    Other users of the machine see the words of a command, so the browser is given a file of ours
+    that only its owner can read, and that leads to the address.
+    """
+    with tempfile.TemporaryDirectory(prefix="mslm-data-look-") as folder:
+        file = Path(folder) / "page.html"
+        target = html.escape(address, quote=True)
+        file.write_text(f'<meta http-equiv="refresh" content="0; url={target}">', encoding="utf-8")
+        webbrowser.open(file.as_uri())
+        yield

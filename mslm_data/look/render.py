@@ -1,0 +1,54 @@
+"""Draws views with their templates."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.resources
+from functools import cache
+from typing import Any
+
+from markupsafe import Markup
+
+from mslm_data.draw import look
+from mslm_data.draw.environment import environment
+from mslm_data.look.corpus import Corpus
+from mslm_data.look.state import State
+from mslm_data.look.views import load_view
+
+
+def render(template: str, **context: Any) -> Markup:
+    """Return a template of the page, filled."""
+    return Markup(environment("mslm_data.look").get_template(template).render(**context))  # noqa: S704
+
+
+def render_view(
+    name: str, corpus: Corpus, state: State, *, live: bool, **options: Any
+) -> tuple[Markup, State]:
+    """Return a view as HTML, and the state that it shows.
+
+    Args:
+        name: A name of `VIEWS`.
+        corpus: The folder.
+        state: The state of the page.
+        live: Whether a server answers what is clicked.
+        **options: Further arguments of the view's function.
+    """
+    view = load_view(name)
+    context = view.context(corpus, state, **options)
+    shown: State = context.get("state", state)
+    context = {"corpus": corpus, "live": live, **context, "state": shown}
+    return render(view.TEMPLATE, **context), shown
+
+
+@cache
+def style() -> Markup:
+    """Return the style sheet of rows, tables and pages."""
+    sheet = importlib.resources.files(__package__).joinpath("static", "page.css")
+    return Markup(look() + sheet.read_text(encoding="utf-8"))  # noqa: S704
+
+
+def style_hash() -> str:
+    """Return the digest by which a page's policy lets its own style sheet in, and no other."""
+    digest = hashlib.sha256(style().encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"

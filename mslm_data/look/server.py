@@ -1,0 +1,280 @@
+"""Serves the page to one person on this machine.
+
+The server listens on 127.0.0.1 alone. Each request must have the token in its path and the
+server's own address as its `Host`, and come from its own pages. It reads the folder, writes
+nothing, and answers with whole pages or with the fragments that htmx asks for.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from markupsafe import Markup
+
+from mslm_data._optional import load
+from mslm_data._version import __version__
+from mslm_data.data.context import FLAGS
+from mslm_data.errors import MslmDataError
+from mslm_data.look.corpus import Corpus
+from mslm_data.look.options import drop_defaults, fields, strategy_names
+from mslm_data.look.page import draw_page
+from mslm_data.look.render import render, render_view, style
+from mslm_data.look.state import MOST_STRATEGIES, ONLY, Choice, State, read_state
+from mslm_data.look.views import FRAGMENTS, VIEWS, load_view
+from mslm_data.mask.table import summary
+
+_PART_OF = "`mslm-data look`"
+load("starlette", wanted_by=_PART_OF)
+load("uvicorn", wanted_by=_PART_OF)
+
+import uvicorn  # noqa: E402 - loaded above
+from starlette.requests import Request  # noqa: E402
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response  # noqa: E402
+from starlette.routing import Route, Router  # noqa: E402
+
+HOST = "127.0.0.1"
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'; object-src 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # Neither the browser nor anything on the way keeps a page, as it may be patients' text.
+    "Cache-Control": "no-store",
+}
+_STATIC = {
+    "htmx.min.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+    "page.js": "text/javascript",
+}
+
+
+class Server:
+    """The page's server; `run` answers until it is told to end.
+
+    Attributes:
+        address: The page's address, with its token.
+    """
+
+    def __init__(self, corpus: Corpus, start: State) -> None:
+        """Take a free port.
+
+        Args:
+            corpus: The folder.
+            start: What the page shows first.
+        """
+        self._corpus = corpus
+        self._start = start
+        self._token = secrets.token_urlsafe(24)
+        self._socket = socket.socket()
+        self._socket.bind((HOST, 0))
+        self._socket.listen()  # a browser that comes early waits
+        self._host = f"{HOST}:{self._socket.getsockname()[1]}"
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                self._guarded(self._routes()),
+                log_level="critical",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                lifespan="off",
+                ws="none",
+                timeout_graceful_shutdown=1,
+            )
+        )
+
+    @property
+    def address(self) -> str:
+        """The page's address, with its token."""
+        return f"http://{self._host}/{self._token}/{self._start.view}?{self._start.address()}"
+
+    def run(self) -> None:
+        """Answer until Ctrl-C comes, or somebody ends it on the page."""
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._corpus.jobs.cancel()
+            self._socket.close()
+
+    def end(self) -> None:
+        """Have `run` return."""
+        self._server.should_exit = True
+
+    def _routes(self) -> Router:
+        return Router(
+            [
+                Route("/", self._home),
+                Route("/static/{name}", self._static),
+                Route("/page.html", self._file),
+                Route("/end", self._end, methods=["POST"]),
+                Route("/{view}", self._view),
+            ]
+        )
+
+    def _guarded(self, app: Any) -> Any:
+        """Return an app that refuses requests of others before anything is read for them."""
+
+        async def guard(
+            scope: dict[str, Any],
+            receive: Callable[[], Awaitable[Any]],
+            send: Callable[[Any], Awaitable[None]],
+        ) -> None:
+            refusal = self._refusal(Request(scope))
+            if refusal is not None:
+                await refusal(scope, receive, send)
+                return
+            prefix = f"/{self._token}"
+            inner = scope | {"path": scope["path"].removeprefix(prefix) or "/", "root_path": ""}
+
+            async def send_with_headers(message: Any) -> None:
+                if message["type"] == "http.response.start":
+                    message["headers"] += [
+                        (name.lower().encode(), value.encode()) for name, value in _HEADERS.items()
+                    ]
+                await send(message)
+
+            try:
+                await app(inner, receive, send_with_headers)
+            except Exception as error:  # noqa: BLE001 - its message may hold a note's text
+                problem = PlainTextResponse(f"error: {type(error).__name__}", 500)
+                await problem(inner, receive, send_with_headers)
+
+        return guard
+
+    def _refusal(self, request: Request) -> Response | None:
+        """Return the answer to a request of somebody else; None for the person at the page."""
+        # A name that leads to this address is another site's: its pages could read the answers.
+        if request.headers.getlist("host") != [self._host]:
+            return PlainTextResponse("wrong host", 421, headers=_HEADERS)
+
+        origins = request.headers.getlist("origin")
+        site = request.headers.get("sec-fetch-site", "none")
+        is_own = all(origin == f"http://{self._host}" for origin in origins)
+        if not is_own or site not in ("none", "same-origin"):
+            return PlainTextResponse("wrong origin", 403, headers=_HEADERS)
+
+        token = request.url.path.split("/")[1].encode()
+        if not secrets.compare_digest(token, self._token.encode()):
+            return PlainTextResponse("wrong address", 404, headers=_HEADERS)
+        return None
+
+    def _home(self, request: Request) -> Response:  # noqa: ARG002 - starlette's signature
+        return RedirectResponse(f"/{self._token}/{self._start.view}?{self._start.address()}")
+
+    def _static(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name == "style.css":
+            return Response(style(), media_type="text/css")
+        if name not in _STATIC:
+            return PlainTextResponse("not found", 404)
+        file = importlib.resources.files(__package__).joinpath("static", name)
+        return Response(file.read_bytes(), media_type=_STATIC[name])
+
+    def _file(self, request: Request) -> Response:
+        """Answer with the page as a file; of a protected folder it has no text."""
+        state = self._state(request, self._start.view)
+        corpus = Corpus(self._corpus.shards, added=self._corpus.added)
+        return HTMLResponse(
+            draw_page(corpus, state),
+            headers={"Content-Disposition": 'attachment; filename="page.html"'},
+        )
+
+    def _end(self, request: Request) -> Response:  # noqa: ARG002 - starlette's signature
+        self.end()
+        return HTMLResponse(render("ended.html"))
+
+    def _view(self, request: Request) -> Response:
+        view = request.path_params["view"]
+        if view not in FRAGMENTS:
+            return PlainTextResponse("not found", 404)
+
+        target = request.headers.get("hx-target", "") if "hx-request" in request.headers else None
+        headers: dict[str, str] = {}
+        state = self._start.change(view=view)
+        try:
+            state = self._state(request, view)
+            if self._is_other_form(request, state) and target == "main":
+                target = "page"
+                headers = {"HX-Retarget": "#page", "HX-Reswap": "innerHTML"}
+            if target == "counts":
+                return HTMLResponse(render_view(view, self._corpus, state, live=True)[0])
+            html, state = render_view(view, self._corpus, state, live=True)
+            error = ""
+        except (MslmDataError, ValueError) as problem:
+            html, error = Markup(), str(problem)
+
+        address = f"/{self._token}/{view}?{state.address()}"
+        if target == "main":
+            headers["HX-Replace-Url"] = address
+        elif target == "page":
+            headers["HX-Push-Url"] = address
+
+        context = {
+            "corpus": self._corpus,
+            "state": state,
+            "live": True,
+            "title_of_view": load_view(view).TITLE,
+            "html": html,
+            "error": error,
+        }
+        if target is not None and target != "page":
+            return HTMLResponse(render("main.html", **context), headers=headers)
+        context |= {
+            "title": f"{self._corpus.shards.manifest.name}: {context['title_of_view']}",
+            "views": [{"name": name, "title": load_view(name).TITLE} for name in VIEWS],
+            "forms": self._forms(state),
+            "names": sorted({*strategy_names(), *self._corpus.added}),
+            "filters": ONLY | {flag: f"rows with a mention that is {flag}" for flag in FLAGS},
+            "version": __version__,
+        }
+        template = "live.html" if target is None else "body.html"
+        return HTMLResponse(render(template, **context), headers=headers)
+
+    def _state(self, request: Request, view: str) -> State:
+        """Return the state that a request names.
+
+        Raises:
+            MslmDataError: It names what is not there.
+        """
+        pairs = request.query_params.multi_items()
+        splits = self._corpus.shards.splits
+        state = read_state(pairs, view=view, splits=splits, start=self._start)
+
+        before = dict(pairs).get("form.names", "").split(" ")
+        choices = []
+        for place, choice in enumerate(state.strategies):
+            # A form still has the options of the strategy before, when another one is chosen.
+            is_other = before != [""] and before[place : place + 1] != [choice.name]
+            options = {} if is_other else choice.options
+            if choice.name not in self._corpus.added:
+                options = drop_defaults(choice.name, options)
+            choices.append(Choice(choice.name, options))
+        extra = {name: value for name, value in state.extra.items() if name != "form.names"}
+        return state.change(strategies=tuple(choices), extra=extra)
+
+    def _is_other_form(self, request: Request, state: State) -> bool:
+        """Return whether the strategies are others than those whose options the form has."""
+        before = request.query_params.get("form.names")
+        names = " ".join(choice.name for choice in state.strategies)
+        return before is not None and before != names
+
+    def _forms(self, state: State) -> list[tuple[int, Choice | None, list[Any], str]]:
+        """Return the place, the choice, the inputs and the description of each strategy."""
+        forms: list[tuple[int, Choice | None, list[Any], str]] = []
+        for place, choice in enumerate(state.strategies, 1):
+            if choice.name in self._corpus.added:
+                forms.append((place, choice, [], "given by the command"))
+                continue
+            try:
+                inputs = list(fields(choice.name, choice.options))
+                forms.append((place, choice, inputs, summary(choice.name).hides))
+            except MslmDataError:
+                forms.append((place, choice, [], ""))
+        if len(forms) < MOST_STRATEGIES:
+            forms.append((len(forms) + 1, None, [], ""))
+        return forms

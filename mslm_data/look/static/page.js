@@ -1,0 +1,31 @@
+// What a page needs besides htmx: a slider's number, keys, and the copy buttons.
+document.addEventListener("input", (event) => {
+  const own = event.target;
+  if (own.dataset.for) {
+    document.getElementById(own.dataset.for).value = own.value;
+  } else if (own.previousElementSibling?.dataset.for === own.id && !isNaN(own.value)) {
+    own.previousElementSibling.value = own.value;
+  }
+}, true);
+
+document.addEventListener("click", async (event) => {
+  const { step, copy } = event.target.dataset;
+  if (step) {
+    const field = document.getElementById(step);
+    field.value = String(BigInt(field.value || 0) + 1n);
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+  } else if (copy) {
+    const field = document.getElementById(copy);
+    field.select();
+    await navigator.clipboard?.writeText(field.value);
+    event.target.textContent = "copied";
+  }
+});
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.matches("input:not([type=checkbox], [type=range]), select, textarea");
+  if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+  document.querySelector(`[data-key="${CSS.escape(event.key)}"]:is(button)`)?.click();
+});
+
+if (innerWidth < 900) document.querySelector(".panel")?.removeAttribute("open");

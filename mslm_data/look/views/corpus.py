@@ -1,0 +1,222 @@
+"""The corpus before anything is masked: lengths, labels, mentions, terms, losses and copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mslm_data.draw.charts import Histogram, cut_tail, histogram, name_bins
+from mslm_data.look.corpus import Corpus
+from mslm_data.look.jobs import Job, Progress
+from mslm_data.look.state import State
+from mslm_data.stats.corpus_counts import (
+    LONGEST_MENTION,
+    MOST_MENTIONS,
+    TRAINING,
+    Losses,
+    SplitCounts,
+    TermCount,
+    count_corpus,
+    count_losses,
+    term_texts,
+)
+from mslm_data.stats.overlap import WORDS, NormalWords, Overlap, overlap
+
+TITLE = "Corpus"
+TEMPLATE = "corpus_view.html"
+
+MANY_ROWS = 1_000_000
+"""Folders of more rows are sampled first; the live page then counts all of them."""
+_SAMPLE = 50_000
+"""Rows of each split in the sample of the live page."""
+_BINS = 24
+_LARGEST_CARD = 1 << 18
+_PATIENCE_S = 0.3
+
+
+class TermRow(NamedTuple):
+    """A term, as the table of terms has it."""
+
+    text: str
+    label: str
+    mentions: int
+
+
+class Pair(NamedTuple):
+    """The sentences of a split that stand in the training split too."""
+
+    name: str
+    found: Overlap
+
+
+def context(corpus: Corpus, state: State) -> dict[str, Any]:
+    """Return the counts of all splits, with charts of the one that is chosen."""
+    splits = dict(corpus.shards)
+    is_large = sum(map(len, splits.values())) > MANY_ROWS
+    is_live = corpus.jobs.in_background
+
+    shown = job = None
+    if not is_large or is_live:
+        job = corpus.jobs.get("corpus", (), _counting(corpus, None), patience=_PATIENCE_S)
+        shown = job
+    if is_large and (job is None or not job.is_ready):
+        most = _SAMPLE if is_live else MANY_ROWS
+        shown = corpus.jobs.get("corpus-sample", (), _counting(corpus, most), patience=_PATIENCE_S)
+
+    counts: Mapping[str, SplitCounts] | None = shown.result if shown else None
+    return {
+        "job": job,
+        "counts": counts,
+        "charts": _charts(counts[state.split]) if counts else [],
+        "tops": _tops(corpus, state.split, counts) if counts and corpus.shows_text else [],
+        "losses": _losses(corpus),
+        "training": TRAINING,
+        **_overlaps(corpus, is_large=is_large),
+        "words": WORDS,
+        "card": _card(corpus.shards.place),
+    }
+
+
+def _counting(
+    corpus: Corpus, most_rows: int | None
+) -> Callable[[Progress], dict[str, SplitCounts]]:
+    """Return a function that counts all splits, or some rows of each."""
+
+    def count(progress: Progress) -> dict[str, SplitCounts]:
+        words = NormalWords(corpus.tokenizer, corpus.shards.manifest.token_ids)
+        return count_corpus(dict(corpus.shards), words, most_rows=most_rows, progress=progress)
+
+    return count
+
+
+def _charts(counts: SplitCounts) -> list[Histogram]:
+    """Return the histograms of a split."""
+    by_words = [
+        sum(of_label)
+        for of_label in zip(*(label.by_words for label in counts.labels.values()), strict=True)
+    ]
+    return [
+        _lengths(counts),
+        _chart("Mentions in a row", "rows", counts.mentions_per_row, 0, MOST_MENTIONS),
+        _chart("Words in a mention", "mentions", by_words[1:], 1, LONGEST_MENTION),
+    ]
+
+
+def _tops(
+    corpus: Corpus, split: str, counts: Mapping[str, SplitCounts]
+) -> list[tuple[str, list[TermRow]]]:
+    """Return the title and the terms of each table: the most frequent, and the unseen ones."""
+
+    def rows(name: str, terms: Sequence[TermCount]) -> list[TermRow]:
+        texts = term_texts(corpus.shards[name], terms, corpus.tokenizer)
+        return [
+            TermRow(text, term.label + " and others" * term.is_ambiguous, term.mentions)
+            for text, term in zip(texts, terms, strict=True)
+        ]
+
+    tops = [(f"Most frequent in {split}", rows(split, counts[split].top))]
+    tops += [
+        (f"Of {name}, never seen in {TRAINING}", rows(name, of.unseen.top))
+        for name, of in counts.items()
+        if of.unseen
+    ]
+    return [(title, terms) for title, terms in tops if terms]
+
+
+def _lengths(counts: SplitCounts) -> Histogram:
+    """Return the histogram of the lengths of rows, in bins of equal width."""
+    lengths = cut_tail(counts.row_lengths)
+    # The last place of `lengths` counts longer rows too, and so does the last bin.
+    width = next(
+        size
+        for unit in (10**power for power in range(9))
+        for size in (unit, 2 * unit, 5 * unit)
+        if size * _BINS >= len(lengths)
+    )
+    values = [sum(lengths[first : first + width]) for first in range(0, len(lengths), width)]
+    mean = counts.tokens / counts.rows if counts.rows else None
+    return histogram(
+        name_bins(0, len(values), width=width, open_end=len(lengths) < len(counts.row_lengths)),
+        values,
+        title="Tokens in a row",
+        caption="rows; the line is the average",
+        x=f"tokens, special ones included, in steps of {width}",
+        mean=None if mean is None else mean / width - 0.5,
+    )
+
+
+def _chart(
+    title: str, of: str, values: tuple[int, ...] | list[int], first: int, last: int
+) -> Histogram:
+    """Return the histogram of counts whose last place, if it is there, counts larger ones too."""
+    bins = cut_tail(values)
+    is_open = len(bins) < len(values) or first + len(values) > last
+    return histogram(
+        name_bins(first, len(bins), open_end=is_open),
+        bins,
+        title=title,
+        caption=of,
+        x=title.lower(),
+    )
+
+
+def _losses(corpus: Corpus) -> dict[str, Losses]:
+    """Return what the build lost, by reason; of a remote folder without its documents' reasons."""
+    records = corpus.shards.manifest.splits
+    place = corpus.shards.place
+    file = place / "set_aside.jsonl" if isinstance(place, Path) else None
+    if file is None or not file.is_file():
+        return count_losses(records, ())
+
+    def count(progress: Progress) -> dict[str, Losses]:
+        size = file.stat().st_size
+        done = 0
+
+        def lines() -> Any:
+            nonlocal done
+            with file.open("rb") as opened:
+                for line in opened:
+                    done += len(line)
+                    progress(done, size)
+                    yield line
+
+        return count_losses(records, lines())
+
+    job = corpus.jobs.get("losses", (), count, patience=_PATIENCE_S)
+    losses: dict[str, Losses] | None = job.result
+    return count_losses(records, ()) if losses is None else losses
+
+
+def _overlaps(corpus: Corpus, *, is_large: bool) -> dict[str, Any]:
+    """Return the sentences that other splits share with the training split."""
+    others = [name for name in corpus.shards if name != TRAINING]
+    if is_large or not others or TRAINING not in corpus.shards:
+        return {"overlap_job": None, "overlaps": [], "overlap_left": is_large}
+
+    def count(progress: Progress) -> list[Pair]:
+        training = corpus.shards[TRAINING]
+        words = NormalWords(corpus.tokenizer, corpus.shards.manifest.token_ids)
+        pairs = []
+        for number, name in enumerate(others):
+
+            def step(done: int, whole: int, number: int = number) -> None:
+                progress(number * whole + done, len(others) * whole)
+
+            found, _ = overlap(corpus.shards[name], training, words, words, progress=step)
+            pairs.append(Pair(name, found))
+        return pairs
+
+    job: Job = corpus.jobs.get("overlap", (), count, patience=_PATIENCE_S)
+    return {"overlap_job": job, "overlaps": job.result or [], "overlap_left": False}
+
+
+def _card(place: object) -> str:
+    """Return the dataset card without its metadata; "" where there is none here."""
+    file = place / "README.md" if isinstance(place, Path) else None
+    if file is None or not file.is_file() or file.stat().st_size > _LARGEST_CARD:
+        return ""
+    text = file.read_text(encoding="utf-8", errors="replace")
+    if text.startswith("---\n"):
+        text = text.partition("\n---\n")[2]
+    return text.strip()

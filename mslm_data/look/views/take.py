@@ -1,0 +1,81 @@
+"""What is on the screen as TOML, as Python and as commands, to copy."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from mslm_data.look.corpus import Corpus
+from mslm_data.look.state import Choice, State
+from mslm_data.mask.strategy import Strategy
+from mslm_data.mask.toml import dump, inline
+from mslm_data.pipeline import parse_value
+
+TITLE = "Take it with you"
+TEMPLATE = "take.html"
+
+
+def context(corpus: Corpus, state: State) -> dict[str, Any]:
+    """Return the strategies and the state as texts to copy."""
+    folder = str(corpus.shards.folder)
+    strategies = list(corpus.strategies(state.strategies).values())
+    taken = [
+        {
+            "name": choice.name,
+            "toml": _toml(choice, strategy),
+            "python": _python(folder, state, choice),
+            "command": _mask_stats(folder, state, choice),
+        }
+        for choice, strategy in zip(state.strategies, strategies, strict=True)
+    ]
+    return {"taken": taken, "look": _look(folder, state)}
+
+
+def _toml(choice: Choice, strategy: Strategy) -> str:
+    if strategy.origin is None or not _is_name(choice.name):
+        return dump(strategy.table(), "mask")
+    options = {option: parse_value(text) for option, text in choice.options.items()}
+    return dump({"use": choice.name, **options}, "mask")
+
+
+def _python(folder: str, state: State, choice: Choice) -> str:
+    options = "".join(
+        f", {option}={parse_value(text)!r}" for option, text in choice.options.items()
+    )
+    return (
+        "import mslm_data as md\n\n"
+        f"shards = md.load({folder!r})\n"
+        f"strategy = shards.strategy({choice.name!r}{options})\n"
+        f"examples = shards[{state.split!r}].examples()\n"
+        f"plan = strategy.plan(examples, seed={state.seed}, epoch={state.epoch})\n"
+        "w_elm, w_blm = md.mask_specific_weights(*plan.counts())\n"
+    )
+
+
+def _mask_stats(folder: str, state: State, choice: Choice) -> str:
+    words = ["mslm-data", "mask-stats", folder, *_words(state, [choice])]
+    return shlex.join(words)
+
+
+def _look(folder: str, state: State) -> str:
+    words = ["mslm-data", "look", folder, "--at", f"{state.view}?{state.address()}"]
+    return shlex.join(words)
+
+
+def _words(state: State, choices: list[Choice]) -> list[str]:
+    """Return the options of a command that say the split, the strategies and the seed."""
+    words = ["--split", state.split]
+    for choice in choices:
+        words += ["--strategy", choice.name]
+        for option, text in choice.options.items():
+            value = parse_value(text)
+            if option in ("elm", "blm") and isinstance(value, int | float):
+                words += [f"--{option}", text]
+            else:
+                words += ["--set", f"{option}={inline(value)}"]
+    return [*words, "--seed", str(state.seed)]
+
+
+def _is_name(name: str) -> bool:
+    """Return whether a strategy's name is a registered one, not a file or a module."""
+    return ":" not in name and not name.endswith(".toml")

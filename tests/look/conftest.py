@@ -1,0 +1,39 @@
+"""Folders that the tests of the page share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import mslm_data as md
+from mslm_data.api.loading import Shards
+from tests.look.serving import hostile
+
+
+@pytest.fixture(scope="session")
+def chem(tmp_path_factory: pytest.TempPathFactory) -> Shards:
+    """The shipped sample of chemicals."""
+    return md.build(
+        "blurb/bc5cdr-chem", sample=True, out=tmp_path_factory.mktemp("look") / "chem", workers=1
+    )
+
+
+@pytest.fixture(scope="session")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Shards:
+    """The same, as if it were patients' text."""
+    out = tmp_path_factory.mktemp("look") / "notes"
+    options = {"about.protected": True}
+    return md.build("blurb/bc5cdr-chem", sample=True, out=out, workers=1, options=options)
+
+
+@pytest.fixture(scope="session")
+def evil(tmp_path_factory: pytest.TempPathFactory) -> Shards:
+    """A corpus whose words, label and ids are markup."""
+    return md.load(hostile(tmp_path_factory.mktemp("look") / "evil"))
+
+
+@pytest.fixture(scope="session")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the browser."""
+    return tmp_path_factory.mktemp("chromium")

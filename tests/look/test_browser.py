@@ -1,0 +1,268 @@
+"""The live page in a real browser: what a person does, and what they then see."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from mslm_data.api.loading import Shards
+from mslm_data.look.corpus import Corpus
+from mslm_data.look.server import Server
+from tests.cli.running import run
+from tests.look.serving import EVIL, served
+from tests.support.browser import needs_chromium
+from tests.support.driver import Browser, browser
+from tests.support.waiting import wait_for
+
+pytestmark = needs_chromium
+
+COUNTS = (
+    "n_elm", "n_blm", "w_elm_raw", "w_blm_raw", "w_elm_clipped", "w_blm_clipped", "w_elm", "w_blm", "sequences",
+    "tokens", "maskable_tokens", "mentions", "mention_tokens", "masked_mentions", "rows_without_mask",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("chromium")) as one:
+        yield one
+
+
+@pytest.fixture
+def live(chem: Shards, tab: Browser) -> Iterator[Server]:
+    """The sample, served and on the screen."""
+    tab.leave()
+    with served(Corpus(chem, live=True)) as server:
+        tab.open(server.address)
+        tab.wait_for("window.htmx && document.querySelector('#counts [data-count=n_elm]')")
+        yield server
+        host = urlsplit(server.address).netloc
+        assert [address for address in tab.requests if urlsplit(address).netloc != host] == []
+        assert tab.messages == []
+
+
+def written(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+
+
+def show_view(tab: Browser, name: str) -> None:
+    tab.run(f"document.querySelector('nav a[hx-get={name}]').click()")
+    tab.wait_for(
+        f"document.querySelector('nav a[aria-current]').getAttribute('hx-get') === '{name}'"
+    )
+
+
+def counted(tab: Browser) -> dict[str, str]:
+    """Return the counts of the first strategy on the screen."""
+    script = "Object.fromEntries([...document.querySelector('[data-strategy]').querySelectorAll('[data-count]')].map(one => [one.dataset.count, one.innerText]))"
+    found: dict[str, str] = tab.run(script)
+    return found
+
+
+@pytest.mark.usefixtures("live")
+def test_slider__changes_counts_and_weights_to_those_of_mask_stats(
+    chem: Shards, tab: Browser
+) -> None:
+    tab.run("document.querySelector('[data-for=\"s1.elm\"]').value = '0.25'")
+    tab.run(
+        "document.querySelector('[data-for=\"s1.elm\"]').dispatchEvent(new Event('input', {bubbles: true}))"
+    )
+    tab.set("s1.blm", "0.075")
+    tab.wait_for(
+        "location.search.includes('s1.elm=0.25') && location.search.includes('s1.blm=0.075')"
+    )
+    expected = run(
+        "mask-stats",
+        chem.folder,
+        "--strategy",
+        "joint",
+        "--elm",
+        "0.25",
+        "--blm",
+        "0.075",
+        "--json",
+    ).json
+
+    beside = counted(tab)
+    show_view(tab, "strategy")
+    seen = counted(tab)
+
+    assert {name: beside[name] for name in ("n_elm", "n_blm", "w_elm")} == {
+        name: written(expected[name]) for name in ("n_elm", "n_blm", "w_elm")
+    }
+    assert {name: seen[name] for name in COUNTS} == {
+        name: written(expected[name]) for name in COUNTS
+    }
+    assert tab.run("document.getElementById('s1.elm').value") == "0.25"
+
+
+@pytest.mark.usefixtures("live")
+def test_take__the_command_gives_the_counts_of_the_page_and_the_address_restores_it(
+    tab: Browser,
+) -> None:
+    tab.set("s1.elm", "0.3")
+    tab.wait_for("location.search.includes('s1.elm=0.3')")
+    tab.set("s1.pool", "generic_only")
+    tab.wait_for("location.search.includes('s1.pool=generic_only')")
+    tab.set("seed", "7")
+    tab.wait_for("location.search.includes('seed=7')")
+    seen = counted(tab)
+    show_view(tab, "take")
+    command = shlex.split(tab.run("document.getElementById('command1').value"))
+    again = shlex.split(tab.run("document.getElementById('again').value"))
+
+    done = run(*command[1:], "--json").json
+
+    assert (written(done["n_elm"]), written(done["n_blm"])) == (seen["n_elm"], seen["n_blm"])
+    assert again[-1].startswith("take?")
+    address = tab.run("location.href").replace("/take?", "/rows?")
+    tab.open(address)
+    tab.wait_for("document.querySelector('#counts [data-count=n_elm]')")
+    assert counted(tab) == seen
+    assert tab.run("document.getElementById('s1.pool').value") == "generic_only"
+
+
+@pytest.mark.usefixtures("live")
+def test_rates__a_cell_shows_the_rows_at_its_rates(chem: Shards, tab: Browser) -> None:
+    show_view(tab, "rates")
+    tab.wait_for("document.querySelectorAll('.heat td').length === 16")
+    sweep = run("mask-stats", chem.folder, "--sweep", "--json").json["sweep"]
+
+    fires = tab.run(
+        "[...document.querySelectorAll('.heat td')].map(cell => cell.classList.contains('sat'))"
+    )
+    tab.run("document.querySelectorAll('.heat td a')[2].click()")
+    tab.wait_for("document.querySelector('#counts [data-count=n_elm]')")
+
+    assert fires == [point["saturated"] for point in sweep]
+    assert counted(tab)["n_blm"] == written(sweep[2]["n_blm"])
+
+
+@pytest.mark.usefixtures("live")
+def test_filters__and_strategies_change_what_is_shown(tab: Browser) -> None:
+    tab.run("document.querySelector('[value=no-mention]').click()")
+    tab.wait_for("location.search.includes('only=no-mention')")
+    tab.wait_for("document.querySelectorAll('main .m').length === 1")  # the legend's
+    tab.set("s2", "span")
+    tab.wait_for("document.getElementById('s2.rate')")
+
+    assert tab.run(
+        "[...new Set([...document.querySelectorAll('.way b')].map(one => one.textContent))]"
+    ) == ["joint", "span"]
+    assert tab.run("document.querySelectorAll('article mark.d').length") > 0
+
+
+@pytest.mark.usefixtures("live")
+def test_keys__turn_pages_and_draw_anew(tab: Browser) -> None:
+    tab.press("j")
+    tab.wait_for(
+        "location.search.includes('row=50') && document.querySelector('[name=row]').value === '50'"
+    )
+    tab.press("k")
+    tab.wait_for(
+        "!location.search.includes('row=') && document.querySelector('[name=row]').value === '0'"
+    )
+    tab.press("s")
+    tab.wait_for("location.search.includes('seed=1')")
+    tab.press("e")
+    tab.wait_for("location.search.includes('epoch=1')")
+
+    tab.run("document.getElementById('doc').focus()")
+    tab.press("s")
+    assert tab.run("document.getElementById('seed').value") == "1"
+
+
+@pytest.mark.usefixtures("live")
+def test_page__is_heard_and_seen_without_colour(tab: Browser) -> None:
+    """A mention, its label and its mask are in the text; a mask has another mark than its colour."""
+    heard = "getComputedStyle(document.querySelector('article SELECTOR'), '::before').content"
+    mention = tab.run(heard.replace("SELECTOR", "u.m"))
+    mask = tab.run(heard.replace("SELECTOR", "mark.e"))
+    line = tab.run("document.querySelector('article mark.e').closest('p').textContent")
+    lines = tab.run(
+        "[...document.querySelectorAll('mark.e, mark.b')].map(one => getComputedStyle(one).boxShadow !== 'none')"
+    )
+    unnamed = tab.run(
+        "[...document.querySelectorAll('input:not([type=hidden]), select, textarea, button')].filter("
+        "one => !(one.labels?.length || one.ariaLabel || one.innerText)).length"
+    )
+
+    assert ("mention" in mention, "masked term" in mask) == (True, True)
+    assert "Chemical" in line
+    assert all(lines)
+    assert unnamed == 0
+
+
+@pytest.mark.parametrize("width", [420, 1280])
+@pytest.mark.parametrize("view", ["rows", "strategy", "rates", "take"])
+def test_page__is_no_wider_than_the_window(
+    live: Server, tab: Browser, width: int, view: str
+) -> None:
+    tab.open(
+        live.address.replace("/rows?", f"/{view}?").replace("s1=joint", "s1=joint&s2=span&s3=bert"),
+        width=width,
+    )
+
+    assert tab.run("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.usefixtures("live")
+def test_end__ends_the_server_and_says_so(tab: Browser) -> None:
+    tab.run("document.querySelector('[hx-post=end] button').click()")
+
+    tab.wait_for("document.querySelector('h1').innerText === 'Ended'")
+    tab.messages.clear()  # what the page asks for now, such as its icon, nobody answers
+
+
+def test_evil__nothing_of_a_corpus_runs(evil: Shards, tab: Browser) -> None:
+    tab.leave()
+    with served(Corpus(evil, live=True)) as server:
+        for view in ("rows", "strategy", "rates", "take", "rows"):
+            tab.open(server.address.replace("/rows?", f"/{view}?"))
+            tab.wait_for("window.htmx && document.querySelector('#main h2')")
+        host = urlsplit(server.address).netloc
+
+        line = tab.text("article p")
+        assert all(word in line for word in EVIL if word.isascii())
+        assert {urlsplit(address).netloc for address in tab.requests} == {host}
+        assert not [address for address in tab.requests if address.endswith("/end")]
+        assert tab.messages == []
+        assert tab.run("document.querySelectorAll('main :is(script, img, iframe)').length") == 0
+
+
+def test_another_page__can_neither_read_nor_end(chem: Shards, tab: Browser, tmp_path: Path) -> None:
+    """A page from elsewhere that knows the address: its requests are refused, and a frame stays empty."""
+    with served(Corpus(chem, live=True)) as server:
+        base = server.address.rpartition("/")[0]
+        other = tmp_path / "other.html"
+        other.write_text("<title>other</title>", encoding="utf-8")
+        tab.open(other.as_uri())
+
+        read = tab.run(f"fetch({json.dumps(server.address)}).then(() => 'read', () => 'refused')")
+        tab.run(
+            f"fetch({json.dumps(base + '/end')}, {{method: 'POST', mode: 'no-cors'}}).then(() => 1, () => 0)"
+        )
+
+        assert read == "refused"
+        assert not server._server.should_exit
+
+
+def test_large__counts_come_with_progress_and_the_next_change_cancels_them(
+    chem: Shards, tab: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mslm_data.look.counts._QUICK_ROWS", 0)
+    corpus = Corpus(chem, live=True)
+    with served(corpus) as server:
+        tab.open(server.address)
+        tab.wait_for("document.querySelector('#counts [data-count=n_elm]')")
+        first = counted(tab)
+        tab.set("s1.elm", "0")
+        tab.wait_for("document.querySelector('#counts [data-count=n_elm]')?.innerText === '0'")
+
+        assert first["n_elm"] == "81"
+        wait_for(lambda: all(job.is_ready for job in corpus.jobs._running.values()))

@@ -1,0 +1,69 @@
+"""Counts in the background: one at a time in a slot, cancelled by the next."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from mslm_data.look.jobs import CancelledError, Job, Jobs, Progress
+from tests.support.waiting import wait_for
+
+
+def endless(progress: Progress) -> None:
+    while True:
+        progress(1, 4)
+
+
+def test_get__cancels_what_is_at_work_in_the_slot_alone() -> None:
+    jobs = Jobs(in_background=True)
+    go_on = threading.Event()
+    other = jobs.get("rates", 1, lambda _: go_on.wait(600))
+    first = jobs.get("counts", 1, endless)
+
+    second = jobs.get("counts", 2, lambda _: "two")
+    go_on.set()
+
+    wait_for(lambda: first.is_ready and second.is_ready)
+    assert isinstance(first.error, CancelledError)
+    assert (second.result, other.result) == ("two", True)
+
+
+def test_get__starts_a_cancelled_job_anew_and_keeps_a_result() -> None:
+    jobs = Jobs(in_background=True)
+    jobs.get("counts", 1, endless)
+    jobs.get("counts", 2, lambda _: "two", patience=600)
+
+    again = jobs.get("counts", 1, lambda _: "one", patience=600)
+    kept = jobs.get("counts", 2, endless)
+
+    assert (again.result, kept.result) == ("one", "two")
+
+
+def test_get__without_beginning_only_cancels() -> None:
+    jobs = Jobs(in_background=True)
+    first = jobs.get("counts", 1, endless)
+
+    second = jobs.get("counts", 2, endless, begin=False)
+
+    wait_for(lambda: first.is_ready)
+    assert not second.is_ready
+
+
+def test_get__waits_where_there_is_no_background_and_raises_what_was_raised() -> None:
+    jobs = Jobs(in_background=False)
+
+    def fails(progress: Progress) -> None:
+        raise ValueError("no")
+
+    assert jobs.get("counts", 1, lambda _: 1).result == 1
+    with pytest.raises(ValueError, match="no"):
+        jobs.get("counts", 2, fails)
+
+
+def test_job__says_how_much_is_done() -> None:
+    job = Job(lambda progress: progress(1, 4))
+
+    job.run()
+
+    assert job.done == 0.25

@@ -1,0 +1,106 @@
+"""The page as a file: whole, on its own, and the same for the same input."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+
+from mslm_data.api.loading import Shards
+from mslm_data.look.corpus import Corpus
+from mslm_data.look.page import draw_page
+from mslm_data.look.state import Choice, State
+from mslm_data.stats import mask_stats
+from tests.cli.running import run
+from tests.look.serving import EVIL, EVIL_LABEL
+
+STATE = State(strategies=(Choice("joint"), Choice("span")))
+
+
+@pytest.mark.parametrize("folder", ["chem", "evil", "notes"])
+def test_page__needs_nothing_from_elsewhere_and_runs_nothing(
+    folder: str, request: pytest.FixtureRequest
+) -> None:
+    html = draw_page(Corpus(request.getfixturevalue(folder)), STATE)
+
+    assert not re.search(r"<(script|link|img|iframe|form|base)\b", html)
+    assert not re.search(r"<[^>]*\s(src|action|on\w+|style)=", html)
+    assert all(target.startswith("#") for target in re.findall(r'href="([^"]*)"', html))
+    style = re.search("<style>(.*?)</style>", html, re.DOTALL)
+    assert style is not None
+    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    assert f"style-src 'sha256-{digest}'" in html
+    assert not re.search(r"url\(|@import|https?:", style[1])
+
+
+def test_page__what_a_corpus_says_is_text(evil: Shards) -> None:
+    html = draw_page(Corpus(evil), STATE)
+
+    for word in [*EVIL, EVIL_LABEL]:
+        if set(word) & {"<", ">", '"'}:
+            assert word not in html
+    assert "&lt;img src=x onerror=alert(1)&gt;" in html
+    assert "\\u202eevil" in html
+
+
+def test_page__has_the_counts_of_mask_stats(chem: Shards) -> None:
+    html = draw_page(Corpus(chem), STATE)
+    train = chem["train"]
+
+    for name in ("joint", "span"):
+        stats = mask_stats(train.chunks, chem.strategy(name), labels=chem.labels)
+        of_strategy = html.partition(f'<tr data-strategy="{name}">')[2].partition("</tr>")[0]
+        counts = dict(re.findall(r'data-count="(\w+)">([^<]*)<', of_strategy))
+        assert counts["n_elm"] == f"{stats.n_elm:,}"
+        assert counts["n_blm"] == f"{stats.n_blm:,}"
+        assert counts["w_elm"] == f"{stats.weights.w_elm:.4f}"
+
+
+def test_page__is_the_same_for_the_same_input(chem: Shards) -> None:
+    first, second = (draw_page(Corpus(chem), STATE) for _ in range(2))
+
+    assert first == second
+
+
+def test_look__writes_a_file(chem: Shards, tmp_path: Path) -> None:
+    done = run(
+        "look", chem.folder, "--strategy", "joint", "--elm", "0.3", "--out", tmp_path / "page.html"
+    )
+
+    assert done.code == 0
+    assert (tmp_path / "page.html").stat().st_mode & 0o077 == 0
+    assert "proteinuria" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_look__never_writes_protected_text(notes: Shards, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+
+    refused = run("look", notes.folder, "--show-text", "--out", file)
+    done = run("look", notes.folder, "--out", file)
+
+    assert (refused.code, done.code) == (2, 0)
+    assert "proteinuria" not in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["--strategy", "joint"] * 2
+            + ["--strategy", "span", "--strategy", "bert", "--strategy", "elm"],
+            "at most 3",
+        ),
+        (["--at", "nowhere?row=1"], "expected one of rows"),
+        (["--at", "rows?split=dev"], "no 'dev'"),
+    ],
+)
+def test_look__refuses_a_wrong_call(
+    chem: Shards, tmp_path: Path, words: list[str], said: str
+) -> None:
+    done = run("look", chem.folder, "--out", tmp_path / "page.html", *words)
+
+    assert done.code == 2
+    assert said in done.err

@@ -1,0 +1,225 @@
+"""The live page without a browser: whom it answers, what it says, and what it never says."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+import pytest
+
+from mslm_data.api.loading import Shards
+from mslm_data.look.corpus import Corpus
+from mslm_data.look.options import strategy_names
+from mslm_data.look.server import Server
+from mslm_data.look.views import VIEWS
+from tests.look.serving import EVIL, EVIL_LABEL, Answer, ask, served
+
+
+def at(server: Server, view: str, query: str = "") -> str:
+    base = server.address.partition("?")[0].rpartition("/")[0]
+    return f"{base}/{view}?{query}"
+
+
+def fragment(server: Server, view: str, query: str, target: str = "main") -> Answer:
+    return ask(at(server, view, query), headers={"HX-Request": "true", "HX-Target": target})
+
+
+HOSTILE = {
+    "another name that leads here": {"Host": "evil.example"},
+    "the name of this machine": {"Host": "localhost:{port}"},
+    "another port": {"Host": "127.0.0.1:1"},
+    "two hosts": {"Host": "127.0.0.1:{port}, evil.example"},
+    "another origin": {"Origin": "https://evil.example"},
+    "no origin to speak of": {"Origin": "null"},
+    "another site": {"Sec-Fetch-Site": "cross-site"},
+    "another page of this machine": {"Sec-Fetch-Site": "same-site"},
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("view", ["rows", "page.html", "static/style.css"])
+def test_server__refuses_requests_of_others(chem: Shards, name: str, view: str) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        port = urlsplit(server.address).port
+        headers = {header: value.format(port=port) for header, value in HOSTILE[name].items()}
+
+        answer = ask(at(server, view), headers=headers)
+
+    assert answer.status in (403, 421)
+    assert len(answer.text) < 20
+
+
+@pytest.mark.parametrize("token", ["", "x", "..", "%2e%2e", "é"])
+def test_server__refuses_another_token(chem: Shards, token: str) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        host = urlsplit(server.address).netloc
+        path = f"{token}/rows" if token.isascii() else "%C3%A9/rows"
+
+        answer = ask(f"http://{host}/{path}")
+
+        assert answer.status == 404
+        assert server.address.split("/")[3] not in str(answer)
+
+
+def test_server__tokens_differ_and_are_long(chem: Shards) -> None:
+    tokens = set()
+    for _ in range(3):
+        with served(Corpus(chem, live=True)) as server:
+            tokens.add(server.address.split("/")[3])
+
+    assert len(tokens) == 3
+    assert min(map(len, tokens)) >= 32
+
+
+def test_server__listens_on_this_machine_alone(chem: Shards) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        assert server._socket.getsockname()[0] == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    "view", [*VIEWS, "page.html", "static/style.css", "static/page.js", "nowhere"]
+)
+def test_server__every_answer_has_the_policy(chem: Shards, view: str) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        answer = ask(at(server, view))
+
+    assert answer.headers["content-security-policy"].startswith(
+        "default-src 'self'; base-uri 'none'"
+    )
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert not re.search(r"<[^>]*\sstyle=", answer.text)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_server__only_the_end_is_posted(chem: Shards, method: str) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        assert ask(at(server, "rows"), method=method).status == 405
+        assert ask(at(server, "end")).status in (404, 405)
+
+
+def test_server__ends_when_told_so(chem: Shards) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        origin = "http://" + urlsplit(server.address).netloc
+
+        answer = ask(at(server, "end"), method="POST", headers={"Origin": origin})
+
+    assert answer.status == 200
+    assert "Ended" in answer.text
+    with pytest.raises(OSError, match="refused"):
+        ask(server.address)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_server__protected_text_is_in_no_view_nor_file(notes: Shards, view: str) -> None:
+    words = re.compile("olanzapine|proteinuria|Doxorubicin")
+    with served(Corpus(notes, live=True)) as server:
+        page = ask(at(server, view)).text
+        file = ask(at(server, "page.html")).text
+
+    assert not words.search(page)
+    assert not words.search(file)
+
+
+def test_server__shows_protected_text_when_asked_and_never_writes_it(notes: Shards) -> None:
+    with served(Corpus(notes, show_text=True, live=True)) as server:
+        page = ask(at(server, "rows"))
+        file = ask(at(server, "page.html"))
+
+    assert "proteinuria" in page.text
+    assert page.headers["cache-control"] == "no-store"
+    assert "proteinuria" not in file.text
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_server__what_a_corpus_says_is_no_markup(evil: Shards, view: str) -> None:
+    with served(Corpus(evil, live=True)) as server:
+        text = ask(at(server, view, "s1=joint&s2=span")).text
+        text += ask(at(server, "page.html")).text
+
+    for word in [*EVIL, EVIL_LABEL]:
+        if re.search('[<>"\u202e]', word):
+            assert word not in text
+    assert "\u202e" not in text
+    assert not re.search(r"<script(?! src=\"static/)", text)
+    assert not re.search(r"<[^>]*\son\w+=", text)
+
+
+def test_server__what_an_address_says_is_no_markup(chem: Shards) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        for query in (
+            "s1=<script>1</script>",
+            "split=<img>",
+            "s1=joint&s1.elm=<b>",
+            'doc="><b>',
+            "batches.x=<b>",
+        ):
+            answer = ask(
+                at(
+                    server,
+                    "rows",
+                    query.replace("<", "%3C").replace(">", "%3E").replace('"', "%22"),
+                )
+            )
+            assert "<script>1" not in answer.text
+            assert "<img>" not in answer.text
+            assert "<b>" not in answer.text.replace("<b>joint</b>", "")
+
+
+@pytest.mark.parametrize("name", ["os:system", "/etc/passwd.toml", "mask.toml", "../x"])
+def test_server__an_address_has_no_file_read_and_no_module_imported(
+    chem: Shards, name: str
+) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        answer = fragment(server, "rows", f"s1={name}")
+
+    assert "unknown strategy" in answer.text
+
+
+@pytest.mark.parametrize("name", strategy_names())
+def test_server__has_a_form_for_each_strategy(chem: Shards, name: str) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        page = ask(at(server, "rows", f"s1={name}")).text
+
+    assert f"<option selected>{name}</option>" in page
+    assert "Hide" in page or "Mask" in page
+
+
+def test_server__another_strategy_brings_another_form_and_drops_the_options_before(
+    chem: Shards,
+) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        answer = fragment(server, "rows", "form.names=joint&s1=span&s1.elm=0.3&s2=")
+
+    assert answer.headers["hx-retarget"] == "#page"
+    assert 'name="s1.rate"' in answer.text
+    assert answer.headers["hx-push-url"].endswith("/rows?s1=span")
+
+
+def test_server__an_address_has_only_what_is_not_at_its_default(chem: Shards) -> None:
+    query = "form.names=joint&s1=joint&s1.elm=0.3&s1.blm=0.15&s1.count=fixed&s2=&seed=0&label="
+    with served(Corpus(chem, live=True)) as server:
+        answer = fragment(server, "rows", query)
+
+    assert answer.headers["hx-replace-url"].endswith("/rows?s1=joint&s1.elm=0.3")
+
+
+def test_server__says_what_is_wrong_with_an_option(chem: Shards) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        answer = fragment(server, "rows", "s1=joint&s1.elm=1.5")
+
+    assert "expected a rate in [0, 1], got 1.5" in answer.text
+    assert answer.status == 200
+
+
+def test_server__an_error_of_ours_says_no_text(
+    chem: Shards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("Doxorubicin")
+
+    monkeypatch.setattr("mslm_data.look.server.render_view", fails)
+    with served(Corpus(chem, live=True)) as server:
+        answer = ask(at(server, "rows"))
+
+    assert (answer.status, answer.text) == (500, "error: RuntimeError")

@@ -129,7 +129,7 @@ def test_sample__is_a_row_with_mentions() -> None:
     assert "raised the risk of intracranial haemorrhage\u202fDisease in" in drawn
     assert (
         repr(plan)
-        == f"MaskPlan(1 rows, {len(plan.kinds.values)} tokens: {plan.counts()[0]} hidden as ELM, 0 as BLM)"
+        == f"MaskPlan(1 rows, {len(plan.kinds.values)} tokens: {plan.counts()[0]} masked as ELM, 0 as BLM)"
     )
 
 

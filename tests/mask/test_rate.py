@@ -197,7 +197,7 @@ def test_plan__a_strategys_rate_follows_the_step():
 
     assert [masked(made, step=step, epoch=9) for step in (0, 1, 2, 4, 5)] == [90, 66, 45, 0, 0]
     assert made.follows_training
-    with pytest.raises(ValueError, match=r"^step: expected a number"):
+    with pytest.raises(ValueError, match=r"^step: a rate depends on it"):
         masked(made)
     with pytest.raises(ValueError, match=r"^step: expected an integer in \[0, 2\*\*63\), got -1$"):
         masked(made, step=-1)
@@ -223,7 +223,7 @@ def test_plan__a_strategys_rate_follows_the_tokens(tmp_path):
     for again in (md.strategy(str(file)), md.strategy(str(printed)), mixture):
         assert again.follows_training
         assert again.plan(examples, tokens=2 * 10**9).kinds.tolist() == plans[2].kinds.tolist()
-    with pytest.raises(ValueError, match=r"^tokens: expected a number"):
+    with pytest.raises(ValueError, match=r"^tokens: a rate depends on it"):
         made.plan(examples, step=3)
     with pytest.raises(ValueError, match=r"^tokens: expected 0 or more, got -1$"):
         made.plan(examples, tokens=-1)

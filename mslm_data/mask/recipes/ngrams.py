@@ -127,10 +127,10 @@ def ccm(
 
     * Warm-up: each token is masked with probability 0.15.
     * Stage k: the concepts of stages 1 to k. With n the row's tokens and c the tokens of all their
-      occurrences (one within another counted again), each occurrence has the probability `int(0.15
-      * n) / c`. So 0.15 of the tokens are expected, or fewer. Concepts come in random order, and an
-      occurrence is passed over where a token of it is masked. Once 20 tokens are masked no further
-      concept is tried.
+      occurrences (one within another counted again), each has the probability
+      `int(0.15 * n) / c`. So 0.15 of the tokens are expected, or fewer. Concepts come in random
+      order, and an occurrence is passed over where a token of it is masked. Once 20
+      tokens are masked no further concept is tried.
     * Last stage: the same concepts at 0.10 and without that limit, then each token that is
       left, with probability 0.05.
     * All masked tokens become `[MASK]`.

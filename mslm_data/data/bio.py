@@ -118,7 +118,7 @@ def mentions(tags: Ragged) -> Mentions:
     return Ragged(starts, offsets), Ragged(ends, offsets), Ragged(span_labels, offsets)
 
 
-class FoundMentions(NamedTuple):
+class SentenceMentions(NamedTuple):
     """The mentions of S sentences.
 
     Attributes:
@@ -133,7 +133,7 @@ class FoundMentions(NamedTuple):
     late: npt.NDArray[np.int64]
 
 
-def find(tags: Array, offsets: Array, meanings: npt.NDArray[np.int64]) -> FoundMentions:
+def find(tags: Array, offsets: Array, meanings: npt.NDArray[np.int64]) -> SentenceMentions:
     """Find the mentions of sentences by tags of any scheme.
 
     Args:
@@ -157,7 +157,7 @@ def find(tags: Array, offsets: Array, meanings: npt.NDArray[np.int64]) -> FoundM
     )
 
     per_sentence, late = counts
-    return FoundMentions(spans[: per_sentence.sum()], make_offsets(per_sentence), late)
+    return SentenceMentions(spans[: per_sentence.sum()], make_offsets(per_sentence), late)
 
 
 @functools.lru_cache(maxsize=8)

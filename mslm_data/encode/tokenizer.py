@@ -225,7 +225,7 @@ def _read_file(path: Path, names: Mapping[str, str], lowercase: bool | None) -> 
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise TokenizerError(
-            f"{path}: not valid UTF-8; save the tokenizer.json or vocab.txt as UTF-8"
+            f"{path}: not valid UTF-8; pass a tokenizer.json or a vocab.txt in UTF-8"
         ) from None
     except OSError as error:
         raise TokenizerError(f"{path}: cannot read the file: {error.strerror}") from None

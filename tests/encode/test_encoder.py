@@ -380,7 +380,7 @@ def test_encode__counts_sentences_without_a_token() -> None:
 def test_init__refuses_a_limit_without_room() -> None:
     with pytest.raises(
         TokenizerError,
-        match="max_tokens: expected room for a token beside the special ones, got 2; pass 3 or more",
+        match=r"max_tokens: expected at least 3 \(special tokens and one more\), got 2",
     ):
         made.encoder(made.word_piece(), LABELS, max_tokens=2)
 

@@ -444,7 +444,7 @@ def core(**parts: object) -> bytes:
     [
         (
             core(model={"type": "BPE", "vocab": {"a": 0}, "merges": ["a a"]}),
-            "expected a tokenizer of the tokenizers",
+            "not a tokenizer of the tokenizers library",
         ),
         (
             core(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}),
@@ -463,7 +463,7 @@ def core(**parts: object) -> bytes:
         ),
         (
             core(post_processor={"type": "BertProcessing", "sep": ["x", 9], "cls": ["y", 8]}),
-            "expected special ids below 2, as its tokens have, got 9",
+            "expected special ids below the vocabulary size 2, got 9",
         ),
         (
             core(model={"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "?"}),
@@ -487,7 +487,7 @@ def core(**parts: object) -> bytes:
                     "unk_token": "[UNK]",
                 }
             ),
-            "expected an id for each token, got 2 for 3 tokens",
+            "expected unique ids, got 2 ids for 3 tokens",
         ),
         (DEEP, "not a BERT vocabulary"),
     ],

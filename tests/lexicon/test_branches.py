@@ -130,8 +130,8 @@ def test_refused_terms__leave_out_whole_branches(
             choice_of(not_under="fever"),
             r"--not-under: expected the id of a term of .* got 'fever'",
         ),
-        (choice_of(under="X:4"), r"expected the id of a term that is in use, got X:4, which is "
-         r"obsolete in .*x\.obo"),
+        (choice_of(under="X:4"), r"--under: the term X:4 is obsolete in .*x\.obo; look there for "
+         "its replacement"),
         (choice_of(subsets="long"), r"--subset: expected a subset of .*x\.obo \(short\), got 'long'"),
         (
             choice_of(namespaces="sings"),

@@ -62,8 +62,13 @@ def test_load_encoder__adapter_refused(tmp_path):
     folder = saved(tmp_path / "m")
     (folder / "adapter_config.json").write_text("{}")
 
-    with pytest.raises(VocabularyError, match="/m: expected a whole model"):
+    with pytest.raises(VocabularyError, match="/m: an adapter, not a complete model; merge it"):
         load_encoder(str(folder))
+
+
+def test_load_encoder__folder_without_a_model_refused(tmp_path):
+    with pytest.raises(VocabularyError, match=r"no config\.json in this folder; pass a complete"):
+        load_encoder(str(tmp_path))
 
 
 def test_load_encoder__untrained_head_refused(tmp_path):
@@ -75,7 +80,7 @@ def test_load_encoder__untrained_head_refused(tmp_path):
 
 def test_load_encoder__no_such_model():
     with pytest.raises(
-        VocabularyError, match=r"no/such/folder: expected a model's folder or a hub id"
+        VocabularyError, match=r"no/such/folder: no such folder; pass a model's folder or a hub id"
     ):
         load_encoder("no/such/folder")
 
@@ -84,7 +89,7 @@ def test_load_encoder__hub_out_of_reach(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
     with pytest.raises(
-        VocabularyError, match="nobody/nothing-here: no such folder here, and the hub could not be"
+        VocabularyError, match="nobody/nothing-here: no such folder, and the hub cannot be reached"
     ):
         load_encoder("nobody/nothing-here")
 

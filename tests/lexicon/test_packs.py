@@ -114,7 +114,7 @@ def test_obo__takes_a_cross_reference_for_the_id(tmp_path: Path) -> None:
 def test_obo__refuses_a_term_without_an_id(tmp_path: Path) -> None:
     path = write(tmp_path / "x.obo", "[Term]\nname: fever\n")
 
-    with pytest.raises(AnnotateError, match=r"x\.obo:1: expected a term with an id, got none"):
+    with pytest.raises(AnnotateError, match=r"x\.obo:1: the term has no id"):
         list(obo.read(path, (), NameChoice(), Counter()))
 
 
@@ -359,13 +359,13 @@ def test_make_pack__refuses(tmp_path: Path) -> None:
             [ConceptFile(made)],
             "pack",
             NameChoice(),
-            r"expected semantic types of concept X:1, got none; .* --from .*x\.obo=T047",
+            r"concept X:1 has no semantic types; .* --from .*x\.obo=T047",
         ),
         (
             [ConceptFile(made, ("T047",))],
             "pack",
             NameChoice(types=frozenset({"T1"})),
-            "got none .*2 obsolete term, 5 other sem",
+            r"--from: no names are kept \(2 obsolete term, 5 other sem",
         ),
     ]:
         with pytest.raises(AnnotateError, match=message):

@@ -124,14 +124,15 @@ def test_read_table__entries_survive_the_file(tmp_path):
 
 def test_read_table__nothing_to_use(tmp_path):
     with pytest.raises(
-        VocabularyError, match=r"t.tsv: expected lines of an entry, a tab and a number, got none"
+        VocabularyError,
+        match=r"t.tsv: no usable line; expected an entry, a tab and a number per line",
     ):
         read(tmp_path, "word\tscore\n☃\t1\n")
 
 
 def test_read_table__no_file(tmp_path):
     with pytest.raises(
-        VocabularyError, match=r"none.tsv: expected a table of entries and numbers, found none"
+        VocabularyError, match=r"none.tsv: no such file; pass a table of entries and numbers"
     ):
         read_table(
             tmp_path / "none.tsv", made.word_piece(), by="words", given_words=True, about=ABOUT

@@ -191,7 +191,11 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
     _optional.load("transformers", wanted_by="scores of an encoder")
 
     folder = Path(name) if Path(name).is_dir() else _from_hub(name)
-    if not (folder / "config.json").is_file() or (folder / "adapter_config.json").is_file():
+    if (folder / "adapter_config.json").is_file():
+        raise VocabularyError(
+            f"{name}: an adapter, not a complete model; merge it into its base model"
+        )
+    if not (folder / "config.json").is_file():
         raise VocabularyError(f"{name}: no config.json in this folder; pass a complete model")
 
     model, has_pooler = _loaded(name, folder, head=head, attentions=attentions)

@@ -90,7 +90,7 @@ class Likeness:
         kept, pieces = self._pieces(anchors)
         if not len(kept):
             raise VocabularyError(
-                f"{self.encoder.name}: it knows none of the {len(anchors)} anchors"
+                f"{self.encoder.name}: the model knows none of the {len(anchors)} anchors"
             )
         to = self._unit(pieces)
 

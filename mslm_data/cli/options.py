@@ -25,7 +25,7 @@ class FileOrFolder(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path."""
         if value == "":
-            problem = "expected a path, got an empty one; is a variable of the shell not set?"
+            problem = "expected a path, got an empty one; is a shell variable unset?"
             self.fail(problem, param, ctx)
         return super().convert(value, param, ctx)
 

@@ -194,7 +194,7 @@ def _already(out: Path, to: str, manifest: Manifest, splits: Mapping[str, Split]
     if (found.to, found.plan, held) != (to, manifest.plan, asked):
         raise ExportError(
             f"{out}: expected a new folder, got an export to {found.to} of "
-            f"{', '.join(found.splits)} from other input; choose another --out, "
+            f"{', '.join(found.splits)} that differs from the one requested; choose another --out, "
             "or remove the folder"
         )
     _check_export(out, found)

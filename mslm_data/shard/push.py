@@ -54,9 +54,8 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
     manifest, problems = verify(folder)
     if problems:
         first = f"{problems[0].place}: {problems[0].what}"
-        raise PushError(
-            f"{folder}: the folder is damaged: {len(problems)} problems; the first: {first}"
-        )
+        number = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        raise PushError(f"{folder}: the folder is damaged: {number}; the first: {first}")
     # Verifying takes a while, after which the folder may be another.
     check_not_protected(folder, manifest, share_protected=share_protected)
     files = manifest.files()

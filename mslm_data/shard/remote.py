@@ -267,7 +267,7 @@ class RemoteFolder:
         except RemoteError as error:
             now = "" if error.missing else self.opened
         if now != self.opened:
-            got = "another" if now else "none any more"
+            got = "another manifest" if now else "no manifest any more"
             raise ShardError(
                 f"{self}: the folder has changed since it was opened ({got}); load it again"
             )

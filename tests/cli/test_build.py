@@ -355,7 +355,7 @@ WRONG_DATA = [
     (["--source", "blurb/bc2gm", "--input", "nowhere"], "it needs a tokenizer; pass a"),
     (
         ["--source", "blurb/bc2gm", "--input", "nowhere", "--tokenizer", "v.txt"],
-        "v.txt: expected a tokenizer.json",
+        "v.txt: no such file or folder; pass a tokenizer.json, a vocab.txt or a folder with one",
     ),
     (
         ["--source", "blurb/bc2gm", "--input", "nowhere", "--tokenizer", VOCAB],

@@ -210,7 +210,7 @@ def test_recipes__the_comments_hold_the_strategy_by_its_name() -> None:
     table = tomllib.loads("\n".join(line for line in lines if "no limit" not in line))
     assert table.pop("use") == "selective.v1"
     assert repr(md.strategy("selective", **table)) == repr(md.strategy("selective"))
-    assert "most: no limit" in lines
+    assert "max_masked: no limit" in lines
 
 
 def test_recipes__a_system_that_masks_nothing_is_answered() -> None:

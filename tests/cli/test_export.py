@@ -331,7 +331,7 @@ def test_export__another_export_is_refused(
     assert done.code == 1
     assert (
         f"{tmp_path}/out: expected a new folder, got an export to parquet of test, train, "
-        "validation that is not the one asked for; choose another --out, or remove the folder"
+        "validation that differs from the one requested; choose another --out, or remove the folder"
     ) in done.err
     assert made.tree(tmp_path / "out") == before
 
@@ -349,7 +349,7 @@ def test_export__again_is_refused_where_a_file_is_damaged(
     done = run(*words)
 
     assert done.code == 1
-    assert f"{path}: expected the file of the export that export.json names, got" in done.err
+    assert f"{path}: expected the file listed in export.json, got" in done.err
     assert f"remove {tmp_path}/out and run the same command again" in done.err
 
 
@@ -358,7 +358,7 @@ def test_export__again_is_refused_where_the_index_is_gone(folder: Path, tmp_path
     run(*words)
     (tmp_path / "out" / "test" / "index.json").unlink()
 
-    assert "test/index.json: expected the file of the export" in run(*words).err
+    assert "test/index.json: expected the file listed in export.json, got none" in run(*words).err
 
 
 @pytest.mark.parametrize("kind", ["other files", "a file", "a dead link", "no export", "the built folder"])  # fmt: skip

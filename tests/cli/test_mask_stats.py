@@ -124,7 +124,7 @@ def test_mask_stats__warns_where_there_are_no_mentions_to_hide(tmp_path: Path) -
     token = run("mask-stats", tmp_path / "out", "--strategy", "token")
 
     assert joint.json["mentions"] == 0
-    assert "warning: the strategy hides mentions, and no row has any" in joint.err
+    assert "warning: the strategy masks mentions, and no row has any" in joint.err
     assert token.err == ""
 
 
@@ -188,7 +188,7 @@ def test_mask_stats__a_folder_that_is_none(tmp_path: Path) -> None:
     done = run("mask-stats", tmp_path)
 
     assert done.code == 1
-    assert "expected manifest.json, found none" in done.err
+    assert f"{tmp_path}: no manifest.json found" in done.err
 
 
 NEW_KEYS = {

@@ -108,7 +108,10 @@ def test_mask_stats__of_one_folder_says_nothing_of_a_mix(folders: list[Path]) ->
         (("--epochs", "2"), "--epochs: expected 1 for a mix, whose epochs have rows of their own"),
         (("--epoch-size", "all"), "--epoch-size: expected 'total', 'longest', 'shortest', or an"),
         (("--temperature", "0"), "--temperature: expected a number above 0, got 0.0"),
-        ((*SHARES, "--temperature", "2"), "--temperature: expected a list of folders"),
+        (
+            (*SHARES, "--temperature", "2"),
+            "--temperature: cannot be combined with weights; pass a list",
+        ),
         (("--batch-tokens", "4"), "--batch-tokens: expected room for a row of"),
     ],
 )

@@ -134,7 +134,7 @@ def test_push__a_repository_that_is_public_already_is_refused(api: Hub, genes: P
     done = run("push", genes, "me/genes")
 
     assert done.code == 1
-    assert "me/genes: expected a private repository, found a public one; pass --public" in done.err
+    assert "me/genes: the repository is public; pass --public to upload to it" in done.err
     assert not api.uploaded
     assert run("push", genes, "me/genes", "--public").code == 0
 
@@ -197,7 +197,7 @@ def test_push__a_damaged_folder_is_refused(api: Hub, genes: Path, tmp_path: Path
 
     assert done.code == 1
     assert (
-        "expected a folder that is whole, got 1 problems; the first: tokenizer.json: expected the"
+        f"{folder}: the folder is damaged: 1 problem; the first: tokenizer.json: expected the"
         in done.err
     )
     assert not api.calls
@@ -238,7 +238,7 @@ def test_push__no_connection_is_one_message(api: Hub, genes: Path) -> None:
 
 
 def test_push__what_is_no_built_folder(api: Hub, tmp_path: Path) -> None:
-    assert "expected manifest.json, found none" in run("push", tmp_path, "me/genes").err
+    assert f"{tmp_path}: no manifest.json found" in run("push", tmp_path, "me/genes").err
 
 
 def test_push__without_the_hubs_client_says_how_to_install_it(

@@ -66,8 +66,8 @@ def test_verify__says_that_http_lists_nothing() -> None:
 
     assert done.code == 1
     assert (
-        "https://host/ncbi: expected a folder that can be listed, got http, which cannot list; "
-        "verify a copy of the folder" in done.err
+        "https://host/ncbi: http cannot list the files of a folder; download the folder, and "
+        "verify the copy" in done.err
     )
 
 

@@ -106,7 +106,10 @@ def test_anchors__of_another_tokenizer_refused(folder, encoder):
     done = run("vocab", "scores", "anchors", folder, "--encoder", encoder)
 
     assert done.code == 1
-    assert "anchors.arrow: expected ids of the tokenizer of " in done.err
+    assert (
+        f"anchors.arrow: made with another tokenizer than that of {folder}; make it with"
+        in done.err
+    )
 
 
 @pytest.mark.parametrize("made_by", ["pmi", "scores frequency", "scores anchors"])
@@ -379,7 +382,7 @@ def test_scores__a_folder_with_another_tokenizer_file_refused(folder, tmp_path):
     done = run("vocab", "scores", "table", folder, "--from", tmp_path / "t.tsv")
 
     assert done.code == 1
-    assert "tokenizer.json: expected the one the folder was built with" in done.err
+    assert "tokenizer.json: not the tokenizer that the folder was built with" in done.err
 
 
 def test_scores__unknown_kind_and_split(folder):

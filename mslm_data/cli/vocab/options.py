@@ -32,7 +32,7 @@ def given(
     """
     if not value:
         raise click.BadParameter(
-            "expected a name or a path, got an empty one; is a variable of the shell not set?"
+            "expected a name or a path, got an empty one; is a shell variable unset?"
         )
     return value
 

@@ -81,8 +81,8 @@ def with_model(pipeline: Pipeline, model: str, *, batch_size: int) -> Pipeline:
     from mslm_data.builds.stages import forget_annotator, load_annotator
     from mslm_data.torch.predict.model_ner import ModelNer
 
-    for package in ("torch", "transformers"):
-        _optional.load(package, wanted_by="`mslm-data annotate`")
+    _optional.load("torch", wanted_by="`mslm-data annotate`")
+    _optional.load("transformers", wanted_by="`mslm-data annotate`")
     import torch
 
     options = {

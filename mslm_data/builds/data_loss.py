@@ -397,7 +397,7 @@ def _unwanted(receipts: Sequence[Accounted]) -> str:
     unwanted = {label for receipt in receipts for label in receipt.unwanted}
     given = sum(receipt.given_mentions for receipt in receipts)
     if seem_texts(unwanted, given):
-        return f"not shown, as they seem to be texts ({_shape(unwanted, given)})"
+        return f"labels that are not shown, as they seem to be texts ({_shape(unwanted, given)})"
     return _listed(unwanted)
 
 

@@ -265,7 +265,7 @@ def test_start__refuses_what_is_no_table_of_types(
 
     with pytest.raises(AnnotateError, match=message):
         MedCat(model_pack=str(table), types=str(tmp_path / "types.toml")).start()
-    with pytest.raises(AnnotateError, match=r"found no 'nothing\.toml'"):
+    with pytest.raises(AnnotateError, match=r"annotate\.types: no file 'nothing\.toml'"):
         MedCat(model_pack=str(table), types="nothing.toml").start()
 
 

@@ -411,7 +411,7 @@ WRONG: list[tuple[Sequence[Any], dict[str, Any], type[MslmDataError], str]] = [
         ["--source", NAME, "--tokenizer", "v.txt"],
         {"source": NAME, "tokenizer": "v.txt"},
         TokenizerError,
-        "v.txt: expected a tokenizer.json",
+        "v.txt: no such file or folder; pass a tokenizer.json, a vocab.txt or a folder",
     ),
     (
         ["--source", NAME, "--input", "nowhere", "--tokenizer", VOCAB],

@@ -89,5 +89,5 @@ def test_build__names_a_damaged_plan(data: bytes | None, folders: Path, tmp_path
     plan = out / ".build" / "plan.json"
     plan.write_bytes(plan.read_bytes()[:-20] if data is None else data)
 
-    with pytest.raises(BuildError, match=r"plan\.json: expected the plan .*; remove"):
+    with pytest.raises(BuildError, match=r"plan\.json: the plan of .* is damaged; remove"):
         build(PIPELINE, [folders / "in"], made.word_piece(), out, workers=1)

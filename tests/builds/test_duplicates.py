@@ -120,7 +120,7 @@ def test_build__keeps_test_documents_and_drops_their_copies_from_training(tmp_pa
     jsonl(inputs, "validation.jsonl", {"id": "d", "text": "one!"})
     pipeline = pipeline_of("drop", 1, max_loss=0)
 
-    with pytest.raises(BuildError, match="expected documents, got none"):
+    with pytest.raises(BuildError, match="found no usable documents, of 0 read"):
         made.built(tmp_path / "no", jsonl(tmp_path / "x", "train.jsonl"), pipeline)
     manifest = made.built(tmp_path / "out", inputs, pipeline)
 

@@ -116,7 +116,7 @@ def test_build__a_broken_corpus(
 
     assert_nothing_said(done, tmp_path / "world", capfd, (0, 1))
     assert done.code == 0 or any(
-        where in done.err for where in ("train.", "split 'train'", "the labels there are")
+        where in done.err for where in ("train.", "split 'train'", "they have 'Gene'")
     )
     assert "should not happen" not in done.err
 

@@ -104,10 +104,7 @@ def test_build__a_hub_id_says_that_it_wanted_the_network(
                "--out", tmp_path / "out")  # fmt: skip
 
     assert done.code == 1
-    assert (
-        "nobody/nothing-here: no such file or folder here, and the hub could not be asked"
-        in done.err
-    )
+    assert "nobody/nothing-here: no such file or folder, and the hub cannot be reached" in done.err
 
 
 def test_optional__the_environment_keeps_libraries_quiet_and_is_the_users_where_set(

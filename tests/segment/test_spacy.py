@@ -99,14 +99,15 @@ def test_model__must_tell_sentences(tmp_path: Path) -> None:
 
     with pytest.raises(
         PipelineError,
-        match=r"segmenter 'spacy': expected a model that finds sentences .*entity_ruler",
+        match=r"segmenter 'spacy': the pipeline '.*' sets no sentences; .* but has entity_ruler",
     ):
         sentences_of(options, Document(id="d", text="a. b."))
 
 
 def test_model__must_be_there() -> None:
     with pytest.raises(
-        AnnotateError, match="segmenter 'spacy': expected an installed spaCy pipeline or its folder"
+        AnnotateError,
+        match=r"segmenter 'spacy': no spaCy pipeline 'no_such_pipeline' is installed, .* its folder",
     ):
         sentences_of(SpacySentences(model="no_such_pipeline"), Document(id="d", text="a"))
 

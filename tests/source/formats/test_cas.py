@@ -308,7 +308,7 @@ def test_read__overlapping_sentences_set_their_file_aside(tmp_path: Path) -> Non
 
 
 def test_cas__refuses_options() -> None:
-    with pytest.raises(ValueError, match="expected mention_type and label_feature"):
+    with pytest.raises(ValueError, match="expected names for mention_type and label_feature"):
         Cas(label_feature="")
 
 

@@ -378,7 +378,7 @@ def test_read__sets_other_formats_aside(tmp_path: Path, first: str) -> None:
 
 
 def test_webanno__refuses_options() -> None:
-    with pytest.raises(ValueError, match="expected layer and label_feature"):
+    with pytest.raises(ValueError, match="expected names for layer and label_feature"):
         WebAnno(layer="")
 
 

@@ -1,4 +1,4 @@
-"""Run the recipe for array jobs of docs/machines.md on a Slurm of this machine, and disturb it.
+"""Run the recipe for array jobs of docs/cluster.md on a Slurm of this machine, and disturb it.
 
 `python -m benchmarks.slurm --folders 6` starts munged, slurmctld and slurmd in a scratch folder, on
 127.0.0.1 alone, with one node. Each folder is built by the script of the page, as it stands there
@@ -76,7 +76,7 @@ task waits until its old credential has expired, which by default takes minutes.
 _ABOUT = """# Array jobs on Slurm
 
 Written by `python -m benchmarks.slurm`: {version} with munge, one node of one machine that counts
-as 8 CPUs, all on 127.0.0.1. The script of docs/machines.md ran as an array of {tasks} tasks, as it
+as 8 CPUs, all on 127.0.0.1. The script of docs/cluster.md ran as an array of {tasks} tasks, as it
 stands there but for paths, while running tasks were requeued (`scontrol requeue`) and cancelled
 (`scancel`) at random moments. A job with `--dependency=afterany` then ran the command without
 `--part`. Counted are the tasks that were requeued and cancelled, whether all were cancelled at
@@ -146,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class Recipe:
-    """The script of docs/machines.md, with paths of this machine.
+    """The script of docs/cluster.md, with paths of this machine.
 
     Attributes:
         tasks: Number of the array's tasks.
@@ -154,12 +154,14 @@ class Recipe:
 
     def __init__(self, scratch: Path) -> None:
         """Read the page, and write a corpus and its pipeline."""
-        page = (ROOT / "docs" / "machines.md").read_text(encoding="utf-8")
-        section = page.partition("## Array jobs")[2].partition("\n## ")[0]
+        page = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+        section = page.partition("## 2. Slurm")[2].partition("\n## ")[0]
         script = re.search(r"```bash\n(.*?)```", section, re.DOTALL)
-        array = re.search(r"`sbatch --array=1-(\d+) ", section)
+        array = re.search(r"sbatch --parsable --array=1-(\d+) ", section)
         if script is None or array is None:
-            raise SystemExit("docs/machines.md: expected a script and its `sbatch --array=1-N`")
+            raise SystemExit(
+                "docs/cluster.md: expected a script and its `sbatch --parsable --array=1-N`"
+            )
         self.tasks = int(array[1])
         self._script = script[1]
         self._scratch = scratch
@@ -170,7 +172,7 @@ class Recipe:
             f'name = "notes"\n[source]\nuse = "notes"\nshares = {{ train = 0.9, test = 0.1 }}\n'
             f'[segment]\nuse = "clinical"\n[annotate]\nuse = "terms"\n'
             f'table = "{sample / "concepts.csv"}"\nlabels = ["Treatment", "Disease", "Symptom"]\n'
-            f'[encode]\ntokenizer = "{sample / "vocab.txt"}"\n[shard]\nunit_bytes = 100_000\n',
+            "[shard]\nunit_bytes = 100_000\n",
             encoding="utf-8",
         )
 
@@ -179,12 +181,13 @@ class Recipe:
         text = self._script
         for there, here in (
             ("mslm-data build", f"{sys.executable} -m mslm_data build"),
-            ("notes.toml", str(self._scratch / "notes.toml")),
-            ("/shared/NOTEEVENTS.csv", str(self._scratch / "NOTEEVENTS.csv")),
-            ("/shared/notes", str(out)),
+            ("--source notes.toml", f"--source {self._scratch / 'notes.toml'}"),
+            ("--input notes.txt", f"--input {self._scratch / 'NOTEEVENTS.csv'}"),
+            ("--tokenizer sample", f"--tokenizer {ROOT / 'vocab' / 'sample' / 'vocab.txt'}"),
+            ("--out shards/notes", f"--out {out}"),
         ):
             if there not in text:
-                raise SystemExit(f"docs/machines.md: expected {there} in the script")
+                raise SystemExit(f"docs/cluster.md: expected {there} in the script")
             text = text.replace(there, here)
         if whole:
             text = re.sub(r' --part "[^"]*"', "", text)

@@ -221,7 +221,8 @@ def test_batches__refuse_a_budget_that_the_longest_row_exceeds(train: Split) -> 
     longest = int(train.lengths(np.arange(len(train))).max())
 
     with pytest.raises(
-        ValueError, match=f"row_tokens: .* a row of {longest} tokens, got 20; others"
+        ValueError,
+        match=f"row_tokens: .* a row of {longest} tokens, got 20; pass the encode.max_tokens",
     ):
         list(Batches(train, JOINT, row_tokens=20))
 

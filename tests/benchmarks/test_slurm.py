@@ -32,13 +32,16 @@ def test_recipe__is_the_script_of_the_manual(tmp_path: Path) -> None:
     array = recipe.script(tmp_path / "out").read_text("utf-8")
     whole = recipe.script(tmp_path / "out", whole=True).read_text("utf-8")
 
-    assert array.startswith("#!/bin/bash\n#SBATCH --cpus-per-task=")
-    assert "/shared" not in array
+    assert array.startswith("#!/bin/bash\n")
+    assert "\n#SBATCH --cpus-per-task=" in array.partition("\nexec ")[0]
+    assert all(name not in array for name in ("notes.txt", "shards/notes", "--tokenizer sample"))
     assert f'--part "$SLURM_ARRAY_TASK_ID/{recipe.tasks}"' in array
     assert "--part" not in whole
     *_, build = whole.replace("\\\n", "").strip().splitlines()
     words = shlex.split(build.partition(" build ")[2].replace("$SLURM_CPUS_PER_TASK", "4"))
-    assert command.make_context("build", words).params["workers"] == 4
+    given = command.make_context("build", words).params
+    assert given["workers"] == 4
+    assert given["out"] == tmp_path / "out"
 
 
 def test_page__says_which_folder_differs() -> None:

@@ -213,5 +213,7 @@ def test_score__column_of_other_rows():
     examples = examples_of([row_of([1], key=key) for key in (1, 2)])
     column = str(column_for(examples_of([row_of([1], key=1)])))
 
-    with pytest.raises(VocabularyError, match="expected scores of each row, got none for 1 of 2"):
+    with pytest.raises(
+        VocabularyError, match="1 of 2 rows have no scores; make them for this split"
+    ):
         Score(column=column).compute(examples, None)

@@ -117,7 +117,7 @@ def test_trainer__refuses_another_tokenizer_of_the_same_size(
     plain = with_tokenizer(model_for(shards), tmp_path / "model", shards, MASK="[UNK]")
     model = MslmModel.wrap(plain, labels=shards.labels)
 
-    with pytest.raises(ValueError, match=r"got the special ids mask \d+ in the model and \d+ in"):
+    with pytest.raises(ValueError, match=r"different tokenizers: mask \d+ in the model and \d+ in"):
         train(model, shards, tmp_path, kind)
 
 
@@ -381,7 +381,7 @@ def test_trainer__refuses_rows_with_other_labels(tmp_path: Path) -> None:
     train(md.mix({both.folder: 0.5, second.folder: 0.5}))
     for rows in (second["train"], md.mix({second.folder: 1.0})):
         with pytest.raises(
-            ValueError, match="rows with the labels of the model, X, Y, got Y; wrap"
+            ValueError, match="rows with the labels of the model: X, Y, got Y; wrap"
         ):
             train(rows)
 
@@ -399,7 +399,7 @@ def test_evaluate__compares_labels_by_name(tmp_path: Path) -> None:
 
     assert found["types"]["Y"]["f1"] == 1.0
     assert found["types"]["X"]["gold"] == 0
-    with pytest.raises(ValueError, match="expected labels with those of the rows, Y, got X, Z; p"):
+    with pytest.raises(ValueError, match="the rows have the labels Y, the model X, Z; pass"):
         evaluate(knows, second["test"], labels=("X", "Z"))
 
 
@@ -445,7 +445,9 @@ def test_wrap__refuses_another_tokenizer_than_that_beside_the_model(
     other = with_tokenizer(model_for(shards), tmp_path / "other", shards, MASK="[UNK]")
 
     MslmModel.wrap(same, tokenizer=shards.tokenizer)
-    with pytest.raises(ValueError, match=r"MslmModel.wrap: expected a model and rows of one"):
+    with pytest.raises(
+        ValueError, match=r"MslmModel.wrap: model and rows have different tokenizers: mask"
+    ):
         MslmModel.wrap(other, tokenizer=shards.tokenizer)
 
 
@@ -455,7 +457,7 @@ def test_check_tokenizer__looks_at_padding() -> None:
     ids = TokenIds(size=100, pad=0, special=(0,))
 
     with pytest.raises(
-        ValueError, match="got the special ids pad 1 in the model and 0 in the rows"
+        ValueError, match="different tokenizers: pad 1 in the model and 0 in the rows"
     ):
         check_tokenizer("here", model, ids)
 
@@ -473,6 +475,8 @@ def test_trainer__refuses_packed_rows_for_a_model_that_would_mix_them(
 ) -> None:
     packed = MaskingCollator(**shape)
 
-    with pytest.raises(ValueError, match=r"expected an MslmModel for packed rows, got BertForMask"):
+    with pytest.raises(
+        ValueError, match="in a BertForMaskedLM packed rows would attend to each other; pass Mslm"
+    ):
         train(model_for(shards), shards, tmp_path, transformers.Trainer, collator=packed)
     train(model_for(shards), shards, tmp_path, transformers.Trainer)

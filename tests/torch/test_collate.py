@@ -434,7 +434,7 @@ def test_token_ids__of_a_slow_tokenizer() -> None:
 
 def test_token_ids__refuses_what_is_no_tokenizer() -> None:
     with pytest.raises(
-        TypeError, match="tokenizer: expected one of Hugging Face, or a split, got str"
+        TypeError, match="tokenizer: expected a Hugging Face tokenizer or a split, got str"
     ):
         MaskingCollator(BERT, "bert-base-cased")
 
@@ -572,11 +572,11 @@ def test_collator__takes_mentions_in_either_form(mentions: dict[str, Any]) -> No
         ),
         (
             [ROW | {"span_starts": [0]}],
-            r"mentions of tokens of the text, got one with 1 .* in row 0 of a batch, tokens .0, 2.",
+            r"a mention contains 1 special token.* in row 0 of a batch, tokens .0, 2.",
         ),
         (
             [ROW | {"attention_mask": [1, 1, 1, 1]}, ROW | {"attention_mask": [1, 0, 1, 1]}],
-            r"mentions of tokens of the text, got one with 1 .* in row 1 of a batch, tokens .1, 2.",
+            r"a mention contains 1 special token.* in row 1 of a batch, tokens .1, 2.",
         ),
         (
             [{"key": 1, "input_ids": [9], "bio": [-7]}],
@@ -632,7 +632,7 @@ def test_collator__refuses_rows_of_which_some_are_masked(train: Any) -> None:
         ),
         (
             lambda: MaskingCollator()([ROW]),
-            r"rows: expected those of a MaskedDataset, with mask_kinds, got rows with input_ids.* MaskingCollator\(strategy, tok",
+            r"rows: expected masked rows of a MaskedDataset, got rows with .*input_ids.* MaskingCollator\(strategy, tok",
         ),
         (
             lambda: MaskingCollator(

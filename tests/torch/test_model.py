@@ -311,9 +311,7 @@ def test_forward__refuses_labels_without_mask_kinds() -> None:
 
 
 def test_forward__of_a_family_that_is_not_known_warns_and_projects_all() -> None:
-    with pytest.warns(
-        UserWarning, match="the head of model type 'mpnet' is not known here, so all positions"
-    ):
+    with pytest.warns(UserWarning, match="unknown head of model type 'mpnet', so all positions"):
         model = wrapped("mpnet", w_elm=1.0, w_blm=1.0, two_views=False)
     given = batch(2)
 

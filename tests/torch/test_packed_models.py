@@ -176,7 +176,7 @@ def test_perplexity__refuses_packed_rows_of_a_model_that_cannot_be_told(
         return torch.zeros((*input_ids.shape, 100))
 
     with pytest.raises(
-        ValueError, match="perplexity: expected a model of Hugging Face for packed rows, got func"
+        ValueError, match="perplexity: in a function packed rows would attend to each other; make"
     ):
         perplexity(model, [collated(rows, flat=True)])
 

@@ -61,19 +61,19 @@ WRONG: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     ),
     "a dtype of NumPy": (
         lambda model, split: loader(split, dtypes={"labels": "int32"}),
-        r"^dtypes: expected one of torch for labels, such as torch.int32, got 'int32'$",
+        r"^dtypes: expected a torch dtype for labels, such as torch.int32, got 'int32'$",
     ),
     "perplexity of a dataset": (
         lambda model, split: perplexity(model, MaskedDataset(split, JOINT)),
-        r"^batches: expected batches, such as .*, got MaskedDataset, which yields rows$",
+        r"^batches: expected batches, such as MaskedDataset\(.*, got MaskedDataset, which yields rows$",
     ),
     "perplexity of a split": (
         perplexity,
-        r"^batches: expected batches, such as .*, got Split, which yields rows$",
+        r"^batches: expected batches, such as MaskedDataset\(.*, got Split, which yields rows$",
     ),
     "a folder to evaluate": (
         lambda model, split: evaluate(model, "shards/ncbi", labels=["Disease"]),  # type: ignore[arg-type]
-        r"^rows: expected one split, as md\.load\(folder\)\['test'\] gives, or rows of one, got str$",
+        r"^rows: expected a split, such as md\.load\(folder\)\['test'\], or a subset of one, got str$",
     ),
     "one label to evaluate": (
         lambda model, split: evaluate(model, split, labels="Disease"),
@@ -85,7 +85,7 @@ WRONG: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     ),
     "heads of a dataset": (
         lambda model, split: head_importance(model, MaskedDataset(split, JOINT)),  # type: ignore[arg-type]
-        r"^batches: expected batches, such as .*, got MaskedDataset, which yields rows$",
+        r"^batches: expected batches, such as MaskedDataset\(.*, got MaskedDataset, which yields rows$",
     ),
     "a page of a split": (
         lambda model, split: confidence_heatmap(
@@ -93,7 +93,7 @@ WRONG: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
             split,
             mention_confidence(lambda **_: torch.zeros(1, 1, 1), split.examples(0, 0)),
         ),
-        r"^shards: expected the folder of the rows, as md\.load gives, got Split$",
+        r"^shards: expected a built folder loaded by md\.load, got Split$",
     ),
     "batches of NumPy": (
         lambda model, split: model(**next(iter(md.Batches(split, JOINT, batch_size=2)))),

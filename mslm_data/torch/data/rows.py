@@ -41,7 +41,7 @@ def token_ids(tokenizer: Any) -> TokenIds:
     if not hasattr(tokenizer, "all_special_ids"):
         raise TypeError(
             "tokenizer: expected a Hugging Face tokenizer or a split, got "
-            "{type(tokenizer).__name__}; load it first with AutoTokenizer.from_pretrained"
+            f"{type(tokenizer).__name__}; load it first with AutoTokenizer.from_pretrained"
         )
 
     names = {}

@@ -53,7 +53,7 @@ def check_batches(batches: object) -> None:
     if isinstance(batches, Dataset | Rows | Examples):
         raise TypeError(
             "batches: expected batches, such as MaskedDataset(split, "
-            "strategy).loader(batch_size=32), got {type(batches).__name__}, which yields rows"
+            f"strategy).loader(batch_size=32), got {type(batches).__name__}, which yields rows"
         )
 
 

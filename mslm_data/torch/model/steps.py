@@ -222,10 +222,9 @@ def _count_step(
     over_ranks_P, _ = _over_ranks(own_P)
     if _accelerate_accumulates() or bool(over_ranks_P[0] != given[0]):
         raise ValueError(
-            "MslmModel: num_items_in_batch is the number of masked tokens ({given[0]:g}) of "
+            f"MslmModel: num_items_in_batch is the number of masked tokens ({given[0]:g}) of "
             "several batches, but Eq. 8 and 11 need counts of tagged tokens and mentions too; "
-            "train "
-            "with mslm_data.torch.MslmTrainer in place of Trainer, pass "
+            "train with mslm_data.torch.MslmTrainer in place of Trainer, pass "
             "num_items_in_batch=count_items(batches), or wrap the model with balance='sums'"
         )
     return over_ranks_P

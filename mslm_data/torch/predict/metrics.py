@@ -201,7 +201,7 @@ def _masked_logits(model: Model, batch: Mapping[str, Any]) -> Tensor:
 
     if not hasattr(model, "config"):
         raise ValueError(
-            "perplexity: in a {type(model).__name__} packed rows would attend to each other; make "
+            f"perplexity: in a {type(model).__name__} packed rows would attend to each other; make "
             "the batches without row_tokens and flat"
         )
 

@@ -280,7 +280,7 @@ def pages_of(manual: Path) -> list[str]:
     """Return the pages that have a text, as paths in the manual."""
     made = {"genindex.html", "py-modindex.html", "search.html"}
     pages = {path.relative_to(manual).as_posix() for path in manual.rglob("*.html")}
-    return sorted(pages - made - {"look.html"})
+    return sorted(pages - made - {"probe.html"})
 
 
 @needs_chromium

@@ -51,7 +51,7 @@ def seen_on(
     """Return what a piece of JavaScript returns on each page.
 
     Args:
-        folder: Where the pages lie; `look.html` is written there.
+        folder: Where the pages lie; `probe.html` is written there.
         pages: Paths in the folder, perhaps with a query.
         look: The body of a function of `document` and `window`.
         width: Of the window, in pixels.
@@ -59,9 +59,9 @@ def seen_on(
     """
     script = _LOOK.replace("{LOOK}", f"{{{look}}}").replace("PAGES", json.dumps(list(pages)))
     script = script.replace("WIDTH", str(width)).replace("WAIT", str(wait_ms))
-    (folder / "look.html").write_text(script, encoding="utf-8")
+    (folder / "probe.html").write_text(script, encoding="utf-8")
     dom = _chromium(
-        "--allow-file-access-from-files", "--dump-dom", (folder / "look.html").as_uri(),
+        "--allow-file-access-from-files", "--dump-dom", (folder / "probe.html").as_uri(),
         profile=folder.parent / "chromium",
     )  # fmt: skip
     found = re.search(r'<pre id="seen">(.*?)</pre>', dom, re.DOTALL)

@@ -45,7 +45,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class RowLosses:
-    """What a row's loss is, by the number of its masked tokens, `[n + 1]`.
+    """Losses of a row, by the number of its masked tokens, `[n + 1]`.
 
     Attributes:
         mean: Mean of the summed loss of k masked tokens.

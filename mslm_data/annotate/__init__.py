@@ -68,7 +68,7 @@ class Annotator(Protocol):
 
     @property
     def slow(self) -> bool:
-        """Whether it reads only kilobytes of text a second, so that work units must be small."""
+        """Whether the annotator reads only kilobytes per second; work units are then small."""
         ...
 
     def digest(self) -> str:

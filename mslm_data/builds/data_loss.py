@@ -116,13 +116,7 @@ def check_losses(
     for split, of_split in receipts.items():
         where = f"pipeline '{pipeline.name}', split '{split}'"
         read = sum(receipt.read for receipt in of_split)
-        aside = [document for receipt in of_split for document in receipt.set_aside]
-        first: dict[Reason, str] = {}
-        for document in aside:
-            first.setdefault(document.reason, document.place)
-        reasons = Counter(document.reason for document in aside)
-        check_share(reasons, read, "documents set aside", pipeline, where, first=first, words=words)
-
+        aside = check_set_aside(pipeline, split, of_split, words=words)
         if pipeline.annotate.use == "gold":
             given = sum(receipt.given_mentions for receipt in of_split)
             in_aside = _mentions_in(aside, given, read=read)
@@ -133,6 +127,36 @@ def check_losses(
     _check_mentions(inputs, every, words)
     _check_doc_labels(pipeline, every, words)
     _warn_of_absent_labels(pipeline, every)
+
+
+def check_set_aside(
+    pipeline: Pipeline, split: str, receipts: Sequence[Accounted], *, words: CommandWords = _BUILD
+) -> list[SetAside]:
+    """Check the share of a split's documents that was set aside, and return these documents.
+
+    Args:
+        pipeline: The pipeline, with its `max_loss`.
+        split: Name of the split.
+        receipts: Accounts of its documents.
+        words: Those of the command.
+
+    Raises:
+        BuildError: More than `source.max_loss` was set aside.
+    """
+    aside = [document for receipt in receipts for document in receipt.set_aside]
+    first: dict[Reason, str] = {}
+    for document in aside:
+        first.setdefault(document.reason, document.place)
+    check_share(
+        Counter(document.reason for document in aside),
+        sum(receipt.read for receipt in receipts),
+        "documents set aside",
+        pipeline,
+        f"pipeline '{pipeline.name}', split '{split}'",
+        first=first,
+        words=words,
+    )
+    return aside
 
 
 def check_share(

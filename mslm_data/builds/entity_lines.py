@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from mslm_data.builds.crash_log import CrashLog
-from mslm_data.builds.data_loss import check_share
+from mslm_data.builds.data_loss import check_set_aside
 from mslm_data.builds.duplicates import Copies
 from mslm_data.builds.finish import load_receipts
 from mslm_data.builds.folder import (
@@ -69,7 +69,7 @@ _MARK = "\ufeff"
 
 @dataclass(frozen=True, kw_only=True)
 class LineCounts:
-    """What became of the documents that were annotated.
+    """The counts of an annotation run, with the reasons for missing documents.
 
     Attributes:
         documents: Documents with a line.
@@ -298,20 +298,8 @@ def tell(
 
 def check_losses(inputs: Inputs, receipts: Mapping[str, Sequence[Receipt]]) -> None:
     """Raise BuildError if more documents of a split are set aside than the pipeline allows."""
-    pipeline = inputs.pipeline
     for split, of_split in receipts.items():
-        aside = [document for receipt in of_split for document in receipt.set_aside]
-        first: dict[Reason, str] = {}
-        for document in aside:
-            first.setdefault(document.reason, document.place)
-        check_share(
-            Counts(document.reason for document in aside),
-            sum(receipt.read for receipt in of_split),
-            "documents set aside",
-            pipeline,
-            f"pipeline '{pipeline.name}', split '{split}'",
-            first=first,
-        )
+        check_set_aside(inputs.pipeline, split, of_split)
 
 
 def count(receipts: Iterable[Receipt]) -> LineCounts:

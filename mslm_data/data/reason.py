@@ -1,4 +1,4 @@
-"""Say why a document or a mention is lost, and which option would have kept it."""
+"""The record of a loss: why a document or a mention is missing, and which option helps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, order=True, slots=True)
 class Reason:
-    """Say why a document or a mention is lost; made where the loss is found.
+    """The reason for the loss of a document or a mention, made where the loss is found.
 
     Reasons of one text are equal, and are counted together.
 

@@ -100,7 +100,8 @@ def draw_lines(
     """
     lines = []
     for row in range(len(examples)):
-        first, line = None, {}
+        first = None
+        line = {}
         for name, of_strategy in kinds.items():
             own = of_strategy[row]
             first = own if first is None else first

@@ -26,7 +26,7 @@ _PART = "\ufffd"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordStarts:
-    """Whether each of V token ids begins or ends a word.
+    """Flags of V token ids: which begin a word, and which end one.
 
     A word is a run of letters, digits and combining marks, or one other character, as in built
     folders whose source has running text.

@@ -58,7 +58,8 @@ def show_view(tab: Browser, name: str) -> None:
 
 
 def counted(tab: Browser) -> dict[str, str]:
-    """Return the counts of the first strategy on the screen."""
+    """Return the counts of the first strategy on the screen, once the split has been counted."""
+    tab.wait_for("document.querySelector('[data-strategy] [data-count=n_elm]')")
     script = "Object.fromEntries([...document.querySelector('[data-strategy]').querySelectorAll('[data-count]')].map(one => [one.dataset.count, one.innerText]))"
     found: dict[str, str] = tab.run(script)
     return found

@@ -159,7 +159,9 @@ def _phrases(table: Path, notes: Path) -> list[Row]:
     nlp, matcher = _phrase_matcher(table)
 
     def annotate() -> Documents:
-        documents = Documents.of([Document(id=str(i), text=text) for i, text in enumerate(texts)])
+        documents = Documents.from_documents(
+            [Document(id=str(i), text=text) for i, text in enumerate(texts)]
+        )
         return documents.with_mentions(ours.annotate(documents).mentions)
 
     def find(text: str) -> list[Any]:

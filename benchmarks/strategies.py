@@ -184,7 +184,7 @@ def options_of(shards: Shards, examples: Examples) -> dict[str, dict[str, Any]]:
     types = count_words([examples]).tokens
     write_scored("difference", types, rng.uniform(0.5, 1.0, len(types)))
 
-    single = Ragged.of(np.unique(examples.input_ids.values)[:, None].tolist(), np.int32)
+    single = Ragged.from_rows(np.unique(examples.input_ids.values)[:, None].tolist(), np.int32)
     write_scored("informask", single, rng.uniform(0.15, 0.3, len(single)))
 
     column = rng.normal(size=len(examples.input_ids.values)).astype(np.float32)

@@ -58,7 +58,7 @@ class RowLosses:
     product: Floats
 
     @classmethod
-    def of(cls, losses: Floats) -> RowLosses:
+    def from_draws(cls, losses: Floats) -> RowLosses:
         """Take `[n + 1, R, 2]`: losses of k tokens, and of the others, of R draws."""
         masked, others = losses[..., 0], losses[::-1, :, 1]
         both = np.concatenate([masked, others], axis=1)
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     split = md.load(options.folder)["train"]
     rows = take(split.examples(), np.arange(_BATCH))
     model = MslmModel.from_pretrained(options.model).eval()
-    losses = [RowLosses.of(row) for row in draw_losses(model, rows, options.draws)]
+    losses = [RowLosses.from_draws(row) for row in draw_losses(model, rows, options.draws)]
 
     text = page(variances(losses), options.draws)
     (ROOT / PAGES["benchmarks.variance"][1]).write_text(text, encoding="utf-8")
@@ -103,8 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def variances(rows: Sequence[RowLosses]) -> dict[str, dict[int, float]]:
     """Return the variance of a batch's mean loss over 1, 2 and 8 epochs, by how rates are drawn."""
     places = (np.arange(_DRAWS) + 0.5) / _DRAWS
-    whole = [_Curves.of(row, places, high=1.0) for row in rows]
-    halves = [_Curves.of(row, places, high=1 - _LOW) for row in rows]
+    whole = [_Curves.from_row(row, places, high=1.0) for row in rows]
+    halves = [_Curves.from_row(row, places, high=1 - _LOW) for row in rows]
 
     def of_batch(values: Sequence[float]) -> float:
         return float(sum(values)) / len(rows) ** 2
@@ -156,7 +156,7 @@ class _Curves:
     pair_noise: float
 
     @classmethod
-    def of(cls, row: RowLosses, places: Floats, *, high: float) -> _Curves:
+    def from_row(cls, row: RowLosses, places: Floats, *, high: float) -> _Curves:
         mean, _, _ = row.at(_LOW + (high - _LOW) * places)
         mirrored, _, _ = row.at(_LOW + (high - _LOW) * (1 - places))
 

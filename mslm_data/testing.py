@@ -334,7 +334,7 @@ def _behind_placeholder(text: str) -> Document:
 
 def _found(loaded: LoadedAnnotator, documents: Sequence[Document]) -> list[list[Span]]:
     """Return the mentions of each document, found in one batch."""
-    given = Documents.of(documents)
+    given = Documents.from_documents(documents)
     found = loaded.annotate(given)
     return [sorted(spans) for spans in found.mentions.spans(given.starts)]
 
@@ -357,7 +357,7 @@ def check_segmenter(segmenter: Segmenter, documents: Sequence[Document | str]) -
     _hold(digest == segmenter.digest(), "digest: not the same in another process")
 
     given = _documents(documents)
-    alone = [_sentences(segmenter, Documents.of([document]))[0] for document in given]
+    alone = [_sentences(segmenter, Documents.from_documents([document]))[0] for document in given]
     for document, sentences in zip(given, alone, strict=True):
         where = f"document '{document.id}'"
         _hold(
@@ -374,7 +374,7 @@ def check_segmenter(segmenter: Segmenter, documents: Sequence[Document | str]) -
             cut = sum(start < span.end and span.start < end for start, end in sentences)
             _hold(cut <= 1, f"{where}: a mention in two sentences")
 
-    together = Documents.of(given)
+    together = Documents.from_documents(given)
     _hold(_sentences(segmenter, together) == alone, "sentences depend on the other documents")
     some = np.arange(len(given))[::2]
     _hold(
@@ -469,13 +469,13 @@ def _made_up_rows(number: int = 40) -> Examples:
     starts = [[1, 7][: 1 + row % 2] for row in range(number)]
     ends = [[3, 10][: 1 + row % 2] for row in range(number)]
     ids = [[2, *(10 + (row + of_words) % 30).tolist(), 3] for row in range(number)]
-    span_starts, span_ends = Ragged.of(starts, np.int32), Ragged.of(ends, np.int32)
+    span_starts, span_ends = Ragged.from_rows(starts, np.int32), Ragged.from_rows(ends, np.int32)
     labels = Ragged(np.zeros(len(span_starts.values), np.int16), span_starts.offsets)
-    input_ids = Ragged.of(ids, np.int32)
+    input_ids = Ragged.from_rows(ids, np.int32)
     return Examples(
         keys=np.arange(number, dtype=np.uint64),
         input_ids=input_ids,
-        word_ids=Ragged.of(word_ids, np.int32),
+        word_ids=Ragged.from_rows(word_ids, np.int32),
         bio=Ragged(paint(span_starts, span_ends, labels, input_ids.offsets), input_ids.offsets),
         span_starts=span_starts,
         span_ends=span_ends,

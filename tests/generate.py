@@ -54,12 +54,12 @@ def examples_of(rows: Iterable[Row], ids: TokenIds = IDS) -> Examples:
     spans = [row.mentions for row in rows]
     return Examples(
         keys=np.array([row.key for row in rows], np.uint64),
-        input_ids=Ragged.of([row.ids for row in rows], np.int32),
-        word_ids=Ragged.of([row.word_ids for row in rows], np.int32),
-        bio=Ragged.of([row.bio for row in rows], np.int16),
-        span_starts=Ragged.of([[start for start, _, _ in row] for row in spans], np.int32),
-        span_ends=Ragged.of([[end for _, end, _ in row] for row in spans], np.int32),
-        span_labels=Ragged.of([[label for _, _, label in row] for row in spans], np.int16),
+        input_ids=Ragged.from_rows([row.ids for row in rows], np.int32),
+        word_ids=Ragged.from_rows([row.word_ids for row in rows], np.int32),
+        bio=Ragged.from_rows([row.bio for row in rows], np.int16),
+        span_starts=Ragged.from_rows([[start for start, _, _ in row] for row in spans], np.int32),
+        span_ends=Ragged.from_rows([[end for _, end, _ in row] for row in spans], np.int32),
+        span_labels=Ragged.from_rows([[label for _, _, label in row] for row in spans], np.int16),
         ids=ids,
     )
 

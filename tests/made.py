@@ -109,7 +109,7 @@ def of_words(
 
 def annotated(loaded: LoadedAnnotator, given: Sequence[Document]) -> list[FoundMentions]:
     """Return what an annotator finds in each of some documents, which it gets in one batch."""
-    documents = Documents.of(given)
+    documents = Documents.from_documents(given)
     found = loaded.annotate(documents)
     left_out = [
         {reason: int(counts[number]) for reason, counts in found.left_out.items() if counts[number]}
@@ -124,7 +124,7 @@ def annotated(loaded: LoadedAnnotator, given: Sequence[Document]) -> list[FoundM
 
 def mentions_of(spans: Sequence[Span]) -> Mentions:
     """Return the mentions of one document, whose text begins the line, in columns."""
-    return Mentions.of([spans], np.zeros(1, np.int64))
+    return Mentions.from_rows([spans], np.zeros(1, np.int64))
 
 
 def spans_of(mentions: Mentions) -> list[Span]:
@@ -149,7 +149,7 @@ def relabelled(
 
 def sentences_of(segmenter: Segmenter, document: Document) -> list[Sentence]:
     """Return the sentences of one document."""
-    ranges = segmenter.sentences(Documents.of([document]))
+    ranges = segmenter.sentences(Documents.from_documents([document]))
     assert ranges.offsets.tolist() == [0, len(ranges.starts)]
     return list(map(Sentence, ranges.starts.tolist(), ranges.ends.tolist()))
 
@@ -164,7 +164,7 @@ def encoded(
     by: Encoder, given: Sequence[Document], segmenter: Segmenter | None = None
 ) -> tuple[Examples, Account]:
     """Encode documents in one batch, with the sentences of a segmenter or else their own."""
-    documents = Documents.of(given)
+    documents = Documents.from_documents(given)
     sentences: Ranges = (segmenter or GivenSentences()).sentences(documents)
     account = Account()
     return by.encode(documents, sentences, account), account

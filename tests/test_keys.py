@@ -34,7 +34,9 @@ texts = st.text(st.characters(), max_size=4)
 
 def digest_of(corpus: str, doc_id: str, text: str) -> int:
     """Return the digest of one document."""
-    (digest,) = digest_documents(corpus, Documents.of([Document(id=doc_id, text=text)])).tolist()
+    (digest,) = digest_documents(
+        corpus, Documents.from_documents([Document(id=doc_id, text=text)])
+    ).tolist()
     return digest
 
 

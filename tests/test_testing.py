@@ -117,7 +117,7 @@ class OfNeighbours(Terms):
                 if len(documents) < 2:
                     return found
                 none: list[list[Span]] = [[] for _ in range(len(documents))]
-                return found._replace(mentions=Mentions.of(none, documents.starts))
+                return found._replace(mentions=Mentions.from_rows(none, documents.starts))
 
         return Loaded()
 

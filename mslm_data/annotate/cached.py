@@ -76,7 +76,7 @@ class CachedAnnotator:
         while len(self._cache) > _MAX_CACHED:
             self._cache.popitem(last=False)
         return Annotations(
-            Mentions.of([found[key].spans for key in keys], documents.starts),
+            Mentions.from_rows([found[key].spans for key in keys], documents.starts),
             spread_counts([found[key].left_out for key in keys]),
         )
 

@@ -30,4 +30,4 @@ class NoMentions:
 
     def annotate(self, documents: Documents) -> Annotations:
         """Return no mentions."""
-        return Annotations(Mentions.of([()] * len(documents), documents.starts), {})
+        return Annotations(Mentions.from_rows([()] * len(documents), documents.starts), {})

@@ -86,7 +86,7 @@ class Batches:
             drop_last=drop_last,
             seed=seed,
         )
-        self._order = EpochOrder.of(split, self._options)
+        self._order = EpochOrder.from_options(split, self._options)
         self._cursor = Cursor(self._order, epoch)
 
     @property

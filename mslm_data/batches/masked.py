@@ -48,7 +48,7 @@ class Masked:
     rates: npt.NDArray[np.float32] | None = None
 
     @classmethod
-    def of(
+    def by_strategy(
         cls,
         examples: Examples,
         strategy: Strategy,
@@ -163,7 +163,7 @@ def mask_batches(
                 shards.fetch_next()
             place = group[-1].after
 
-            masked = Masked.of(
+            masked = Masked.by_strategy(
                 examples,
                 strategy,
                 seed=seed,

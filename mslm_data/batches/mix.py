@@ -81,7 +81,7 @@ class Mix(Rows):
         rooms = [_most_rounds(part) * len(part.split) for part in splits]
         self._firsts = len(self) + make_offsets(np.array(rooms, np.int64))
         """int64 `[S + 1]`: where each split begins among the numbers of rows."""
-        self._numbers = [_Numbers.of(part.split, self) for part in splits]
+        self._numbers = [_Numbers.for_split(part.split, self) for part in splits]
         self._columns = _optional_columns(splits)
 
     def __len__(self) -> int:
@@ -439,7 +439,7 @@ class _Numbers:
     doc_labels: npt.NDArray[np.int16] | None
 
     @classmethod
-    def of(cls, split: Split, mix: Mix) -> _Numbers:
+    def for_split(cls, split: Split, mix: Mix) -> _Numbers:
         """Compare the labels of a split with those of the mix."""
         own = split.manifest.labels
         labels = None

@@ -137,7 +137,7 @@ class EpochOrder:
             )
 
     @classmethod
-    def of(cls, rows: Sized, options: BatchOptions) -> EpochOrder:
+    def from_options(cls, rows: Sized, options: BatchOptions) -> EpochOrder:
         """Return the order of a split, a mix, a dataset, or any other object with a length.
 
         Args:

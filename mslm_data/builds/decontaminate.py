@@ -133,7 +133,7 @@ def find_contaminated(pipeline: Pipeline, split: str, documents: Documents) -> B
     if not pipeline.decontaminate or split in KEPT_WHOLE or not len(documents):
         return none
 
-    bare = documents.with_mentions(Mentions.of([()] * len(documents), documents.starts))
+    bare = documents.with_mentions(Mentions.from_rows([()] * len(documents), documents.starts))
     try:
         sentences = make_segmenter(pipeline).sentences(bare)
     except OURS:

@@ -117,7 +117,7 @@ def sign(documents: Documents, similarity: float) -> Signatures:
 def write_signatures(task: Sign, records: Iterable[Any], pipeline: Pipeline, out: Path) -> None:
     """Sign a work unit's documents, in the order in which they are read."""
     similarity = pipeline.duplicate_similarity
-    parts = [sign(Documents.of([]), similarity)]
+    parts = [sign(Documents.from_documents([]), similarity)]
     for _, record in records:
         if isinstance(record, Documents):
             signed = sign(record, similarity)

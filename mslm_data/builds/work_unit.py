@@ -120,7 +120,7 @@ def _examples(
             parts.append(examples)
     if not parts:
         # Rows of no document still have every column, that of contexts among them.
-        nothing = Documents.of([])
+        nothing = Documents.from_documents([])
         given = reading.in_context(nothing, nothing.sentences)
         parts.append(encoder.encode(given, nothing.sentences, account))
     return concatenate(parts)

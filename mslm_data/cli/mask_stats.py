@@ -363,7 +363,7 @@ def _schemes(text: str) -> tuple[Scheme, list[Scheme]]:
     from mslm_data.stats import Scheme, schemes
 
     try:
-        return Scheme.of(text), schemes(text)
+        return Scheme.parse(text), schemes(text)
     except ValueError as error:
         raise click.UsageError(f"--{error}") from None
 

@@ -64,7 +64,7 @@ class Ranges:
     ends: Ints
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[tuple[int, int]]], bases: Ints) -> Ranges:
+    def from_rows(cls, rows: Sequence[Sequence[tuple[int, int]]], bases: Ints) -> Ranges:
         """Make ranges of lists, one list a document, of positions within the document.
 
         Args:
@@ -121,7 +121,7 @@ class Mentions:
     contexts: npt.NDArray[np.int8] | None = None
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[Span]], bases: Ints) -> Mentions:
+    def from_rows(cls, rows: Sequence[Sequence[Span]], bases: Ints) -> Mentions:
         """Make mentions of lists of spans, one list a document.
 
         Args:
@@ -239,7 +239,7 @@ class Documents:
     doc_labels: Sequence[str] | None = None
 
     @classmethod
-    def of(cls, documents: Sequence[Document]) -> Documents:
+    def from_documents(cls, documents: Sequence[Document]) -> Documents:
         """Convert single documents to columns. A newline separates their texts on the line."""
         lengths = np.fromiter((len(document.text) for document in documents), np.int64)
         starts = make_offsets(lengths + 1)[:-1]
@@ -256,11 +256,13 @@ class Documents:
             line="\n".join([document.text for document in documents]),
             starts=starts,
             ends=starts + lengths,
-            mentions=Mentions.of([document.spans for document in documents], starts),
-            sentences=Ranges.of([document.sentences or () for document in documents], starts),
+            mentions=Mentions.from_rows([document.spans for document in documents], starts),
+            sentences=Ranges.from_rows(
+                [document.sentences or () for document in documents], starts
+            ),
             words=_words(words, starts),
             has_words=np.array([document_items is not None for document_items in words], np.bool_),
-            placeholders=Ranges.of(bounds, starts),
+            placeholders=Ranges.from_rows(bounds, starts),
             placeholder_words=[word for _, _, word in chain.from_iterable(placeholders)],
             unplaced=spread_counts([document.unplaced for document in documents]),
             adjusted=spread_counts([document.adjusted for document in documents]),
@@ -364,16 +366,16 @@ def in_batches(records: Iterable[Document | Other]) -> Iterator[Documents | Othe
         batch.append(record)
         characters += len(record.text)
         if len(batch) >= DOCUMENTS_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
-            yield Documents.of(batch)
+            yield Documents.from_documents(batch)
             batch = []
             characters = 0
     if batch:
-        yield Documents.of(batch)
+        yield Documents.from_documents(batch)
 
 
 def split_documents(documents: Documents) -> Iterator[Documents]:
     """Give each document alone, in columns, on a line that holds nothing else."""
-    return (Documents.of([document]) for document in documents)
+    return (Documents.from_documents([document]) for document in documents)
 
 
 def spread_counts(per_document: Sequence[Mapping[Key, int]]) -> dict[Key, Ints]:

@@ -233,8 +233,8 @@ def _bounds(spans: Any, rows: int) -> tuple[Ragged, Ragged]:
         starts, ends = spans
     else:
         pairs = [_pairs(row, number) for number, row in enumerate(spans)]
-        starts = Ragged.of([row[:, 0] for row in pairs], np.int64)
-        ends = Ragged.of([row[:, 1] for row in pairs], np.int64)
+        starts = Ragged.from_rows([row[:, 0] for row in pairs], np.int64)
+        ends = Ragged.from_rows([row[:, 1] for row in pairs], np.int64)
 
     if len(starts) != rows or len(ends) != rows:
         raise ValueError(f"spans: expected {rows} rows, one for each length, got {len(starts)}")

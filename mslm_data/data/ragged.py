@@ -27,7 +27,7 @@ class Ragged:
     offsets: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, rows: Iterable[Sequence[Any] | Array], dtype: npt.DTypeLike) -> Ragged:
+    def from_rows(cls, rows: Iterable[Sequence[Any] | Array], dtype: npt.DTypeLike) -> Ragged:
         """Make a ragged array from lists of equal or unequal length."""
         lists = [np.asarray(row, dtype=dtype) for row in rows]
         values = np.concatenate(lists) if lists else np.empty(0, dtype)

@@ -42,15 +42,15 @@ def sample() -> Sentences:
         ends.append(of_words.index(number + count))
         labels.append(label)
 
-    tokens = Ragged.of([ids], np.int32)
-    span_starts = Ragged.of([starts], np.int32)
-    span_ends = Ragged.of([ends], np.int32)
-    span_labels = Ragged.of([labels], np.int16)
+    tokens = Ragged.from_rows([ids], np.int32)
+    span_starts = Ragged.from_rows([starts], np.int32)
+    span_ends = Ragged.from_rows([ends], np.int32)
+    span_labels = Ragged.from_rows([labels], np.int16)
     tags = paint(span_starts, span_ends, span_labels, tokens.offsets)
     examples = Examples(
         keys=np.array([5], np.uint64),
         input_ids=tokens,
-        word_ids=Ragged.of([of_words], np.int32),
+        word_ids=Ragged.from_rows([of_words], np.int32),
         bio=Ragged(tags, tokens.offsets),
         span_starts=span_starts,
         span_ends=span_ends,

@@ -43,7 +43,7 @@ class WordStarts:
     blank: Bools
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer) -> WordStarts:
+    def from_tokenizer(cls, tokenizer: Tokenizer) -> WordStarts:
         """Classify every token of a tokenizer."""
         size = tokenizer.ids.size
         opens = np.ones(size, np.bool_)

@@ -183,12 +183,12 @@ class Use:
     """Hold a file of the cache, so that no process removes it to make room, until released."""
 
     def __init__(self, handle: int, place: Path) -> None:
-        """Take over an open file that is locked; callers use `Use.of`."""
+        """Take over an open file that is locked; callers use `Use.open`."""
         self.place = place
         self._end = weakref.finalize(self, _let_go, handle, os.getpid())
 
     @classmethod
-    def of(cls, place: Path) -> Use | None:
+    def open(cls, place: Path) -> Use | None:
         """Hold a file; None where it was removed meanwhile.
 
         Where the file system has no locks, `make_room` removes nothing.

@@ -101,7 +101,7 @@ class ScoreColumn:
     row_numbers: npt.NDArray[np.int64]
     files: tuple[ShardScores, ...]
 
-    def of(self, examples: Examples) -> Ragged:
+    def gather(self, examples: Examples) -> Ragged:
         """Look up the scores of rows by key: float32, with the offsets of `input_ids`.
 
         Raises:

@@ -42,7 +42,7 @@ class Trie:
     seconds: Array
 
     @classmethod
-    def of(cls, lexicon: Lexicon) -> Trie:
+    def from_lexicon(cls, lexicon: Lexicon) -> Trie:
         """Build the trie of a lexicon. Of equal entries the first counts."""
         tokens = lexicon.tokens
 
@@ -162,4 +162,4 @@ def open_words(path: Path) -> Trie:
 
 @lru_cache(maxsize=8)
 def _laid_out(lexicon: Lexicon) -> Trie:
-    return Trie.of(lexicon)
+    return Trie.from_lexicon(lexicon)

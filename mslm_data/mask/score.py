@@ -128,7 +128,7 @@ class Score:
 
     def _score_by_column(self, examples: Examples, units: Units | None) -> Array:
         column = open_scores(Path(self.column))
-        values = column.of(examples).values.astype(np.float64)
+        values = column.gather(examples).values.astype(np.float64)
         if units is None:
             return values
         return _reduced(examples, units, values, self.over)

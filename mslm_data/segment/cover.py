@@ -48,6 +48,6 @@ def on_line(documents: Documents, starts: list[list[int]]) -> Ragged:
         documents: D documents.
         starts: Characters of each document at which its sentences begin, rising.
     """
-    by_document = Ragged.of(starts, np.int64)
+    by_document = Ragged.from_rows(starts, np.int64)
     shifts = np.repeat(documents.starts, by_document.lengths)
     return Ragged(by_document.values + shifts, by_document.offsets)

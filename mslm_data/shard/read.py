@@ -33,7 +33,7 @@ class _State(NamedTuple):
     changed_ns: int
 
     @classmethod
-    def of(cls, path: Path) -> _State:
+    def from_file(cls, path: Path) -> _State:
         status = path.stat()
         return cls(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
@@ -226,7 +226,9 @@ class Shard:
         """Check the file against the manifest; return its bytes if it is read into memory."""
         self._check_file()
         try:
-            self._opened = _State.of(self.path)  # before a byte is read: no later change is missed
+            self._opened = _State.from_file(
+                self.path
+            )  # before a byte is read: no later change is missed
             data = self._read() if self._in_memory else None
             if self._labels is not None:
                 self._check_digest(data)
@@ -272,7 +274,7 @@ class Shard:
 
     def _is_as_opened(self) -> bool:
         try:
-            return _State.of(self.path) == self._opened
+            return _State.from_file(self.path) == self._opened
         except OSError:
             return False
 
@@ -286,7 +288,7 @@ class Shard:
         Args:
             data: The file's bytes; None hashes the file, once a process while it is unchanged.
         """
-        known = (self.path.resolve(), _State.of(self.path), self.record.sha256)
+        known = (self.path.resolve(), _State.from_file(self.path), self.record.sha256)
         if data is None and known in _KNOWN:
             return
 

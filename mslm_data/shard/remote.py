@@ -212,7 +212,7 @@ class RemoteFolder:
         """Keep a file in the cache; return whether it is still there."""
         with self._lock:
             if shard.use is None:
-                shard.use = cache.Use.of(place)
+                shard.use = cache.Use.open(place)
             if shard.use is not None:
                 self._held[shard] = shard.record.bytes
             return shard.use is not None

@@ -126,7 +126,7 @@ def first_batches(
         ValueError: A row has more tokens than there is room.
         ShardError: A shard is missing or damaged, or has changed meanwhile.
     """
-    steps = islice(EpochOrder.of(split, options).batches(Place(epoch)), count)
+    steps = islice(EpochOrder.from_options(split, options).batches(Place(epoch)), count)
     shapes = []
     for step, lengths in _with_lengths(split, steps):
         bounds = np.arange(len(lengths) + 1) if step.drawn.packs is None else step.drawn.packs
@@ -151,7 +151,7 @@ def batch_stats(
         ShardError: A shard is missing or damaged, or has changed meanwhile.
     """
     check_epochs(epochs)
-    order = EpochOrder.of(split, options)
+    order = EpochOrder.from_options(split, options)
 
     split.check()
     split.bring()

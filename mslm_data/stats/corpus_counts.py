@@ -462,7 +462,7 @@ def term_texts(
         ids = examples.input_ids.values[term.start : term.end]
         of_words = examples.word_ids.values[term.start : term.end]
         words = np.split(ids, np.flatnonzero(np.diff(of_words)) + 1)
-        texts.append(" ".join(word_strings(Ragged.of(words, np.int32), tokenizer)))
+        texts.append(" ".join(word_strings(Ragged.from_rows(words, np.int32), tokenizer)))
     return texts
 
 

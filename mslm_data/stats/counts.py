@@ -140,7 +140,7 @@ class MaskStats:
     @property
     def weights(self) -> MaskSpecificWeights:
         """The paper's loss weights that follow from `n_elm` and `n_blm`."""
-        return MaskSpecificWeights.of(self.n_elm, self.n_blm)
+        return MaskSpecificWeights.from_counts(self.n_elm, self.n_blm)
 
     @property
     def all_masked(self) -> bool:

@@ -53,7 +53,7 @@ class SweepPoint:
     @property
     def weights(self) -> MaskSpecificWeights:
         """The loss weights that follow from all rows."""
-        return MaskSpecificWeights.of(self.whole.n_elm, self.whole.n_blm)
+        return MaskSpecificWeights.from_counts(self.whole.n_elm, self.whole.n_blm)
 
     @property
     def effective_blm(self) -> float:

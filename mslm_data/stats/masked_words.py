@@ -122,4 +122,4 @@ def most_masked_words(
 
 def word_texts(words: Sequence[MaskedWord], tokenizer: tokenizers.Tokenizer) -> list[str]:
     """Return words as a folder's tokenizer writes them; see `lexicon.word_types.word_strings`."""
-    return word_strings(Ragged.of([word.tokens for word in words], np.int32), tokenizer)
+    return word_strings(Ragged.from_rows([word.tokens for word in words], np.int32), tokenizer)

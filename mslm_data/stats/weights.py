@@ -56,7 +56,7 @@ class MaskSpecificWeights:
     saturated: bool
 
     @classmethod
-    def of(cls, n_elm: int, n_blm: int) -> MaskSpecificWeights:
+    def from_counts(cls, n_elm: int, n_blm: int) -> MaskSpecificWeights:
         """Compute Eq. 2 to 5 from the numbers of masked tokens in the training split.
 
         Raises:
@@ -91,7 +91,7 @@ def mask_specific_weights(n_elm: int, n_blm: int) -> Weights:
     Raises:
         ValueError: A number is negative.
     """
-    weights = MaskSpecificWeights.of(n_elm, n_blm)
+    weights = MaskSpecificWeights.from_counts(n_elm, n_blm)
     return weights.w_elm, weights.w_blm
 
 
@@ -196,7 +196,7 @@ class Scheme:
     weigh: Callable[[int, int], Weights]
 
     @classmethod
-    def of(cls, text: str) -> Scheme:
+    def parse(cls, text: str) -> Scheme:
         """Return the scheme that a text names, as `--weights` takes it.
 
         Args:
@@ -237,13 +237,13 @@ def schemes(*also: str) -> list[Scheme]:
     """Return the schemes that need no numbers, then others, each once.
 
     Args:
-        *also: Others, as `Scheme.of` takes them.
+        *also: Others, as `Scheme.parse` takes them.
 
     Raises:
-        ValueError: As `Scheme.of`.
+        ValueError: As `Scheme.parse`.
     """
     usual = [name for name, (_, takes, default) in _SCHEMES.items() if takes == len(default)]
-    by_name = {scheme.name: scheme for scheme in map(Scheme.of, [*usual, *also])}
+    by_name = {scheme.name: scheme for scheme in map(Scheme.parse, [*usual, *also])}
     return list(by_name.values())
 
 

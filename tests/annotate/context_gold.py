@@ -49,7 +49,9 @@ def document_of(sentence: Marked, doc_id: str = "d") -> Document:
 
 def found_in(sentences: Sequence[Marked]) -> list[tuple[frozenset[str], ...]]:
     """Return the flags that the rules find, of each mention of each sentence."""
-    documents = Documents.of([document_of(one, str(n)) for n, one in enumerate(sentences)])
+    documents = Documents.from_documents(
+        [document_of(one, str(n)) for n, one in enumerate(sentences)]
+    )
     found = iter(contexts(documents, documents.sentences).tolist())
     return [tuple(frozenset(decode_flags(next(found))) for _ in one.spans) for one in sentences]
 

@@ -66,7 +66,7 @@ def test_contexts__ends_at_sentences_and_documents() -> None:
         sentences=(Sentence(0, 8), Sentence(9, 15), Sentence(16, 27)),
     )
     other = Document(id="b", text="rash", spans=(Span(0, 4, "X"),), sentences=(Sentence(0, 4),))
-    documents = Documents.of([document, other])
+    documents = Documents.from_documents([document, other])
 
     found = contexts(documents, documents.sentences)
 
@@ -87,7 +87,7 @@ def test_contexts__reads_nothing_of_placeholders() -> None:
 
     found = [
         contexts(documents, documents.sentences).tolist()
-        for documents in (Documents.of([bare]), Documents.of([hidden]))
+        for documents in (Documents.from_documents([bare]), Documents.from_documents([hidden]))
     ]
 
     assert found == [[encode_flags(["negated"])], [0]]
@@ -104,7 +104,7 @@ def test_contexts__reaches_over_a_placeholder_as_over_a_word(taken: str) -> None
         sentences=(Sentence(0, len(text)),),
         placeholders=(Placeholder(start, start + len(taken), "date"),),
     )
-    documents = Documents.of([document])
+    documents = Documents.from_documents([document])
 
     found = contexts(documents, documents.sentences).tolist()
 
@@ -112,13 +112,13 @@ def test_contexts__reaches_over_a_placeholder_as_over_a_word(taken: str) -> None
 
 
 def test_contexts__of_no_mention() -> None:
-    documents = Documents.of([Document(id="d", text="no")])
+    documents = Documents.from_documents([Document(id="d", text="no")])
 
     assert contexts(documents, documents.sentences).tolist() == []
 
 
 def test_without__counts_each_mention_once() -> None:
-    mentions = Mentions.of([[Span(n, n + 1, "X") for n in range(4)]], np.zeros(1, np.int64))
+    mentions = Mentions.from_rows([[Span(n, n + 1, "X") for n in range(4)]], np.zeros(1, np.int64))
     both = encode_flags(["negated", "family"])
     given = Mentions(
         **{name: getattr(mentions, name) for name in ("offsets", "starts", "ends", "labels")},

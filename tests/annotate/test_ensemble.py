@@ -191,7 +191,7 @@ def test_members__have_their_labels_renamed_and_chosen(tmp_path: Path) -> None:
 
 def test_annotate__counts_who_found_what(tmp_path: Path) -> None:
     loaded = ensemble(of=three(tmp_path), combine="majority").start()
-    documents = Documents.of(
+    documents = Documents.from_documents(
         [Document(id="d", text=text) for text in ("asthma pain", "", "asthma")]
     )
 

@@ -61,7 +61,7 @@ def test_flatten__looks_at_each_document_alone(rows: list[list[Span]]) -> None:
     """Documents stand side by side on the line, without a character between."""
     bases = 28 * np.arange(len(rows))
 
-    kept, left_out = flatten(Mentions.of(rows, bases))
+    kept, left_out = flatten(Mentions.from_rows(rows, bases))
 
     of_each = [slow_flatten(of_document) for of_document in rows]
     assert kept.spans(bases) == [flat for flat, _ in of_each]
@@ -71,7 +71,7 @@ def test_flatten__looks_at_each_document_alone(rows: list[list[Span]]) -> None:
 def test_flatten__keeps_concepts_and_scores_with_their_mentions() -> None:
     rows = [[Span(4, 6, "b", "C2", 0.25), Span(0, 3, "a", "C1", 0.5), Span(1, 2, "a", "C3", 1.0)]]
 
-    kept, _ = flatten(Mentions.of(rows, np.zeros(1, np.int64)))
+    kept, _ = flatten(Mentions.from_rows(rows, np.zeros(1, np.int64)))
 
     assert made.spans_of(kept) == [rows[0][1], rows[0][0]]
 

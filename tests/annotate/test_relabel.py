@@ -60,7 +60,7 @@ def test_relabel__looks_at_each_mention_alone(
     ]
     bases = 10 * np.arange(len(rows))
 
-    kept, left_out = relabel(Mentions.of(spans, bases), rename=rename, labels=sorted(labels))
+    kept, left_out = relabel(Mentions.from_rows(spans, bases), rename=rename, labels=sorted(labels))
 
     ours = [
         [span._replace(label=rename.get(span.label, span.label)) for span in of_one]

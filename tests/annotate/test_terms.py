@@ -348,7 +348,7 @@ def test_annotate__some_documents_of_a_line_as_each_alone(
     """The texts of documents that were taken out stay on the line, and have no part in it."""
     loaded = LoadedTerms(terms, match_case=[False] * len(terms))
     kept = [number for number in range(len(given)) if data.draw(st.booleans())]
-    some = Documents.of(given).take(np.array(kept, np.int64))
+    some = Documents.from_documents(given).take(np.array(kept, np.int64))
 
     mentions = loaded.annotate(some).mentions
 
@@ -361,7 +361,7 @@ def test_annotate__no_term_reaches_into_a_document_that_was_taken_out() -> None:
         [Term("breast", "X", ""), Term("breast cancer", "X", "")], match_case=[False, False]
     )
     texts = ["cancer breast", "cancer breast", "cancer"]
-    given = Documents.of([Document(id=text, text=text) for text in texts])
+    given = Documents.from_documents([Document(id=text, text=text) for text in texts])
     first_and_last = given.take(np.array([0, 2]))
 
     mentions = loaded.annotate(first_and_last).mentions

@@ -116,8 +116,8 @@ def test_strategy__of_shards_finds_its_lexicon_in_the_folder(folder: Path, tmp_p
     order = {"by": "highest", "score": {"lexicon": "mine.arrow"}}
     picks = [{"units": "words", "budget": {"rate": 1.0}, "order": order}]
     lexicon = Lexicon(
-        tokens=Ragged.of([[9]], np.int32),
-        word_starts=Ragged.of([[0]], np.int32),
+        tokens=Ragged.from_rows([[9]], np.int32),
+        word_starts=Ragged.from_rows([[0]], np.int32),
         scores=np.ones(1),
         about={
             "tokenizer": shards.manifest.tokenizer["sha256"],

@@ -574,7 +574,7 @@ def test_make_room__leaves_files_that_are_held(tmp_path: Path) -> None:
     for place in places:
         place.write_bytes(b"0" * 10)
         time.sleep(0.01)
-    use = cache.Use.of(tmp_path / "a")
+    use = cache.Use.open(tmp_path / "a")
     assert use is not None
 
     assert cache.make_room(places, 20)
@@ -584,7 +584,7 @@ def test_make_room__leaves_files_that_are_held(tmp_path: Path) -> None:
     use.release()
     assert cache.make_room(places, 5)
     assert not (tmp_path / "a").exists()
-    assert cache.Use.of(tmp_path / "a") is None
+    assert cache.Use.open(tmp_path / "a") is None
 
 
 def test_make_room__counts_files_that_are_being_made(tmp_path: Path) -> None:

@@ -443,7 +443,7 @@ def test_batches__hold_the_rows_of_the_epoch(mixed: Mix, options: dict[str, Any]
 def test_batches__resume_on_any_ranks(mixed: Mix, options: dict[str, Any]) -> None:
     """Two ranks stop after three steps each; three ranks, and one alone, give what is left."""
     whole_epoch = [batch["keys"].tolist() for batch in md.Batches(mixed, JOINT, epoch=2, **options)]
-    order = EpochOrder.of(mixed, BatchOptions(**options))
+    order = EpochOrder.from_options(mixed, BatchOptions(**options))
     batches = md.Batches(mixed, JOINT, epoch=2, **options)
     first = [batch["keys"].tolist() for batch in itertools.islice(batches, 6)]
     state = json.loads(json.dumps(batches.state_dict()))

@@ -80,8 +80,8 @@ def test_batches__of_other_strategies_have_no_rates(folder: Path) -> None:
 
 
 def test_concatenate__rows_without_a_rate_get_one() -> None:
-    with_rates = Masked.of(fixed_examples(2), DIFFUSION, seed=0, epoch=0)
-    without = Masked.of(fixed_examples(3), md.strategy("joint"), seed=0, epoch=0)
+    with_rates = Masked.by_strategy(fixed_examples(2), DIFFUSION, seed=0, epoch=0)
+    without = Masked.by_strategy(fixed_examples(3), md.strategy("joint"), seed=0, epoch=0)
 
     both = Masked.concatenate([with_rates, without])
     assert both.rates is not None

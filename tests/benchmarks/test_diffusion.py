@@ -34,7 +34,7 @@ def test_variances__are_those_of_draws() -> None:
     size, rows, seeds = 5, 32, 3000
     cost = np.linspace(1.0, 3.0, size + 1) * np.arange(size + 1)
     losses = np.stack([np.stack([cost, cost[::-1]], axis=-1)] * 2, axis=1)
-    found = variance.variances([variance.RowLosses.of(losses)] * rows)
+    found = variance.variances([variance.RowLosses.from_draws(losses)] * rows)
 
     examples = md.examples([size] * rows * seeds, keys=np.arange(rows * seeds))
     for name, options in [

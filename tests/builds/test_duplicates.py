@@ -59,7 +59,9 @@ def reasons_of(out: Path) -> dict[str, str]:
 
 
 def kinds_of(texts: list[str], similarity: float, stays: list[bool] | None = None) -> list[str]:
-    documents = Documents.of([Document(id=str(n), text=text) for n, text in enumerate(texts)])
+    documents = Documents.from_documents(
+        [Document(id=str(n), text=text) for n, text in enumerate(texts)]
+    )
     whole = np.array(stays or [False] * len(texts))
     splits = np.zeros(len(texts), np.int64)
     found = find_copies(sign(documents, similarity), splits, whole, similarity)
@@ -264,7 +266,7 @@ def test_sign__reads_nothing_of_placeholders() -> None:
         for text in texts
     ]
 
-    signed = sign(Documents.of(documents), 1)
+    signed = sign(Documents.from_documents(documents), 1)
 
     assert signed.words.tolist() == [3, 3]
     assert signed.exact[0] == signed.exact[1]
@@ -274,9 +276,9 @@ def test_sign__of_a_document_does_not_depend_on_the_others() -> None:
     draw = random.Random(1)
     documents = [Document(id=str(n), text=note(draw)) for n in range(40)]
 
-    together = sign(Documents.of(documents), 1)
+    together = sign(Documents.from_documents(documents), 1)
 
-    alone = [sign(Documents.of([document]), 1) for document in documents]
+    alone = [sign(Documents.from_documents([document]), 1) for document in documents]
     assert together.exact.tolist() == [of.exact[0] for of in alone]
     assert together.words.tolist() == [of.words[0] for of in alone]
 

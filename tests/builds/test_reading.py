@@ -40,7 +40,9 @@ def reading(tmp_path: Path) -> Reading:
 
 
 def of_texts(*texts: str) -> Documents:
-    return Documents.of([Document(id=text, text=text, place=f"f:{text}") for text in texts])
+    return Documents.from_documents(
+        [Document(id=text, text=text, place=f"f:{text}") for text in texts]
+    )
 
 
 class Model:
@@ -158,7 +160,7 @@ def test_batches__does_not_go_through_all_ids_for_each_file(tmp_path: Path) -> N
         duplicate_ids=frozenset(),
         crash_log=CrashLog(tmp_path, "unit"),
     )
-    documents = Documents.of([Document(id="3", text="kinase")])
+    documents = Documents.from_documents([Document(id="3", text="kinase")])
     known = Known({"1": "a", "2": "b"})
 
     kept = reading._first_of_each_id(documents, Part("c"), known)

@@ -34,14 +34,14 @@ def encoder(tmp_path_factory):
 def with_anchors(folder, tokenizer=None):
     """Take the first two words of the folder for anchors."""
     row = load(folder)["train"].examples(0, 1)
-    tokens = Ragged.of(
+    tokens = Ragged.from_rows(
         [row.input_ids.values[row.word_ids.values == word] for word in (0, 1)], np.int32
     )
     about = {
         "tokenizer": tokenizer or load(folder).manifest.tokenizer["sha256"],
         "size": word_piece().ids.size,
     }
-    starts = Ragged.of([[0], [0]], np.int32)
+    starts = Ragged.from_rows([[0], [0]], np.int32)
     write_lexicon(
         folder / "vocab" / "anchors.arrow",
         Lexicon(tokens=tokens, word_starts=starts, scores=np.ones(2), about=about),
@@ -169,7 +169,7 @@ def test_strategies__of_words_take_a_lexicon_without_entries(folder):
         "tokenizer": load(folder).manifest.tokenizer["sha256"],
         "size": word_piece().ids.size,
     }
-    nothing = Ragged.of([], np.int32)
+    nothing = Ragged.from_rows([], np.int32)
     empty = Lexicon(tokens=nothing, word_starts=nothing, scores=np.empty(0), about=about)
     write_lexicon(folder / "vocab" / "none.arrow", empty)
 
@@ -190,7 +190,7 @@ def test_attention__column_that_goes_on(folder, encoder):
     assert done.json["kept"] == 0
     assert again.json["kept"] == again.json["shards"] - 1
     examples = load(folder)["validation"].examples()
-    scores = open_scores(folder / "vocab" / "attention").of(examples)
+    scores = open_scores(folder / "vocab" / "attention").gather(examples)
     assert np.all((scores.values > 0) == (examples.word_ids.values >= 0))
 
 
@@ -246,7 +246,7 @@ def test_logits__column_of_a_class(folder, tmp_path):
     assert list(done.json["splits"]) == ["train"]
     examples = load(folder)["train"].examples()
     one, two = (
-        open_scores(path).of(examples).values
+        open_scores(path).gather(examples).values
         for path in (folder / "vocab" / "logits", tmp_path / "other")
     )
     np.testing.assert_allclose(one, -two, atol=1e-6)
@@ -266,7 +266,7 @@ def test_confidence__column_by_a_callable(folder):
 
     assert done.code == 0, done.err
     examples = load(folder)["train"].examples()
-    scores = open_scores(folder / "vocab" / "confidence").of(examples).values
+    scores = open_scores(folder / "vocab" / "confidence").gather(examples).values
     odd = np.repeat(examples.keys % 2 == 1, examples.input_ids.lengths)
     assert np.array_equal(scores > 0, odd & (examples.word_ids.values >= 0))
     report = done.json

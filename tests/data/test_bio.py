@@ -62,7 +62,7 @@ def test_paint__gives_what_mentions_reads(examples: Examples) -> None:
 
 @given(some_tags)
 def test_mentions__equals_its_twin(rows: list[list[int]]) -> None:
-    found = bio.mentions(Ragged.of(rows, np.int64))
+    found = bio.mentions(Ragged.from_rows(rows, np.int64))
 
     triples = [
         set(zip(*(column.tolist()[row] for column in found), strict=True))
@@ -78,12 +78,12 @@ def test_mentions__equals_what_torch_decodes(rows: list[list[int]]) -> None:
 
     decoded = decode_spans(padded)
 
-    for ours, theirs in zip(bio.mentions(Ragged.of(rows, np.int64)), decoded, strict=True):
+    for ours, theirs in zip(bio.mentions(Ragged.from_rows(rows, np.int64)), decoded, strict=True):
         assert ours.tolist() == [[value for value in row if value >= 0] for row in theirs.tolist()]
 
 
 def test_mentions__end_where_there_is_no_tag() -> None:
-    tags = Ragged.of([[1, -100, 2, -1, 2, 2]], np.int16)
+    tags = Ragged.from_rows([[1, -100, 2, -1, 2, 2]], np.int16)
 
     starts, ends, labels = bio.mentions(tags)
 
@@ -96,7 +96,7 @@ def test_mentions__end_where_there_is_no_tag() -> None:
 
 @pytest.mark.parametrize("rows", [[], [[]], [[], [0], []]])
 def test_mentions__none(rows: list[list[int]]) -> None:
-    found = bio.mentions(Ragged.of(rows, np.int16))
+    found = bio.mentions(Ragged.from_rows(rows, np.int16))
 
     assert [column.tolist() for column in found] == [[[]] * len(rows)] * 3
 
@@ -104,6 +104,6 @@ def test_mentions__none(rows: list[list[int]]) -> None:
 def test_mentions__of_the_last_label() -> None:
     last = bio.MAX_LABELS - 1
 
-    tags = Ragged.of([[bio.begin(last), bio.inside(last)]], np.int16)
+    tags = Ragged.from_rows([[bio.begin(last), bio.inside(last)]], np.int16)
 
     assert [column.tolist() for column in bio.mentions(tags)] == [[[0]], [[2]], [[last]]]

@@ -87,7 +87,7 @@ several = st.lists(some_documents(), max_size=4)
 
 @given(several)
 def test_documents__are_those_that_they_were_made_of(given: list[Document]) -> None:
-    documents = Documents.of(given)
+    documents = Documents.from_documents(given)
 
     found = list(documents)
 
@@ -98,7 +98,7 @@ def test_documents__are_those_that_they_were_made_of(given: list[Document]) -> N
 
 @given(several)
 def test_documents__have_each_place_on_the_line(given: list[Document]) -> None:
-    documents = Documents.of(given)
+    documents = Documents.from_documents(given)
 
     bounds = [*zip(documents.starts.tolist(), documents.ends.tolist(), strict=True)]
     texts = [document.text for document in given]
@@ -114,7 +114,7 @@ def test_take__gives_the_documents_of_these_numbers(
     given: list[Document], data: st.DataObject
 ) -> None:
     kept = [number for number in range(len(given)) if data.draw(st.booleans())]
-    documents = Documents.of(given)
+    documents = Documents.from_documents(given)
 
     some = documents.take(np.array(kept, np.int64))
 
@@ -129,7 +129,7 @@ def test_take__gives_the_documents_of_these_numbers(
 
 @given(several)
 def test_one_by_one__gives_each_document_on_a_line_of_its_own(given: list[Document]) -> None:
-    singly = list(split_documents(Documents.of(given)))
+    singly = list(split_documents(Documents.from_documents(given)))
 
     assert [plain(document) for of_one in singly for document in of_one] == list(map(plain, given))
     assert [of_one.line for of_one in singly] == [document.text for document in given]
@@ -137,10 +137,10 @@ def test_one_by_one__gives_each_document_on_a_line_of_its_own(given: list[Docume
 
 @given(several)
 def test_with_mentions__changes_nothing_else(given: list[Document]) -> None:
-    documents = Documents.of(given)
+    documents = Documents.from_documents(given)
     spans = [[Span(0, 0, "new")] for _ in given]
 
-    changed = documents.with_mentions(Mentions.of(spans, documents.starts))
+    changed = documents.with_mentions(Mentions.from_rows(spans, documents.starts))
 
     assert [plain(document) for document in changed] == [
         plain(document.with_spans(of_one)) for document, of_one in zip(given, spans, strict=True)
@@ -191,7 +191,7 @@ rows_of_mentions = st.lists(mentions_in(20), max_size=4)
 def of_rows(rows: list[list[Span]]) -> tuple[Mentions, Ints]:
     """Return mentions of documents of 20 characters, and where these begin."""
     bases = 21 * np.arange(len(rows))
-    return Mentions.of(rows, bases), bases
+    return Mentions.from_rows(rows, bases), bases
 
 
 @given(rows_of_mentions)
@@ -246,7 +246,7 @@ def test_labels_found__are_those_that_a_mention_has() -> None:
 
     assert mentions.take(np.array([1])).labels_found() == ["Z"]
     assert mentions.choose(np.array([0, 2])).labels_found() == ["X", "Z"]
-    assert Mentions.of([], np.empty(0, np.int64)).labels_found() == []
+    assert Mentions.from_rows([], np.empty(0, np.int64)).labels_found() == []
 
 
 # Ranges and counts --------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def test_labels_found__are_those_that_a_mention_has() -> None:
 def test_ranges__are_places_on_the_line(rows: list[list[tuple[int, int]]]) -> None:
     bases = 10 * np.arange(len(rows))
 
-    ranges = Ranges.of(rows, bases)
+    ranges = Ranges.from_rows(rows, bases)
 
     assert ranges.counts.tolist() == list(map(len, rows))
     assert [*zip(ranges.starts.tolist(), ranges.ends.tolist(), strict=True)] == [
@@ -287,7 +287,7 @@ def test_documents__in_a_worked_example() -> None:
     first = made.of_words(["Aspirin", "helps", "."], [(0, 1)], label="Chemical")
     second = made.of_words(["It", "does", "."])
 
-    documents = Documents.of([first, second])
+    documents = Documents.from_documents([first, second])
 
     assert documents.line == "Aspirin helps .\nIt does ."
     assert documents.starts.tolist() == [0, 16]

@@ -50,8 +50,8 @@ def test_examples__have_the_types_of_shards() -> None:
 
 def test_examples__take_ragged_spans() -> None:
     pairs = [[(1, 3)], [(0, 1), (1, 2)]]
-    starts = Ragged.of([[1], [0, 1]], np.int64)
-    ends = Ragged.of([[3], [1, 2]], np.int64)
+    starts = Ragged.from_rows([[1], [0, 1]], np.int64)
+    ends = Ragged.from_rows([[3], [1, 2]], np.int64)
 
     by_columns = md.examples([4, 2], keys=[1, 2], spans=(starts, ends))
 

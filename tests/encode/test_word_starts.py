@@ -26,10 +26,10 @@ TEXTS = (
 def found_and_expected(
     tokenizer: Tokenizer, texts: tuple[str, ...]
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    documents = Documents.of([Document(id="", text=text) for text in texts])
+    documents = Documents.from_documents([Document(id="", text=text) for text in texts])
     each_whole = Ranges(np.arange(len(documents) + 1), documents.starts, documents.ends)
     layout = lay_out(documents, each_whole, WordTable(tokenizer))
-    (found,) = WordStarts.of(tokenizer).find_first_tokens(layout.ids[None])
+    (found,) = WordStarts.from_tokenizer(tokenizer).find_first_tokens(layout.ids[None])
     return found, layout.heads
 
 
@@ -62,7 +62,7 @@ def test_find_first_tokens__one_after_special_tokens() -> None:
     tokenizer = made.word_piece()
     row = tokenizer.core.encode("p53 binds")
 
-    first = WordStarts.of(tokenizer).find_first_tokens(np.array([row.ids]))
+    first = WordStarts.from_tokenizer(tokenizer).find_first_tokens(np.array([row.ids]))
 
     assert first[0].tolist() == [
         place == 0 or row.word_ids[place] is None or row.word_ids[place] != row.word_ids[place - 1]

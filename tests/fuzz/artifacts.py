@@ -56,7 +56,7 @@ def read_scores(folder: Path) -> None:
     column = scores.open_scores(folder / "x")
     examples = fixed_examples(seeds.ROWS)
     assert bool(np.all(column.keys[1:] >= column.keys[:-1]))
-    column.of(examples)
+    column.gather(examples)
 
 
 def read_pipeline(folder: Path) -> None:

@@ -499,8 +499,8 @@ def lexicon(compression: str | None = None) -> bytes:
         write_lexicon(
             path,
             Lexicon(
-                tokens=Ragged.of(entries, np.int32),
-                word_starts=Ragged.of(starts, np.int32),
+                tokens=Ragged.from_rows(entries, np.int32),
+                word_starts=Ragged.from_rows(starts, np.int32),
                 scores=scores,
                 about=about,
             ),

@@ -72,7 +72,9 @@ def test_scores__on_the_card_are_those_of_the_cpu(
     examples = load(tmp_path / "built")["train"].examples(0, 25)
     attending = saved(tmp_path / "attending", "BertModel", **LABELS)
     classifying = saved(tmp_path / "classifying", "BertForTokenClassification", **LABELS)
-    words = Ragged.of([[id_] for id_ in set(examples.input_ids.values[:50].tolist())], np.int32)
+    words = Ragged.from_rows(
+        [[id_] for id_ in set(examples.input_ids.values[:50].tolist())], np.int32
+    )
 
     def ignore(done: int) -> None:
         pass

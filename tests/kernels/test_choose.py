@@ -16,7 +16,7 @@ STREAMS = st.integers(0, 2**64 - 1)
 
 @given(st.data(), POOLS)
 def test_choose_uniform__equals_twin(data, rows):
-    pool = Ragged.of(rows, np.uint8)
+    pool = Ragged.from_rows(rows, np.uint8)
     quota = data.draw(st.lists(st.integers(0, 14), min_size=len(rows), max_size=len(rows)))
     streams = data.draw(st.lists(STREAMS, min_size=len(rows), max_size=len(rows)))
     out = np.full(len(pool.values), 7, np.uint8)
@@ -34,7 +34,7 @@ def test_choose_uniform__equals_twin(data, rows):
 
 @given(st.data(), POOLS, st.one_of(st.sampled_from([0.0, 0.075, 0.5, 1.0]), st.floats(0, 1)))
 def test_choose_bernoulli__equals_twin(data, rows, rate):
-    pool = Ragged.of(rows, np.uint8)
+    pool = Ragged.from_rows(rows, np.uint8)
     streams = data.draw(st.lists(STREAMS, min_size=len(rows), max_size=len(rows)))
     out = np.full(len(pool.values), 7, np.uint8)
     choose_bernoulli(pool.offsets, pool.values, rate, np.array(streams, np.uint64), 3, out)
@@ -117,7 +117,7 @@ def test_choose_bernoulli__keeps_the_rate():
 
 @given(st.data(), POOLS)
 def test_choose_again__equals_twin(data, rows):
-    pool = Ragged.of(rows, np.uint8)
+    pool = Ragged.from_rows(rows, np.uint8)
     quota = np.array(
         data.draw(st.lists(st.integers(0, 14), min_size=len(rows), max_size=len(rows))), np.int64
     )
@@ -160,7 +160,7 @@ def test_choose_again__what_is_drawn_twice_is_chosen_once():
     ),
 )
 def test_choose_each__equals_twin(data, rows):
-    chances = Ragged.of(rows, np.float64)
+    chances = Ragged.from_rows(rows, np.float64)
     streams = data.draw(st.lists(STREAMS, min_size=len(rows), max_size=len(rows)))
     out = np.full(len(chances.values), 7, np.uint8)
     choose_each(chances.offsets, chances.values, np.array(streams, np.uint64), 3, out)

@@ -25,7 +25,7 @@ ROWS = st.lists(st.lists(st.integers(0, 2), max_size=10), max_size=4)
 
 @given(ROWS, st.floats(0, 1), st.floats(0, 1), st.integers(0, 2**64 - 4))
 def test_choose_actions__equals_twin(rows, mask_share, share_of_rest, stream):
-    kinds = Ragged.of(rows, np.uint8)
+    kinds = Ragged.from_rows(rows, np.uint8)
     random_share = (1 - mask_share) * share_of_rest
     actions = np.full(len(kinds.values), 9, np.uint8)
     streams = np.array([stream + i for i in range(len(rows))], np.uint64)
@@ -50,7 +50,7 @@ def test_choose_actions__equals_twin(rows, mask_share, share_of_rest, stream):
 
 @given(ROWS, st.sets(st.integers(0, 19), max_size=19), st.integers(0, 2**64 - 4))
 def test_put__equals_twin(rows, special, stream):
-    actions = Ragged.of(rows, np.uint8)
+    actions = Ragged.from_rows(rows, np.uint8)
     allowed = [id_ for id_ in range(20) if id_ not in special]
     ids = np.arange(100, 100 + len(actions.values), dtype=np.int32)
     out = np.empty_like(ids)
@@ -81,7 +81,7 @@ def test_put_random__every_id_that_is_not_special_is_as_likely():
 
 @given(ROWS, st.data())
 def test_spread_actions__equals_twin(rows, data):
-    actions = Ragged.of(rows, np.uint8)
+    actions = Ragged.from_rows(rows, np.uint8)
     size = len(actions.values)
     kinds = np.array(data.draw(st.lists(st.integers(0, 2), min_size=size, max_size=size)), np.uint8)
     joins = np.array(data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size)), np.uint8)
@@ -104,7 +104,7 @@ def first_of_group(offsets, kinds, joins, t):
     ROWS, st.lists(st.integers(0, 5), min_size=1, max_size=6).filter(any), st.integers(0, 2**64 - 4)
 )
 def test_put_unigram__equals_twin(rows, counts, stream):
-    actions = Ragged.of(rows, np.uint8)
+    actions = Ragged.from_rows(rows, np.uint8)
     tokens = np.arange(30, 30 + len(counts), dtype=np.int32)
     out = np.arange(100, 100 + len(actions.values), dtype=np.int32)
     streams = np.array([stream + i for i in range(len(rows))], np.uint64)

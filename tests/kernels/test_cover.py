@@ -56,7 +56,7 @@ def test_cover_documents__equals_its_twin(
 ) -> None:
     """Also where documents that stood between were left out, whose text is still on the line."""
     kept = [number for number in range(len(given)) if data.draw(st.booleans())]
-    of_all = Documents.of([document for document, _ in given])
+    of_all = Documents.from_documents([document for document, _ in given])
     documents = of_all.take(np.array(kept, np.int64))
     begins = [given[number][1] for number in kept]
 
@@ -79,7 +79,7 @@ def test_cover_documents__equals_its_twin(
 def test_cover_documents__looks_at_no_mention_of_another_document() -> None:
     first = Document(id="a", text="One. Two.")
     second = replace(first, spans=(Span(3, 6, "X"),))
-    documents = Documents.of([first, second, first])
+    documents = Documents.from_documents([first, second, first])
 
     found = cover(documents, on_line(documents, [[0, 5]] * 3))
 

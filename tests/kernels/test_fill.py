@@ -49,7 +49,7 @@ def rows_of(draw, values):
 
 
 def arrays_of(rows):
-    values, lengths, pool = (Ragged.of([[unit[n] for unit in units] for units, _, _ in rows], t)
+    values, lengths, pool = (Ragged.from_rows([[unit[n] for unit in units] for units, _, _ in rows], t)
                              for n, t in enumerate((np.float64, np.int64, np.uint8)))  # fmt: skip
     quota = np.array([budget for _, budget, _ in rows], np.int64)
     streams = np.array([stream for _, _, stream in rows], np.uint64)

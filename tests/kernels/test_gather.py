@@ -17,7 +17,7 @@ def test_gather__copies_rows_in_the_order_asked_for(
     dtype: type, rows: list[list[int]], data: st.DataObject
 ) -> None:
     picked = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8))
-    source = Ragged.of(rows, dtype)
+    source = Ragged.from_rows(rows, dtype)
     to = make_offsets(np.array([len(rows[p]) for p in picked], np.int64))
     out = np.empty(to[-1], dtype)
 
@@ -27,7 +27,7 @@ def test_gather__copies_rows_in_the_order_asked_for(
 
 
 def test_gather__leaves_the_rest_of_out_alone() -> None:
-    source = Ragged.of([[1, 2], [3]], np.int32)
+    source = Ragged.from_rows([[1, 2], [3]], np.int32)
     out = np.full(6, 9, np.int32)
 
     gather(np.array([1, 0]), source.offsets.astype(np.int32), source.values, np.array([1, 3]), out)
@@ -36,7 +36,7 @@ def test_gather__leaves_the_rest_of_out_alone() -> None:
 
 
 def test_gather__reads_what_is_read_only() -> None:
-    source = Ragged.of([[1, 2]], np.int32)
+    source = Ragged.from_rows([[1, 2]], np.int32)
     source.values.flags.writeable = False
     out = np.zeros(2, np.int32)
 
@@ -50,7 +50,7 @@ def test_gather_alike__copies_each_column_as_gather_does(
     rows: list[list[int]], data: st.DataObject
 ) -> None:
     picked = np.array(data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8)), np.int64)
-    source = Ragged.of(rows, np.int32)
+    source = Ragged.from_rows(rows, np.int32)
     columns = source.values, source.values.astype(np.int16), 2 * source.values.astype(np.int16)
     to = make_offsets(source.lengths[picked]) + 1
     out = (

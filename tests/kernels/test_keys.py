@@ -39,7 +39,7 @@ def test_name_rows__tells_sentences_and_windows_apart() -> None:
 
 @given(st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=5), max_size=5))
 def test_digest_rows__equals_its_twin(rows: list[list[int]]) -> None:
-    ids, out = Ragged.of(rows, np.int32), np.empty(len(rows), np.uint64)
+    ids, out = Ragged.from_rows(rows, np.int32), np.empty(len(rows), np.uint64)
 
     digest_rows(ids.offsets, ids.values, out)
 

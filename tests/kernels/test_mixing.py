@@ -49,9 +49,9 @@ def test_renumber_labels__is_as_if_painted_with_other_labels(
     ends = [(np.cumsum(np.array(row, np.int64) + 1) - 1).tolist() for row in sizes]
     starts = [[e - s for e, s in zip(*of, strict=True)] for of in zip(ends, sizes, strict=True)]
     offsets = make_offsets(np.array([sum(row) + len(row) for row in sizes], np.int64))
-    spans = Ragged.of(starts, np.int32), Ragged.of(ends, np.int32)
-    labels = Ragged.of([[label for _, label in row] for row in rows], np.int16)
-    others = Ragged.of(
+    spans = Ragged.from_rows(starts, np.int32), Ragged.from_rows(ends, np.int32)
+    labels = Ragged.from_rows([[label for _, label in row] for row in rows], np.int16)
+    others = Ragged.from_rows(
         [
             [numbers[label] if number in changed else label for _, label in row]
             for number, row in enumerate(rows)

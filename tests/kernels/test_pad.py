@@ -55,7 +55,10 @@ def test_measure_rows__finds_the_longest_of_those_asked_for(
 ) -> None:
     picked = picks_of(rows, spans)
     packs = packs_of(picked, spans)
-    tokens, mentions = Ragged.of(rows, np.int32), Ragged.of([row[1:] for row in rows], np.int32)
+    tokens, mentions = (
+        Ragged.from_rows(rows, np.int32),
+        Ragged.from_rows([row[1:] for row in rows], np.int32),
+    )
     out = np.full(2, -7, np.int64)
 
     measure_rows(np.array(picked, np.int64), packs, tokens.offsets, mentions.offsets, out)
@@ -78,7 +81,7 @@ def test_pad_masked__equals_its_twin(kinds: list[list[int]], data: st.DataObject
     width = max(map(len, lines(kinds, picked, packs)), default=0) + 1
     out = np.full((3, len(packs) - 1, width), -7, np.int64)
     columns = [
-        Ragged.of(rows, dtype)
+        Ragged.from_rows(rows, dtype)
         for rows, dtype in ((ids, np.int32), (corrupted, np.int32), (kinds, np.uint8))
     ]
 
@@ -112,7 +115,7 @@ def test_pad_tags__equals_its_twin(tags: list[list[int]], data: st.DataObject) -
         np.full((len(packs) - 1, width), 7, np.uint8),
     )
     columns = [
-        Ragged.of(rows, dtype)
+        Ragged.from_rows(rows, dtype)
         for rows, dtype in ((tags, np.int8), (words, np.int32), (kinds, np.uint8))
     ]
     values = (column.values for column in columns)
@@ -136,7 +139,7 @@ def test_pad_spans__equals_its_twin(starts: list[list[int]], data: st.DataObject
     width = max(map(len, lines(starts, picked, packs)), default=0)
     out = np.full((3, len(packs) - 1, width), -7, np.int64)
     ragged = [
-        Ragged.of(rows, dtype)
+        Ragged.from_rows(rows, dtype)
         for rows, dtype in zip(columns, (np.int32, np.int32, np.int16), strict=True)
     ]
 
@@ -170,7 +173,7 @@ def test_number_packed__equals_its_twin(rows: list[list[int]], data: st.DataObje
     width = max(map(len, lines(rows, picked, packs)), default=0) + 1
     out = np.full((2, len(packs) - 1, width), -7, np.int64)
 
-    number_packed(np.array(picked, np.int64), packs, Ragged.of(rows, np.int32).offsets, out)
+    number_packed(np.array(picked, np.int64), packs, Ragged.from_rows(rows, np.int32).offsets, out)
 
     places = [list(range(len(row))) for row in rows]
     assert out[0].tolist() == [padded(line, width, 0) for line in lines(places, picked, packs)]
@@ -189,7 +192,7 @@ def test_pad_rates__equals_its_twin(rows: list[list[int]], data: st.DataObject) 
     rates = np.arange(len(rows), dtype=np.float32) / 8
     out = np.full((len(packs) - 1, width), -7, np.float32)
 
-    offsets = Ragged.of(rows, np.int32).offsets
+    offsets = Ragged.from_rows(rows, np.int32).offsets
     pad_rates(np.array(picked, np.int64), packs, offsets, rates, out)
 
     repeated = [[number / 8] * len(row) for number, row in enumerate(rows)]
@@ -200,7 +203,7 @@ def test_pad_rates__equals_its_twin(rows: list[list[int]], data: st.DataObject) 
 def test_pad_rows__equals_its_twin(ids: list[list[int]], data: st.DataObject) -> None:
     picked = picks_of(ids, data)
     width = max((len(ids[p]) for p in picked), default=0) + 1
-    out, rows = np.full((len(picked), width), -7, np.int64), Ragged.of(ids, np.int32)
+    out, rows = np.full((len(picked), width), -7, np.int64), Ragged.from_rows(ids, np.int32)
 
     pad_rows(np.array(picked, np.int64), rows.offsets, rows.values, 9, out)
 

@@ -21,7 +21,7 @@ def slow_ranks(row):
 
 @given(ROWS)
 def test_rank_rows__equals_twin(rows):
-    values = Ragged.of(rows, np.float64)
+    values = Ragged.from_rows(rows, np.float64)
     out = np.empty(len(values.values))
     rank_rows(values.offsets, values.values, out)
 
@@ -46,9 +46,9 @@ def test_rank_rows__of_equal_values_the_first_is_higher():
 
 @given(ROWS, st.data(), st.sampled_from([0.0, 0.3, 0.7, 1.0]))
 def test_smooth_rows__equals_twin(rows, data, alpha):
-    values = Ragged.of(rows, np.float64)
+    values = Ragged.from_rows(rows, np.float64)
     counted = [[data.draw(st.booleans()) for _ in row] for row in rows]
-    flat, out = Ragged.of(counted, np.bool_).values, values.values.copy()
+    flat, out = Ragged.from_rows(counted, np.bool_).values, values.values.copy()
     smooth_rows(values.offsets, out, flat, alpha, out)
 
     for i, (row, open_) in enumerate(zip(rows, counted, strict=True)):

@@ -82,7 +82,7 @@ def test_draw_length__keeps_its_law(law):
 @given(st.data(), st.booleans())
 def test_open_spans__equals_its_twin(data, whole):
     rows = data.draw(st.lists(st.lists(st.integers(-1, 2), max_size=8), max_size=4))
-    words = Ragged.of(rows, np.int32)
+    words = Ragged.from_rows(rows, np.int32)
     ids = np.array(
         data.draw(
             st.lists(st.integers(0, 2), min_size=len(words.values), max_size=len(words.values))
@@ -124,7 +124,7 @@ def test_run_from__ends_with_the_text_and_keeps_off_what_is_closed(state, size):
 def test_place_spans__equals_its_twin(data, rows, law):
     """Also that a row costs nothing to the next: places are put back."""
     sums, weights = LAWS[law]
-    states = Ragged.of(rows, np.uint8)
+    states = Ragged.from_rows(rows, np.uint8)
     quota = np.array(
         data.draw(st.lists(st.integers(0, 9), min_size=len(rows), max_size=len(rows))), np.int64
     )

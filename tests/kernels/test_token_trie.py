@@ -33,7 +33,7 @@ def rows(draw):
 
 def trie_of(entries):
     """Return edges, endings and the two tables of what may begin."""
-    tokens = Ragged.of(entries, np.int32)
+    tokens = Ragged.from_rows(entries, np.int32)
     places = 1 << (2 * len(tokens.values) + 1).bit_length()
     begins, seconds = np.zeros(5, np.uint8), np.zeros(1, np.uint64)
     edges, ending = np.full(places, EMPTY, np.uint64), np.full(len(begins) + places, -1, np.int32)
@@ -43,7 +43,8 @@ def trie_of(entries):
 
 def match(made, trie, capacity):
     ids, words = (
-        Ragged.of([getattr(row, name) for row in made], np.int32) for name in ("ids", "word_ids")
+        Ragged.from_rows([getattr(row, name) for row in made], np.int32)
+        for name in ("ids", "word_ids")
     )
     out, of_rows = np.full((capacity, 3), -7, np.int32), np.empty(len(made) + 1, np.int64)
     match_entries(ids.offsets, ids.values, words.values, *trie, out, of_rows)
@@ -74,7 +75,7 @@ def test_match_entries__writes_no_more_than_there_is_room_for_and_counts_all(
 def look_up(units, entries):
     """Return the entry of each unit, -1 for none. Each unit is a row."""
     edges, ending, _, _ = trie_of(entries)
-    ids, out = Ragged.of(units, np.int32), np.empty(len(units), np.int64)
+    ids, out = Ragged.from_rows(units, np.int32), np.empty(len(units), np.int64)
     starts, ends = np.zeros(len(units), np.int32), ids.lengths.astype(np.int32)
     values = np.append(ending, np.int32(-1))
     exact_values(

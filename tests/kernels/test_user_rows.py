@@ -10,7 +10,7 @@ from mslm_data.kernels.user_rows import continue_words, find_misplaced, number_t
 
 @given(st.lists(st.lists(st.booleans(), max_size=6), max_size=4))
 def test_number_tokens__equals_its_twin(special: list[list[bool]]) -> None:
-    rows = Ragged.of(special, np.bool_)
+    rows = Ragged.from_rows(special, np.bool_)
     out = np.full(len(rows.values), 77, np.int32)
 
     number_tokens(rows.offsets, rows.values, out)
@@ -25,7 +25,7 @@ def test_number_tokens__equals_its_twin(special: list[list[bool]]) -> None:
 
 @given(st.lists(st.lists(st.integers(-1, 3), max_size=8), max_size=4))
 def test_continue_words__equals_its_twin(words: list[list[int]]) -> None:
-    rows = Ragged.of(words, np.int32)
+    rows = Ragged.from_rows(words, np.int32)
     changed = rows.values.copy()
 
     continue_words(rows.offsets, changed)
@@ -56,8 +56,8 @@ def counted_on(row: list[int]) -> list[int]:
     )
 )
 def test_find_misplaced__equals_its_twin(rows: list[tuple[int, list[tuple[int, int]]]]) -> None:
-    starts = Ragged.of([[start for start, _ in spans] for _, spans in rows], np.int32)
-    ends = Ragged.of([[end for _, end in spans] for _, spans in rows], np.int32)
+    starts = Ragged.from_rows([[start for start, _ in spans] for _, spans in rows], np.int32)
+    ends = Ragged.from_rows([[end for _, end in spans] for _, spans in rows], np.int32)
 
     found = find_misplaced(
         starts.offsets,

@@ -49,7 +49,7 @@ def test_find_words__a_number_again_after_a_special_token_is_another_word() -> N
     st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=3), max_size=20), st.integers(0, 4)
 )
 def test_number_words__equal_words_get_equal_numbers_in_a_crowded_table(words, vocabulary) -> None:
-    rows = Ragged.of(words, np.int32)
+    rows = Ragged.from_rows(words, np.int32)
     bounds = np.stack([rows.offsets[:-1], rows.offsets[1:]], axis=1)
     alone, table = np.full(vocabulary, -1, np.int32), np.full(32, -1, np.int32)
     offsets, values = np.zeros(len(words) + 1, np.int64), np.zeros(len(rows.values), np.int32)

@@ -28,8 +28,8 @@ ABOUT = {"tokenizer": TOKENIZER, "size": 40, "made": {"command": "vocab scores",
 
 def lexicon(path: Path, **changes: object) -> Path:
     made = Lexicon(
-        tokens=Ragged.of([[9]], np.int32),
-        word_starts=Ragged.of([[0]], np.int32),
+        tokens=Ragged.from_rows([[9]], np.int32),
+        word_starts=Ragged.from_rows([[0]], np.int32),
         scores=np.ones(1),
         about={**ABOUT, **changes},
     )
@@ -38,7 +38,7 @@ def lexicon(path: Path, **changes: object) -> Path:
 
 
 def column(folder: Path) -> Path:
-    keys, scores = np.array([1], np.uint64), Ragged.of([[1.0, 2.0]], np.float32)
+    keys, scores = np.array([1], np.uint64), Ragged.from_rows([[1.0, 2.0]], np.float32)
     write_scores(folder / "train" / "data.arrow", keys, scores, ABOUT)
     return folder
 

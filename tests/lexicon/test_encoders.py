@@ -15,7 +15,7 @@ from tests.lexicon.models import SIZE, config, plain, sample_vocab, saved, torch
 
 def test_load_encoder__computes_what_the_library_does(tmp_path):
     encoder = load_encoder(str(saved(tmp_path / "m")))
-    rows = Ragged.of([[2, 9, 8, 3], [2, 7, 3], [2, *range(20, 60), 3]], np.int32)
+    rows = Ragged.from_rows([[2, 9, 8, 3], [2, 7, 3], [2, *range(20, 60), 3]], np.int32)
     model = plain(tmp_path / "m")
 
     for places, output in encoder.batches(rows):

@@ -15,7 +15,7 @@ STRINGS = ["kinase", "of", "colorectal", "inhibitors", "anaemia", "nucleus", "th
 
 
 def words_of(strings, tokenizer):
-    return Ragged.of([tokenizer.core.encode([word], is_pretokenized=True, add_special_tokens=False).ids
+    return Ragged.from_rows([tokenizer.core.encode([word], is_pretokenized=True, add_special_tokens=False).ids
                       for word in strings], np.int32)  # fmt: skip
 
 
@@ -80,9 +80,9 @@ def test_score__another_tokenizer_goes_by_strings(tmp_path):
     strings = [*STRINGS, "Kinase", "☃"]
 
     numbers, scores = Likeness(encoder=encoder, tokenizer=byte_level).score(
-        Ragged.of([byte_level.core.encode([" " + w], is_pretokenized=True, add_special_tokens=False).ids
+        Ragged.from_rows([byte_level.core.encode([" " + w], is_pretokenized=True, add_special_tokens=False).ids
                    for w in strings], np.int32),
-        Ragged.of([byte_level.core.encode([" tumour"], is_pretokenized=True, add_special_tokens=False).ids], np.int32),
+        Ragged.from_rows([byte_level.core.encode([" tumour"], is_pretokenized=True, add_special_tokens=False).ids], np.int32),
         lambda _: None,
     )  # fmt: skip
 
@@ -96,7 +96,7 @@ def test_score__another_tokenizer_goes_by_strings(tmp_path):
 def test_score__unknown_and_endless_words_left_out(tmp_path):
     tokenizer = made.word_piece()
     encoder = load_encoder(str(saved(tmp_path / "m", max_position_embeddings=8)))
-    words = Ragged.of(
+    words = Ragged.from_rows(
         [[20, 21], [tokenizer.ids.unk], [20, tokenizer.ids.unk], [20] * 6, [20] * 7], np.int32
     )
 
@@ -113,7 +113,7 @@ def test_score__no_words(tmp_path):
 
     numbers, scores = Likeness(
         encoder=load_encoder(str(saved(tmp_path / "m"))), tokenizer=tokenizer
-    ).score(Ragged.of([[tokenizer.ids.unk]], np.int32), words, lambda _: None)
+    ).score(Ragged.from_rows([[tokenizer.ids.unk]], np.int32), words, lambda _: None)
 
     assert len(numbers) == len(scores) == 0
 
@@ -121,7 +121,7 @@ def test_score__no_words(tmp_path):
 def test_score__no_anchor_it_knows(tmp_path):
     tokenizer = made.word_piece()
     likeness = Likeness(encoder=load_encoder(str(saved(tmp_path / "m"))), tokenizer=tokenizer)
-    unknown = Ragged.of([[tokenizer.ids.unk]], np.int32)
+    unknown = Ragged.from_rows([[tokenizer.ids.unk]], np.int32)
 
     with pytest.raises(VocabularyError, match="/m: the model knows none of the 1 anchors"):
         likeness.score(unknown, unknown, lambda _: None)
@@ -155,7 +155,7 @@ def test_likeness__other_ids_without_a_tokenizer_refused(tmp_path):
 
 
 def test_by_likeness__likest_first_ties_in_order():
-    words = Ragged.of([[7], [8, 9], [5], [6, 6, 6]], np.int32)
+    words = Ragged.from_rows([[7], [8, 9], [5], [6, 6, 6]], np.int32)
 
     lexicon = by_likeness(words, np.array([0, 1, 3]), np.array([0.5, 0.9, 0.5]), {"size": 10})
 

@@ -61,7 +61,7 @@ def test_write_column__every_row_has_its_own(tmp_path, folder):
     assert files > 4
     for split in shards.values():
         examples = split.examples()
-        found = open_scores(tmp_path / "c").of(examples)
+        found = open_scores(tmp_path / "c").gather(examples)
         assert np.array_equal(found.values, examples.input_ids.values * np.float32(0.5))
     assert report.splits == {name: len(split) for name, split in shards.items()}
     assert (report.tokens, report.shards, report.kept) == (total, files, 0)

@@ -35,7 +35,7 @@ some_rows = st.dictionaries(
 
 
 def write(folder: Path, rows: Rows, name: str = "train/data-00000-of-00001.arrow") -> Path:
-    scores = Ragged.of(list(rows.values()), np.float32)
+    scores = Ragged.from_rows(list(rows.values()), np.float32)
     write_scores(folder / name, np.array(list(rows), np.uint64), scores, ABOUT)
     return folder
 
@@ -84,7 +84,7 @@ def test_of__rows_in_any_order_repeated_and_of_several_files(
         )
     asked = data.draw(st.lists(st.sampled_from(sorted(rows)), max_size=12)) if rows else []
 
-    scores = open_scores(tmp_path).of(examples(asked, [len(rows[key]) for key in asked]))
+    scores = open_scores(tmp_path).gather(examples(asked, [len(rows[key]) for key in asked]))
 
     assert scores.tolist() == [rows[key] for key in asked]
     assert (scores.values.dtype, scores.offsets.dtype) == (np.float32, np.int64)
@@ -93,7 +93,7 @@ def test_of__rows_in_any_order_repeated_and_of_several_files(
 def test_of__offsets_are_those_of_the_rows(tmp_path: Path) -> None:
     rows = examples([5, 3, 5], [4, 2, 4])
 
-    scores = open_scores(write(tmp_path, {3: [1, 2], 5: [3, 4, 5, 6]})).of(rows)
+    scores = open_scores(write(tmp_path, {3: [1, 2], 5: [3, 4, 5, 6]})).gather(rows)
 
     assert scores.offsets.tolist() == rows.input_ids.offsets.tolist()
 
@@ -102,7 +102,7 @@ def test_of__rows_without_scores(tmp_path: Path) -> None:
     column = open_scores(write(tmp_path, {3: [1, 2], 2**64 - 2: [1, 2]}))
 
     with pytest.raises(VocabularyError, match="2 of 3 rows have no scores"):
-        column.of(examples([3, 4, 2**64 - 1], [2, 2, 2]))
+        column.gather(examples([3, 4, 2**64 - 1], [2, 2, 2]))
 
 
 def test_of__rows_of_another_length(tmp_path: Path) -> None:
@@ -112,15 +112,15 @@ def test_of__rows_of_another_length(tmp_path: Path) -> None:
         VocabularyError,
         match="the scores have other row lengths",
     ):
-        column.of(examples([3, 4], [2, 3]))
+        column.gather(examples([3, 4], [2, 3]))
 
 
 def test_open_scores__of_no_rows_at_all_answers_no_rows(tmp_path: Path) -> None:
     column = open_scores(write(tmp_path, {}))
 
-    assert column.of(examples([], [])).tolist() == []
+    assert column.gather(examples([], [])).tolist() == []
     with pytest.raises(VocabularyError, match="1 of 1 rows have no scores"):
-        column.of(examples([1], [2]))
+        column.gather(examples([1], [2]))
 
 
 def test_open_scores__is_mapped_read_only_and_opened_once(tmp_path: Path) -> None:
@@ -138,9 +138,9 @@ def test_open_scores__sees_files_that_were_made_anew_or_added(tmp_path: Path) ->
     again = open_scores(tmp_path)
     more = open_scores(write(tmp_path, {4: [7, 8]}, "test/data.arrow"))
 
-    assert before.of(examples([3], [2])).tolist() == [[1, 2]]
-    assert again.of(examples([3], [2])).tolist() == [[5, 6]]
-    assert more.of(examples([4, 3], [2, 2])).tolist() == [[7, 8], [5, 6]]
+    assert before.gather(examples([3], [2])).tolist() == [[1, 2]]
+    assert again.gather(examples([3], [2])).tolist() == [[5, 6]]
+    assert more.gather(examples([4, 3], [2, 2])).tolist() == [[7, 8], [5, 6]]
 
 
 def test_open_scores__rows_of_one_key_must_be_equal(tmp_path: Path) -> None:
@@ -149,14 +149,14 @@ def test_open_scores__rows_of_one_key_must_be_equal(tmp_path: Path) -> None:
         write(tmp_path / "other", {3: [1, 2], 4: [1, 2]}), {3: [1, 3], 4: [1, 2]}, "test/data.arrow"
     )
 
-    assert open_scores(equal).of(examples([3], [2])).tolist() == [[1, 2]]
+    assert open_scores(equal).gather(examples([3], [2])).tolist() == [[1, 2]]
     with pytest.raises(VocabularyError, match="1 keys belong to two rows with different scores"):
         open_scores(other)
 
 
 def test_open_scores__files_made_in_two_ways(tmp_path: Path) -> None:
     write(tmp_path, {3: [1, 2]})
-    keys, scores = np.array([4], np.uint64), Ragged.of([[1.0, 2.0]], np.float32)
+    keys, scores = np.array([4], np.uint64), Ragged.from_rows([[1.0, 2.0]], np.float32)
     write_scores(
         tmp_path / "validation" / "x.arrow", keys, scores, {**ABOUT, "made": {"command": "other"}}
     )
@@ -169,7 +169,7 @@ def test_open_scores__files_made_in_two_ways(tmp_path: Path) -> None:
 
 
 def test_write_scores__equal_ones_are_equal_bytes_and_private(tmp_path: Path) -> None:
-    keys, scores = np.array([1, 2], np.uint64), Ragged.of([[1.0], [2.0, 3.0]], np.float32)
+    keys, scores = np.array([1, 2], np.uint64), Ragged.from_rows([[1.0], [2.0, 3.0]], np.float32)
     turned = {"format": FORMAT + 1, **{name: ABOUT[name] for name in reversed(list(ABOUT))}}
 
     write_scores(tmp_path / "a" / "train" / "x.arrow", keys, scores, ABOUT)
@@ -280,7 +280,7 @@ def test_open_scores__flipped_bytes_are_refused_or_answered(tmp_path: Path) -> N
         path.unlink()  # the old bytes stay mapped as long as they are remembered
         path.write_bytes(data)
         try:
-            assert open_scores(tmp_path).of(asked).lengths.tolist() == [3] * len(rows)
+            assert open_scores(tmp_path).gather(asked).lengths.tolist() == [3] * len(rows)
         except VocabularyError:
             refused += 1
 

@@ -34,8 +34,8 @@ def entries(draw: st.DrawFn) -> Entry:
 
 def lexicon_of(rows: Sequence[Entry], about: dict[str, Any] = ABOUT) -> Lexicon:
     return Lexicon(
-        tokens=Ragged.of([tokens for tokens, _, _ in rows], np.int32),
-        word_starts=Ragged.of([starts for _, starts, _ in rows], np.int32),
+        tokens=Ragged.from_rows([tokens for tokens, _, _ in rows], np.int32),
+        word_starts=Ragged.from_rows([starts for _, starts, _ in rows], np.int32),
         scores=np.array([score for _, _, score in rows], np.float64),
         about=about,
     )

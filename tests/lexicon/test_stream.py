@@ -28,7 +28,7 @@ def test_read_words__a_joined_row_is_as_its_sentences_are() -> None:
     row = Row(
         key=0, ids=[2, 5, 6, 7, 5, 6, 3], word_ids=[-1, 0, 0, 1, 2, 3, -1], mentions=((4, 6, 0),)
     )
-    joined = replace(examples_of([row]), sentence_starts=Ragged.of([[1, 4]], np.int32))
+    joined = replace(examples_of([row]), sentence_starts=Ragged.from_rows([[1, 4]], np.int32))
     one = Row(key=0, ids=[2, 5, 6, 7, 3], word_ids=[-1, 0, 0, 1, -1])
     other = Row(key=0, ids=[2, 5, 6, 3], word_ids=[-1, 0, 1, -1], mentions=((1, 3, 0),))
 

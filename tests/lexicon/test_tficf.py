@@ -54,7 +54,7 @@ def tokenizer() -> tokenizers.Tokenizer:
 def words_of(forms: Sequence[tuple[str, int]]) -> WordTypes:
     """Return word types of these forms, each one piece, with their occurrences."""
     core = tokenizer()
-    tokens = Ragged.of([[core.token_to_id(form)] for form, _ in forms], np.int32)
+    tokens = Ragged.from_rows([[core.token_to_id(form)] for form, _ in forms], np.int32)
     return WordTypes(tokens, np.array([count for _, count in forms], np.int64))
 
 
@@ -130,7 +130,9 @@ def test_find_anchors__capitals_are_one_word_in_its_most_frequent_form() -> None
 def test_find_anchors__forms_of_several_pieces() -> None:
     core = tokenizer()
     pieces = [core.token_to_id("k"), core.token_to_id("##inase")]
-    words = WordTypes(Ragged.of([pieces, [core.token_to_id("cell")]], np.int32), np.array([7, 2]))
+    words = WordTypes(
+        Ragged.from_rows([pieces, [core.token_to_id("cell")]], np.int32), np.array([7, 2])
+    )
 
     lexicon, anchors = find_anchors(
         words,

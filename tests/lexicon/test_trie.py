@@ -21,15 +21,15 @@ from tests.support.properties import fewer
 
 def lexicon_of(entries, size=IDS.size):
     return Lexicon(
-        tokens=Ragged.of(entries, np.int32),
-        word_starts=Ragged.of([[0]] * len(entries), np.int32),
+        tokens=Ragged.from_rows(entries, np.int32),
+        word_starts=Ragged.from_rows([[0]] * len(entries), np.int32),
         scores=np.zeros(len(entries)),
         about={"size": size},
     )
 
 
 def found_in(row, entries):
-    starts, ends, numbers = Trie.of(lexicon_of(entries)).matches(examples_of([row]))
+    starts, ends, numbers = Trie.from_lexicon(lexicon_of(entries)).matches(examples_of([row]))
     return list(zip(starts.values.tolist(), ends.values.tolist(), numbers.tolist(), strict=True))
 
 
@@ -85,7 +85,7 @@ def test_matches__within_a_sentence_are_those_of_the_sentences_as_rows(examples,
         else [0]
         for ids in examples.input_ids.tolist()
     ]
-    joined = replace(examples, sentence_starts=Ragged.of(starts, np.int32))
+    joined = replace(examples, sentence_starts=Ragged.from_rows(starts, np.int32))
 
     found = open_trie(artifacts.grams_lexicon()).matches(joined)
 
@@ -116,7 +116,7 @@ def test_matches__of_equal_entries_the_first():
 
 def test_matches__empty_lexicon():
     examples = examples_of([Row(key=0, ids=[5, 6], word_ids=[0, 1])])
-    trie = Trie.of(lexicon_of([]))
+    trie = Trie.from_lexicon(lexicon_of([]))
 
     assert len(trie.matches(examples)[0].values) == 0
     units = words(examples)
@@ -136,7 +136,7 @@ def test_matches__more_than_there_is_room_for_at_first():
 
 def test_matches__lexicon_of_another_tokenizer():
     examples = examples_of([Row(key=0, ids=[5], word_ids=[0])])
-    trie = Trie.of(lexicon_of([(5,)], size=50))
+    trie = Trie.from_lexicon(lexicon_of([(5,)], size=50))
 
     message = (
         r"^lexicon: expected one of a tokenizer of 40 ids, got one of 50; make it from these shards"

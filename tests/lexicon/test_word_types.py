@@ -91,10 +91,12 @@ def test_word_strings__join_pieces_and_take_marks_out(name: str) -> None:
     ]
     assert max(map(len, ids)) > 1
 
-    assert word_strings(Ragged.of(ids, np.int32), tokenizer.core) == words
+    assert word_strings(Ragged.from_rows(ids, np.int32), tokenizer.core) == words
 
 
 def test_word_strings__unknown_words_are_called_so() -> None:
     tokenizer = made.word_piece()
 
-    assert word_strings(Ragged.of([[tokenizer.ids.unk]], np.int32), tokenizer.core) == ["[UNK]"]
+    assert word_strings(Ragged.from_rows([[tokenizer.ids.unk]], np.int32), tokenizer.core) == [
+        "[UNK]"
+    ]

@@ -113,8 +113,8 @@ def write_list(path: Path, *entries: Sequence[int | tuple[int, ...]], size: int 
     words = [[(word,) if isinstance(word, int) else word for word in entry] for entry in entries]
     starts = [list(itertools.accumulate(map(len, entry[:-1]), initial=0)) for entry in words]
     lexicon = Lexicon(
-        tokens=Ragged.of([list(itertools.chain(*entry)) for entry in words], np.int32),
-        word_starts=Ragged.of(starts, np.int32),
+        tokens=Ragged.from_rows([list(itertools.chain(*entry)) for entry in words], np.int32),
+        word_starts=Ragged.from_rows(starts, np.int32),
         scores=np.zeros(len(words)),
         about={"size": size},
     )
@@ -134,7 +134,7 @@ def column_for(examples: Examples) -> Path:
     write_scores(
         folder / "train" / "data-00000-of-00001.arrow",
         examples.keys,
-        Ragged.of(scores, np.float32),
+        Ragged.from_rows(scores, np.float32),
         ABOUT,
     )
     return folder
@@ -158,8 +158,8 @@ def _lexicon(
 ) -> Path:
     path = _folder() / f"{name}.arrow"
     lexicon = Lexicon(
-        tokens=Ragged.of(entries, np.int32),
-        word_starts=Ragged.of(
+        tokens=Ragged.from_rows(entries, np.int32),
+        word_starts=Ragged.from_rows(
             starts or [[0]] * len(entries), np.int32
         ),  # one word an entry: a trie does not look
         scores=np.array(scores, np.float64),

@@ -285,7 +285,7 @@ def random_ids(size=IDS.size, rows=600, **options):
 
 def counts_lexicon(path, entries, scores, *, size=IDS.size):
     lexicon = Lexicon(
-        tokens=Ragged.of(entries, np.int32),
+        tokens=Ragged.from_rows(entries, np.int32),
         word_starts=Ragged(
             np.zeros(len(entries), np.int32), make_offsets(np.ones(len(entries), np.int64))
         ),

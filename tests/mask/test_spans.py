@@ -259,9 +259,9 @@ def test_spanbert__a_run_shares_one_fate():
 
 def test_spanbert__random_ids_are_as_frequent_as_in_the_corpus(tmp_path):
     path = tmp_path / "unigrams.arrow"
-    zeros = Ragged.of([[0], [0]], np.int32)
+    zeros = Ragged.from_rows([[0], [0]], np.int32)
     lexicon = Lexicon(
-        tokens=Ragged.of([[20], [21]], np.int32),
+        tokens=Ragged.from_rows([[20], [21]], np.int32),
         word_starts=zeros,
         scores=np.array([3.0, 1.0]),
         about=ABOUT,

@@ -51,13 +51,15 @@ def with_characters(draw):
         starts.append([start for start, _ in bounds])
         ends.append([end for _, end in bounds])
     return replace(
-        examples, token_starts=Ragged.of(starts, np.int32), token_ends=Ragged.of(ends, np.int32)
+        examples,
+        token_starts=Ragged.from_rows(starts, np.int32),
+        token_ends=Ragged.from_rows(ends, np.int32),
     )
 
 
 @given(NUMBERS)
 def test_find_units__equals_twin(rows):
-    numbers = Ragged.of(rows, np.int64)
+    numbers = Ragged.from_rows(rows, np.int64)
     size = len(numbers.values)
     starts, ends = np.full(size, -9, np.int32), np.full(size, -9, np.int32)
     offsets = np.full(len(rows) + 1, -9, np.int64)
@@ -105,8 +107,8 @@ def test_chunks__of_a_sentence():
     starts, ends = [[-1, 0, 3, 7, 9, -1]] * 2, [[-1, 3, 7, 8, 11, -1]] * 2
     examples = replace(
         examples_of(rows),
-        token_starts=Ragged.of(starts, np.int32),
-        token_ends=Ragged.of(ends, np.int32),
+        token_starts=Ragged.from_rows(starts, np.int32),
+        token_ends=Ragged.from_rows(ends, np.int32),
     )
 
     assert pairs(chunks(examples)) == [[(1, 4), (4, 5)]] * 2
@@ -116,8 +118,8 @@ def test_chunks__special_tokens_within_a_row_part_them():
     row = Row(key=0, ids=[10, SEP, 11, 12], word_ids=[0, -1, 1, 2])
     examples = replace(
         examples_of([row, row]),
-        token_starts=Ragged.of([[0, -1, 0, 2]] * 2, np.int32),
-        token_ends=Ragged.of([[2, -1, 2, 4]] * 2, np.int32),
+        token_starts=Ragged.from_rows([[0, -1, 0, 2]] * 2, np.int32),
+        token_ends=Ragged.from_rows([[2, -1, 2, 4]] * 2, np.int32),
     )
 
     assert pairs(chunks(examples)) == [[(0, 1), (2, 4)]] * 2
@@ -127,8 +129,8 @@ def test_chunks__characters_that_cannot_be_written():
     """As memory-mapped shards have them."""
     examples = examples_of([row_of([2, 1])])
     starts, ends = (
-        Ragged.of([[-1, 0, 2, 4, -1]], np.int32),
-        Ragged.of([[-1, 2, 4, 5, -1]], np.int32),
+        Ragged.from_rows([[-1, 0, 2, 4, -1]], np.int32),
+        Ragged.from_rows([[-1, 2, 4, 5, -1]], np.int32),
     )
     starts.values.flags.writeable = ends.values.flags.writeable = False
 

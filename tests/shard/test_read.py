@@ -330,7 +330,7 @@ def test_examples__says_that_links_go_in_a_circle(folder: Path) -> None:
 def test_examples__reads_a_shard_without_rows(folder: Path) -> None:
     def empty(examples: Examples) -> Examples:
         nothing = {
-            name: Ragged.of([], getattr(examples, name).values.dtype)
+            name: Ragged.from_rows([], getattr(examples, name).values.dtype)
             for name in ("input_ids", "word_ids", "bio", "span_starts", "span_ends", "span_labels")
         }
         return Examples(keys=examples.keys[:0], doc_ids=[], ids=examples.ids, **nothing)

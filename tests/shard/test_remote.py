@@ -182,8 +182,8 @@ def test_tokenizer__is_fetched_and_checked(folder: Path, url: str) -> None:
 
 def lexicon_for(shards: Shards, score: float) -> Lexicon:
     return Lexicon(
-        tokens=Ragged.of([[9]], np.int32),
-        word_starts=Ragged.of([[0]], np.int32),
+        tokens=Ragged.from_rows([[9]], np.int32),
+        word_starts=Ragged.from_rows([[0]], np.int32),
         scores=np.array([score]),
         about={
             "tokenizer": shards.manifest.tokenizer["sha256"],

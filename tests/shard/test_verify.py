@@ -538,7 +538,7 @@ def test_load__refuses_rows_without_a_sentence(tmp_path: Path) -> None:
     made.built(tmp_path / "out", tmp_path / "train.tsv", pipeline)
 
     def change(examples: Examples) -> Examples:
-        return replace(examples, sentence_starts=Ragged.of([[]], np.int32))
+        return replace(examples, sentence_starts=Ragged.from_rows([[]], np.int32))
 
     forge(tmp_path / "out", change)
 

@@ -159,7 +159,8 @@ def test_write_shard__does_not_depend_on_what_the_arrays_are_slices_of(tmp_path:
         **{name: getattr(whole, name).slice(1, 3) for name in names},
     )
     copied = replace(
-        sliced, **{name: Ragged.of(getattr(sliced, name).tolist(), np.int32) for name in names}
+        sliced,
+        **{name: Ragged.from_rows(getattr(sliced, name).tolist(), np.int32) for name in names},
     )
 
     one = write_shard(tmp_path / "a.arrow", sliced, columns.schema(LABELS))

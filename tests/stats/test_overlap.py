@@ -167,7 +167,7 @@ def test_fingerprints__find_what_the_twin_finds(of: list[str], within: list[str]
 
 def hashed(texts: Sequence[str]) -> Ragged:
     """Return a number for each letter of texts."""
-    return Ragged.of([[ord(word) for word in text.split()] for text in texts], np.uint64)
+    return Ragged.from_rows([[ord(word) for word in text.split()] for text in texts], np.uint64)
 
 
 def test_overlap__of_the_samples_is_the_twins(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_weights__equal_twin(n_elm, n_blm):
     ],
 )
 def test_weights__worked_examples(n_elm, n_blm, raw, clipped, final, saturated):
-    weights = MaskSpecificWeights.of(n_elm, n_blm)
+    weights = MaskSpecificWeights.from_counts(n_elm, n_blm)
 
     assert (weights.w_elm_raw, weights.w_blm_raw) == pytest.approx(raw)
     assert (weights.w_elm_clipped, weights.w_blm_clipped) == pytest.approx(clipped)
@@ -113,7 +113,7 @@ def test_effective_number_weights__equal_twin(n_elm, n_blm, beta):
     ],
 )
 def test_scheme__worked_examples(scheme, n_elm, n_blm, w_elm):
-    assert Scheme.of(scheme).weigh(n_elm, n_blm) == pytest.approx((w_elm, 1 - w_elm), abs=1e-6)
+    assert Scheme.parse(scheme).weigh(n_elm, n_blm) == pytest.approx((w_elm, 1 - w_elm), abs=1e-6)
 
 
 @given(st.integers(1, 10**9), st.integers(1, 10**9))
@@ -132,7 +132,7 @@ def test_schemes__have_their_numbers_in_their_names_and_stand_there_once():
         "effective-number=0.9999",
         "fixed=2,0.5",
     ]
-    assert Scheme.of("fixed=2,0.5").weigh(3, 4) == (2.0, 0.5)
+    assert Scheme.parse("fixed=2,0.5").weigh(3, 4) == (2.0, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_schemes__have_their_numbers_in_their_names_and_stand_there_once():
 )
 def test_scheme__wrong(text, message):
     with pytest.raises(ValueError, match=f"^weights: {message}$"):
-        Scheme.of(text)
+        Scheme.parse(text)
 
 
 NEGATIVE = [

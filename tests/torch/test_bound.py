@@ -179,7 +179,7 @@ def test_strategy__mean_of_its_losses_is_that_of_all_masks(
 def test_loss__of_a_batch_is_that_of_its_masks_by_their_rates(name: str) -> None:
     every = enumerate_masks(name)
     examples = copies(50)
-    masked = Masked.of(examples, md.strategy("diffusion", units=name), seed=2, epoch=3)
+    masked = Masked.by_strategy(examples, md.strategy("diffusion", units=name), seed=2, epoch=3)
     batch = {key: torch.from_numpy(x) for key, x in masked.batch().items() if key != "keys"}
 
     logits = MODEL(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"])

@@ -404,7 +404,7 @@ def test_collator__takes_labels_by_the_names_that_they_have(tokenizer: Any) -> N
 
 
 def made_ragged(rows: list[list[int]]) -> Any:
-    return Ragged.of(rows, np.int64)
+    return Ragged.from_rows(rows, np.int64)
 
 
 # What masking must know of a tokenizer --------------------------------------------------------------------------------

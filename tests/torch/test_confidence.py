@@ -78,7 +78,7 @@ def test_mention_confidence__hides_one_mention_at_a_time_and_all_of_it() -> None
 
 def test_mention_confidence__worked_example() -> None:
     examples = examples_of([row_of([2, 1], [(0, 1), (1, 2)], fill=10)])
-    logs = Ragged.of([[math.log(0.5), math.log(0.125)], [math.log(0.2)]], np.float64)
+    logs = Ragged.from_rows([[math.log(0.5), math.log(0.125)], [math.log(0.2)]], np.float64)
 
     confidence = MentionConfidence(examples, logs)
 
@@ -133,7 +133,7 @@ def made_up(shards: Shards, rows: int = 4) -> MentionConfidence:
     )
     sizes = (examples.span_ends.values - examples.span_starts.values).tolist()
     return MentionConfidence(
-        examples, Ragged.of([[math.log(0.25)] * size for size in sizes], np.float64)
+        examples, Ragged.from_rows([[math.log(0.25)] * size for size in sizes], np.float64)
     )
 
 
@@ -165,7 +165,7 @@ def test_confidence_heatmap__a_word_has_the_geometric_mean_of_its_tokens(
     shards: Shards, tmp_path: Path
 ) -> None:
     examples = examples_of([row_of([2, 1], [(0, 2)], fill=10)])
-    logs = Ragged.of([[math.log(0.5), math.log(0.125), math.log(0.8)]], np.float64)
+    logs = Ragged.from_rows([[math.log(0.5), math.log(0.125), math.log(0.8)]], np.float64)
 
     confidence_heatmap(tmp_path / "page.html", shards, MentionConfidence(examples, logs))
 
@@ -204,7 +204,9 @@ def test_confidence_heatmap__escapes_everything(
 
 
 def test_confidence_heatmap__of_no_mention(shards: Shards, tmp_path: Path) -> None:
-    none = MentionConfidence(examples_of([row_of([1, 1], fill=10)]), Ragged.of([], np.float64))
+    none = MentionConfidence(
+        examples_of([row_of([1, 1], fill=10)]), Ragged.from_rows([], np.float64)
+    )
 
     confidence_heatmap(tmp_path / "page.html", shards, none)
 

@@ -10,7 +10,7 @@ TEXT = "Ada fell.\nShe hurt\n\nher knee.\n \nNo fever.\n\n"
 
 
 def paragraphs(document: Document, **options: int) -> list[str]:
-    found = Paragraphs(**options).sentences(Documents.of([document]))
+    found = Paragraphs(**options).sentences(Documents.from_documents([document]))
     return [document.text[a:b] for a, b in zip(found.starts, found.ends, strict=True)]
 
 

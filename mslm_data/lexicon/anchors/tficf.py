@@ -122,7 +122,7 @@ def find_anchors(
         "general_vocabulary": len(general.counts),
     }
     lexicon = Lexicon(
-        tokens=Ragged.of(
+        tokens=Ragged.from_rows(
             [words.tokens[found[anchor.word].form].tolist() for anchor in anchors], np.int32
         ),
         word_starts=Ragged(np.zeros(len(anchors), np.int32), np.arange(len(anchors) + 1)),

@@ -123,7 +123,7 @@ class Likeness:
 
         kept = np.flatnonzero(usable)
         around = [[*own.prefix, *pieces[word].tolist(), *own.suffix] for word in kept.tolist()]
-        return kept, Ragged.of(around, np.int32)
+        return kept, Ragged.from_rows(around, np.int32)
 
     def _unit(self, pieces: Ragged) -> npt.NDArray[np.float64]:
         """Return unit embeddings of words, `[W, D]`; zeros for words without one."""

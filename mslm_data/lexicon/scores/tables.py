@@ -112,8 +112,8 @@ def read_table(
             f"{path}: expected {by}, got whole numbers alone; if they are token ids, pass --by ids"
         )
     lexicon = Lexicon(
-        tokens=Ragged.of([ids for ids, _ in seen], np.int32),
-        word_starts=Ragged.of([starts for _, starts in seen], np.int32),
+        tokens=Ragged.from_rows([ids for ids, _ in seen], np.int32),
+        word_starts=Ragged.from_rows([starts for _, starts in seen], np.int32),
         scores=np.array(list(seen.values()), np.float64),
         about=about,
     )

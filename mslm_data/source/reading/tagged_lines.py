@@ -161,7 +161,7 @@ class TagColumns:
             any(tag != "O" for _, tag in pairs)
             and isinstance(parsed[0], tuple)
             and len(pairs) >= _MOST_OF * len(rows)
-            and _Rows.of(lines).are_even()
+            and _Rows.from_lines(lines).are_even()
             and (len(rows) < _NOT_ALL_NUMBERS or any(_has_letter(word) for word, _ in pairs))
         )
 
@@ -277,7 +277,7 @@ class _Rows:
     names: list[str]
 
     @classmethod
-    def of(cls, lines: Iterable[tuple[int, str]]) -> _Rows:
+    def from_lines(cls, lines: Iterable[tuple[int, str]]) -> _Rows:
         """Take the lines that are not blank, marks, like comments, or names of columns.
 
         A token may begin like a comment, but few do.
@@ -428,7 +428,7 @@ def find_columns(
     Raises:
         RecordError: Most lines have another form, or several columns may hold the tags.
     """
-    rows = _Rows.of(lines)
+    rows = _Rows.from_lines(lines)
     width = max(map(len, rows.fields), default=0)
 
     tagged = [column for column in range(width) if rows.are_tags(column, is_tag)]
@@ -466,7 +466,7 @@ def find_labels(lines: Iterable[tuple[int, str]]) -> Labels | None:
 
     It is one where most rows have O or 0 and the others one of a few words, as in Stanford's files.
     """
-    rows = _Rows.of(lines)
+    rows = _Rows.from_lines(lines)
     if not rows.are_even():
         return None
     found = []
@@ -494,7 +494,7 @@ def find_layers(lines: Iterable[tuple[int, str]]) -> list[int]:
     shorter one, and have labels of these. So no second opinion counts as one, nor what a model has
     found.
     """
-    rows = _Rows.of(lines)
+    rows = _Rows.from_lines(lines)
     width = min(map(len, rows.fields), default=0)
     columns = [column for column in _find_tag_columns(rows, width) if column]
     if len(columns) < 2 or rows.names or not rows.are_even():
@@ -539,7 +539,7 @@ def _is_nested(span: tags.WordSpan, spans: Iterable[tags.WordSpan]) -> bool:
 
 def find_prefix(lines: Iterable[tuple[int, str]]) -> str:
     """Return what nearly all words begin with, as `en:` in WikiANN; "" for nothing."""
-    words = _Rows.of(lines).column(0)
+    words = _Rows.from_lines(lines).column(0)
     prefixes = Counter(match[0] for word in words if (match := _PREFIX.match(word)))
     if len(words) < _NOT_ALL_NUMBERS or not prefixes:
         return ""
@@ -553,7 +553,7 @@ def falls_short(lines: Iterable[tuple[int, str]]) -> str:
     It is "" where they can be found, and for lines of any other kind.
     """
     listed = [*lines]
-    rows = _Rows.of(listed)
+    rows = _Rows.from_lines(listed)
     if not rows.are_even() or not _find_tag_columns(rows, max(map(len, rows.fields))):
         return ""
     try:
@@ -573,7 +573,7 @@ def have_no_tags(
         tag: Column of the tag where it is known.
         is_tag: Which words can be tags.
     """
-    rows = _Rows.of(lines)
+    rows = _Rows.from_lines(lines)
     alone = sum(len(fields) < 2 for fields in rows.fields)
     if not rows.numbers or alone >= _MOST_OF * len(rows.numbers):
         return True
@@ -590,7 +590,7 @@ def are_names(lines: Iterable[tuple[int, str]], outside: str) -> bool:
         lines: Numbers and texts of a file's first lines.
         outside: That label.
     """
-    fields = _Rows.of(lines).fields
+    fields = _Rows.from_lines(lines).fields
     return len(set(map(len, fields))) > 1 and all(row[-1] != outside for row in fields)
 
 

@@ -189,7 +189,7 @@ class TaggedMentions:
     late: npt.NDArray[np.int64]
     labels: list[str]
 
-    def of(self, sentence: int) -> list[WordSpan]:
+    def in_sentence(self, sentence: int) -> list[WordSpan]:
         """Return the mentions of one sentence, in words counted over all sentences."""
         spans = self.spans[self.offsets[sentence] : self.offsets[sentence + 1]].tolist()
         return [WordSpan(start, end, self.labels[label]) for start, end, label in spans]
@@ -259,7 +259,7 @@ def decode(
         np.array([0, len(tags)]),
         meanings(tuple(numbers), untyped=untyped, i_opens=i_opens),
     )
-    return found.of(0), int(found.late[0])
+    return found.in_sentence(0), int(found.late[0])
 
 
 def opens_with_i(*, mentions: int, late: int) -> bool:

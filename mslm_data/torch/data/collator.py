@@ -264,7 +264,7 @@ class MaskingCollator(FollowsEpoch):
         if not self.static:
             self._epoch.watch(examples.keys, _HOW)
 
-        return Masked.of(examples, self.strategy, seed=self.seed, epoch=epoch)
+        return Masked.by_strategy(examples, self.strategy, seed=self.seed, epoch=epoch)
 
     def _check(self, row: Row) -> None:
         """Check that a row has the columns that the strategy needs.

@@ -207,7 +207,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             self._checked = epoch
 
         examples = self.split.take(self.split.epoch_rows(rows, seed=self.seed, epoch=epoch))
-        return Masked.of(
+        return Masked.by_strategy(
             examples, self.strategy, seed=self.seed, epoch=epoch, step=step, tokens=tokens
         )
 

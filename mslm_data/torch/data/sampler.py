@@ -154,7 +154,9 @@ class ShardSampler(Sampler[BatchRows]):
         self._rank = rank
         self._world = world
         first = getattr(dataset, "epoch", None) if epoch is None else epoch
-        self.cursor = Cursor(EpochOrder.of(dataset, options), 0 if first is None else first)
+        self.cursor = Cursor(
+            EpochOrder.from_options(dataset, options), 0 if first is None else first
+        )
         self._announced = self.epoch
         """The epoch of the next pass, if somebody said it; else 0."""
         self._moves = 0

@@ -614,7 +614,7 @@ class MslmModel(PreTrainedModel):
             return None
 
         if self._word_starts is None or self._word_starts[0] is not self.tokenizer:
-            self._word_starts = (self.tokenizer, WordStarts.of(self.tokenizer))
+            self._word_starts = (self.tokenizer, WordStarts.from_tokenizer(self.tokenizer))
         find_first_tokens = self._word_starts[1].find_first_tokens(input_ids.cpu().numpy())
         return torch.from_numpy(find_first_tokens).to(input_ids.device)
 

@@ -119,7 +119,9 @@ class LoadedModel:
 
         with threads(self._options.threads), without_blame(_ASKS):
             found = self._tagger.mentions(
-                Documents.of(documents), batch_size=self._options.batch_size, steady=True
+                Documents.from_documents(documents),
+                batch_size=self._options.batch_size,
+                steady=True,
             )
         min_score = self._options.min_score
         return [

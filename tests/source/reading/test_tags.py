@@ -119,7 +119,7 @@ def test_decode_sentences__makes_runs_of_labels_as_runs_does(sentences: list[lis
         expected = [
             (base + start, base + end, label) for start, end, label in runs(sentence, outside="N")
         ]
-        assert found.of(number) == expected
+        assert found.in_sentence(number) == expected
     assert not found.late.any()
 
 

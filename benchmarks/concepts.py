@@ -85,6 +85,23 @@ def write(path: Path, *, names: int = NAMES) -> str:
     return f"{written:,} names of {count:,} concepts of {origin}"
 
 
+def open_names() -> list[str]:
+    """Return the names of all diseases, drugs and symptoms of the open vocabularies, sorted.
+
+    They are the Disease Ontology's, DrugBank's and the Symptom Ontology's where the folder of real
+    data has them, else those of the shipped sample.
+    """
+    folder = real() / "concepts"
+    diseases = folder / "disease_ontology" / "doid_2016-03-04.obo"
+    drugs = folder / "drugbank_open" / "drugbank_vocabulary.csv"
+    symptoms = folder / "symptom_ontology" / "symp.obo"
+    if diseases.is_file() and drugs.is_file() and symptoms.is_file():
+        known = [*_of_ontology(diseases), *_of_drugbank(drugs), *_of_ontology(symptoms)]
+    else:
+        known = [*_of_sample(_SAMPLE)]
+    return sorted({name for concept in known for name in concept.names})
+
+
 def _of_ontology(path: Path) -> Iterator[Concept]:
     """Yield the terms of an OBO file that are in use, with their exact synonyms."""
     _, *terms = path.read_text(encoding="utf-8").split("\n[Term]\n")

@@ -8,6 +8,7 @@ what it was measured.
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import os
 import re
@@ -45,6 +46,20 @@ OTHER_NER: dict[str, dict[str, str]] = {
     },
 }
 """Named entities outside of medicine: name -> split -> file below the folder of real data."""
+DOCUMENTS: dict[str, tuple[str, str]] = {
+    "NCBI-disease": ("pubtator/ncbi/NCBItrainset_corpus.txt", "Disease"),
+    "BC5CDR-chem": ("pubtator/bc5cdr/CDR_TrainingSet.PubTator.txt", "Chemical"),
+    "BC5CDR-disease": ("pubtator/bc5cdr/CDR_TrainingSet.PubTator.txt", "Disease"),
+}
+"""File of a corpus' training documents, of which BLURB has the sentences alone, and its label."""
+_RENAME = """
+[annotate.rename]
+SpecificDisease = "Disease"
+DiseaseClass = "Disease"
+Modifier = "Disease"
+CompositeMention = "Disease"
+"""
+NOTES = "clinical/notes/NOTEEVENTS.csv.gz"
 TASKS = {"ACL-ARC": "acl_arc", "ChemProt": "chemprot"}
 """Text classification: name -> folder below `tasks`."""
 
@@ -75,6 +90,34 @@ labels = ["Entity"]
 
 [segment]
 use = "given"
+"""
+_OPEN_TEXT = """
+name = "{name}"
+
+[source]
+use = "jsonl"
+decontaminate = {decontaminate}
+
+[annotate]
+use = "terms"
+table = "{table}"
+labels = ["Entity"]
+
+[segment]
+use = "clinical"
+"""
+_DOCUMENTS = """
+name = "{name}"
+
+[source]
+use = "pubtator"
+
+[annotate]
+labels = ["{label}"]
+{rename}
+
+[segment]
+use = "clinical"
 """
 _OTHER = """
 name = "{name}"
@@ -206,6 +249,39 @@ class Cache:
                 )
             pipeline = _WEAK_TEXT.replace("{table}", str(table))
             return self._text("domain-weak", domain_sentences(), pipeline)
+
+    def documents(self, name: str) -> Shards:
+        """Return the training documents of a corpus, one split `train`, with gold mentions."""
+        file, label = DOCUMENTS[name]
+        rename = _RENAME if name == "NCBI-disease" else ""
+        with tempfile.TemporaryDirectory() as scratch:
+            shutil.copyfile(inputs.real() / file, Path(scratch) / "train.txt")
+            pipeline = _DOCUMENTS.format(name=name, label=label, rename=rename)
+            return self._built(f"{name}-documents", ["--input", scratch], pipeline)
+
+    def open_text(self) -> Shards:
+        """Return text with the names of open vocabularies as mentions, and no gold mention.
+
+        It is the training and development text of BLURB's corpora and the clinical notes, less the
+        sentences of `HELD_OUT`'s test sets. The names are those of the Disease Ontology, DrugBank
+        and the Symptom Ontology.
+        """
+        with tempfile.TemporaryDirectory() as scratch:
+            table = Path(scratch) / "terms.csv"
+            with table.open("w", newline="", encoding="utf-8") as file:
+                rows = [(name, "Entity") for name in concepts.open_names()]
+                csv.writer(file).writerows([("name", "label"), *rows])
+
+            texts = [" ".join(word for word, _ in sentence) for sentence in domain_sentences()]
+            texts += _notes()
+            data = Path(scratch) / "data"
+            data.mkdir()
+            with (data / "train.jsonl").open("w", encoding="utf-8") as file:
+                for number, text in enumerate(texts):
+                    file.write(json.dumps({"id": str(number), "text": text}) + "\n")
+            tests = [str(Path(str(self.ner(corpus).folder)) / "test") for corpus in HELD_OUT]
+            pipeline = _OPEN_TEXT.format(name="open-text", decontaminate=tests, table=table)
+            return self._built("open-text", ["--input", str(data)], pipeline)
 
     def everything(self) -> Shards:
         """Return all training text at hand, for the first language modelling head alone."""
@@ -346,6 +422,16 @@ def _other_sentences() -> list[Sentence]:
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
         found += [[(word, "O") for word in json.loads(line)["text"].split()] for line in lines]
     return found
+
+
+def _notes() -> list[str]:
+    """Return the clinical notes, without those withdrawn as errors."""
+    path = inputs.real() / NOTES
+    if not path.is_file():
+        return []
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [row["TEXT"] for row in rows if row["ISERROR"] != "1"]
 
 
 def _read(path: Path) -> list[Sentence]:

@@ -12,6 +12,7 @@ import hashlib
 import importlib.util
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from safetensors import safe_open
 import mslm_data as md
 from experiments.corpora import Cache
 from experiments.training import Schedule, of_hidden_tokens, optimise
+from mslm_data.encode.tokenizer import load_tokenizer
 from mslm_data.shard.split import Split
 from mslm_data.torch import MslmModel
 
@@ -157,6 +159,12 @@ def masked_lm(folder: Path, device: str = "cpu") -> Any:
     finally:
         transformers.logging.set_verbosity(level)
     return model.to(device)
+
+
+def decoder(folder: Path) -> Callable[[list[list[int]]], list[str]]:
+    """Return what turns lists of token ids into texts, with the tokenizer of a folder."""
+    decode: Callable[[list[list[int]]], list[str]] = load_tokenizer(str(folder)).core.decode_batch
+    return decode
 
 
 def save(model: Any, folder: Path, *, tokenizer: Path) -> None:

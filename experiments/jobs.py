@@ -14,13 +14,13 @@ from filelock import FileLock
 
 import mslm_data as md
 from experiments import classifier as classifier_module
-from experiments import encoder, masks, training
+from experiments import encoder, few_shot, masks, training
 from experiments.classifier import Classifier, of_texts, predictions
 from experiments.classifier import save as save_classifier
 from experiments.corpora import Cache, command
 from experiments.lines import Run
 from experiments.plan import CLASSIFIER, adaptation, loss_weights
-from experiments.scores import class_scores, mention_scores, sensitivity
+from experiments.scores import class_scores, mention_scores, sensitivity, unseen_scores
 from experiments.training import Schedule
 from mslm_data.api.loading import Shards
 from mslm_data.mask.strategy import Strategy
@@ -81,6 +81,32 @@ def _ner(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
     return {**hidden, **trained, "scores": mention_scores(model, shards[options["scored"]])}
 
 
+def _few_shot(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
+    """Fine-tune on a few documents of a corpus, perhaps from an adapted encoder."""
+    options = run.options
+    folder = start
+    if few_shot.ARMS[run.arm]:
+        folder = adapted(few_shot.adaptation(run.arm, options["replicate"]), cache, start)
+
+    documents = cache.documents(run.corpus)
+    train = documents["train"].subset(share=options["share"], seed=options["replicate"])
+    torch.manual_seed(run.seed)
+    model = MslmModel.wrap(
+        encoder.masked_lm(folder, cache.device), labels=documents.labels, two_views=False
+    )
+    if options["frozen"]:
+        model.encoder().requires_grad_(False)
+    trained = training.optimise(
+        model, train, None, training.on_plain_rows, _schedule(options), seed=run.seed
+    )
+    scored = cache.ner(run.corpus)[options["scored"]]
+    return {
+        **trained,
+        "documents": train.documents,
+        "scores": unseen_scores(model, scored, train, encoder.decoder(start)),
+    }
+
+
 def _adaptation(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
     """Adapt the encoder with masks, or not at all, and measure what it predicts afterwards."""
     if not run.arm:
@@ -91,7 +117,7 @@ def _adaptation(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
     with FileLock(f"{folder}.lock"):
         made = _adapt(run, cache, start)
     model = MslmModel.wrap(encoder.masked_lm(folder, cache.device), w_elm=1.0, w_blm=1.0)
-    return {**made, "scores": sensitivity(model, cache)}
+    return {**made, "scores": sensitivity(model, cache, confidence=run.corpus == "domain")}
 
 
 def adapted(run: Run, cache: Cache, start: Path) -> Path:
@@ -104,13 +130,14 @@ def adapted(run: Run, cache: Cache, start: Path) -> Path:
 
 
 def _folder(run: Run, cache: Cache, start: Path) -> Path:
-    return cache.folder / "encoders" / f"{start.name}-{run.arm}-{run.seed}"
+    text = "" if run.corpus == "domain" else f"{run.corpus}-"
+    return cache.folder / "encoders" / f"{start.name}-{text}{run.arm}-{run.seed}"
 
 
 def _adapt(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
     """Train an encoder to predict what masks hide (Eq. 6 with equal weights), and save it."""
-    shards = cache.domain()
-    target = None
+    shards = cache.domain() if run.corpus == "domain" else cache.open_text()
+    target = run.options.get("masked")
     if run.arm == masks.WEAK:
         target = masks.hidden(masks.make_joint(shards), shards, seed=run.seed).realised_rate
         shards = cache.weak_domain()
@@ -246,4 +273,9 @@ def _schedule(options: Mapping[str, Any]) -> Schedule:
     return Schedule(**{name: options[name] for name in ("epochs", "batch_size", "rate")})
 
 
-_JOBS = {"ner": _ner, "adaptation": _adaptation, "classification": _classification}
+_JOBS = {
+    "ner": _ner,
+    "few-shot": _few_shot,
+    "adaptation": _adaptation,
+    "classification": _classification,
+}

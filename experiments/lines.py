@@ -45,7 +45,7 @@ class Run:
 
 def key_of(line: Line) -> str:
     """Return the identity of a line's run, as `Run.key` has it."""
-    return json.dumps(line["run"], sort_keys=True)
+    return line.get("key") or json.dumps(line["run"], sort_keys=True)
 
 
 def read(folder: Path = RESULTS) -> list[Line]:
@@ -53,11 +53,13 @@ def read(folder: Path = RESULTS) -> list[Line]:
 
     A line that was cut off, as its process ended, is left out.
     """
-    lines = []
+    lines: list[Line] = []
     for path in sorted(folder.glob("*.jsonl")):
         for text in path.read_text(encoding="utf-8").splitlines():
             with contextlib.suppress(ValueError):
-                lines.append(json.loads(text))
+                line = json.loads(text)
+                # Plans compare lines with runs thousands of times.
+                lines.append({**line, "key": key_of(line)})
     return lines
 
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 from filelock import FileLock
 
 from experiments.corpora import command
 from mslm_data.api.loading import Shards
+from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Ragged
+from mslm_data.mask.plan import MaskPlan
+from mslm_data.mask.rng import RowRng
 from mslm_data.mask.strategy import Strategy
 from mslm_data.stats import MaskStats, mask_stats
 
@@ -55,6 +61,61 @@ def _entitybert(shards: Shards, rate: float) -> Strategy:
     return shards.strategy("entitybert", words=rate, corruption="mask")
 
 
+class RandomSpans(Strategy):
+    """Mask with another strategy, as if mentions stood elsewhere: a control for their lengths.
+
+    Each row keeps the number of its mentions and the lengths of each in tokens. Their places are
+    drawn anew in each epoch, all arrangements without overlap being equally likely.
+    """
+
+    origin = None
+    follows_training: ClassVar[bool] = False
+
+    def __init__(self, strategy: Strategy) -> None:
+        self.strategy = strategy
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return self.strategy.needs
+
+    def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
+        return self.strategy.plan_with(scatter_mentions(examples, rng), rng)
+
+    def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
+        return self.strategy.corrupt_with(examples, plan, rng)
+
+    def table(self) -> dict[str, Any]:
+        return {"use": "experiments.masks:RandomSpans", "strategy": self.strategy.table()}
+
+
+def scatter_mentions(examples: Examples, rng: RowRng) -> Examples:
+    """Return the rows with each mention at a random place, of the same length in tokens."""
+    starts, ends = (column.values.copy() for column in (examples.span_starts, examples.span_ends))
+    offsets = examples.span_starts.offsets
+    words = examples.word_ids
+    for row in np.flatnonzero(np.diff(offsets)).tolist():
+        chance = np.random.default_rng((int(rng.keys[row]), rng.seed, rng.epoch))
+        spans = slice(offsets[row], offsets[row + 1])
+        lengths = chance.permutation(ends[spans] - starts[spans])
+
+        # An arrangement of spans is one of their gaps: choose which of the places that spans and
+        # single tokens take, in a row of both, are spans.
+        tokens = np.flatnonzero(words[row] >= 0)
+        places = len(tokens) - lengths.sum() + len(lengths)
+        order = np.sort(chance.choice(places, len(lengths), replace=False))
+        before = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        starts[spans] = tokens[0] + order - np.arange(len(lengths)) + before
+        ends[spans] = starts[spans] + lengths
+    return replace(
+        examples,
+        span_starts=Ragged(starts, offsets),
+        span_ends=Ragged(ends, offsets),
+        span_concepts=None,
+        span_scores=None,
+        span_contexts=None,
+    )
+
+
 WEAK = "joint, weak"
 """Joint masking of weak mentions; BLM's rate is what hides as many tokens as with gold ones."""
 
@@ -70,6 +131,7 @@ MASKS: Mapping[str, Make] = {
     "salient": lambda shards, _: shards.strategy("salient"),
     "half": _half("up"),
     "half-unbiased": _half("random"),
+    "random spans": lambda shards, rate: RandomSpans(_half("random")(shards, rate)),
     "mst": _named("mst"),
     "attention-high": _attention_high,
     "entitybert": _entitybert,

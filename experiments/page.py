@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from benchmarks.inputs import ROOT
 from experiments import figure, intervals, lines, repeats
 from experiments.corpora import HELD_OUT
 from experiments.intervals import Difference, Floats
-from experiments.lines import Line
+from experiments.lines import Line, key_of
 from experiments.plan import (
     ADAPTED,
     ARMS,
@@ -29,14 +30,14 @@ from experiments.plan import (
     CLASSIFIED,
     ELSEWHERE,
     JOINT,
+    QUESTIONS,
     RATED,
     RATES,
     SEEDS,
     TASK_RATES,
     TRIED_ELSEWHERE,
-    TRIED_SEED,
+    TRIED_SEEDS,
     WEIGHTS,
-    best_rate,
     current,
     loss_weights,
 )
@@ -47,8 +48,31 @@ FIGURES = lines.RESULTS.parent / "figures"
 EQUAL_COST = ("plain, twice as long", *(name for name, arm in JOINT.items() if arm.views == "two"))
 """Arms of `JOINT` that read equally many rows; each is compared with the first."""
 
-Question = tuple[str, tuple[str, ...], tuple[str, ...]]
-"""Title, arms with the one to compare with first, and corpora."""
+
+class Question(NamedTuple):
+    """A comparison with a table for each corpus.
+
+    Attributes:
+        title: Its name, from which its figures have theirs.
+        arms: The arms, the one to compare with first.
+        corpora: The corpora.
+        plans: The questions of the plan that its runs belong to; none takes all lines.
+    """
+
+    title: str
+    arms: tuple[str, ...]
+    corpora: tuple[str, ...]
+    plans: tuple[str, ...] = ()
+
+    def lines(self, found: Sequence[Line]) -> Sequence[Line]:
+        """Leave out runs that other questions alone have: the same arm at another learning rate."""
+        own = set(self.plans or QUESTIONS)
+        others = {name: make for name, make in QUESTIONS.items() if name not in own}
+        ours = {key_of(line) for line in current(found, {name: QUESTIONS[name] for name in own})}
+        theirs = {key_of(line) for line in current(found, others)}
+        return [line for line in found if key_of(line) not in theirs - ours]
+
+
 Runs = dict[tuple[int, str], Line]
 """Lines of an arm by seed and by the weights that they began with: what makes a pair."""
 
@@ -90,12 +114,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def figures(found: Sequence[Line]) -> dict[str, str]:
     """Return the figures of the guide by the name of their file: one for each table of arms."""
     drawn: dict[str, str] = {}
-    for title, arms, corpora in _questions():
-        for corpus in corpora:
-            if len(ner_table(found, arms, corpus)) < _COMPARED:
+    for question in _questions():
+        own, arms = question.lines(found), question.arms
+        for corpus in question.corpora:
+            if len(ner_table(own, arms, corpus)) < _COMPARED:
                 continue
-            apart = differences(found, arms, corpus)
-            drawn[_figure(title, corpus)] = figure.intervals(
+            apart = differences(own, arms, corpus)
+            drawn[_figure(question.title, corpus)] = figure.intervals(
                 f"{corpus}: points of F1 against {arms[0]}", apart
             )
     return drawn
@@ -124,28 +149,31 @@ def filled(guide: str, found: Sequence[Line]) -> str:
 
 def of_corpus(found: Sequence[Line], corpus: str, names: Sequence[str]) -> list[str]:
     """Return tables and sentences of some questions of `ARMS` about one corpus."""
-    asked = [(name, tuple(ARMS[name]), (corpus,)) for name in names]
+    asked = [Question(name, tuple(ARMS[name]), (corpus,)) for name in names]
     parts: list[str] = []
-    for name, arms, _ in asked:
-        table = ner_table(found, arms, corpus)
+    for question in asked:
+        table = ner_table(found, question.arms, corpus)
         if len(table) >= _COMPARED:
-            parts += [f"## {name}", "", *table, ""]
+            parts += [f"## {question.title}", "", *table, ""]
     return [*parts, *_verdicts(found, asked)]
 
 
 def _questions() -> list[Question]:
-    """Return title, arms with the one to compare with first, and corpora of each question."""
+    """Return all comparisons of named entities."""
     adapted = tuple(f"adapted, {masks}" for masks in ADAPTED)
     everywhere = (*BLURB.corpora, *ELSEWHERE)
+    views = ("two views, token", "two views, joint")
     return [
-        ("Joint training", tuple(JOINT), BLURB.corpora),
-        ("Two views at equal cost", EQUAL_COST, everywhere),
-        ("Masks in two views", ("two views, token", "two views, joint"), everywhere),
-        ("Adapt, then fine-tune", ("plain", *adapted), BLURB.corpora),
-        ("Adaptation with other masks", adapted, BLURB.corpora),
-        ("Weights at ELM 0.25 and BLM 0.15", tuple(WEIGHTS), BLURB.corpora),
-        ("Rates of masking", ("plain", *RATED), BLURB.corpora),
-        ("Joint training outside of medicine", tuple(JOINT), tuple(ELSEWHERE)),
+        Question("Joint training", tuple(JOINT), BLURB.corpora, ("joint",)),
+        Question("Two views at equal cost", EQUAL_COST, everywhere, ("joint", "elsewhere")),
+        Question("Masks in two views", views, everywhere, ("joint", "elsewhere")),
+        Question("Adapt, then fine-tune", ("plain", *adapted), BLURB.corpora, ("adaptation",)),
+        Question("Adaptation with other masks", adapted, BLURB.corpora, ("adaptation",)),
+        Question("Weights at ELM 0.25 and BLM 0.15", tuple(WEIGHTS), BLURB.corpora, ("weights",)),
+        Question("Rates of masking", ("plain", *RATED), BLURB.corpora, ("rates",)),
+        Question(
+            "Joint training outside of medicine", tuple(JOINT), tuple(ELSEWHERE), ("elsewhere",)
+        ),
     ]
 
 
@@ -257,24 +285,26 @@ def _rates(
     """
 
     def make(found: Sequence[Line]) -> list[str]:
-        tried: dict[str, dict[float, Line]] = {}
+        tried: dict[str, dict[float, dict[int, float]]] = {}
         for line in found:
             run = line["run"]
-            if (run["task"], run["corpus"], run["seed"]) == (task, corpus, TRIED_SEED):
-                tried.setdefault(run["arm"], {})[run["options"]["rate"]] = line
+            if (run["task"], run["corpus"]) == (task, corpus) and run["seed"] in TRIED_SEEDS:
+                by_rate = tried.setdefault(run["arm"], {})
+                by_rate.setdefault(run["options"]["rate"], {})[run["seed"]] = line["scores"][score]
         if not tried:
             return []
 
-        rows = [("arm", *(f"{rate:g}" for rate in rates))]
-        for arm, of_rates in tried.items():
-            cells = {
-                rate: _percent(of_rates[rate]["scores"][score]) if rate in of_rates else "-"
-                for rate in rates
-            }
-            if len(of_rates) == len(rates):
-                taken = best_rate(of_rates.values(), score)
-                cells[taken] = f"**{cells[taken]}**"
-            rows.append((arm, *cells.values()))
+        rows = [("arm", "seeds", *(f"{rate:g}" for rate in rates))]
+        for arm, by_rate in tried.items():
+            # Seeds that tried all rates choose; others are not shown yet.
+            seeds = set.intersection(*(set(by_rate.get(rate, {})) for rate in rates))
+            if not seeds:
+                continue
+            scores = {rate: [by_rate[rate][seed] for seed in seeds] for rate in rates}
+            cells = {rate: spread(each) for rate, each in scores.items()}
+            taken = max((statistics.fmean(each), rate) for rate, each in scores.items())[1]
+            cells[taken] = f"**{cells[taken]}**"
+            rows.append((arm, str(len(seeds)), *cells.values()))
         return [note, "", *as_table(rows)]
 
     return make
@@ -535,9 +565,10 @@ def _about(found: Sequence[Line]) -> list[str]:
 def _verdicts(found: Sequence[Line], questions: Sequence[Question]) -> list[str]:
     """Return a sentence for each arm that was compared with plain fine-tuning."""
     said = []
-    for _, arms, corpora in questions:
-        for corpus in corpora if arms[0] == "plain" else ():
-            for arm, one in differences(found, arms, corpus).items():
+    for question in questions:
+        own = question.lines(found)
+        for corpus in question.corpora if question.arms[0] == "plain" else ():
+            for arm, one in differences(own, question.arms, corpus).items():
                 mean, interval, _ = _difference_cells(one)
                 by = f"{mean} points, {interval}, {one.seeds} pairs"
                 told = "cannot be told from"
@@ -555,9 +586,10 @@ def _verdicts(found: Sequence[Line], questions: Sequence[Question]) -> list[str]
 def _overview(found: Sequence[Line]) -> list[str]:
     """Return the table of all arms that were compared with plain fine-tuning, corpus by corpus."""
     by_corpus: dict[str, dict[str, Difference]] = {}
-    for _, arms, corpora in _questions():
-        for corpus in corpora if arms[0] == "plain" else ():
-            by_corpus.setdefault(corpus, {}).update(differences(found, arms, corpus))
+    for question in _questions():
+        own = question.lines(found)
+        for corpus in question.corpora if question.arms[0] == "plain" else ():
+            by_corpus.setdefault(corpus, {}).update(differences(own, question.arms, corpus))
     by_corpus = {corpus: apart for corpus, apart in by_corpus.items() if apart}
 
     arms_there = dict.fromkeys(arm for apart in by_corpus.values() for arm in apart)
@@ -584,18 +616,18 @@ def _overview_cell(one: Difference | None) -> str:
 
 def _question(title: str) -> Callable[[Sequence[Line]], list[str]]:
     """Return what makes the tables of a question, corpus by corpus, each with its figure."""
-    arms, corpora = next((arms, corpora) for one, arms, corpora in _questions() if one == title)
+    question = next(one for one in _questions() if one.title == title)
 
-    def drawn(found: Sequence[Line], corpus: str) -> list[str]:
-        table = ner_table(found, arms, corpus)
+    def drawn(own: Sequence[Line], corpus: str) -> list[str]:
+        table = ner_table(own, question.arms, corpus)
         if len(table) < _COMPARED:
             return table
-        alt = f"points of F1 against {arms[0]}, with intervals: {corpus}"
+        alt = f"points of F1 against {question.arms[0]}, with intervals: {corpus}"
         file = (FIGURES / _figure(title, corpus)).relative_to(ROOT)
         return [*table, "", f"![{alt}](../{file.as_posix()})"]
 
     def make(found: Sequence[Line]) -> list[str]:
-        return _of_corpora(corpora, partial(drawn, found))
+        return _of_corpora(question.corpora, partial(drawn, question.lines(found)))
 
     return make
 
@@ -609,6 +641,8 @@ def _of_corpora(corpora: Sequence[str], table_of: Callable[[str], list[str]]) ->
             made += [*([""] if made else []), f"{corpus}:", "", *table]
     return made
 
+
+_LENGTHS = Question("Lengths", (*JOINT, *RATED), BLURB.corpora, ("joint", "rates"))
 
 _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
     "joint": _question("Joint training"),
@@ -635,7 +669,7 @@ _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
     "sensitivity": _sensitivity,
     "terms": _terms,
     "confidence": _confidence,
-    "lengths": lambda found: _of_corpora(BLURB.corpora, partial(_by_length, found)),
+    "lengths": lambda found: _of_corpora(BLURB.corpora, partial(_by_length, _LENGTHS.lines(found))),
     "about": lambda found: _about(found) if found else [],
 }
 """Name of a mark in the guide -> what makes the lines between."""

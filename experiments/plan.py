@@ -12,7 +12,8 @@ again there, and its partner with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import statistics
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -22,13 +23,15 @@ from experiments.lines import Line, Run, key_of
 SEEDS = range(5)
 RATES = (1e-4, 2e-4, 4e-4, 8e-4)
 """Learning rates that each arm tries, the same number for all."""
-TRIED_SEED = 100
-"""A seed of no comparison."""
+TRIED_SEEDS = (100, 101, 102)
+"""Seeds of the tries, which are of no comparison."""
 
 
 NER: dict[str, Any] = {"epochs": 3, "batch_size": 16, "scored": "test"}
 ADAPTATION: dict[str, Any] = {"epochs": 1, "batch_size": 32, "rate": 2e-4, "dropout": False}
 """How the encoder is adapted on domain text. In one pass over it there is nothing to overfit."""
+ADAPTED_RATE = 4e-4
+"""Learning rate of fine-tuning after adaptation, and of the plain arm beside it."""
 CLASSIFIER: dict[str, dict[str, Any]] = {
     "ACL-ARC": {"epochs": 8, "batch_size": 16, "rate": 2e-4, "scored": "test"},
     "ChemProt": {"epochs": 4, "batch_size": 16, "rate": 2e-4, "scored": "test"},
@@ -73,6 +76,7 @@ class Arm:
         adapted: Masks of an adaptation before, on domain text; "" for none.
         epochs: Passes over the training rows, where they are not the usual ones.
         tries: The arm whose learning rate this one takes; "" tries rates of its own.
+        rate: A learning rate that is given, without tries.
     """
 
     views: str = "plain"
@@ -81,6 +85,7 @@ class Arm:
     adapted: str = ""
     epochs: int = 3
     tries: str = ""
+    rate: float | None = None
 
     def options(self, rate: float) -> dict[str, Any]:
         """Return the options of a run."""
@@ -127,6 +132,7 @@ Each is compared with the first, whose weights are equal. It is an arm of the fo
 """
 ELSEWHERE = {"SEC filings": 10, "WNUT17": 5}
 """Corpora outside of medicine, with their epochs: they are small."""
+WITHOUT_VALIDATION = ("SEC filings",)
 TRIED_ELSEWHERE = ("WNUT17",)
 """Those of them that have validation text, on which each arm tries learning rates of its own."""
 ADAPTED = (
@@ -188,7 +194,7 @@ class Study:
 
     Attributes:
         corpora: Their names.
-        tried_on: The one on whose validation text learning rates are chosen.
+        tried_on: The one whose rates serve where a corpus has no validation text, or no tries yet.
         arms: Those that try learning rates, as long as their runs are there.
         options: What a run depends on besides its arm.
     """
@@ -225,32 +231,41 @@ class Study:
         against: Sequence[Step] = (),
     ) -> Step:
         """Return an arm's run at the learning rate that its tries have chosen so far."""
-        tries = self.tries(arm.tries or name)
-        options = {**arm.options(chosen_rate(tries, lines)), **self.options}
+        tries = [] if arm.rate else self.tries(arm.tries or name, corpus)
+        rate = (
+            arm.rate
+            or chosen_rate(tries, lines)
+            or chosen_rate(self.tries(arm.tries or name, self.tried_on), lines)
+            or RATES[1]
+        )
+        options = {**arm.options(rate), **self.options}
         return Step(
             run=Run(task="ner", corpus=corpus, arm=name, seed=seed, options=options),
             against=tuple(step.run for step in against),
             needs=(*tries, *(need for step in against for need in step.needs)),
         )
 
-    def tries(self, name: str) -> list[Run]:
-        """Return the runs that choose an arm's learning rate.
+    def tries(self, name: str, corpus: str) -> list[Run]:
+        """Return the runs that choose an arm's learning rate on a corpus.
 
         They are as long as the runs that follow, and scored on validation text. After a shorter
         time high rates look better than they are, most of all for arms that learn slowly.
 
         Args:
             name: One of `arms`.
+            corpus: One of `corpora`. Those without validation text have the tries of `tried_on`.
         """
+        tried_on = self.tried_on if corpus in WITHOUT_VALIDATION else corpus
         tried = {"scored": "validation", **self.options}
         return [
             Run(
                 task="ner",
-                corpus=self.tried_on,
+                corpus=tried_on,
                 arm=name,
-                seed=TRIED_SEED,
+                seed=seed,
                 options={**self.arms[name].options(rate), **tried},
             )
+            for seed in TRIED_SEEDS
             for rate in RATES
         ]
 
@@ -296,7 +311,7 @@ def _adaptation(lines: Sequence[Line]) -> Iterator[Step]:
     # An adapted encoder serves all corpora; where its folder is lost, it would be trained anew.
     for seed in SEEDS:
         for corpus in BLURB.corpora:
-            plain = BLURB.step("plain", JOINT["plain"], corpus, seed, lines)
+            plain = BLURB.step("plain", Arm(rate=ADAPTED_RATE), corpus, seed, lines)
             yield from with_needs(plain)
             against: tuple[Step, ...] = (plain,)
             for masks in ADAPTED:
@@ -304,12 +319,27 @@ def _adaptation(lines: Sequence[Line]) -> Iterator[Step]:
                 token = () if masks == ADAPTED[0] else (adaptation(ADAPTED[0], seed),)
                 yield Step(run=adapt, against=(before, *token))
 
-                arm = Arm(adapted=masks, tries="plain")
+                arm = Arm(adapted=masks, rate=ADAPTED_RATE)
                 step = BLURB.step(f"adapted, {masks}", arm, corpus, seed, lines, against=against)
                 step = replace(step, needs=(*step.needs, adapt))
                 yield step
                 if masks == ADAPTED[0]:
                     against = (plain, step)
+
+
+def _learning_rates(lines: Sequence[Line]) -> Iterator[Step]:  # noqa: ARG001 - a question's signature
+    """Yield the tries of all arms, those that most comparisons rest on first."""
+    own = [name for name, arm in JOINT.items() if not arm.tries]
+    for name in sorted(own, key=lambda name: (name == "the paper's", name != "plain")):
+        for corpus in BLURB.corpora:
+            for run in BLURB.tries(name, corpus):
+                yield Step(run=run)
+
+
+def _few_shot(lines: Sequence[Line]) -> Iterator[Step]:
+    from experiments import few_shot  # which takes steps from here
+
+    yield from few_shot.steps(lines)
 
 
 def _elsewhere(lines: Sequence[Line]) -> Iterator[Step]:
@@ -329,12 +359,12 @@ def _elsewhere(lines: Sequence[Line]) -> Iterator[Step]:
 
 def _tasks(lines: Sequence[Line]) -> Iterator[Step]:
     tries = [
-        _classified("ChemProt", "no adaptation", TRIED_SEED, rate, scored="validation")
+        _classified("ChemProt", "no adaptation", TRIED_SEEDS[0], rate, scored="validation")
         for rate in TASK_RATES
     ]
     for run in tries:
         yield Step(run=run)
-    rate = chosen_rate(tries, lines, "micro_f1")
+    rate = chosen_rate(tries, lines, "micro_f1") or RATES[1]
     # Seed by seed over both corpora, so that a table of few pairs is there early, and of both.
     for seed in range(max(len(seeds) for seeds in TASK_SEEDS.values())):
         for corpus in (corpus for corpus, seeds in TASK_SEEDS.items() if seed in seeds):
@@ -360,18 +390,20 @@ ARMS: Mapping[str, Mapping[str, Arm]] = {
 }
 """Name of a question that can be asked of any corpus -> its arms."""
 QUESTIONS: Questions = {
+    "learning-rates": _learning_rates,
     "joint": partial(BLURB.steps, ARMS["joint"]),
     "adaptation": _adaptation,
     "tasks": _tasks,
     "weights": partial(BLURB.steps, ARMS["weights"]),
     "rates": partial(BLURB.steps, ARMS["rates"]),
     "elsewhere": _elsewhere,
+    "few-shot": _few_shot,
 }
 """The questions of docs/evidence.md."""
 
 
 def adaptation(masks: str, seed: int) -> Run:
-    """Return the run that adapts the encoder with some masks."""
+    """Return the run that adapts the encoder with some masks, on text with gold mentions."""
     return Run(task="adaptation", corpus="domain", arm=masks, seed=seed, options=ADAPTATION)
 
 
@@ -400,13 +432,28 @@ def loss_weights(wanted: Sequence[float] | str, hidden: Mapping[str, Any]) -> tu
     return w_elm, w_blm
 
 
-def chosen_rate(tries: Sequence[Run], lines: Sequence[Line], score: str = "f1") -> float:
-    """Return the learning rate of the best try; 2e-4 while there are none."""
-    wanted = {run.key for run in tries}
-    found = [line for line in lines if key_of(line) in wanted]
-    return best_rate(found, score) if found else 2e-4
+def chosen_rate(tries: Sequence[Run], lines: Sequence[Line], score: str = "f1") -> float | None:
+    """Return the learning rate with the highest mean score; None before any can be compared.
+
+    The mean is over the seeds that have tried all rates. Of equal rates the highest is taken.
+    """
+    scores = scores_by_rate(tries, lines, score)
+    rates: set[float] = {run.options["rate"] for run in tries}
+    complete = [of_seed for of_seed in scores.values() if set(of_seed) == rates]
+    if not complete:
+        return None
+    means = {rate: statistics.fmean(of_seed[rate] for of_seed in complete) for rate in rates}
+    return max((mean, rate) for rate, mean in means.items())[1]
 
 
-def best_rate(tried: Iterable[Line], score: str) -> float:
-    """Return the learning rate of the line with the highest score, of equal ones the highest."""
-    return max((line["scores"][score], float(line["run"]["options"]["rate"])) for line in tried)[1]
+def scores_by_rate(
+    tries: Sequence[Run], lines: Sequence[Line], score: str = "f1"
+) -> dict[int, dict[float, float]]:
+    """Return seed -> learning rate -> score of the tries that have a line."""
+    rates = {run.key: (run.seed, run.options["rate"]) for run in tries}
+    scores: dict[int, dict[float, float]] = {}
+    for line in lines:
+        if key_of(line) in rates:
+            seed, rate = rates[key_of(line)]
+            scores.setdefault(seed, {})[rate] = line["scores"][score]
+    return scores

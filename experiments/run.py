@@ -31,8 +31,9 @@ from experiments.corpora import Cache, OwnCache
 from experiments.lines import Run
 from experiments.plan import (
     ARMS,
+    BLURB,
     QUESTIONS,
-    TRIED_SEED,
+    TRIED_SEEDS,
     Questions,
     Study,
     current,
@@ -72,10 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--corpora: expected {', '.join(corpora)}, got {', '.join(unknown)}")
 
     def wanted(run: Run) -> bool:
-        if run.seed == TRIED_SEED:  # chooses what all others need
-            return True
+        chosen = options.corpora or [run.corpus]
+        if run.seed in TRIED_SEEDS:  # these choose learning rates, which other corpora may take
+            return run.corpus in (*chosen, BLURB.tried_on)
         seed = options.seeds is None or run.seed < options.seeds
-        return seed and run.corpus in (*(options.corpora or [run.corpus]), "domain")
+        return seed and run.corpus in (*chosen, "domain", "open text")
 
     if options.list:
         _list(names, questions, wanted, options.results)

@@ -6,8 +6,8 @@ good for an interval as those of sentences: groups are random, and there are man
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,11 @@ from experiments import intervals
 from experiments.corpora import HELD_OUT, Cache
 from experiments.training import reading
 from mslm_data.data.bio import OUTSIDE
+from mslm_data.data.examples import Examples
 from mslm_data.mask.plan import MaskKind
 from mslm_data.mask.strategy import Strategy
-from mslm_data.metrics import MentionCounts, first_subwords, word_mentions
+from mslm_data.metrics import KnownMentions, MentionCounts, first_subwords, word_mentions
+from mslm_data.shard.row_protocol import Rows
 from mslm_data.shard.split import Split
 from mslm_data.torch import MslmModel, mention_confidence
 from mslm_data.torch.model.families import find_decoder
@@ -44,36 +46,103 @@ def mention_scores(model: MslmModel, split: Split) -> dict[str, Any]:
         each group; and `shorter` and `longer`: the same of all rows of fewer and of more words than
         the average (Table 5 of Abaho et al. 2024).
     """
-    examples = split.examples()
-    ids = examples.input_ids
-    words_of_rows = np.zeros(len(ids), np.int64)
-    counts = np.zeros((len(ids), 3), np.int64)  # hits, gold, predicted
-    with reading(model) as device:
-        for places in places_by_length(ids.lengths, BATCH):
-            input_ids = padded(ids.take(places), max(examples.ids.pad, 0))
-            present = np.arange(input_ids.shape[1]) < ids.lengths[places, None]
-            output = model(
-                torch.from_numpy(input_ids).to(device),
-                torch.from_numpy(present.astype(np.int64)).to(device),
-            )
-            tags = output.tag_logits.float().argmax(-1).cpu().numpy()
-
-            gold = padded(examples.bio.take(places), OUTSIDE)
-            words = padded(examples.word_ids.take(places), -1)
-            counts[places] = _by_row(gold, tags, words)
-            words_of_rows[places] = first_subwords(words).sum(axis=1)
-
-    total = MentionCounts(*counts.sum(axis=0).tolist())
-    scores = {name: getattr(total, name) for name in ("precision", "recall", "f1")}
+    counts = np.zeros((len(split), 3), np.int64)  # hits, gold, predicted
+    words_of_rows = np.zeros(len(split), np.int64)
+    for batch in _predicted_tags(model, split):
+        counts[batch.rows] = _by_row(batch.gold, batch.tags, batch.words)
+        words_of_rows[batch.rows] = first_subwords(batch.words).sum(axis=1)
 
     groups = np.zeros((GROUPS, 3), np.int64)
     np.add.at(groups, np.arange(len(counts)) % GROUPS, counts)
     apart = words_of_rows - words_of_rows.mean()
-    return scores | {
+    return _totals(counts) | {
         "groups": _named(groups.T.tolist()),
         "shorter": _named(counts[apart < 0].sum(axis=0).tolist()),
         "longer": _named(counts[apart > 0].sum(axis=0).tolist()),
     }
+
+
+def unseen_scores(
+    model: MslmModel, split: Split, train: Rows, decode: Callable[[list[list[int]]], list[str]]
+) -> dict[str, Any]:
+    """Score the detection head's mentions, and those whose text no training mention has.
+
+    Groups are blocks of consecutive rows, as neighbours are of the same document.
+
+    Args:
+        model: The model.
+        split: The rows to score.
+        train: The rows that it was fine-tuned on.
+        decode: Turns lists of token ids into texts.
+
+    Returns:
+        `precision`, `recall` and `f1`; `groups`: hits, gold and predicted mentions of each group;
+        and `new`: hits and gold mentions of each group whose text is new.
+    """
+    known = KnownMentions(decode)
+    for start in range(0, len(train), BATCH):
+        examples = train.take(np.arange(start, min(start + BATCH, len(train))))
+        ids, gold, words = _padded(examples, np.arange(len(examples)))
+        known.add(ids, gold, words)
+
+    groups = np.zeros((GROUPS, 5), np.int64)  # hits, gold, predicted, new hits, new gold
+    for batch in _predicted_tags(model, split):
+        blocks = batch.rows * GROUPS // len(split)
+        np.add.at(groups[:, :3], blocks, _by_row(batch.gold, batch.tags, batch.words))
+
+        found = {tuple(mention) for mention in word_mentions(batch.tags, batch.words).tolist()}
+        gold = word_mentions(batch.gold, batch.words).tolist()
+        texts = known.texts(batch.ids, batch.gold, batch.words)
+        for mention, text in zip(gold, texts, strict=True):
+            if text not in known:
+                groups[blocks[mention[0]], 3:] += (tuple(mention) in found, 1)
+
+    hits, new = groups[:, 3].tolist(), groups[:, 4].tolist()
+    return _totals(groups[:, :3]) | {
+        "groups": _named(groups[:, :3].T.tolist()),
+        "new": {"hits": hits, "gold": new},
+    }
+
+
+class _Batch(NamedTuple):
+    """Rows with their predicted tags, all `[B, L]`, and the rows' places in the split."""
+
+    rows: npt.NDArray[np.int64]
+    ids: Counts
+    gold: Counts
+    words: Counts
+    tags: Counts
+
+
+def _predicted_tags(model: MslmModel, split: Split) -> Iterator[_Batch]:
+    """Yield all rows of a split, in batches of like length, with the tags that a model predicts."""
+    examples = split.examples()
+    lengths = examples.input_ids.lengths
+    with reading(model) as device:
+        for rows in places_by_length(lengths, BATCH):
+            ids, gold, words = _padded(examples, rows)
+            present = np.arange(ids.shape[1]) < lengths[rows, None]
+            output = model(
+                torch.from_numpy(ids).to(device),
+                torch.from_numpy(present.astype(np.int64)).to(device),
+            )
+            tags = output.tag_logits.float().argmax(-1).cpu().numpy()
+            yield _Batch(rows, ids, gold, words, tags)
+
+
+def _padded(examples: Examples, rows: Counts) -> tuple[Counts, Counts, Counts]:
+    """Return ids, tags and words of some rows, `[B, L]` each."""
+    return (
+        padded(examples.input_ids.take(rows), max(examples.ids.pad, 0)),
+        padded(examples.bio.take(rows), OUTSIDE),
+        padded(examples.word_ids.take(rows), -1),
+    )
+
+
+def _totals(counts: Counts) -> dict[str, Any]:
+    """Return precision, recall and F1 of hits, gold and predicted mentions, `[N, 3]`."""
+    total = MentionCounts(*counts.sum(axis=0).tolist())
+    return {name: getattr(total, name) for name in ("precision", "recall", "f1")}
 
 
 def _named(counts: Sequence[Any]) -> dict[str, Any]:
@@ -108,11 +177,12 @@ def class_scores(gold: Sequence[int], predicted: Sequence[int], classes: int) ->
     }
 
 
-def sensitivity(model: MslmModel, cache: Cache) -> dict[str, Any]:
+def sensitivity(model: MslmModel, cache: Cache, *, confidence: bool = True) -> dict[str, Any]:
     """Measure how well hidden tokens of terms, and of other words, are predicted in test text.
 
     The masks are fixed: every mention whole, and apart from that 15 % of the tokens outside of
-    mentions. Both hide by `[MASK]` alone. Afterwards each mention is hidden by itself.
+    mentions. Both hide by `[MASK]` alone. Afterwards each mention is hidden by itself, if
+    `confidence` is asked for.
 
     Returns:
         Corpus -> `terms` and `others` -> `accuracy`, `perplexity` and `groups`: hits, tokens, and
@@ -130,7 +200,8 @@ def sensitivity(model: MslmModel, cache: Cache) -> dict[str, Any]:
             name: _predicted(model, test, strategy, kind)
             for name, (strategy, kind) in fixed.items()
         }
-        found[corpus]["mentions"] = _confidence(model, test)
+        if confidence:
+            found[corpus]["mentions"] = _confidence(model, test)
     return found
 
 

@@ -450,24 +450,47 @@ def test_unmasked__has_the_ids_of_the_rows(cache: Cache) -> None:
 
 
 def test_plan__tries_rates_first_and_takes_the_best() -> None:
-    tries = plan.BLURB.tries("plain")
+    tries = plan.BLURB.tries("plain", "NCBI-disease")
+    by_seed = ((0.3, 0.1, 0.5, 0.2), (0.3, 0.4, 0.4, 0.2), (0.3, 0.4, 0.1, 0.2))
     done = [
         {"run": one.__dict__, "start": "a", "scores": {"f1": f1}}
-        for one, f1 in zip(tries, (0.3, 0.1, 0.5, 0.2), strict=True)
+        for one, f1 in zip(tries, itertools.chain(*by_seed), strict=True)
     ]
 
-    runs = [step.run for step in plan.plan(["joint"], done)]
+    first, mean = ([step.run for step in plan.plan(["joint"], some)] for some in (done[:5], done))
 
-    assert runs[: len(tries)] == tries
-    assert runs[len(tries)].options["rate"] == plan.RATES[2]
-    assert runs[len(tries)].options["scored"] == "test"
-    assert plan.chosen_rate(tries, []) == 2e-4
+    assert mean[: len(tries)] == tries
+    assert mean[len(tries)].options["scored"] == "test"
+    assert mean[len(tries)].options["rate"] == plan.RATES[2]
+    assert plan.chosen_rate(tries, done) == plan.RATES[2]
+    # A seed counts when it has tried all rates.
+    assert first[len(tries)].options["rate"] == plan.RATES[2]
+    assert plan.chosen_rate(tries, done[4:]) == plan.RATES[1]
+    assert plan.chosen_rate(tries, done[:3]) is None
+
+
+def test_plan__a_corpus_without_tries_takes_the_rates_of_another() -> None:
+    done = [
+        {"run": one.__dict__, "start": "a", "scores": {"f1": one.options["rate"]}}
+        for one in plan.BLURB.tries("plain", "NCBI-disease")
+    ]
+
+    runs = [step.run for step in plan.plan(["joint", "elsewhere"], done)]
+
+    rates = {one.options["rate"] for one in runs if one.arm == "plain" and one.seed == 0}
+    assert rates == {plan.RATES[-1], plan.RATES[1]}
+    own = {
+        one.corpus
+        for one in runs
+        if one.arm == "plain" and one.options["rate"] == plan.RATES[1] and one.seed == 0
+    }
+    assert own == {"WNUT17"}
 
 
 def test_current__leaves_out_a_run_at_a_rate_that_was_beaten() -> None:
     tries = [
         {"run": one.__dict__, "scores": {"f1": one.options["rate"]}}
-        for one in plan.BLURB.tries("plain")
+        for one in plan.BLURB.tries("plain", "BC2GM")
     ]
     runs = [
         {"run": {**one.__dict__, "options": plan.JOINT["plain"].options(rate)}, "scores": {}}
@@ -476,14 +499,14 @@ def test_current__leaves_out_a_run_at_a_rate_that_was_beaten() -> None:
         for rate in plan.RATES
     ]
 
-    kept = plan.current([*tries, *runs])
+    kept = plan.current([*tries, *runs], {"joint": plan.QUESTIONS["joint"]})
 
     assert kept == [*tries, runs[-1]]
 
 
 def test_plan__whole_pairs_come_first() -> None:
     steps = plan.plan(["joint"], [])
-    runs = [step.run for step in steps if step.run.seed != plan.TRIED_SEED]
+    runs = [step.run for step in steps if step.run.seed not in plan.TRIED_SEEDS]
 
     arms = len(plan.JOINT)
     assert [one.seed for one in runs[: 2 * arms]] == [0] * arms + [1] * arms
@@ -536,7 +559,7 @@ def test_plan__compares_with_runs_that_it_has(question: str) -> None:
     for step in steps:
         assert {one.key for one in (*step.against, *step.needs)} <= runs
         assert all(one.seed == step.run.seed or one.arm == "" for one in step.against)
-    assert any(step.against for step in steps)
+    assert any(step.against for step in steps) or question == "learning-rates"
 
 
 def test_plan__trains_nothing_twice_under_two_names() -> None:

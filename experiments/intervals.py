@@ -5,7 +5,7 @@ Dimensions: S seeds, G groups of sentences, K counts of a group, R resamples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -123,6 +123,49 @@ def difference(first: Floats, second: Floats, *, score: Score) -> Difference:
     low, high = np.quantile(resampled, [0.025, 0.975])
     seen = POWER * resampled.std()
     return Difference(float(mean), float(low), float(high), float(seen), seeds)
+
+
+def replicated_difference(
+    replicates: Sequence[Mapping[str, tuple[Floats, Floats]]], *, score: Score
+) -> Difference:
+    """Compare two arms by independent replicates, each with several pairs of runs.
+
+    A replicate's difference is the mean over its pairs. Each resample draws replicates, widened as
+    `difference` widens seeds, and apart from that, groups of each test text, which are the same for
+    both arms and in all replicates.
+
+    Args:
+        replicates: For each replicate, test text -> the counts of both arms' runs, pair by pair,
+            each `[pairs, G, K]`.
+        score: What is compared.
+
+    Returns:
+        The difference; its `seeds` is the number of replicates.
+    """
+    texts = sorted({text for replicate in replicates for text in replicate})
+    draw = np.random.default_rng(0)
+    point = np.zeros(len(replicates))
+    by_groups = np.zeros((RESAMPLES, len(replicates)))
+    pairs = [sum(len(first) for first, _ in replicate.values()) for replicate in replicates]
+    for text in texts:
+        groups = next(one[text][0].shape[1] for one in replicates if text in one)
+        weights = draw.multinomial(groups, np.full(groups, 1 / groups), RESAMPLES).astype(float)
+        for number, replicate in enumerate(replicates):
+            if text in replicate:
+                first, second = replicate[text]
+                apart = score(second.sum(axis=1)) - score(first.sum(axis=1))  # [pairs]
+                resampled = score(_sums(second, weights)) - score(_sums(first, weights))
+                point[number] += apart.sum() / pairs[number]
+                by_groups[:, number] += resampled.sum(axis=1) / pairs[number]
+
+    drawn = draw.integers(len(replicates), size=(RESAMPLES, len(replicates)))
+    mean = point.mean()
+    by_replicates = point[drawn].mean(axis=1) - mean
+    values = by_groups.mean(axis=1) + _widening(len(replicates)) * by_replicates
+    low, high = np.quantile(values, [0.025, 0.975])
+    return Difference(
+        float(mean), float(low), float(high), float(POWER * values.std()), len(replicates)
+    )
 
 
 @lru_cache(maxsize=16)  # comparisons are of few sizes, and to draw takes longer than to compare

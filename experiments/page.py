@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.inputs import ROOT
-from experiments import figure, intervals, lines, repeats
+from experiments import few_shot_tables, figure, intervals, lines, repeats
 from experiments.corpora import HELD_OUT
 from experiments.intervals import Difference, Floats
 from experiments.lines import Line, key_of
@@ -41,6 +41,7 @@ from experiments.plan import (
     current,
     loss_weights,
 )
+from experiments.tables import as_table, difference_cells, in_points, percent, spread
 
 GUIDE = ROOT / "docs" / "evidence.md"
 FIGURES = lines.RESULTS.parent / "figures"
@@ -100,14 +101,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--guide", type=Path, default=GUIDE, help="fill the tables of this file")
     options = parser.parse_args(arguments)
 
-    found = current(lines.read(options.results))
+    every = lines.read(options.results)
+    found = current(every)
     options.figures.mkdir(exist_ok=True)
     for path in options.figures.glob("*.svg"):
         path.unlink()
     for name, svg in figures(found).items():
         (options.figures / name).write_text(svg, encoding="utf-8")
     guide = options.guide.read_text(encoding="utf-8")
-    options.guide.write_text(filled(guide, found), encoding="utf-8")
+    options.guide.write_text(filled(guide, found, every), encoding="utf-8")
     return 0
 
 
@@ -131,8 +133,13 @@ def _figure(title: str, corpus: str) -> str:
     return f"{_slug(title)}-{_slug(corpus)}.svg"
 
 
-def filled(guide: str, found: Sequence[Line]) -> str:
+def filled(guide: str, found: Sequence[Line], every: Sequence[Line] = ()) -> str:
     """Return the guide with its marked tables written anew.
+
+    Args:
+        guide: Its text.
+        found: Lines of the runs that the plan has now.
+        every: All lines, for comparisons at learning rates that the plan no longer takes.
 
     Raises:
         ValueError: It has a mark of an unknown table.
@@ -140,7 +147,8 @@ def filled(guide: str, found: Sequence[Line]) -> str:
     for name in re.findall(r"<!-- made: (.+?) -->", guide):
         if name not in _MADE:
             raise ValueError(f"guide: expected marks of {', '.join(_MADE)}, got '{name}'")
-        table = "\n".join(_MADE[name](found) or ["No line yet."])
+        own = every if _MADE[name] is _equal_rates else found
+        table = "\n".join(_MADE[name](own) or ["No line yet."])
         begin, mark, rest = guide.partition(f"<!-- made: {name} -->\n")
         _, end, after = rest.partition(_END)
         guide = f"{begin}{mark}{table}\n{end}{after}"
@@ -198,14 +206,14 @@ def ner_table(found: Sequence[Line], arms: Sequence[str], corpus: str) -> list[s
         hidden = statistics.fmean(run["hidden"] for run in runs)
         f1 = spread([run["scores"]["f1"] for run in runs])
         precision, recall = (
-            _percent(statistics.fmean(run["scores"][name] for run in runs))
+            percent(statistics.fmean(run["scores"][name] for run in runs))
             for name in ("precision", "recall")
         )
         row = [arm, str(len(runs))]
         if weighted:
             row.append(f"{both[0]:.2f} / {both[1]:.2f}" if both else "-")
-        row += [_percent(hidden) if hidden else "-", f1, precision, recall]
-        rows.append((*row, *_difference_cells(apart.get(arm))))
+        row += [percent(hidden) if hidden else "-", f1, precision, recall]
+        rows.append((*row, *difference_cells(apart.get(arm))))
     return as_table(rows)
 
 
@@ -310,6 +318,24 @@ def _rates(
     return make
 
 
+def _equal_rates(every: Sequence[Line]) -> list[str]:
+    """Return the table of all arms at each learning rate, compared with plain fine-tuning there."""
+    about = ("corpus", "learning rate", "arm", "runs", "F1")
+    rows: list[tuple[str, ...]] = [(*about, "pairs", "against plain", "95 %", "could be seen")]
+    for corpus in BLURB.corpora:
+        for rate in RATES:
+            at_rate = [line for line in every if line["run"]["options"].get("rate") == rate]
+            apart = differences(at_rate, tuple(JOINT), corpus)
+            for arm in JOINT:
+                runs = [run["scores"]["f1"] for run in _runs(at_rate, arm, corpus).values()]
+                if runs:
+                    one = apart.get(arm)
+                    pairs = str(one.seeds) if one else "-"
+                    cells = (corpus, f"{rate:g}", arm, str(len(runs)), spread(runs), pairs)
+                    rows.append((*cells, *difference_cells(one)))
+    return as_table(rows) if len(rows) > 1 else []
+
+
 def _ner_rates(corpus: str) -> Callable[[Sequence[Line]], list[str]]:
     """Return what makes the table of the rates that arms tried on a corpus of named entities."""
     note = f"F1 on validation text of {corpus}; the rate in bold is taken."
@@ -336,14 +362,14 @@ def _sensitivity(found: Sequence[Line]) -> list[str]:
     ]  # fmt: skip
     for arm, runs in by_arm.items():
         hidden = statistics.fmean(run.get("hidden", 0.0) for run in runs)
-        cells = [arm or "nothing", str(len(runs)), _percent(hidden) if hidden else "-"]
+        cells = [arm or "nothing", str(len(runs)), percent(hidden) if hidden else "-"]
         for kind in ("terms", "others"):
             counts = [_of_all_corpora(run, kind).sum(axis=0) for run in runs]
             cells.append(spread([float(intervals.accuracy(one)) for one in counts]))
             cells.append(spread([float(intervals.perplexity(one)) / 100 for one in counts]))
         for kind in ("terms", "others"):
             apart = _against_token(arm, by_arm, partial(_of_all_corpora, kind=kind))
-            cells += _difference_cells(apart)[:2]
+            cells += difference_cells(apart)[:2]
         rows.append(tuple(cells))
     return as_table(rows)
 
@@ -359,7 +385,7 @@ def _terms(found: Sequence[Line]) -> list[str]:
             counts = [_of_corpus(run, corpus, "terms").sum(axis=0) for run in runs]
             cells.append(spread([float(intervals.accuracy(one)) for one in counts]))
             of_terms = partial(_of_corpus, corpus=corpus, kind="terms")
-            cells += _difference_cells(_against_token(arm, by_arm, of_terms))[:2]
+            cells += difference_cells(_against_token(arm, by_arm, of_terms))[:2]
         rows.append(tuple(cells))
     return as_table(rows) if by_arm else []
 
@@ -374,7 +400,7 @@ def _confidence(found: Sequence[Line]) -> list[str]:
         counts = [_of_all_corpora(run, "mentions").sum(axis=0) for run in runs]
         confidence = spread([float(intervals.accuracy(one)) for one in counts])
         of_mentions = partial(_of_all_corpora, kind="mentions")
-        apart = _difference_cells(_against_token(arm, by_arm, of_mentions))
+        apart = difference_cells(_against_token(arm, by_arm, of_mentions))
         rows.append((arm or "nothing", str(len(runs)), confidence, *apart))
     return as_table(rows) if by_arm else []
 
@@ -444,8 +470,8 @@ def _classified(
             hidden = statistics.fmean(line["hidden"] for line in runs.values())
             scores = spread([float(of(counts_of(line).sum(axis=0))) for line in runs.values()])
             apart = None if arm == "no adaptation" else _apart(first, runs, counts_of, of)
-            cells = (arm, str(len(runs)), _percent(hidden) if hidden else "-", scores)
-            rows.append((*cells, *_difference_cells(apart)))
+            cells = (arm, str(len(runs)), percent(hidden) if hidden else "-", scores)
+            rows.append((*cells, *difference_cells(apart)))
         return as_table(rows)
 
     return make
@@ -492,45 +518,6 @@ def _apart(
     return in_points(intervals.difference(before, after, score=score))
 
 
-# Cells -------------------------------------------------------------------------------------------
-
-
-def spread(shares: Sequence[float], *, sign: str = "") -> str:
-    """Return the mean of shares in percent, with its standard deviation if there are several.
-
-    Args:
-        shares: One or more.
-        sign: "+" writes the sign of a positive mean too.
-    """
-    text = f"{100 * statistics.fmean(shares):{sign}.1f}"
-    return f"{text} ± {_percent(statistics.stdev(shares))}" if len(shares) > 1 else text
-
-
-def in_points(one: Difference) -> Difference:
-    """Return a difference of shares in percentage points."""
-    return Difference(one.mean * 100, one.low * 100, one.high * 100, one.seen * 100, one.seeds)
-
-
-def as_table(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a table in Markdown; the first row is its head."""
-    head, *body = rows
-    ruler = ["---", *["---:"] * (len(head) - 1)]
-    return [f"| {' | '.join(row)} |" for row in (head, ruler, *body)]
-
-
-def _difference_cells(one: Difference | None) -> tuple[str, str, str]:
-    if one is None:
-        return "-", "-", "-"
-    mean, interval = intervals.signed(one.mean), intervals.interval(one.low, one.high)
-    if one.seeds == 1:
-        return mean, f"({interval})", "-"
-    return mean, interval, f"{one.seen:.1f}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}"
-
-
 def _counts(groups: Mapping[str, Sequence[float]]) -> Floats:
     """Return a line's counts by group, `[G, K]`: hits first, or what stands in their place."""
     names = next(names for names in _COUNTED if set(names) == set(groups))
@@ -569,7 +556,7 @@ def _verdicts(found: Sequence[Line], questions: Sequence[Question]) -> list[str]
         own = question.lines(found)
         for corpus in question.corpora if question.arms[0] == "plain" else ():
             for arm, one in differences(own, question.arms, corpus).items():
-                mean, interval, _ = _difference_cells(one)
+                mean, interval, _ = difference_cells(one)
                 by = f"{mean} points, {interval}, {one.seeds} pairs"
                 told = "cannot be told from"
                 if one.seeds == 1:
@@ -604,7 +591,7 @@ def _overview_cell(one: Difference | None) -> str:
     """Return a difference with its interval, in bold where that does not hold 0."""
     if one is None:
         return "-"
-    mean, interval, _ = _difference_cells(one)
+    mean, interval, _ = difference_cells(one)
     if one.seeds == 1:
         return f"{mean}, 1 pair"
 
@@ -653,8 +640,14 @@ _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
     "weights": _question("Weights at ELM 0.25 and BLM 0.15"),
     "rates of masking": _question("Rates of masking"),
     "elsewhere": _question("Joint training outside of medicine"),
+    "few-shot": few_shot_tables.differences,
+    "few-shot scores": few_shot_tables.scores,
+    "few-shot new mentions": few_shot_tables.new_mentions,
+    "few-shot frozen": partial(few_shot_tables.differences, frozen=True),
     "overview": _overview,
     "rates": _ner_rates(BLURB.tried_on),
+    "equal rates": _equal_rates,
+    "rates, BC5CDR-chem": _ner_rates("BC5CDR-chem"),
     "rates elsewhere": _ner_rates(*TRIED_ELSEWHERE),
     "task rates": _rates(
         "classification",

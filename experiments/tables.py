@@ -1,0 +1,50 @@
+"""Tables in Markdown, and their cells."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+
+from experiments import intervals
+from experiments.intervals import Difference
+
+
+def spread(shares: Sequence[float], *, sign: str = "") -> str:
+    """Return the mean of shares in percent, with its standard deviation if there are several.
+
+    Args:
+        shares: One or more.
+        sign: "+" writes the sign of a positive mean too.
+    """
+    text = f"{100 * statistics.fmean(shares):{sign}.1f}"
+    return f"{text} ± {percent(statistics.stdev(shares))}" if len(shares) > 1 else text
+
+
+def in_points(one: Difference) -> Difference:
+    """Return a difference of shares in percentage points."""
+    return Difference(one.mean * 100, one.low * 100, one.high * 100, one.seen * 100, one.seeds)
+
+
+def as_table(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a table in Markdown; the first row is its head."""
+    head, *body = rows
+    ruler = ["---", *["---:"] * (len(head) - 1)]
+    return [f"| {' | '.join(row)} |" for row in (head, ruler, *body)]
+
+
+def difference_cells(one: Difference | None) -> tuple[str, str, str]:
+    """Return a difference, its interval, and the smallest difference that could be seen.
+
+    The interval of one seed stands in brackets: it is about sentences alone.
+    """
+    if one is None:
+        return "-", "-", "-"
+    mean, interval = intervals.signed(one.mean), intervals.interval(one.low, one.high)
+    if one.seeds == 1:
+        return mean, f"({interval})", "-"
+    return mean, interval, f"{one.seen:.1f}"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent with one decimal."""
+    return f"{100 * share:.1f}"

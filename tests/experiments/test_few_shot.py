@@ -1,0 +1,221 @@
+"""The few-shot question: its plan, its masks, its scores and its tables."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from experiments import encoder, few_shot, few_shot_tables, intervals, masks, plan, scores  # noqa: E402
+from experiments.lines import Run  # noqa: E402
+from mslm_data.data.examples import examples  # noqa: E402
+from mslm_data.mask.rng import RowRng  # noqa: E402
+from mslm_data.torch import MslmModel  # noqa: E402
+
+if TYPE_CHECKING:
+    from experiments.corpora import Cache
+    from experiments.lines import Line
+
+NCBI = "NCBI-disease"
+
+
+def tried(corpus: str, share: float, best: tuple[int, float]) -> list[Line]:
+    """Return the lines of all tries, of which one schedule scores best."""
+    return [
+        {
+            "run": run.__dict__,
+            "start": "a",
+            "scores": {"f1": 0.5 + 0.1 * ((run.options["epochs"], run.options["rate"]) == best)},
+        }
+        for run in few_shot.tries(corpus, share)
+    ]
+
+
+def test_steps__arms_of_a_seed_share_subset_schedule_and_replicate() -> None:
+    runs = [step.run for step in plan.plan(["few-shot"], []) if step.run.task == "few-shot"]
+
+    by_pair: dict[Any, list[Run]] = {}
+    for run in runs:
+        about = (run.corpus, run.seed, run.options["share"], run.options["frozen"])
+        if run.options["scored"] == "test":
+            by_pair.setdefault(about, []).append(run)
+    assert all(len({str(run.options) for run in group}) == 1 for group in by_pair.values())
+    assert all(
+        run.options["replicate"] == run.seed // few_shot.SEEDS for run in runs if run.seed < 100
+    )
+    primary = {
+        (run.corpus, run.options["share"], run.seed)
+        for run in runs
+        if run.arm == "joint"
+        and run.corpus in few_shot.CORPORA
+        and run.options["share"] in few_shot.SHARES
+        and not run.options["frozen"]
+        and run.options["scored"] == "test"
+    }
+    assert len(primary) == 60
+
+
+def test_steps__an_encoder_is_adapted_before_it_is_used() -> None:
+    made = set()
+    for run in (step.run for step in plan.plan(["few-shot"], [])):
+        if run.task == "adaptation":
+            made.add((run.arm, run.seed))
+        elif few_shot.ARMS[run.arm]:
+            assert (few_shot.ARMS[run.arm], run.options["replicate"]) in made
+
+
+def test_choose_schedule__takes_the_best_mean_once_all_were_tried() -> None:
+    lines = tried(NCBI, 0.05, (24, 4e-4))
+
+    assert few_shot.choose_schedule(NCBI, 0.05, lines) == (True, 4e-4)
+    assert few_shot.choose_schedule(NCBI, 0.02, lines) == (True, 4e-4)  # of the nearest share
+    assert few_shot.choose_schedule(NCBI, 0.10, lines) == (False, 2e-4)
+    assert few_shot.choose_schedule(NCBI, 0.05, lines[1:]) == (False, 2e-4)
+
+
+def test_scatter_mentions__draws_all_arrangements_alike() -> None:
+    rows = examples([5] * 4_000, keys=np.arange(4_000), spans=[[(0, 2), (2, 3)]] * 4_000)
+
+    moved = masks.scatter_mentions(rows, RowRng(keys=rows.keys, seed=1, epoch=2))
+
+    found = collections.Counter(
+        tuple(zip(moved.span_starts[row].tolist(), moved.span_ends[row].tolist(), strict=True))
+        for row in range(len(rows))
+    )
+    spans = [(start, start + length) for length in (1, 2) for start in range(6 - length)]
+    expected = {
+        pair
+        for pair in itertools.product(spans, spans)
+        if pair[0][1] <= pair[1][0] and sum(end - start for start, end in pair) == 3
+    }
+    assert set(found) == expected
+    # Each of 12 arrangements is expected 333 times, with a deviation of 17.5.
+    assert all(abs(count - 4_000 / len(expected)) < 5 * 17.5 for count in found.values())
+
+
+def test_scatter_mentions__is_a_function_of_key_seed_and_epoch() -> None:
+    rows = examples([30] * 3, keys=[5, 6, 7], spans=[[(0, 2), (4, 9)]] * 3)
+
+    def starts(seed: int, epoch: int, order: list[int]) -> list[list[int]]:
+        keys = rows.keys[order]
+        taken = examples([30] * 3, keys=keys, spans=[[(0, 2), (4, 9)]] * 3)
+        rng = RowRng(keys=taken.keys, seed=seed, epoch=epoch)
+        return [masks.scatter_mentions(taken, rng).span_starts[row].tolist() for row in range(3)]
+
+    assert starts(0, 0, [2, 1, 0]) == starts(0, 0, [0, 1, 2])[::-1]
+    assert len({str(starts(seed, epoch, [0, 1, 2])) for seed in (0, 1) for epoch in (0, 1)}) == 4
+
+
+@pytest.mark.long
+def test_random_spans__masks_as_many_mentions_elsewhere(cache: Cache) -> None:
+    shards = cache.weak_domain()
+
+    joint, joint_stats = masks.masks(
+        "half-unbiased", shards, encoder=cache.encoder, seed=0, target=0.15
+    )
+    spans, spans_stats = masks.masks(
+        "random spans", shards, encoder=cache.encoder, seed=0, target=0.15
+    )
+
+    assert spans_stats.realised_rate == pytest.approx(joint_stats.realised_rate, abs=0.005)
+    assert spans_stats.n_elm == pytest.approx(joint_stats.n_elm, rel=0.15)
+    rows = shards["train"].examples()
+    a, b = (strategy.plan(rows, seed=0, epoch=0) for strategy in (joint, spans))
+    assert (a.kinds.values != b.kinds.values).any()
+    assert spans.corrupt(rows, b).values[b.kinds.values > 0].tolist() == [rows.ids.mask] * int(
+        (b.kinds.values > 0).sum()
+    )
+
+
+@pytest.mark.long
+def test_unseen_scores__counts_mentions_that_training_has_not(cache: Cache) -> None:
+    shards = cache.ner(NCBI)
+    train = shards["train"].subset(documents=3, seed=0)
+    torch.manual_seed(0)
+    model = MslmModel.wrap(encoder.masked_lm(cache.encoder), labels=shards.labels, two_views=False)
+
+    def decode(ids: list[list[int]]) -> list[str]:
+        return [" ".join(map(str, one)) for one in ids]
+
+    found = scores.unseen_scores(model, shards["test"], train, decode)
+
+    whole = scores.mention_scores(model, shards["test"])
+    assert found["f1"] == whole["f1"]
+    assert sum(found["groups"]["gold"]) == sum(whole["groups"]["gold"])
+    known = {
+        tuple(row["input_ids"][start:end])
+        for row in (train[number] for number in range(len(train)))
+        for start, end in zip(row["span_starts"], row["span_ends"], strict=True)
+    }
+    new = sum(
+        tuple(row["input_ids"][start:end]) not in known
+        for row in (shards["test"][number] for number in range(len(shards["test"])))
+        for start, end in zip(row["span_starts"], row["span_ends"], strict=True)
+    )
+    assert 0 < sum(found["new"]["gold"]) == new
+
+
+def line(arm: str, seed: int, hits: int, *, corpus: str = NCBI, share: float = 0.10) -> Line:
+    options = {"scored": "test", "frozen": False, "share": share, "replicate": seed // 3}
+    groups = {"hits": [hits] * 10, "gold": [10] * 10, "predicted": [10] * 10}
+    return {
+        "run": {"task": "few-shot", "corpus": corpus, "arm": arm, "seed": seed, "options": options},
+        "start": "a",
+        "scores": {
+            "f1": hits / 10,
+            "groups": groups,
+            "new": {"hits": [hits] * 10, "gold": [10] * 10},
+        },
+    }
+
+
+def test_difference__is_the_mean_of_replicates_of_whole_pairs() -> None:
+    found = [line("token", 0, 5), line("joint", 0, 6), line("token", 1, 5), line("joint", 1, 8)]
+    found += [line("token", 3, 5), line("joint", 3, 5), line("joint", 4, 9)]
+
+    made = few_shot_tables.difference(found, "token", "joint")
+
+    assert made is not None
+    apart, pairs = made
+    assert pairs == 3  # seed 4 has no partner
+    assert apart.mean == pytest.approx((20.0 + 0.0) / 2)
+    assert apart.seeds == 2
+    assert apart.low < 0 < apart.high
+
+
+def test_difference__with_one_pair_a_replicate_equals_the_difference_over_seeds() -> None:
+    chance = np.random.default_rng(0)
+    found, before, after = [], [], []
+    for replicate in range(5):
+        for arm, kept in (("token", before), ("joint", after)):
+            one = line(arm, 3 * replicate, 0)
+            hits = chance.integers(0, 10, 10)
+            one["scores"]["groups"]["hits"] = hits.tolist()
+            kept.append(np.stack([hits, [10] * 10, [10] * 10], axis=1).astype(float))
+            found.append(one)
+
+    made = few_shot_tables.difference(found, "token", "joint")
+
+    expected = intervals.difference(np.stack(before), np.stack(after), score=intervals.f1)
+    assert made is not None
+    assert made[0].mean == pytest.approx(100 * expected.mean)
+    assert (made[0].low, made[0].high) == pytest.approx(
+        (100 * expected.low, 100 * expected.high), abs=1.5
+    )
+
+
+def test_tables__have_the_primary_number_first() -> None:
+    found = [line("token", 0, 5), line("joint", 0, 6), line("none", 0, 4)]
+
+    table = few_shot_tables.differences(found)
+
+    assert table[2].startswith("| joint less token | both corpora and shares | 1 | 1 | +10.0 |")
+    assert few_shot_tables.new_mentions(found)[2].split(" | ")[4] == "+10.0"
+    assert "| none | 40.0 |" in few_shot_tables.scores(found)
+    assert few_shot_tables.differences([]) == []

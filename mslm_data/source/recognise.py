@@ -1,7 +1,6 @@
-"""Finds the source that reads some files by looking at them: `--source auto`.
+"""Finds the source that reads some files by their content: `--source auto`.
 
-Every format says what speaks for it (`Source.recognises`). Where two fit, nothing is guessed: the
-error names both.
+Every format reports its evidence (`Source.recognises`). If two formats match, the error names both.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ from mslm_data.source.reading.walk import plain_files
 from mslm_data.source.table import SOURCES, usual_tables
 
 _LOOKED_AT = 20
-"""Files of an ending that are looked at: the first that hold anything."""
+"""Maximum number of non-empty files of each suffix whose content is tested."""
 _DIGESTED_BYTES = 64 << 20
-"""Size up to which a file may be one of a shipped pipeline's."""
+"""Maximum size of a file that is compared with the corpora of shipped pipelines."""
 _ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.xz", ".tar.bz2")
 
 
 class Recognised(NamedTuple):
-    """Name what reads some files, and why.
+    """The source or shipped pipeline that reads some files.
 
     Attributes:
-        what: The source, or the shipped pipeline.
-        why: What speaks for it.
-        toml: The pipeline file that reads them.
+        what: Name of the source or pipeline.
+        why: The evidence.
+        toml: Text of a pipeline file that reads the files.
     """
 
     what: str
@@ -48,17 +47,17 @@ class Recognised(NamedTuple):
 
     @property
     def tables(self) -> dict[str, Any]:
-        """The tables of the pipeline file, with a name."""
+        """The parsed pipeline file."""
         return tomllib.loads(self.toml)
 
 
 class _Claim(NamedTuple):
-    """Hold what speaks for a source, or for a shipped pipeline of it.
+    """Evidence for a source, or for a shipped pipeline with that source.
 
     Attributes:
-        first: The first file that it recognises.
-        why: What speaks for it there.
-        options: The options that this file wants besides the usual ones.
+        first: First recognised file.
+        why: Evidence in this file.
+        options: Options that this file needs besides the defaults.
     """
 
     first: Path
@@ -74,13 +73,14 @@ class _Sample(NamedTuple):
 
 
 def recognise(inputs: Sequence[Path]) -> Recognised:
-    """Find what reads some files.
+    """Find the source or shipped pipeline that reads some files.
 
-    Files with the digests of a shipped pipeline's corpus are that corpus. Else the one source that
-    recognises them is taken, with its usual options and those that the files want.
+    Files with the digests of a shipped pipeline's corpus are read by that pipeline. Otherwise
+    exactly one source must recognise the files. It gets its default options and those that the
+    files need.
 
     Args:
-        inputs: Files, or folders that are searched through.
+        inputs: Files, or folders to search.
 
     Raises:
         SourceError: No source recognises the files, or several do.
@@ -103,10 +103,12 @@ def recognise(inputs: Sequence[Path]) -> Recognised:
             f"'{source}' ({claim.first.name}: {claim.why})" for source, claim in claims.items()
         )
         raise SourceError(
-            f"{inputs[0]}: expected files of one form, got what fits {fits}; name the source, "
-            f"such as --source {next(iter(claims))}, or pass the files of one form with --input"
+            f"{inputs[0]}: expected files of one format, got files that match {fits}; name the "
+            f"source, such as --source {next(iter(claims))}, or pass the files of one format with "
+            "--input"
         )
     if not claims:
+        # Each file may be too short. Try again with the files of each suffix joined.
         for source in SOURCES.names():
             claims |= _find_claims(source, _join_samples(samples))
     if len(claims) != 1:
@@ -125,9 +127,10 @@ def recognise(inputs: Sequence[Path]) -> Recognised:
 
 
 def _read_samples(files: Iterable[Path]) -> list[_Sample]:
-    """Return the first files of each ending that hold anything, with their beginnings.
+    """Return the first non-empty files of each suffix, with their first bytes.
 
-    Of a text and its annotations the annotations say what they are: a text can hold anything.
+    Texts with a file of annotations are skipped. They may hold anything; the annotations identify
+    the format.
     """
     by_ending: dict[str, list[_Sample]] = {}
     for path in files:
@@ -138,7 +141,7 @@ def _read_samples(files: Iterable[Path]) -> list[_Sample]:
 
 
 def _join_samples(samples: Iterable[_Sample]) -> list[_Sample]:
-    """Return files of each ending as one: a short one may not show all that its form has."""
+    """Join the files of each suffix, as a short file may not show all features of its format."""
     by_ending: dict[str, list[_Sample]] = {}
     for sample in samples:
         by_ending.setdefault(ending(sample.path), []).append(sample)
@@ -150,7 +153,7 @@ def _join_samples(samples: Iterable[_Sample]) -> list[_Sample]:
 
 
 def _find_claims(name: str, samples: Iterable[_Sample]) -> dict[str, _Claim]:
-    """Return what reads the files that a source recognises: itself, or shipped pipelines of it."""
+    """Return evidence for a source or for shipped pipelines with that source."""
     source: type[Source] = SOURCES.load(name)
     claims: dict[str, _Claim] = {}
     for path, head in samples:
@@ -164,15 +167,15 @@ def _find_claims(name: str, samples: Iterable[_Sample]) -> dict[str, _Claim]:
 
 
 def _unrecognised(root: Path, files: Sequence[Path], samples: Sequence[_Sample]) -> SourceError:
-    """Return the error where no source recognises a file, with what the nearest one says."""
+    """Make the error for files that no source recognises, with the closest source."""
     endings = sorted({ending(path) for path in files})
     got = (
-        f"{root}: expected a form that is recognised, got files ending with "
-        f"{', '.join(endings[:10])} that none of the sources is sure of"
+        f"{root}: expected a known format, got files ending with {', '.join(endings[:10])} that "
+        "no source recognises"
     )
     near = _describe_nearest(samples)
     if near:
-        return SourceError(f"{got}; the nearest is --source {near}")
+        return SourceError(f"{got}; the closest is --source {near}")
 
     archives = [path for path in files if path.name.endswith(_ARCHIVES)]
     if archives:
@@ -184,7 +187,7 @@ def _unrecognised(root: Path, files: Sequence[Path], samples: Sequence[_Sample])
 
 
 def _describe_nearest(samples: Iterable[_Sample]) -> str:
-    """Return the source that most files seem to be of, and what keeps it from reading one."""
+    """Return the source that most files seem to belong to, and why it cannot read one of them."""
     short: dict[str, list[str]] = {}
     for name in SOURCES.names():
         source: type[Source] = SOURCES.load(name)
@@ -196,16 +199,16 @@ def _describe_nearest(samples: Iterable[_Sample]) -> str:
     if not short:
         return ""
     name, reasons = max(short.items(), key=lambda item: len(item[1]))
-    return f"{name}, which says of {reasons[0]}"
+    return f"{name}, which reports {reasons[0]}"
 
 
 def _in_toml(value: object) -> str:
-    """Return the value of an option as a pipeline file has it: JSON's text, numbers and lists."""
+    """Format an option's value. JSON is valid TOML for text, numbers and lists."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def _corpus_name(path: Path) -> str:
-    """Return a corpus' name: that of its folder or file, with nothing that a folder cannot have."""
+    """Make a corpus name from the name of a file or folder, valid as a folder name."""
     name = path.resolve().name.removesuffix(".gz").partition(".")[0]
     plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)
     return plain.strip("-").lower() or "corpus"
@@ -215,10 +218,10 @@ def _corpus_name(path: Path) -> str:
 
 
 def _find_shipped(files: Sequence[Path]) -> Recognised | None:
-    """Return the shipped pipeline whose corpus some files are, by their digests.
+    """Return the shipped pipeline whose corpus contains one of some files, by digest.
 
     Raises:
-        SourceError: They are of several pipelines.
+        SourceError: The files belong to several corpora.
     """
     pipelines = _shipped_digests()
     matches: dict[str, Path] = {}
@@ -237,7 +240,7 @@ def _find_shipped(files: Sequence[Path]) -> Recognised | None:
 
 
 def _shipped_digests() -> Mapping[str, str]:
-    """Return digest of a file -> the shipped pipeline that fetches it."""
+    """Return digest of a file -> name of the shipped pipeline that downloads it."""
     return {
         fetch["sha256"]: name
         for name in resources.pipeline_names()

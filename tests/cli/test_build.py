@@ -149,7 +149,7 @@ def test_build__lists_every_file_of_the_input(tmp_path: Path, dry: bool) -> None
     ]
     assert "train: read train.tsv\n" in shown
     assert "validation: read eng.testa.tsv\n" in shown
-    assert "not read: extra.tsv: its name speaks of no split" in shown
+    assert "not read: extra.tsv: its name has no split" in shown
     assert "not read: README.md: its name does not end with .tsv" in shown
 
 

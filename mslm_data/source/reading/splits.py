@@ -1,6 +1,6 @@
-"""Sorts input files into splits, by patterns of the pipeline or by what their names say.
+"""Assigns input files to splits, by patterns of the pipeline or by the names of files and folders.
 
-No file is passed over in silence: `unread` gives the reason for each that is not read.
+`unread` lists every file that is not read, with the reason.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from mslm_data.source.table import SOURCES
 
 _SPLIT_WORDS = {
     "train": r"train(?:ing)?",
-    # "testa" is the development set of CoNLL-2003 and its kin; their test set is "testb".
+    # In CoNLL-2003, "testa" is the development set and "testb" the test set.
     "validation": r"dev(?:el(?:op(?:ment)?)?)?|val(?:id(?:ation)?)?|testa",
     "test": r"test(?:b|ing)?|eval(?:uation)?",
 }
-"""Split -> the words that speak of it. They count as whole words: not in `gastrointestinal`."""
-_SPLIT_WORD = re.compile("|".join(f"(?P<{split}>{of})" for split, of in _SPLIT_WORDS.items()))
+"""Split -> its words in names. Only whole words count: `gastrointestinal` has none."""
+_SPLIT_WORD = re.compile("|".join(f"(?P<{split}>{word})" for split, word in _SPLIT_WORDS.items()))
 _SPEAKS = re.compile(rf"(?:{'|'.join(_SPLIT_WORDS.values())})+(?:set|split|data|corpus|files?)?")
-"""A word of a name that speaks of splits, such as `trainset`, or `traindev` of two."""
+"""A word made of split words, such as `trainset`; `traindev` names two splits."""
 _OWN_NAMES = re.compile("|".join(_SPLIT_WORDS.values()))
-"""Names of an input folder itself that speak of a split. Other names say where it lies."""
+"""Names of an input folder that give a split. Longer names may only say where the folder is."""
 _WORD_BEGINS = (
     re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"),  # Training|Set, GENE|Test
     re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z]{2})(?=[a-z])"),  # NCBI|trainset
 )
-"""Places between two letters at which a word begins, as their case says. A capital before small
-letters begins a word, or ends an acronym; nothing tells which, so names are read in both ways."""
+"""Word boundaries at changes of case. The last of several capitals may begin the next word or end
+an acronym, so names are split in both ways."""
 _WORD = re.compile(r"[a-z]+")
 _WITHIN = re.compile(
     r"(?P<train>train(?:ing)?|trn)|(?P<validation>devel(?:opment)?|dev|valid(?:ation)?|testa)"
     r"|(?P<test>test(?:b|ing)?|tst|eval)"
 )
-"""Words of splits that count within a word, as in `engtrain`, where another file has the same name
+"""Split words within a longer word, as in `engtrain`. They count if another file has the same name
 with the word of another split."""
 _MAY_SPEAK = re.compile(r"[a-z]{1,5}(?P<word>train|trn|test|tst|devel|dev)")
-"""A word that may be a corpus' short name and a split's, such as `nertest`."""
+"""A word that may be the short name of a corpus followed by a split word, such as `nertest`."""
 _ORDINARY = frozenset(
     re.findall(
         r"\w+",
@@ -55,21 +55,21 @@ _ORDINARY = frozenset(
         "tightest wettest whitest",
     )
 )
-"""Other words that end like one."""
+"""English words that match `_MAY_SPEAK` by accident."""
 _FEW_FILES = 12
-"""Files of a folder up to which a name is a corpus' or a split's; of more, names are documents'."""
+"""Maximum number of files for `_check_embedded_words`. In larger folders names are documents."""
 _ABOUT = re.compile(
     r"(?:readme|licen[sc]e|copying|notice|changes|changelog|citation|authors|sources?)\b.*"
 )
-"""Names of files that say something of a corpus."""
+"""Names of files that describe a corpus."""
 _NAME_THE_SPLITS = (
-    "say which files are which split with [source] splits, such as splits = { train = ['*train*'] }"
+    "assign files to splits with [source] splits, such as splits = { train = ['*train*'] }"
 )
 _LOOKED_AT = 20
-"""Files of an ending that are looked into."""
+"""Maximum number of files of a suffix whose content is tested."""
 _BINARY = (".parquet", ".arrow", ".feather")
-"""Suffixes of tables that no reader of text can make anything of."""
-_OF_NO_SPLIT = "its name speaks of no split, as others do; say which with [source] splits"
+"""Suffixes of binary tables, which readers of text cannot read."""
+_OF_NO_SPLIT = "its name has no split, unlike other names; assign it with [source] splits"
 _OF_NO_DOCUMENT = "it belongs to no document that is read"
 _MADE = "a build or `mslm-data annotate` made it"
 
@@ -79,8 +79,8 @@ class Candidate(NamedTuple):
 
     Attributes:
         path: The file.
-        below: Its path below the input.
-        folder: The name of the input, where that is a folder.
+        below: Path below the input.
+        folder: Name of the input if it is a folder, else "".
     """
 
     path: Path
@@ -89,17 +89,17 @@ class Candidate(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A file of the input that is not read: its path below the input, and why."""
+    """An input file that is not read: its path below the input, and the reason."""
 
     below: str
     reason: str
 
 
 def parse_split(name: str) -> str | None:
-    """Return the split that the name of a file or folder gives, None if it gives none.
+    """Return the split in the name of a file or folder, None if there is none.
 
     Raises:
-        SourceError: The name gives several splits.
+        SourceError: The name has several splits.
     """
     words = {
         word for begins in _WORD_BEGINS for word in _WORD.findall(begins.sub(" ", name).lower())
@@ -113,7 +113,7 @@ def parse_split(name: str) -> str | None:
     if len(splits) > 1:
         names = " and ".join(sorted(splits, key=split_order))
         raise SourceError(
-            f"{name}: expected a name that speaks of one split, got {names}; {_NAME_THE_SPLITS}"
+            f"{name}: expected one split in the name, got {names}; {_NAME_THE_SPLITS}"
         )
     return splits.pop() if splits else None
 
@@ -126,33 +126,37 @@ def sort_by_split(
     holds: Callable[[Path], bool] | None = None,
     disowns: Callable[[Path], str] = lambda _: "",
 ) -> dict[str, list[Path]]:
-    """Sort input files into splits.
+    """Assign input files to splits.
 
     With `splits`, each split takes the files whose path below the input matches one of its
     patterns.
 
-    Without, a file belongs to the split that its name speaks of, or else the name of the nearest
-    folder below the input, or else the input's own if that is just a split's name. A name also
-    speaks of a split by a word within a word, as `engtrain` does, where another file has the same
-    name with another split's; where it may, and none has, that is refused. Where no file
-    speaks of a split, all are `train`. Where some do, the others are left out, but not if they may
-    be what is wanted: see `_check_left_out`.
+    Without `splits`, the split is taken from the first of these that names one:
+
+    1. the file name, such as `train.tsv`;
+    2. the nearest folder below the input;
+    3. the name of the input folder, if it is just a split, such as `dev`;
+    4. a split word within a longer word of the file name, as in `engtrain`, if another file has
+       the same name with the word of another split.
+
+    If no file has a split, all are `train`. If only some have, the others are ignored, unless they
+    are likely to be wanted: see `_check_left_out`.
 
     Args:
-        inputs: Files, or folders that are searched through.
-        suffixes: What file names may end with (`.gz` may follow). A text file that is named
-            directly may end with anything.
-        splits: Split -> patterns as of `fnmatch`.
-        holds: Whether a file with another ending is of the format; it is read where its split has
-            no other. None for formats that know their files by their endings.
-        disowns: Why a file is surely of another form, "" where it may be of this one. It is left
-            out where others are of the form: of its split, if its name speaks of one.
+        inputs: Files, or folders to search.
+        suffixes: Suffixes of the format's files (`.gz` may follow). A text file given directly may
+            have any suffix.
+        splits: Split -> patterns, as for `fnmatch`.
+        holds: Whether a file with another suffix is in the format. Such files are read for splits
+            that have no others. None for formats that are recognised by suffix only.
+        disowns: Returns why a file is certainly in another format, "" otherwise. Such a file is
+            ignored if its split, or the input if its name has no split, has other files.
 
     Returns:
         Split -> files, sorted by path; train, validation and test first.
 
     Raises:
-        SourceError: An input is missing, no file fits, or it cannot be told which split files are.
+        SourceError: An input is missing, no file matches, or the split of a file is ambiguous.
     """
     candidates = [*_candidates(inputs, suffixes)]
     usual = candidates if splits else _without_strays(candidates, disowns)
@@ -160,7 +164,7 @@ def sort_by_split(
     if holds is not None:
         _add_by_content(sorted_out, _find_by_content(inputs, suffixes, holds, disowns), splits)
     if not sorted_out:
-        # Nothing is better, so that the format says itself what is wrong with these.
+        # All files are in another format. Keep them, so that the reader explains what is wrong.
         sorted_out = assign(candidates, splits=splits)
     if not sorted_out:
         names = ", ".join(path.name for path in inputs)
@@ -179,7 +183,7 @@ def _without_strays(
 ) -> list[Candidate]:
     """Remove files of another format, if files of this format remain.
 
-    For a file whose name gives a split, a file of this format must remain in that split.
+    A file whose name gives a split is only removed if that split has a file of this format.
     """
     every = [*candidates]
     strays = {
@@ -204,7 +208,7 @@ def _add_by_content(
     others: Iterable[Candidate],
     splits: Mapping[str, Sequence[str]],
 ) -> None:
-    """Add files with unusual endings to the splits that have no other."""
+    """Add files with unusual suffixes to the splits that have no other files."""
     candidates = [*others]
     if not splits:
         _check_versions(candidates)
@@ -217,17 +221,19 @@ def _add_by_content(
         if split and split not in sorted_out:
             more.setdefault(split, []).append(candidate.path)
     sorted_out |= {split: sorted(paths) for split, paths in more.items()}
+
+    # Rebuild the dictionary in the order of splits.
     for split in sorted(sorted_out, key=split_order):
         sorted_out[split] = sorted_out.pop(split)
 
 
 def _check_versions(candidates: Iterable[Candidate]) -> None:
-    """Raise if several files of a folder, whose endings say nothing, are called like one split.
+    """Raise if a folder has several files for one split, found by content.
 
-    They are probably versions of one corpus, as a corpus has one file a split.
+    A corpus has one file per split, so they are probably versions of one corpus.
 
     Raises:
-        SourceError: Names two of them.
+        SourceError: Names two of the files.
     """
     firsts: dict[tuple[str, str], Candidate] = {}
     for candidate in candidates:
@@ -250,9 +256,9 @@ def _find_by_content(
     holds: Callable[[Path], bool],
     disowns: Callable[[Path], str],
 ) -> Iterator[Candidate]:
-    """Give the files below input folders that end with anything else and are of the format.
+    """Yield files below input folders that have another suffix but are in the format.
 
-    The first files of an ending say whether those of this ending are, so that few are looked into.
+    Tests only the first files of each suffix, and takes all or none of that suffix.
     """
     for root in filter(Path.is_dir, inputs):
         by_ending: dict[str, list[Path]] = {}
@@ -269,20 +275,20 @@ def _find_by_content(
 def assign(
     candidates: Iterable[Candidate], *, splits: Mapping[str, Sequence[str]]
 ) -> dict[str, list[Path]]:
-    """Sort files into splits by the names that go with them, as `sort_by_split` does.
+    """Assign files to splits by patterns or names; see `sort_by_split`.
 
     Args:
         candidates: The files.
-        splits: Split -> patterns as of `fnmatch`; if empty, the names alone decide.
+        splits: Split -> patterns, as for `fnmatch`; if empty, names decide.
 
     Returns:
-        Split -> paths, each once, sorted; empty where no path fits.
+        Split -> distinct paths, sorted; empty if no path matches.
 
     Raises:
-        SourceError: A file fits several splits, or none where it may be wanted.
+        SourceError: A file matches several splits, or no split although it is likely to be wanted.
     """
     by_split: dict[str, set[Path]] = {}
-    rest: dict[Path, Candidate] = {}
+    unassigned: dict[Path, Candidate] = {}
     candidates = [*candidates]
     for candidate in candidates:
         path, below, folder = candidate
@@ -292,26 +298,26 @@ def assign(
         if split:
             by_split.setdefault(split, set()).add(path)
         else:
-            rest[path] = candidate
+            unassigned[path] = candidate
 
     if not splits:
         for path, split in _pair_names(candidates).items():
-            if rest.pop(path, None):
+            if unassigned.pop(path, None):
                 by_split.setdefault(split, set()).add(path)
         if len(candidates) <= _FEW_FILES:
-            _check_embedded_words(rest.values())
+            _check_embedded_words(unassigned.values())
 
-    if rest and not by_split and not splits:
-        by_split["train"] = {*rest}
-    elif rest and not splits:
-        _check_left_out([*rest.values()], by_split)
+    if unassigned and not by_split and not splits:
+        by_split["train"] = {*unassigned}
+    elif unassigned and not splits:
+        _check_left_out([*unassigned.values()], by_split)
     return {split: sorted(by_split[split]) for split in sorted(by_split, key=split_order)}
 
 
 def _pair_names(candidates: Iterable[Candidate]) -> dict[Path, str]:
-    """Return the splits of files whose names are equal but for the words of splits within them.
+    """Find files whose names differ only in a split word within a word.
 
-    So `engtrain.bio` and `engtest.bio` speak of splits, while `contest.txt` alone does not.
+    `engtrain.bio` and `engtest.bio` are assigned to splits; `contest.txt` alone is not.
     """
     alike: dict[tuple[str, str], dict[str, list[Path]]] = {}
     for candidate in candidates:
@@ -330,25 +336,25 @@ def _pair_names(candidates: Iterable[Candidate]) -> dict[Path, str]:
     }
 
 
-def _check_embedded_words(rest: Iterable[Candidate]) -> None:
-    """Raise if the name of a file that speaks of no split may hold the word of one.
+def _check_embedded_words(unassigned: Iterable[Candidate]) -> None:
+    """Raise if the name of a file without a split may contain one, as `nertest.bio`.
 
     Raises:
-        SourceError: It may, as in `nertest.bio` beside `corpus.bio`.
+        SourceError: Names the file.
     """
-    for candidate in rest:
+    for candidate in unassigned:
         name = Path(candidate.below).name.lower()
         for word in _WORD.findall(name):
             match = _MAY_SPEAK.fullmatch(word)
             if match and word not in _ORDINARY:
                 raise SourceError(
-                    f"{candidate.below}: expected a name that speaks of a split or of none, got "
-                    f"one that holds the word '{match['word']}'; {_NAME_THE_SPLITS}"
+                    f"{candidate.below}: cannot tell whether '{match['word']}' in the name is a "
+                    f"split; {_NAME_THE_SPLITS}"
                 )
 
 
 def _match_patterns(below: str, splits: Mapping[str, Sequence[str]]) -> str | None:
-    """Return the split whose patterns a path below the input matches."""
+    """Return the split whose patterns match a path below the input, None if there is none."""
     matching = [
         split
         for split, patterns in splits.items()
@@ -363,10 +369,10 @@ def _match_patterns(below: str, splits: Mapping[str, Sequence[str]]) -> str | No
 
 
 def _nearest(below: str) -> str | None:
-    """Return the split that a file's name speaks of, or else the nearest of its folders.
+    """Return the split in a file's name, or else in the name of the nearest folder.
 
     Raises:
-        SourceError: The file speaks of another split than its folder.
+        SourceError: The file name and the folder name give different splits.
     """
     *folders, name = Path(below).parts
     own_split = parse_split(name)
@@ -381,36 +387,44 @@ def _nearest(below: str) -> str | None:
     return own_split or folder_split
 
 
-def _check_left_out(rest: Sequence[Candidate], named: Mapping[str, Collection[Path]]) -> None:
-    """Raise if files that speak of no split, as others do, may be what is wanted.
+def _check_left_out(
+    unassigned: Sequence[Candidate], by_split: Mapping[str, Collection[Path]]
+) -> None:
+    """Raise if files without a split in their names are likely to be wanted.
 
-    So they may if a user has named one of them, if nothing else is to train on, or if they are more
-    than the files that speak of a split. Files about the corpus do not count.
+    They are if one was given with `--input`, if there is no training file otherwise, or if they
+    outnumber the files with a split. Files that describe the corpus, such as a README, do not
+    count.
+
+    Raises:
+        SourceError: Names one of the files.
     """
     others = [
-        candidate for candidate in rest if not _ABOUT.fullmatch(Path(candidate.below).name.lower())
+        candidate
+        for candidate in unassigned
+        if not _ABOUT.fullmatch(Path(candidate.below).name.lower())
     ]
     if not others:
         return
 
-    num_named = sum(map(len, named.values()))
-    first = next((candidate for candidate in others if not candidate.folder), None)
-    if first or "train" not in named or len(others) > num_named:
-        first = first or others[0]
-        (split, paths), *_ = named.items()
+    num_assigned = sum(map(len, by_split.values()))
+    given = next((candidate for candidate in others if not candidate.folder), None)
+    if given or "train" not in by_split or len(others) > num_assigned:
+        first = given or others[0]
+        (split, paths), *_ = by_split.items()
         raise SourceError(
-            f"{first.below}: expected a name that speaks of a split, as {min(paths).name} speaks "
-            f"of {split}, got {len(others)} file(s) whose names speak of none; {_NAME_THE_SPLITS}"
+            f"{first.below}: expected a split in the name, as {split} in {min(paths).name}, got "
+            f"{len(others)} file(s) without one; {_NAME_THE_SPLITS}"
         )
 
 
 def _input_split(folder: str) -> str | None:
-    """Return the split that an input folder's own name says, None where it says anything else."""
+    """Return the split that is an input folder's own name, None for any other name."""
     return parse_split(folder) if _OWN_NAMES.fullmatch(folder.lower()) else None
 
 
 def _candidates(inputs: Sequence[Path], suffixes: Sequence[str]) -> Iterator[Candidate]:
-    """Give each input file that may be of the format."""
+    """Yield each input file that may be in the format."""
     for root in inputs:
         if root.is_file():
             if root.name.endswith(_BINARY) and not ends_with(root, suffixes):
@@ -437,19 +451,19 @@ def check_one_form(
     suffixes: Sequence[str],
     by_pattern: bool = False,
 ) -> None:
-    """Raise if the files of a split, as names sorted them, end differently.
+    """Raise if the files of a split have different suffixes.
 
-    They are probably two forms of one set, which would be read twice. Files that a user names one
-    by one are wanted.
+    They are probably the same documents in two forms, which would be read twice. Files given
+    directly with `--input` are accepted.
 
     Args:
-        inputs: Files, or folders that were searched through.
+        inputs: Files, or folders that were searched.
         files: Split -> files.
-        suffixes: What file names of the format may end with, in one form or another.
-        by_pattern: Whether the source has an option `pattern` that says which files it reads.
+        suffixes: Suffixes of the format's files.
+        by_pattern: Whether the source has the option `pattern`, to select files by name.
 
     Raises:
-        SourceError: Names both.
+        SourceError: Names a file of each form.
     """
     for split, paths in files.items():
         firsts: dict[str, Path] = {}
@@ -459,11 +473,11 @@ def check_one_form(
         if len(firsts) > 1:
             (form, first), (_, second), *_ = firsts.items()
             advice = (
-                "say which files are which split with [source] splits, such as splits = "
+                "assign files to splits with [source] splits, such as splits = "
                 f"{{ {split} = ['*{form}'] }}"
             )
             if by_pattern:
-                advice = f"say which files are read with [source] pattern, such as '*{form}'"
+                advice = f"select files with [source] pattern, such as '*{form}'"
             raise SourceError(
                 f"split '{split}': expected files of one form, got {first} and {second}; if they "
                 f"are the same documents, pass one of them with --input, else {advice}"
@@ -471,7 +485,7 @@ def check_one_form(
 
 
 def _form(path: Path, suffixes: Sequence[str]) -> str:
-    """Return what a file's name ends with, `.gz` included."""
+    """Return the suffix of a file, including `.gz`."""
     plain = path.name.removesuffix(".gz")
     form = next((suffix for suffix in suffixes if plain.endswith(suffix)), "")
     return (form or Path(plain).suffix) + path.name[len(plain) :]
@@ -487,16 +501,16 @@ def unread(
     disowns: Callable[[Path], str] = lambda _: "",
     apart_from: Path | None = None,
 ) -> list[Unread]:
-    """Return the files below folders of the input that are not read, each with the reason.
+    """List the files below input folders that are not read, each with the reason.
 
     Args:
-        inputs: Files, or folders that were searched through.
-        read: The files that are read, with those that belong to others.
-        suffixes: What file names of the format may end with.
-        splits: Split -> patterns as of `fnmatch`; empty where names decided.
-        pattern: What the names of files must fit; see `fits`.
-        disowns: As of `sort_by_split`.
-        apart_from: A folder whose files are not looked at.
+        inputs: Files, or folders that were searched.
+        read: Files that are read, including annotations of other files.
+        suffixes: Suffixes of the format's files.
+        splits: Split -> patterns, as for `fnmatch`; empty if names decide.
+        pattern: Pattern of file names; see `fits`.
+        disowns: See `sort_by_split`.
+        apart_from: A folder to skip, such as the output folder.
     """
     read_paths = {path.resolve() for path in read}
     excluded = apart_from.resolve() if apart_from else None
@@ -535,14 +549,14 @@ def _why_unread(
 
 
 def fits(path: Path, pattern: str) -> bool:
-    """Return whether a file's name fits a pattern as of `fnmatch`, with its `.gz` or without."""
+    """Return whether a file's name matches an `fnmatch` pattern, with or without its `.gz`."""
     return any(fnmatch(name, pattern) for name in (path.name, path.name.removesuffix(".gz")))
 
 
 def _other_sources(inputs: Sequence[Path], suffixes: Sequence[str]) -> str:
-    """Return a hint at other sources that read the files there, "" for none.
+    """Return a hint at sources that read other files of the input, "" if there are none.
 
-    Only for error messages, as it imports the readers of all formats.
+    Imports the readers of all formats, so it is called for error messages only.
     """
     files = [path for root in inputs for path in ([root] if root.is_file() else plain_files(root))]
     hints = []

@@ -67,7 +67,7 @@ def test_split_of__hears_what_a_name_speaks_of(name: str, split: str | None) -> 
 
 @pytest.mark.parametrize("name", ["train_test.tsv", "traintest.tsv", "TestTrain"])
 def test_split_of__refuses_a_name_of_two(name: str) -> None:
-    expected = f"{name}: expected a name that speaks of one split, got train and test; say"
+    expected = f"{name}: expected one split in the name, got train and test; assign"
     with pytest.raises(SourceError, match=re.escape(expected)):
         parse_split(name)
 
@@ -111,8 +111,8 @@ def test_by_split__goes_by_the_file_then_the_nearest_folder(tmp_path: Path) -> N
     ("below", "message"),
     [
         (["train/ecg-test.ann"], "the file name says test and its folder says train"),
-        (["test/x.ann", "y.ann"], "y.ann: expected a name that speaks of a split, as x.ann speaks"),
-        (["ecg-test.ann", "a.ann", "train.ann", "b.ann", "c.ann"], "3 file(s) whose names speak"),
+        (["test/x.ann", "y.ann"], "y.ann: expected a split in the name, as test in x.ann, got 1"),
+        (["ecg-test.ann", "a.ann", "train.ann", "b.ann", "c.ann"], "got 3 file(s) without one"),
     ],
 )
 def test_by_split__refuses_to_leave_out_what_may_be_wanted(
@@ -131,9 +131,7 @@ def test_by_split__refuses_to_leave_out_a_named_file(tmp_path: Path) -> None:
     write(tmp_path, "train.tsv", "dev.tsv", "batch2.tsv")
     given = [tmp_path / "train.tsv", tmp_path / "dev.tsv", tmp_path / "batch2.tsv"]
 
-    with pytest.raises(
-        SourceError, match=r"batch2.tsv: expected a name that speaks of a split, as"
-    ):
+    with pytest.raises(SourceError, match=r"batch2.tsv: expected a split in the name, as"):
         sort_by_split(given, suffixes=[".tsv"], splits={})
 
     assert sort_by_split([tmp_path], suffixes=[".tsv"], splits={}).keys() == {"train", "validation"}
@@ -168,7 +166,7 @@ def test_by_split__asks_where_a_word_may_hold_that_of_a_split(
 ) -> None:
     write(tmp_path, *below)
 
-    with pytest.raises(SourceError, match=re.escape(f"{below[-1]}: expected a name that speaks")):
+    with pytest.raises(SourceError, match=re.escape(f"{below[-1]}: cannot tell whether")):
         sort_by_split([tmp_path], suffixes=[".bio"], splits={})
 
 
@@ -358,7 +356,9 @@ def test_refuse_two_forms__names_the_pattern_where_there_is_one(tmp_path: Path) 
     suffixes = [".csv", ".txt"]
     found = sort_by_split([tmp_path], suffixes=suffixes, splits={"all": ["*"]})
 
-    with pytest.raises(SourceError, match=r"read with \[source\] pattern, such as '\*\.csv'"):
+    with pytest.raises(
+        SourceError, match=r"select files with \[source\] pattern, such as '\*\.csv'"
+    ):
         check_one_form([tmp_path], found, suffixes=suffixes, by_pattern=True)
 
 
@@ -386,7 +386,7 @@ def test_unread__gives_a_reason_for_each_file(tmp_path: Path) -> None:
             "whatever its ending",
         ),
         Unread(
-            "other.tsv", "its name speaks of no split, as others do; say which with [source] splits"
+            "other.tsv", "its name has no split, unlike other names; assign it with [source] splits"
         ),
         Unread("train.txt", "it belongs to no document that is read"),
     ]

@@ -1,4 +1,4 @@
-"""The table of formats: the name that a pipeline's `use` takes, and the class that reads it."""
+"""The table of formats: name in a pipeline's `use` -> class that reads it."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ SOURCES = Registry(
 
 
 def usual_tables(use: str) -> dict[str, dict[str, Any]]:
-    """Return the tables of a pipeline that reads with a source whose options nobody has set."""
+    """Return the tables of a pipeline with default options for a source."""
     return {"source": {"use": use}, "segment": {"use": SOURCES.load(use).segmenter}}

@@ -1,4 +1,4 @@
-"""Reads CoNLL files of any dialect: a token and its tag a line, blank lines between sentences."""
+"""Reads CoNLL files of any dialect: a token and its tag per line, a blank line after sentences."""
 
 from __future__ import annotations
 
@@ -30,76 +30,83 @@ _LONE_BRACKET = Reason(
 )
 
 MOST_COLUMNS = 1000
-"""Columns that an option can name."""
+"""Upper limit of column options, exclusive."""
 _LAYER_LINES = 10_000
-"""Lines that are looked through for nested layers, which may be rare."""
+"""Maximum number of lines searched for nested layers. Nested mentions may be rare."""
 _FEW_BYTES = 1 << 12
-"""How much of a file says that it is of another form."""
+"""Number of bytes tested by `disowns`."""
 _SCHEME_BYTES = 1 << 20
-"""How much of a file's beginning decides whether I opens mentions in it."""
+"""Number of bytes at a file's beginning from which its scheme is found."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conll(TextOptions, Source):
-    """Files of one token a line.
+    """Files with one token per line.
 
-    Columns are separated by a TAB, or by spaces in a line without one; there may be any number.
-    Nothing is quoted. Every word is read as it stands, `NA` and `null` too. `-DOCSTART-`,
-    `###MEDLINE:`, `# newdoc`, `#begin document` and `#doc ID` open a document, in every spelling,
-    with the id they carry, or else `file:ordinal`. In a file without them each sentence is a
-    document, `file:number`.
+    Columns are separated by a TAB or, in lines without a TAB, by spaces. Quotes have no meaning,
+    and words such as `NA` and `null` are words.
 
-    A line such as `# sent_id = 4` or `# text = …` is a comment, and passed over. So is any other
-    line that begins with `#` and a space and does not have a word and a tag, or with `#` alone in a
-    file whose rows begin with numbers or tags. A first row that names the columns, one of them
-    TOKEN, WORD or FORM, is passed over, and so is a row with a TAB before its tag O and nothing
-    else.
+    `-DOCSTART-`, `###MEDLINE:`, `# newdoc`, `#begin document` and `#doc ID` open a document, in
+    every spelling. Its id is the one in the mark, or else `file:ordinal`. In files without marks
+    each sentence is a document, `file:number`.
 
-    The beginning of a file decides which columns are read. Words stand in the first one. Where it
-    numbers the rows of each sentence, they stand in the next that does not hold tags; columns with
-    one value a sentence, such as a document's id, may come before the numbers. Where it holds tags,
-    words stand in the only other column, or in the one that offsets before it measure; else the
-    file is refused until `word_column` says which. Tags stand in the only column that holds some in
-    most lines. Of several, those with labels of chunks alone (NP, VP …) are passed over, and those
-    with nothing but O before the last one; if several are left, or chunks alone, the file is
-    refused until `tag_column` says which.
+    These lines are skipped:
 
-    A mention that begins with I instead of B is read, and counted in `Document.adjusted`, unless
-    that is the file's scheme (IOB1, IO), as its beginning says.
+    * comments such as `# sent_id = 4` or `# text = …`;
+    * other lines that begin with `#` and a space and have no word and tag, and lines that begin
+      with `#` in files whose rows begin with numbers or tags;
+    * a header, which names a column TOKEN, WORD or FORM;
+    * rows that have a TAB and the tag O, but no word.
 
-    BC2GM, BC5CDR, NCBI-disease and JNLPBA as distributed with Crichton et al. 2017 all read to
-    their published numbers of sentences and mentions.
+    The columns are found from the beginning of the file, unless `word_column` and `tag_column` are
+    set:
+
+    * Words are in the first column. If it numbers the rows of each sentence, they are in the next
+      column without tags; columns with one value per sentence, such as a document id, may precede
+      the numbers. If the first column has tags, words are in the only other column, or in the
+      column whose lengths match offsets in two others. Otherwise `word_column` is required.
+    * Tags are in the only column that has tags in most lines. If several have, columns with chunk
+      labels only (NP, VP …) are ignored, and so are columns with nothing but O before the last. If
+      several columns remain, or only chunks, `tag_column` is required.
+
+    A mention that begins with I instead of B is read and counted in `Document.adjusted`, unless the
+    beginning of the file shows that its scheme is IOB1 or IO.
+
+    BC2GM, BC5CDR, NCBI-disease and JNLPBA, as distributed with Crichton et al. 2017, give their
+    published numbers of sentences and mentions.
     """
 
     suffixes = (".tsv", ".txt", ".conll", ".iob", ".iob2", ".bio")
     by_content = True
 
     word_column: Annotated[
-        int | None, Help("Column of the word, from 0. It is found if it is not set.")
+        int | None, Help("Column of the word, from 0. By default it is found from the file.")
     ] = None
     tag_column: Annotated[
         int | tuple[int, ...] | None,
         Help(
-            'Column of the tag. It is found if it is not set; for "label" it is the last one. '
-            "Several, as in `[2, 3]`, are layers: the mentions of all of them are read."
+            "Column of the tag, from 0. By default it is found from the file; with scheme "
+            '"label" it is the last column. Several columns, such as `[2, 3]`, are layers: the '
+            "mentions of all of them are read."
         ),
     ] = None
     word_prefix: Annotated[
         str,
         Help(
-            "A prefix to take off words, such as `en:` in WikiANN; for words in the first column."
+            "Prefix to remove from words, such as `en:` in WikiANN. Words must be in the first "
+            "column."
         ),
     ] = ""
-    untyped: Annotated[str, Help("Label of mentions whose tag is a bare B or I.")] = "Entity"
+    untyped: Annotated[str, Help("Label of mentions with bare tags B and I.")] = "Entity"
     scheme: Annotated[
         Literal["auto", "label", "brackets"],
         Help(
-            '"auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" where the tag is the '
-            'label itself, so that equal neighbours are one mention; "brackets" for `(ORG*` and '
-            "`*)`, as in CoNLL-2012, where names stand in column 10."
+            '"auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" for labels without '
+            'prefixes, of which equal neighbours form one mention; "brackets" for `(ORG*` and '
+            "`*)`, as in CoNLL-2012, whose names are in column 10."
         ),
     ] = "auto"
-    outside: Annotated[str, Help('The tag of words in no mention; for "label" only.')] = "O"
+    outside: Annotated[str, Help('Label of words outside mentions, for scheme "label".')] = "O"
 
     def __post_init__(self) -> None:
         words = [] if self.word_column is None else [self.word_column]
@@ -117,7 +124,7 @@ class Conll(TextOptions, Source):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it
-        """Return what speaks for lines of a token and a tag; see `Source.recognises`."""
+        """Return the evidence for lines of a token and a tag; see `Source.recognises`."""
         lines = _head_lines(head)
         try:
             columns = tagged_lines.find_columns(lines, word=None, tag=None, is_tag=tags.is_tag)
@@ -135,7 +142,7 @@ class Conll(TextOptions, Source):
 
     @classmethod
     def suggest_options(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003
-        """Return what lines say of layers, labels and a prefix; see `Source.suggest_options`."""
+        """Return options for layers, labels and a word prefix; see `Source.suggest_options`."""
         lines = _head_lines(head)
         options: dict[str, Any] = {}
         more = _head_lines(head, max_lines=_LAYER_LINES)
@@ -149,15 +156,15 @@ class Conll(TextOptions, Source):
 
     @classmethod
     def falls_short(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it
-        """Return what keeps the columns from being found; see `Source.falls_short`."""
+        """Return why the columns cannot be found; see `Source.falls_short`."""
         return tagged_lines.falls_short(_head_lines(head))
 
     def disowns(self, path: Path) -> str:
-        """Return why a file is surely no such lines; see `Source.disowns`."""
+        """Return why a file has no lines of a token and a tag; see `Source.disowns`."""
         lines = _head_lines(read_head(path)[:_FEW_BYTES])
         tag = self._tag_columns()[0]
         is_other = tagged_lines.have_no_tags(lines, tag, _IS_TAG[self.scheme]) or (
-            # Any word can be a label, so a list of names looks like words with labels.
+            # Any word is a valid label, so a list of names looks like words with labels.
             self.scheme == "label" and tagged_lines.are_names(lines, self.outside)
         )
         return "its lines hold no token and tag" if is_other else ""
@@ -178,7 +185,7 @@ class Conll(TextOptions, Source):
         )
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Read the documents of a part, those that are set aside first; see `batches`."""
+        """Read the documents of a part; see `batches`. Documents set aside come first."""
         for record in self.batches(part):
             if isinstance(record, SetAside):
                 yield record
@@ -186,12 +193,12 @@ class Conll(TextOptions, Source):
                 yield from record
 
     def batches(self, part: Part) -> Iterator[Documents | SetAside]:
-        """Read the documents of a part as one batch, without an object for each.
+        """Read the documents of a part as one batch of arrays.
 
-        A document with a broken line is set aside whole; all of these come before the batch.
+        A document with a broken line is set aside as a whole, before the batch.
 
         Raises:
-            SourceError: Most lines of the file's beginning are not a token and a tag.
+            SourceError: Most lines at the file's beginning are not a token and a tag.
         """
         path = Path(part.path)
         file_stem = stem(path)
@@ -202,7 +209,7 @@ class Conll(TextOptions, Source):
             prefix = re.escape(self.word_prefix.encode())
             data = re.sub(rb"^%s(?=[^\s])" % prefix, b"", data, flags=re.MULTILINE)
 
-        # Until the last step, comments are not counted as lines.
+        # Comments are removed, so line numbers are too small until `uncommented.number` below.
         uncommented = comments.take_out(data, columns.is_comment)
         documents, data = marks.divide(uncommented.data, first=part.line)
         layers = self._layers(columns)
@@ -214,6 +221,7 @@ class Conll(TextOptions, Source):
         ]
         sentences = scans[0]
 
+        # Without marks, each sentence is a document.
         if documents:
             doc_ids = [document.id for document in documents]
             lines = np.array([max(document.line - 1, 1) for document in documents])
@@ -225,18 +233,20 @@ class Conll(TextOptions, Source):
             firsts = np.arange(len(lines))
             ids = [f"{file_stem}:{number}" for number in range(part.first, part.first + len(lines))]
 
+        # IOB1 is decoded only if some mention begins with I, as finding the scheme costs a scan.
         layer_mentions = []
-        for layer_columns, layer in zip(scans, layers, strict=True):
-            mentions = self._decode(layer_columns)
+        for scan, layer in zip(scans, layers, strict=True):
+            mentions = self._decode(scan)
             if mentions.late.any() and self._opens_with_i(path, layer):
-                mentions = self._decode(layer_columns, i_opens=True)
+                mentions = self._decode(scan, i_opens=True)
             layer_mentions.append(mentions)
         mentions = tags.united(layer_mentions)
+
+        # A sentence is broken if it is in any layer. The first layer's reason is kept.
         if len(scans) > 1:
-            broken = [
-                item for layer_columns in reversed(scans) for item in layer_columns.broken.items()
-            ]
+            broken = [item for scan in reversed(scans) for item in scan.broken.items()]
             sentences = replace(sentences, broken=dict(sorted(dict(broken).items())))
+
         lines = uncommented.number(lines, first=part.line)
         for sentence, at in sentences.broken.items():
             (line,) = uncommented.number(np.array([at.line]), first=part.line).tolist()
@@ -246,10 +256,10 @@ class Conll(TextOptions, Source):
         )
 
     def columns(self, path: Path) -> TagColumns:
-        """Find a file's columns from its beginning, so that all its parts are read alike.
+        """Find the columns of a file from its beginning, so that all parts use the same columns.
 
         Raises:
-            SourceError: Most lines there are not a token and a tag.
+            SourceError: Most lines at the beginning are not a token and a tag.
         """
         beginning = self.beginning(path, tagged_lines.HEAD_BYTES)
         tag = self._tag_columns()[0]
@@ -259,13 +269,13 @@ class Conll(TextOptions, Source):
             raise SourceError(f"{path.name}:{error.line}: {error}") from None
 
     def _layers(self, columns: TagColumns) -> list[TagColumns]:
-        """Return the columns of each layer."""
+        """Return the columns of each layer, one layer by default."""
         if not isinstance(self.tag_column, tuple):
             return [columns]
         return [replace(columns, tag=tag) for tag in self.tag_column]
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
-        """Warn of a prefix of words that nobody has named; see `Source.settle`."""
+        """Warn if nearly all words have a prefix that no option removes; see `Source.settle`."""
         lines = _head_lines(read_head(paths[0])) if paths else []
         prefix = "" if self.word_prefix else tagged_lines.find_prefix(lines)
         if prefix:
@@ -287,7 +297,7 @@ class Conll(TextOptions, Source):
         )
 
     def _decode_brackets(self, sentences: TaggedSentences) -> tags.TaggedMentions:
-        """Decode brackets; a sentence with one that has no other end is broken."""
+        """Decode brackets. A sentence with an unmatched bracket is broken."""
         numbers, names, alone = tags.convert_brackets(
             sentences.tags, sentences.offsets, sentences.names
         )
@@ -309,7 +319,7 @@ class Conll(TextOptions, Source):
     def _opens_with_i(self, path: Path, columns: TagColumns) -> bool:
         """Return whether I opens mentions in a file.
 
-        Its beginning decides, so that all its parts agree.
+        Decided from the beginning of the file, so that all parts agree.
         """
         data = tagged_lines.clean(self.beginning(path, _SCHEME_BYTES))
         data = columns.without_header(data)
@@ -320,7 +330,7 @@ class Conll(TextOptions, Source):
 
 
 def _head_lines(head: bytes, max_lines: int = tagged_lines.HEAD_LINES) -> list[tuple[int, str]]:
-    """Return the whole lines of a file's beginning, with their numbers."""
+    """Return line number and text of the whole lines at a file's beginning."""
     head = to_utf8(head, marked(head, "utf-8"))
     return tagged_lines.head(head[: head.rfind(b"\n") + 1] or head, max_lines=max_lines)
 
@@ -330,12 +340,12 @@ _IS_TAG: Mapping[str, Callable[[str], bool]] = {
     "label": bool,
     "brackets": tags.is_bracket,
 }
-"""Scheme -> whether a word can be a tag."""
+"""Scheme -> whether a word is a valid tag."""
 
 
 @lru_cache(maxsize=4)
 def _columns_in(beginning: bytes, word: int | None, tag: int | None, scheme: str) -> TagColumns:
-    """Find the columns of a file in its beginning, once for all parts of the file.
+    """Find the columns of a file from its beginning. Cached, for all parts of the file.
 
     Raises:
         RecordError: Most lines are not a token and a tag.

@@ -1,4 +1,4 @@
-"""Chooses among layers, types and keys of mentions where files do not have the usual one."""
+"""Chooses the layer and feature of mentions in files that lack the default layer."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _STANDARD = (
     "de.tudarmstadt.ukp.clarin.webanno.api.type.",
     "org.dkpro.core.api.",
 )
-"""Beginnings of types that annotation tools give every text: tokens, sentences, parts of speech."""
+"""Prefixes of types that annotation tools add to every text: tokens, sentences, parts of speech."""
 _SHOWN = 12
 
 
 def is_user_layer(name: str) -> bool:
-    """Return whether a type is a layer of a tool's users, and none that every text has."""
+    """Return whether a type is a layer defined by users, not one added to every text."""
     return bool(name) and not name.startswith(_STANDARD)
 
 
@@ -31,17 +31,20 @@ def take_only(
     instead_of: str,
     may_take: bool,
 ) -> dict[str, str]:
-    """Return the options that name the one layer of some files and its one feature.
+    """Choose the only layer of some files and its only feature.
 
     Args:
-        option: The option that names a layer.
-        layers: The layers that may hold mentions, each with its features.
-        feature: The option that names the feature of the label.
-        instead_of: The layer that was expected.
-        may_take: Whether another may be taken, as nobody has named that one.
+        option: Name of the option for the layer.
+        layers: Layers that may hold mentions -> their features.
+        feature: Name of the option for the label's feature.
+        instead_of: The default layer, which is missing.
+        may_take: Whether another layer may be used, because the user has not set the option.
+
+    Returns:
+        The options to set.
 
     Raises:
-        SourceError: There are several layers, or several features, or none may be taken.
+        SourceError: There are several layers or features, or another layer may not be used.
     """
     expected = f"the layer '{instead_of}' in one of the files"
     if not may_take or len(layers) != 1:
@@ -58,7 +61,7 @@ def take_only(
 
 
 def say_taken(chosen: Mapping[str, str]) -> None:
-    """Log which option was set to the only candidate that files have."""
+    """Log the options that were set to the only candidate."""
     LOGGER.info(
         "source: took %s, as the files have no other",
         ", ".join(f"{option} = '{name}'" for option, name in chosen.items()),

@@ -1,6 +1,6 @@
-"""Checks the values in the cells of a row, as tables come from anywhere and hold anything.
+"""Checks the values of table cells.
 
-Every function that reads a value raises `RecordError` where it is not what the name says.
+Functions that read a value raise `RecordError` if it has another type than their name says.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ _PLAIN_NAME = re.compile(r"[\w.:/-]{1,40}\Z")
 
 
 def can_be_shown(column: str) -> bool:
-    """Return whether a column's name can stand in a message.
+    """Return whether a column name may appear in messages.
 
-    Where a table has no header its first row is taken for one, so a name of several words may be
+    In tables without a header the first row is taken for names, so an unusual name may be corpus
     text.
     """
     return _PLAIN_NAME.match(column) is not None
 
 
 def quote_column(column: str) -> str:
-    """Return a column's name in quotes for a message, without a name that may be corpus text."""
+    """Quote a column name for a message, omitting names that may be corpus text."""
     return f"'{column}'" if can_be_shown(column) else "of an unusual name"
 
 
 def first_filled(row: Cells, names: Sequence[str]) -> str | None:
-    """Return the first of `names` for which a row has a value, None if there is none."""
+    """Return the first of `names` with a value in a row, None if there is none."""
     return next((name for name in names if row.get(name) is not None), None)
 
 
 def mapping(value: object) -> Cells:
-    """Return an object as it is."""
+    """Check that a value is an object, and return it."""
     if not isinstance(value, Mapping):
         raise RecordError("expected a list of objects, got another value")
     return value
@@ -53,7 +53,7 @@ def column_list(row: Cells, column: str | None) -> list[Any]:
 
 
 def objects(value: object) -> list[Any]:
-    """Return a list as it is, and an object of lists as a list of objects.
+    """Return a list, converting an object of lists to a list of objects.
 
     `datasets` stores a list of objects as an object of lists.
     """
@@ -80,12 +80,12 @@ def objects(value: object) -> list[Any]:
 
 
 def pairs(offsets: object) -> list[tuple[int, int]]:
-    """Return a list of starts and ends that has at least one pair."""
+    """Return a non-empty list of `[start, end]` as tuples."""
     if not isinstance(offsets, list) or not offsets:
         raise RecordError("expected offsets, got none")
     result = []
     for pair in offsets:
-        # `type` and not `isinstance`, as True is an int.
+        # `type` instead of `isinstance`, because True is an int.
         is_pair = (
             isinstance(pair, Sequence)
             and len(pair) == 2
@@ -100,7 +100,7 @@ def pairs(offsets: object) -> list[tuple[int, int]]:
 
 
 def _kind(value: object) -> str:
-    """Name the type of a value, and of the items of a short list; never its text."""
+    """Describe the type of a value, and of the items of a pair, without its text."""
     name = type(value).__name__
     if not isinstance(value, list | tuple):
         return name
@@ -110,17 +110,17 @@ def _kind(value: object) -> str:
 
 
 def joined(text: object) -> str | None:
-    """Return text, or pieces of text with spaces between; None for anything else."""
+    """Return text, or pieces of text joined with spaces; None for anything else."""
     if isinstance(text, list) and all(isinstance(piece, str) for piece in text):
         return " ".join(text)
     return text if isinstance(text, str) else None
 
 
 def concept(value: object) -> str:
-    """Return a concept, "" for none.
+    """Return a concept id, "" if there is none.
 
-    It is text, or a number as SNOMED's are, or a list of these or of BigBio's normalisations with
-    their `db_id`, which are joined by `|`.
+    Accepts text, integers (such as SNOMED ids), lists of these, and BigBio's normalisations with
+    their `db_id`. Several ids are joined with `|`.
     """
     if not value or value is True:
         return ""
@@ -137,7 +137,7 @@ def concept(value: object) -> str:
 
 
 def sentences(values: list[Any], text: str) -> tuple[Sentence, ...]:
-    """Return sentences given as `[start, end]` or `{start, end}`, rising and within the text."""
+    """Return sentences given as `[start, end]` or `{start, end}`, ascending and within the text."""
     bounds = []
     for value in values:
         pair = [value.get("start"), value.get("end")] if isinstance(value, Mapping) else value
@@ -156,13 +156,13 @@ def sentences(values: list[Any], text: str) -> tuple[Sentence, ...]:
 
 
 def doc_label(value: object, column: str, names: Sequence[str] = ()) -> str:
-    """Return the name of a document's own label, "" where it has none.
+    """Return the label of a document, "" if it has none.
 
     Args:
         value: The label, text or an integer.
-        column: The column that it stands in.
-        names: Names of integers, in order. Without names an integer is its own name; with names a
-            negative one means that there is no label.
+        column: Name of its column, for the error.
+        names: Names of integer labels. Without names, integers are their own names. With names, a
+            negative integer means no label.
     """
     if value is None or isinstance(value, str):
         return value or ""

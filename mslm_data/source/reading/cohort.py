@@ -1,7 +1,7 @@
-"""Chooses the patients and categories of notes that make a corpus, and the split of each patient.
+"""Selects patients and categories of notes, and assigns patients to splits.
 
-Every choice is a pure function of (seed, patient, category): files, their order and their cuts do
-not matter.
+Every decision is a pure function of (seed, patient, category), so it does not depend on files,
+their order or their parts.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ OTHER_CATEGORY = NotChosen("a category not asked for")
 OUTSIDE_SAMPLE = NotChosen("a patient outside the sample")
 
 ALL = "f" * 16
-"""The largest digest, so that a sample up to it holds everyone."""
+"""The largest digest, so that a sample up to it includes all patients."""
 _ROUNDING = 1e-6
 
 
 @functools.lru_cache(maxsize=1 << 17)
 def digest(seed: int, purpose: str, patient: str) -> str:
-    """Return 16 hexadecimal digits of a patient, as good as drawn evenly for each purpose."""
+    """Return 16 hexadecimal digits, a pseudo-random number for a patient and a purpose."""
     return hashlib.blake2b(f"{seed}\0{purpose}\0{patient}".encode(), digest_size=8).hexdigest()
 
 
 def find_last_sampled(patients: Iterable[str], *, size: int, seed: int) -> str:
-    """Return the largest digest of a sample: of the `size` patients with the smallest digests.
+    """Return the largest digest in a sample of the `size` patients with the smallest digests.
 
-    Returns `ALL` where there are fewer patients.
+    Returns `ALL` if there are fewer than `size` patients.
     """
     smallest = heapq.nsmallest(size, {digest(seed, "sample", patient) for patient in patients})
     return smallest[-1] if len(smallest) == size else ALL
@@ -42,36 +42,36 @@ def find_last_sampled(patients: Iterable[str], *, size: int, seed: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Cohort:
-    """Options of a source whose records belong to patients.
+    """Options of sources whose records belong to patients.
 
     Attributes:
-        split: Read only this split's records, "" for all; no option, see `Source.for_split`.
+        split: Split whose records are read, "" for all. Not an option; see `Source.for_split`.
     """
 
     categories: Annotated[
         tuple[str, ...],
         Help(
-            "Kinds of record to read, in any case and without white space around them; empty for "
-            "all."
+            "Categories of records to read. Case and surrounding white space are ignored. "
+            "Default: all."
         ),
     ] = ()
-    subjects: Annotated[tuple[str | int, ...], Help("Patients to read; empty for all.")] = ()
+    subjects: Annotated[tuple[str | int, ...], Help("Patients to read. Default: all.")] = ()
     patients: Annotated[
         int,
         Help(
-            "Size of a sample of patients, 0 for all. Of those with a usable record among the "
-            "chosen ones, it takes the patients with the smallest digests of (seed, patient)."
+            "Number of patients in a sample, 0 for all. The sample consists of the patients with "
+            "the smallest digests of (seed, patient), among those with a usable record."
         ),
     ] = 0
     patients_last: Annotated[
-        str, Help('Largest digest in the sample; "" lets the build find it.')
+        str, Help("Largest digest in the sample. By default the build computes it.")
     ] = ""
-    seed: Annotated[int, Help("Seed of the sample and the shares.")] = 0
+    seed: Annotated[int, Help("Seed of the sample and of the shares.")] = 0
     shares: Annotated[
         Mapping[str, float],
         Help(
-            "Split -> share of the patients, drawn by another digest of (seed, patient), so that a "
-            "split has about its share; empty where each file belongs to one split."
+            "Split -> share of the patients. Patients are assigned by a digest of (seed, patient), "
+            "so shares are approximate. Empty if each file belongs to one split."
         ),
     ] = field(default_factory=dict)
     split: str = field(default="", metadata={"option": False})
@@ -86,10 +86,10 @@ class Cohort:
             )
 
     def refusal(self, patient: str, category: str) -> NotChosen | None:
-        """Return why a record is left out of the corpus, None where it is in it.
+        """Return why a record is not selected, None if it is.
 
         Raises:
-            ValueError: There is a sample whose largest digest is unknown; see `Source.settle`.
+            ValueError: The largest digest of the sample is unknown; see `Source.settle`.
         """
         subjects, categories = self._wanted
         if subjects and patient not in subjects:
@@ -101,12 +101,13 @@ class Cohort:
         return None
 
     def assign_split(self, patient: str | None) -> str:
-        """Return a patient's split; the first split for a record whose patient is unknown."""
+        """Return a patient's split, or the first split if the patient is unknown."""
         names = list(self.shares)
         if patient is None or not names:
             return names[0] if names else ""
 
         drawn = int(digest(self.seed, "split", patient), 16) / 2**64
+        # Find the share that contains the patient's number in [0, 1).
         reached = 0.0
         for name in names:
             reached += self.shares[name]
@@ -115,7 +116,7 @@ class Cohort:
         return names[-1]
 
     def is_elsewhere(self, patient: str | None) -> bool:
-        """Return whether a record belongs to a split that is not being read."""
+        """Return whether a record belongs to another split than the one being read."""
         return bool(self.split and self.shares) and self.assign_split(patient) != self.split
 
     @property
@@ -129,7 +130,7 @@ class Cohort:
 
     @functools.cached_property
     def _wanted(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The wanted subjects and categories, as records are compared with them."""
+        """The selected subjects and normalised categories."""
         subjects = frozenset(map(str, self.subjects))
         categories = frozenset(name.strip().casefold() for name in self.categories)
         return subjects, categories

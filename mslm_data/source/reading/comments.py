@@ -1,7 +1,7 @@
-"""Takes comments out of files of tagged lines: `# sent_id = 4`, `# text = …`, `#end document`.
+"""Removes comments from files of tagged lines: `# sent_id = 4`, `# text = …`, `#end document`.
 
-A token may begin with `#` too, so a line counts as a comment by its form, or because it begins with
-`#` and a space and does not have a word and a tag.
+A token may begin with `#` too. A line is a comment if it has the form of one, or if it begins with
+`#` and a space and has no word and tag.
 """
 
 from __future__ import annotations
@@ -17,33 +17,32 @@ import numpy.typing as npt
 from mslm_data.kernels.lines import NEWLINE, count_lines
 
 IsComment = Callable[[bytes], bool]
-"""Tells whether a line that begins with `#` is a comment; see `TagColumns.is_comment`."""
+"""Whether a line that begins with `#` is a comment; see `TagColumns.is_comment`."""
 
 LIKELY = re.compile(r"# |#[\w.:-]+ ?=")
-"""Beginnings of comments, which lines of a word and a tag may have too."""
+"""Beginnings of comments. A line with a word and a tag may begin like this too."""
 _CANDIDATE = re.compile(rb"#[^\n]*\n?")
-"""A line that may be a comment."""
 CERTAIN = re.compile(r"# ?[\w.:-]+ = |#end document")
-"""Beginnings that no line of a word and a tag has."""
+"""Beginnings of comments that never occur in a line with a word and a tag."""
 
 
 class WithoutComments(NamedTuple):
-    """Lines without those that are comments.
+    """Lines without comments.
 
     Attributes:
-        data: The other lines.
-        places: int64 `[C]`, rising: for each comment, how many of the other lines stand before it.
+        data: The remaining lines.
+        places: int64 `[C]`, non-decreasing: number of remaining lines before each comment.
     """
 
     data: bytes
     places: npt.NDArray[np.int64]
 
     def number(self, lines: npt.NDArray[np.int64], *, first: int) -> npt.NDArray[np.int64]:
-        """Return the numbers that lines have in the file.
+        """Convert line numbers without comments to line numbers in the file.
 
         Args:
-            lines: Numbers of lines, if comments are not counted.
-            first: Number of the first line.
+            lines: Line numbers in `data`.
+            first: Line number of the first line.
         """
         if not len(self.places):
             return lines
@@ -51,16 +50,16 @@ class WithoutComments(NamedTuple):
 
 
 def take_out(data: bytes, is_comment: IsComment) -> WithoutComments:
-    """Take the comments out of whole lines.
+    """Remove comments from whole lines.
 
     Args:
         data: The lines.
-        is_comment: Says whether a line that begins with `#` is a comment.
+        is_comment: Whether a line that begins with `#` is a comment.
     """
     kept: list[bytes] = []
     places: list[int] = []
     past = 0
-    num_lines = 0  # kept
+    num_lines = 0  # lines kept so far
     for match in _candidates(data):
         if not is_comment(match[0]):
             continue
@@ -75,9 +74,9 @@ def take_out(data: bytes, is_comment: IsComment) -> WithoutComments:
 
 
 def _candidates(data: bytes) -> Iterator[re.Match[bytes]]:
-    """Give the lines that may be comments.
+    """Yield the lines that begin with `#`.
 
-    `find` passes over all other text at the speed of memory, fastest where it looks for one byte.
+    `find` searches for a single byte at the speed of memory, unlike a regular expression.
     """
     place = data.find(b"#")
     while place >= 0:
@@ -90,17 +89,17 @@ def _candidates(data: bytes) -> Iterator[re.Match[bytes]]:
 
 
 def count_blocks(data: bytes, is_comment: IsComment, *, header_bytes: int = 0) -> int:
-    """Count the blocks between blank lines that hold comments and nothing else.
+    """Count the blocks of lines, separated by blank lines, that consist of comments only.
 
-    Without comments, just these blocks are gone.
+    These blocks disappear when comments are removed, so record numbers must skip them.
 
     Args:
-        data: Whole lines, with the byte order mark of a file.
-        is_comment: Says whether a line that begins with `#` is a comment.
-        header_bytes: Bytes at the beginning that count as comments.
+        data: Whole lines, including a file's byte order mark.
+        is_comment: Whether a line that begins with `#` is a comment.
+        header_bytes: Number of bytes at the beginning that count as comments.
     """
-    rest = data[header_bytes:] if header_bytes else data.removeprefix(BOM_UTF8)
-    others = take_out(rest, is_comment)
+    body = data[header_bytes:] if header_bytes else data.removeprefix(BOM_UTF8)
+    others = take_out(body, is_comment)
     if not header_bytes and not len(others.places):
         return 0
     return _num_blocks(data.removeprefix(BOM_UTF8)) - _num_blocks(others.data)

@@ -1,7 +1,6 @@
-"""Reads text files of any encoding as UTF-8, which is what every reader of text works on.
+"""Converts text files of any encoding to UTF-8, the only encoding that readers handle.
 
-A source whose files are text derives from `TextOptions` and reads bytes by its methods. What
-stands in these is UTF-8, so the reader needs no more than one way to decode.
+A source of text files derives from `TextOptions` and reads bytes with its methods.
 """
 
 from __future__ import annotations
@@ -62,16 +61,16 @@ Encoding = Literal[
     "gbk",
     "gb18030",
 ]
-"""Encodings that a file can be said to have. Python knows more, among them ones that unpack
-archives or run over a text in the square of its length."""
+"""Supported encodings. Python has others, including codecs that unpack archives and codecs that
+take quadratic time."""
 
 _NOT_ASCII = frozenset(
     {"utf-16", "utf-16-le", "utf-16-be", "utf-32", "shift-jis", "big5", "gbk", "gb18030"}
 )
-"""Encodings in which a byte of ASCII can be a piece of another character."""
+"""Encodings in which an ASCII byte may be part of another character."""
 
 _MARKS: tuple[tuple[bytes, Encoding], ...] = (
-    (codecs.BOM_UTF32_LE, "utf-32"),  # begins with the mark of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32"),  # begins with the mark of UTF-16, so it must come first
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -80,9 +79,9 @@ _LONGEST_MARK = 4
 _CHUNK = 1 << 20
 
 DAMAGED = "mslm_data.damaged"
-"""Handler of errors: what cannot be decoded becomes `DAMAGED_LETTER`."""
+"""Error handler for decoding: replaces invalid bytes by `DAMAGED_LETTER`."""
 DAMAGED_LETTER = "\udcff"
-"""A lone surrogate, which no text has and UTF-8 cannot say."""
+"""A lone surrogate. It occurs in no text and is not valid in UTF-8, so its record is set aside."""
 
 
 def _as_surrogate(error: UnicodeError) -> tuple[str, int]:
@@ -96,41 +95,41 @@ codecs.register_error(DAMAGED, _as_surrogate)
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
-    """The option of every source that reads text files."""
+    """The option of all sources of text files."""
 
     encoding: Annotated[
         Encoding,
         Help(
-            "The files' encoding. Files that begin with the byte order mark of UTF-16 or UTF-32 "
-            "are read as such under the default too. Files of an encoding in which bytes of ASCII "
-            "can be pieces of other characters (UTF-16, Shift-JIS, GBK …) are read in one part."
+            "Encoding of the files. With the default, files that begin with the byte order mark "
+            "of UTF-16 or UTF-32 are read in that encoding. Files in UTF-16, UTF-32, Shift-JIS, "
+            "Big5, GBK and GB18030 are read in one part."
         ),
     ] = "utf-8"
 
     def utf8(self, path: Path, start: int = 0, stop: int = -1) -> bytes:
-        """Return bytes `[start, stop)` of a file as UTF-8; -1 is the file's end.
+        """Read bytes `[start, stop)` of a file as UTF-8; -1 is the end of the file.
 
-        What does not belong to the encoding becomes bytes that do not belong to UTF-8.
+        Bytes that are invalid in the file's encoding become bytes that are invalid in UTF-8.
 
         Raises:
-            SourceError: As from `files.read_bytes`.
+            SourceError: As for `files.read_bytes`.
         """
         data = read_bytes(path, start, stop)
         encoding = marked(data, self.encoding) if start == 0 else self.encoding
         return to_utf8(data, encoding)
 
     def beginning(self, path: Path, size: int) -> bytes:
-        """Return the whole lines in the first `size` bytes of a file, as UTF-8.
+        """Read the whole lines in the first `size` bytes of a file, as UTF-8.
 
-        The last line of a file that is not longer counts as whole.
+        If the file is shorter than `size`, its last line is included.
 
         Raises:
-            SourceError: As from `files.read_bytes`.
+            SourceError: As for `files.read_bytes`.
         """
         raw = read_bytes(path, 0, size)
         data = to_utf8(raw, marked(raw, self.encoding))
         if len(raw) == size:
-            # A CR at the very end may be that of a CRLF.
+            # A CR at the very end may be the first half of CRLF.
             end = b"\r" if has_cr_lines(data.removesuffix(b"\r")) else b"\n"
             data = data[: data.rfind(end) + 1]
         return data
@@ -141,10 +140,10 @@ class TextOptions:
 
 
 def detect_encoding(path: Path, encoding: Encoding) -> Encoding:
-    """Return the encoding of a file that is said to have `encoding`.
+    """Return `encoding`, or that of the byte order mark if `encoding` is UTF-8.
 
     Raises:
-        SourceError: As from `files.opened`.
+        SourceError: As for `files.opened`.
     """
     if encoding != "utf-8":
         return encoding
@@ -153,7 +152,7 @@ def detect_encoding(path: Path, encoding: Encoding) -> Encoding:
 
 
 def marked(data: bytes, encoding: Encoding) -> Encoding:
-    """Return the encoding that a file's beginning has a byte order mark of, else the given one."""
+    """Return the encoding of the byte order mark at a file's beginning, else `encoding`."""
     if encoding == "utf-8":
         for mark, marked_encoding in _MARKS:
             if data.startswith(mark):
@@ -162,9 +161,9 @@ def marked(data: bytes, encoding: Encoding) -> Encoding:
 
 
 def to_utf8(data: bytes, encoding: Encoding) -> bytes:
-    """Return text of an encoding as UTF-8.
+    """Convert text to UTF-8.
 
-    What cannot be decoded becomes bytes that are not UTF-8, so that it costs one record.
+    Invalid bytes become bytes that are invalid in UTF-8, so that only their record is set aside.
     """
     if encoding == "utf-8" or (data.isascii() and encoding not in _NOT_ASCII):
         return data
@@ -173,20 +172,20 @@ def to_utf8(data: bytes, encoding: Encoding) -> bytes:
 
 @contextmanager
 def opened_utf8(path: Path, encoding: Encoding) -> Iterator[BinaryIO]:
-    """Open a file for reading it as UTF-8 with line ends of LF, whatever its encoding and its size.
+    """Open a file of any encoding and size for reading as UTF-8 with LF line ends.
 
-    The file knows `read` and `seek` only; positions count bytes of UTF-8. Lines that end in CR
-    alone get an LF instead, where the file's beginning has no LF.
+    The file supports only `read` and `seek`; positions count bytes of UTF-8. CR alone is converted
+    to LF if the first chunk of the file has no LF.
 
     Raises:
-        SourceError: As from `files.opened`.
+        SourceError: As for `files.opened`.
     """
     with opened(path) as file:
         yield cast(BinaryIO, _Recoding(file, detect_encoding(path, encoding)))
 
 
 class _Recoding:
-    """A file of UTF-8, made of one of another encoding while it is read."""
+    """A file in another encoding, converted to UTF-8 while it is read."""
 
     def __init__(self, file: BinaryIO, encoding: Encoding) -> None:
         self._file = file
@@ -196,10 +195,11 @@ class _Recoding:
     def _restart(self) -> None:
         self._file.seek(0)
         self._decoder = codecs.getincrementaldecoder(self._encoding)(DAMAGED)
-        self._data = b""  # what has been made and not been read
+        self._data = b""  # converted, not yet read
         self._position = 0
         self._is_over = False
         self._ends_in_cr = False
+        # `_grow` must not convert CR before the first chunk shows whether the file has LF.
         self._grow()
         self._ends_in_cr = has_cr_lines(self._data)
         if self._ends_in_cr:
@@ -216,7 +216,7 @@ class _Recoding:
         return piece
 
     def seek(self, position: int) -> None:
-        """Go to a byte, by reading up to it."""
+        """Move to a byte position, by reading up to it."""
         if position < self._position:
             self._restart()
         while self._position < position and self.read(min(_CHUNK, position - self._position)):

@@ -1,4 +1,4 @@
-"""Opens input files as bytes, and guards against archives that unpack without end."""
+"""Opens input files as bytes, and limits how much a compressed file may unpack to."""
 
 from __future__ import annotations
 
@@ -18,23 +18,22 @@ from mslm_data.io import limits
 from mslm_data.io.limits import Meter
 
 IdFrom = Literal["file", "folder"]
-"""Names that a document may get as its id: that of its file, or that of the folder that the file
-lies in."""
+"""Origin of a document's id: the name of its file, or of the folder that contains the file."""
 
 HEAD_BYTES = 64 << 10
-"""How much of a file's beginning says what it holds."""
+"""Number of bytes at a file's beginning that identify its format."""
 ANNOTATIONS = (".ann", ".a1", ".a2")
-"""Endings of files of annotations that have the name of their text."""
+"""Suffixes of annotation files named like their text."""
 _CHUNK = 1 << 20
 _AT_ONCE = 16 << 20
 
 
 class NumberedLine(NamedTuple):
-    """One line of a file.
+    """A line of a file.
 
     Attributes:
-        number: Its number in the file, from 1.
-        data: Its bytes without the line end.
+        number: Line number, from 1.
+        data: Bytes without the line end.
     """
 
     number: int
@@ -42,10 +41,10 @@ class NumberedLine(NamedTuple):
 
 
 class LinesOfFile(Sequence[str]):
-    """Name lines as `file:line`, each when it is asked for: few of a file's lines ever are."""
+    """A sequence of names `file:line`, formatted on access, as few are ever needed."""
 
     def __init__(self, name: str, lines: npt.NDArray[np.integer[Any]]) -> None:
-        """Keep the name of the file and the numbers of its lines, `[N]`."""
+        """Keep the name of the file and its line numbers, `[N]`."""
         self._name = name
         self._lines = lines
 
@@ -57,7 +56,7 @@ class LinesOfFile(Sequence[str]):
     @overload
     def __getitem__(self, number: slice) -> LinesOfFile: ...
     def __getitem__(self, number: int | slice) -> str | LinesOfFile:
-        """Return `file:line`, or some of these names."""
+        """Return `file:line`, or a slice of these names."""
         if isinstance(number, slice):
             return LinesOfFile(self._name, self._lines[number])
         return f"{self._name}:{self._lines[number]}"
@@ -65,11 +64,11 @@ class LinesOfFile(Sequence[str]):
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading bytes; one that ends with `.gz` is unpacked while it is read.
+    """Open a file for reading bytes. A `.gz` file is unpacked while it is read.
 
     Raises:
-        SourceError: The file is missing, unreadable or truncated, or it unpacks to more than a text
-            would (`limits.LIMITS`). Also raised by reads within the block.
+        SourceError: The file is missing, unreadable or truncated, or unpacks to more than
+            `limits.LIMITS` allows. Reads within the block raise it too.
     """
     try:
         with _Unpacking(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -81,23 +80,23 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 class _Unpacking(gzip.GzipFile):
-    """A gzip file that raises SourceError once it has unpacked to more than it may."""
+    """A gzip file that raises SourceError once it has unpacked to more than the limit."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._meter = Meter(path, limits.LIMITS, SourceError)
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read as any file does; to read all of it, read piece by piece.
+        """Read like any file. Reads everything in chunks, so that the limit applies.
 
-        GzipFile's own `read(-1)` unpacks everything before anybody can look at its size.
+        `GzipFile.read(-1)` unpacks the whole file before its size can be checked.
         """
         if size is None or size < 0:
             return b"".join(iter(lambda: self.read(_CHUNK), b""))
         return self._checked(super().read(size))
 
     def read1(self, size: int = -1) -> bytes:
-        """Read what one access to the file gives; `for line in file` comes through here."""
+        """Read with at most one access to the file; used by `for line in file`."""
         return self._checked(super().read1(size))
 
     def _checked(self, data: bytes) -> bytes:
@@ -115,10 +114,10 @@ def read_head(path: Path) -> bytes:
 
 
 def read_bytes(path: Path, start: int = 0, stop: int = -1) -> bytes:
-    """Read bytes `[start, stop)` of a file, counted after unpacking; -1 is the file's end.
+    """Read bytes `[start, stop)` of a file, counted after unpacking; -1 is the end of the file.
 
     Raises:
-        SourceError: As from `opened`, or there are more than `limits.LARGEST`.
+        SourceError: As for `opened`, or the range is larger than `limits.LARGEST`.
     """
     max_bytes = limits.LARGEST
     num_bytes = max_bytes + 1 if stop < 0 else min(stop - start, max_bytes + 1)
@@ -131,7 +130,7 @@ def read_bytes(path: Path, start: int = 0, stop: int = -1) -> bytes:
 
 
 def _read_up_to(file: BinaryIO, size: int) -> bytes:
-    """Read `size` bytes, or fewer at the end of the file, without allocating more than that."""
+    """Read `size` bytes, or fewer at the end of the file, without allocating `size` in advance."""
     pieces = []
     while size > 0 and (piece := file.read(min(size, _AT_ONCE))):
         pieces.append(piece)
@@ -140,17 +139,17 @@ def _read_up_to(file: BinaryIO, size: int) -> bytes:
 
 
 def has_cr_lines(data: bytes) -> bool:
-    """Return whether a file's lines end in CR alone, by the file or its beginning."""
+    """Return whether lines end in CR alone, judged by a file or its beginning."""
     return b"\r" in data and b"\n" not in data
 
 
 def plain_lines(data: bytes, *, first: int) -> bytes:
-    """Return whole lines without a file's byte order mark, ending in LF where they end in CR alone.
+    """Remove a file's byte order mark, and convert line ends of CR alone to LF.
 
     Args:
-        data: The lines.
-        first: Number of the first one. Both are looked for at the file's beginning alone, where it
-            is 1: a later part comes after an LF.
+        data: Whole lines.
+        first: Line number of the first line. Lines are converted only if it is 1: other parts of a
+            file begin after an LF, so the file has LF.
     """
     if first != 1:
         return data
@@ -159,19 +158,19 @@ def plain_lines(data: bytes, *, first: int) -> bytes:
 
 
 def lines(data: bytes, *, first: int = 1) -> Iterator[NumberedLine]:
-    r"""Split bytes into lines at LF or CRLF, or at CR in a file that has no LF.
+    r"""Split bytes into lines at LF or CRLF, or at CR in a file without LF.
 
-    Other line breaks of Unicode (such as U+2028) can stand inside a text, so they end no line.
+    Other Unicode line breaks (such as U+2028) may occur within a text, so they do not end a line.
 
     Args:
         data: Whole lines.
-        first: Number of the first line. If it is 1, a byte order mark before it is dropped.
+        first: Line number of the first line. If it is 1, a leading byte order mark is removed.
     """
     data = plain_lines(data, first=first)
     number = first
     start = 0
     while start < len(data):
-        # Some lines at a time: the list of a file's lines may be far larger than the file.
+        # Split in chunks: a list of all lines may take far more memory than the file.
         stop = data.find(b"\n", start + _CHUNK) + 1 or len(data)
         pieces = data[start:stop].split(b"\n")
         if not pieces[-1]:
@@ -188,19 +187,19 @@ def stem(path: Path) -> str:
 
 
 def ends_with(path: Path, suffixes: str | Iterable[str]) -> bool:
-    """Return whether a file's name ends with one of some suffixes, once `.gz` is taken off it."""
+    """Return whether a file's name, without `.gz`, ends with one of some suffixes."""
     endings = suffixes if isinstance(suffixes, str) else tuple(suffixes)
     return path.name.removesuffix(".gz").endswith(endings)
 
 
 def ending(path: Path) -> str:
-    """Return a file's suffix without `.gz`, such as `.txt`; the whole name if it has none."""
+    """Return a file's suffix without `.gz`, such as `.txt`, or the whole name if it has none."""
     plain = Path(path.name.removesuffix(".gz"))
     return plain.suffix or plain.name
 
 
 def packed_or_plain(path: Path) -> Path | None:
-    """Return a file, or the one of its name with `.gz`; None where neither exists."""
+    """Return a file if it exists, else the same name with `.gz`, else None."""
     for candidate in (path, path.with_name(f"{path.name}.gz")):
         if candidate.is_file():
             return candidate
@@ -208,7 +207,7 @@ def packed_or_plain(path: Path) -> Path | None:
 
 
 def is_annotated(path: Path) -> bool:
-    """Return whether a text has a file of annotations beside it, and so is stand-off alone."""
+    """Return whether a text has annotations in a file beside it."""
     name = stem(path)
     return ending(path) not in ANNOTATIONS and any(
         packed_or_plain(path.with_name(name + suffix)) for suffix in ANNOTATIONS
@@ -216,11 +215,11 @@ def is_annotated(path: Path) -> bool:
 
 
 def document_id(path: Path, id_from: IdFrom) -> str:
-    """Return the id of a document that has a file of its own."""
+    """Return the id of a document that is a whole file."""
     return stem(path) if id_from == "file" else folder_name(path)
 
 
 def folder_name(path: Path) -> str:
-    """Return the name of the folder that a file lies in, a name also where the path has `..`."""
+    """Return the name of the folder that contains a file, resolving `..`."""
     folder = path.absolute().parent
     return folder.resolve().name if folder.name == ".." else folder.name

@@ -1,8 +1,8 @@
-"""Finds where documents and sentences begin in files of tagged lines.
+"""Finds the beginnings of documents and sentences in files of tagged lines.
 
 Documents begin at marks (`-DOCSTART-`, `###MEDLINE:`, `# newdoc`, `#begin document`, `#doc`),
-sentences after blank lines. Files are cut as bytes and read as text; both use the same patterns, so
-a cut falls exactly where reading sees a new document.
+sentences after blank lines. Files are cut as bytes and read as text. Both use the same patterns, so
+a file is only cut where a reader sees a new document.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mslm_data.source.reading.files import opened
 from mslm_data.source.reading.records import cut_at_gaps, may_be_cut
 
 BLANKS = " \t\r\f\v"
-"""Characters of a blank line. Other white space of Unicode can be a word."""
+"""Characters of a blank line. Other Unicode white space may be a word."""
 
 _MARK = (
     r"^(?:\ufeff)?(?:-DOCSTART-(?=[ \t\r\n(]|\Z)(?:[ \t]*\(([^()\s]+)\))?|###MEDLINE:(\S*)"
@@ -30,21 +30,21 @@ _MARK = (
     r"|#doc +(\w+)(?=[ \r\n]|\Z))[^\n]*"
 )
 MARK = re.compile(_MARK, re.MULTILINE)
-"""The line that opens a document, in any spelling; its first group that matches is its id. Group 5
-is the part of a document that was parted."""
+"""The line that opens a document, in any spelling. The first group that matches is the id. Group 5
+is the number of a document's part."""
 _MARK_BYTES = re.compile(_MARK.replace(r"\ufeff", r"\xef\xbb\xbf").encode(), re.MULTILINE)
 _WORD = b"-DOCSTART-"
 _HASH_WORDS = (b"###MEDLINE:", b"# newdoc", b"#begin document", b"#doc ")
-"""The beginnings of marks, which a byte order mark may precede."""
+"""Beginnings of marks. A byte order mark may precede them."""
 _BLANK_BYTES = (BLANKS + "\n").encode()
 
 
 class MarkedDocument(NamedTuple):
-    """Where a document begins.
+    """The beginning of a document.
 
     Attributes:
-        id: The id in its mark, "" where there is none.
-        line: Number of its first line after the mark.
+        id: The id in the mark, "" if there is none.
+        line: Line number of the first line after the mark.
     """
 
     id: str
@@ -52,41 +52,38 @@ class MarkedDocument(NamedTuple):
 
 
 def divide(data: bytes, *, first: int) -> tuple[list[MarkedDocument], bytes]:
-    """Find the documents that marks divide lines into.
+    """Find the documents separated by marks.
 
-    Lines before the first mark are a document too, unless all of them are blank.
+    Lines before the first mark form a document too, unless all of them are blank.
 
     Args:
         data: Whole lines.
-        first: Number of the first line.
+        first: Line number of the first line.
 
     Returns:
-        The documents, none where there is no mark; and the same lines, with marks emptied.
+        The documents, empty if there is no mark; and the lines, with marks replaced by blank lines.
     """
-    found: list[MarkedDocument] = []
+    documents: list[MarkedDocument] = []
     kept: list[bytes] = []
     line = first
     past = 0
     for start, end, mark in _marks(data):
-        if not found and data[:start].strip(_BLANK_BYTES):
-            found.append(MarkedDocument("", first))
+        if not documents and data[:start].strip(_BLANK_BYTES):
+            documents.append(MarkedDocument("", first))
         line += data.count(b"\n", past, start)
-        found.append(MarkedDocument(name(mark), line + 1))
+        documents.append(MarkedDocument(name(mark), line + 1))
 
-        # The mark's line end stays, so that lines keep their numbers.
+        # Keep the mark's line end, so that line numbers do not change.
         kept.append(data[past:start])
         past = end
-    if not found:
+    if not documents:
         return [], data
     kept.append(data[past:])
-    return found, b"".join(kept)
+    return documents, b"".join(kept)
 
 
 def _marks(data: bytes) -> Iterator[tuple[int, int, re.Match[str]]]:
-    """Give each line that is a mark: its first byte, the byte past its last, and the match.
-
-    Only lines that begin with one of the words are looked at.
-    """
+    """Yield each mark: its first byte, the byte after its last, and the match."""
     for place in sorted(_places(data, 0, len(data))):
         start = place
         if data.endswith(BOM_UTF8, 0, place):
@@ -103,9 +100,9 @@ def _marks(data: bytes) -> Iterator[tuple[int, int, re.Match[str]]]:
 
 
 def _places(data: bytes | mmap.mmap, start: int, past: int) -> Iterator[int]:
-    """Give each place in bytes `[start, past)` at which one of the words of marks stands.
+    """Yield the positions in `[start, past)` that may begin a mark.
 
-    `find` passes over all other text at the speed of memory, fastest where it looks for one byte.
+    `find` skips other text at the speed of memory, fastest if it searches for a single byte.
     """
     place = data.find(_WORD, start, past)
     while place >= 0:
@@ -124,15 +121,14 @@ def cut(
 ) -> Iterator[Part]:
     """Cut a file at its marks, or else between sentences; see `Source.cut`.
 
-    Every part but the last has at least `target_bytes`, and every part of a file with marks has
-    one, so that reading it alone shows that documents begin at marks.
+    Every part but the last has at least `target_bytes`. If the file has marks, every part has one,
+    so that a part read alone is known to have documents at marks.
 
     Args:
         part: The file, or a part of it.
-        target_bytes: About how many bytes a part gets.
-        is_comment: Says which lines are comments; they make neither documents nor sentences.
-        header_bytes: Bytes at the file's beginning without documents: names of columns, with what
-            comes before them.
+        target_bytes: Approximate size of a part.
+        is_comment: Whether a line is a comment. Comments are neither documents nor sentences.
+        header_bytes: Number of bytes up to the end of the header, which has no documents.
     """
     if not may_be_cut(part, target_bytes):
         yield part
@@ -144,17 +140,18 @@ def cut(
     past = len(data) if stop < 0 else stop
     marks = _mark_places(data, start, past)
     if not marks:
-        left_out = 0
+        # Blocks of comments are no sentences, so they must not count in the sentence numbers.
+        num_comment_blocks = 0
         for piece in cut_at_gaps(part, target_bytes=target_bytes):
-            yield piece._replace(first=piece.first - left_out)
+            yield piece._replace(first=piece.first - num_comment_blocks)
             stop = len(data) if piece.stop < 0 else piece.stop
             header = max(header_bytes - piece.start, 0)
             if header or data.find(b"#", piece.start, stop) >= 0:
                 lines = data[piece.start : stop]
-                left_out += count_blocks(lines, is_comment, header_bytes=header)
+                num_comment_blocks += count_blocks(lines, is_comment, header_bytes=header)
         return
 
-    # Lines before the first mark are a document too, in one part with that of the mark.
+    # Lines before the first mark are a document too. It shares a part with the first mark.
     before = data[max(start, header_bytes) : marks[0]].removeprefix(BOM_UTF8)
     has_lines_before = bool(take_out(before, is_comment).data.strip(_BLANK_BYTES))
     for number, here in enumerate(marks[1:], start=first + has_lines_before + 1):
@@ -174,8 +171,8 @@ def _mark_places(data: mmap.mmap, start: int, past: int) -> list[int]:
 
 
 def name(mark: re.Match[str]) -> str:
-    """Return the id in a mark; "" for one with bytes that were not UTF-8."""
-    found = mark[1] or mark[2] or mark[3] or mark[4] or mark[6] or ""
+    """Return the id in a mark, "" if its bytes were not valid UTF-8."""
+    doc_id = mark[1] or mark[2] or mark[3] or mark[4] or mark[6] or ""
     if mark[5]:
-        found += f":{mark[5]}"
-    return found if found.isprintable() else ""
+        doc_id += f":{mark[5]}"
+    return doc_id if doc_id.isprintable() else ""

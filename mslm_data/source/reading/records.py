@@ -1,4 +1,4 @@
-"""Cuts files of lines between records, and says why a record is set aside."""
+"""Cuts files of lines between records, and defines the reasons for setting records aside."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from mslm_data.io import limits
 from mslm_data.kernels.lines import count_lines
 from mslm_data.source.reading.files import opened
 
-# Possessive, so that the matcher remembers nothing of the lines that it has passed.
+# Possessive quantifiers, so that the matcher keeps no backtracking state for the lines it passed.
 _LINE_ENDS = re.compile(rb"\n(?:[ \t\r\f\v]*+\n)*+")
 _GAP = re.compile(rb"\n(?:[ \t\r\f\v]*+\n)++")
 _BLANK_BYTES = b" \t\r\f\v\n"
 _BEFORE = 1 << 16
-"""Bytes that are looked through for blank ones at a time."""
+"""Number of bytes searched for blanks at a time."""
 
 
 NOT_UTF8 = Reason(
     "expected UTF-8 or the encoding that [source] encoding names, got other bytes",
     advice={"encoding": "say the encoding, such as {set} source.encoding=latin-1"},
 )
-"""Reason for a record that cannot be decoded."""
+"""Reason for a record that is not valid UTF-8."""
 NO_TOKEN = Reason("expected text with at least one token, got none")
-"""Reason for a document that is empty or only white space."""
+"""Reason for an empty document, or one with only white space."""
 
 
 WITHDRAWN = Reason("expected a note that stands, got one that is marked as an error", is_rule=True)
-"""Reason for which a record is set aside because the corpus itself says so: nothing is lost."""
+"""Reason for a record that the corpus itself marks as an error. It does not count as data loss."""
 
 NAME_THE_ID = {
     "id_column": "name the column of the id with source.id_column, or number documents with "
     "{set} source.id_column=''"
 }
 NAME_THE_TEXT = {"text_column": "name the column of the text with source.text_column"}
-"""Advice of several reasons."""
+"""Advice shared by several reasons."""
 
 
 class RecordError(Exception):
-    """A record cannot be used. It is set aside with this reason, which must hold none of its words.
+    """A record cannot be used and is set aside. The reason must not contain its text.
 
     Attributes:
-        reason: The reason. One without advice can be given as its text and its code.
-        line: Number of the line at fault, 0 where the record as a whole is.
+        reason: The reason. A reason without advice may be passed as text and code.
+        line: Line number of the error, 0 if the whole record is at fault.
     """
 
     def __init__(self, reason: Reason | str, *, line: int = 0, code: str = "") -> None:
@@ -60,14 +60,14 @@ class RecordError(Exception):
 
 
 def decode_utf8(data: bytes, *, line: int = 0) -> str:
-    """Decode a record's bytes.
+    """Decode the bytes of a record.
 
     Args:
         data: UTF-8.
-        line: Number of the line they stand in, for the error.
+        line: Line number, for the error.
 
     Raises:
-        RecordError: They are not UTF-8.
+        RecordError: The bytes are not valid UTF-8.
     """
     try:
         return data.decode()
@@ -76,9 +76,9 @@ def decode_utf8(data: bytes, *, line: int = 0) -> str:
 
 
 def may_be_cut(part: Part, target_bytes: int) -> bool:
-    """Return whether a part of a file is longer than `target_bytes`, and can be cut at all.
+    """Return whether a part is longer than `target_bytes` and not compressed.
 
-    A compressed file cannot: reaching a part of it would mean unpacking all that comes before.
+    Reading a part of a compressed file would mean unpacking everything before it.
     """
     path = Path(part.path)
     if path.suffix == ".gz":
@@ -88,25 +88,27 @@ def may_be_cut(part: Part, target_bytes: int) -> bool:
 
 
 def cut_filled_lines(part: Part, *, target_bytes: int) -> Iterator[Part]:
-    """Cut a file whose records are the lines that are not blank; see `Source.cut`."""
+    """Cut a file with one record per non-blank line; see `Source.cut`."""
     return _cut_at(_LINE_ENDS, part, target_bytes=target_bytes, records=1)
 
 
 def cut_at_gaps(part: Part, *, target_bytes: int) -> Iterator[Part]:
-    """Cut a file whose records are blocks of lines, blank lines between them; see `Source.cut`."""
+    """Cut a file whose records are blocks of lines separated by blank lines; see `Source.cut`."""
     return _cut_at(_GAP, part, target_bytes=target_bytes, records=2)
 
 
 def _cut_at(
     end: re.Pattern[bytes], part: Part, *, target_bytes: int, records: int
 ) -> Iterator[Part]:
-    """Cut a file where records end, which is looked for only where a part is long enough.
+    """Cut a file at the ends of records.
+
+    Searches for ends only near multiples of `target_bytes`, so most of the file is not scanned.
 
     Args:
-        end: Matches what ends a record, with all that stands before the next one.
+        end: Matches the end of a record and everything up to the next record.
         part: The file, or a part of it that begins with a record.
-        target_bytes: About how many bytes a part gets; each gets at least one record.
-        records: Which number of `count_lines` counts the records.
+        target_bytes: Approximate size of a part. Every part has at least one record.
+        records: Index of the record count in the counts of `count_lines`.
 
     Raises:
         SourceError: A record is larger than `limits.LARGEST`.
@@ -125,7 +127,7 @@ def _cut_at(
     name = Path(part.path).name
     place = _next_record(end, data, start + target_bytes, past, name)
     while place < past:
-        # A byte order mark is not a word.
+        # A byte order mark before blank lines is not a record.
         begin = len(BOM_UTF8) if start == 0 and data[: len(BOM_UTF8)] == BOM_UTF8 else start
         count_lines(text[begin:place], counts)
         if counts[records]:
@@ -139,19 +141,19 @@ def _cut_at(
 
 
 def _next_record(end: re.Pattern[bytes], data: mmap.mmap, place: int, past: int, name: str) -> int:
-    """Return where the first record begins at `place` or later, `past` where none does.
+    """Return the position of the first record at or after `place`, `past` if there is none.
 
     Args:
-        end: Matches what ends a record, with all that stands before the next one.
-        data: A file.
-        place: A byte after a record's first.
-        past: The byte after the last that is looked at.
-        name: The file's name.
+        end: Matches the end of a record and everything up to the next record.
+        data: The file.
+        place: Position after the first byte of a record.
+        past: End of the search, exclusive.
+        name: Name of the file, for the error.
 
     Raises:
         SourceError: No record begins within `limits.LARGEST` bytes.
     """
-    # What ends a record may begin before `place`: with the last line end but for blank lines.
+    # The match may begin before `place`. Go back over blanks to the end of the last filled line.
     begin = min(place, past)
     while begin > 0:
         before = data[max(begin - _BEFORE, 0) : begin]

@@ -1,9 +1,9 @@
-"""Places annotations that stand apart from their text, as offsets.
+"""Places stand-off annotations, whose offsets refer to a text elsewhere.
 
-Pieces of text are laid out at their offsets, and every annotation is tested against the text there.
-One that does not fit is counted, never moved.
+Pieces of text are placed at their offsets, and every annotation is compared with the text at its
+offsets. Annotations that do not match are counted; they are never moved.
 
-Sources whose annotations have offsets derive from `OffsetOptions`, and place them by its methods.
+Sources of annotations with offsets derive from `OffsetOptions` and place them with its methods.
 """
 
 from __future__ import annotations
@@ -21,17 +21,15 @@ from mslm_data.registry import Help
 from mslm_data.source.reading.records import RecordError
 
 Discontinuous = Literal["hull", "set_aside"]
-"""Treatments of a mention in several pieces: one from its first to its last character ("hull"),
-or none."""
+"""Treatment of mentions in several fragments: one mention from the first to the last character
+("hull"), or none ("set_aside")."""
 OffsetUnit = Literal["characters", "utf-16", "bytes"]
-"""Units that offsets count: characters (code points), code units of UTF-16 (Java, JavaScript), or
-bytes of UTF-8."""
+"""Unit of offsets: characters (code points), UTF-16 code units (Java, JavaScript), UTF-8 bytes."""
 Ends = Literal["exclusive", "inclusive"]
-"""Meanings of an annotation's end: the place after its last character ("exclusive"), or the place
-of its last character ("inclusive")."""
+"""Meaning of an end offset: the position after the last character ("exclusive"), or the position of
+the last character ("inclusive")."""
 Newlines = Literal["two", "one"]
-"""Counts of CR LF: two characters, or one where texts got their CR after they were
-annotated."""
+"""Length of CRLF: two characters, or one if line ends became CRLF after annotation."""
 
 MISMATCH = Reason(
     "offsets do not match the text",
@@ -57,27 +55,25 @@ DISCONTINUOUS = Reason("discontinuous", is_rule=True)
 CANCELLED = Reason("in an annotation that was cancelled", is_rule=True)
 VERSIONS = Reason("in another annotation of the document", is_rule=True)
 NOT_RIGHT = Reason("not marked as right", is_rule=True)
-"""Reasons in `Document.unplaced`. Rules follow from an option, or from what annotators said."""
+"""Reasons in `Document.unplaced`. Rules follow from an option or from the annotators' decision."""
 
 _BOM = "\ufeff"
 
 _LEFT_OUT = re.compile(r"\s+(?:\.\.\.|\[\.\.\.\]|\u2026)\s+")
-"""The marks that some sources write between the words of two fragments."""
+"""Ellipses that some sources write between the fragments of a mention."""
 
 MAX_GAP = 1 << 20
-"""Characters of a document that may have no text and are filled with spaces; more means that an
-offset is wrong."""
+"""Maximum number of characters in gaps between pieces of text. More means a wrong offset."""
 
 
 class Annotation(NamedTuple):
-    """A mention as a source gives it.
+    """A mention as given by the source.
 
     Attributes:
-        fragments: Starts and ends, half open, in characters; several where the mention is
-            discontinuous.
-        label: Its type.
-        words: Its text as the source repeats it, None where the source does not.
-        concept: Its concept, "" where none is known.
+        fragments: Half-open ranges of characters; several for a discontinuous mention.
+        label: Label of the mention.
+        words: Text of the mention, None if the source does not repeat it.
+        concept: Concept id, "" if unknown.
     """
 
     fragments: Sequence[tuple[int, int]]
@@ -87,12 +83,12 @@ class Annotation(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """The annotations of a text after `place`.
+    """The result of `place`.
 
     Attributes:
-        spans: Those that fit.
-        unplaced: Reason -> how many do not fit.
-        adjusted: Reason -> how many of the spans differ from what the source has: hulls.
+        spans: Annotations that match the text.
+        unplaced: Reason -> number of annotations that do not.
+        adjusted: Reason -> number of spans that differ from the source, such as hulls.
     """
 
     spans: tuple[Span, ...]
@@ -105,10 +101,10 @@ class Placed(NamedTuple):
         return self.unplaced.get(MISMATCH, 0)
 
     def leaving_out(self, counts: Mapping[Reason, int]) -> Placed:
-        """Add the mentions that were left out before placing.
+        """Add mentions that were left out before placing.
 
         Args:
-            counts: Reason -> how many, maybe 0.
+            counts: Reason -> number of mentions, possibly 0.
         """
         unplaced = Counter(self.unplaced) + Counter(counts)
         return self._replace(unplaced=dict(unplaced))
@@ -116,7 +112,7 @@ class Placed(NamedTuple):
     def document(
         self, doc_id: str, text: str, *, sentences: tuple[Sentence, ...] | None, place: str
     ) -> Document:
-        """Make the document that the annotations were placed in."""
+        """Make a document with these annotations."""
         return Document(
             id=doc_id,
             text=text,
@@ -129,14 +125,14 @@ class Placed(NamedTuple):
 
 
 class _Convention(NamedTuple):
-    """The meaning of offsets; the usual convention by default."""
+    """A meaning of offsets. Default: characters, exclusive ends, CRLF as two characters."""
 
     unit: OffsetUnit = "characters"
     ends: Ends = "exclusive"
     newlines: Newlines = "two"
 
     def understand(self, text: str, annotations: Sequence[Annotation]) -> Sequence[Annotation]:
-        """Return annotations with half open offsets in characters of a text."""
+        """Convert annotations to half-open offsets in characters of a text."""
         if self == _Convention():
             return annotations
         at = in_characters(text, unit=self.unit, newlines=self.newlines)
@@ -150,7 +146,7 @@ class _Convention(NamedTuple):
 
 
 class LaidOut(NamedTuple):
-    """A text, where each of its pieces lies in it, and its annotations."""
+    """A text, the ranges of its pieces, and its annotations."""
 
     text: str
     bounds: tuple[Sentence, ...]
@@ -159,22 +155,23 @@ class LaidOut(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class OffsetOptions:
-    """The options of every source whose annotations have offsets.
+    """The options of all sources of annotations with offsets.
 
-    "auto" takes, for each document, the convention under which the most annotations lie where their
-    own words stand, the usual one first. A source that does not repeat an annotation's words has
-    nothing to tell by; there, "auto" is the usual convention: characters, exclusive, two. In rows
-    of JSON ends are inclusive where nearly all would cut a word otherwise.
+    "auto" chooses for each document the convention with the most annotations whose words match the
+    text; the default convention (characters, exclusive, two) wins ties. If the source does not
+    repeat the words of annotations, "auto" is the default convention, except that in JSON rows ends
+    are inclusive if nearly all ends would split a word otherwise.
     """
 
-    offsets: Annotated[Literal["auto"] | OffsetUnit, Help("What offsets count.")] = "auto"
-    ends: Annotated[Literal["auto"] | Ends, Help("What an end is.")] = "auto"
-    newlines: Annotated[Literal["auto"] | Newlines, Help("What CR LF counts as.")] = "auto"
+    offsets: Annotated[Literal["auto"] | OffsetUnit, Help("Unit of offsets.")] = "auto"
+    ends: Annotated[Literal["auto"] | Ends, Help("Meaning of end offsets.")] = "auto"
+    newlines: Annotated[Literal["auto"] | Newlines, Help("Length of CRLF in characters.")] = "auto"
     discontinuous: Annotated[
         Discontinuous,
         Help(
-            "What becomes of a mention in several pieces. Pieces with only white space between "
-            "them are one."
+            'Treatment of mentions in several fragments: "hull" reads a mention from the first to '
+            'the last character, "set_aside" leaves it out. Fragments separated by white space '
+            "only are joined."
         ),
     ] = "hull"
 
@@ -183,10 +180,10 @@ class OffsetOptions:
         return self.lay_out([(0, text)], annotations).placed
 
     def place_in_file(self, text: str, annotations: Sequence[Annotation]) -> tuple[str, Placed]:
-        """Place annotations in the text of a file, and return it without its byte order mark.
+        """Place annotations in the text of a file. Returns the text without its byte order mark.
 
-        Some programs count the mark as a character and some do not: the reading that places more
-        annotations is taken.
+        Some programs count the mark as a character. The convention that places more annotations is
+        used.
         """
         bare = text.removeprefix(_BOM)
         placed = self.place(bare, annotations)
@@ -207,19 +204,20 @@ class OffsetOptions:
     def lay_out(
         self, pieces: Sequence[tuple[int, str]], annotations: Iterable[Annotation]
     ) -> LaidOut:
-        """Put pieces of text at their offsets, and place annotations in them.
+        """Place pieces of text at their offsets, and annotations in the result.
 
         Args:
-            pieces: As of the function `lay_out`.
-            annotations: Their offsets are those of the whole document.
+            pieces: As for the function `lay_out`.
+            annotations: Annotations with offsets in the whole document.
 
         Raises:
-            RecordError: As from the function `lay_out`.
+            RecordError: As for the function `lay_out`.
         """
         listed = list(annotations)
         has_words = any(annotation.words is not None for annotation in listed)
 
         best: LaidOut | None = None
+        # Try conventions in order, and stop at the first in which every annotation matches.
         problem: RecordError | None = None
         for convention in self._conventions("".join(piece for _, piece in pieces)):
             try:
@@ -231,6 +229,7 @@ class OffsetOptions:
             placed = place(text, understood, discontinuous=self.discontinuous)
             if best is None or placed.misfits < best.placed.misfits:
                 best = LaidOut(text, bounds, placed)
+            # Without words to compare, no convention is better than the first.
             if not best.placed.misfits or not has_words:
                 break
         if best is None:
@@ -238,7 +237,7 @@ class OffsetOptions:
         return best
 
     def _conventions(self, text: str) -> Iterator[_Convention]:
-        """Give the conventions that the options allow and that differ in a text, usual first."""
+        """Yield the allowed conventions that differ for a text, the default first."""
         units: Sequence[OffsetUnit] = ("characters", "utf-16", "bytes")
         newlines: Sequence[Newlines] = ("two", "one")
         ends: Sequence[Ends] = ("exclusive", "inclusive")
@@ -259,11 +258,11 @@ class OffsetOptions:
 def place(
     text: str, annotations: Iterable[Annotation], *, discontinuous: Discontinuous = "hull"
 ) -> Placed:
-    """Turn annotations into spans of a text, and count those that do not fit.
+    """Convert annotations to spans of a text, and count those that do not match.
 
-    An annotation's own words must be those at its offsets. Only white space may differ, as formats
-    of one line a mention cannot repeat a line end, and `...` may stand between the words of two
-    fragments. Fragments with nothing but white space between them are one.
+    The words of an annotation must equal the text at its offsets, except for white space (formats
+    with one mention per line cannot repeat a line end) and `...` between fragments. Fragments
+    separated by white space only are joined.
     """
     spans: list[Span] = []
     unplaced: Counter[Reason] = Counter()
@@ -289,7 +288,7 @@ def place(
 def _misfit(
     text: str, fragments: Sequence[tuple[int, int]], annotation: Annotation
 ) -> Reason | None:
-    """Return why an annotation does not fit its text, None where it does."""
+    """Return why an annotation does not match the text, None if it does."""
     if not fragments:
         return NO_OFFSETS
     if not annotation.label:
@@ -298,10 +297,10 @@ def _misfit(
 
 
 def _fits(text: str, fragments: Sequence[tuple[int, int]], words: str | None) -> bool:
-    """Return whether fragments lie in a text and hold these words, None for any."""
+    """Return whether fragments are within a text and match these words, None for any words."""
     if not all(0 <= start < end <= len(text) for start, end in fragments):
         return False
-    # Many overlapping fragments could repeat the text without end in the join below.
+    # Overlapping fragments could repeat the text many times in the join below.
     if sum(end - start for start, end in fragments) > len(text):
         return False
     if words is None:
@@ -316,12 +315,12 @@ def _fits(text: str, fragments: Sequence[tuple[int, int]], words: str | None) ->
 
 
 def _has_gaps(text: str, fragments: Sequence[tuple[int, int]]) -> bool:
-    """Return whether anything but white space stands between fragments."""
+    """Return whether fragments are separated by more than white space."""
     return any(text[left[1] : right[0]].strip() for left, right in itertools.pairwise(fragments))
 
 
 def width(text: str, *, unit: OffsetUnit) -> int:
-    """Return a text's length in the unit that offsets count."""
+    """Return the length of a text in a unit of offsets."""
     if unit == "characters" or text.isascii():
         return len(text)
     if unit == "bytes":
@@ -332,14 +331,14 @@ def width(text: str, *, unit: OffsetUnit) -> int:
 def in_characters(
     text: str, *, unit: OffsetUnit, newlines: Newlines = "two"
 ) -> Callable[[int], int]:
-    """Return a function that turns an offset of a unit into one of characters.
+    """Return a function that converts an offset in some unit to an offset in characters.
 
-    It gives -1 for an offset inside a character or beyond the text's end.
+    The function returns -1 for an offset within a character or beyond the end of the text.
 
     Args:
-        text: The text that offsets point into.
-        unit: What they count.
-        newlines: What CR LF counts as.
+        text: The text that offsets refer to.
+        unit: Unit of offsets.
+        newlines: Length of CRLF.
     """
     one_newline = newlines == "one" and "\r\n" in text
     if (unit == "characters" or text.isascii()) and not one_newline:
@@ -349,7 +348,7 @@ def in_characters(
     offset = 0
     for i, character in enumerate(text):
         if one_newline and character == "\n" and text[i - 1 : i] == "\r":
-            continue  # it stands where its CR stands
+            continue  # LF has the position of its CR
         table[offset] = i
         offset += width(character, unit=unit)
     table[offset] = len(text)
@@ -359,23 +358,23 @@ def in_characters(
 def lay_out(
     pieces: Sequence[tuple[int, str]], *, unit: OffsetUnit = "characters"
 ) -> tuple[str, tuple[Sentence, ...]]:
-    """Put pieces of text at their offsets, so that document-wide offsets hold.
+    """Place pieces of text at their offsets, so that offsets in the document are valid.
 
-    The gap between two pieces is filled with spaces and one line end.
+    A gap between two pieces is filled with spaces and a line end.
 
     Args:
-        pieces: Offset and text of each, in any order; empty ones are ignored.
-        unit: What offsets count.
+        pieces: Offset and text of each piece, in any order. Empty pieces are ignored.
+        unit: Unit of offsets.
 
     Returns:
-        The text, and where each piece lies, in characters.
+        The text, and the range of each piece in characters.
 
     Raises:
-        RecordError: Two pieces overlap, or one lies far beyond the others.
+        RecordError: Two pieces overlap, or gaps exceed `MAX_GAP` characters.
     """
     out: list[str] = []
     bounds: list[Sentence] = []
-    position = 0  # in the unit of the offsets
+    position = 0  # in `unit`
     start = 0  # in characters
     filled = 0
     for offset, text in sorted((piece for piece in pieces if piece[1]), key=lambda piece: piece[0]):

@@ -1,8 +1,8 @@
-"""Reads lines of columns, a word and its tag in each, into arrays of words, tags and sentences.
+"""Reads files of tagged words (CoNLL) into arrays of words, tags and sentences.
 
-Any dialect of CoNLL files is read: columns between TABs or spaces, the tag in any of them, blank
-lines between sentences. `kernels.lines.scan_lines` does the work; this module prepares its arrays,
-and looks again, slowly, at lines that it found broken.
+A line has one word and its tag, in any two columns. Columns are separated by TABs or spaces,
+sentences by blank lines. `kernels.lines.scan_lines` reads the lines. This module allocates its
+arrays, finds the columns, and parses broken lines again to explain what is wrong with them.
 """
 
 from __future__ import annotations
@@ -27,52 +27,56 @@ from mslm_data.source.reading.marks import BLANKS, MARK
 from mslm_data.source.reading.records import NOT_UTF8, RecordError
 from mslm_data.source.reading.tags import Ints
 
-_NAME_THE_TAGS = {"tag_column": "say which column has the tags with source.tag_column"}
+_NAME_THE_TAGS = {"tag_column": "name the column of tags with source.tag_column"}
 
 
 def not_a_tag(column: str | int) -> Reason:
-    """Return why a sentence with a word in place of a tag is set aside."""
+    """Make the reason for a sentence whose tag column contains another word."""
     return Reason(
-        f"expected a tag in column {column}, got another word; where the tags are labels without "
+        f"expected a tag in column {column}, got another word; if the tags are labels without "
         'B- and I-, set [source] scheme = "label"',
         advice=_NAME_THE_TAGS,
     )
 
 
+# The columns of a file are found from its first 64 KiB, at most 1000 lines.
 HEAD_BYTES = 64 << 10
 HEAD_LINES = 1000
-"""How much of a file's beginning decides where its columns are."""
 
 _DAMAGED = "\udcff"
-"""Stands for a line that is not UTF-8. A lone surrogate cannot come from any line that is."""
+"""Replaces a line with invalid UTF-8. A lone surrogate cannot occur in valid UTF-8."""
 _DAMAGED_LINE = re.compile(rf"^(?!{MARK.pattern}).*[\udc80-\udcff].*$", re.MULTILINE)
 CHUNKS = frozenset(re.findall(r"\w+", "ADJP ADVP CONJP INTJ LST NC NP PC PP PRT SBAR UCP VC VP"))
-"""Labels of chunks, in CoNLL-2000 and the German part of CoNLL-2003."""
+"""Chunk labels of CoNLL-2000 and of the German part of CoNLL-2003."""
+
+# Thresholds for guessing columns. Real files contain broken lines and odd tokens, so most rules
+# need
+# only 90 % of the rows to agree.
 _NOT_ALL_NUMBERS = 20
-"""So many words of a text are never all without a letter."""
+"""Minimum number of rows for "no word has a letter" to count as evidence against a column."""
 _FEWEST_STEPS = 2
-"""Rows that must go on counting in a column of numbers."""
+"""Minimum number of consecutive row numbers in a counting column."""
 _FEW_COLUMNS = 4
-"""Columns of a word with its part of speech, chunk and tag; the first may be a number."""
+"""Columns in CoNLL-2003: word, part of speech, chunk, tag. The first word may be a number."""
 _MOST_OF = 0.9
-"""Share of the rows that must; others may be words in several pieces, or broken."""
+"""Minimum share of rows that must follow a rule. Others may be multi-word tokens or broken."""
 _MOST_DIGITS = 9
 _HEADER = frozenset({"token", "tokens", "word", "words", "form"})
-"""Names of the column of words, in any case, by which a row of names is known."""
+"""Names of the word column that identify a header line, in any case."""
 _PREFIX = re.compile(r"[a-z]{2,3}(?:-[a-z]+)?:")
 _FEWEST_NESTED = 3
 _MOST_NESTED = 0.8
-"""Share of the mentions of inner layers that must lie within longer ones."""
+"""Minimum share of inner mentions nested in longer mentions, for columns to be layers."""
 _LABEL = re.compile(r"[^\W\d_][\w./:+-]*")
 _MOST_LABELS = 40
 _MANY = 10
-"""Lines that must speak for another form before a file is refused for it."""
+"""Minimum number of words that are not tags before a tag column is rejected."""
 _FEW_TAGS = 1 << 9
-"""Distinct tags that a scan makes room for at first."""
+"""Initial capacity for distinct tags in a scan."""
 
 
 class BrokenLine(NamedTuple):
-    """The first line of a sentence that cannot be used, and why."""
+    """The first broken line of a sentence, and the reason."""
 
     line: int
     reason: Reason
@@ -82,17 +86,17 @@ class BrokenLine(NamedTuple):
 class TaggedSentences:
     """S consecutive sentences of W words in flat arrays.
 
-    They are int32, or int64 for a text of 2 GiB and more.
+    Arrays are int32, or int64 if the text has 2 GiB or more.
 
     Attributes:
-        text: The words, one space between words and one newline between sentences.
-        bounds: `[W, 2]`, the characters of each word in `text`, half open.
-        tags: `[W]`, the number of each word's tag, -1 where the line is broken.
-        names: The tag of each number, as it stands in the lines.
-        offsets: `[S + 1]`, the words of each sentence; no sentence is empty.
-        lines: `[S]`, the number of each sentence's first line.
-        broken: Sentence -> its first broken line, in the order of sentences. The words of broken
-            lines are meaningless.
+        text: The words, separated by one space within a sentence and one newline between sentences.
+        bounds: `[W, 2]`, half-open character range of each word in `text`.
+        tags: `[W]`, index of each word's tag in `names`; -1 for a broken line.
+        names: Distinct tags, as written in the file.
+        offsets: `[S + 1]`, word range of each sentence. No sentence is empty.
+        lines: `[S]`, line number of each sentence's first line.
+        broken: Sentence index -> its first broken line, in ascending order. The words of broken
+            lines are undefined.
     """
 
     text: str
@@ -106,15 +110,15 @@ class TaggedSentences:
 
 @dataclass(frozen=True, slots=True)
 class TagColumns:
-    """The columns, from 0, that hold the word and its tag, and which words can be tags.
+    """The columns of words and tags, counted from 0, and the syntax of tags.
 
     Attributes:
         word: Column of the word.
         tag: Column of the tag.
-        is_tag: Whether a word can be a tag.
-        tabs: Whether a line that begins like a comment needs a TAB to be a row. It is for files in
-            which nearly any word can be a tag.
-        header: Number of the line that names the columns, 0 where there is none.
+        is_tag: Whether a word is a valid tag.
+        tabs: Whether a line that looks like a comment must contain a TAB to be read as a row. Set
+            for files in which nearly any word is a valid tag.
+        header: Line number of the header, 0 if there is none.
     """
 
     word: int
@@ -124,7 +128,7 @@ class TagColumns:
     header: int = 0
 
     def parse(self, line: str) -> tuple[str, str] | Reason:
-        """Return a line's word and tag, or else the reason why it is broken."""
+        """Return the word and tag of a line, or the reason why the line is broken."""
         if line == _DAMAGED:
             return NOT_UTF8
         fields = split_fields(line)
@@ -142,10 +146,11 @@ class TagColumns:
         return fields[self.word], tag
 
     def are_in(self, lines: Sequence[tuple[int, str]]) -> bool:
-        """Return whether a file surely has them.
+        """Return whether a file certainly has words and tags in these columns.
 
-        So it does if its first line and nearly all others have them and the same number of columns,
-        and some tag is not O. One line with spaces may be any sentence.
+        The first line and nearly all others must have them, rows must have the same number of
+        columns, and at least one tag is not O. A single line with spaces is not enough: it may be
+        any sentence.
         """
         rows = [
             line
@@ -168,9 +173,9 @@ class TagColumns:
     def is_comment(self, line: bytes) -> bool:
         """Return whether a line that begins with `#` is a comment.
 
-        It is if it has the form of one. It also is if it does not have a word and a tag, and begins
-        with `#` and a space, or stands in a file whose rows do not begin with the word. A line that
-        opens a document is not a comment.
+        A document mark is not a comment; a line with the form of a comment is. Any other line is a
+        comment if it has no word and tag, and either begins with `#` and a space or belongs to a
+        file whose first column is not the word.
         """
         text = line.decode("utf-8", "replace").rstrip("\r\n")
         if MARK.match(text):
@@ -181,11 +186,11 @@ class TagColumns:
         return not is_row and (self.word != 0 or LIKELY.match(text) is not None)
 
     def without_header(self, lines: bytes, *, first: int = 1) -> bytes:
-        """Return lines with an empty one for that which names the columns.
+        """Return lines with an empty line in place of the header.
 
         Args:
             lines: Whole lines.
-            first: Number of the first one.
+            first: Line number of the first line.
         """
         if self.header < first:
             return lines
@@ -193,12 +198,12 @@ class TagColumns:
         return lines[:start] + lines[stop:]
 
     def header_bytes(self, beginning: bytes) -> int:
-        """Return how many bytes of a file come before its first row, with the names of columns."""
+        """Return the number of bytes at a file's beginning up to the end of its header."""
         return _line_bounds(beginning, self.header)[1] if self.header else 0
 
 
 def _line_bounds(lines: bytes, number: int) -> tuple[int, int]:
-    """Return where a line begins and ends, without its line end; lines count from 1."""
+    """Return the byte range of a line, without its line end; lines count from 1."""
     start = 0
     for _ in range(number - 1):
         start = lines.find(b"\n", start) + 1
@@ -209,7 +214,7 @@ def _line_bounds(lines: bytes, number: int) -> tuple[int, int]:
 
 
 def split_fields(line: str) -> list[str]:
-    """Split a line at TABs or, where it has none, at runs of spaces.
+    """Split a line at TABs or, if it has none, at runs of spaces.
 
     A leading space makes an empty first field.
     """
@@ -220,18 +225,19 @@ def split_fields(line: str) -> list[str]:
 
 
 def clean(data: bytes, *, first: int = 1) -> bytes:
-    """Make lines ready for `scan`.
+    """Normalise lines for `scan`.
 
-    CRLF becomes LF, and so does CR in a file without an LF. A line that is not UTF-8 becomes one
-    that `TagColumns.parse` refuses.
+    CRLF becomes LF, and so does CR in a file without LF. A line of invalid UTF-8 is replaced by a
+    line that `TagColumns.parse` rejects.
 
     Args:
         data: Whole lines.
-        first: Number of the first line. If it is 1, a byte order mark before it is dropped.
+        first: Line number of the first line. If it is 1, a leading byte order mark is removed.
     """
     data = plain_lines(data, first=first)
     try:
         data.isascii() or data.decode("utf-8")
+        # `isascii` is far faster than decoding, and true for most English files.
     except UnicodeDecodeError:
         text = _DAMAGED_LINE.sub(_DAMAGED, data.decode("utf-8", errors="surrogateescape"))
         data = text.encode("utf-8", "surrogatepass")
@@ -241,32 +247,32 @@ def clean(data: bytes, *, first: int = 1) -> bytes:
 
 
 def head(beginning: bytes, *, max_lines: int = HEAD_LINES) -> list[tuple[int, str]]:
-    """Return numbers and texts of a file's first lines, which decide how all of it is read.
+    """Return line number and text of a file's first lines, from which its columns are found.
 
     Args:
-        beginning: The whole lines of the file's first `HEAD_BYTES`.
-        max_lines: Number of lines.
+        beginning: Whole lines of the file's first `HEAD_BYTES`.
+        max_lines: Maximum number of lines.
     """
     lines = _lines(clean(beginning), max_lines)
     return list(enumerate(lines[:max_lines], start=1))
 
 
 def _lines(data: bytes, max_lines: int = -1) -> list[str]:
-    """Split into lines; what follows the first `max_lines` of them stays in one piece."""
+    """Split into lines. Text after the first `max_lines` lines remains in one piece."""
     return data.decode("utf-8", "surrogatepass").split("\n", max_lines)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The first lines of a file that may hold a word and a tag.
+    """The first rows of a file, split into fields.
 
     Attributes:
-        numbers: The number of each line.
-        fields: The fields of each line.
-        sentences: The first row of each sentence, and the number of rows.
-        tabs: Whether most of the lines have TABs.
-        header: The number of the line before them that names the columns, 0 for none.
-        names: The names there.
+        numbers: Line number of each row.
+        fields: Fields of each row.
+        sentences: Index of the first row of each sentence, then the number of rows.
+        tabs: Whether most rows contain TABs.
+        header: Line number of the header, 0 if there is none.
+        names: Column names in the header.
     """
 
     numbers: list[int]
@@ -278,16 +284,13 @@ class _Rows:
 
     @classmethod
     def from_lines(cls, lines: Iterable[tuple[int, str]]) -> _Rows:
-        """Take the lines that are not blank, marks, like comments, or names of columns.
-
-        A token may begin like a comment, but few do.
-        """
-        found = [
+        """Take all lines except blank lines, document marks, probable comments and the header."""
+        candidates = [
             (number, line)
             for number, line in lines
             if not line.startswith(("# ", "#\t")) and not CERTAIN.match(line)
         ]
-        widths = Counter(len(split_fields(line)) for _, line in found if line.strip(BLANKS))
+        widths = Counter(len(split_fields(line)) for _, line in candidates if line.strip(BLANKS))
         usual = widths.most_common(1)[0][0] if widths else 0
 
         numbers: list[int] = []
@@ -297,10 +300,11 @@ class _Rows:
         header = 0
         names: list[str] = []
         is_inside = False
-        for number, line in found:
+        for number, line in candidates:
             row = split_fields(line)
             if not line.strip(BLANKS) or MARK.match(line):
                 is_inside = False
+            # A token may begin with `#`. It is a row if it has as many columns as most lines.
             elif line.startswith("#") and len(row) != usual:
                 continue
             elif not numbers and not header and _are_names(row):
@@ -317,21 +321,20 @@ class _Rows:
         return cls(numbers, fields, [*sentences, len(numbers)], is_tabbed, header, names)
 
     def named(self, columns: Sequence[int]) -> str:
-        """Return the names of columns in brackets, "" where nothing names them."""
+        """Return the names of columns in brackets, "" if there is no header."""
         if len(self.names) <= max(columns) or not all(map(can_be_shown, self.names)):
             return ""
         return f" ({', '.join(self.names[column] for column in columns)})"
 
     def column(self, column: int) -> list[str]:
-        """Return the values of a column, "" where a row does not have it."""
+        """Return the values of a column, "" for rows that are too short."""
         return [row[column].strip(BLANKS) if column < len(row) else "" for row in self.fields]
 
     def counts(self, column: int) -> bool:
         """Return whether a column numbers the rows of each sentence.
 
-        Nearly all rows hold the number after the one before, and there are at least two such rows.
-        In a shorter file with more columns than a word, its part of speech, chunk and tag take, the
-        rows are numbered from 1.
+        In nearly all rows, at least two, the number is one more than in the row before. Shorter
+        files need more than four columns, and rows numbered from 1.
         """
         values = self.column(column)
         starts = set(self.sentences)
@@ -345,33 +348,33 @@ class _Rows:
         return good >= _FEWEST_STEPS and good >= _MOST_OF * len(steps)
 
     def are_even(self) -> bool:
-        """Return whether nearly all of several rows have the same number of columns, above one.
+        """Return whether nearly all rows have the same number of columns, at least two.
 
-        One row with spaces may be any sentence.
+        A single row separated by spaces is rejected: it may be any sentence.
         """
+        # A trailing separator leaves an empty last field, which is not counted.
         widths = Counter(len(fields) - (not fields[-1]) for fields in self.fields)
         width, number = widths.most_common(1)[0] if widths else (0, 0)
         is_one = len(self.numbers) == 1 and not self.tabs
         return width > 1 and number >= _MOST_OF * len(self.numbers) and not is_one
 
     def are_tags(self, column: int, is_tag: Callable[[str], bool]) -> bool:
-        """Return whether a column holds tags in most rows.
-
-        I and B alone, never with a label or an O beside them, are words where spaces part columns.
-        """
+        """Return whether a column holds tags in most rows."""
         values = self.column(column)
         if 2 * sum(map(is_tag, values)) <= len(values):
             return False
         if self.tabs or is_tag is not tags.is_tag:
             return True
+        # In text separated by spaces, the words I and B look like bare tags. A column of tags
+        # also has an O or a label somewhere.
         return any(len(value) > 1 or value == "O" for value in values)
 
     def are_numbers(self, column: int) -> bool:
-        """Return whether a column has no letters in most rows, as numbers and offsets have none."""
+        """Return whether most values of a column have no letters, as numbers and offsets."""
         return 2 * sum(map(_has_letter, self.column(column))) <= len(self.numbers)
 
     def offsets_measure(self, start: int, word: int) -> bool:
-        """Return whether a column of starts and the next, of ends, measure nearly all words."""
+        """Return whether columns `start` and `start + 1` are offsets with the words' lengths."""
         ranges = zip(self.column(start), self.column(start + 1), self.column(word), strict=True)
         good = sum(
             first.isdecimal()
@@ -383,9 +386,9 @@ class _Rows:
         return good >= _MOST_OF * len(self.numbers)
 
     def is_constant(self, column: int) -> bool:
-        """Return whether a column has one value in each sentence, as the id of a document does.
+        """Return whether a column has one value per sentence, such as a document id.
 
-        Sentences of one row say nothing of that.
+        Requires at least one sentence with several rows.
         """
         values = self.column(column)
         return len(self.sentences) <= len(values) and all(
@@ -395,7 +398,7 @@ class _Rows:
 
 
 def _are_names(row: Sequence[str]) -> bool:
-    """Return whether a file's first row has a name of the column of words, and no tag."""
+    """Return whether a row is a header: it names a column of words, and has no tag."""
     values = [value.strip(BLANKS) for value in row]
     is_named = len(values) > 1 and not _HEADER.isdisjoint(map(str.casefold, values))
     return is_named and not any(map(tags.is_tag, values))
@@ -420,10 +423,10 @@ def find_columns(
     """Find the columns of words and of tags; see `Conll` for the rules.
 
     Args:
-        lines: Numbers and texts of a file's first lines.
-        word: Column of the word where it is known.
-        tag: Column of the tag where it is known.
-        is_tag: Which words can be tags.
+        lines: Line number and text of a file's first lines.
+        word: Column of the word, if known.
+        tag: Column of the tag, if known.
+        is_tag: Whether a word is a valid tag.
 
     Raises:
         RecordError: Most lines have another form, or several columns may hold the tags.
@@ -433,66 +436,73 @@ def find_columns(
 
     tagged = [column for column in range(width) if rows.are_tags(column, is_tag)]
     if word is None:
-        # Of labels, anything can be one: that says nothing of where the words are.
-        of_tags = tagged if is_tag is tags.is_bracket else _find_tag_columns(rows, width)
-        word = _find_words(rows, of_tags)
-        _check_letters(rows, word, of_tags)
+        # Any word is a valid label, so only tags with prefixes rule out columns of words.
+        tag_columns = tagged if is_tag is tags.is_bracket else _find_tag_columns(rows, width)
+        word = _find_words(rows, tag_columns)
+        _check_letters(rows, word, tag_columns)
     candidates = [column for column in tagged if column != word and tag in (None, column)]
 
     if not rows.numbers:
-        found = 1 + word if tag is None else tag
-        return TagColumns(word, found, is_tag, header=rows.header)
+        # Without rows nothing is read. Any valid columns will do.
+        return TagColumns(word, 1 + word if tag is None else tag, is_tag, header=rows.header)
     if not candidates:
         raise _no_tags_error(rows)
     if is_tag is tags.is_bracket and len(candidates) > 1:
         raise _several_columns_error(rows, candidates)
+    # Labels and brackets: the last candidate, as the tag column is last in nearly all files.
     if is_tag is not tags.is_tag:
         return TagColumns(word, candidates[-1], is_tag, rows.tabs, rows.header)
 
-    found = candidates[0] if tag is not None else _choose_column(rows, candidates)
-    _check_are_tags(rows, found)
-    return TagColumns(word, found, is_tag, header=rows.header)
+    chosen = candidates[0] if tag is not None else _choose_column(rows, candidates)
+    _check_are_tags(rows, chosen)
+    return TagColumns(word, chosen, is_tag, header=rows.header)
 
 
 class Labels(NamedTuple):
-    """The columns of a file whose tags are labels, and the one of words in no mention."""
+    """The columns of a file whose tags are plain labels, and the label outside mentions."""
 
     columns: TagColumns
     outside: str
 
 
 def find_labels(lines: Iterable[tuple[int, str]]) -> Labels | None:
-    """Find a column of labels without B- and I-, None where there is not just one.
+    """Find a column of labels without B- and I-, as in files of Stanford NER.
 
-    It is one where most rows have O or 0 and the others one of a few words, as in Stanford's files.
+    Most rows have O or 0 in this column, the others one of a few labels.
+
+    Returns:
+        None unless exactly one column matches.
     """
     rows = _Rows.from_lines(lines)
     if not rows.are_even():
         return None
-    found = []
+    matches = []
     for column in range(1, min(map(len, rows.fields))):
         counts = Counter(rows.column(column))
-        outside, most = counts.most_common(1)[0]
+        outside, num_outside = counts.most_common(1)[0]
         labels = [value for value in counts if value != outside]
         if any(len(value) > 1 and tags.is_tag(value) for value in labels):
             return None
         are_labels = all(map(_LABEL.fullmatch, labels)) and len(labels) <= _MOST_LABELS
-        # Nearly each word has a value of its own where a column holds anything else.
-        repeat = 0 < 2 * len(labels) <= len(rows.numbers) - most
+        # Labels repeat. In a column of words, nearly every value is distinct.
+        repeat = 0 < 2 * len(labels) <= len(rows.numbers) - num_outside
         if outside in ("O", "0") and are_labels and repeat:
-            found.append((column, outside))
-    if len(found) != 1:
+            matches.append((column, outside))
+    if len(matches) != 1:
         return None
-    [(column, outside)] = found
+    [(column, outside)] = matches
     return Labels(TagColumns(_find_words(rows, []), column, bool, rows.tabs, rows.header), outside)
 
 
 def find_layers(lines: Iterable[tuple[int, str]]) -> list[int]:
-    """Return the columns of tags of nested layers, none where they may be anything else.
+    """Find columns of tags that are layers of nested mentions.
 
-    Nearly all mentions of a layer lie within a longer one of the layers before it or around a
-    shorter one, and have labels of these. So no second opinion counts as one, nor what a model has
-    found.
+    Nearly all mentions of a layer must lie within a longer mention of an earlier layer, or around a
+    shorter one, and use the same labels. Columns with another annotator's tags or a model's
+    predictions do not match: their mentions are mostly equal.
+
+    Returns:
+        The columns, empty if they may be anything else.
     """
     rows = _Rows.from_lines(lines)
     width = min(map(len, rows.fields), default=0)
@@ -503,6 +513,7 @@ def find_layers(lines: Iterable[tuple[int, str]]) -> list[int]:
     outer: list[set[tags.WordSpan]] = [set() for _ in rows.sentences[:-1]]
     labels: set[str] = set()
     num_inner = num_nested = 0
+    # Compare each layer with the union of the layers before it, sentence by sentence.
     for column in columns:
         values = rows.column(column)
         layer_labels: set[str] = set()
@@ -521,12 +532,14 @@ def find_layers(lines: Iterable[tuple[int, str]]) -> list[int]:
         if column != columns[0] and not layer_labels <= labels:
             return []
         labels |= layer_labels
+
+    # Chunks are nested in the same way, but are not mentions.
     is_nested = num_inner >= _FEWEST_NESTED and num_nested >= _MOST_NESTED * num_inner
     return columns if is_nested and not labels <= CHUNKS else []
 
 
 def _is_nested(span: tags.WordSpan, spans: Iterable[tags.WordSpan]) -> bool:
-    """Return whether a mention lies within a longer one, or around a shorter one, or both."""
+    """Return whether a mention is nested with one of `spans`, and equal to none."""
     touching = [other for other in spans if other.start < span.end and span.start < other.end]
     if any(other[:2] == span[:2] for other in touching):
         return False
@@ -538,7 +551,7 @@ def _is_nested(span: tags.WordSpan, spans: Iterable[tags.WordSpan]) -> bool:
 
 
 def find_prefix(lines: Iterable[tuple[int, str]]) -> str:
-    """Return what nearly all words begin with, as `en:` in WikiANN; "" for nothing."""
+    """Return the prefix of nearly all words, such as `en:` in WikiANN; "" if there is none."""
     words = _Rows.from_lines(lines).column(0)
     prefixes = Counter(match[0] for word in words if (match := _PREFIX.match(word)))
     if len(words) < _NOT_ALL_NUMBERS or not prefixes:
@@ -548,9 +561,10 @@ def find_prefix(lines: Iterable[tuple[int, str]]) -> str:
 
 
 def falls_short(lines: Iterable[tuple[int, str]]) -> str:
-    """Return why columns of words and tags cannot be found in lines that surely have tags.
+    """Return why the columns of lines with tags cannot be found.
 
-    It is "" where they can be found, and for lines of any other kind.
+    Returns:
+        "" if they can be found, or if the lines are of another kind.
     """
     listed = [*lines]
     rows = _Rows.from_lines(listed)
@@ -566,12 +580,12 @@ def falls_short(lines: Iterable[tuple[int, str]]) -> str:
 def have_no_tags(
     lines: Iterable[tuple[int, str]], tag: int | None, is_tag: Callable[[str], bool]
 ) -> bool:
-    """Return whether lines surely hold no words with tags: a list, a text, or other columns.
+    """Return whether lines certainly hold no words with tags, as in a list or running text.
 
     Args:
-        lines: Numbers and texts of a file's first lines.
-        tag: Column of the tag where it is known.
-        is_tag: Which words can be tags.
+        lines: Line number and text of a file's first lines.
+        tag: Column of the tag, if known.
+        is_tag: Whether a word is a valid tag.
     """
     rows = _Rows.from_lines(lines)
     alone = sum(len(fields) < 2 for fields in rows.fields)
@@ -582,13 +596,13 @@ def have_no_tags(
 
 
 def are_names(lines: Iterable[tuple[int, str]], outside: str) -> bool:
-    """Return whether lines are names of some words each, and no words with labels.
+    """Return whether lines are multi-word names, such as a gazetteer, rather than tagged words.
 
-    Their numbers of words differ, and none ends with the label of words in no mention.
+    Names have different numbers of words, and never end with the label outside mentions.
 
     Args:
-        lines: Numbers and texts of a file's first lines.
-        outside: That label.
+        lines: Line number and text of a file's first lines.
+        outside: Label outside mentions.
     """
     fields = _Rows.from_lines(lines).fields
     return len(set(map(len, fields))) > 1 and all(row[-1] != outside for row in fields)
@@ -599,10 +613,10 @@ def _find_tag_columns(rows: _Rows, width: int) -> list[int]:
 
 
 def _find_words(rows: _Rows, tagged: Sequence[int]) -> int:
-    """Return the column of words: the first one, or one behind numbers of rows or behind tags.
+    """Find the column of words: the first column after row numbers, document ids and tags.
 
     Raises:
-        RecordError: Tags come first, and several columns behind them may hold the words.
+        RecordError: Tags come first, and several later columns may hold the words.
     """
     width = min(map(len, rows.fields), default=0)
     for column in range(width):
@@ -611,19 +625,20 @@ def _find_words(rows: _Rows, tagged: Sequence[int]) -> int:
             return _words_behind_tags(rows, column, others)
         if rows.counts(column):
             return others[0] if others else 0
+        # A constant column may be a document id. Look at the next column.
         if not rows.is_constant(column):
             break
     return 0
 
 
 def _words_behind_tags(rows: _Rows, tag: int, others: Sequence[int]) -> int:
-    """Return the column of words where that of tags comes first.
+    """Find the column of words in a file whose tags come first.
 
-    It is the one whose words are as long as the offsets before it say, as in columns of nersuite,
-    or the only one.
+    It is the column whose word lengths match offsets in two other columns, as in nersuite, or the
+    only column with letters.
 
     Raises:
-        RecordError: There are several, or none.
+        RecordError: There are several such columns, or none.
     """
     texts = [column for column in others if not rows.are_numbers(column)]
     measured = [
@@ -637,8 +652,8 @@ def _words_behind_tags(rows: _Rows, tag: int, others: Sequence[int]) -> int:
     if len(candidates) != 1:
         got = f"columns {_join_columns(candidates)}" if candidates else "none"
         raise RecordError(
-            f"expected one column of words behind the tags in column {tag}, got {got}; set "
-            "[source] word_column to the one that is to be read",
+            f"expected one column of words behind the tags in column {tag}, got {got}; name it "
+            "with [source] word_column",
             line=rows.numbers[0],
         )
     return candidates[0]
@@ -647,8 +662,8 @@ def _words_behind_tags(rows: _Rows, tag: int, others: Sequence[int]) -> int:
 def _check_letters(rows: _Rows, word: int, tagged: Sequence[int]) -> None:
     """Raise if the column found for words never holds a letter.
 
-    Numbers of sentences and offsets stand before words in some files, and in some there are no
-    words. A few words of a file may all be numbers.
+    It may hold sentence numbers or offsets, or the file may have no words. Files with fewer than 20
+    rows are accepted.
     """
     width = min(map(len, rows.fields), default=0)
     if len(rows.numbers) < _NOT_ALL_NUMBERS or width <= word:
@@ -660,13 +675,13 @@ def _check_letters(rows: _Rows, word: int, tagged: Sequence[int]) -> None:
         with_letters = sum(map(_has_letter, rows.column(column)))
         if column not in tagged and 2 * with_letters > len(rows.numbers):
             raise RecordError(
-                f"{got}, while column {column} has some; set [source] word_column to the one that "
-                "has the words",
+                f"{got}, but column {column} has letters; name the column of words with [source] "
+                "word_column",
                 line=rows.numbers[0],
             )
     if width > word + 1 + len(tagged):
         raise RecordError(
-            f"{got}, and no other column with some; check that the file has words",
+            f"{got}, and no other column has letters; check that the file has words",
             line=rows.numbers[0],
         )
 
@@ -676,7 +691,7 @@ def _has_letter(word: str) -> bool:
 
 
 def _no_tags_error(rows: _Rows) -> RecordError:
-    """Return what is wrong with lines of which most do not hold a tag."""
+    """Make the error for a file in which most lines have no tag."""
     for number, fields in zip(rows.numbers, rows.fields, strict=True):
         if len(fields) < 2:
             return RecordError(
@@ -690,9 +705,9 @@ def _no_tags_error(rows: _Rows) -> RecordError:
             )
     return RecordError(
         Reason(
-            "expected a token and a tag, got no column of tags, as in most lines; check [source] "
-            "use, or name the columns with word_column and tag_column; where the tags are labels "
-            'without B- and I-, set scheme = "label"; where they are brackets such as (ORG*, '
+            "expected a token and a tag, got no column of tags in most lines; check [source] use, "
+            "or name the columns with word_column and tag_column; if the tags are labels without "
+            'B- and I-, set scheme = "label"; if they are brackets such as (ORG*, set scheme = '
             '"brackets"',
             advice=_NAME_THE_TAGS,
         ),
@@ -701,10 +716,10 @@ def _no_tags_error(rows: _Rows) -> RecordError:
 
 
 def _choose_column(rows: _Rows, candidates: Sequence[int]) -> int:
-    """Return which of some columns of tags holds those of entities.
+    """Choose the column of entity tags among columns of tags.
 
     Raises:
-        RecordError: Several may, or all of them hold chunks.
+        RecordError: Several columns may hold entity tags, or all hold chunks.
     """
     labels = {
         column: {label for value in set(rows.column(column)) for label in _parse_label(value)}
@@ -713,10 +728,12 @@ def _choose_column(rows: _Rows, candidates: Sequence[int]) -> int:
     not_chunks = [column for column in candidates if not labels[column] or labels[column] - CHUNKS]
     if not not_chunks:
         raise RecordError(
-            f"expected tags of entities, got chunks such as NP alone in column "
+            f"expected tags of entities, got only chunks such as NP in column "
             f"{_join_columns(candidates)}; set [source] tag_column to read them",
             line=rows.numbers[0],
         )
+
+    # The last column wins, unless an earlier one has labels: it may hold the entities.
     with_labels = [column for column in not_chunks if labels[column]]
     if len(with_labels) <= 1 and not_chunks[-1] in (with_labels or not_chunks):
         return not_chunks[-1]
@@ -726,30 +743,26 @@ def _choose_column(rows: _Rows, candidates: Sequence[int]) -> int:
 def _several_columns_error(rows: _Rows, columns: Sequence[int]) -> RecordError:
     got = f"columns {_join_columns(columns)} with tags{rows.named(columns)}"
     return RecordError(
-        f"expected one column of tags, got {got}; set [source] tag_column to the one that is to be "
-        f"read, or to {[*columns]} if they are layers of mentions",
+        f"expected one column of tags, got {got}; set [source] tag_column to one of them, or to "
+        f"{[*columns]} if they are layers of mentions",
         line=rows.numbers[0],
     )
 
 
 def _parse_label(value: str) -> list[str]:
-    """Return the label of a tag in a list, "" for a bare one; nothing for O and other words."""
+    """Return the label of a tag as a list: [""] for a bare tag, [] for O and other words."""
     parsed = tags.parse(value)
     return [parsed[1]] if parsed and parsed[0] != "O" else []
 
 
 def _check_are_tags(rows: _Rows, column: int) -> None:
-    """Raise if the words of a column that are not O are not tags either, as labels are not.
-
-    Raises:
-        RecordError: Most of many such words are not tags.
-    """
+    """Raise if most words of a tag column other than O are not tags, but for example labels."""
     values = [value for value in rows.column(column) if value != "O"]
     num_others = sum(not tags.is_tag(value) for value in values)
     if num_others >= _MANY and 2 * num_others > len(values):
         raise RecordError(
             f"expected tags such as B-X, I-X and O in column {column}, got other words in most "
-            f'lines without O; where these are labels, set [source] scheme = "label"',
+            f'lines without O; if they are labels, set [source] scheme = "label"',
             line=rows.numbers[0],
         )
 
@@ -764,18 +777,18 @@ def scan(
     """Read lines into sentences.
 
     Args:
-        data: Whole lines without document marks, as `clean` and `marks.divide` give them.
-        first: Number of the first line.
-        columns: Where word and tag stand.
-        keep_empty: Whether rows without a word break their sentence even with the tag O, so that
-            scans for other tags have the same words.
+        data: Whole lines without document marks, from `clean` and `marks.divide`.
+        first: Line number of the first line.
+        columns: The columns of words and tags.
+        keep_empty: Whether a row with tag O and no word breaks its sentence. By default such rows
+            are dropped. Layers are scanned with True, so that every scan has the same words.
     """
     if not data.endswith(b"\n"):
         data += b"\n"
     chars = np.frombuffer(data, np.uint8)
     num_lines = int(np.count_nonzero(chars == NEWLINE))
 
-    # Room for the most that so many lines can hold; the kernel says how much of it is used.
+    # Allocate for the worst case, one sentence per line. `sizes` returns the lengths in use.
     size = np.int32 if len(chars) < 2**31 else np.int64
     laid = np.empty(len(chars), np.uint8)
     words = np.empty((num_lines, 3), size)
@@ -783,6 +796,7 @@ def scan(
     sizes = np.empty(4, np.int64)
 
     column_numbers = np.array([columns.word, columns.tag])
+    # Files have few distinct tags. Scan again with more room if a file of labels has more.
     room = _FEW_TAGS
     while True:
         names = np.empty((room, 2), np.int64)
@@ -794,7 +808,7 @@ def scan(
             break
         room *= 8
 
-    sentences_found = TaggedSentences(
+    tagged = TaggedSentences(
         text=str(laid[:num_bytes].data, "utf-8"),
         bounds=words[:num_words, :2],
         tags=words[:num_words, 2],
@@ -804,27 +818,24 @@ def scan(
         broken={},
     )
 
-    # The last place is that of tag -1, which the kernel gives to words of broken lines.
-    good = np.array([*map(columns.is_tag, sentences_found.names), False], np.bool_)
-    if sentences_found.tags.min(initial=0) < 0 or not good[:-1].all():
+    # The kernel gives words of broken lines the tag -1, which indexes the last element of `good`.
+    good = np.array([*map(columns.is_tag, tagged.names), False], np.bool_)
+    if tagged.tags.min(initial=0) < 0 or not good[:-1].all():
         lines = _lines(data)
-        is_empty = _are_empty(sentences_found, [] if keep_empty else lines, first, columns)
-        sentences_found.broken.update(
-            _find_broken(
-                sentences_found, ~good[sentences_found.tags] & ~is_empty, lines, first, columns
-            )
-        )
+        is_empty = _are_empty(tagged, [] if keep_empty else lines, first, columns)
+        is_broken = ~good[tagged.tags] & ~is_empty
+        tagged.broken.update(_find_broken(tagged, is_broken, lines, first, columns))
         if is_empty.any():
-            return _without_words(sentences_found, is_empty)
-    return sentences_found
+            return _without_words(tagged, is_empty)
+    return tagged
 
 
 def _are_empty(
     tagged: TaggedSentences, lines: Sequence[str], first: int, columns: TagColumns
 ) -> npt.NDArray[np.bool_]:
-    """Return which rows have no word and are in no mention, bool `[W]`.
+    """Find rows with tag O and no word, bool `[W]`.
 
-    Only sentences that have other words lose such rows: so none loses all of them.
+    A sentence that has no other rows keeps them, so that it does not disappear uncounted.
     """
     is_empty = np.zeros(len(tagged.tags), np.bool_)
     if not lines:
@@ -845,7 +856,7 @@ def _are_empty(
 
 
 def _without_words(tagged: TaggedSentences, is_gone: npt.NDArray[np.bool_]) -> TaggedSentences:
-    """Return the sentences without some of their words, bool `[W]`; the text keeps its spaces."""
+    """Drop words, bool `[W]`. The text is unchanged, so it keeps their spaces."""
     gone_before = np.append(0, np.cumsum(is_gone))
     offsets = (tagged.offsets - gone_before[tagged.offsets]).astype(tagged.offsets.dtype)
     return replace(
@@ -860,12 +871,12 @@ def _find_broken(
     first: int,
     columns: TagColumns,
 ) -> dict[int, BrokenLine]:
-    """Return the first broken line of each sentence that has one; `is_broken` is bool `[W]`."""
+    """Find the first broken line of each sentence; `is_broken` is bool `[W]`."""
     words = np.flatnonzero(is_broken)
     sentences = np.searchsorted(tagged.offsets, words, side="right") - 1
     sentences, nth = np.unique(sentences, return_index=True)
 
-    # No line within a sentence is blank, so words count lines from the sentence's first.
+    # No line within a sentence is blank, so the n-th word is in the n-th line.
     numbers = tagged.lines[sentences] + words[nth] - tagged.offsets[sentences]
     return {
         # The kernel and `parse` agree on which lines are broken.

@@ -1,7 +1,6 @@
-"""Decodes tags of any scheme into mentions.
+"""Decodes tags of any scheme (IOB1, IOB2, IO, IOBES, BILOU …) into mentions.
 
-One decoder does for all schemes (IOB1, IOB2, IO, IOBES, BILOU …), as they differ only in which
-prefixes may be left out.
+The schemes differ only in which prefixes they leave out, so one decoder reads all of them.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ import numpy.typing as npt
 from mslm_data.data import bio
 
 TAG = re.compile(r"(?:(?P<prefix>[BIESLUMW])(?:[-_](?P<label>.+))?|(?P<outside>O))\Z")
-"""A tag: a prefix, alone or with a label behind `-` or `_`; or O."""
+"""A tag: O, or a prefix, alone or followed by `-` or `_` and a label."""
 
 BRACKET = re.compile(r"\((?P<label>[^()*\s]+)(?P<both>\*?\))?\*?\Z|(?P<outside>\*)(?P<close>\))?\Z")
-"""A tag of CoNLL-2012: `(ORG*` begins a mention, `*)` ends it, `(ORG)` is one; else `*`."""
+"""A tag of CoNLL-2012: `(ORG*` opens a mention, `*)` closes it, `(ORG)` does both; else `*`."""
 
 Ints: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 
 _GOES_ON = frozenset("IEML")
-"""Prefixes of words that go on with an open mention."""
+"""Prefixes that continue an open mention."""
 _CLOSES = frozenset("ESLUW")
-"""Prefixes of words that end their mention."""
+"""Prefixes that close their mention."""
 
 
 class WordSpan(NamedTuple):
-    """A mention in words `[start, end)`."""
+    """A mention, as a half-open range of words `[start, end)`."""
 
     start: int
     end: int
@@ -44,8 +43,7 @@ def parse(tag: str) -> tuple[str, str] | None:
     """Split a tag into prefix and label.
 
     Returns:
-        `("O", "")` for outside, a label of "" for a bare prefix, None for a word that cannot be a
-        tag.
+        `("O", "")` for O, an empty label for a bare prefix, None for a word that is not a tag.
     """
     match = TAG.match(tag)
     if match is None:
@@ -54,27 +52,27 @@ def parse(tag: str) -> tuple[str, str] | None:
 
 
 def is_tag(tag: str) -> bool:
-    """Return whether a word can be a tag of any of the schemes."""
+    """Return whether a word is a valid tag of any scheme with prefixes."""
     return parse(tag) is not None
 
 
 def is_bracket(tag: str) -> bool:
-    """Return whether a word can be a tag of CoNLL-2012, without a mention in another."""
+    """Return whether a word is a valid tag of CoNLL-2012 without nested mentions."""
     return BRACKET.match(tag) is not None
 
 
 def convert_brackets(
     tags: Ints, offsets: Ints, names: Sequence[str]
 ) -> tuple[Ints, list[str], list[int]]:
-    """Turn tags of CoNLL-2012 into those of IOB2.
+    """Convert tags of CoNLL-2012 to IOB2.
 
     Args:
-        tags: `[W]`, the number of each word's tag in `names`; -1 where a word has none.
-        offsets: `[S + 1]`, the words of each sentence.
+        tags: `[W]`, index of each word's tag in `names`; -1 for words without a tag.
+        offsets: `[S + 1]`, word range of each sentence.
         names: Distinct tags.
 
     Returns:
-        Numbers, their tags, and the words whose bracket has no other end in its sentence.
+        Tag indices `[W]`, the distinct tags, and the words with an unmatched bracket.
     """
     matches = [BRACKET.match(name) for name in names]
     labels = [match["label"] or "" if match else "" for match in matches]
@@ -86,26 +84,26 @@ def convert_brackets(
     new = np.zeros(len(tags), np.int64)
     new[tags < 0] = -1
 
-    # Nearly all words have `*`, and are passed over. So are words without a tag: -1 looks up the
-    # last place.
+    # Nearly all words have `*` and are skipped. So are words without a tag: -1 indexes the last
+    # element, which is False.
     has_bracket = [bool(label) or closes for label, closes in zip(labels, ends, strict=True)]
     words = np.flatnonzero(np.array([*has_bracket, False])[tags])
     sentences = np.searchsorted(offsets, words, side="right")
 
     alone: list[int] = []
-    opened = -1  # the word whose bracket is open
-    of_opened = -1  # its sentence
+    opened = -1  # word with the open bracket
+    opened_sentence = -1
     for word, sentence in zip(words.tolist(), sentences.tolist(), strict=True):
         label = labels[tags[word]]
         closes = ends[tags[word]]
 
-        # An open bracket is alone if another opens, or its sentence ends.
-        if opened >= 0 and (label or sentence != of_opened):
+        # An open bracket is unmatched if another bracket opens, or the sentence ends.
+        if opened >= 0 and (label or sentence != opened_sentence):
             alone.append(opened)
             opened = -1
         if label:
             opened = word
-            of_opened = sentence
+            opened_sentence = sentence
 
         if not closes:
             continue
@@ -127,9 +125,9 @@ class TagMeanings:
     """The meanings of M distinct tags, for `decode_sentences`.
 
     Attributes:
-        table: int64 `[M + 1, 4]`, a row for each tag, and a last one for words without a tag. The
-            columns are those of `data.bio.find`.
-        labels: The label of each number in the table's first column.
+        table: int64 `[M + 1, 4]`, a row per tag and a last row for words without a tag. See
+            `data.bio.find` for the columns.
+        labels: Labels, indexed by the table's first column.
     """
 
     table: npt.NDArray[np.int64]
@@ -138,16 +136,17 @@ class TagMeanings:
 
 @functools.lru_cache(maxsize=256)
 def meanings(tags: tuple[str, ...], *, untyped: str, i_opens: bool = False) -> TagMeanings:
-    """Return the meanings of tags of IOB1, IOB2, IO, IOBES or BILOU, typed or bare.
+    """Make the meanings of tags of IOB1, IOB2, IO, IOBES or BILOU, typed or bare.
 
-    B, S and U open a mention. I, E, M and L go on with an open mention of the same label; where
-    there is none they open one, which is how MSLM reads tags, and what IOB1 and IO need. E, S, L, U
-    and W close their mention, and so does O.
+    B, S and U open a mention. I, E, M and L continue an open mention with the same label, and open
+    a new one otherwise: MSLM's code reads tags like this, and IOB1 and IO require it. E, S, L, U, W
+    and O close the open mention.
 
     Args:
-        tags: Distinct tags. A word that cannot be a tag means the same as O.
-        untyped: Label of tags without a type.
-        i_opens: Whether I may open a mention, as in IOB1 and IO; if not, `late` counts it.
+        tags: Distinct tags. Invalid tags are read as O.
+        untyped: Label for tags without a label.
+        i_opens: Whether I may open a mention, as in IOB1 and IO. Otherwise `late` counts such
+            mentions.
     """
     labels: dict[str, int] = {}
     table = []
@@ -162,11 +161,11 @@ def meanings(tags: tuple[str, ...], *, untyped: str, i_opens: bool = False) -> T
 
 
 def make_label_meanings(tags: Sequence[str], *, outside: str) -> TagMeanings:
-    """Return the meanings of tags that are labels: equal neighbours make one mention.
+    """Make the meanings of labels without prefixes: equal neighbours form one mention.
 
     Args:
         tags: Distinct labels.
-        outside: The one of words in no mention.
+        outside: Label outside mentions.
     """
     table = [(-1 if tag == outside else number, 1, 0, 0) for number, tag in enumerate(tags)]
     return TagMeanings(np.array([*table, bio.NO_TAG], np.int64), list(tags))
@@ -177,11 +176,11 @@ class TaggedMentions:
     """The mentions of S sentences.
 
     Attributes:
-        spans: int64 `[N, 3]`: first word, word after the last (both counted over all sentences),
-            number of the label.
-        offsets: int64 `[S + 1]`, the mentions of each sentence.
-        late: int64 `[S]`, how many of them began with a tag that should have continued one.
-        labels: The label of each number.
+        spans: int64 `[N, 3]`: first word, last word + 1, index into `labels`. Words are counted
+            over all sentences.
+        offsets: int64 `[S + 1]`, mention range of each sentence.
+        late: int64 `[S]`, number of mentions that begin with a continuing tag, such as I.
+        labels: Distinct labels.
     """
 
     spans: npt.NDArray[np.int64]
@@ -199,33 +198,36 @@ def decode_sentences(tags: Ints, offsets: Ints, means: TagMeanings) -> TaggedMen
     """Decode the tags of S sentences.
 
     Args:
-        tags: `[W]`, the number of each word's tag in `means`; -1 where a word has none.
-        offsets: `[S + 1]`, the words of each sentence.
-        means: What the tags mean.
+        tags: `[W]`, index of each word's tag in `means`; -1 for words without a tag.
+        offsets: `[S + 1]`, word range of each sentence.
+        means: Meanings of the tags.
     """
-    found = bio.find(tags, offsets, means.table)
-    return TaggedMentions(found.spans, found.offsets, found.late, means.labels)
+    mentions = bio.find(tags, offsets, means.table)
+    return TaggedMentions(mentions.spans, mentions.offsets, mentions.late, means.labels)
 
 
 def united(layers: Sequence[TaggedMentions]) -> TaggedMentions:
-    """Return the mentions of several layers of the same sentences together."""
+    """Merge the mentions of several layers of the same sentences, in the order of sentences."""
     if len(layers) == 1:
         return layers[0]
     labels = list(dict.fromkeys(label for layer in layers for label in layer.labels))
-    sentences = [np.repeat(np.arange(len(one.offsets) - 1), np.diff(one.offsets)) for one in layers]
+    sentences = [
+        np.repeat(np.arange(len(layer.offsets) - 1), np.diff(layer.offsets)) for layer in layers
+    ]
     spans = []
     for layer in layers:
         number = np.array([labels.index(label) for label in layer.labels], np.int64)
-        of_layer = layer.spans.copy()
-        of_layer[:, 2] = number[of_layer[:, 2]] if len(of_layer) else of_layer[:, 2]
-        spans.append(of_layer)
+        renumbered = layer.spans.copy()
+        renumbered[:, 2] = number[renumbered[:, 2]] if len(renumbered) else renumbered[:, 2]
+        spans.append(renumbered)
 
+    # A stable sort keeps the layers in order within a sentence.
     order = np.argsort(np.concatenate(sentences), kind="stable")
-    counts = np.sum([np.diff(one.offsets) for one in layers], axis=0)
+    counts = np.sum([np.diff(layer.offsets) for layer in layers], axis=0)
     return TaggedMentions(
         np.concatenate(spans)[order],
         np.append(0, np.cumsum(counts)),
-        np.sum([one.late for one in layers], axis=0),
+        np.sum([layer.late for layer in layers], axis=0),
         labels,
     )
 
@@ -236,15 +238,15 @@ def decode(
     """Decode the tags of one sentence; see `meanings`.
 
     Args:
-        tags: One tag a word.
-        untyped: Label of tags without a type.
-        i_opens: As of `meanings`.
+        tags: One tag per word.
+        untyped: Label for tags without a label.
+        i_opens: Whether I may open a mention.
 
     Returns:
-        The mentions in order, and how many began with a tag that should have continued one.
+        The mentions in order, and the number of mentions that begin with a continuing tag.
 
     Raises:
-        ValueError: A word cannot be a tag. The message names its position from 0, not the word.
+        ValueError: A word is not a tag. The message gives its position from 0, not the word.
     """
     if tags.count("O") == len(tags):
         return [], 0
@@ -254,33 +256,33 @@ def decode(
         if not is_tag(tag):
             raise ValueError(f"position {tags.index(tag)}: expected a tag such as O, B-X or I-X")
 
-    found = decode_sentences(
+    mentions = decode_sentences(
         np.array([numbers[tag] for tag in tags]),
         np.array([0, len(tags)]),
         meanings(tuple(numbers), untyped=untyped, i_opens=i_opens),
     )
-    return found.in_sentence(0), int(found.late[0])
+    return mentions.in_sentence(0), int(mentions.late[0])
 
 
 def opens_with_i(*, mentions: int, late: int) -> bool:
     """Return whether tags follow a scheme in which I opens mentions (IOB1, IO).
 
-    In IOB1, B stands only where a mention follows one of the same label; in IOB2, all mentions
-    begin with B. So the majority tells the schemes apart, whatever accidents a file has.
+    In IOB1, B only separates adjacent mentions with the same label. In IOB2, every mention begins
+    with B. The majority decides, because files contain stray I tags.
 
     Args:
-        mentions: Mentions of a file's beginning.
-        late: How many of them began with a tag that continues one in IOB2.
+        mentions: Number of mentions at a file's beginning.
+        late: Number of mentions among them that begin with a continuing tag.
     """
     return 2 * late > mentions
 
 
 def runs(labels: Sequence[str], *, outside: str) -> list[WordSpan]:
-    """Turn one label a word into mentions: equal neighbours make one.
+    """Convert one label per word into mentions: equal neighbours form one mention.
 
     Args:
-        labels: One label a word.
-        outside: The label of words in no mention.
+        labels: One label per word.
+        outside: Label outside mentions.
     """
     spans: list[WordSpan] = []
     start = 0

@@ -1,4 +1,4 @@
-"""Chooses among several annotations of one document, as tools keep one for each annotator."""
+"""Chooses among several annotations of a document, such as those of several annotators."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ OTHER_VERSION = "another annotation of a document that is read"
 
 
 class Version(NamedTuple):
-    """One annotation of a document that may have several.
+    """An annotation of a document that may have several annotations.
 
     Attributes:
-        document: Key of the annotated document, equal for all its annotations.
-        annotators: The names of its annotator; several where a tool has several for one.
-        time: When it was made, as text that sorts; "" where nobody says.
-        is_preferred: Whether the tool marks it as the one to trust.
+        document: Key of the document, equal for all its annotations.
+        annotators: Names of the annotator. Some tools have several for one person.
+        time: Time of the annotation, as text in sortable form; "" if unknown.
+        is_preferred: Whether the tool marks it as the authoritative annotation.
     """
 
     document: Hashable
@@ -35,31 +35,28 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class VersionOptions:
-    """The options of every source in which a document may have several annotations.
+    """The options of all sources in which a document may have several annotations.
 
-    An annotation that its tool marks as the one to trust comes before all others. All that are not
+    An annotation that the tool marks as authoritative precedes all others. Annotations that are not
     read are counted.
     """
 
     annotator: Annotated[
-        str, Help('Read the annotations of this annotator only, "" for those of all.')
+        str, Help('Read only annotations by this annotator. Default: "", all annotators.')
     ] = ""
     of_several: Annotated[
         Literal["last", "first", "all"],
-        Help(
-            "Which of a document's annotations is read: the one made last, the one made first, or "
-            "each."
-        ),
+        Help("Which annotations of a document to read: the latest, the earliest, or all."),
     ] = "last"
 
     def chosen(self, versions: Iterable[Version | None]) -> list[str]:
-        """Choose the annotations that are read.
+        """Choose the annotations to read.
 
         Args:
-            versions: In the order of the file; None for other records, which stay.
+            versions: Annotations in the order of the file; None for other records, which are read.
 
         Returns:
-            Why each is not read, as `NotChosen` says it; "" where it is.
+            Why each record is not read, as in `NotChosen`; "" if it is read.
         """
         listed = list(versions)
         reasons = [
@@ -87,7 +84,7 @@ class VersionOptions:
         return not self.annotator or self.annotator in version.annotators
 
     def _is_better(self, later: Version, earlier: Version) -> bool:
-        """Return whether of two annotations the one that stands later in the file is read."""
+        """Return whether an annotation later in the file replaces an earlier one."""
         if later.is_preferred != earlier.is_preferred:
             return later.is_preferred
         if self.of_several == "first":

@@ -1,4 +1,4 @@
-"""Walks through input folders, past hidden files and past what this package made itself."""
+"""Walks through input folders. Ignores hidden files and the output of this package."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _UNFINISHED = ".build/locks"
-"""A folder in each folder that a build has not finished."""
+"""Subfolder of an unfinished build."""
 _FINISHED = ("manifest.json", "dataset_dict.json")
-"""Files in each folder that a build has finished."""
+"""Files of a finished build."""
 _RECORD = ".made.json"
-"""The name of a record of `mslm-data annotate` ends so, behind that of its file of lines."""
+"""Suffix of the record that `mslm-data annotate` writes beside its JSON lines."""
 
 
 def plain_files(root: Path) -> Iterator[Path]:
@@ -28,12 +28,10 @@ def plain_files(root: Path) -> Iterator[Path]:
 
 
 class MadeFiles:
-    """Recognises the output of this package among the files below a folder.
+    """Recognises output of this package below a folder: built folders, and files of `annotate`.
 
-    Those are the files of built folders, finished or not, and files of lines of `mslm-data
-    annotate` with their records. Commands put them below their input where a user says so, and the
-    same command must not read them when it is run again. A folder that a user names is read,
-    whatever made it.
+    Users may write output below their input. Running the same command again must not read it. A
+    folder given directly with `--input` is always read.
     """
 
     def __init__(self, root: Path) -> None:
@@ -41,7 +39,7 @@ class MadeFiles:
         self._built: dict[Path, bool] = {root: False}
 
     def has(self, path: Path) -> bool:
-        """Return whether a file below the folder is one of them."""
+        """Return whether a file is output of this package."""
         name = path.name
         if name.endswith(_RECORD) and path.with_name(name.removesuffix(_RECORD)).is_file():
             return True
@@ -50,7 +48,7 @@ class MadeFiles:
         return self._is_built(path.parent)
 
     def _is_built(self, folder: Path) -> bool:
-        """Return whether a folder is a built one, or lies in one."""
+        """Return whether a folder is a built folder, or below one."""
         if folder not in self._built:
             is_built = (folder / _UNFINISHED).is_dir() or all(
                 (folder / name).is_file() for name in _FINISHED
@@ -60,10 +58,10 @@ class MadeFiles:
 
 
 def every_file(root: Path) -> Iterator[Path]:
-    """Give the files below a folder, sorted; links are followed that lead out of it.
+    """Return the files below a folder, sorted. Follows links that lead outside the folder.
 
-    No folder is gone through twice. One that a link leads to within the root has its turn anyway,
-    and a link to a folder above the root would lead back to it.
+    Each folder is visited once. A link to a folder within `root` is skipped, as that folder is
+    visited anyway; a link to a parent of `root` is skipped, as it would lead back.
     """
     top = root.resolve()
     visited = {top}
@@ -84,5 +82,5 @@ def every_file(root: Path) -> Iterator[Path]:
 
 
 def is_hidden(below: Path) -> bool:
-    """Return whether a path below an input is hidden, or was added by macOS."""
+    """Return whether a path below the input is hidden, or was added by macOS."""
     return any(part.startswith((".", "__MACOSX")) for part in below.parts)

@@ -1,6 +1,7 @@
-"""Makes documents of words and their mentions, for formats whose unit is the word.
+"""Makes documents from words and their mentions.
 
-A document's text is its words with one space between them, and one newline between sentences.
+The text of a document is its words, separated by one space within sentences and one newline between
+sentences.
 """
 
 from __future__ import annotations
@@ -18,15 +19,11 @@ from mslm_data.source.reading.tagged_lines import BrokenLine, TaggedSentences
 from mslm_data.source.reading.tags import TaggedMentions, WordSpan
 
 LATE = "begins with I"
-"""Reason in `Document.adjusted`: a mention begins with a tag that should have continued one."""
+"""Reason in `Document.adjusted`: a mention begins with a continuing tag, such as I."""
 
 
 def place_words(words: Sequence[str]) -> npt.NDArray[np.int32]:
-    """Return where words lie in a text with one character between them.
-
-    Returns:
-        int32 `[W, 2]`, half open.
-    """
+    """Return the half-open character ranges of words separated by one character, int32 `[W, 2]`."""
     lengths = np.fromiter(map(len, words), np.int64, len(words))
     starts = make_offsets(lengths + 1)[:-1]
     return np.stack([starts, starts + lengths], axis=1).astype(np.int32)
@@ -40,14 +37,14 @@ def make_word_document(
     place: str,
     late: int = 0,
 ) -> Document:
-    """Make a document of sentences that are lists of words.
+    """Make a document from the words of its sentences.
 
     Args:
-        doc_id: The document's id.
-        sentences: The words of each sentence; no sentence is empty.
-        mentions: The mentions of each sentence, in words of that sentence.
-        place: Where the document stands in the input.
-        late: Mentions that begin with a tag that should have continued one; see `tags.decode`.
+        doc_id: Id of the document.
+        sentences: Words of each sentence. No sentence is empty.
+        mentions: Mentions of each sentence, in words of that sentence.
+        place: Place of the document in the input.
+        late: Number of mentions that begin with a continuing tag; see `tags.decode`.
     """
     words = place_words([word for sentence in sentences for word in sentence])
     firsts = [0, *itertools.accumulate(map(len, sentences))]
@@ -77,24 +74,24 @@ def make_line_documents(
     ids: Sequence[str],
     places: Sequence[str],
 ) -> Iterator[Documents | SetAside]:
-    """Make one batch of D documents of S tagged sentences.
+    """Make a batch of D documents from S tagged sentences.
 
-    Documents with a broken line are not in it: they are set aside, before it.
+    Documents with a broken line are set aside, and come before the batch.
 
     Args:
         sentences: The sentences.
-        mentions: Their mentions.
-        firsts: int64 `[D]`, the first sentence of each document, never falling, beginning with 0. A
-            document without sentences has the first one of the next document.
-        ids: Of each document.
-        places: Of each document, `file:line`.
+        mentions: Mentions of the sentences.
+        firsts: int64 `[D]`, first sentence of each document, non-decreasing, starting with 0. An
+            empty document has the first sentence of the next document.
+        ids: Id of each document.
+        places: `file:line` of each document.
     """
     bounds = sentences.bounds.astype(np.int64)
     sentence_starts = bounds[sentences.offsets[:-1], 0]
     sentence_ends = bounds[sentences.offsets[1:] - 1, 1]
 
-    # The scanned text is the documents' line as it stands. Document i has the sentences from
-    # `offsets[i]` to `offsets[i + 1]`; one without sentences is empty, where the next begins.
+    # The documents share the scanned text as their line. Document i has sentences
+    # [offsets[i], offsets[i + 1]). An empty document starts and ends where the next one starts.
     offsets = np.append(firsts, len(sentences.lines))
     is_empty = offsets[:-1] == offsets[1:]
     starts = np.append(sentence_starts, len(sentences.text))[firsts]
@@ -124,8 +121,8 @@ def make_line_documents(
         adjusted={LATE: late} if late.any() else {},
     )
 
-    # The first broken line of each document that has one, by the last document that begins at or
-    # before its sentence.
+    # Find the first broken line of each document. The document of a sentence is the last one that
+    # begins at or before it.
     broken: dict[int, BrokenLine] = {}
     for sentence, line in sentences.broken.items():
         document = int(np.searchsorted(firsts, sentence, side="right")) - 1

@@ -159,7 +159,7 @@ def test_read__takes_chunks_alone_for_entities_where_it_is_told(
     data = "".join(f"w{number} NN {tags}\n" for number, tags in enumerate(rest))
     column = data.partition("\n")[0].count(" ")
 
-    with pytest.raises(SourceError, match=f"got chunks such as NP alone in column {column}; set"):
+    with pytest.raises(SourceError, match=f"got only chunks such as NP in column {column}; set"):
         read(tmp_path, data)
     assert mentions(read(tmp_path, data, tag_column=column)) == [[("w0 w1", "NP"), ("w2", "VP")]]
 
@@ -186,7 +186,8 @@ def test_read__asks_where_words_are_behind_tags(tmp_path: Path) -> None:
     data = "O a NN B-NP\nB-X bc NN I-NP\nI-X d NN I-NP\n"
 
     with pytest.raises(
-        SourceError, match=r"words behind the tags in column 0, got columns 1 and 2; set .* word_c"
+        SourceError,
+        match=r"words behind the tags in column 0, got columns 1 and 2; name it with .* word_c",
     ):
         read(tmp_path, data)
     assert mentions(read(tmp_path, data, word_column=1)) == [[("bc d", "X")]]
@@ -822,7 +823,7 @@ def test_read__does_not_lose_a_mark_that_is_not_utf8(tmp_path: Path) -> None:
     [
         (
             "A secret sentence .\nAnd one more .\n",
-            r"^f.tsv:1: expected a token and a tag, got no column of tags, as in",
+            r"^f.tsv:1: expected a token and a tag, got no column of tags in most",
         ),
         (
             "\n\nsecret\nwords\n",

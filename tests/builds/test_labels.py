@@ -109,5 +109,5 @@ def test_seem_texts__counts_and_measures(labels: list[str], items: int, seem: bo
 
 
 def test_text__refuses_one_column_as_text_and_label() -> None:
-    with pytest.raises(PipelineError, match="doc_label to name another column than that of the"):
+    with pytest.raises(PipelineError, match="doc_label to differ from text_column"):
         make_source(made.pipeline_of(source={"use": "text", "doc_label": "text"}))

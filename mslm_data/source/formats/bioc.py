@@ -1,4 +1,4 @@
-"""Reads BioC, as XML or JSON: passages, with annotations at document-wide offsets."""
+"""Reads BioC XML and JSON: passages, and annotations with offsets in the whole document."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KEYS_IN_HEAD = re.compile(rb'(?<!\\)"(?:documents|PubTator3|passages|infons)"\s
 
 
 class BiocJson(Shape):
-    """A document of BioC JSON: passages with an `offset` each, and annotations with locations."""
+    """A BioC JSON document: passages with an `offset`, and annotations with locations."""
 
     columns = frozenset({"passages", "annotations"})
     says_none = True
@@ -51,26 +51,26 @@ class BiocJson(Shape):
 
 @dataclass(frozen=True, kw_only=True)
 class BioC(OffsetOptions, Source):
-    """BioC files: XML, read as a stream, or JSON, a collection or a list of some.
+    """BioC files: XML, read as a stream, or JSON, with one collection or a list of collections.
 
-    A file is one part, as neither has places where it could be cut safely. Of a folder with both,
-    the XML files are read, as corpora often come in both forms.
+    A file is read in one part, because neither format can be cut safely. If a folder has both
+    formats, only the XML files are read, as corpora are often distributed in both.
 
-    The text of a document is that of its passages at their offsets; gaps are filled with spaces and
-    a line end. Its sentences are the sentences of a passage, or else the passage itself. Relations
-    are left out. A document that breaks BioC's rules is set aside. A file that is not well-formed
-    is an error, as the number of documents in the rest of the file is unknown.
+    The text of a document is made of its passages at their offsets; gaps are filled with spaces and
+    a line end. Sentences are those of a passage, or else the passage. Relations are ignored.
+    Documents that violate BioC are set aside. A malformed file is an error, as the number of
+    documents in its remainder is unknown.
     """
 
     suffixes = (".xml", ".bioc", ".json")
 
-    label: Annotated[str, Help("Key of the infon that holds an annotation's label.")] = "type"
+    label: Annotated[str, Help("Key of the infon with an annotation's label.")] = "type"
     concept: Annotated[
-        str, Help("Key of the infon that holds its concept; `-1` stands for no concept.")
+        str, Help("Key of the infon with an annotation's concept. `-1` means no concept.")
     ] = "identifier"
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
-        """Find the files of each split; of those in folders, XML before JSON. See `Source.find`."""
+        """Find the files of each split. XML files in folders precede JSON; see `Source.find`."""
         by_split = super().find(inputs)
         if all(ends_with(path, ".json") for paths in by_split.values() for path in paths):
             return by_split
@@ -97,7 +97,7 @@ class BioC(OffsetOptions, Source):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
-        """Return what speaks for BioC; see `Source.recognises`."""
+        """Return the evidence for BioC; see `Source.recognises`."""
         if ends_with(path, ".json"):
             keys = {match[0].rstrip(b" \t\r\n:") for match in _KEYS_IN_HEAD.finditer(head)}
             is_bioc = {b'"passages"', b'"infons"'} < keys
@@ -148,31 +148,31 @@ class BioC(OffsetOptions, Source):
         )
 
 
-class _Collection(msgspec.Struct, rename={"of_pubtator": "PubTator3"}):
-    """A collection of BioC JSON, as far as it is read; PubTator 3 gives it a key of its own."""
+class _Collection(msgspec.Struct, rename={"pubtator": "PubTator3"}):
+    """The documents of a BioC JSON collection. PubTator 3 has its own key."""
 
     documents: list[msgspec.Raw] | None = None
-    of_pubtator: list[msgspec.Raw] | None = None
+    pubtator: list[msgspec.Raw] | None = None
 
 
 def _documents(data: bytes) -> Iterator[msgspec.Raw]:
-    """Give the documents of a collection, or of a list of some.
+    """Yield the documents of a collection, or of a list of collections.
 
     Raises:
-        msgspec.DecodeError: It is neither.
+        msgspec.DecodeError: The data are neither.
     """
-    found = msgspec.json.decode(data, type=_Collection | list[_Collection])
-    for collection in found if isinstance(found, list) else [found]:
+    collections = msgspec.json.decode(data, type=_Collection | list[_Collection])
+    for collection in collections if isinstance(collections, list) else [collections]:
         documents = collection.documents
         if documents is None:
-            documents = collection.of_pubtator
+            documents = collection.pubtator
         if documents is None:
             raise msgspec.ValidationError("an object without documents")
         yield from documents
 
 
 def _pieces(document: Element) -> list[tuple[int, str]]:
-    """Return offset and text of each sentence, or of each passage that has none with text."""
+    """Return offset and text of each sentence, or of a passage without sentences."""
     pieces: list[tuple[int, str]] = []
     for passage in document.iter("passage"):
         sentences = [
@@ -190,7 +190,7 @@ def _id(document: Element) -> str:
 
 
 def _number(value: object) -> int:
-    """Return an offset or a length, which XML and some programs write as text."""
+    """Return an offset or a length. XML and some programs write it as text."""
     if isinstance(value, str):
         digits = value.strip()
         if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS:
@@ -203,35 +203,38 @@ def _number(value: object) -> int:
 def _json_document(
     document: Cells, doc_id: str, place: str, *, options: OffsetOptions, label: str, concept: str
 ) -> Document:
-    """Make a document of one of BioC JSON.
+    """Make a document from a BioC JSON document.
 
     Args:
         document: The JSON object.
-        doc_id: Its id.
-        place: Its place.
-        options: How mentions are placed.
-        label: Key of the infon that holds an annotation's label.
-        concept: Key of the infon that holds its concept; `-1` stands for no concept.
+        doc_id: Id of the document.
+        place: Place of the document in the input.
+        options: Options for placing mentions.
+        label: Key of the infon with an annotation's label.
+        concept: Key of the infon with an annotation's concept. `-1` means no concept.
 
     Raises:
-        RecordError: It breaks the rules of BioC.
+        RecordError: The document violates BioC.
     """
     pieces: list[tuple[int, str]] = []
     annotated: list[Cells] = []
     for passage in _objects(document, "passages"):
-        sentences = [one for one in _objects(passage, "sentences") if one.get("text")]
+        sentences = [
+            sentence for sentence in _objects(passage, "sentences") if sentence.get("text")
+        ]
         for element in sentences or [passage]:
             text = element.get("text")
             if isinstance(text, str) and text:
                 pieces.append((_number(element.get("offset")), text))
         annotated += [passage, *_objects(passage, "sentences")]
 
-    found = [
+    # Annotations may belong to the document, a passage or a sentence.
+    mentions = [
         _json_mention(annotation, label, concept)
         for element in [*annotated, document]
         for annotation in _objects(element, "annotations")
     ]
-    text, bounds, placed = options.lay_out(pieces, found)
+    text, bounds, placed = options.lay_out(pieces, mentions)
     if not text:
         raise RecordError("expected passages with text, got none")
     return placed.document(doc_id, text, sentences=bounds, place=place)
@@ -254,7 +257,7 @@ def _json_mention(annotation: Cells, label: str, concept: str) -> Annotation:
 
 
 def _objects(row: Cells, name: str) -> Iterator[Cells]:
-    """Give the objects in a list that may be missing."""
+    """Return the objects in an optional list."""
     value = row.get(name)
     return map(cells.mapping, [] if value is None else cells.objects(value))
 

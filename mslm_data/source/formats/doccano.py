@@ -19,23 +19,23 @@ _LABELS = re.compile(rb'(?<!\\)"(?:label|labels|entities|annotations)"\s*:')
 
 @dataclass(frozen=True, kw_only=True)
 class Doccano(JsonRows):
-    """Files of doccano's sequence labelling, a document a line.
+    """Exports of doccano's sequence labelling, one document per line.
 
     Mentions are `[start, end, label]` in `label` or `labels`, or objects in `entities`. Relations
-    and comments are left out. doccano exports a file for each annotator: pass one of them.
+    and comments are ignored. doccano exports one file per annotator; pass one of them.
     """
 
     approved: Annotated[
-        bool, Help("Read only documents that name who approved them, in `annotation_approver`.")
+        bool, Help("Read only documents with an approver, in `annotation_approver`.")
     ] = False
 
     def why_not_chosen(self, row: object) -> str:
-        """Return why a row is left out; see `JsonRows.why_not_chosen`."""
+        """Return why a row is not read; see `JsonRows.why_not_chosen`."""
         return UNAPPROVED if self.approved and not _is_approved(row) else ""
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes tell
-        """Return what speaks for doccano; see `Source.recognises`."""
+        """Return the evidence for doccano; see `Source.recognises`."""
         if _COMMENTS.search(head) and (_OFFSETS.search(head) or _LABELS.search(head)):
             return "its rows have doccano's comments or approver beside labels"
         return ""

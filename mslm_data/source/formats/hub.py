@@ -1,4 +1,4 @@
-"""Reads Hugging Face datasets: saved folders, parquet, JSON lines, or a dataset of the hub."""
+"""Reads Hugging Face datasets: saved folders, parquet, JSON lines, or datasets of the hub."""
 
 from __future__ import annotations
 
@@ -29,38 +29,40 @@ T = TypeVar("T")
 
 _LONGEST_NAME = 200
 _OWN_FILES = ("dataset_dict.json", "dataset_info.json", "dataset_infos.json", "state.json")
-"""Files of a saved dataset that hold no rows."""
+"""Files of a saved dataset without rows."""
 _CACHE_FILES = "cache-*.arrow"
-"""Files that `datasets` leaves beside a saved dataset whose rows it has changed."""
+"""Files that `datasets` leaves beside a saved dataset after transforming its rows."""
 _BEGINNING_ROWS = 1000
 _TRIED_ROWS = 20
-"""Rows of a file in whose texts mentions are looked for."""
+"""Number of rows whose texts are searched for mentions in JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hub(RowOptions, TextOptions, Source):
     """Rows of Hugging Face datasets: parquet, Arrow, saved folders, or a dataset of the hub.
 
-    Rows have the shapes that `jsonl` reads. Names of integer tags come from the file's own features
-    (ClassLabel), or else from `tag_names`. A document without an id of its own is called
-    `{file}:{number}`, from 0. Parts are ranges of rows: their `start` and `stop` count rows, except
-    for JSON lines, where they count bytes. No code of a dataset is ever run.
+    Rows have the shapes of `jsonl`. Names of integer tags come from the file's features
+    (ClassLabel), or else from `tag_names`. A document without an id is called `{file}:{number}`,
+    from 0. `start` and `stop` of parts count rows, except in JSON lines, where they count bytes.
+    Code of a dataset is never run.
     """
 
     suffixes = (".parquet", ".arrow", *JsonLines.suffixes)
 
     dataset: Annotated[
         str,
-        Help('A dataset on the hub, `owner/name`, fetched where no input is given; "" for none.'),
+        Help("Dataset on the hub, `owner/name`, downloaded if no input is given. Default: none."),
     ] = ""
-    config: Annotated[str, Help('Its configuration, "" if it has only one.')] = ""
-    revision: Annotated[str, Help('A commit or tag of it, "" for the newest.')] = ""
+    config: Annotated[str, Help("Configuration of the dataset. Not needed if it has only one.")] = (
+        ""
+    )
+    revision: Annotated[str, Help("Commit or tag of the dataset. Default: the newest.")] = ""
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
-        """Find the files of each split, or fetch the hub's dataset where `inputs` is empty.
+        """Find the files of each split, or download the dataset if `inputs` is empty.
 
         Raises:
-            SourceError: No file fits, or the dataset cannot be fetched, or it is a script.
+            SourceError: No file matches, or the dataset cannot be downloaded, or is a script.
             MissingExtraError: The hub is needed and `datasets` is not installed.
         """
         if not inputs:
@@ -76,7 +78,7 @@ class Hub(RowOptions, TextOptions, Source):
         }
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
-        """Cut a file into ranges of rows of about `target_bytes` in the file; see `Source.cut`."""
+        """Cut a file into ranges of rows of about `target_bytes`; see `Source.cut`."""
         if ends_with(Path(part.path), JsonLines.suffixes):
             return self._json().cut(part, target_bytes=target_bytes)
         return arrow_rows.cut(part, target_bytes=target_bytes)
@@ -88,6 +90,8 @@ class Hub(RowOptions, TextOptions, Source):
             yield from self._json().read(part)
             return
 
+        # Read only columns that a shape, an option or their type makes candidates. Others, such
+        # as embeddings, may be far larger.
         schema = arrow_rows.schema(path)
         num_rows = arrow_rows.num_rows(path)
         columns = (
@@ -112,8 +116,8 @@ class Hub(RowOptions, TextOptions, Source):
         name = path.name
         file_stem = stem(path)
         stop = num_rows if part.stop < 0 else part.stop
-        found = arrow_rows.rows(path, part.start, stop, columns=columns)
-        for number, row in enumerate(found, start=part.start):
+        rows = arrow_rows.rows(path, part.start, stop, columns=columns)
+        for number, row in enumerate(rows, start=part.start):
             place = f"{name}:{number + 1}"
             numbered = f"{file_stem}:{number}"
             if row is None:
@@ -122,20 +126,20 @@ class Hub(RowOptions, TextOptions, Source):
                 yield reader.document(row, numbered=numbered, place=place)
 
     def list_columns(self, path: Path) -> list[str]:
-        """Return a file's columns; see `Source.list_columns`."""
+        """Return the columns of a file; see `Source.list_columns`."""
         if ends_with(path, JsonLines.suffixes):
             return self._json().list_columns(path)
         return [*arrow_rows.schema(path).names]
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - rows are read by name
-        """Return what speaks for a dataset; see `Source.recognises`. Of JSON, `jsonl` says it."""
+        """Return the evidence for a dataset; see `Source.recognises`. `jsonl` recognises JSON."""
         if ends_with(path, JsonLines.suffixes):
             return ""
         try:
-            wanted = COLUMNS | set(arrow_rows.nested(arrow_rows.schema(path)))
+            columns = COLUMNS | set(arrow_rows.nested(arrow_rows.schema(path)))
             stop = min(_BEGINNING_ROWS, arrow_rows.num_rows(path))
-            return describe_rows(arrow_rows.rows(path, 0, stop, columns=wanted))
+            return describe_rows(arrow_rows.rows(path, 0, stop, columns=columns))
         except SourceError:
             return ""
 
@@ -144,7 +148,7 @@ class Hub(RowOptions, TextOptions, Source):
         return JsonLines(**{name: getattr(self, name) for name in names})
 
     def _fetch(self) -> dict[str, list[Path]]:
-        """Fetch the hub's dataset; `datasets` leaves it as Arrow files in its cache."""
+        """Download the dataset. `datasets` stores it as Arrow files in its cache."""
         if not self.dataset:
             raise SourceError(
                 "source 'hub': expected --input, or [source] dataset = 'owner/name', got neither"
@@ -152,7 +156,7 @@ class Hub(RowOptions, TextOptions, Source):
         datasets = _optional.load("datasets", wanted_by="source 'hub' with a hub id")
         where = f"[source] dataset = '{self.dataset}'"
         try:
-            found = datasets.load_dataset(
+            splits = datasets.load_dataset(
                 self.dataset, self.config or None, revision=self.revision or None
             )
         except RuntimeError as error:
@@ -168,21 +172,21 @@ class Hub(RowOptions, TextOptions, Source):
                 f"{where}: cannot be fetched ({type(error).__name__}); check the name, config, "
                 "revision and the network, or pass its files with --input"
             ) from None
-        splits = _splits(found)
+        names = _splits(splits)
         return {
-            splits[name]: [Path(file["filename"]) for file in of.cache_files]
-            for name, of in found.items()
+            names[name]: [Path(file["filename"]) for file in rows.cache_files]
+            for name, rows in splits.items()
         }
 
 
 class _SavedDict(msgspec.Struct):
-    """`dataset_dict.json`, which names the folders of a saved dataset."""
+    """`dataset_dict.json`, with the subfolders of a saved dataset."""
 
     splits: list[str] = []
 
 
 class _SavedFile(msgspec.Struct):
-    """An entry of `state.json`: an Arrow file beside it."""
+    """An entry of `state.json`: an Arrow file in the same folder."""
 
     filename: str
 
@@ -191,7 +195,7 @@ class _SavedState(
     msgspec.Struct,
     rename={"files": "_data_files", "selection": "_indices_data_files", "split": "_split"},
 ):
-    """`state.json`, as far as it is read."""
+    """`state.json`, with the fields that are read."""
 
     files: list[_SavedFile] = []
     selection: Any = None
@@ -199,7 +203,7 @@ class _SavedState(
 
 
 def _saved(folder: Path) -> dict[str, list[Path]]:
-    """Return split -> Arrow files of what `save_to_disk` wrote, nothing for other inputs."""
+    """Return split -> Arrow files of a folder of `save_to_disk`, empty for other inputs."""
     whole = folder / "dataset_dict.json"
     if whole.is_file():
         splits = _splits(_read_json(whole, _SavedDict).splits)
@@ -214,16 +218,16 @@ def _saved(folder: Path) -> dict[str, list[Path]]:
 
 
 def _data_files(folder: Path) -> list[Path]:
-    """Return the Arrow files of one saved split.
+    """Return the Arrow files of a saved split.
 
     Raises:
-        SourceError: The folder is damaged, or holds a selection of rows instead of rows.
+        SourceError: The folder is damaged, or selects rows by indices.
     """
     where = f"{folder.name}/state.json"
     state = _read_json(folder / "state.json", _SavedState)
     if state.selection:
         raise SourceError(
-            f"{where}: expected a dataset as its rows are, got a selection of rows; save it again "
+            f"{where}: expected a dataset without indices, got a selection of rows; save it again "
             "with a newer version of datasets"
         )
     paths = [folder / _plain_name(file.filename, folder / "state.json") for file in state.files]
@@ -236,10 +240,10 @@ def _data_files(folder: Path) -> list[Path]:
 
 
 def _plain_name(name: str, path: Path) -> str:
-    """Return the name of a file or folder that lies beside `path`, which names it.
+    """Return a name in `path` if it is a file or folder beside `path`.
 
     Raises:
-        SourceError: The name is a path that leads elsewhere.
+        SourceError: The name is a path to another place.
     """
     is_plain = (
         name not in ("", ".", "..") and PurePath(name).name == PureWindowsPath(name).name == name
@@ -266,26 +270,28 @@ def _read_json(path: Path, kind: type[T]) -> T:
         ) from None
 
 
-def _merged(found: Sequence[Mapping[str, list[Path]]]) -> dict[str, list[Path]]:
+def _merged(datasets: Sequence[Mapping[str, list[Path]]]) -> dict[str, list[Path]]:
     """Join the splits of several saved datasets."""
-    splits = list(dict.fromkeys(split for of in found for split in of))
-    return {split: [path for of in found for path in of.get(split, [])] for split in splits}
+    splits = list(dict.fromkeys(split for dataset in datasets for split in dataset))
+    return {
+        split: [path for dataset in datasets for path in dataset.get(split, [])] for split in splits
+    }
 
 
 def _splits(names: Iterable[str]) -> dict[str, str]:
-    """Return the split that each name speaks of; its own name where another speaks of the same."""
-    spoken_of = {name: parse_split(name) or name for name in names}
-    counts = Counter(spoken_of.values())
-    return {name: split if counts[split] == 1 else name for name, split in spoken_of.items()}
+    """Return the split in each name. A name keeps its own spelling if several have its split."""
+    split_by_name = {name: parse_split(name) or name for name in names}
+    counts = Counter(split_by_name.values())
+    return {name: split if counts[split] == 1 else name for name, split in split_by_name.items()}
 
 
 def _is_own(path: Path) -> bool:
-    """Return whether a file of a saved dataset holds no rows of its own."""
+    """Return whether a file of a saved dataset has no rows of its own."""
     return path.name in _OWN_FILES or path.match(_CACHE_FILES)
 
 
 def _with_json(path: Path, num_rows: int) -> set[str]:
-    """Return the columns of texts that hold mentions as JSON, as far as the first rows say."""
+    """Return the text columns with mentions as JSON, judged by the first rows."""
     names = set(arrow_rows.texts(path)) - COLUMNS
     rows = arrow_rows.rows(path, 0, min(_TRIED_ROWS, num_rows), columns=names) if names else ()
     return {

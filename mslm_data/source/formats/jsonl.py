@@ -1,4 +1,4 @@
-"""Reads JSON lines, a document each, of any shape that is known: `SHAPES`."""
+"""Reads JSON lines, one document per row, in any shape of `SHAPES`."""
 
 from __future__ import annotations
 
@@ -40,33 +40,33 @@ SHAPES: Mapping[str, type[Shape]] = {
     "BioC JSON": BiocJson,
     **PLAIN_SHAPES,
 }
-"""Shapes by name. A row has the first that fits it."""
+"""Shapes by name. A row has the first shape that fits it."""
 
 COLUMNS = frozenset(IDS).union(*(shape.columns for shape in SHAPES.values()))
-"""The columns with a name of their own that are read."""
+"""All columns that some shape reads by name."""
 
 _TOOL_SHAPES = frozenset({*LABEL_STUDIO_SHAPES, "Prodigy"})
-"""Shapes whose tools have a source that reads rows."""
+"""Shapes of tools that have their own source."""
 _DOCCANO_COLUMNS = frozenset({"Comments", "annotation_approver"})
 _ROWS_TRIED = 20
-"""First rows that must be read by columns of unusual names."""
+"""Number of rows that must be readable for `find_columns` to suggest columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JsonLines(JsonRows):
-    """Files of one JSON object a line, and `.json` files that are one array of objects.
+    """Files with one JSON object per line, and `.json` files with an array of objects.
 
-    A document without an id of its own is called `{file}:{number}`, with its number in the file
-    from 0; blank lines do not count. A line that is not JSON, or not a document, is set aside.
-    Rows that annotators rejected or skipped are counted, and not read. A row without
-    mentions is refused if another of its columns looks like mentions.
+    A document without an id is called `{file}:{number}`, numbered from 0 without blank lines. Lines
+    that are not JSON, or not a document, are set aside. Rows that annotators rejected or skipped
+    are counted and not read. A row without mentions is an error if one of its other columns looks
+    like mentions.
     """
 
     shapes: ClassVar[Mapping[str, type[Shape]]] = SHAPES
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
-        """Return what speaks for rows of JSON; see `Source.recognises`."""
+        """Return the evidence for rows of JSON; see `Source.recognises`."""
         why = describe_rows(json_rows.first_rows(path, head))
         if not why and (columns := find_columns(json_rows.first_rows(path, head))):
             why = f"its rows have a text and, in {columns['mentions_column']}, mentions"
@@ -74,14 +74,14 @@ class JsonLines(JsonRows):
 
     @classmethod
     def suggest_options(cls, path: Path, head: bytes) -> Mapping[str, Any]:
-        """Return the columns of rows without the usual names; see `Source.suggest_options`."""
+        """Return the columns of rows with unusual column names; see `Source.suggest_options`."""
         if describe_rows(json_rows.first_rows(path, head)):
             return {}
         return find_columns(json_rows.first_rows(path, head))
 
     @classmethod
     def falls_short(cls, path: Path, head: bytes) -> str:
-        """Return what keeps the first row from being read; see `Source.falls_short`."""
+        """Return why the first row cannot be read; see `Source.falls_short`."""
         row = next(json_rows.first_rows(path, head), None)
         if not isinstance(row, dict):
             return ""
@@ -94,10 +94,13 @@ class JsonLines(JsonRows):
 
 
 def describe_rows(rows: Iterable[object]) -> str:
-    """Return what in the first rows of a file speaks for a source of rows, "" where nothing does.
+    """Describe the shape of a file's first rows, as evidence for a source of rows.
 
-    Rows of tools that have a source of their own speak for that. Others speak where they have
-    mentions: a corpus may begin with documents that have none.
+    Shapes of tools with their own source do not count. Other shapes count if a row has mentions;
+    the first documents of a corpus may have none.
+
+    Returns:
+        "" if there is no evidence.
     """
     for row in rows:
         try:
@@ -120,11 +123,14 @@ def describe_rows(rows: Iterable[object]) -> str:
 
 
 def find_columns(rows: Iterable[object]) -> dict[str, str]:
-    """Return the options that name the text and the mentions of rows without the usual names.
+    """Find the columns of text and mentions in rows with unusual column names.
 
-    They are named where all first rows can be read by one pair of columns, and by no other.
+    Returns:
+        The options for the only pair of columns by which all first rows can be read, empty if there
+        is no such pair or several.
     """
     first = [row for row in itertools.islice(rows, _ROWS_TRIED) if isinstance(row, Mapping) and row]
+    # Candidates for the text are columns with several words in some row.
     if not all(map(_is_plain_row, first)):
         return {}
     texts = {
@@ -153,7 +159,7 @@ def _is_plain_row(row: Mapping[str, Any]) -> bool:
 
 
 def _are_read(rows: Sequence[Mapping[str, Any]], text: str, mentions: str) -> bool:
-    """Return whether all mentions of rows lie in their texts."""
+    """Return whether all mentions are within the texts, and there is at least one."""
     options = RowOptions(text_column=text, mentions_column=mentions)
     reader = RowReader(RowFile(options=options, beginning=lambda: rows), SHAPES)
     try:

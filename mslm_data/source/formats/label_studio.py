@@ -1,4 +1,4 @@
-"""Label Studio's exports: tasks with their annotations (JSON), and tasks with labels (JSON-MIN)."""
+"""Reads exports of Label Studio: tasks with their annotations (JSON), or rows (JSON-MIN)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _TASK_KEYS = [
 ]
 _MIN_KEYS = [re.compile(rb'(?<!\\)"%s"\s*:' % key) for key in (rb"annotation_id", rb"labels")]
 _OF_TASK = ("annotations", "completions")
-"""The column of a task's annotations; before version 1.0, it was called completions."""
+"""Column of a task's annotations; called completions before version 1.0."""
 
 
 class LabelStudioTask(Shape):
-    """A task: `data` with the text, and `annotations` of `result`s.
+    """A task: `data` with the text, and `annotations` with `result`s.
 
-    Predictions, drafts, relations, choices and texts that annotators wrote are left out.
+    Predictions, drafts, relations, choices and texts written by annotators are ignored.
     """
 
     columns = frozenset({"data", *_OF_TASK})
@@ -45,60 +45,64 @@ class LabelStudioTask(Shape):
         return isinstance(row.get("data"), Mapping) and has_annotations
 
     def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
-        annotations = [cells.mapping(one) for one in row[cells.first_filled(row, _OF_TASK) or ""]]
+        annotations = [
+            cells.mapping(annotation) for annotation in row[cells.first_filled(row, _OF_TASK) or ""]
+        ]
         reasons = self.file.versions.chosen(map(_version, annotations))
         whys = [
-            _why_left_out(one, reason) for one, reason in zip(annotations, reasons, strict=True)
+            _why_left_out(annotation, reason)
+            for annotation, reason in zip(annotations, reasons, strict=True)
         ]
         if all(whys):
             return NotChosen(_why_none(reasons))
 
+        # The field of the text depends on results that are read, so collect these first.
         results = [
             (result, why)
-            for one, why in zip(annotations, whys, strict=True)
-            for result in _results(one)
+            for annotation, why in zip(annotations, whys, strict=True)
+            for result in _results(annotation)
         ]
         data = row["data"]
         field = self._field(data, [result for result, why in results if not why], place)
         text = data[field]
 
-        found: list[Annotation] = []
+        mentions: list[Annotation] = []
         left_out: Counter[Reason] = Counter()
         for result, why in results:
-            mentions = _mentions(result)
+            result_mentions = _mentions(result)
             if why or not _is_about_field(result, field, data):
-                left_out[why or OTHER_TEXT] += len(mentions)
+                left_out[why or OTHER_TEXT] += len(result_mentions)
             else:
-                found += mentions
+                mentions += result_mentions
 
-        placed = self.file.options.place(text, found).leaving_out(left_out)
+        placed = self.file.options.place(text, mentions).leaving_out(left_out)
         return placed.document(doc_id, text, sentences=None, place=place)
 
     def _field(self, data: Cells, results: list[Cells], place: str) -> str:
-        """Return the field of a task's data that is its text.
+        """Return the field with the text in a task's data.
 
         Raises:
             RecordError: The field has no text.
-            SourceError: Several fields have one, and nothing says which is meant.
+            SourceError: Several fields have a text, and none is selected.
         """
         texts = [name for name, value in data.items() if isinstance(value, str) and value]
-        wanted = self.file.options.text_column
-        if wanted == "auto":
-            wanted = _find_text_field(texts, results)
-            if not wanted and texts:
+        field = self.file.options.text_column
+        if field == "auto":
+            field = _find_text_field(texts, results)
+            if not field and texts:
                 raise _several_texts_error(texts, place)
-        if wanted not in texts:
+        if field not in texts:
             raise RecordError(
                 Reason("expected a task whose data have a text, got none", advice=NAME_THE_TEXT)
             )
-        return wanted
+        return field
 
 
 class LabelStudioMin(Shape):
-    """A task's data with its labels in columns of their own: `[{start, end, text, labels}]`.
+    """A task's data with its labels in separate columns: `[{start, end, text, labels}]`.
 
-    A row is one annotation. Which columns have labels depends on the project, so all of this form
-    are read.
+    A row is one annotation. Label columns are named by the project, so all columns of this form are
+    read.
     """
 
     columns = frozenset({"text"})
@@ -109,18 +113,20 @@ class LabelStudioMin(Shape):
         return is_export or any(True for _ in _regions(row))
 
     def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
-        wanted = self.file.options.text_column
-        text = row.get("text" if wanted == "auto" else wanted)
+        column = self.file.options.text_column
+        text = row.get("text" if column == "auto" else column)
         if not isinstance(text, str) or not text:
             raise RecordError(
                 Reason(
-                    "expected a text in column 'text', got none; name its column as [source] "
+                    "expected a text in column 'text', got none; name its column with [source] "
                     "text_column",
                     advice=NAME_THE_TEXT,
                 )
             )
-        found = [mention for value in _regions(row) for mention in _region(value, _labels(value))]
-        placed = self.file.options.place(text, found)
+        mentions = [
+            mention for value in _regions(row) for mention in _region(value, _labels(value))
+        ]
+        placed = self.file.options.place(text, mentions)
         return placed.document(doc_id, text, sentences=None, place=place)
 
 
@@ -128,33 +134,32 @@ LABEL_STUDIO_SHAPES: Mapping[str, type[Shape]] = {
     "Label Studio": LabelStudioTask,  # data, annotations[].result[].value
     "Label Studio, JSON-MIN": LabelStudioMin,  # text, label [{start, end, text, labels}]
 }
-"""Shapes of its rows by name."""
+"""Shapes by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelStudio(JsonVersions):
-    """Files of tasks of Label Studio, as JSON or as JSON-MIN.
+    """Exports of Label Studio, as JSON or JSON-MIN.
 
-    Of the annotations of a task, one is read: that marked as ground truth, or else the one that
-    `of_several` says, by the time of its creation; "all" joins their mentions in tasks, while of
-    the rows of JSON-MIN with one id the first is read, and the others are set aside. Cancelled
-    annotations are never read, and neither are predictions, drafts, relations and choices. A task
-    without annotations is counted, and not read. `annotator` is the number, the name or the
-    address in `completed_by`.
+    If a task has several annotations, the one marked as ground truth is read, or else the one
+    selected by `of_several`, by creation time. "all" joins their mentions; in JSON-MIN it reads the
+    first row of each id and sets the others aside. Cancelled annotations, predictions, drafts,
+    relations and choices are ignored. Tasks without annotations are counted and not read.
+    `annotator` is the number, name or address in `completed_by`.
 
-    A region with several labels is several mentions. Label Studio's offsets count UTF-16, as
-    JavaScript does; `offsets = "auto"` finds that by the words that each region repeats.
+    A region with several labels becomes several mentions. Label Studio's offsets count UTF-16 code
+    units, as in JavaScript; `offsets = "auto"` detects this from the words in each region.
     """
 
     shapes: ClassVar[Mapping[str, type[Shape]]] = {**LABEL_STUDIO_SHAPES, **PLAIN_SHAPES}
 
     def read_version(self, row: object, number: int) -> Version | None:  # noqa: ARG002 - unused
-        """Return which annotation of its task a row of JSON-MIN is, None for other rows."""
+        """Return the task and annotator of a row of JSON-MIN, None for other rows."""
         return _row_version(row) if isinstance(row, Mapping) else None
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes tell
-        """Return what speaks for Label Studio; see `Source.recognises`."""
+        """Return the evidence for Label Studio; see `Source.recognises`."""
         if all(key.search(head) for key in _TASK_KEYS):
             return "its tasks have data, results and to_name"
         if all(key.search(head) for key in _MIN_KEYS):
@@ -163,7 +168,7 @@ class LabelStudio(JsonVersions):
 
 
 def _find_text_field(texts: list[str], results: list[Cells]) -> str:
-    """Return the field `text`, or the one that results are about, or the only one; else ""."""
+    """Return the field `text`, the field that results refer to, or the only field; else ""."""
     for name in ("text", *(str(result.get("to_name")) for result in results)):
         if name in texts:
             return name
@@ -171,7 +176,7 @@ def _find_text_field(texts: list[str], results: list[Cells]) -> str:
 
 
 def _several_texts_error(texts: list[str], place: str) -> SourceError:
-    """Return what is wrong with a task of several texts, of which any may be meant."""
+    """Make the error for a task with several texts and no selected field."""
     plain = [name for name in texts if cells.can_be_shown(name)]
     unusual = len(texts) - len(plain)
     fields = [*plain, *([f"{unusual} of unusual names"] if unusual else [])]
@@ -183,7 +188,7 @@ def _several_texts_error(texts: list[str], place: str) -> SourceError:
 
 
 def _row_version(row: Cells) -> Version | None:
-    """Return which annotation a row of JSON-MIN is, None for other rows and without a task's id."""
+    """Return the annotation of a row of JSON-MIN, None for other rows or without a task id."""
     if "annotation_id" not in row or row.get("id") is None:
         return None
     return Version(
@@ -196,13 +201,15 @@ def _row_version(row: Cells) -> Version | None:
 def _region(value: Cells, labels: object) -> list[Annotation]:
     """Return the mentions of a region of text, one for each label.
 
-    A region of HTML or of paragraphs says where it lies in the whole text in `globalOffsets`, if at
+    Regions in HTML or paragraphs have their offsets in the whole text in `globalOffsets`, if at
     all.
     """
     fragments: list[tuple[int, int]] = []
-    for of in (value, value.get("globalOffsets")):
-        if isinstance(of, Mapping) and type(of.get("start")) is type(of.get("end")) is int:
-            fragments = fragments or cells.pairs([[of["start"], of["end"]]])
+    for offsets in (value, value.get("globalOffsets")):
+        if not isinstance(offsets, Mapping):
+            continue
+        if type(offsets.get("start")) is type(offsets.get("end")) is int:
+            fragments = fragments or cells.pairs([[offsets["start"], offsets["end"]]])
     names = labels if isinstance(labels, list) else [labels]
     words = cells.joined(value.get("text"))
     return [
@@ -212,7 +219,7 @@ def _region(value: Cells, labels: object) -> list[Annotation]:
 
 
 def _regions(row: Cells) -> Iterator[Cells]:
-    """Give the regions with labels of all columns, which tables hold as JSON in texts."""
+    """Yield the regions with labels in all columns, also from JSON in texts."""
     for value in map(parse_json_text, row.values()):
         if isinstance(value, list) and value and all(map(_is_region, value)):
             yield from value
@@ -228,12 +235,12 @@ def _is_region(value: object) -> bool:
 
 
 def _labels(value: Cells) -> object:
-    """Return the labels of a region, which has a key such as `labels` or `hypertextlabels`."""
+    """Return the labels of a region, in a key such as `labels` or `hypertextlabels`."""
     return next((labels for name, labels in value.items() if name.endswith("labels")), None)
 
 
 def _mentions(result: Cells) -> list[Annotation]:
-    """Return the mentions of a result, one for each of its labels; none of other results."""
+    """Return the mentions of a result, one for each label; empty for results of other types."""
     value = result.get("value")
     kind = result.get("type")
     if not isinstance(value, Mapping):
@@ -253,16 +260,16 @@ def _results(annotation: Cells) -> list[Cells]:
 
 
 def _is_about_field(result: Cells, field: str, data: Cells) -> bool:
-    """Return whether a result is about the text in a field.
+    """Return whether a result refers to the text in a field.
 
-    `to_name` is the name of a tag of the project, which often is the name of the field.
+    `to_name` is the name of a tag in the project, usually the same as the field.
     """
     to_name = result.get("to_name")
     return to_name == field or not isinstance(to_name, str) or to_name not in data
 
 
 def _version(annotation: Cells) -> Version | None:
-    """Return which annotation of its task this is, None for a cancelled one."""
+    """Return the annotator and time of a task's annotation, None if it was cancelled."""
     if _is_cancelled(annotation):
         return None
     return Version(
@@ -274,7 +281,7 @@ def _version(annotation: Cells) -> Version | None:
 
 
 def _why_left_out(annotation: Cells, reason: str) -> Reason | None:
-    """Return why the mentions of an annotation are left out, None where they are read."""
+    """Return why the mentions of an annotation are not read, None if they are."""
     if _is_cancelled(annotation):
         return CANCELLED
     return VERSIONS if reason else None
@@ -285,13 +292,13 @@ def _is_cancelled(annotation: Cells) -> bool:
 
 
 def _names(annotator: object) -> frozenset[str]:
-    """Return the names of an annotator, who is a number, a name, or an object of both."""
-    found: list[Any] = list(annotator.values()) if isinstance(annotator, Mapping) else [annotator]
-    return frozenset(str(name) for name in found if isinstance(name, str | int))
+    """Return the names of an annotator, given as a number, a name, or an object with both."""
+    names: list[Any] = list(annotator.values()) if isinstance(annotator, Mapping) else [annotator]
+    return frozenset(str(name) for name in names if isinstance(name, str | int))
 
 
 def _why_none(reasons: list[str]) -> str:
-    """Return why none of a task's annotations is read."""
+    """Return why no annotation of a task is read."""
     if not reasons:
         return UNANNOTATED
     return next((reason for reason in reasons if reason), IGNORED)

@@ -1,4 +1,4 @@
-"""Reads MedCATtrainer's exports: one JSON object of projects with their documents."""
+"""Reads exports of MedCATtrainer: a JSON object of projects with their documents."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ _BEGINS = re.compile(rb'\s*\{\s*"projects"\s*:')
 
 
 class _Project(msgspec.Struct):
-    """A project, as far as it is read."""
+    """A project, with the fields that are read."""
 
     documents: list[msgspec.Raw]
     name: str | int = ""
 
 
 class _Export(msgspec.Struct):
-    """A file."""
+    """An export."""
 
     projects: list[_Project]
 
 
 class MedcatTrainerDocument(Shape):
-    """A row that is one document of an export: `text` and `annotations` with a `cui`.
+    """A row that is a single document of an export: `text`, and `annotations` with a `cui`.
 
-    Its mentions get the label `untyped`, or their concept where that option is "cui".
+    The label of its mentions is `untyped`, or their concept if `untyped` is "cui".
     """
 
     columns = frozenset({"text", "annotations"})
@@ -56,10 +56,12 @@ class MedcatTrainerDocument(Shape):
         annotations = row.get("annotations")
         if not isinstance(annotations, list) or not isinstance(row.get("text"), str):
             return False
-        # Of other tools an annotation may have a concept beside its label.
+        # In other tools, annotations may have a concept in addition to their label.
         return bool(annotations) and all(
-            isinstance(one, Mapping) and "cui" in one and cells.first_filled(one, LABELS) is None
-            for one in annotations
+            isinstance(annotation, Mapping)
+            and "cui" in annotation
+            and cells.first_filled(annotation, LABELS) is None
+            for annotation in annotations
         )
 
     def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
@@ -69,20 +71,21 @@ class MedcatTrainerDocument(Shape):
 
 @dataclass(frozen=True, kw_only=True)
 class MedcatTrainer(VersionOptions, OffsetOptions, TextOptions, Source):
-    """Files that MedCATtrainer exports, with the texts.
+    """Exports of MedCATtrainer that include the texts.
 
-    Only mentions that annotators said are right are read, by the rule of MedCAT itself: validated
-    where that is said, not deleted, killed or irrelevant, and correct, of an alternative concept or
-    made by hand. The others are counted. The concept of a mention is its `cui`. Meta-annotations
-    and relations are left out.
+    Only mentions confirmed by annotators are read, by MedCAT's own rule: validated; not deleted,
+    killed or irrelevant; and correct, alternative or manually created. Other mentions are counted.
+    A mention's concept is its `cui`. Meta-annotations and relations are ignored.
 
-    A document that stands in several projects, with the same id and text, has several annotations:
-    `of_several` says which is read, in the order of the file. `annotator` is the name of a project.
+    A document in several projects, with the same id and text, has several annotations; `of_several`
+    selects by the order of the file. `annotator` is the name of a project.
     """
 
     suffixes = (".json",)
 
-    label: Annotated[str, Help('Label of every mention; "cui" for its concept.')] = "Concept"
+    label: Annotated[
+        str, Help('Label of all mentions. "cui" uses the concept of each mention.')
+    ] = "Concept"
 
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
         """Read each document; see `Source.read`."""
@@ -119,71 +122,71 @@ class MedcatTrainer(VersionOptions, OffsetOptions, TextOptions, Source):
 
     @classmethod
     def suggest_options(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003
-        """Take concepts for labels where they are words, as in de-identification; see `Source`."""
+        """Suggest concepts as labels if they are words, as in de-identification; see `Source`."""
         concepts = set(_CUI.findall(head))
         are_words = not any(map(_DIGIT.search, concepts))
         return {"label": "cui"} if concepts and are_words else {}
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes tell
-        """Return what speaks for MedCATtrainer; see `Source.recognises`."""
+        """Return the evidence for MedCATtrainer; see `Source.recognises`."""
         is_export = _BEGINS.match(head.removeprefix(b"\xef\xbb\xbf")) and b'"documents"' in head
         return "it is one object of projects with documents" if is_export else ""
 
 
 def _version(document: object, project: str) -> Version | None:
-    """Return which annotation of a document this is, None for what is not a document."""
+    """Return the key and project of a document, None if the value is not a document."""
     if not isinstance(document, Mapping) or document.get("id") is None:
         return None
-    of = (str(document["id"]), str(document.get("text")))
-    return Version(of, annotators=frozenset({project}))
+    key = (str(document["id"]), str(document.get("text")))
+    return Version(key, annotators=frozenset({project}))
 
 
 def _document(
     row: Cells, doc_id: str, place: str, *, options: OffsetOptions, label: str
 ) -> Document:
-    """Make a document of one of an export.
+    """Make a document from a document of an export.
 
     Args:
         row: The JSON object.
-        doc_id: Its id.
-        place: Its place.
-        options: How mentions are placed.
-        label: Label of each mention; "cui" for its concept.
+        doc_id: Id of the document.
+        place: Place of the document in the input.
+        options: Options for placing mentions.
+        label: Label of all mentions; "cui" uses the concept of each mention.
 
     Raises:
-        RecordError: It has no text, or an annotation has no offsets or no concept.
+        RecordError: The document has no text, or an annotation has no offsets or no concept.
     """
     text = row.get("text")
     if not isinstance(text, str) or not text:
         raise RecordError("expected the text of a document, got none; export it with the text")
-    annotations = [cells.mapping(one) for one in cells.column_list(row, "annotations")]
-    right = [one for one in annotations if _is_right(one)]
-    found = []
-    for one in right:
-        concept = one.get("cui")
+    annotations = [cells.mapping(item) for item in cells.column_list(row, "annotations")]
+    right = [annotation for annotation in annotations if _is_right(annotation)]
+    mentions = []
+    for annotation in right:
+        concept = annotation.get("cui")
         if not isinstance(concept, str) or not concept:
             raise RecordError("expected a concept in the field 'cui', got none")
-        found.append(
+        mentions.append(
             Annotation(
-                cells.pairs([[one.get("start"), one.get("end")]]),
+                cells.pairs([[annotation.get("start"), annotation.get("end")]]),
                 label=concept if label == "cui" else label,
-                words=cells.joined(one.get("value")),
+                words=cells.joined(annotation.get("value")),
                 concept=concept,
             )
         )
 
     left_out = {NOT_RIGHT: len(annotations) - len(right)}
-    placed = options.place(text, found).leaving_out(left_out)
+    placed = options.place(text, mentions).leaving_out(left_out)
     return placed.document(doc_id, text, sentences=None, place=place)
 
 
 def _is_right(annotation: Cells) -> bool:
-    """Return whether annotators say that an annotation is right, by the flags that MedCAT reads.
+    """Return whether annotators confirmed an annotation, by the flags that MedCAT reads.
 
-    It was looked at (`validated`), nobody called it wrong (`deleted`, `killed`, `irrelevant`), and
-    it is right as it was found, or with another concept, or was made by hand (`correct`,
-    `alternative`, `manually_created`). A flag that is missing says nothing against it.
+    It must be looked at (`validated`), not wrong (`deleted`, `killed`, `irrelevant`), and right as
+    found, right with another concept, or made by hand (`correct`, `alternative`,
+    `manually_created`). A missing flag does not count against it.
     """
     if annotation.get("validated", True) is False:
         return False

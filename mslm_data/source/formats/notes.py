@@ -1,4 +1,4 @@
-"""Reads clinical notes: MIMIC-III's, MIMIC-IV's, other tables, folders of text files."""
+"""Reads clinical notes: MIMIC-III, MIMIC-IV, other tables, and folders of text files."""
 
 from __future__ import annotations
 
@@ -26,65 +26,70 @@ from mslm_data.source.reading.splits import fits, sort_by_split
 from mslm_data.source.reading.tables import TableReader, TableRow
 
 _LONGEST_ID = 128
+# Values of the error flag, in lower case.
 _STANDS = frozenset({"", "0", "f", "false"})
 _WITHDRAWN = frozenset({"1", "t", "true"})
 _COLUMNS = {
     "mimic": ("ROW_ID", "SUBJECT_ID", "CATEGORY", "TEXT"),
     "mimic-iv": ("note_id", "subject_id", "note_type", "text"),
 }
-"""Shipped pipeline -> columns that its tables have, and no others."""
+"""Shipped pipeline -> columns that identify its tables."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Notes(Cohort, TextOptions, Source):
-    r"""Tables and folders of notes, read as a stream; the defaults are those of NOTEEVENTS.
+    r"""Tables and folders of notes, read as a stream. Defaults are those of MIMIC-III's NOTEEVENTS.
 
-    Files are `.csv`, `.csv.gz` (one part: unpack it to build it in parallel), `.parquet`, or `.txt`
-    with one note each. Columns stand in any order, their names in any case; "" says that a table
-    does not have such a column. Notes without an id are called `{file}:{number}`.
+    Files are `.csv`, `.csv.gz`, `.parquet`, or `.txt` with one note each. A compressed file is one
+    part; unpack it to build in parallel. Columns may be in any order, with names in any case; ""
+    means that a table does not have the column. Notes without an id are called `{file}:{number}`.
 
-    A note whose error flag is set is set aside, as is one without text or patient. A note that the
-    options of patients and categories leave out is counted, but not as read.
+    Notes with an error flag are set aside, and so are notes without text or patient. Notes excluded
+    by the options for patients and categories are counted separately.
 
-    The pipeline `mimic-iv` has the options for MIMIC-IV-Note. A folder of text files, such as
-    i2b2's: `patient_pattern = '^(\d+)-'`.
+    The pipeline `mimic-iv` has the options for MIMIC-IV-Note. For a folder of text files such as
+    i2b2's, set `patient_pattern = '^(\d+)-'`.
     """
 
     suffixes = (".csv", ".parquet", ".txt")
     segmenter = "clinical"
 
-    id_column: Annotated[str, Help("Column of each note's id.")] = "ROW_ID"
+    id_column: Annotated[str, Help("Column of the note's id.")] = "ROW_ID"
     patient_column: Annotated[
-        str, Help('Column of the patient; "" takes the patient from the id.')
+        str, Help('Column of the patient. If "", the patient is taken from the id.')
     ] = "SUBJECT_ID"
     text_column: Annotated[str, Help("Column of the text.")] = "TEXT"
-    category_column: Annotated[str, Help("Column of the kind of note.")] = "CATEGORY"
-    error_column: Annotated[str, Help("Column of the flag that withdraws a note.")] = "ISERROR"
-    separator: Annotated[str, Help("What stands between columns of `.csv`.")] = ","
+    category_column: Annotated[str, Help("Column of the category of the note.")] = "CATEGORY"
+    error_column: Annotated[str, Help("Column of the flag for erroneous notes.")] = "ISERROR"
+    separator: Annotated[str, Help("Separator of columns in `.csv` files.")] = ","
     patient_pattern: Annotated[
         str,
         Help(
-            "Where an id names its patient: the pattern's first group, or else all that it matches."
+            "Regular expression for the patient in a note's id: its first group or, without "
+            "groups, the match. Default: the whole id."
         ),
     ] = ""
-    pattern: Annotated[str, Help("Which files of a folder are notes, as of `fnmatch`.")] = "*"
+    pattern: Annotated[str, Help("Pattern of the names of files in folders, as for `fnmatch`.")] = (
+        "*"
+    )
     placeholders: Annotated[
         Handling,
         Help(
-            'What is tokenised for `[** **]` and `___`: "keep" their characters, "token" a word '
-            'for the kind, which is `_` for `___`, "drop" nothing.'
+            'Text to tokenise for `[** **]` and `___`: "keep" their characters, "token" one word '
+            'for their kind (`_` for `___`), "drop" nothing.'
         ),
     ] = "keep"
     splits: Annotated[
         Mapping[str, tuple[str, ...]],
         Help(
-            "Split -> patterns of file paths below the input, as of `fnmatch`; not with `shares`."
+            "Split -> patterns of file paths below the input, as for `fnmatch`. Cannot be combined "
+            "with `shares`."
         ),
     ] = field(default_factory=dict)
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
-        """Return what speaks for a table of notes of MIMIC; see `Source.recognises`."""
+        """Return the evidence for a table of MIMIC notes; see `Source.recognises`."""
         pipeline = cls.suggest_pipeline(head) if ends_with(path, ".csv") else ""
         if not pipeline:
             return ""
@@ -93,7 +98,7 @@ class Notes(Cohort, TextOptions, Source):
 
     @classmethod
     def suggest_pipeline(cls, head: bytes) -> str:
-        """Return `mimic` or `mimic-iv`, by the columns; see `Source.suggest_pipeline`."""
+        """Return `mimic` or `mimic-iv`, by column names; see `Source.suggest_pipeline`."""
         header = head.removeprefix(BOM_UTF8).partition(b"\n")[0].decode("utf-8", errors="replace")
         return _pipeline_with(name.strip(' "\r') for name in header.split(","))
 
@@ -103,13 +108,13 @@ class Notes(Cohort, TextOptions, Source):
             raise ValueError("expected text_column to name a column, got ''")
         if len(self.separator.encode()) != 1 or self.separator in '"\r\n':
             raise ValueError(
-                "expected separator to be one character of ASCII, and no quote or line end"
+                "expected separator to be one ASCII character other than a quote or line end"
             )
         if self.shares and self.splits:
             raise ValueError("expected shares of the patients or splits of the files, got both")
         if self.categories and not self.category_column:
             raise ValueError(
-                "expected category_column to name a column, as categories are asked for, got ''"
+                "expected category_column to name a column, as categories are set, got ''"
             )
         try:
             re.compile(self.patient_pattern)
@@ -135,10 +140,10 @@ class Notes(Cohort, TextOptions, Source):
         )
 
     def find(self, inputs: Sequence[Path]) -> dict[str, list[Path]]:
-        """Find the files of each split; with `shares`, each split has all of them.
+        """Find the files of each split. With `shares`, every split has all files.
 
         Raises:
-            SourceError: No file fits, or one is a table of another release of MIMIC; see
+            SourceError: No file matches, or a table belongs to another release of MIMIC; see
                 `Source.find`.
         """
         splits = {"all": ("*",)} if self.shares else self.splits
@@ -159,7 +164,7 @@ class Notes(Cohort, TextOptions, Source):
         return {split: paths for split, paths in by_split.items() if paths}
 
     def _check_release(self, files: Mapping[str, Sequence[Path]]) -> None:
-        """Raise for a table that another pipeline reads, and these options do not."""
+        """Raise if a table needs another shipped pipeline, and lacks the columns of this source."""
         for path in dict.fromkeys(chain.from_iterable(files.values())):
             if not ends_with(path, ".csv"):
                 continue
@@ -173,7 +178,7 @@ class Notes(Cohort, TextOptions, Source):
                 )
 
     def settle(self, paths: Sequence[Path]) -> dict[str, str]:
-        """Read all files once to find the sample, if one is asked for; see `Source.settle`."""
+        """Find the sample of patients, if one is set. Reads all files; see `Source.settle`."""
         if not self.patients or self.patients_last:
             return {}
         everyone = dataclasses.replace(self, patients=0, split="")
@@ -183,11 +188,11 @@ class Notes(Cohort, TextOptions, Source):
         return {"patients_last": find_last_sampled(patients, size=self.patients, seed=self.seed)}
 
     def for_split(self, split: str) -> Notes:
-        """Return a source that reads only the notes of a split's patients."""
+        """Return a source that reads only the patients of a split."""
         return dataclasses.replace(self, split=split) if self.shares else self
 
     def estimate_share(self, split: str) -> float:
-        """Return the share of the patients that a split has; see `Source.estimate_share`."""
+        """Return the share of patients in a split; see `Source.estimate_share`."""
         return self.shares.get(split, 1.0)
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
@@ -196,11 +201,11 @@ class Notes(Cohort, TextOptions, Source):
         return self._tables.cut(part, target_bytes=int(target_bytes / share))
 
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
-        """Read each note, or why it is not chosen; see `Source.read`.
+        """Read each note, or the reason why it is not chosen; see `Source.read`.
 
         Raises:
-            SourceError: It is not a table with these columns.
-            ValueError: There is a sample whose largest digest is unknown; see `Source.settle`.
+            SourceError: The file is not a table with these columns.
+            ValueError: The largest digest of the sample is unknown; see `Source.settle`.
         """
         file_stem = stem(Path(part.path))
         for row in self._tables.rows(part):
@@ -209,7 +214,7 @@ class Notes(Cohort, TextOptions, Source):
                 yield record
 
     def _record(self, row: TableRow, file_stem: str) -> Document | SetAside | NotChosen | None:
-        """Return the record that a row makes, None where it belongs to another split."""
+        """Make the record of a row, None if it belongs to another split."""
         doc_id = ""
         patient = None
         try:
@@ -217,16 +222,16 @@ class Notes(Cohort, TextOptions, Source):
             patient = self._patient(row, doc_id)
             if self.is_elsewhere(patient):
                 return None
-            refused = self.refusal(patient, row.value("category") or "")
-            if refused:
-                return refused
+            not_chosen = self.refusal(patient, row.value("category") or "")
+            if not_chosen:
+                return not_chosen
             if _is_withdrawn(row):
                 raise RecordError(WITHDRAWN)
             text = row.value("text")
             if not text:
                 raise RecordError("expected a note with text, got none")
         except RecordError as error:
-            # A damaged record belongs to one split too, so that it is counted once.
+            # A damaged record belongs to one split too, so that it is counted only once.
             return None if self.is_elsewhere(patient) else SetAside(doc_id, row.place, error.reason)
         return Document(
             id=doc_id,
@@ -236,7 +241,7 @@ class Notes(Cohort, TextOptions, Source):
         )
 
     def _candidate(self, row: TableRow) -> str | None:
-        """Return the patient of a note that could be in a sample, None for other notes."""
+        """Return the patient if the note is usable and may be in the sample, else None."""
         try:
             patient = self._patient(row, row.value("id") or "")
             is_chosen = self.refusal(patient, row.value("category") or "") is None
@@ -249,7 +254,7 @@ class Notes(Cohort, TextOptions, Source):
         """Return the patient of a note.
 
         Raises:
-            RecordError: Neither the column nor the id names one.
+            RecordError: Neither the column nor the id gives a patient.
         """
         if "patient" in row.roles:
             patient = (row.value("patient") or "").strip()
@@ -264,7 +269,7 @@ class Notes(Cohort, TextOptions, Source):
         if not patient:
             raise RecordError(
                 Reason(
-                    "expected a note that says whose it is, got none",
+                    "expected a note with a patient, got none",
                     advice={
                         "patient_column": "name the column of the patient with "
                         "source.patient_column, or {set} source.patient_column='' and "
@@ -276,20 +281,19 @@ class Notes(Cohort, TextOptions, Source):
 
 
 def _pipeline_with(names: Iterable[str]) -> str:
-    """Return the shipped pipeline for tables with columns of these names, "" for none."""
-    there = set(map(str.casefold, names))
+    """Return the shipped pipeline for tables with these columns, "" if there is none."""
+    present = set(map(str.casefold, names))
     for pipeline, columns in _COLUMNS.items():
-        if there.issuperset(map(str.casefold, columns)):
+        if present.issuperset(map(str.casefold, columns)):
             return pipeline
     return ""
 
 
 def _checked_id(doc_id: str) -> str:
-    """Return an id that can stand in messages, as it is.
+    """Return an id that may appear in messages.
 
     Raises:
-        RecordError: It is too long, or has several lines: it may be text, which messages must not
-            hold.
+        RecordError: The id is too long or has several lines, so it may be the note's text.
     """
     if len(doc_id) > _LONGEST_ID or not doc_id.isprintable():
         raise RecordError(

@@ -1,4 +1,4 @@
-"""Reads what Prodigy's `db-out` writes: JSON lines of texts with spans and an answer."""
+"""Reads the output of Prodigy's `db-out`: JSON lines of texts with spans and an answer."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _OWN_KEY = re.compile(rb'(?<!\\)"_(?:input|task)_hash"\s*:')
 _SPANS = re.compile(rb'(?<!\\)"(?:spans|tokens)"\s*:')
 _MAY_BE_BINARY = re.compile(rb'"_is_binary"\s*:\s*true|"_view_id"\s*:\s*"ner"')
 _ANSWERS = {"reject": REJECTED, "ignore": IGNORED}
-"""Prodigy's answers besides "accept"."""
+"""Prodigy's answers other than "accept"."""
 
 
 class ProdigyRow(TextWithMentions):
-    """Prodigy's rows: a text, its `spans`, none where they are missing, and the `answer`.
+    """Prodigy's rows: a text, optional `spans`, and the `answer`.
 
-    Only accepted rows are read. `tokens` are objects, and relations are left out.
+    Only accepted rows are read. Tokens and relations are ignored.
     """
 
     columns = TextWithMentions.columns | {"answer"}
@@ -49,26 +49,26 @@ class ProdigyRow(TextWithMentions):
 class Prodigy(JsonVersions):
     """Files of Prodigy's annotations (`ner.manual`, `ner.correct`, `spans.manual` …).
 
-    Only rows whose `answer` is "accept" are documents; rejected and skipped ones are counted. Rows
-    without an answer, such as those made by programs, are documents too. Where `spans` is missing,
-    a document has no mentions. Tokens and relations are left out.
+    Rows with the `answer` "accept" are documents, and so are rows without an answer, such as those
+    of programs. Rejected and skipped rows are counted. A row without `spans` has no mentions.
+    Tokens and relations are ignored.
 
-    Several accepted rows of one input (`_input_hash`, or else the same text with a session each)
-    are annotations of one document, by several sessions or later ones: `of_several` says which is
-    read. Accepted rows of `ner.teach`, each of which asks about one mention, are one annotation
-    together. `annotator` is a session or an annotator, as `_session_id` or `_annotator_id` name it.
+    Accepted rows with the same input (`_input_hash`, or else the text of rows with a session) are
+    annotations of one document; `of_several` selects the one to read. Accepted rows of `ner.teach`,
+    each about a single mention, are joined into one annotation. `annotator` is a session or
+    annotator, in `_session_id` or `_annotator_id`.
     """
 
     shapes: ClassVar[Mapping[str, type[Shape]]] = {"Prodigy": ProdigyRow, **PLAIN_SHAPES}
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
-        """Cut a file between lines where each row is read by itself; see `Source.cut`."""
+        """Cut a file between lines if each row is read independently; see `Source.cut`."""
         if self.of_several == "all":
             return JsonRows.cut(self, part, target_bytes=target_bytes)
         return super().cut(part, target_bytes=target_bytes)
 
     def read_version(self, row: object, number: int) -> Version | None:
-        """Return which annotation of which input a row is, None for one that is not accepted."""
+        """Return the input and annotator of a row, None if the row is not accepted."""
         if not isinstance(row, Mapping) or row.get("answer") in ("reject", "ignore"):
             return None
 
@@ -77,11 +77,11 @@ class Prodigy(JsonVersions):
         input_hash = row.get("_input_hash")
         if type(input_hash) is int:
             return Version(("hash", input_hash), names)
-        # Rows that no session made are documents of their own: the same sentence may stand in many.
+        # Without a session, equal texts are separate documents: a sentence may occur repeatedly.
         return Version(("text", str(row.get("text"))) if names else ("row", number), names)
 
     def united(self, part: Part) -> Callable[[object], object]:
-        """Return what gives an input the accepted mentions of all its binary answers."""
+        """Return a function that gives a row the mentions of all binary answers to its input."""
         path = Path(part.path)
         if _MAY_BE_BINARY.search(self.utf8(path, part.start, part.stop)) is None:
             return super().united(part)
@@ -100,13 +100,13 @@ class Prodigy(JsonVersions):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes tell
-        """Return what speaks for Prodigy; see `Source.recognises`."""
+        """Return the evidence for Prodigy; see `Source.recognises`."""
         is_own = _OWN_KEY.search(head) and _SPANS.search(head)
         return "its rows have Prodigy's hashes beside spans or tokens" if is_own else ""
 
 
 def _is_binary(row: object) -> bool:
-    """Return whether a row accepts one mention of several, as `ner.teach` asks."""
+    """Return whether a row accepts a single mention of its input, as in `ner.teach`."""
     if not isinstance(row, Mapping) or type(row.get("_input_hash")) is not int:
         return False
     is_accepted = row.get("answer", "accept") == "accept"

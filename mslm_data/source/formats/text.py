@@ -1,4 +1,4 @@
-"""Reads plain text without mentions: files, lines or blocks of lines, and columns of text."""
+"""Reads plain text without mentions: files, lines or blocks of lines, and text columns."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ _JSON = (".jsonl", ".ndjson")
 _ARROW = (".parquet", ".arrow")
 
 _LONGEST = 64 << 20
-"""Most bytes of a file that is one document."""
+"""Maximum size in bytes of a file that is one document."""
 _DAMAGED = "?"
-"""Stands for a line that is not text."""
+"""Replaces a line that is not valid UTF-8."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlainText(TextOptions, Source):
     """Texts without mentions, for adaptation, or for annotators to find mentions in.
 
-    Files of lines (`.txt`, or any other file that is named directly) hold one document each, one a
-    line, or one a block between blank lines. CR LF counts as LF; blank lines before and after a
-    document are not part of it. `.csv`, `.tsv`, `.jsonl`, `.parquet` and `.arrow` hold a document a
-    row, in one column. A line or row without text is set aside, but for blank lines.
+    A file of lines (`.txt`, or any other file given directly) is one document, or has one document
+    per line or per block between blank lines. CRLF is read as LF. Blank lines around a document do
+    not belong to it. `.csv`, `.tsv`, `.jsonl`, `.parquet` and `.arrow` have one document per row,
+    in one column. Lines and rows without text are set aside; blank lines are skipped.
 
-    Documents are called `file:number`, but for those that are a whole file, which are called as it
-    is, and those of rows with an id.
+    Documents are called `file:number`, unless they are whole files, which have the file's name, or
+    rows with an id.
 
-    The text does not count as patients': where it is, set `about.protected = true`.
+    The text is not assumed to be patients'. If it is, set `about.protected = true`.
     """
 
     suffixes = (*_TEXTS, *_TABLES, *_JSON, *_ARROW)
@@ -60,16 +60,13 @@ class PlainText(TextOptions, Source):
     segmenter: ClassVar[str] = "clinical"
 
     documents: Annotated[
-        Literal["file", "line", "block"], Help("What of a file of lines is a document.")
+        Literal["file", "line", "block"], Help("Unit of a document in files of lines.")
     ] = "file"
     text_column: Annotated[str, Help("Column of the text in tables and JSON lines.")] = "text"
-    id_column: Annotated[str, Help('Column of the id, "" to number rows.')] = ""
+    id_column: Annotated[str, Help('Column of the id. Default: "", rows are numbered.')] = ""
     doc_label: Annotated[
         str,
-        Help(
-            'Column of the document\'s own label, text or an integer; "" where there is none or '
-            "none is wanted."
-        ),
+        Help('Column of the document\'s label, text or an integer. Default: "", no label.'),
     ] = ""
 
     def __post_init__(self) -> None:
@@ -77,12 +74,11 @@ class PlainText(TextOptions, Source):
             raise ValueError("expected text_column to name a column, got ''")
         if self.doc_label == self.text_column:
             raise ValueError(
-                f"expected doc_label to name another column than that of the text, got "
-                f"'{self.doc_label}'"
+                f"expected doc_label to differ from text_column, got '{self.doc_label}' for both"
             )
 
     def is_lines(self, path: Path) -> bool:
-        """Return whether a file is one of lines, neither a table nor JSON lines."""
+        """Return whether a file has lines, and is neither a table nor JSON lines."""
         return _kind(path) is None
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
@@ -111,7 +107,7 @@ class PlainText(TextOptions, Source):
                 yield record
 
     def batches(self, part: Part) -> Iterator[Documents | SetAside]:
-        """Read the documents of a part; those of a file of lines as one batch."""
+        """Read the documents of a part. A file of lines gives one batch."""
         path = Path(part.path)
         if _kind(path) is not None:
             for record in in_batches(self._rows(part)):
@@ -134,7 +130,7 @@ class PlainText(TextOptions, Source):
         yield from self._documents(_laid(data, first=part.line), part)
 
     def _documents(self, laid: _Lines, part: Part) -> Iterator[Documents | SetAside]:
-        """Make one batch of the documents of some lines, after those that are set aside."""
+        """Make one batch of the documents in some lines, after the documents set aside."""
         path = Path(part.path)
         first, last = self._bounds(laid.is_filled)
         if self.documents == "file" and not len(first):
@@ -165,7 +161,8 @@ class PlainText(TextOptions, Source):
             adjusted={},
         )
 
-        # A document is damaged by the first line in it that is not text.
+        # Find the first damaged line of each document. Damaged lines lie within documents, so the
+        # document of a line is the first one that ends at or after it.
         at = np.searchsorted(last, laid.damaged)
         damaged, nth = np.unique(at, return_index=True)
         for number, line in zip(damaged.tolist(), laid.damaged[nth].tolist(), strict=True):
@@ -173,8 +170,9 @@ class PlainText(TextOptions, Source):
         yield documents.take(np.setdiff1d(np.arange(len(first)), damaged))
 
     def _bounds(self, is_filled: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
-        """Return the first and the last line of each document."""
+        """Return the first and the last line of each document, int64 `[D]` each."""
         filled = np.flatnonzero(is_filled)
+        # A document of a line or of the file, or a run of filled lines.
         if self.documents == "line" or not len(filled):
             return filled, filled
         if self.documents == "file":
@@ -209,7 +207,7 @@ class PlainText(TextOptions, Source):
             yield Document(id=doc_id, text=row.text, place=row.place, doc_label=label)
 
     def _values(self, part: Part) -> Iterator[_Row]:
-        """Read the id and the text of each row of a part."""
+        """Read id, text and label of each row of a part."""
         path = Path(part.path)
         kind = _kind(path)
         if kind in _ARROW:
@@ -250,14 +248,14 @@ class PlainText(TextOptions, Source):
                 yield self._row(number, place, row)
 
     def _row(self, number: int, place: str, row: Mapping[str, object]) -> _Row:
-        """Choose the columns of id, text and label."""
+        """Select the columns of id, text and label."""
         id_, text, label = map(row.get, (self.id_column, self.text_column, self.doc_label))
         return _Row(number, place, id_, text, label)
 
     def _json_rows(self, part: Part) -> Iterator[_Row]:
         path = Path(part.path)
-        given = lines(self.utf8(path, part.start, part.stop), first=part.line)
-        filled = (line for line in given if line.data.strip())
+        numbered = lines(self.utf8(path, part.start, part.stop), first=part.line)
+        filled = (line for line in numbered if line.data.strip())
         for number, line in enumerate(filled, start=part.first):
             place = f"{path.name}:{line.number}"
             try:
@@ -274,7 +272,7 @@ class PlainText(TextOptions, Source):
 
 
 class _Row(NamedTuple):
-    """A row of a table; `problem` says why it cannot be read."""
+    """A row of a table. `problem` is the reason why it cannot be read."""
 
     number: int
     place: str
@@ -288,11 +286,11 @@ class _Lines(NamedTuple):
     """N lines of text.
 
     Attributes:
-        text: All of them, with an LF after each.
-        starts: int64 `[N]`, the first character of each.
-        ends: int64 `[N]`, half open, without the LF.
-        is_filled: bool `[N]`, whether there is more than blanks.
-        damaged: int64, the numbers of those that were not text, rising.
+        text: The lines, each followed by LF.
+        starts: int64 `[N]`, first character of each line.
+        ends: int64 `[N]`, position of each line's LF.
+        is_filled: bool `[N]`, whether the line has more than blanks.
+        damaged: int64, ascending indices of lines that were not valid UTF-8.
     """
 
     text: str
@@ -303,12 +301,13 @@ class _Lines(NamedTuple):
 
 
 def _laid(data: bytes, *, first: int) -> _Lines:
-    """Find the lines of some bytes of UTF-8; `first` is the number of the first one."""
+    """Find the lines of UTF-8 bytes; `first` is the line number of the first line."""
     data = plain_lines(data, first=first).replace(b"\r\n", b"\n")
     if data and not data.endswith(b"\n"):
         data = data.removesuffix(b"\r") + b"\n"
     data, damaged = _mended(data)
 
+    # Positions in bytes first. uint8 wraps around, so one comparison tests for TAB to CR.
     octets = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(octets == NEWLINE)
     starts = np.append(0, ends + 1)[:-1]
@@ -317,7 +316,7 @@ def _laid(data: bytes, *, first: int) -> _Lines:
 
     text = data.decode()
     if len(text) < len(data):
-        # Bytes that go on with a character do not count.
+        # Convert positions to characters: continuation bytes (10xxxxxx) do not count.
         goes_on = (octets & 0xC0) == 0x80
         num_continuing = np.add.reduceat(goes_on.view(np.uint8), starts, dtype=np.int64)
         before = np.cumsum(num_continuing)
@@ -327,7 +326,7 @@ def _laid(data: bytes, *, first: int) -> _Lines:
 
 
 def _mended(data: bytes) -> tuple[bytes, Ints]:
-    """Replace lines that are not text, and return which these are."""
+    """Replace lines that are not valid UTF-8, and return their indices."""
     try:
         data.isascii() or data.decode()
     except UnicodeDecodeError:

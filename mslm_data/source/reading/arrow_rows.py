@@ -1,7 +1,7 @@
-"""Reads rows of Arrow and parquet files, batch by batch.
+"""Reads rows of Arrow and parquet files in batches.
 
-Arrow files may be streams (as `datasets` writes them) or random-access files. Positions count rows.
-Lengths and offsets in a file are checked before they are used, as wrong ones would end the process.
+Arrow files may be streams (as written by `datasets`) or random-access files. Positions count rows.
+Lengths and offsets in a file are validated before use, because wrong ones would crash the process.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from mslm_data.io import limits
 from mslm_data.source.reading.shapes.mention_forms import LABELS
 
 _BATCH_ROWS = 64
-"""Rows that become Python values at once; few, as each may stand for one long text of a
+"""Number of rows converted to Python at once. Small, because each may expand to a long text of a
 dictionary."""
 _ROWS_PER_BYTE = 16
-"""Rows that a byte of a file may stand for; more means a damaged file that repeats nothing without
-end."""
+"""Maximum number of rows per byte of a file. A damaged file may claim any number of empty rows."""
 _LISTS = (
     pa.types.is_list,
     pa.types.is_large_list,
@@ -35,17 +34,16 @@ _LISTS = (
 )
 """Tests for lists of any layout."""
 _DAMAGED = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, RecursionError)
-"""Errors that reading a damaged file raises; Python's own errors come only from types
-that Arrow does not know."""
+"""Errors from damaged files. Python's own errors come only from types unknown to Arrow."""
 _END = b"\xff\xff\xff\xff\0\0\0\0"
-"""Closes an Arrow stream."""
+"""End mark of an Arrow stream."""
 
 
 def num_rows(path: Path) -> int:
-    """Return how many rows a file has, without reading their values.
+    """Return the number of rows of a file, without reading their values.
 
     Raises:
-        SourceError: The file cannot be read, is cut off, or claims more rows than it can hold.
+        SourceError: The file cannot be read, is truncated, or has more rows than its size allows.
     """
     unpacked = 0
     with _readable(path):
@@ -70,15 +68,15 @@ def num_rows(path: Path) -> int:
 
 
 def cut(part: Part, *, target_bytes: int) -> Iterator[Part]:
-    """Cut a file into ranges of rows that take about `target_bytes` of it; see `Source.cut`.
+    """Cut a file into ranges of rows of about `target_bytes`; see `Source.cut`.
 
-    A part's `start` and `stop` count rows; its `line` is the number of its first row, from 1.
+    `start` and `stop` of a part count rows. Its `line` is the number of its first row, from 1.
     """
     path = Path(part.path)
     total = num_rows(path)
     step = max(1, total * target_bytes // max(path.stat().st_size, 1))
     past = total if part.stop < 0 else part.stop
-    # A file without rows is one part, too.
+    # A file without rows is one empty part.
     for start in range(part.start, max(past, part.start + 1), step):
         yield Part(part.path, start, min(start + step, past), first=start, line=start + 1)
 
@@ -91,17 +89,17 @@ def schema(path: Path) -> pa.Schema:
         return _open_arrow(pa.memory_map(str(path))).schema
 
 
-def nested(of: pa.Schema) -> list[str]:
-    """Return the columns that hold objects, lists of texts, or lists of lists, but no numbers.
+def nested(table: pa.Schema) -> list[str]:
+    """Return the columns with objects, lists of texts, or nested lists of texts.
 
-    Only these, besides the columns that are known by name, can hold mentions or say of them who
-    made them. Columns of numbers, such as vectors, may be far larger than all others.
+    Besides the columns known by name, only these can hold mentions or their annotators. Columns of
+    numbers, such as embeddings, are not read: they may be far larger than all others.
     """
-    return [field.name for field in of if _is_nested(field.type, depth=0)]
+    return [field.name for field in table if _is_nested(field.type, depth=0)]
 
 
 def texts(path: Path) -> list[str]:
-    """Return the columns of a file that hold texts.
+    """Return the text columns of a file.
 
     Raises:
         SourceError: The file cannot be read.
@@ -114,7 +112,7 @@ def _is_nested(kind: pa.DataType, *, depth: int) -> bool:
     if any(is_list(kind) for is_list in _LISTS):
         return _is_nested(kind.value_type, depth=depth + 1)
     if pa.types.is_struct(kind):
-        # An object with bytes is a picture or a sound.
+        # An object with bytes is an image or audio.
         return not any(pa.types.is_binary(field.type) for field in kind)
     return depth > 0 and _is_text(kind)
 
@@ -123,19 +121,19 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def class_names(of: pa.Schema) -> dict[str, tuple[str, ...]]:
-    """Return column -> names of its integers, from the features that `datasets` stores."""
-    text = (of.metadata or {}).get(b"huggingface")
+def class_names(table: pa.Schema) -> dict[str, tuple[str, ...]]:
+    """Return column -> names of its integers, from the features stored by `datasets`."""
+    text = (table.metadata or {}).get(b"huggingface")
     if text is None:
         return {}
     try:
         features = msgspec.json.decode(text)["info"]["features"]
         if not isinstance(features, dict):
             return {}
-        found = {column: _names(feature) for column, feature in features.items()}
+        names_by_column = {column: _names(feature) for column, feature in features.items()}
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, RecursionError):
         return {}
-    return {column: names for column, names in found.items() if names}
+    return {column: names for column, names in names_by_column.items() if names}
 
 
 def rows(
@@ -143,15 +141,16 @@ def rows(
 ) -> Iterator[Mapping[str, Any] | None]:
     """Read rows `[start, stop)` with some of their columns.
 
-    A row whose text is not UTF-8 comes as None.
+    Yields None for a row with text that is not valid UTF-8.
 
     Raises:
-        SourceError: The file cannot be read, or ends before `stop`. Only `num_rows` notices a
-            stream that is cut off between two batches.
+        SourceError: The file cannot be read, or ends before `stop`. A stream truncated between two
+            batches is only detected by `num_rows`.
     """
     done = start
     with _readable(path):
         for position, batch in _batches(path, start, columns):
+            # A batch may begin before `start` or end after `stop`.
             first = max(done - position, 0)
             last = min(stop - position, batch.num_rows)
             if first < last:
@@ -179,7 +178,7 @@ def _readable(path: Path) -> Iterator[None]:
 def _batches(
     path: Path, start: int, columns: Collection[str]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Give batches with the number of their first row, from row `start` or an earlier one on."""
+    """Yield batches from the one with row `start`, each with the number of its first row."""
     if path.suffix == ".parquet":
         yield from _parquet_batches(path, start, columns)
         return
@@ -193,9 +192,9 @@ def _batches(
 def _parquet_batches(
     path: Path, start: int, columns: Collection[str]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Give batches of parquet as `_batches` does.
+    """Yield batches of a parquet file; see `_batches`.
 
-    Each row group is read alone, so that damage in one cannot shift others.
+    Row groups are read one by one, so that a damaged group does not shift the rows of others.
     """
     with pq.ParquetFile(path) as file:
         kept = _kept(file.schema_arrow.names, columns)
@@ -219,7 +218,7 @@ def _arrow_batches(path: Path) -> Iterator[pa.RecordBatch]:
                 yield _laid_out(reader.get_batch(i))
         else:
             yield from map(_laid_out, reader)
-            # The reader takes a stream that is cut off between two batches for a whole one.
+            # The reader accepts a stream that is truncated between two batches.
             file.seek(max(file.size() - len(_END), 0))
             if file.read() != _END:
                 raise pa.ArrowInvalid("no end mark")
@@ -232,13 +231,13 @@ def _open_arrow(file: pa.MemoryMappedFile) -> pa.RecordBatchStreamReader | pa.Re
 
 
 def _laid_out(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch after checking, at little cost, that its columns are as long as it says."""
+    """Check, at little cost, that the columns of a batch have its length."""
     batch.validate()
     return batch
 
 
 def _kept(names: Collection[str], columns: Collection[str]) -> list[str]:
-    """Return the wanted columns that a file has; two of one name make it a damaged file."""
+    """Return the wanted columns of a file. Raises if two of them have the same name."""
     kept = [name for name in names if name in columns]
     if len(set(kept)) < len(kept):
         raise pa.ArrowInvalid("columns of one name")
@@ -246,16 +245,16 @@ def _kept(names: Collection[str], columns: Collection[str]) -> list[str]:
 
 
 def _validate(batch: pa.RecordBatch) -> None:
-    """Check that no offset in a batch leads out of it.
+    """Check that all offsets are within the batch.
 
-    Texts are checked as bytes: whether they are UTF-8 is decided row by row, in `_python_rows`.
+    Text is checked as bytes here. `_python_rows` finds the rows with invalid UTF-8.
     """
     for column in batch.columns:
         column.view(_in_bytes(column.type)).validate(full=True)
 
 
 def _in_bytes(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the same layout that has bytes where `kind` has text."""
+    """Return a type with the same layout, and bytes in place of text."""
     if pa.types.is_string(kind):
         return pa.binary()
     if pa.types.is_large_string(kind):
@@ -270,7 +269,7 @@ def _in_bytes(kind: pa.DataType) -> pa.DataType:
 
 
 def _python_rows(batch: pa.RecordBatch) -> Iterator[Mapping[str, Any] | None]:
-    """Give a batch's rows as Python values, one by one where some text is not UTF-8."""
+    """Yield rows as Python values, one by one if some text is not valid UTF-8."""
     for start in range(0, batch.num_rows, _BATCH_ROWS):
         piece = batch.slice(start, _BATCH_ROWS)
         try:
@@ -281,16 +280,16 @@ def _python_rows(batch: pa.RecordBatch) -> Iterator[Mapping[str, Any] | None]:
 
 def _python_row(row: pa.RecordBatch) -> Mapping[str, Any] | None:
     try:
-        found: Mapping[str, Any] = row.to_pylist()[0]
+        values: Mapping[str, Any] = row.to_pylist()[0]
     except UnicodeDecodeError:
         return None
-    return found
+    return values
 
 
 def _names(feature: Any) -> tuple[str, ...]:
-    """Return the names of the ClassLabel at or below a feature.
+    """Return the names of the ClassLabel in a feature, empty if there is none.
 
-    Of several beside one another it is that of the labels; none where nothing says which that is.
+    If there are several, that of the labels is used; if that is unknown, none.
     """
     if isinstance(feature, list):
         feature = dict(enumerate(feature))
@@ -300,7 +299,7 @@ def _names(feature: Any) -> tuple[str, ...]:
     if feature.get("_type") == "ClassLabel" and isinstance(names, list):
         return tuple(map(str, names))
 
-    found = {key: names for key, below in feature.items() if (names := _names(below))}
-    of_labels = [found[key] for key in LABELS if key in found]
-    known = of_labels or list(set(found.values()))
-    return known[0] if of_labels or len(known) == 1 else ()
+    by_key = {key: names for key, below in feature.items() if (names := _names(below))}
+    of_labels = [by_key[key] for key in LABELS if key in by_key]
+    candidates = of_labels or list(set(by_key.values()))
+    return candidates[0] if of_labels or len(candidates) == 1 else ()

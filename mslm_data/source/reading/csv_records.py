@@ -1,10 +1,10 @@
-"""Reads tables of separated values as a stream of records, so that damage costs one record.
+"""Reads tables of separated values as a stream of records, isolating damaged records.
 
-A record is strict: it has as many fields as the header, and every quote is closed and followed by a
-separator or a line end. Anything else is damaged, up to the next line that begins a strict record,
-or that looks like the beginning of a damaged one: many of them in a row are as many records. Each
-record is decided by the bytes from its first one on, so cutting a file finds exactly the records
-that reading a part gives. The file is never held in memory as a whole.
+A strict record has as many fields as the header, and every quote is closed and followed by a
+separator or a line end. Any other record is damaged. It ends before the next line that begins a
+strict record or looks like the beginning of a damaged one, so consecutive damaged records are
+counted separately. The boundaries of a record depend only on bytes from its first one on, so
+cutting a file gives the same records as reading its parts. The file is never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from mslm_data.source.reading.records import RecordError, decode_utf8
 Ints = npt.NDArray[Any]
 
 CHUNK = 1 << 20
-"""Bytes that are read at once."""
+"""Number of bytes read at once."""
 LONGEST = 8 << 20
-"""Most bytes of a record; a longer one is taken for a quote that never closes."""
+"""Maximum size of a record in bytes. A longer match is a quote that is never closed."""
 _RECORDS = 4096
-"""Most records that are found at once."""
+"""Maximum number of records found at once."""
 
 _QUOTED = rb'"[^"]*+(?:""[^"]*+)*+"'
 _MOST_COLUMNS = 1000
@@ -43,15 +43,15 @@ _KEY = re.compile(r"\S{1,128}")
 
 
 class CsvRecord(NamedTuple):
-    """One record.
+    """A record.
 
     Attributes:
-        start: Its first byte in the file.
-        stop: The byte after its last.
-        line: Number of its first line.
-        data: Bytes of the file with the record among them.
-        fields: Of each wanted column the first byte in `data` and the one after its last, quotes
-            included, one after the other; None if the record is damaged.
+        start: First byte in the file.
+        stop: Byte after the last.
+        line: Line number of the record's first line.
+        data: Bytes of the file that contain the record.
+        fields: First byte in `data` and byte after the last, quotes included, of each wanted column
+            in turn; None if the record is damaged.
     """
 
     start: int
@@ -62,14 +62,14 @@ class CsvRecord(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Records that follow each other.
+    """N consecutive records.
 
     Attributes:
-        starts: int64 `[N]`, of each record its first byte in the file.
-        stops: int64 `[N]`, the byte after its last.
-        lines: int64 `[N]`, the number of its first line.
-        data: Bytes of the file with all of them.
-        fields: int64 `[N, 2 C]` as in `CsvRecord`; None for one damaged record.
+        starts: int64 `[N]`, first byte of each record in the file.
+        stops: int64 `[N]`, byte after the last of each record.
+        lines: int64 `[N]`, line number of each record's first line.
+        data: Bytes of the file that contain the records.
+        fields: int64 `[N, 2 C]`, see `CsvRecord`; None for a single damaged record.
     """
 
     starts: Ints
@@ -81,20 +81,20 @@ class _Block(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class CsvTable:
-    """The layout of all records of a file, learned from its beginning by `open_table`.
+    """The layout of a file's records, found from its beginning by `open_table`.
 
     Attributes:
-        columns: Role -> row of a record's `fields` that holds its column.
-        last: Row that holds a record's last column, -1 where no role has it.
-        slots: int64 `[F]`, for each field of a record its row, -1 for one that no role has.
-        separator: The byte between fields.
+        columns: Role -> index of its column in the `fields` of a record.
+        last: Index in `fields` of the last column, -1 if no role uses it.
+        slots: int64 `[F]`, index in `fields` of each column of the file, -1 if no role uses it.
+        separator: Byte between columns.
         body: First byte after the header.
-        body_line: Number of the first line after the header.
-        encoding: What fields are decoded by.
-        pattern: Matches one record with its line end; its groups are the rows.
-        beginning: Matches what any record begins with, damaged ones too: fields up to the last key,
-            or, without keys, as many separators in one line as a record has.
-        keys: Roles that every record has a value for -> what such values look like.
+        body_line: Line number after the header.
+        encoding: Encoding of the fields.
+        pattern: Matches a record with its line end. Its groups are the `fields`.
+        beginning: Matches the beginning of any record, even a damaged one: fields up to the last
+            key or, without keys, as many separators in a line as a record has.
+        keys: Roles for which every record has a value -> pattern of the values.
     """
 
     columns: Mapping[str, int]
@@ -109,17 +109,17 @@ class CsvTable:
     keys: Mapping[str, re.Pattern[str]]
 
     def value(self, record: CsvRecord, role: str) -> str | None:
-        """Return a field; None for NULL, which is an empty field without quotes, and for no column.
+        """Return a field; None for NULL (an empty field without quotes) and for a missing column.
 
         Raises:
-            RecordError: The record is damaged, or the field is not UTF-8.
+            RecordError: The record is damaged, or the field is not valid UTF-8.
         """
         if record.fields is None:
             raise RecordError(
                 Reason(
                     "expected a record with as many columns as the header and each quote closed, "
                     "got another",
-                    advice={"separator": "say what stands between columns with source.separator"},
+                    advice={"separator": "set the separator of columns with source.separator"},
                 )
             )
         row = self.columns.get(role)
@@ -133,17 +133,17 @@ class CsvTable:
         return decode_utf8(to_utf8(value, self.encoding))
 
     def records(self, file: BinaryIO, part: Part) -> Iterator[CsvRecord]:
-        """Read the records of a part of an open file, passing over blank lines between them."""
+        """Read the records of a part of an open file, skipping blank lines between them."""
         for block in self.blocks(file, part):
             starts = block.starts.tolist()
             stops = block.stops.tolist()
             lines = block.lines.tolist()
             fields = [None] if block.fields is None else block.fields.tolist()
-            for start, stop, line, of_record in zip(starts, stops, lines, fields, strict=True):
-                yield CsvRecord(start, stop, line, block.data, of_record)
+            for start, stop, line, bounds in zip(starts, stops, lines, fields, strict=True):
+                yield CsvRecord(start, stop, line, block.data, bounds)
 
     def blocks(self, file: BinaryIO, part: Part) -> Iterator[_Block]:
-        """Read the records of a part of an open file, many at a time."""
+        """Read the records of a part of an open file in blocks."""
         if part.start == 0:
             window = _Window(file, self.body, part.stop, line=self.body_line)
         else:
@@ -151,12 +151,13 @@ class CsvTable:
 
         while window.skip_blank():
             block = window.split(self)
+            # The kernel stops at a record that is damaged, or not completely in the window.
             if not len(block.starts):
                 block = self._single(window)
             yield block
 
     def _single(self, window: _Window) -> _Block:
-        """Read a record that is damaged, or of which some has not been read yet."""
+        """Read a record that is damaged, or not yet completely in the window."""
         start = window.offset
         line = window.line
         match = window.match(self.pattern)
@@ -167,6 +168,7 @@ class CsvTable:
             fields = np.array([_field_bounds(match)], np.int64)
             data = match.string
         else:
+            # Damaged. Skip lines until a record begins.
             window.skip_line()
             while not window.is_over() and not self._begins(window):
                 window.skip_line()
@@ -180,9 +182,10 @@ class CsvTable:
         )
 
     def _begins(self, window: _Window) -> bool:
-        """Return whether a record begins where the window stands.
+        """Return whether a record begins at the window's position.
 
-        A line of a damaged record's text may look like a record too; its keys tell them apart.
+        A line in the text of a damaged record may look like a record. The values of keys
+        distinguish them.
         """
         match = window.match(self.pattern)
         if match is None:
@@ -197,24 +200,24 @@ class CsvTable:
 
 
 class _Window:
-    """A piece of a file, from where the next record begins; it grows as a record needs it."""
+    """A piece of a file that begins at the next record, and grows if a record needs more bytes."""
 
     def __init__(self, file: BinaryIO, start: int, stop: int, *, line: int) -> None:
-        """Go to the first record.
+        """Move to the first record.
 
         Args:
             file: An open file.
             start: First byte.
-            stop: Byte after the last; -1 for the file's end.
-            line: Number of the line at `start`.
+            stop: Byte after the last; -1 for the end of the file.
+            line: Line number at `start`.
         """
         file.seek(start)
         self.line = line
         self._file = file
         self._left = stop - start if stop >= 0 else -1
 
-        # Bytes of the file from `_base` on; the window stands at `_position` in them. `_end` is
-        # where the part ends in the file, -1 as long as that has not been read.
+        # `_data` has the bytes of the file from `_base`; the window is at `_position` in `_data`.
+        # `_end` is the end of the part in the file, -1 until it has been read.
         self._data = b""
         self._position = 0
         self._base = start
@@ -222,18 +225,18 @@ class _Window:
 
     @property
     def offset(self) -> int:
-        """Where in the file the window stands."""
+        """Position in the file."""
         here = self._base + self._position
         return here if self._end < 0 else min(here, self._end)
 
     def is_over(self) -> bool:
-        """Return whether nothing is left."""
+        """Return whether no bytes are left."""
         while self._position >= len(self._data) and self._end < 0:
             self._grow()
         return self._position >= len(self._data)
 
     def skip_blank(self) -> bool:
-        """Go past blank lines, and return whether anything is left."""
+        """Skip blank lines, and return whether any bytes are left."""
         while not self.is_over():
             if len(self._data) - self._position < 2 and self._end < 0:
                 self._grow()
@@ -246,19 +249,19 @@ class _Window:
         return False
 
     def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-        """Match where the window stands, with as many bytes as it takes, up to `LONGEST`."""
-        while (found := pattern.match(self._data, self._position)) is None and self._end < 0:
+        """Match at the window's position, reading up to `LONGEST` bytes if needed."""
+        while (match := pattern.match(self._data, self._position)) is None and self._end < 0:
             if len(self._data) - self._position >= LONGEST:
                 break
             self._grow()
-        if found is not None and found.end() - found.start() > LONGEST:
+        if match is not None and match.end() - match.start() > LONGEST:
             return None
-        return found
+        return match
 
     def split(self, table: CsvTable) -> _Block:
-        """Take the records that are strict and have been read, and go past them.
+        """Take strict records that are completely in the window, and move past them.
 
-        There is none if the next record is another.
+        Returns no record if the next one is damaged or incomplete.
         """
         data = np.frombuffer(self._data, np.uint8)
         records = np.empty((_RECORDS, 4), np.int64)
@@ -278,24 +281,24 @@ class _Window:
         if count:
             self.line += int(lines_past[-1])
             self._position = int(stops[-1])
-            block.stops[-1] = self.offset  # a last line without a line end has got one
+            block.stops[-1] = self.offset  # `_grow` may have added a final line end
         return block
 
     def skip_line(self) -> None:
-        """Go to the next line; what is passed over is not kept."""
+        """Move to the next line, discarding the bytes before it."""
         while (end := self._data.find(b"\n", self._position)) < 0 and self._end < 0:
             self._position = len(self._data)
             self._grow()
         self.advance(end + 1 if end >= 0 else len(self._data))
 
     def advance(self, position: int) -> None:
-        """Go to a position in the window's bytes, such as the end of a match."""
+        """Move to a position in the window's bytes, such as the end of a match."""
         self.line += self._data.count(b"\n", self._position, position)
         self._position = position
 
     def _grow(self) -> None:
-        """Read on and drop the bytes before; a last line without a line end gets one."""
-        # As much again as there is, so that a long record is matched only a few times.
+        """Read more bytes, and discard those before the position. Adds a missing final line end."""
+        # Double the window, so that a long record is matched only a few times.
         wanted = max(CHUNK, len(self._data) - self._position)
         piece = self._file.read(wanted if self._left < 0 else min(wanted, self._left))
         if self._left > 0:
@@ -311,16 +314,17 @@ class _Window:
 
 
 def cut(part: Part, table: CsvTable, *, target_bytes: int) -> Iterator[Part]:
-    """Cut a part of a file before records into parts of at least `target_bytes`, but for the last.
+    """Cut a part of a file between records. All parts but the last have at least `target_bytes`.
 
-    The part is read once.
+    Reads the part once.
     """
     path = Path(part.path)
     _, start, stop, first, line = part
     number = first  # of the block's first record
     with opened(path) as file:
         for block in table.blocks(file, part):
-            # The next part begins at the first record that is far enough from this one's first.
+            # A new part begins at the first record at least `target_bytes` after this part's start,
+            # but not at this part's first record itself.
             at = 0
             while True:
                 at = max(at, first + 1 - number)
@@ -344,21 +348,21 @@ def open_table(
     separator: str,
     encoding: Encoding = "utf-8",
 ) -> CsvTable:
-    """Learn from a file's header where its columns are, and from its first record what keys are.
+    """Find the columns of a file in its header, and the form of its keys in the first record.
 
     Args:
         file: The file, at its beginning.
-        name: Its name, for messages.
-        columns: Role -> name of its column, in any case and order.
-        keys: Roles that every record has a value for. Those that are integers in the first record
-            are integers in all.
+        name: Name of the file, for messages.
+        columns: Role -> column name, in any case and order.
+        keys: Roles for which every record has a value. A key that is an integer in the first record
+            is an integer in all records.
         separator: One character.
-        encoding: What the fields are decoded by. Bytes of ASCII must stand for themselves in it.
+        encoding: Encoding of the fields. ASCII bytes must represent themselves in it.
 
     Raises:
-        SourceError: No header that has these columns, each once, or one with too many columns. The
-            message does not say what stands there instead: in a file without a header, that is a
-            patient's.
+        SourceError: The file has no header with each of these columns exactly once, or too many
+            columns. The message does not quote the first line: in a file without a header, it
+            belongs to a patient.
     """
     beginning = file.read(CHUNK)
     header = _header(beginning, separator)
@@ -382,11 +386,11 @@ def open_table(
     first = pattern.match(beginning, header.end())
     values = _fields(first[0], separator, encoding) if first else []
 
-    def form(role: str) -> re.Pattern[str]:
+    def key_pattern(role: str) -> re.Pattern[str]:
         is_integer = values and _INTEGER.fullmatch(values[numbers[role]])
         return _INTEGER if is_integer else _KEY
 
-    forms = {role: form(role) for role in keys if role in numbers}
+    key_patterns = {role: key_pattern(role) for role in keys if role in numbers}
     slots = np.full(len(names), -1, np.int64)
     slots[captured] = np.arange(len(captured))
     return CsvTable(
@@ -398,20 +402,22 @@ def open_table(
         body_line=1 + header[0].count(b"\n"),
         pattern=pattern,
         beginning=_beginning(
-            separator, len(names), {numbers[role]: of_key for role, of_key in forms.items()}
+            separator,
+            len(names),
+            {numbers[role]: pattern for role, pattern in key_patterns.items()},
         ),
         encoding=encoding,
-        keys=forms,
+        keys=key_patterns,
     )
 
 
 def header_names(beginning: bytes, *, separator: str, encoding: Encoding) -> list[str]:
-    """Return the names of a table's columns in lower case, none where it has no header.
+    """Return the column names of a table in lower case, empty if it has no header.
 
     Args:
-        beginning: The first bytes of the file.
+        beginning: First bytes of the file.
         separator: One character.
-        encoding: As of `open_table`.
+        encoding: See `open_table`.
     """
     header = _header(beginning, separator)
     if header is None:
@@ -427,22 +433,22 @@ def _header(beginning: bytes, separator: str) -> re.Match[bytes] | None:
 
 
 def _field_bounds(match: re.Match[bytes]) -> list[int]:
-    """Return the bounds of the wanted fields of a record that was matched, as in `CsvRecord`."""
+    """Return the bounds of the wanted fields of a matched record, as in `CsvRecord`."""
     return [bound for group in range(1, match.re.groups + 1) for bound in match.span(group)]
 
 
 def _fields(record: bytes, separator: str, encoding: Encoding) -> list[str]:
-    """Return all fields of a record with its line end; what cannot be decoded is replaced."""
+    """Return all fields of a record with its line end, replacing invalid bytes."""
     mark, field = _marked(separator)
-    found = re.finditer(rb"(" + field + rb")(?:" + mark + rb"|(\r?\n))", record)
+    matches = re.finditer(rb"(" + field + rb")(?:" + mark + rb"|(\r?\n))", record)
     return [
         _plain(match[1], is_last=match[2] is not None).decode(encoding, errors="replace")
-        for match in found
+        for match in matches
     ]
 
 
 def _plain(field: bytes, *, is_last: bool) -> bytes:
-    """Return a field's value; a record's last field may end with the first byte of a CRLF."""
+    """Return a field's value. The last field may end with the CR of a CRLF."""
     if field.startswith(b'"'):
         return field[1:-1].replace(b'""', b'"')
     return field.removesuffix(b"\r") if is_last else field
@@ -451,7 +457,7 @@ def _plain(field: bytes, *, is_last: bool) -> bytes:
 def _marked(separator: str) -> tuple[bytes, bytes]:
     """Return the patterns of a separator and of a field.
 
-    A field without quotes may hold them anywhere but at its beginning, as every reader has it.
+    A field that does not begin with a quote may contain quotes, as in other CSV readers.
     """
     mark = re.escape(separator.encode())
     return mark, _QUOTED + rb"|(?:[^\"\n" + mark + rb"][^\n" + mark + rb"]*+)?"
@@ -464,8 +470,8 @@ def _pattern(
 
     Args:
         separator: One character.
-        width: Number of its fields, None for any.
-        captured: The fields, from 0, that get a group.
+        width: Number of fields, None for any.
+        captured: Fields that get a group, from 0.
     """
     mark, field = _marked(separator)
     if width is None:
@@ -477,12 +483,12 @@ def _pattern(
 def _beginning(
     separator: str, width: int, keys: Mapping[int, re.Pattern[str]]
 ) -> re.Pattern[bytes]:
-    """Return the pattern of what a record begins with, damaged ones too; see `CsvTable`.
+    """Return the pattern of the beginning of any record; see `CsvTable`.
 
     Args:
         separator: One character.
-        width: Number of a record's fields.
-        keys: Number of a field -> what its values look like.
+        width: Number of fields.
+        keys: Field -> pattern of its values.
     """
     mark, field = _marked(separator)
     if not keys:

@@ -1,7 +1,7 @@
-"""Reads elements of XML files one after the other, without holding the file.
+"""Reads elements of XML files one by one, without loading the file.
 
-The parser is expat, with all entities but XML's own five refused: entities of a file can grow
-without bound, fetch other files, or leave holes in the text.
+The parser is expat. Entities other than XML's own five are rejected: they can expand without bound,
+fetch other files, or leave gaps in the text.
 """
 
 from __future__ import annotations
@@ -21,42 +21,42 @@ _LONGEST_DEFAULT = 100
 
 
 class MalformedError(SourceError):
-    """A file is not XML that can be read safely.
+    """A file is not well-formed, or not safe to read.
 
     Attributes:
-        line: Number of the line at fault.
-        reason: What was expected and what came, without the file's words.
+        line: Line number of the error.
+        reason: What was expected and what was found, without text of the file.
     """
 
     def __init__(self, message: str, *, line: int = 1, reason: str = "") -> None:
-        # The message alone makes an error, as errors travel between processes.
+        # Errors are pickled between processes, which passes the message alone.
         super().__init__(message)
         self.line = line
         self.reason = Reason(reason)
 
 
 def elements(path: Path, *names: str) -> Iterator[tuple[int, Element]]:
-    """Read each element of some names, with the line that it begins at, once it is complete.
+    """Yield each element with one of some names when it is complete, with the line of its start.
 
-    An element within another one of these names comes with that. A document type is accepted and
-    never fetched.
+    An element within another of these names is part of it. A document type is accepted, but never
+    fetched.
 
     Raises:
-        MalformedError: The file is not well-formed, uses entities, has an unknown encoding, or an
-            element is larger than `limits.LARGEST_RECORD`. The elements before that place have been
-            given.
+        MalformedError: The file is not well-formed, uses entities, has an unknown encoding, or has
+            an element larger than `limits.LARGEST_RECORD`. Elements before the error have been
+            yielded.
         SourceError: The file cannot be read.
     """
     yield from _collected(path, _Collector(names))
 
 
 def children(path: Path) -> Iterator[tuple[int, Element]]:
-    """Read each child of a file's root, as `elements` does.
+    """Yield each child of a file's root; see `elements`.
 
-    Names of namespaces stand before names of elements and attributes, as in `{namespace}name`.
+    Names of elements and attributes begin with their namespace, as in `{namespace}name`.
 
     Raises:
-        MalformedError: As from `elements`.
+        MalformedError: As for `elements`.
         SourceError: The file cannot be read.
     """
     yield from _collected(path, _Collector(None))
@@ -73,7 +73,7 @@ def _collected(path: Path, collector: _Collector) -> Iterator[tuple[int, Element
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
-    """Give a file's bytes, and an empty piece at its end."""
+    """Yield a file's bytes, then `b""` at its end."""
     with opened(path) as file:
         while chunk := file.read(_CHUNK):
             yield chunk
@@ -81,17 +81,17 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 class _EntityError(Exception):
-    """A file declares or uses an entity, or something else that grows without bound."""
+    """A file declares or uses an entity, or another construct that expands without bound."""
 
 
 class _Collector:
     """Builds the trees of the wanted elements only.
 
-    Wanted are elements of some names, or else, with their namespaces, the children of the root.
+    Wanted elements have one of some names or, if `names` is None, are children of the root.
 
     Attributes:
-        done: The elements that are complete, with the lines they begin at.
-        line: Number of the line that the last problem stands in.
+        done: Complete elements, each with the line of its start.
+        line: Line number of the last error.
     """
 
     def __init__(self, names: Collection[str] | None) -> None:
@@ -99,14 +99,14 @@ class _Collector:
         self.line = 1
         self._names = names
 
-        # The element under way: its tree, how deep its innermost open element is, and its line.
+        # The element being built: its tree, depth of the innermost open element, line and offset.
         self._tree: TreeBuilder | None = None
         self._depth = 0
         self._line = 0
         self._begin = 0
 
-        # Bytes that have been parsed.
-        self._size = 0
+        self._size = 0  # bytes parsed
+
         self._is_below_root = False
 
         self._parser = expat.ParserCreate(namespace_separator=None if names is not None else "}")
@@ -119,10 +119,10 @@ class _Collector:
         self._parser.AttlistDeclHandler = self._attribute
 
     def parse(self, chunk: bytes) -> str:
-        """Parse the next bytes, none for the file's end.
+        """Parse the next bytes, `b""` at the end of the file.
 
         Returns:
-            A problem, "" where there is none.
+            The error, "" if there is none.
         """
         try:
             self._parser.Parse(chunk, not chunk)
@@ -131,17 +131,14 @@ class _Collector:
             kind = expat.ErrorString(error.code)
             return f"expected well-formed XML, got '{kind}'; is the file whole?"
         except (LookupError, ValueError):
-            # ValueError: an encoding of several bytes a character, or one that is not of text.
+            # ValueError: a multi-byte encoding, or a codec that is not for text.
             self.line = self._parser.CurrentLineNumber
             return "expected an encoding such as UTF-8, got another"
         except _EntityError:
             self.line = self._parser.CurrentLineNumber
-            return (
-                "expected no entities but XML's own five, got one; put the characters in their "
-                "place"
-            )
+            return "expected no entities but XML's own five, got one; replace it by its characters"
 
-        # An element is held until its end has come, and so is a comment, a tag or the like.
+        # Incomplete elements stay in memory, and so do incomplete comments and tags.
         self._size += len(chunk)
         begin = self._begin if self._tree is not None else self._parser.CurrentByteIndex
         if self._size - begin > limits.LARGEST_RECORD:
@@ -183,11 +180,11 @@ class _Collector:
         raise _EntityError
 
     def _attribute(self, _: str, __: str, ___: str, default: str | None, ____: bool) -> None:
-        """Refuse a long default, as every element of a name would have it."""
+        """Reject a long default, which every element of that name would repeat."""
         if len(default or "") > _LONGEST_DEFAULT:
             raise _EntityError
 
 
 def _braced(name: str) -> str:
-    """Return a name of the parser, `namespace}name` or `name`, as ElementTree writes it."""
+    """Convert expat's `namespace}name` to ElementTree's `{namespace}name`."""
     return f"{{{name}" if "}" in name else name

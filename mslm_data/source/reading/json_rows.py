@@ -1,4 +1,4 @@
-"""Reads rows of JSON: one object a line, an array of objects, or objects within one object."""
+"""Reads rows of JSON: one object per line, an array of objects, or objects within an object."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class JsonRow(NamedTuple):
     """A row of a file.
 
     Attributes:
-        value: What its JSON says.
-        numbered: The id of a document without one: `{file}:{number}`, from 0.
-        place: Where it stands.
+        value: The decoded JSON.
+        numbered: Id for a document without an id: `{file}:{number}`, from 0.
+        place: Place of the row, `file:line`.
     """
 
     value: Any
@@ -43,7 +43,7 @@ class JsonRow(NamedTuple):
 
 
 def cut(part: Part, options: TextOptions, *, target_bytes: int) -> Iterator[Part]:
-    """Cut a file between lines; a file of one array or one object is one part. See `Source.cut`."""
+    """Cut a file between lines. A file with one array or object is one part. See `Source.cut`."""
     path = Path(part.path)
     if _of_lines(path, options) and not options.is_one_part(path):
         yield from cut_filled_lines(part, target_bytes=target_bytes)
@@ -52,17 +52,17 @@ def cut(part: Part, options: TextOptions, *, target_bytes: int) -> Iterator[Part
 
 
 def rows(part: Part, options: TextOptions) -> Iterator[JsonRow | SetAside]:
-    """Read each row of a part; one that is not JSON is set aside.
+    """Read each row of a part. Rows that are not JSON are set aside.
 
     Raises:
-        SourceError: The file cannot be read, or is one array or object and damaged.
+        SourceError: The file cannot be read, or is a damaged array or object.
     """
     path = Path(part.path)
     return _decoded(_texts(part, options), path, first=part.first)
 
 
 def beginning(path: Path, options: TextOptions) -> Iterator[object]:
-    """Give the first rows of a file that are JSON."""
+    """Yield the first rows of a file, skipping rows that are not JSON."""
     part = Part(str(path))
     if _of_lines(path, options):
         part = part._replace(stop=_BEGINNING_BYTES)
@@ -74,11 +74,11 @@ def beginning(path: Path, options: TextOptions) -> Iterator[object]:
 
 
 def first_rows(path: Path, head: bytes) -> Iterator[object]:
-    """Give the rows in the beginning of a file that are all there, up to one that is not JSON.
+    """Yield the complete rows at the beginning of a file, up to the first that is not JSON.
 
     Args:
         path: The file.
-        head: Its first bytes.
+        head: First bytes of the file.
     """
     text = head.removeprefix(BOM_UTF8).decode(errors="replace").lstrip()
     if ends_with(path, ".json") and text.startswith("["):
@@ -94,7 +94,7 @@ def first_rows(path: Path, head: bytes) -> Iterator[object]:
 
 
 def list_columns(path: Path) -> list[str]:
-    """Return the names of the columns of a file's first row, none where it is not all there."""
+    """Return the column names of a file's first row, empty if the row is incomplete."""
     with opened(path) as file:
         row = next(first_rows(path, file.read(_BEGINNING_BYTES)), None)
     return [name for name in row if isinstance(name, str)] if isinstance(row, dict) else []
@@ -103,26 +103,26 @@ def list_columns(path: Path) -> list[str]:
 def rows_within(
     path: Path, options: TextOptions, items: Callable[[bytes], Iterable[msgspec.Raw]]
 ) -> Iterator[JsonRow | SetAside]:
-    """Read the rows that stand somewhere within the one JSON value of a file.
+    """Read rows that are nested in the one JSON value of a file.
 
     Args:
         path: The file.
-        options: Its encoding.
-        items: Takes the JSON, and gives the rows in the order of the file. What it raises may be
-            any of `DECODE_ERRORS`.
+        options: Encoding of the file.
+        items: Function from JSON to the rows, in the order of the file. It may raise any of
+            `DECODE_ERRORS`.
 
     Raises:
-        SourceError: The file cannot be read, or is not such a value.
+        SourceError: The file cannot be read, or `items` fails.
     """
     data = options.utf8(path).removeprefix(BOM_UTF8)
     return _decoded(_found(data, path.name, items), path)
 
 
 def decoded(data: bytes) -> Any:
-    """Return what the JSON of a row says.
+    """Decode the JSON of a row.
 
     Raises:
-        RecordError: It is not JSON, one of its objects has a key twice, or it is larger than
+        RecordError: The row is not JSON, has a key twice in an object, or is larger than
             `limits.LARGEST_RECORD`.
     """
     if len(data) > limits.LARGEST_RECORD:
@@ -132,6 +132,7 @@ def decoded(data: bytes) -> Any:
     except KeyTwiceError as error:
         raise RecordError(str(error)) from None
     except DECODE_ERRORS as error:
+        # Bytes that are not UTF-8 get their own reason.
         decode_utf8(data)
         raise RecordError(f"expected a JSON object, got {_in_words(error)}") from None
 
@@ -139,10 +140,10 @@ def decoded(data: bytes) -> Any:
 def _decoded(
     texts: Iterable[NumberedLine], path: Path, *, first: int = 0
 ) -> Iterator[JsonRow | SetAside]:
-    of_file = stem(path)
+    file_stem = stem(path)
     for number, text in enumerate(texts, start=first):
         place = f"{path.name}:{text.number}"
-        numbered = f"{of_file}:{number}"
+        numbered = f"{file_stem}:{number}"
         try:
             value = decoded(text.data)
         except RecordError as error:
@@ -152,7 +153,7 @@ def _decoded(
 
 
 def _texts(part: Part, options: TextOptions) -> Iterator[NumberedLine]:
-    """Give the JSON of each row of a part, with the line that it begins at."""
+    """Yield the JSON of each row of a part, with the number of its first line."""
     path = Path(part.path)
     data = options.utf8(path, part.start, part.stop)
     if _of_lines(path, options):
@@ -161,7 +162,7 @@ def _texts(part: Part, options: TextOptions) -> Iterator[NumberedLine]:
 
 
 def _elements(data: bytes) -> list[msgspec.Raw]:
-    """Return the elements of an array, or the only object."""
+    """Return the elements of an array, or a single object."""
     if data.lstrip().startswith(b"{"):
         return [msgspec.json.decode(data, type=msgspec.Raw)]
     return msgspec.json.decode(data, type=list[msgspec.Raw])
@@ -170,44 +171,45 @@ def _elements(data: bytes) -> list[msgspec.Raw]:
 def _found(
     data: bytes, name: str, items: Callable[[bytes], Iterable[msgspec.Raw]]
 ) -> Iterator[NumberedLine]:
-    """Return the JSON of items within some JSON, with the line that each begins at.
+    """Return the JSON of nested items, each with the number of its first line.
 
     Raises:
-        SourceError: It is damaged, or has a key twice around the items.
+        SourceError: The JSON is damaged, or has a key twice outside the items.
     """
     try:
-        found = list(items(data))
+        rows = list(items(data))
     except DECODE_ERRORS as error:
         raise SourceError(
             f"{name}:1: expected one JSON array or object, got {_in_words(error)}; is the file "
             "whole?"
         ) from None
 
-    # Each item is a verbatim piece of `data`: it is found after the end of the last one.
+    # Each item is a verbatim slice of `data`, so search for it after the end of the previous one.
     starts = []
     around = []
     position = 0
-    for item in found:
+    for item in rows:
         view = memoryview(item)
         start = data.index(view, position)
         starts.append(start)
         around += [data[position:start], b"0"]
         position = start + len(view)
 
-    # What is around the items is decoded only here; it may have their list twice.
+    # Decode the JSON around the items to find duplicate keys: the list of items may occur twice,
+    # and msgspec keeps the last.
     try:
         decode(b"".join((*around, data[position:])))
     except KeyTwiceError as error:
         raise SourceError(f"{name}:1: {error}; is the file two in one?") from None
     except DECODE_ERRORS:
-        pass  # an item was found within a text, as one that is not an object can be
-    return _numbered(data, starts, found)
+        pass  # an item that is no object may have been found inside a string
+    return _numbered(data, starts, rows)
 
 
 def _numbered(
     data: bytes, starts: Iterable[int], items: Iterable[msgspec.Raw]
 ) -> Iterator[NumberedLine]:
-    """Give items that begin at these places in some JSON, with the line that each begins at."""
+    """Yield items that start at given positions, each with the number of its first line."""
     line = 1
     position = 0
     for start, item in zip(starts, items, strict=True):
@@ -217,9 +219,9 @@ def _numbered(
 
 
 def _in_words(error: Exception) -> str:
-    """Return what is wrong with some JSON.
+    """Describe a decoding error without corpus text.
 
-    msgspec's messages hold positions and no text; those of other errors might hold text.
+    Messages of msgspec have positions only; other messages may quote the text.
     """
     if isinstance(error, msgspec.DecodeError):
         return f"'{error}'"
@@ -227,9 +229,9 @@ def _in_words(error: Exception) -> str:
 
 
 def _of_lines(path: Path, options: TextOptions) -> bool:
-    """Return whether a file has a row a line.
+    """Return whether a file has one row per line.
 
-    A `.json` file has not if it begins with a bracket, or with a brace on a line of its own.
+    A `.json` file has not if it begins with `[`, or with `{` on a line of its own.
     """
     if not ends_with(path, ".json"):
         return True

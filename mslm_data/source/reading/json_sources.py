@@ -1,4 +1,4 @@
-"""Holds what sources of JSON share: how files are cut, and which of their rows become documents."""
+"""Base classes of JSON sources: how files are cut, and which rows become documents."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from mslm_data.source.reading.versions import Version, VersionOptions
 _HOLD_TEXT = frozenset(
     {"text", "data", "tokens", "words", "tokenized_text", "passages", "sentences", "fields"}
 ) | frozenset({"sents", "documents", "projects"})
-"""Columns of which a row that is a document, or holds documents, has one."""
+"""Columns of rows that are documents or contain documents. Such a row has at least one of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JsonRows(RowOptions, TextOptions, Source):
-    """Files of JSON lines, and `.json` files of one array or one object, whose rows are documents.
+    """Files of JSON lines, and `.json` files with an array or an object, whose rows are documents.
 
-    Each row is read by itself. A format that leaves rows out overrides `why_not_chosen`.
+    Each row is read independently. Formats that skip rows override `why_not_chosen`.
 
     Attributes:
-        shapes: The shapes that rows may have, by name. A row has the first that fits it.
+        shapes: Shapes by name. A row has the first shape that fits it.
     """
 
     suffixes = json_rows.SUFFIXES
     shapes: ClassVar[Mapping[str, type[Shape]]] = PLAIN_SHAPES
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
-        """Cut a file between lines; one array or one object is one part. See `Source.cut`."""
+        """Cut a file between lines. An array or an object is one part. See `Source.cut`."""
         return json_rows.cut(part, self, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
@@ -56,18 +56,18 @@ class JsonRows(RowOptions, TextOptions, Source):
                 yield reader.document(row.value, numbered=row.numbered, place=row.place)
 
     def why_not_chosen(self, row: object) -> str:  # noqa: ARG002 - overridden
-        """Return why the options leave a row out, as `NotChosen` says it; "" where it is read.
+        """Return why a row is not read, as in `NotChosen`; "" if it is read.
 
         Args:
-            row: What its JSON says.
+            row: The decoded JSON.
         """
         return ""
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
-        """Check that files have the column of mentions that some have; see `Source.settle`.
+        """Check that all files have the column of mentions if some have; see `Source.settle`.
 
         Raises:
-            SourceError: One has not, such as a test set without answers.
+            SourceError: A file lacks the column, such as a test set without answers.
         """
         column = self.mentions_column
         if column != "auto":
@@ -90,7 +90,7 @@ class JsonRows(RowOptions, TextOptions, Source):
         return json_rows.list_columns(path)
 
     def disowns(self, path: Path) -> str:
-        """Return why a file surely holds no documents; see `Source.disowns`."""
+        """Return why a file certainly holds no documents; see `Source.disowns`."""
         row = next(json_rows.first_rows(path, read_head(path)), None)
         if not isinstance(row, dict) or not _HOLD_TEXT.isdisjoint(row) or self.text_column in row:
             return ""
@@ -99,18 +99,18 @@ class JsonRows(RowOptions, TextOptions, Source):
 
 @dataclass(frozen=True, kw_only=True)
 class JsonVersions(VersionOptions, JsonRows):
-    """Files as of `JsonRows`, in which several rows may be annotations of one document.
+    """Files like those of `JsonRows`, in which several rows may annotate the same document.
 
-    A file is one part, as only all of its rows together tell which are read.
+    A file is read in one part, because the choice of rows depends on all of them.
     """
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:  # noqa: ARG002 - one part
-        """Return a file as one part; see `Source.cut`."""
+        """Return the whole file as one part; see `Source.cut`."""
         yield part
 
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
-        """Read each row that is chosen; see `Source.read`."""
-        # The file is read twice, so that only what tells its rows apart is held.
+        """Read the chosen rows; see `Source.read`."""
+        # Read the file twice, so that only the keys of its rows are held in memory.
         reasons = self.chosen(
             None if isinstance(row, SetAside) else self.read_version(row.value, number)
             for number, row in enumerate(json_rows.rows(part, self))
@@ -127,17 +127,18 @@ class JsonVersions(VersionOptions, JsonRows):
                 yield reader.document(value, numbered=row.numbered, place=row.place)
 
     def united(self, part: Part) -> Callable[[object], object]:  # noqa: ARG002 - overridden
-        """Return what makes one row of the several that are one annotation together.
+        """Return a function that merges rows of the same annotation into one row.
 
-        Formats that have such rows override it. By default, each row is one of its own.
+        The default returns each row unchanged. Formats with several rows per annotation override
+        it.
         """
         return lambda row: row
 
     @abstractmethod
     def read_version(self, row: object, number: int) -> Version | None:
-        """Return which annotation of which document a row is, None for a row that always stays.
+        """Return the document and annotator of a row, None for a row that is always read.
 
         Args:
-            row: What its JSON says.
-            number: Its number in the part, from 0.
+            row: The decoded JSON.
+            number: Index of the row in the part.
         """

@@ -1,7 +1,7 @@
-"""Finds the placeholders of de-identified notes, which stand in place of names and dates.
+"""Finds the placeholders for names and dates in de-identified notes.
 
-MIMIC-III writes `[**Hospital1 18**]`, which says what was there. MIMIC-IV writes `___`, whatever it
-was: https://mimic.mit.edu/docs/iv/modules/note/.
+MIMIC-III writes `[**Hospital1 18**]`, with the kind of the removed text. MIMIC-IV writes `___` for
+everything: https://mimic.mit.edu/docs/iv/modules/note/.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from mslm_data.data.document import Placeholder
 from mslm_data.io import resources
 
 Handling = Literal["keep", "token", "drop"]
-"""Text that is tokenised for a placeholder: its characters, a word for its kind, or nothing."""
+"""Text to tokenise for a placeholder: its characters, a word for its kind, or nothing."""
 UNKNOWN = "unknown"
-"""Kind of a placeholder in brackets that does not say what it stands for."""
+"""Kind of a placeholder in brackets without a known phrase."""
 
 _LONGEST = 200
-"""Most characters of a placeholder; the longest of MIMIC-III have about 60. More come from a stray
-mark and another one pages later."""
+"""Maximum number of characters of a placeholder. The longest in MIMIC-III have about 60; more come
+from a stray mark that is closed pages later."""
 BLANK = "___"
-"""A placeholder that does not. In a longer run of underscores there is none: that is a ruler."""
+"""A placeholder without a kind. A longer run of underscores is a ruler, not a placeholder."""
 BLANK_WORD = "_"
-"""Word of a blank, which has no kind, and room for three characters."""
+"""Word for a blank. It has no kind, and room for three characters only."""
 
-# Literals come first, as the scan for them is then many times faster.
+# Literals come first in the patterns, which makes the search many times faster.
 _BLANK = re.compile(r"___(?<!____)(?!_)")
 _MARK = re.compile(rf"\[\*\*|\*\*\]|{_BLANK.pattern}")
 _SIMPLE = re.compile(r"\[\*\*([^\[\]]*)\*\*\]")
-"""A placeholder without another one in it."""
+"""A placeholder without a nested placeholder."""
 _DATE = re.compile(r"[\d/ -]*\d[\d/ -]*")
 
 
 def placeholders(text: str, handling: Handling) -> tuple[Placeholder, ...]:
-    """Find the outermost placeholders of a text, by rising position.
+    """Find the outermost placeholders of a text, in order.
 
-    A placeholder in brackets may run over several lines, be empty, or hold another. A mark that
-    opens and is never closed is text.
+    A placeholder in brackets may have several lines, be empty, or contain another. An opening mark
+    that is never closed is text.
 
     Args:
         text: The note.
-        handling: What is tokenised: "keep" their characters, "token" one word for the kind of each,
-            "drop" nothing.
+        handling: Text to tokenise: "keep" the characters, "token" one word for the kind, "drop"
+            nothing.
     """
     if _BLANK.search(text):
         return _outermost(text, handling)
@@ -53,7 +53,7 @@ def placeholders(text: str, handling: Handling) -> tuple[Placeholder, ...]:
     if not opening:
         return ()
 
-    # As a rule no placeholder holds another, and no mark is alone.
+    # Fast path for nearly all notes: no placeholder is nested, and no mark is unmatched.
     simple = list(_SIMPLE.finditer(text))
     if len(simple) == opening == text.count("**]"):
         return tuple(
@@ -67,9 +67,8 @@ def placeholders(text: str, handling: Handling) -> tuple[Placeholder, ...]:
 
 
 def _outermost(text: str, handling: Handling) -> tuple[Placeholder, ...]:
-    """Find the outermost placeholders of any text."""
     found: list[Placeholder] = []
-    opened: list[int] = []
+    opened: list[int] = []  # starts of unmatched opening marks
     for mark in _MARK.finditer(text):
         if mark[0] == BLANK:
             found.append(Placeholder(*mark.span(), _blank_word(handling)))
@@ -81,7 +80,7 @@ def _outermost(text: str, handling: Handling) -> tuple[Placeholder, ...]:
             if end - start > _LONGEST:
                 opened.clear()
                 continue
-            # Those found within this one are its own.
+            # Drop placeholders nested in this one.
             while found and found[-1].start > start:
                 found.pop()
             found.append(Placeholder(start, end, _word(text[start + 3 : end - 3], handling)))
@@ -90,7 +89,7 @@ def _outermost(text: str, handling: Handling) -> tuple[Placeholder, ...]:
 
 @functools.lru_cache(maxsize=1 << 14)
 def kind(content: str) -> str:
-    """Return the kind of a placeholder, the first in the table that fits its content."""
+    """Return the kind of a placeholder, the first in the table that matches its content."""
     words = " ".join(content.split()).casefold()
     if _DATE.fullmatch(words):
         return "date"
@@ -102,7 +101,7 @@ def _word(content: str, handling: Handling) -> str | None:
         return None
     if handling == "drop":
         return ""
-    # Dates are many, and told apart without the table.
+    # Dates are frequent, and recognised without the table.
     return "date" if _DATE.fullmatch(content) else kind(content)
 
 
@@ -112,7 +111,7 @@ def _blank_word(handling: Handling) -> str | None:
 
 @functools.cache
 def _kinds() -> Mapping[str, re.Pattern[str]]:
-    """Return kind -> pattern of what its placeholders hold, from `vocab/placeholders.toml`."""
+    """Return kind -> pattern of the content of its placeholders, from `vocab/placeholders.toml`."""
     table = tomllib.loads(resources.path("vocab", "placeholders.toml").read_text(encoding="utf-8"))
     return {
         name: re.compile(r"(?<![a-z])(?:" + "|".join(map(re.escape, phrases)) + ")")

@@ -1,6 +1,6 @@
-"""Reads tables whose columns are told by name or by number, with a header or without.
+"""Reads tables with or without a header, by column name or number.
 
-Only a `.csv` table quotes: everywhere else a quote is a character like others.
+Quoting is supported in `.csv` files only. In other files a quote is an ordinary character.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from mslm_data.source.reading.records import RecordError, decode_utf8
 Column = str | int
 """A column: its name in the header, in any case, or its number, from 0."""
 Header = Literal["auto"] | bool
-"""Whether the first row of a table names its columns (True), or is data as every other row (False).
-With "auto" it is data if one of its cells is a number."""
+"""Whether the first row is a header. "auto": it is, unless one of its cells is a number."""
 
 _LONGEST_ROW = 1 << 20
 _SEPARATORS = "\t,;|"
@@ -34,8 +33,8 @@ class PlainRow(NamedTuple):
     """A row of a table.
 
     Attributes:
-        line: Number of its first line.
-        cells: Role -> its value, "" for an empty one; a role whose value cannot be read is missing.
+        line: Line number of the row's first line.
+        cells: Role -> value, "" for an empty cell. Roles with an unreadable value are missing.
         problems: Role -> why its value cannot be read.
     """
 
@@ -44,10 +43,10 @@ class PlainRow(NamedTuple):
     problems: Mapping[str, Reason]
 
     def cell(self, role: str) -> str:
-        """Return a value, "" for a role without a column.
+        """Return the value of a role, "" if the role has no column.
 
         Raises:
-            RecordError: It cannot be read.
+            RecordError: The value cannot be read.
         """
         if role in self.problems:
             raise RecordError(self.problems[role], line=self.line)
@@ -56,14 +55,14 @@ class PlainRow(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PlainTable:
-    """How a file's rows are parted and which columns they have.
+    """The layout of a table.
 
     Attributes:
         path: The file.
-        text: How its bytes are decoded.
-        separator: What stands between columns.
-        names: The header's names in lower case; empty where the file has no header.
-        width: Number of columns of the first row.
+        text: Encoding of the file.
+        separator: Separator of columns.
+        names: Column names in lower case, empty if there is no header.
+        width: Number of columns in the first row.
         is_quoted: Whether cells may be quoted.
     """
 
@@ -75,7 +74,7 @@ class PlainTable:
     is_quoted: bool
 
     def column_number(self, column: Column) -> int | None:
-        """Return the number of a column, None where the table does not have it."""
+        """Return the number of a column, None if the table does not have it."""
         if isinstance(column, int):
             return column if 0 <= column < self.width else None
         name = column.casefold()
@@ -87,12 +86,13 @@ class PlainTable:
         """Read the rows after the header.
 
         Args:
-            numbers: Role -> number of its column.
-            part: The part of the file with these rows, the header among them; None for all of it.
-            with_blank: Give a row without cells for a blank line, which is passed over otherwise.
+            numbers: Role -> column number.
+            part: Part of the file to read, including the header; None for the whole file.
+            with_blank: Whether to yield a row without cells for a blank line. By default blank
+                lines are skipped.
 
         Raises:
-            SourceError: The file cannot be read, or it is a `.csv` table without a header.
+            SourceError: The file cannot be read, or is a `.csv` table without a header.
         """
         part = part or Part(str(self.path))
         if self.is_quoted:
@@ -139,14 +139,14 @@ class PlainTable:
 def _row(
     number: int, fields: Sequence[bytes], numbers: Mapping[str, int], *, width: int
 ) -> PlainRow:
-    """Return the row of a line.
+    """Make a row from the fields of a line.
 
     Args:
-        number: Number of the line.
-        fields: What stands between its separators.
-        numbers: Role -> number of its column.
-        width: Number of columns of the table. A row with more has a separator within a value, which
-            moves all values but the first.
+        number: Line number.
+        fields: Fields of the line.
+        numbers: Role -> column number.
+        width: Number of columns of the table. A longer row has a separator within a value, so only
+            its first column is certain.
     """
     is_moved = any(fields[width:])
     cells = {}
@@ -170,15 +170,15 @@ def _row(
 
 
 def open_table(path: Path, text: TextOptions, *, separator: str, header: Header) -> PlainTable:
-    """Learn from a file's first row what its columns are.
+    """Find the columns of a table in the first row of its file.
 
     Args:
         path: The file.
-        text: How its bytes are decoded.
-        separator: One character; "" finds it: a TAB if the first row has one, else the most
+        text: Encoding of the file.
+        separator: One character. "" detects it: a TAB if the first row has one, else the most
             frequent of `,`, `;` and `|`.
-        header: Whether the first row names the columns. "auto" takes a row without any number for
-            a header.
+        header: Whether the first row is a header. "auto": it is, unless one of its cells is a
+            number.
 
     Raises:
         SourceError: The file cannot be read.
@@ -190,7 +190,7 @@ def open_table(path: Path, text: TextOptions, *, separator: str, header: Header)
 def detect_table(
     beginning: bytes, path: Path, text: TextOptions, *, separator: str, header: Header
 ) -> PlainTable:
-    """Learn from a file's beginning, as UTF-8, what its columns are; see `open_table`."""
+    """Find the columns of a table in the beginning of its file, as UTF-8; see `open_table`."""
     rows = (line.data for line in lines(beginning))
     row = next((row for row in rows if row.strip()), b"").decode("utf-8", errors="replace")
 

@@ -1,6 +1,6 @@
-"""Reads rows of tables by the role of their columns, from separated values, parquet or texts.
+"""Reads rows of tables by role, from separated values, parquet or texts.
 
-A role is what a column is for (`id`, `text` …); options of a source say which column has it.
+A role is the purpose of a column (`id`, `text` …). Options of a source map roles to columns.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class TableRow(NamedTuple):
     """A row of a table.
 
     Attributes:
-        number: Its number in the file, from 0.
-        place: Where it stands, for messages.
-        roles: The roles that it can have a value for.
-        value: Returns its value for a role, None for nothing; raises RecordError for a value that
-            is not text.
+        number: Index of the row in the file, from 0.
+        place: Place of the row, for messages.
+        roles: Roles for which the row may have a value.
+        value: Function from a role to its value, None if empty. Raises RecordError if the value is
+            not text.
     """
 
     number: int
@@ -41,13 +41,13 @@ class TableRow(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TableReader:
-    """Reads `.csv` and `.parquet` tables, and `.txt` files as tables of one row.
+    """Reads `.csv` and `.parquet` tables, and `.txt` files as tables with one row.
 
     Attributes:
-        columns: Role -> name of its column, in any case.
-        keys: Roles that every row has a value for.
-        separator: What stands between columns of `.csv`.
-        text: How files of text are read.
+        columns: Role -> column name, in any case.
+        keys: Roles for which every row has a value.
+        separator: Separator of columns in `.csv` files.
+        text: Encoding of text files.
     """
 
     columns: Mapping[str, str]
@@ -59,7 +59,7 @@ class TableReader:
         """Read the rows of a part.
 
         Raises:
-            SourceError: It is not a table with these columns.
+            SourceError: The file is not a table with these columns.
         """
         path = Path(part.path)
         if path.suffix == ".parquet":
@@ -69,7 +69,7 @@ class TableReader:
         return self._csv_rows(part)
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
-        """Cut a table between rows; a compressed one, or a text, is one part. See `Source.cut`."""
+        """Cut a table between rows. A compressed table or a text is one part. See `Source.cut`."""
         path = Path(part.path)
         if path.suffix == ".parquet":
             return arrow_rows.cut(part, target_bytes=target_bytes)
@@ -82,12 +82,12 @@ class TableReader:
     def cut_before(
         self, part: Part, *, target_bytes: int, begins: Callable[[TableRow], bool]
     ) -> Iterator[Part]:
-        """Cut a `.csv` table before rows that begin a group; the parts count groups.
+        """Cut a `.csv` table before rows that begin a group. Parts count groups.
 
         Args:
             part: The file, or a part of it that begins with a group.
-            target_bytes: About how many bytes a part gets; each gets at least one group.
-            begins: Says whether a row begins a group; it is asked of each row in order.
+            target_bytes: Approximate size of a part. Every part has at least one group.
+            begins: Whether a row begins a group; called for each row in order.
         """
         path = Path(part.path)
         if not may_be_cut(part, target_bytes) or self._is_recoded(path):
@@ -111,7 +111,7 @@ class TableReader:
         yield Part(part.path, start, path.stat().st_size if stop < 0 else stop, first, line)
 
     def names(self, path: Path) -> list[str]:
-        """Return the names of a `.csv` table's columns in lower case."""
+        """Return the column names of a `.csv` table in lower case."""
         is_recoded = self._is_recoded(path)
         encoding = "utf-8" if is_recoded else self.text.encoding
         with opened_utf8(path, self.text.encoding) if is_recoded else opened(path) as file:
@@ -129,7 +129,7 @@ class TableReader:
                 yield TableRow(number, f"{path.name}:{record.line}", table.columns, value)
 
     def _is_recoded(self, path: Path) -> bool:
-        """Return whether a file's records are found only after its bytes became others."""
+        """Return whether a file must be converted before its records can be found."""
         return self.text.is_one_part(path) or has_cr_lines(read_bytes(path, 0, csv_records.CHUNK))
 
     def _open(self, file: BinaryIO, name: str, encoding: Encoding) -> CsvTable:
@@ -143,7 +143,7 @@ class TableReader:
         )
 
     def _text_row(self, path: Path) -> TableRow:
-        """Read a text file as one row; its id is the file's name without its suffix."""
+        """Read a text file as a row, with the file's name without suffix as id."""
 
         def value(role: str) -> str | None:
             if role == "id":
@@ -156,11 +156,11 @@ class TableReader:
 
 
 def _parquet_rows(part: Part, columns: Mapping[str, str]) -> Iterator[TableRow]:
-    """Read a range of a parquet file's rows; places are `file:row`, from 1."""
+    """Read a range of rows of a parquet file. Places are `file:row`, from 1."""
     path = Path(part.path)
-    given = arrow_rows.schema(path).names
-    found = {name: _match_column(name, given) for name in columns.values()}
-    absent = [name for name, column in found.items() if column is None]
+    names = arrow_rows.schema(path).names
+    matches = {name: _match_column(name, names) for name in columns.values()}
+    absent = [name for name, column in matches.items() if column is None]
     if absent:
         raise SourceError(
             f"{path.name}: expected the columns {', '.join(columns.values())}, found no single "
@@ -168,7 +168,7 @@ def _parquet_rows(part: Part, columns: Mapping[str, str]) -> Iterator[TableRow]:
             f"none"
         )
 
-    roles = {role: str(found[name]) for role, name in columns.items()}
+    roles = {role: str(matches[name]) for role, name in columns.items()}
     stop = arrow_rows.num_rows(path) if part.stop < 0 else part.stop
     rows = arrow_rows.rows(path, part.start, stop, columns=set(roles.values()))
     for number, row in enumerate(rows, start=part.start):
@@ -176,11 +176,11 @@ def _parquet_rows(part: Part, columns: Mapping[str, str]) -> Iterator[TableRow]:
         yield TableRow(number, f"{path.name}:{number + 1}", roles, value)
 
 
-def _match_column(wanted: str, given: Sequence[str]) -> str | None:
-    """Return the column of a name: that of just this name, or else the only one in any case."""
-    if given.count(wanted) == 1:
-        return wanted
-    alike = [name for name in given if name.casefold() == wanted.casefold()]
+def _match_column(name: str, present: Sequence[str]) -> str | None:
+    """Return the column with exactly this name, or else the only column with it in any case."""
+    if present.count(name) == 1:
+        return name
+    alike = [column for column in present if column.casefold() == name.casefold()]
     return alike[0] if len(alike) == 1 else None
 
 
@@ -191,10 +191,10 @@ def _cell(row: Mapping[str, object] | None, roles: Mapping[str, str], role: str)
 
 
 def _as_text(value: object) -> str | None:
-    """Return a typed cell as a table of text has it: whole numbers without a point, NaN as None.
+    """Convert a typed cell to text: whole numbers without a decimal point, NaN to None.
 
     Raises:
-        RecordError: The cell holds several values, or bytes that are not UTF-8.
+        RecordError: The cell has several values, or bytes that are not valid UTF-8.
     """
     if isinstance(value, bytes):
         return decode_utf8(value)

@@ -178,7 +178,8 @@ def test_read__takes_names_from_the_options_where_the_file_has_none(tmp_path: Pa
 
     assert simple(read(Hub(tag_names=("O", "B-Disease")), [tmp_path])["train"]) == ROWS_READ
     with pytest.raises(
-        SourceError, match=r"train\.parquet:1: .* pass their names in order as \[source\] tag_names"
+        SourceError,
+        match=r"train\.parquet:1: .* set their names in order with \[source\] tag_names",
     ):
         read(Hub(), [tmp_path])
 

@@ -186,7 +186,7 @@ def test_read__folder_of_text_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ('1,,x,,"words"', "expected a note that says whose it is, got none"),
+        ('1,,x,,"words"', "expected a note with a patient, got none"),
         ('1,5,x,2,"words"', "expected an error flag that is 1, 0 or empty, got another"),
         ("1,5,x,,", "expected a note with text, got none"),
         ('1,5,x,1,"words"', "expected a note that stands, got one that is marked as an error"),
@@ -375,7 +375,7 @@ def test_of_split__leaves_a_source_of_whole_files_as_it_is() -> None:
         ),
         ({"patients": -1}, "expected patients as a number, 0 for all, got -1"),
         ({"text_column": ""}, "expected text_column to name a column"),
-        ({"separator": ";;"}, "expected separator to be one character of ASCII"),
+        ({"separator": ";;"}, "expected separator to be one ASCII character"),
         ({"categories": ["x"], "category_column": ""}, "expected category_column to name a column"),
         ({"patient_pattern": "("}, "expected patient_pattern to be a regular expression"),
         ({"placeholders": "hide"}, "expected one of .* for option 'placeholders', got 'hide'"),

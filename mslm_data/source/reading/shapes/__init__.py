@@ -1,7 +1,8 @@
-"""Makes documents of rows with named columns, such as JSON objects and rows of Arrow.
+"""Makes documents from rows with named columns, such as JSON objects and Arrow rows.
 
-The columns tell which shape a row has. `PLAIN_SHAPES` are those of no source of their own; the rows
-of annotation tools are in their sources, and `formats/jsonl.py` has the table of all.
+The columns of a row determine its shape. `PLAIN_SHAPES` are the shapes without a source of their
+own. Shapes of annotation tools are defined by their sources; `formats/jsonl.py` has the table of
+all shapes.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 IDS = ("id", "doc_id", "document_id", "pmid", "doc_key")
-"""Columns of ids; the first that a row has counts."""
+"""Columns of ids. The first one in a row is used."""
 
 PLAIN_SHAPES: Mapping[str, type[Shape]] = {
     "GLiNER": Gliner,  # tokenized_text, ner [[first, last, label]]
@@ -49,7 +50,7 @@ PLAIN_SHAPES: Mapping[str, type[Shape]] = {
     "BigBio": Passages,  # passages [{offsets, text}], entities [{offsets, text, type}]
     "text with mentions": TextWithMentions,  # text, entities [[start, end, label]]
 }
-"""Shapes by name. A row has the first that fits it."""
+"""Shapes by name. A row has the first shape that fits it."""
 
 NO_MENTIONS = frozenset(
     {
@@ -64,20 +65,20 @@ NO_MENTIONS = frozenset(
         "Comments",
     }
 )
-"""Columns that may look like mentions in what tools and programs write, and are not."""
+"""Columns of tools and programs that may look like mentions, but are not."""
 _FILES_OF_ROWS = {"projects": "medcattrainer", "documents": "bioc"}
-"""Column of an object that holds many documents -> the source that reads such files."""
+"""Column with many documents in one object -> source that reads such files."""
 
 
 class RowReader:
-    """Makes documents of the rows of one file."""
+    """Makes documents from the rows of one file."""
 
     def __init__(self, file: RowFile, shapes: Mapping[str, type[Shape]]) -> None:
         """Read rows of a file.
 
         Args:
             file: The file.
-            shapes: The shapes that its rows may have, by name. A row has the first that fits it.
+            shapes: Shapes by name. A row has the first shape that fits it.
         """
         self._file = file
         self._shapes = shapes
@@ -86,20 +87,20 @@ class RowReader:
     def document(
         self, row: object, *, numbered: str, place: str
     ) -> Document | SetAside | NotChosen:
-        """Make a document of a row, or set it aside.
+        """Make a document from a row, or set it aside.
 
         Args:
-            row: A mapping of columns, as JSON or Arrow give it, or spaCy's `[text, {"entities":
-                …}]`; anything else is set aside.
-            numbered: The id of a row without one.
-            place: Where the row stands.
+            row: Mapping of columns, or spaCy's `[text, {"entities": …}]`. Other values are set
+                aside.
+            numbered: Id for a row without an id.
+            place: Place of the row in the input.
 
         Returns:
-            A document; or why there is none.
+            A document, or the reason why there is none.
 
         Raises:
-            SourceError: Tags or labels are integers, and their names are unknown; or a row seems to
-                have mentions in a column that is not read.
+            SourceError: Tags or labels are integers without known names, or a row seems to have
+                mentions in a column that is not read.
         """
         doc_id = numbered
         try:
@@ -114,6 +115,7 @@ class RowReader:
             return SetAside(doc_id, place, error.reason, count_mentions(row))
 
         is_bare = isinstance(result, Document) and not result.spans and not result.unplaced
+        # A row without mentions may have them in a column of another name.
         if is_bare and not shape.says_none:
             self._check_unread_columns(columns, shape, place)
         if doc_label and isinstance(result, Document):
@@ -121,46 +123,46 @@ class RowReader:
         return result
 
     def _id(self, row: Cells) -> str:
-        """Return the id that a row has itself, "" for none."""
-        wanted = self._file.options.id_column
-        column = cells.first_filled(row, IDS) or "" if wanted == "auto" else wanted
+        """Return the id in a row, "" if there is none."""
+        option = self._file.options.id_column
+        column = cells.first_filled(row, IDS) or "" if option == "auto" else option
         value = row.get(column)
         if isinstance(value, float) and value.is_integer():
             value = int(value)  # pandas makes floats of a column that lacks an id somewhere
         if isinstance(value, str | int):
             return str(value)
-        if wanted not in ("auto", ""):
+        if option not in ("auto", ""):
             got = "none" if value is None else "another value"
             raise RecordError(
                 Reason(
-                    f"expected an id in column '{wanted}', text or a whole number, got {got}",
+                    f"expected an id in column '{option}', text or a whole number, got {got}",
                     advice=NAME_THE_ID,
                 )
             )
         return ""
 
     def _take_doc_label(self, row: dict[str, Any]) -> str:
-        """Take the document's label out of a row, so that nobody takes it for mentions."""
+        """Remove the document's label from a row, so that it is not taken for mentions."""
         column = self._file.options.doc_label
         if not column:
             return ""
         return cells.doc_label(row.pop(column, None), column, self._file.names.get(column, ()))
 
     def _check_unread_columns(self, row: Cells, shape: Shape, place: str) -> None:
-        """Raise if a row in which no mention was found has a column that looks like mentions."""
-        wanted = self._file.options.mentions_column
+        """Raise if a row without mentions has an unread column that looks like mentions."""
+        option = self._file.options.mentions_column
         read = shape.columns
-        if wanted != "auto" and row.get(wanted) is None:
+        if option != "auto" and row.get(option) is None:
             read = read - {*MENTIONS}
-        passed_over = {*read, *NO_MENTIONS, *self._file.options.ignored_columns}
+        skipped = {*read, *NO_MENTIONS, *self._file.options.ignored_columns}
         for column, value in row.items():
-            if column in passed_over or not look_like_mentions(value):
+            if column in skipped or not look_like_mentions(value):
                 continue
             name = quote_column(column)
             raise SourceError(
                 f"{place}: expected mentions in one of the columns {', '.join(MENTIONS)}, got "
-                f"column {name}, which looks like mentions and is not read; say [source] "
-                f"mentions_column = {name}, or ignored_columns = [{name}] if it holds none"
+                f"column {name}, which looks like mentions and is not read; set [source] "
+                f"mentions_column = {name}, or ignored_columns = [{name}] if it has no mentions"
             )
 
 
@@ -174,7 +176,7 @@ def _check_not_file(row: Cells, place: str) -> None:
     for column, source in _FILES_OF_ROWS.items():
         if isinstance(row.get(column), list) and "text" not in row and "passages" not in row:
             raise SourceError(
-                f"{place}: expected a document a row, got an object with a list of {column}; "
+                f"{place}: expected one document per row, got an object with a list of {column}; "
                 f"source '{source}' reads such files"
             )
 
@@ -183,7 +185,7 @@ def named_columns(row: object) -> dict[str, Any]:
     """Return a row as a mapping of columns.
 
     Raises:
-        RecordError: It is neither an object nor a text with its entities, as spaCy writes it.
+        RecordError: The row is neither an object nor spaCy's pair of a text and its entities.
     """
     if isinstance(row, Mapping):
         return dict(row)

@@ -21,10 +21,10 @@ _RESPONSES = ".responses"
 
 
 class ArgillaRecord(TextWithMentions):
-    """Version 1's token classification: `annotation` of `[label, start, end]`.
+    """Token classification of version 1: `annotation` with `[label, start, end]`.
 
-    Predictions are left out. A record without an annotation, or with the status "Discarded", is
-    counted, and not read.
+    Predictions are ignored. Records without an annotation or with status "Discarded" are counted
+    and not read.
     """
 
     columns = frozenset({"text", "annotation", "annotation_agent", "prediction", "status"})
@@ -42,12 +42,12 @@ class ArgillaRecord(TextWithMentions):
             return NotChosen(UNANNOTATED)
         return super().read(row, doc_id, place)
 
-    def _column(self, row: Cells) -> str | None:  # noqa: ARG002 - it is always the same
+    def _column(self, row: Cells) -> str | None:  # noqa: ARG002 - the column is fixed
         return "annotation"
 
 
 class _Response(NamedTuple):
-    """One user's answer to one question."""
+    """A user's answer to a question."""
 
     question: str
     user: str
@@ -56,10 +56,10 @@ class _Response(NamedTuple):
 
 
 class ArgillaResponses(Shape):
-    """Version 2's records, nested (`to_json`) or flat (`to_datasets`), with responses of users.
+    """Records of version 2, nested (`to_json`) or flat (`to_datasets`), with responses of users.
 
-    Suggestions are left out, and so are questions that do not ask for spans. Of the users who
-    answered a record, one is read; discarded responses and drafts are not.
+    Suggestions are ignored, and so are questions without spans. If several users submitted a
+    record, the responses of one are read. Discarded responses and drafts are not.
     """
 
     columns = frozenset({"fields", "responses", "text"})
@@ -80,7 +80,7 @@ class ArgillaResponses(Shape):
         if not submitted:
             return NotChosen(IGNORED if responses else UNANNOTATED)
 
-        # A user has a response for each question; those of one user are one annotation.
+        # A user answers each question. The answers of one user form one annotation.
         users = list(dict.fromkeys(response.user for response in submitted))
         reasons = dict(
             zip(
@@ -127,7 +127,7 @@ def _nested(row: Cells) -> list[_Response]:
 
 
 def _flat(row: Cells) -> list[_Response]:
-    """Return the responses with spans of a record whose keys are joined by dots."""
+    """Return the responses with spans of a flat record, whose keys are joined by dots."""
     responses = []
     for name, values in row.items():
         if not name.endswith(_RESPONSES) or not isinstance(values, list):
@@ -144,7 +144,7 @@ def _flat(row: Cells) -> list[_Response]:
 
 
 def _beside(row: Cells, name: str, number: int) -> list[Any]:
-    """Return the list that says something of each response."""
+    """Return the list in a column parallel to the responses."""
     values = row.get(name)
     if values is None:
         return [""] * number
@@ -154,7 +154,7 @@ def _beside(row: Cells, name: str, number: int) -> list[Any]:
 
 
 def _are_spans(value: object) -> bool:
-    """Return whether the value of a response is a list of spans, maybe an empty one."""
+    """Return whether the value of a response is a list of spans, possibly empty."""
     return isinstance(value, list) and all(
         isinstance(item, Mapping) and "start" in item for item in value
     )

@@ -17,9 +17,9 @@ from mslm_data.source.reading.shapes.word_spans import (
 
 
 class DocRed(Shape):
-    """`sents` of words, and `vertexSet` of entities: lists of `{sent_id, pos, type}`.
+    """`sents` of words, and entities in `vertexSet`, lists of `{sent_id, pos, type}`.
 
-    `pos` is half open, in words of the sentence. Relations are left out.
+    `pos` is a half-open range in words of the sentence. Relations are ignored.
     """
 
     columns = frozenset({"sents", "vertexSet"})

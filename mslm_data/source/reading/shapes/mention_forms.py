@@ -1,4 +1,4 @@
-"""Reads one mention in any of the forms that rows have, and knows what looks like mentions."""
+"""Reads mentions in the various forms used in rows, and detects values that look like mentions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mslm_data.source.reading.records import RecordError
 from mslm_data.source.reading.shapes.options import RowFile
 from mslm_data.source.reading.standoff import Annotation
 
-# Names of fields; of several names for one thing, the first that a mention has counts.
+# Names of fields. The first one in a mention is used.
 STARTS = ("start", "begin", "start_offset", "start_char", "startOffset")
 ENDS = ("end", "end_offset", "end_char", "endOffset")
 LABELS = ("label", "labels", "type", "tag")
@@ -22,27 +22,27 @@ CONCEPTS = ("concept", "cui", "normalized", "kb_id")
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _OF_TIME = frozenset({"year", "month", "date", "day", "time", "timestamp", "seconds", "ms"})
-"""Words in the names of fields that count no characters."""
+"""Words in field names that show that the field does not count characters."""
 _MOST_KEYS = 8
 _DEEPEST = 4
-"""Levels of lists and objects in which mentions are looked for."""
+"""Maximum depth of lists and objects searched for mentions."""
 
 
 def read_mention(entity: object, column: str, place: str, file: RowFile) -> list[Annotation]:
-    """Read a mention; it becomes several where it has several labels.
+    """Read a mention. A mention with several labels becomes several annotations.
 
-    The forms are `[start, end, label]`, `[label, start, end]`, an object with start, end and label
-    under any of the usual names, or `{span: [start, end]}`, and BigBio's `{offsets, text, type}`.
+    Forms are `[start, end, label]`, `[label, start, end]`, an object with start, end and label
+    under any of the known names, `{span: [start, end]}`, and BigBio's `{offsets, text, type}`.
 
     Args:
         entity: The mention.
-        column: The column it stands in, for messages and names of integers.
-        place: The place of its row.
-        file: What integers stand for.
+        column: Name of its column, for messages and for names of integers.
+        place: Place of its row.
+        file: The file, for names of integers.
 
     Raises:
-        RecordError: It has another form.
-        SourceError: As from `RowFile.name`.
+        RecordError: The mention has another form.
+        SourceError: As for `RowFile.name`.
     """
     if isinstance(entity, list):
         if len(entity) != 3:
@@ -55,44 +55,44 @@ def read_mention(entity: object, column: str, place: str, file: RowFile) -> list
             label, start, end = entity
         return [Annotation(cells.pairs([(start, end)]), file.name(label, column, place))]
 
-    of = cells.mapping(entity)
-    offsets = of.get("offsets")
+    values = cells.mapping(entity)
+    offsets = values.get("offsets")
     if offsets is None:
-        offsets = [of.get("span") or [_value(of, STARTS), _value(of, ENDS)]]
+        offsets = [values.get("span") or [_value(values, STARTS), _value(values, ENDS)]]
         if offsets == [[None, None]]:
             raise RecordError(
                 f"expected mentions with start and end in column {cells.quote_column(column)}, got "
-                f"objects with {_keys(of)}"
+                f"objects with {_keys(values)}"
             )
-    one = Annotation(
+    annotation = Annotation(
         cells.pairs(offsets),
         label="",
-        words=cells.joined(of.get("text")),
-        concept=cells.concept(_value(of, CONCEPTS)),
+        words=cells.joined(values.get("text")),
+        concept=cells.concept(_value(values, CONCEPTS)),
     )
-    label = _value(of, LABELS)
+    label = _value(values, LABELS)
     labels = label if isinstance(label, list) else [label]
-    names = ["" if value is None else file.name(value, column, place) for value in labels]
-    return [one._replace(label=name) for name in names or [""]]
+    names = ["" if name is None else file.name(name, column, place) for name in labels]
+    return [annotation._replace(label=name) for name in names or [""]]
 
 
-def _keys(of: cells.Cells) -> str:
-    names = [str(name) for name in of if cells.can_be_shown(str(name))]
+def _keys(values: cells.Cells) -> str:
+    names = [str(name) for name in values if cells.can_be_shown(str(name))]
     return f"the keys {', '.join(names[:_MOST_KEYS])}" if names else "keys of unusual names"
 
 
-def _value(of: cells.Cells, names: Sequence[str]) -> object:
-    return of.get(cells.first_filled(of, names) or "")
+def _value(values: cells.Cells, names: Sequence[str]) -> object:
+    return values.get(cells.first_filled(values, names) or "")
 
 
 def items(value: object, column: str) -> list[Any]:
-    """Return the mentions in a column: a list, an object of lists, or lists under names.
+    """Return the mentions in a column: a list, an object of lists, or named groups.
 
-    spaCy keeps groups of spans under names: `{"group": [{"start": ...}]}`. Any of these may stand
-    there as JSON in a text, as tables keep them that have no columns of lists.
+    spaCy has named groups of spans: `{"group": [{"start": ...}]}`. All forms may also be JSON in a
+    text, for tables without list columns.
     """
     value = parse_json_text(value)
-    # A label of the whole document, most often.
+    # Usually a label of the whole document.
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         kind = "text" if isinstance(value, str) else "number"
         raise RecordError(
@@ -100,7 +100,7 @@ def items(value: object, column: str) -> list[Any]:
                 f"expected a list of mentions in column {cells.quote_column(column)}, got a {kind}",
                 advice={
                     "mentions_column": "{set} source.doc_label=… with that name if it holds a "
-                    "label of each document, or say where mentions stand with "
+                    "label of each document, or name the column of mentions with "
                     "source.mentions_column"
                 },
             )
@@ -113,7 +113,7 @@ def items(value: object, column: str) -> list[Any]:
 
 
 def parse_json_text(value: object) -> object:
-    """Return the list or object that a text holds as JSON; any other value as it is."""
+    """Decode text with a JSON list or object. Other values are returned unchanged."""
     if not isinstance(value, str):
         return value
     if not value.strip():
@@ -131,10 +131,10 @@ def _are_objects(group: list[Any]) -> bool:
 
 
 def look_like_mentions(value: object, *, depth: int = _DEEPEST) -> bool:
-    """Return whether a value holds what reads as mentions.
+    """Return whether a value looks like mentions.
 
-    That are objects with two integers that say where something starts and ends, or how long it is;
-    or lists of two integers and a text. They may stand in lists and objects of others.
+    Looks for objects with integers for start and end or length, and lists of two integers and a
+    text, at any depth up to `depth`.
     """
     if depth == 0:
         return False
@@ -155,7 +155,7 @@ def look_like_mentions(value: object, *, depth: int = _DEEPEST) -> bool:
 
 
 def count_mentions(row: object) -> int:
-    """Return how many mentions a row that cannot be read seems to have, -1 where it seems none."""
+    """Estimate the number of mentions in a row that cannot be read, -1 if it seems to have none."""
     if not isinstance(row, Mapping):
         return -1
     for value in map(parse_json_text, row.values()):
@@ -170,14 +170,14 @@ def _is_tag(value: object) -> bool:
     return isinstance(value, str) and tags.is_tag(value)
 
 
-def _has_range(of: Mapping[Any, Any], is_place: Any) -> bool:
-    """Return whether an object says where something starts, and where it ends or how long it is."""
-    if _are_pair(of.get("span")):
+def _has_range(values: Mapping[Any, Any], is_place: Any) -> bool:
+    """Return whether an object has a start, and an end or a length."""
+    if _are_pair(values.get("span")):
         return True
-    pieces = of.get("offsets")
+    pieces = values.get("offsets")
     if isinstance(pieces, list) and pieces and all(map(_are_pair, pieces)):
         return True
-    names = [str(name) for name, value in of.items() if is_place(value)]
+    names = [str(name) for name, value in values.items() if is_place(value)]
     places = [words for name in names if _OF_TIME.isdisjoint(words := _split_name(name))]
     starts = any(_begins(words, ("start", "begin", "offset")) for words in places)
     ends = any(_begins(words, ("end", "stop", "length")) for words in places)
@@ -189,17 +189,17 @@ def _are_pair(value: Any) -> bool:
 
 
 def _split_name(name: str) -> list[str]:
-    """Return the words of a name, such as those of `startOffset` or `end_char`."""
+    """Split a name such as `startOffset` or `end_char` into words."""
     return [word.lower() for word in _WORD.findall(name)]
 
 
 def _begins(words: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Return whether one of some words is wanted, or the first begins with one, as `endoffset`."""
+    """Return whether one of the words is wanted, or the first begins with one, as `endoffset`."""
     return any(word in wanted for word in words) or "".join(words).startswith(tuple(wanted))
 
 
 def _is_integer(value: object) -> bool:
-    # `type` and not `isinstance`, as True is an int.
+    # `type` instead of `isinstance`, because True is an int.
     return type(value) is int
 
 

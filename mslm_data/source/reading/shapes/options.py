@@ -1,4 +1,4 @@
-"""The options of every source of rows, and what the readers of the shapes share."""
+"""Options of all sources of rows, and the base class of shapes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mslm_data.source.reading.versions import VersionOptions
 
 @dataclass(frozen=True, kw_only=True)
 class RowOptions(OffsetOptions):
-    """The options of every source whose documents are rows with named columns."""
+    """The options of all sources whose documents are rows with named columns."""
 
     tag_names: Annotated[
         tuple[str, ...],
@@ -28,49 +28,49 @@ class RowOptions(OffsetOptions):
     id_column: Annotated[
         str,
         Help(
-            'Column of the id, "auto" for the first of `id`, `doc_id`, `document_id`, `pmid` and '
-            '`doc_key` that a row has, "" to number documents.'
+            'Column of the id. "auto" uses the first of `id`, `doc_id`, `document_id`, `pmid` and '
+            '`doc_key` in a row, "" numbers documents.'
         ),
     ] = "auto"
     untyped: Annotated[
-        str, Help("Label of tags without a type, and of mentions that have a concept instead.")
+        str, Help("Label of bare tags, and of mentions with a concept but no label.")
     ] = "Entity"
     text_column: Annotated[
         str,
         Help(
-            'Column of the text where rows have one, "auto" for `text`; of a task of Label Studio, '
-            "the field of its data."
+            'Column of the text. Default: "auto", the column `text`. In tasks of Label Studio, a '
+            "field of `data`."
         ),
     ] = "auto"
     mentions_column: Annotated[
         str,
         Help(
-            "Column of the mentions, which may stand there as JSON in a text, or of the tags of "
-            'words; "auto" for the one that a row\'s shape says.'
+            "Column of the mentions, as a list or as JSON in a text, or of the tags of words. "
+            '"auto" uses the column of the row\'s shape.'
         ),
     ] = "auto"
     ignored_columns: Annotated[
-        tuple[str, ...], Help("Columns whose values look like mentions, and are to be passed over.")
+        tuple[str, ...], Help("Columns to ignore although their values look like mentions.")
     ] = ()
     doc_label: Annotated[
         str,
         Help(
-            'Column of the document\'s own label, text or an integer, "" where there is none or '
-            "none is wanted. It becomes the column `doc_label` of the shards."
+            "Column of the document's label, text or an integer. It becomes the column "
+            '`doc_label` of the shards. Default: "", no label.'
         ),
     ] = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowFile:
-    """Hold all that the rows of one file need besides themselves.
+    """What the rows of a file share.
 
     Attributes:
-        options: Of the source.
-        names: Column -> names of its integers, in order, for those that the file itself names.
-        versions: Which annotation of a row with several is read.
-        beginning: Returns the first rows of the file, which decide whether a tag I may begin a
-            mention in it; see `tags.opens_with_i`.
+        options: Options of the source.
+        names: Column -> names of its integers, in order, if the file has names.
+        versions: Which annotation to read in rows with several.
+        beginning: Function that returns the file's first rows. They decide whether a tag I may
+            begin a mention; see `tags.opens_with_i`.
     """
 
     options: RowOptions = field(default_factory=RowOptions)
@@ -79,11 +79,11 @@ class RowFile:
     beginning: Callable[[], Iterable[object]] = tuple
 
     def name(self, value: object, column: str, place: str) -> str:
-        """Return a tag or label that is a name, or the name that an integer stands for.
+        """Return a tag or label, or the name of an integer tag or label.
 
         Raises:
-            RecordError: It is neither, or an integer beyond the names.
-            SourceError: It is an integer, and nothing says what integers mean.
+            RecordError: The value is neither, or an integer without a name.
+            SourceError: The value is an integer, and neither file nor options have names.
         """
         if isinstance(value, str):
             return value
@@ -94,9 +94,8 @@ class RowFile:
         names = self.names.get(column, self.options.tag_names)
         if not names:
             raise SourceError(
-                f"{place}: expected names in column {quote_column(column)}, got integers and "
-                "nothing that says what they mean; "
-                f'pass their names in order as [source] tag_names = ["O", "B-X", ...]'
+                f"{place}: expected names in column {quote_column(column)}, got integers without "
+                'names; set their names in order with [source] tag_names = ["O", "B-X", ...]'
             )
         if not 0 <= value < len(names):
             raise RecordError(
@@ -104,19 +103,19 @@ class RowFile:
                     f"expected integers from 0 to {len(names) - 1} in column "
                     f"{quote_column(column)}, got {value}",
                     code="beyond the names of tags",
-                    advice={"tag_names": "say what tags are called with source.tag_names"},
+                    advice={"tag_names": "set the names of tags with source.tag_names"},
                 )
             )
         return names[value]
 
 
 class Shape(ABC):
-    """One shape of rows: how to know it, and how to make a document of it.
+    """A shape of rows: how to recognise it, and how to make a document from a row.
 
     Attributes:
-        columns: Columns that rows of this shape have for it.
-        says_none: Whether a row in which no mention is found says so itself, as tags do. In other
-            shapes, mentions may stand in a column that is unknown.
+        columns: Columns that the shape reads.
+        says_none: Whether a row without mentions certainly has none, as with tags. In other shapes,
+            mentions may be in a column of unknown name.
     """
 
     columns: ClassVar[frozenset[str]]
@@ -133,9 +132,9 @@ class Shape(ABC):
 
     @abstractmethod
     def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
-        """Make a document of a row.
+        """Make a document from a row.
 
         Raises:
             RecordError: The row cannot be used.
-            SourceError: As from `RowFile.name`.
+            SourceError: As for `RowFile.name`.
         """

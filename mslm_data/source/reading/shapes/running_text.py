@@ -27,22 +27,22 @@ MENTIONS = (
     "labels",
     "label",
 )
-"""Columns of mentions. The first that holds some in the file's beginning counts."""
+"""Columns of mentions. The first one with mentions at the file's beginning is used."""
 
 _MOST_NAMES = 8
 _FEWEST_ENDS = 10
-"""Mentions that must tell what an end is."""
+"""Minimum number of mentions for detecting whether ends are inclusive."""
 _MOST_OF = 0.9
-"""Share of the mentions that must."""
+"""Minimum share of the mentions that must agree."""
 
 
 class TextWithMentions(Shape):
-    """A text, and a column of mentions: doccano, spaCy's JSON, and what most programs write."""
+    """A text and a column of mentions: doccano, spaCy's JSON, and output of most programs."""
 
     columns = frozenset({"text", "data", "sentences", "sents", *MENTIONS})
 
     @classmethod
-    def fits(cls, row: Cells) -> bool:  # noqa: ARG003 - what no other shape fits has this one
+    def fits(cls, row: Cells) -> bool:  # noqa: ARG003 - the fallback, tried last
         return True
 
     def read(self, row: Cells, doc_id: str, place: str) -> Document | NotChosen:
@@ -59,31 +59,31 @@ class TextWithMentions(Shape):
         ]
 
     def _column(self, row: Cells) -> str | None:
-        """Return the column of a row's mentions, None where it has none."""
-        wanted = self.file.options.mentions_column
-        if wanted != "auto":
-            return wanted if row.get(wanted) is not None else None
+        """Return the column of a row's mentions, None if it has none."""
+        option = self.file.options.mentions_column
+        if option != "auto":
+            return option if row.get(option) is not None else None
         if row.get(self._usual_column) is not None:
             return self._usual_column
         return _filled(row) or cells.first_filled(row, MENTIONS)
 
     @functools.cached_property
     def _usual_column(self) -> str:
-        """The column of mentions in this file, "" where its first rows have none.
+        """Column of mentions in the file's first rows, "" if there is none.
 
-        A row whose list is empty there has no mentions, whatever another column holds, such as
-        those that a model has suggested.
+        If a row's list in this column is empty, the row has no mentions, even if other columns do,
+        such as a model's suggestions.
         """
         rows = [row for row in self.file.beginning() if isinstance(row, Mapping)]
-        found = {_filled(row) for row in rows}
-        return next((name for name in MENTIONS if name in found), "")
+        filled = {_filled(row) for row in rows}
+        return next((name for name in MENTIONS if name in filled), "")
 
     @functools.cached_property
     def _usual_ends(self) -> Literal["auto", "inclusive"]:
-        """Return what ends are where mentions do not repeat their words.
+        """Meaning of ends, for mentions without their words.
 
-        They are inclusive if nearly all mentions of the first rows cut a word otherwise, and nearly
-        none does so.
+        "inclusive" if in the file's first rows nearly all ends would cut a word if exclusive, and
+        nearly none if inclusive.
         """
         ends = []
         for row in self.file.beginning():
@@ -91,7 +91,7 @@ class TextWithMentions(Shape):
                 with contextlib.suppress(RecordError):
                     text = read_text(row, self.file.options.text_column)
                     mentions = self._mentions(row, "")
-                    ends += [(text, end) for one in mentions for _, end in one.fragments]
+                    ends += [(text, end) for mention in mentions for _, end in mention.fragments]
         cut = sum(_cuts_a_word(text, end) for text, end in ends)
         cut_inclusive = sum(_cuts_a_word(text, end + 1) for text, end in ends)
         are_enough = len(ends) >= _FEWEST_ENDS
@@ -99,18 +99,17 @@ class TextWithMentions(Shape):
         return "inclusive" if are_enough and is_sure else "auto"
 
     def document(
-        self, row: Cells, text: str, found: list[Annotation], doc_id: str, place: str
+        self, row: Cells, text: str, mentions: list[Annotation], doc_id: str, place: str
     ) -> Document:
-        """Make a document of a text, its mentions, and the row's sentences."""
-        of_text = self.file.options.text_column
+        """Make a document from a text, its mentions, and the row's sentences."""
+        options = self.file.options
         column = cells.first_filled(
-            row, [name for name in ("sentences", "sents") if name != of_text]
+            row, [name for name in ("sentences", "sents") if name != options.text_column]
         )
         sentences = None if column is None else cells.sentences(cells.objects(row[column]), text)
-        options = self.file.options
-        if options.ends == "auto" and found and all(one.words is None for one in found):
+        if options.ends == "auto" and mentions and all(one.words is None for one in mentions):
             options = replace(options, ends=self._usual_ends)
-        placed = options.place(text, found)
+        placed = options.place(text, mentions)
         return placed.document(doc_id, text, sentences=sentences, place=place)
 
 
@@ -119,7 +118,7 @@ def _cuts_a_word(text: str, end: int) -> bool:
 
 
 def _filled(row: Cells) -> str:
-    """Return the first column of a row that holds mentions, "" for none."""
+    """Return the first column of a row with mentions, "" if there is none."""
     filled = (name for name in MENTIONS if mention_forms.look_like_mentions(row.get(name)))
     return next(filled, "")
 
@@ -139,13 +138,13 @@ class Passages(Shape):
             start, _ = cells.pairs(passage.get("offsets"))[0]
             pieces.append((start, cells.joined(passage.get("text")) or ""))
         entities = [] if row.get("entities") is None else cells.objects(row["entities"])
-        found = [
+        mentions = [
             annotation
             for entity in entities
             for annotation in mention_forms.read_mention(entity, "entities", place, self.file)
         ]
 
-        text, sentences, placed = self.file.options.lay_out(pieces, found)
+        text, sentences, placed = self.file.options.lay_out(pieces, mentions)
         if not text:
             raise RecordError("expected passages with text, got none")
         return placed.document(doc_id, text, sentences=sentences, place=place)
@@ -156,7 +155,7 @@ def read_text(row: Cells, column: str) -> str:
 
     Args:
         row: The row.
-        column: Where its text stands; "auto" for `text`, or `data` as in some versions of doccano.
+        column: Column of the text. "auto": `text`, or `data` as in some versions of doccano.
     """
     text = row.get(column)
     if column == "auto":

@@ -1,4 +1,4 @@
-"""Rows of SciERC, as DyGIE++ and PURE have them: sentences of words, and mentions in each."""
+"""Rows of SciERC, as used by DyGIE++ and PURE: sentences of words, and mentions in each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mslm_data.source.reading.shapes.word_spans import (
 class SciErc(Shape):
     """`sentences` of words, and for each a list in `ner` of `[first, last, label, …]`.
 
-    Words count from the document's first, and the last one belongs to the mention.
+    Words are counted over the document, and `last` is inclusive.
     """
 
     columns = frozenset({"doc_key", "sentences", "ner"})
@@ -40,15 +40,15 @@ class SciErc(Shape):
         sentences = cells.column_list(row, "sentences")
         for words in sentences:
             check_words(words)
-        of_sentences = cells.column_list(row, "ner")
-        if len(of_sentences) != len(sentences):
+        by_sentence = cells.column_list(row, "ner")
+        if len(by_sentence) != len(sentences):
             raise RecordError(
-                f"expected a list of mentions for each sentence, got {len(of_sentences)} for "
+                f"expected a list of mentions for each sentence, got {len(by_sentence)} for "
                 f"{len(sentences)}",
                 code="mentions for each sentence",
             )
         mentions = []
-        for entity in (one for of_one in of_sentences for one in cells.objects(of_one)):
+        for entity in (entity for items in by_sentence for entity in cells.objects(items)):
             if not isinstance(entity, list) or len(entity) < 3:
                 raise RecordError(
                     "expected mentions of first word, last word and label, got others"

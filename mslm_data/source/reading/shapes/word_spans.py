@@ -1,4 +1,4 @@
-"""Rows of words with mentions that count words: SpERT, SciREX and what other programs write."""
+"""Rows of words with mentions in words: SpERT, SciREX, and output of other programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LABELS = ("type", "label", "tag")
 
 
 class WordRange(NamedTuple):
-    """A mention in words `[first, stop)` of a document."""
+    """A mention, as a half-open range of words `[first, stop)` of a document."""
 
     first: int
     stop: int
@@ -32,11 +32,11 @@ class WordRange(NamedTuple):
 
 
 class WordsWithSpans(Shape):
-    """A list of words, and mentions of `{start, end, type}` or `[start, end, label]` in words.
+    """A list of words, and mentions `{start, end, type}` or `[start, end, label]` in words.
 
-    Whether the last word belongs to a mention, `source.ends` says. Else the file's first rows do:
-    start and end of a mention of one word are the same ("inclusive"), or a mention ends after the
-    last word ("exclusive"). Mentions of SpERT, with a type beside relations, are exclusive.
+    Ends are inclusive or exclusive as set by `source.ends`. With "auto", ends in SpERT's format (a
+    type beside relations) are exclusive; otherwise the file's first rows decide: ends are inclusive
+    if a mention has equal start and end, exclusive if a mention ends after the last word.
     """
 
     columns = frozenset({*WORDS, *SPANS})
@@ -54,8 +54,8 @@ class WordsWithSpans(Shape):
         column = _column(row) or ""
         past = int(self._ends(row, place) == "inclusive")
         mentions = [
-            WordRange(one.start, one.end + past, self.file.name(one.label, column, place))
-            for one in _spans(row[column])
+            WordRange(span.start, span.end + past, self.file.name(span.label, column, place))
+            for span in _spans(row[column])
         ]
         ranges = row.get("sentences")
         if not isinstance(ranges, list) or not ranges:
@@ -68,39 +68,39 @@ class WordsWithSpans(Shape):
         )
 
     def _ends(self, row: Cells, place: str) -> str:
-        """Return what an end is.
+        """Return whether ends are "exclusive" or "inclusive".
 
         Raises:
-            SourceError: Nothing tells.
+            SourceError: Neither the options nor the file decide it.
         """
-        found: str = self.file.options.ends
-        if found == "auto":
-            found = "exclusive" if _is_spert(row) else self._detect_ends
-        if found == "auto" and _spans(row[_column(row) or ""]):
+        ends: str = self.file.options.ends
+        if ends == "auto":
+            ends = "exclusive" if _is_spert(row) else self._detect_ends
+        if ends == "auto" and _spans(row[_column(row) or ""]):
             raise SourceError(
-                f"{place}: expected mentions that tell whether their last word belongs to them, "
-                f"got others in column {quote_column(_column(row) or '')}; set [source] ends to "
-                '"exclusive" or "inclusive"'
+                f"{place}: cannot tell whether the last word belongs to a mention in column "
+                f'{quote_column(_column(row) or "")}; set [source] ends to "exclusive" or '
+                '"inclusive"'
             )
-        return found
+        return ends
 
     @functools.cached_property
     def _detect_ends(self) -> str:
-        """Return what an end is in this file, as its first rows say; "auto" where they do not."""
+        """Meaning of ends in the file's first rows, "auto" if they do not decide it."""
         is_inclusive = is_exclusive = False
         for row in self.file.beginning():
             if not isinstance(row, Mapping) or not self.fits(row):
                 continue
-            for one in _spans(row[_column(row) or ""]):
-                is_inclusive |= one.start == one.end
-                is_exclusive |= one.end == len(_words_of(row))
+            for span in _spans(row[_column(row) or ""]):
+                is_inclusive |= span.start == span.end
+                is_exclusive |= span.end == len(_words_of(row))
         if is_inclusive == is_exclusive:
             return "auto"
         return "inclusive" if is_inclusive else "exclusive"
 
 
 class _GivenSpan(NamedTuple):
-    """A mention as a row gives it."""
+    """A mention as written in a row."""
 
     start: int
     end: int
@@ -116,7 +116,7 @@ def _are_words(words: object) -> bool:
 
 
 def _column(row: Cells) -> str | None:
-    """Return the first column of mentions that count words, None where a row has none."""
+    """Return the first column of mentions in words, None if there is none."""
     for name in SPANS:
         value = row.get(name)
         if isinstance(value, list) and all(_as_span(item) for item in value):
@@ -141,7 +141,7 @@ def _as_span(item: object) -> _GivenSpan | None:
     else:
         return None
     start, end, label = values
-    # `type` and not `isinstance`, as True is an int.
+    # `type` instead of `isinstance`, because True is an int.
     if type(start) is not int or type(end) is not int or not isinstance(label, str | int):
         return None
     return _GivenSpan(start, end, label)
@@ -152,12 +152,12 @@ def _is_spert(row: Cells) -> bool:
     return (
         isinstance(row.get("relations"), list)
         and isinstance(entities, list)
-        and all(isinstance(one, Mapping) and "type" in one for one in entities)
+        and all(isinstance(entity, Mapping) and "type" in entity for entity in entities)
     )
 
 
 def _cuts(ranges: Sequence[object], words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Give the words of each sentence; those of no sentence are one of their own."""
+    """Yield the words of each sentence. Words between sentences form sentences of their own."""
     bounds = [0, *itertools.chain.from_iterable(cells.pairs([*ranges])), len(words)]
     if any(left > right for left, right in itertools.pairwise(bounds)):
         raise RecordError(
@@ -167,10 +167,10 @@ def _cuts(ranges: Sequence[object], words: Sequence[str]) -> Iterator[tuple[int,
 
 
 def check_words(words: Sequence[object]) -> None:
-    """Check that words are text.
+    """Check that all words are non-empty text.
 
     Raises:
-        RecordError: One is empty, or another value.
+        RecordError: A word is empty or another value.
     """
     if not all(isinstance(word, str) and word for word in words):
         raise RecordError(
@@ -185,15 +185,15 @@ def make_document_by_words(
     *,
     place: str,
 ) -> Document:
-    """Make a document of sentences of words, and mentions that count the document's words.
+    """Make a document from the words of its sentences, and mentions in words of the document.
 
-    Mentions that lie beyond the words are counted as unplaced.
+    Mentions beyond the words count as unplaced.
 
     Args:
-        doc_id: The document's id.
-        sentences: The words of each; no sentence is empty.
-        mentions: Half open.
-        place: Where the document stands in the input.
+        doc_id: Id of the document.
+        sentences: Words of each sentence. No sentence is empty.
+        mentions: Half-open ranges of words.
+        place: Place of the document in the input.
     """
     bounds = place_words([word for sentence in sentences for word in sentence])
     text = "\n".join(map(" ".join, sentences))
@@ -214,10 +214,10 @@ def make_document_by_words(
 
 
 def _placed(text: str, bounds: list[list[int]], mentions: Iterable[WordRange]) -> Any:
-    found = []
+    annotations = []
     for first, stop, label in mentions:
-        fragment = (-1, -1)  # beyond the text, so that it is counted
+        fragment = (-1, -1)  # outside the text, so that it counts as unplaced
         if 0 <= first < stop <= len(bounds):
             fragment = (bounds[first][0], bounds[stop - 1][1])
-        found.append(Annotation([fragment], label))
-    return place(text, found)
+        annotations.append(Annotation([fragment], label))
+    return place(text, annotations)

@@ -1,4 +1,4 @@
-"""Rows of words: with a tag each, or with mentions that count words."""
+"""Rows of words with tags, and GLiNER's rows of words with mentions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mslm_data.source.reading.word_documents import make_word_document
 
 
 class WordsWithTags(Shape):
-    """A list of words, and a list of as many tags."""
+    """A list of words, and a list of tags of the same length."""
 
     columns = frozenset({*WORDS, *TAGS})
     says_none = True
@@ -34,7 +34,7 @@ class WordsWithTags(Shape):
         column = cells.first_filled(row, WORDS)
         if column is None:
             return False
-        # Tokens that are objects stand beside a text, with mentions in characters.
+        # Tokens that are objects accompany a text with mentions in characters.
         words = row[column]
         has_text = isinstance(row.get("text"), str)
         if has_text and not tag_columns(row):
@@ -57,11 +57,11 @@ class WordsWithTags(Shape):
         words = cells.column_list(row, cells.first_filled(row, WORDS))
         if not words:
             raise RecordError("expected at least one token, got no tokens")
-        wanted = self.file.options.mentions_column
-        column = cells.first_filled(row, tag_columns(row) if wanted == "auto" else [wanted])
+        option = self.file.options.mentions_column
+        column = cells.first_filled(row, tag_columns(row) if option == "auto" else [option])
         if column is None:
             _check_no_mentions(row, place)
-            names = ", ".join(TAGS) if wanted == "auto" else wanted
+            names = ", ".join(TAGS) if option == "auto" else option
             raise RecordError(f"expected tags in one of the columns {names}, got none")
         row_tags = [self.file.name(tag, column, place) for tag in cells.column_list(row, column)]
         if len(words) != len(row_tags):
@@ -74,9 +74,9 @@ class WordsWithTags(Shape):
 
     @functools.cached_property
     def _opens_with_i(self) -> bool:
-        """Return whether a tag I may begin a mention in this file, as in IOB1.
+        """Whether a tag I may begin a mention in this file, as in IOB1.
 
-        The first rows of the file that can be read decide; see `tags.opens_with_i`.
+        Decided from the readable rows at the file's beginning; see `tags.opens_with_i`.
         """
         num_mentions = num_late = 0
         for row in self.file.beginning():
@@ -91,10 +91,10 @@ class WordsWithTags(Shape):
 
 
 def tag_columns(row: Cells) -> list[str]:
-    """Return the columns that may hold a tag for each word, most wanted first.
+    """Return columns that may hold a tag for each word, in order of preference.
 
-    Those of the usual names come first. Of other names there must be just one, whose values are
-    tags and not O alone.
+    Columns of known names come first. If there are none, a single other column is accepted if its
+    values are tags and not all O.
     """
     usual = [name for name in TAGS if row.get(name) is not None]
     words = row.get(cells.first_filled(row, WORDS) or "")
@@ -112,9 +112,9 @@ def tag_columns(row: Cells) -> list[str]:
 
 
 class Gliner(Shape):
-    """GLiNER's training rows: `tokenized_text`, and `ner` of `[first, last, label]` in words.
+    """GLiNER's training data: `tokenized_text`, and `ner` with `[first, last, label]` in words.
 
-    The last word belongs to the mention.
+    `last` is inclusive.
     """
 
     columns = frozenset({"tokenized_text", "ner"})
@@ -143,7 +143,7 @@ class Gliner(Shape):
 
 
 def _check_no_mentions(row: Cells, place: str) -> None:
-    """Raise if a row of words without tags and text has mentions, which may count anything."""
+    """Raise if a row of words without tags has mentions, whose unit is unknown."""
     for column, value in row.items():
         if look_like_mentions(value):
             raise SourceError(

@@ -1,4 +1,4 @@
-"""Reads BC2GM as BioCreative II published it: sentences in one file, mentions in another."""
+"""Reads BC2GM as published by BioCreative II: sentences in one file, mentions in another."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ class _Listed(NamedTuple):
     """A line of a mention file.
 
     Attributes:
-        start: Number of its first character, of those of the sentence that are not white space,
-            from 0.
-        end: Number of its last one, inclusive.
-        words: Its text.
+        start: Index of the first character, counted from 0 without white space.
+        end: Index of the last character, inclusive.
+        words: Text of the mention.
     """
 
     start: int
@@ -39,16 +38,16 @@ class _Listed(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Bc2gm(TextOptions, Source):
-    """Files of `ID sentence` lines, with files of `ID|start end|text` lines that list the mentions.
+    """Files with lines `ID sentence`, and files of mentions with lines `ID|start end|text`.
 
-    Offsets count the characters of the sentence that are not white space, from 0; the end is
-    inclusive. A mention whose text differs from the characters there is counted as unplaced (four
-    lines of the original are wrong by some characters). Mentions of sentences that are not in the
-    sentence file are ignored, as a part of the corpus may come with all mentions. `ALTGENE.eval`,
-    which lists other boundaries of the same mentions, is not read.
+    Offsets count the characters of the sentence from 0, without white space; ends are inclusive.
+    Mentions that differ from the text at their offsets count as unplaced (four lines of the
+    original are wrong by some characters). Mentions of sentences outside the sentence file are
+    ignored, because a part of the corpus may come with all mentions. `ALTGENE.eval`, with
+    alternative boundaries of the same mentions, is not read.
 
-    Without `splits`, names decide, as in `train/train.in` and `test/test.in`, or the `devel-split`
-    of spyysalo/bc2gm-corpus.
+    By default splits are found by name, as in `train/train.in` and `test/test.in`, or the
+    `devel-split` of spyysalo/bc2gm-corpus.
     """
 
     suffixes = (".in",)
@@ -56,15 +55,15 @@ class Bc2gm(TextOptions, Source):
     mentions: Annotated[
         tuple[str, ...],
         Help(
-            "Names of mention files in the sentence file's folder, the first that exists counts. "
-            "`{stem}` stands for the sentence file's name without its suffix."
+            "Names of mention files in the folder of the sentence file. The first one that exists "
+            "is used. `{stem}` stands for the sentence file's name without suffix."
         ),
     ] = ("GENE.eval", "{stem}.eval")
     label: Annotated[str, Help("Label of all mentions.")] = "GENE"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
-        """Return what speaks for BC2GM; see `Source.recognises`."""
+        """Return the evidence for BC2GM; see `Source.recognises`."""
         first = next((line.data for line in lines(head)), b"")
         try:
             _read_sentence(first)
@@ -77,7 +76,7 @@ class Bc2gm(TextOptions, Source):
         """Find the sentence files of each split; see `Source.find`.
 
         Raises:
-            SourceError: There are none, or one has no file of mentions.
+            SourceError: There are no sentence files, or one has no file of mentions.
         """
         by_split = super().find(inputs)
         for paths in by_split.values():
@@ -90,10 +89,10 @@ class Bc2gm(TextOptions, Source):
         return [path, self._mention_file(path)]
 
     def _mention_file(self, path: Path) -> Path:
-        """Return the file of mentions that belongs to a file of sentences.
+        """Return the file of mentions for a file of sentences.
 
         Raises:
-            SourceError: There is none.
+            SourceError: The file does not exist.
         """
         names = [name.replace("{stem}", stem(path)) for name in self.mentions]
         for name in names:
@@ -113,10 +112,10 @@ class Bc2gm(TextOptions, Source):
     def read(self, part: Part) -> Iterator[Document | SetAside]:
         """Read each sentence as a document.
 
-        A sentence is set aside if its line, or that of one of its mentions, is broken.
+        A sentence is set aside if its line, or a line of its mentions, is malformed.
 
         Raises:
-            SourceError: A line of the mention file does not name a sentence.
+            SourceError: A line of the mention file names no sentence.
         """
         path = Path(part.path)
         mentions = _read_mentions(
@@ -140,7 +139,7 @@ class Bc2gm(TextOptions, Source):
                 yield self._document(doc_id, text, listed, place)
 
     def _document(self, doc_id: str, text: str, listed: Sequence[_Listed], place: str) -> Document:
-        # Number of a character that is not white space -> its place in the text.
+        # Index of a character without white space -> position in the text.
         characters = [i for i, character in enumerate(text) if not character.isspace()]
         inside = [mention for mention in listed if mention.end < len(characters)]
         placed = standoff.place(
@@ -163,7 +162,7 @@ class Bc2gm(TextOptions, Source):
 
 
 def _read_sentence(data: bytes) -> tuple[str, str]:
-    """Return the id and the text of a line of a sentence file."""
+    """Return id and text in a line of a sentence file."""
     doc_id, _, text = decode_utf8(data).partition(" ")
     if not doc_id or not text.strip():
         raise RecordError("expected an id, a space and a sentence, got 1 field")
@@ -174,12 +173,12 @@ def _read_mentions(data: bytes, *, name: str) -> dict[str, list[_Listed] | SetAs
     """Read a file of mentions.
 
     Returns:
-        Sentence -> its mentions, or why it is set aside: the first of its lines that is broken.
+        Sentence -> its mentions, or its first malformed line as the reason to set it aside.
 
     Raises:
-        SourceError: A line does not name a sentence.
+        SourceError: A line names no sentence.
     """
-    found: dict[str, list[_Listed] | SetAside] = {}
+    by_sentence: dict[str, list[_Listed] | SetAside] = {}
     for line in lines(data):
         if not line.data.strip():
             continue
@@ -191,14 +190,14 @@ def _read_mentions(data: bytes, *, name: str) -> dict[str, list[_Listed] | SetAs
             )
 
         doc_id = fields[0]
-        of_sentence = found.setdefault(doc_id, [])
-        if isinstance(of_sentence, SetAside):
+        listed = by_sentence.setdefault(doc_id, [])
+        if isinstance(listed, SetAside):
             continue
         offsets = _OFFSETS.fullmatch(fields[1].strip())
         if len(fields) < 3 or offsets is None or int(offsets[2]) < int(offsets[1]):
-            found[doc_id] = SetAside(
+            by_sentence[doc_id] = SetAside(
                 doc_id, place, Reason("expected ID|start end|text, got a line of another form")
             )
             continue
-        of_sentence.append(_Listed(int(offsets[1]), int(offsets[2]), fields[2]))
-    return found
+        listed.append(_Listed(int(offsets[1]), int(offsets[2]), fields[2]))
+    return by_sentence

@@ -1,6 +1,6 @@
-"""Reads BRAT stand-off: NAME.txt is a text, NAME.ann lists its mentions, or NAME.a1 and NAME.a2 do.
+"""Reads BRAT stand-off: a text NAME.txt with its mentions in NAME.ann, or NAME.a1 and NAME.a2.
 
-A line of a mention is `T1<TAB>Type start end[;start end]<TAB>words`.
+A mention is a line `T1<TAB>Type start end[;start end]<TAB>words`.
 """
 
 from __future__ import annotations
@@ -37,22 +37,21 @@ TEXT_ALONE = Reason(
     },
 )
 _ANNOTATIONS_ALONE = Reason("expected a text (.txt) beside the file of annotations, found none")
-"""Why half a document is set aside."""
+"""Reasons for a text without annotations, and for annotations without a text."""
 _MENTION_LINE = re.compile(rb"^T\d+\t\S+ \d+ \d+", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Brat(OffsetOptions, TextOptions, Source):
-    """Folders of BRAT stand-off, or of BioNLP's shared tasks, a document for a text's files.
+    """Folders of BRAT stand-off, or of BioNLP shared tasks. Each text is a document.
 
-    The id of a document is the name of its files without suffix. Its mentions stand in NAME.ann or,
-    where there is none, in NAME.a1 and NAME.a2: those that the shared task gives, and those to be
-    found, triggers of events among them. `annotate.labels` chooses.
+    The document id is the name of the text without suffix. Mentions are read from NAME.ann or, if
+    it does not exist, from NAME.a1 (given by the shared task) and NAME.a2 (to be predicted,
+    including event triggers). Use `annotate.labels` to select labels.
 
-    Only text-bound annotations (`T`) are read. Line ends of the text stay as they are, as offsets
-    count them. A text without a file of annotations is set aside, as missing annotations and lost
-    ones look the same, unless `without_annotations` says that it has no mentions. A file of
-    annotations without a text is set aside.
+    Only text-bound annotations (`T`) are read. Line ends of the text are unchanged, because offsets
+    count them. Texts without annotations are set aside by default, since lost annotations look the
+    same. Annotations without a text are set aside.
     """
 
     suffixes = (".txt", *ANNOTATIONS)
@@ -62,21 +61,21 @@ class Brat(OffsetOptions, TextOptions, Source):
     without_annotations: Annotated[
         Literal["set_aside", "empty"],
         Help(
-            "What becomes of a text without a file of annotations: a document without mentions "
-            '("empty"), or none.'
+            'Treatment of a text without a file of annotations: "empty" reads it as a document '
+            'without mentions, "set_aside" sets it aside.'
         ),
     ] = "set_aside"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
-        """Return what speaks for BRAT; see `Source.recognises`."""
+        """Return the evidence for BRAT; see `Source.recognises`."""
         has_text = ends_with(path, ANNOTATIONS) and _sibling(path, ".txt")
         if has_text and _MENTION_LINE.search(head):
             return "it has lines of mentions as in T1 Type 0 4, and a text has its name"
         return ""
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
-        """Find the texts of each split, and annotations that have no text; see `Source.find`."""
+        """Find texts, and annotations without a text, of each split; see `Source.find`."""
         by_split = super().find(inputs)
         return {
             split: [
@@ -89,11 +88,11 @@ class Brat(OffsetOptions, TextOptions, Source):
         }
 
     def files(self, path: Path) -> list[Path]:
-        """Return the text and its annotations, as far as they exist."""
+        """Return the text and its existing files of annotations."""
         return list(dict.fromkeys([path, *_annotations(path)]))
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Read the one document; see `Source.read`."""
+        """Read the document; see `Source.read`."""
         yield self._record(Path(part.path))
 
     def _record(self, path: Path) -> Document | SetAside:
@@ -125,7 +124,7 @@ class Brat(OffsetOptions, TextOptions, Source):
         return placed.document(doc_id, text, sentences=None, place=place)
 
     def _count(self, annotations: Sequence[Path]) -> int:
-        """Return how many mentions files of annotations seem to have."""
+        """Estimate the number of mentions in files of annotations, for data loss."""
         return sum(len(_MENTION_LINE.findall(self.utf8(path))) for path in annotations)
 
 
@@ -133,7 +132,7 @@ def _read_mentions(data: bytes) -> list[Annotation]:
     """Read the text-bound annotations of a file.
 
     Raises:
-        RecordError: One of them has another form or is not UTF-8.
+        RecordError: An annotation is malformed or not valid UTF-8.
     """
     mentions = []
     for line in lines(data):
@@ -152,12 +151,12 @@ def _read_mentions(data: bytes) -> list[Annotation]:
 
 
 def _annotations(path: Path) -> list[Path]:
-    """Return the files of annotations of a document: its .ann or else its .a1 and .a2."""
+    """Return a document's files of annotations: its .ann, or else its .a1 and .a2."""
     siblings = [_sibling(path, suffix) for suffix in ANNOTATIONS]
     ann, *parts = siblings
     return [ann] if ann else [sibling for sibling in parts if sibling]
 
 
 def _sibling(path: Path, suffix: str) -> Path | None:
-    """Return the document's file with another suffix, plain or packed, None where there is none."""
+    """Return the document's file with another suffix, plain or `.gz`, None if there is none."""
     return packed_or_plain(path.with_name(stem(path) + suffix))

@@ -1,4 +1,4 @@
-"""Reads UIMA CAS, as INCEpTION, WebAnno and DKPro write it: XMI with a type system, or JSON."""
+"""Reads UIMA CAS, as written by INCEpTION, WebAnno and DKPro: XMI with a type system, or JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mslm_data.source.reading.standoff import Annotation
 
 _NAMED_ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
 _HAS_USUAL = re.compile(rb'<[^<>\s]*:NamedEntity[\s/>]|"%TYPE"\s*:\s*"[^"]*\bNamedEntity"')
-"""The beginning of an annotation of that type, in XMI or JSON."""
+"""Beginning of an annotation of type NamedEntity, in XMI or JSON."""
 _SENTENCE = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type.Sentence"
 _SOFA = "uima.cas.Sofa"
 _VIEW = "uima.cas.View"
@@ -36,7 +36,7 @@ _NO_NAMESPACE = "uima.noNamespace."
 
 
 class _Structure(NamedTuple):
-    """A feature structure of the file: an object with a type, an id and features."""
+    """A feature structure: an object with a type, an id and features."""
 
     type: str
     number: str
@@ -45,13 +45,13 @@ class _Structure(NamedTuple):
 
 @dataclass
 class _Contents:
-    """Hold the feature structures that are wanted of a file.
+    """The feature structures of a file that are read.
 
     Attributes:
-        texts: Number of a text -> its name and the text.
-        members: Name of a view or number of its text -> numbers of what it has.
-        mentions: The structures that may be mentions.
-        sentences: The structures that may be sentences.
+        texts: Id of a text -> its name and the text.
+        members: Name of a view, or id of its text -> ids of its members.
+        mentions: Structures of the mention type.
+        sentences: Structures of the sentence type.
     """
 
     texts: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -62,16 +62,16 @@ class _Contents:
 
 @dataclass(frozen=True, kw_only=True)
 class Cas(Source):
-    """Files of UIMA CAS, a document each: XMI 2.0, or JSON (JSON CAS 0.4).
+    """Files of UIMA CAS, one document each: XMI 2.0, or JSON (JSON CAS 0.4).
 
-    Mentions are the annotations of a type and of its subtypes, as far as the view has them in its
-    index. Subtypes stand in the type system: in JSON's own, or in `TypeSystem.xml` beside an XMI.
-    An XMI without one is read by the type's name alone. Offsets count code units of UTF-16, as
-    Java does. Sentences are DKPro's, where the file has some. A file that is broken is set aside.
+    Mentions are the annotations of a type and its subtypes that are in the index of the view.
+    Subtypes are found in the type system: within JSON files, or in `TypeSystem.xml` beside XMI
+    files. Without a type system only the type itself is read. Offsets count UTF-16 code units, as
+    in Java. Sentences are DKPro's, if the file has any. Malformed files are set aside.
 
-    Annotation tools write a file for each annotator and document, mostly in a folder named like the
-    document. Each file is a document here, so choose one annotator's, or the curated ones, as in
-    `splits = { train = ["*/CURATION_USER.xmi"] }`, and set `id_from = "folder"`.
+    Annotation tools write a file for each annotator and document, usually in a folder named after
+    the document. Each file is a document here, so select the files of one annotator or the curated
+    ones, as in `splits = { train = ["*/CURATION_USER.xmi"] }`, and set `id_from = "folder"`.
     """
 
     suffixes = (".xmi", ".json")
@@ -81,28 +81,24 @@ class Cas(Source):
     mention_type: Annotated[
         str,
         Help(
-            "The type of mentions, with its package, or its last part alone. Layers of INCEpTION's "
-            "users are named like `webanno.custom.Symptom`. Where no file has the usual one, the "
-            "only type of users is taken, with its only feature."
+            "Type of mentions, with or without its package. Layers of INCEpTION's users have names "
+            "like `webanno.custom.Symptom`. If no file has the default type, the only user-defined "
+            "type is used, with its only feature."
         ),
     ] = _NAMED_ENTITY
-    label_feature: Annotated[str, Help("The feature that holds the label.")] = "value"
+    label_feature: Annotated[str, Help("Feature with the label.")] = "value"
     label: Annotated[
         str,
-        Help(
-            'The label of all mentions, for a type without such a feature; "" for the feature\'s.'
-        ),
+        Help("Label of all mentions, for types without a label feature. Default: the feature's."),
     ] = ""
-    concept_feature: Annotated[str, Help('The feature that holds the concept, "" for none.')] = (
-        "identifier"
-    )
-    sentence_type: Annotated[str, Help('The type of sentences, "" for none.')] = _SENTENCE
-    view: Annotated[str, Help("The view whose text and annotations are read.")] = "_InitialView"
-    typesystem: Annotated[str, Help("The type system of XMI files, seen from their folders.")] = (
-        _TYPE_SYSTEM
-    )
+    concept_feature: Annotated[str, Help('Feature with the concept, "" for none.')] = "identifier"
+    sentence_type: Annotated[str, Help('Type of sentences, "" for none.')] = _SENTENCE
+    view: Annotated[str, Help("View whose text and annotations are read.")] = "_InitialView"
+    typesystem: Annotated[
+        str, Help("File with the type system of XMI files, relative to their folders.")
+    ] = _TYPE_SYSTEM
     id_from: Annotated[
-        IdFrom, Help("Whether a document is named like its file or like the folder of its file.")
+        IdFrom, Help("Whether a document is named after its file or the folder of its file.")
     ] = "file"
 
     def __post_init__(self) -> None:
@@ -111,7 +107,7 @@ class Cas(Source):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes say it
-        """Return what speaks for a CAS; see `Source.recognises`."""
+        """Return the evidence for a CAS; see `Source.recognises`."""
         if b"http://www.omg.org/XMI" in head and b"http:///uima/cas.ecore" in head:
             return "its root is XMI with UIMA's namespace"
         if b'"%TYPES"' in head or b'"%FEATURE_STRUCTURES"' in head:
@@ -119,95 +115,98 @@ class Cas(Source):
         return ""
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
-        """Take the one type that files have where none has the usual one; see `Source.settle`.
+        """Choose the only user-defined type if no file has the default; see `Source.settle`.
 
         Raises:
-            SourceError: There are several, or one cannot be read.
+            SourceError: There are several types or features, or a file cannot be read.
         """
+        # Search for the default type as bytes first: parsing every file would take far longer.
         if self.mention_type != _NAMED_ENTITY or any(
             _HAS_USUAL.search(read_bytes(path)) for path in paths
         ):
             return {}
-        found: dict[str, dict[str, None]] = {}
+        layers: dict[str, dict[str, None]] = {}
         for path in paths:
             if self._has_mentions(path):
                 return {}
             for name, features in self._layers(path).items():
-                found.setdefault(name, {}).update(dict.fromkeys(features))
-        if not found:
+                layers.setdefault(name, {}).update(dict.fromkeys(features))
+        if not layers:
             return {}
         return take_only(
             "mention_type",
-            {name: [*features] for name, features in found.items()},
+            {name: [*features] for name, features in layers.items()},
             feature="label_feature",
             instead_of=self.mention_type,
             may_take=not self.label,
         )
 
     def list_columns(self, path: Path) -> list[str]:
-        """Return the types of users that a file has annotations of; see `Source.list_columns`."""
+        """Return the user-defined types of a file's annotations; see `Source.list_columns`."""
         return [*self._layers(path)]
 
     def _has_mentions(self, path: Path) -> bool:
-        """Return whether a file has annotations of the type of mentions, or of a subtype."""
-        wanted = self._mention_types(path)
+        """Return whether a file has annotations of the mention type, or of a subtype."""
+        mention_types = self._mention_types(path)
         try:
-            return bool(self._contents(path, wanted).mentions)
+            return bool(self._contents(path, mention_types).mentions)
         except (RecordError, MalformedError):
             return False
 
     def _layers(self, path: Path) -> dict[str, list[str]]:
-        """Return a file's types of users with their features of text; none of a broken file."""
-        given: Iterator[tuple[str, Mapping[str, Any]]]
-        found: dict[str, dict[str, None]] = {}
+        """Return user-defined type -> its text features; empty for a malformed file."""
+        structures: Iterator[tuple[str, Mapping[str, Any]]]
+        layers: dict[str, dict[str, None]] = {}
         try:
             if _is_json(path):
                 root = _object(json_once.decode(read_bytes(path).removeprefix(BOM_UTF8)))
-                structures = _structures(root.get("%FEATURE_STRUCTURES", []))
-                given = ((one.type, one.features) for one in structures)
+                in_json = _structures(root.get("%FEATURE_STRUCTURES", []))
+                structures = ((structure.type, structure.features) for structure in in_json)
             else:
-                given = ((_type_name(one.tag), one.attrib) for _, one in children(path))
-            for name, features in given:
+                structures = (
+                    (_type_name(element.tag), element.attrib) for _, element in children(path)
+                )
+            for name, features in structures:
                 if is_user_layer(name) and "begin" in features and "end" in features:
-                    of_type = found.setdefault(name, {})
-                    of_type.update(
+                    layer = layers.setdefault(name, {})
+                    layer.update(
                         (feature, None)
                         for feature, value in features.items()
                         if isinstance(value, str) and not _is_standard_feature(feature)
                     )
         except (RecordError, MalformedError, json_once.KeyTwiceError, *json_once.DECODE_ERRORS):
             return {}
-        return {name: [*features] for name, features in found.items()}
+        return {name: [*features] for name, features in layers.items()}
 
     def files(self, path: Path) -> list[Path]:
-        """Return a file, and the type system of an XMI."""
+        """Return a file, and the type system of an XMI file."""
         types = None if _is_json(path) else self._type_system(path)
         return [path, types] if types else [path]
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Read the one document; see `Source.read`.
+        """Read the document; see `Source.read`.
 
         Raises:
-            SourceError: The type system cannot be read, or does not have the type of mentions.
+            SourceError: The type system cannot be read, or lacks the mention type.
         """
         path = Path(part.path)
         doc_id = document_id(path, self.id_from)
         place = f"{path.name}:1"
-        wanted = self._mention_types(path)
+        mention_types = self._mention_types(path)
         try:
-            yield self._document(self._contents(path, wanted), doc_id, place)
+            yield self._document(self._contents(path, mention_types), doc_id, place)
         except RecordError as error:
             yield SetAside(doc_id, place, error.reason)
         except MalformedError as error:
             yield SetAside(doc_id, f"{path.name}:{error.line}", error.reason)
 
     def _mention_types(self, path: Path) -> set[str]:
-        """Return the type of mentions and its subtypes, as the type system of an XMI says."""
+        """Return the mention type and its subtypes, from the type system of an XMI file."""
         types = None if _is_json(path) else self._type_system(path)
         return set() if types is None else self._subtypes(_read_supertypes(types), types.name)
 
     def _contents(self, path: Path, mention_types: Collection[str]) -> _Contents:
-        """Read what is wanted of a file."""
+        """Read the structures of a file that are needed."""
         return self._read_json(path) if _is_json(path) else self._read_xmi(path, mention_types)
 
     def _document(self, contents: _Contents, doc_id: str, place: str) -> Document:
@@ -223,6 +222,7 @@ class Cas(Source):
             raise RecordError(
                 f"expected a text in the view '{self.view}', found none; check [source] view"
             )
+        # XMI names a view by the id of its text, JSON by its name.
         members = contents.members.get(self.view, set()) | contents.members.get(number, set())
 
         at = standoff.in_characters(text, unit="utf-16")
@@ -255,7 +255,7 @@ class Cas(Source):
     def _add(
         self, contents: _Contents, structure: _Structure, mentions: Collection[str], sentence: str
     ) -> None:
-        """Keep a structure if it is of a wanted type."""
+        """Keep a structure of a wanted type."""
         if structure.type in mentions or _is_named(structure.type, self.mention_type):
             contents.mentions.append(structure)
         elif sentence and _is_named(structure.type, sentence):
@@ -282,32 +282,32 @@ class Cas(Source):
         return contents
 
     def _type_system(self, path: Path) -> Path | None:
-        """Return the type system of an XMI, None where there is none.
+        """Return the file with the type system of an XMI file, None if there is none.
 
         Raises:
-            SourceError: The options name one that does not exist.
+            SourceError: The file named by the options does not exist.
         """
-        found = packed_or_plain(path.parent / self.typesystem) if self.typesystem else None
-        if found is None and self.typesystem not in ("", _TYPE_SYSTEM):
+        file = packed_or_plain(path.parent / self.typesystem) if self.typesystem else None
+        if file is None and self.typesystem not in ("", _TYPE_SYSTEM):
             raise SourceError(
-                f"{path}: expected the type system '{self.typesystem}', seen from its folder, "
+                f"{path}: expected the type system '{self.typesystem}', relative to its folder, "
                 f"found none; check [source] typesystem"
             )
-        return found
+        return file
 
     def _subtypes(self, supertypes: Mapping[str, str], name: str) -> set[str]:
-        """Return the type of mentions and its subtypes, of a type system.
+        """Return the mention type and its subtypes in a type system.
 
         Raises:
-            SourceError: The type is not there.
+            SourceError: The type system lacks the mention type.
         """
-        found = {one for one in supertypes if _is_named(one, self.mention_type)}
-        if not found:
+        types = {type_ for type_ in supertypes if _is_named(type_, self.mention_type)}
+        if not types:
             raise SourceError(
                 f"{name}: expected the type '{self.mention_type}' in the type system, found none; "
                 f"set [source] mention_type to the type of your mentions"
             )
-        return _with_subtypes(found, supertypes)
+        return _with_subtypes(types, supertypes)
 
     # JSON ----------------------------------------------------------------------------------------
 
@@ -339,23 +339,23 @@ class Cas(Source):
 
 
 def _is_standard_feature(feature: str) -> bool:
-    """Return whether a feature is one that every annotation has."""
+    """Return whether a feature is standard, found in every annotation."""
     return feature in ("begin", "end", "sofa", "_indexed") or feature.startswith(("{", "@", "%"))
 
 
 def _is_json(path: Path) -> bool:
-    """Return whether a file holds JSON and not XML."""
+    """Return whether a file is JSON, not XML."""
     with opened(path) as file:
         return file.read(64).removeprefix(BOM_UTF8).lstrip().startswith((b"{", b"["))
 
 
 def _is_named(name: str, expected: str) -> bool:
-    """Return whether a type has a name, or its last part."""
+    """Return whether a type has a name, given with or without its package."""
     return name == expected or ("." not in expected and name.rpartition(".")[2] == expected)
 
 
 def _with_subtypes(types: set[str], supertypes: Mapping[str, str]) -> set[str]:
-    """Return types with all that derive from them."""
+    """Return types and all their subtypes."""
     derived: dict[str, list[str]] = {}
     for name, parent in supertypes.items():
         derived.setdefault(parent, []).append(name)
@@ -371,7 +371,7 @@ def _with_subtypes(types: set[str], supertypes: Mapping[str, str]) -> set[str]:
 
 
 def _read_supertypes(path: Path) -> dict[str, str]:
-    """Return the types of a type system, each with the one it derives from."""
+    """Return type -> supertype of a type system."""
     return {
         (element.findtext("name") or "").strip(): (element.findtext("supertypeName") or "").strip()
         for _, element in elements(path, "typeDescription")
@@ -386,7 +386,7 @@ def _type_name(tag: str) -> str:
 
 
 def _structures(value: object) -> Iterator[_Structure]:
-    """Give the feature structures of JSON: a list, or an object of them by their numbers."""
+    """Yield the feature structures of JSON, given as a list or as an object by id."""
     if isinstance(value, list):
         numbered = [(_object(item).get("%ID"), item) for item in value]
     else:
@@ -406,7 +406,7 @@ def _offsets(structure: _Structure) -> tuple[int, int]:
     """Return begin and end of an annotation.
 
     Raises:
-        RecordError: They are not whole numbers.
+        RecordError: They are not integers.
     """
     values = [structure.features.get("begin"), structure.features.get("end")]
     numbers = [
@@ -424,10 +424,10 @@ def _is_number(value: str) -> bool:
 
 
 def _value(structure: _Structure, feature: str) -> str:
-    """Return a feature that is text, "" for none.
+    """Return the text of a feature, "" if it is missing.
 
     Raises:
-        RecordError: It is something else.
+        RecordError: The feature is not text.
     """
     value = structure.features.get(feature) if feature else None
     if value is None:

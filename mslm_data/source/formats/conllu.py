@@ -28,15 +28,15 @@ from mslm_data.source.reading.tagged_lines import not_a_tag
 from mslm_data.source.reading.word_documents import LATE
 
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
-"""The columns of a file that does not name its own."""
+"""Columns of a file without `# global.columns`."""
 ENTITIES = ("ner", "bio", "iob", "ne", "entity", "entities")
-"""Names of columns and of keys in MISC that hold entities, most wanted first.
+"""Names of entity columns and of entity keys in MISC, in order of preference.
 
-They count in any case, and after any prefix such as `GUM:`.
+They match in any case, and after any prefix such as `GUM:`.
 """
 
 WIDENED = "widened to whole words"
-"""Reason in `Document.adjusted`: a mention covers a part of a word that is written as one."""
+"""Reason in `Document.adjusted`: a mention covers only a part of a multi-word token."""
 
 _GLOBAL_COLUMNS = re.compile(r"# *global\.columns *= *(.+)")
 _GLOBAL_ENTITY = re.compile(r"# *global\.Entity *= *(.+)")
@@ -57,22 +57,22 @@ _TYPES = ("etype", "entity", "type")
 class Conllu(TextOptions, Source):
     """Files of CoNLL-U (ten columns) and CoNLL-U Plus (`# global.columns = …`).
 
-    `# newdoc` opens a document, with its id or else `file:ordinal`. In a file without it each
+    `# newdoc` opens a document, with its id or else `file:ordinal`. In files without it each
     sentence is a document, with its `sent_id` or else `file:number`.
 
-    The text is rebuilt from the words as they are written: a word in several (`1-2 don't`) stands
-    as one, an empty node (`1.1`) does not stand there, and words have a space between them unless
-    the first says `SpaceAfter=No`. A mention that covers a part of a word in several is widened to
-    the whole, and counted in `Document.adjusted`. If only the row of a word in several says what
-    entity it is, as Stanza writes it, that holds for the whole word.
+    The text is rebuilt from surface words: multi-word tokens (`1-2 don't`) instead of their words,
+    no empty nodes (`1.1`), and a space between words unless the first has `SpaceAfter=No`. A
+    mention of a part of a multi-word token is widened to the token and counted in
+    `Document.adjusted`. If only the row of a multi-word token has an entity, as Stanza writes it,
+    the entity covers the token.
 
-    Entities are tags (`NER=B-PER`), labels, or brackets as in CorefUD (`Entity=(e1-person`), whose
-    mentions may overlap; each piece of one in several is a mention. One without words, or without a
-    beginning or an end, is counted as unplaced. The type of a bracket stands where
-    `# global.Entity` says `etype`, or else second.
+    Entities are tags (`NER=B-PER`), labels, or brackets as in CorefUD (`Entity=(e1-person`).
+    Brackets may overlap, and each part of a discontinuous entity is a mention. Entities without
+    words, or without a beginning or an end, count as unplaced. The type in a bracket is the field
+    that `# global.Entity` calls `etype`, or else the second field.
 
-    A document with a broken line is set aside whole. So is one with a sentence whose rows are not
-    numbered one after the other, as where the blank line between two sentences is missing.
+    A document with a malformed line is set aside, and so is a document with a sentence whose rows
+    are not numbered consecutively, such as when a blank line between sentences is missing.
     """
 
     suffixes = (".conllu", ".conllup")
@@ -82,26 +82,26 @@ class Conllu(TextOptions, Source):
     tag_column: Annotated[
         str,
         Help(
-            'Column or key of MISC that holds entities; "" takes the first of `ner`, `bio`, `iob`, '
-            "`ne`, `entity` and `entities` in the file's beginning, or else in the whole file. "
-            "Where no file has one, the only key of MISC with tags is taken."
+            "Column or key of MISC with entities. By default the first of `ner`, `bio`, `iob`, "
+            "`ne`, `entity` and `entities` at the file's beginning, or else in the whole file. If "
+            "no file has one, the only key of MISC with tags is used."
         ),
     ] = ""
     untyped: Annotated[str, Help("Label of entities without a type.")] = "Entity"
     scheme: Annotated[
         Literal["auto", "label"],
         Help(
-            '"auto" for tags and brackets; "label" where the tag is the label itself, so that '
-            "equal neighbours are one mention."
+            '"auto" for tags and brackets; "label" for labels without prefixes, of which equal '
+            "neighbours form one mention."
         ),
     ] = "auto"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
-        """Return what speaks for CoNLL-U; see `Source.recognises`.
+        """Return the evidence for CoNLL-U; see `Source.recognises`.
 
-        Files that end with anything else must have entities, as other files of ten columns may have
-        theirs elsewhere.
+        Files with another suffix must have entities, because tables with ten columns may have them
+        elsewhere.
         """
         if head.startswith(b"# global.columns"):
             return "its first line is # global.columns"
@@ -114,7 +114,7 @@ class Conllu(TextOptions, Source):
         return "its lines have the ten columns of CoNLL-U, with entities in MISC" if key else ""
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
-        """Cut a file at documents if it marks any, else between sentences; see `Source.cut`."""
+        """Cut a file at document marks if it has any, else between sentences; see `Source.cut`."""
         path = Path(part.path)
         if self.is_one_part(path):
             return iter([part])
@@ -141,24 +141,24 @@ class Conllu(TextOptions, Source):
                 yield SetAside(doc_id, place, error.reason, reader.count(document))
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
-        """Take the one key of MISC that has tags where none has a usual name; see `Source.settle`.
+        """Choose the only key of MISC with tags if no file has a known name; see `Source.settle`.
 
         Raises:
             SourceError: A file cannot be read, or has no column FORM.
         """
         if self.tag_column:
             return {}
-        found: dict[str, None] = {}
+        keys: dict[str, None] = {}
         for path in paths:
             layout = self._layout(path)
             if layout.key:
                 return {}
             if layout.width == len(COLUMNS):
                 key = _find_only_tag_key(self.beginning(path, _HEAD_BYTES))
-                found |= {key: None} if key else {}
-        if len(found) != 1:
+                keys |= {key: None} if key else {}
+        if len(keys) != 1:
             return {}
-        chosen = {"tag_column": next(iter(found))}
+        chosen = {"tag_column": next(iter(keys))}
         say_taken(chosen)
         return chosen
 
@@ -167,26 +167,26 @@ class Conllu(TextOptions, Source):
         return _keys(self.beginning(path, _HEAD_BYTES), self._layout(path).misc)
 
     def _layout(self, path: Path) -> _Layout:
-        """Find a file's columns from its beginning, so that all its parts are read alike."""
+        """Find the columns of a file from its beginning, so that all parts use the same columns."""
         beginning = self.beginning(path, _HEAD_BYTES)
         head = beginning.decode("utf-8", "replace")
-        given = _GLOBAL_COLUMNS.search(head)
-        names = given[1].split() if given else [*COLUMNS]
+        header = _GLOBAL_COLUMNS.search(head)
+        names = header[1].split() if header else [*COLUMNS]
         if "FORM" not in names:
             raise SourceError(
                 f"{path.name}:1: expected the column FORM in # global.columns, found none; is "
                 "this CoNLL-U?"
             )
 
-        of_entities = _GLOBAL_ENTITY.search(head)
-        fields = of_entities[1].strip().split("-") if of_entities else []
+        entity_header = _GLOBAL_ENTITY.search(head)
+        fields = entity_header[1].strip().split("-") if entity_header else []
         kinds = [number for number, name in enumerate(fields) if name in _TYPES]
         misc = names.index("MISC") if "MISC" in names else -1
-        wanted = self.tag_column or _first_entity_name([*names, *_keys(beginning, misc)])
-        if not wanted and misc >= 0:
-            # The first sentences with entities may stand behind many without any.
+        key = self.tag_column or _first_entity_name([*names, *_keys(beginning, misc)])
+        if not key and misc >= 0:
+            # The first sentences with entities may come after many without any.
             status = path.stat()
-            wanted = _find_key_in_file(
+            key = _find_key_in_file(
                 path,
                 self.encoding,
                 misc,
@@ -197,37 +197,37 @@ class Conllu(TextOptions, Source):
             id=names.index("ID") if "ID" in names else -1,
             form=names.index("FORM"),
             misc=misc,
-            tag=names.index(wanted) if wanted in names else -1,
-            key=wanted,
+            tag=names.index(key) if key in names else -1,
+            key=key,
             width=len(names),
             kind=kinds[0] if kinds else 1,
         )
 
     def _opens_with_i(self, path: Path, layout: _Layout) -> bool:
-        """Return whether I opens mentions in a file; its beginning decides."""
+        """Return whether I opens mentions in a file, judged by its beginning."""
         reader = _Reader(self, layout, lambda: False)
         num_mentions = num_late = 0
         for sentence in _sentences(lines(self.beginning(path, _SCHEME_BYTES)), layout):
             try:
-                found = reader.mentions(reader.words(sentence))
+                mentions = reader.mentions(reader.words(sentence))
             except RecordError:
                 continue
-            num_mentions += len(found.spans)
-            num_late += found.late
+            num_mentions += len(mentions.spans)
+            num_late += mentions.late
         return tags.opens_with_i(mentions=num_mentions, late=num_late)
 
 
 class _Layout(NamedTuple):
-    """The numbers of a file's columns, -1 for one that it does not have.
+    """The column numbers of a file, -1 for a missing column.
 
     Attributes:
         id: Column of the row's number.
         form: Column of the word.
         misc: Column of further keys.
-        tag: Column of the entities, -1 where they stand in `misc`.
-        key: Their key there, "" where there are none.
+        tag: Column of the entities, -1 if they are in `misc`.
+        key: Key of the entities in `misc`, "" if there are none.
         width: Number of columns.
-        kind: Which field of a bracket is the type.
+        kind: Index of the type among the fields of a bracket.
     """
 
     id: int
@@ -239,14 +239,14 @@ class _Layout(NamedTuple):
     kind: int
 
     def is_row(self, line: bytes) -> bool:
-        """Return whether a line that begins with `#` is a row of a word that does.
+        """Return whether a line that begins with `#` is the row of a word that does.
 
-        Where rows begin with their number, it is not.
+        Rows that begin with their number never are.
         """
         return self.id != 0 and line.count(b"\t") == self.width - 1
 
     def is_comment(self, line: bytes) -> bool:
-        """Return whether a line that begins with `#` is neither a row nor a document's mark."""
+        """Return whether a line that begins with `#` is neither a row nor a document mark."""
         return not self.is_row(line) and not marks.MARK.match(line.decode("utf-8", "replace"))
 
 
@@ -255,10 +255,11 @@ class _Sentence:
     """The lines of a sentence.
 
     Attributes:
-        rows: Those that are not comments.
-        opens: The id of the document that begins here, "" for one without; None where none does.
-        id: Its own id, "" where there is none.
-        line: Number of the line that opens its document, or else of its first row.
+        rows: Lines that are not comments.
+        opens: Id of the document that begins with this sentence, "" without an id; None if no
+            document begins.
+        id: Id of the sentence, "" if it has none.
+        line: Line number of the document's mark, or else of the first row.
     """
 
     rows: list[NumberedLine] = field(default_factory=list)
@@ -276,7 +277,7 @@ class _Sentences(NamedTuple):
 
 
 def _sentences(lines: Iterable[NumberedLine], layout: _Layout) -> Iterator[_Sentence]:
-    """Group lines into sentences; a document without any has one without rows."""
+    """Group lines into sentences. A document without words gives a sentence without rows."""
     sentence = _Sentence()
     for line in lines:
         if line.data.startswith(b"#") and not layout.is_row(line.data):
@@ -288,9 +289,9 @@ def _sentences(lines: Iterable[NumberedLine], layout: _Layout) -> Iterator[_Sent
             if mark:
                 sentence.opens = marks.name(mark)
                 sentence.line = line.number
-            found = _SENTENCE_ID.match(text)
-            if found and found[1].isprintable():
-                sentence.id = found[1]
+            match = _SENTENCE_ID.match(text)
+            if match and match[1].isprintable():
+                sentence.id = match[1]
         elif line.data.strip():
             sentence.line = sentence.line or line.number
             sentence.rows.append(line)
@@ -298,22 +299,22 @@ def _sentences(lines: Iterable[NumberedLine], layout: _Layout) -> Iterator[_Sent
             yield sentence
             sentence = _Sentence()
         else:
-            # The file may be cut here, so comments say nothing of the rows behind a blank line.
+            # Comments before a blank line do not belong to the next rows: the file may be cut here.
             sentence.id = ""
     if sentence.rows or sentence.opens is not None:
         yield sentence
 
 
 def _documents(sentences: Iterable[_Sentence]) -> Iterator[_Sentences]:
-    """Group sentences into documents: at marks, or one by one where there are none."""
-    given = list(sentences)
-    if all(sentence.opens is None for sentence in given):
-        for sentence in given:
+    """Group sentences into documents: at marks, or one by one if there are no marks."""
+    listed = list(sentences)
+    if all(sentence.opens is None for sentence in listed):
+        for sentence in listed:
             yield _Sentences(sentence.id, sentence.line, [sentence])
         return
 
     document: list[_Sentence] = []
-    for sentence in given:
+    for sentence in listed:
         if document and sentence.opens is not None:
             yield _Sentences(document[0].opens or "", document[0].line, document)
             document = []
@@ -322,13 +323,13 @@ def _documents(sentences: Iterable[_Sentence]) -> Iterator[_Sentences]:
 
 
 class _Value(NamedTuple):
-    """The value of a row, which says what mentions its word is in.
+    """The value of a row, which gives the mentions of its word.
 
     Attributes:
-        start: Number of its word among those of the analysis; for an empty node, of the next one.
-        stop: The number after it, the same for an empty node.
-        text: The value, "" for nothing.
-        line: Number of the line.
+        start: Index of the word in the analysis; for an empty node, of the next word.
+        stop: `start` + 1; for an empty node, `start`.
+        text: The value, "" for none.
+        line: Line number.
     """
 
     start: int
@@ -338,17 +339,17 @@ class _Value(NamedTuple):
 
 
 class _Words(NamedTuple):
-    """The words of a sentence.
+    """The words of a sentence: W surface words and A words of the analysis.
 
-    The words of a word in several are one word here if only the row of their range has a value.
+    A multi-word token is one word of the analysis if only its own row has a value.
 
     Attributes:
-        written: The words as they are written.
-        has_space: Whether a space follows each of them.
-        row_numbers: For each word of the analysis, which one of `written` it is in.
-        values: What says of each of these words whether it is in a mention, "" for nothing.
-        lines: The number of each line of `values`.
-        empty: What empty nodes say, if anything.
+        written: `[W]`, surface words.
+        has_space: `[W]`, whether a space follows the word.
+        row_numbers: `[A]`, index in `written` of each word of the analysis.
+        values: `[A]`, value with the mentions of each word, "" for none.
+        lines: `[A]`, line number of each value.
+        empty: Values of empty nodes, if they have any.
     """
 
     written: list[str]
@@ -359,24 +360,24 @@ class _Words(NamedTuple):
     empty: list[_Value]
 
     def in_order(self) -> list[_Value]:
-        """Return the values of the words and of the empty nodes between them."""
-        of_words = zip(self.values, self.lines, strict=True)
-        found = [_Value(at, at + 1, text, line) for at, (text, line) in enumerate(of_words)]
-        return sorted([*self.empty, *found], key=lambda one: one[:2]) if self.empty else found
+        """Return the values of words and empty nodes, in order."""
+        numbered = enumerate(zip(self.values, self.lines, strict=True))
+        values = [_Value(at, at + 1, text, line) for at, (text, line) in numbered]
+        return sorted([*self.empty, *values], key=lambda value: value[:2]) if self.empty else values
 
 
 class _Row(NamedTuple):
-    """The row of a word, of a word in several (`1-2 don't`), or of an empty node (`1.1`).
+    """The row of a word, of a multi-word token (`1-2 don't`), or of an empty node (`1.1`).
 
     Attributes:
-        id: As it stands in the file, or the row's place where the file has no such column.
-        first: Number of its word, or of the first one.
-        last: Number of the last word of a word in several, None for any other row.
+        id: Id in the file, or position of the row in files without ids.
+        first: Number of the word, or of the first word of a multi-word token.
+        last: Number of the last word of a multi-word token, else None.
         is_empty: Whether it is an empty node.
-        form: The word as it is written.
+        form: Surface form.
         has_space: Whether a space follows.
-        value: What the row says of mentions, "" for nothing.
-        line: Number of the line.
+        value: Value with the mentions of the word, "" for none.
+        line: Line number.
     """
 
     id: str
@@ -390,13 +391,13 @@ class _Row(NamedTuple):
 
 
 class _Range(NamedTuple):
-    """The row of a word in several, such as `1-2 don't`.
+    """The row of a multi-word token, such as `1-2 don't`.
 
     Attributes:
         last: Number of its last word.
-        start: The place in `_Words.values` of its first word.
-        value: What the row says of mentions, "" for nothing.
-        line: Number of the line.
+        start: Index in `_Words.values` of its first word.
+        value: Value with the mentions of the token, "" for none.
+        line: Line number.
     """
 
     last: int
@@ -405,7 +406,7 @@ class _Range(NamedTuple):
     line: int
 
 
-class _Found(NamedTuple):
+class _Mentions(NamedTuple):
     """The mentions of a sentence, in words of the analysis."""
 
     spans: list[tags.WordSpan]
@@ -422,11 +423,11 @@ class _Reader:
         self._ask = opens_with_i
         self._i_opens: bool | None = None
 
-    def document(self, of: _Sentences, doc_id: str, name: str) -> Document:
-        """Make a document.
+    def document(self, group: _Sentences, doc_id: str, name: str) -> Document:
+        """Make a document from its sentences.
 
         Raises:
-            RecordError: A line is broken.
+            RecordError: A line is malformed.
         """
         text = ""
         words: list[tuple[int, int]] = []
@@ -434,28 +435,25 @@ class _Reader:
         sentences: list[Sentence] = []
         unplaced: Counter[Reason] = Counter()
         adjusted: Counter[str] = Counter()
-        for given in of.sentences:
-            if not given.rows:
+        for sentence in group.sentences:
+            if not sentence.rows:
                 continue
-            found = self.words(given)
-            mentions = self.mentions(found)
+            sentence_words = self.words(sentence)
+            mentions = self.mentions(sentence_words)
             if mentions.late and self._opens_with_i:
-                mentions = self.mentions(found, i_opens=True)
+                mentions = self.mentions(sentence_words, i_opens=True)
 
             start = len(text) + 1 if text else 0
-            bounds = _bounds(found, start)
-            text = ("\n" if text else "").join([text, _written(found)])
+            bounds = _bounds(sentence_words, start)
+            text = ("\n" if text else "").join([text, _written(sentence_words)])
             sentences.append(Sentence(start, bounds[-1][1]))
+            row_numbers = sentence_words.row_numbers
             words += bounds
             for first, stop, label in mentions.spans:
                 spans.append(
-                    Span(
-                        bounds[found.row_numbers[first]][0],
-                        bounds[found.row_numbers[stop - 1]][1],
-                        label,
-                    )
+                    Span(bounds[row_numbers[first]][0], bounds[row_numbers[stop - 1]][1], label)
                 )
-                adjusted[WIDENED] += _is_widened(found.row_numbers, first, stop)
+                adjusted[WIDENED] += _is_widened(row_numbers, first, stop)
             adjusted[LATE] += mentions.late
             unplaced.update(mentions.unplaced)
 
@@ -467,87 +465,88 @@ class _Reader:
             words=np.array(words, np.int32).reshape(-1, 2),
             unplaced=dict(+unplaced),
             adjusted=dict(+adjusted),
-            place=f"{name}:{of.line}",
+            place=f"{name}:{group.line}",
         )
 
-    def count(self, of: _Sentences) -> int:
+    def count(self, group: _Sentences) -> int:
         """Count the mentions of a document in the sentences that can be read."""
         count = 0
-        for given in of.sentences:
+        for sentence in group.sentences:
             with suppress(RecordError):
-                found = self.mentions(self.words(given)) if given.rows else None
-                count += len(found.spans) + sum(found.unplaced.values()) if found else 0
+                mentions = self.mentions(self.words(sentence)) if sentence.rows else None
+                count += len(mentions.spans) + sum(mentions.unplaced.values()) if mentions else 0
         return count
 
     @property
     def _opens_with_i(self) -> bool:
-        """Return whether a tag I may begin a mention in this file, as in IOB1; found out once."""
+        """Whether a tag I may begin a mention in this file, as in IOB1. Computed on first use."""
         if self._i_opens is None:
             self._i_opens = self._ask()
         return self._i_opens
 
-    def words(self, of: _Sentence) -> _Words:
+    def words(self, sentence: _Sentence) -> _Words:
         """Read the rows of a sentence.
 
         Raises:
-            RecordError: A row is broken.
+            RecordError: A row is malformed.
         """
-        found = _Words([], [], [], [], [], [])
-        due = -1  # number of the next word; the first may have any
-        opened: _Range | None = None  # the word in several whose words are being read
-        for position, line in enumerate(of.rows, start=1):
+        words = _Words([], [], [], [], [], [])
+        expected = -1  # number of the next word; the first may have any number
+        opened: _Range | None = None  # the multi-word token whose words are being read
+        for position, line in enumerate(sentence.rows, start=1):
             row = self._row(line, position)
             if row.is_empty:
                 if row.value not in _OUTSIDE:
-                    at = len(found.values)
-                    found.empty.append(_Value(at, at, row.value, row.line))
+                    at = len(words.values)
+                    words.empty.append(_Value(at, at, row.value, row.line))
                 continue
 
-            if due < 0:
-                due = row.first
-            if row.first != due or (opened is not None and row.last is not None):
+            if expected < 0:
+                expected = row.first
+            if row.first != expected or (opened is not None and row.last is not None):
                 raise RecordError(
-                    f"expected rows numbered one after the other, the next one {due}, got "
-                    f"{row.id}; is a blank line missing?",
+                    f"expected rows with consecutive numbers, the next {expected}, got {row.id}; "
+                    "is a blank line missing?",
                     code="numbers of rows",
                     line=row.line,
                 )
 
-            # The words of a word in several are not written themselves.
+            # Words of a multi-word token have no surface form of their own.
             if opened is None:
-                found.written.append(row.form)
-                found.has_space.append(row.has_space)
+                words.written.append(row.form)
+                words.has_space.append(row.has_space)
             if row.last is not None:
-                opened = _Range(row.last, len(found.values), row.value, row.line)
+                opened = _Range(row.last, len(words.values), row.value, row.line)
                 continue
 
-            found.row_numbers.append(len(found.written) - 1)
-            found.values.append(row.value)
-            found.lines.append(row.line)
-            due += 1
+            words.row_numbers.append(len(words.written) - 1)
+            words.values.append(row.value)
+            words.lines.append(row.line)
+            expected += 1
             if opened is not None and row.first == opened.last:
-                _settle(found, opened)
+                _settle(words, opened)
                 opened = None
 
         if opened is not None:
             raise RecordError(
-                "expected the words of each word in several, got fewer", line=opened.line
+                "expected all words of a multi-word token, got fewer", line=opened.line
             )
-        if not found.written:
+        if not words.written:
             raise RecordError(
-                "expected words in each sentence, got empty nodes alone", line=of.rows[0].number
+                "expected words in each sentence, got only empty nodes",
+                line=sentence.rows[0].number,
             )
-        return found
+        return words
 
     def _row(self, line: NumberedLine, position: int) -> _Row:
-        """Return the row that a line holds.
+        """Read the row in a line.
 
         Args:
             line: The line.
-            position: Its place in the sentence, from 1, for files whose rows have no number.
+            position: Position of the row in the sentence, from 1, for files without numbers.
 
         Raises:
-            RecordError: It has too few or too many columns, no number, or no word.
+            RecordError: The number of columns is wrong, or the row has no number or no word.
         """
         fields = self._fields(line)
         row_id = fields[self._layout.id] if self._layout.id >= 0 else str(position)
@@ -569,10 +568,10 @@ class _Reader:
         )
 
     def _fields(self, row: NumberedLine) -> list[str]:
-        """Return the columns of a row.
+        """Split a row into columns.
 
         Raises:
-            RecordError: There are too few or too many of them.
+            RecordError: The number of columns is wrong.
         """
         fields = decode_utf8(row.data, line=row.number).split("\t")
         if len(fields) != self._layout.width:
@@ -587,7 +586,7 @@ class _Reader:
         return fields[self._layout.misc].split("|") if self._layout.misc >= 0 else []
 
     def _value(self, fields: Sequence[str]) -> str:
-        """Return what a row says about mentions, "" for nothing."""
+        """Return the value of a row with the mentions of its word, "" for none."""
         value = ""
         if self._layout.tag >= 0:
             value = fields[self._layout.tag]
@@ -596,13 +595,13 @@ class _Reader:
             value = next((value for key, _, value in items if key == self._layout.key), "")
         return "" if value in _NOTHING else value
 
-    def mentions(self, of: _Words, *, i_opens: bool = False) -> _Found:
+    def mentions(self, words: _Words, *, i_opens: bool = False) -> _Mentions:
         """Find the mentions of a sentence.
 
         Raises:
             RecordError: A value is not a tag.
         """
-        values = of.in_order()
+        values = words.in_order()
         texts = [value.text or "O" for value in values]
         if self._options.scheme == "label":
             return _placed(tags.runs(texts, outside="O"), 0, values)
@@ -616,11 +615,11 @@ class _Reader:
             raise RecordError(not_a_tag(self._layout.key), line=values[bad].line) from None
         return _placed(spans, late, values)
 
-    def _brackets(self, values: Sequence[_Value]) -> _Found:
-        """Find mentions that are opened by `(id-type` and closed by `id)`."""
+    def _brackets(self, values: Sequence[_Value]) -> _Mentions:
+        """Find mentions opened by `(id-type` and closed by `id)`."""
         spans: list[tags.WordSpan] = []
         unplaced: Counter[Reason] = Counter()
-        opened: dict[str, list[tuple[int, str]]] = {}
+        opened: dict[str, list[tuple[int, str]]] = {}  # id -> starts and labels, innermost last
         for start, stop, text, _ in values:
             for bracket in _BRACKET.finditer(text):
                 fields = (bracket["opened"] or bracket["last"]).split("-")
@@ -638,24 +637,24 @@ class _Reader:
                 else:
                     unplaced[standoff.NO_OFFSETS] += 1
         unplaced[standoff.ONE_END] += sum(map(len, opened.values()))
-        return _Found(sorted(spans), 0, +unplaced)
+        return _Mentions(sorted(spans), 0, +unplaced)
 
 
-def _placed(spans: Sequence[tags.WordSpan], late: int, values: Sequence[_Value]) -> _Found:
-    """Turn mentions among values into mentions of words; one of empty nodes alone has no place."""
-    of_words = [
+def _placed(spans: Sequence[tags.WordSpan], late: int, values: Sequence[_Value]) -> _Mentions:
+    """Convert mentions of values to mentions of words. Empty nodes alone have no place."""
+    word_spans = [
         tags.WordSpan(values[span.start].start, values[span.end - 1].stop, span.label)
         for span in spans
     ]
-    placed = [span for span in of_words if span.start < span.end]
-    num_lost = len(of_words) - len(placed)
-    return _Found(placed, late, {standoff.NO_OFFSETS: num_lost} if num_lost else {})
+    placed = [span for span in word_spans if span.start < span.end]
+    num_lost = len(word_spans) - len(placed)
+    return _Mentions(placed, late, {standoff.NO_OFFSETS: num_lost} if num_lost else {})
 
 
 def _settle(words: _Words, opened: _Range) -> None:
-    """Make one word of a range's words, the last in `words`, if only the range has an entity.
+    """Merge the words of a multi-word token, the last in `words`, if only its row has an entity.
 
-    The value of the range then keeps its meaning, whether it is a tag, a label or brackets.
+    The value of the token keeps its meaning, whether it is a tag, a label or brackets.
     """
     start = opened.start
     values = words.values[start:]
@@ -666,7 +665,7 @@ def _settle(words: _Words, opened: _Range) -> None:
     words.values[start:] = [opened.value]
     words.lines[start:] = [opened.line]
 
-    # An empty node between these words comes after the one that they have become.
+    # An empty node between the merged words comes after the token.
     words.empty[:] = [
         value._replace(start=min(value.start, start + 1), stop=min(value.stop, start + 1))
         for value in words.empty
@@ -674,11 +673,11 @@ def _settle(words: _Words, opened: _Range) -> None:
 
 
 def _keys(data: bytes, misc: int) -> list[str]:
-    """Return the keys of MISC in whole lines, each once.
+    """Return the distinct keys of MISC in whole lines.
 
     Args:
         data: UTF-8.
-        misc: The number of the column, -1 for none.
+        misc: Number of the column, -1 if there is none.
     """
     keys = [
         item.partition(b"=")[0]
@@ -691,10 +690,10 @@ def _keys(data: bytes, misc: int) -> list[str]:
 
 
 def _find_only_tag_key(data: bytes) -> str:
-    """Return the one key of MISC whose values are tags of entities, "" for none or several.
+    """Return the only key of MISC whose values are entity tags, "" if there is none or several.
 
     Args:
-        data: Whole lines of a file of the usual columns, UTF-8.
+        data: Whole lines of a file with the ten columns, UTF-8.
     """
     values: dict[str, set[str]] = {}
     for _, line in lines(data):
@@ -704,12 +703,12 @@ def _find_only_tag_key(data: bytes) -> str:
         for item in fields[-1].decode("utf-8", "replace").strip().split("|"):
             key, _, value = item.partition("=")
             values.setdefault(key, set()).add(value)
-    found = [
+    keys = [
         key
-        for key, of_key in values.items()
-        if all(map(tags.is_tag, of_key)) and any(len(value) > 1 for value in of_key)
+        for key, key_values in values.items()
+        if all(map(tags.is_tag, key_values)) and any(len(value) > 1 for value in key_values)
     ]
-    return found[0] if len(found) == 1 else ""
+    return keys[0] if len(keys) == 1 else ""
 
 
 @lru_cache(maxsize=64)
@@ -718,49 +717,49 @@ def _find_key_in_file(
     encoding: Encoding,
     misc: int,
     *,
-    num_bytes: int,  # noqa: ARG001 - a file that has changed is looked through again
+    num_bytes: int,  # noqa: ARG001 - in the cache key, so that a changed file is read again
     changed: int,  # noqa: ARG001
 ) -> str:
-    """Return the key of MISC that stands first in `ENTITIES`, "" for none.
+    """Return the key of MISC that comes first in `ENTITIES`, "" if there is none.
 
-    A file is looked through once for all its parts.
+    Cached, so that a file is searched once for all its parts.
 
     Args:
         path: The file.
-        encoding: As of `TextOptions`.
-        misc: The number of the column.
-        num_bytes: The file's size.
-        changed: When the file was changed.
+        encoding: Encoding of the file.
+        misc: Number of the column.
+        num_bytes: Size of the file.
+        changed: Time of the file's last change.
 
     Raises:
         SourceError: The file cannot be read, or has a line that is too long.
     """
-    wanted = [f"{name}=".encode() for name in ENTITIES]
+    needles = [f"{name}=".encode() for name in ENTITIES]
     keys: dict[str, None] = {}
-    rest = b""  # the beginning of a line whose end has not been read
+    partial = b""  # beginning of a line that continues in the next chunk
     with opened_utf8(path, encoding) as file:
         while piece := file.read(_CHUNK):
-            data = rest + piece
+            data = partial + piece
             stop = data.rfind(b"\n") + 1
-            rest = data[stop:]
-            if len(rest) > limits.LARGEST:
+            partial = data[stop:]
+            if len(partial) > limits.LARGEST:
                 raise SourceError(f"{path.name}: {limits.TOO_LARGE}")
 
-            # Few lines are worth splitting: most chunks do not hold such a word at all.
+            # Splitting lines is slow, and most chunks contain no such key.
             lowered = data[:stop].lower()
-            if any(key in lowered for key in wanted):
+            if any(needle in lowered for needle in needles):
                 keys |= dict.fromkeys(_keys(data[:stop], misc))
-    return _first_entity_name([*keys, *_keys(rest, misc)])
+    return _first_entity_name([*keys, *_keys(partial, misc)])
 
 
 def _first_entity_name(names: Sequence[str]) -> str:
-    """Return the name that stands first in `ENTITIES`, "" for none."""
+    """Return the name that comes first in `ENTITIES`, "" if there is none."""
     known = {name.rpartition(":")[2].casefold(): name for name in reversed(names)}
     return next((known[name] for name in ENTITIES if name in known), "")
 
 
 def _bounds(words: _Words, start: int) -> list[tuple[int, int]]:
-    """Return where the words lie if the sentence begins at character `start`."""
+    """Return the character ranges of the words of a sentence that begins at `start`."""
     bounds = []
     for word, has_space in zip(words.written, words.has_space, strict=True):
         bounds.append((start, start + len(word)))
@@ -769,7 +768,7 @@ def _bounds(words: _Words, start: int) -> list[tuple[int, int]]:
 
 
 def _written(words: _Words) -> str:
-    """Return a sentence as it is written, without a space at its end."""
+    """Return the text of a sentence, without a space at its end."""
     pieces = [
         word + " " * has_space
         for word, has_space in zip(words.written, words.has_space, strict=True)
@@ -778,7 +777,7 @@ def _written(words: _Words) -> str:
 
 
 def _is_widened(row_numbers: Sequence[int], first: int, stop: int) -> bool:
-    """Return whether a mention begins or ends within a word as it is written."""
+    """Return whether a mention begins or ends within a surface word."""
     begins_within = first > 0 and row_numbers[first - 1] == row_numbers[first]
     ends_within = stop < len(row_numbers) and row_numbers[stop] == row_numbers[stop - 1]
     return begins_within or ends_within

@@ -1,4 +1,4 @@
-"""Reads spaCy's DocBin files, `.spacy`: packed tokens with entities, sentences and span groups."""
+"""Reads spaCy's DocBin files (`.spacy`): tokens with entities, sentences and span groups."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 ENTITIES = "ents"
-"""The `spans_key` of the entities, which are not a group."""
+"""Value of `spans_key` for entities, which are not a span group."""
 
 _ATTRIBUTES = ("ORTH", "ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "SENT_START")
-"""The attributes of tokens that are read."""
+"""Attributes of tokens that are read."""
 _DAMAGED = (
     ArithmeticError,
     AttributeError,
@@ -43,13 +43,13 @@ _DAMAGED = (
     ValueError,
     struct.error,
 )
-"""What spaCy raises at a damaged document."""
+"""Errors that spaCy raises for a damaged document."""
 _MOST_UNPACKED = 2 << 30
-"""Most bytes of an unpacked file, all of which is held at once."""
+"""Maximum size in bytes of an unpacked file, which is in memory as a whole."""
 
 
 class _Packed(msgspec.Struct):
-    """The fields of a DocBin that are read. Its user data and categories are never decoded."""
+    """The fields of a DocBin that are read. User data and categories are never decoded."""
 
     attrs: list[int]
     tokens: bytes
@@ -65,7 +65,7 @@ _read_packed = msgspec.msgpack.Decoder(_Packed).decode
 
 @dataclass
 class _Counts:
-    """Count what a file has, to see whether `spans_key` names any of it."""
+    """Counts of a file, to check whether it has mentions under `spans_key`."""
 
     entities: int = 0
     groups: int = 0
@@ -75,25 +75,26 @@ class _Counts:
 
 @dataclass(frozen=True, kw_only=True)
 class DocBin(Source):
-    """Files that spaCy's `DocBin.to_disk` writes, such as those that its training takes.
+    """Files written by spaCy's `DocBin.to_disk`, such as its training data.
 
-    A document is a text whose mentions are characters: spaCy's tokens only say where. Its
-    sentences are spaCy's, where the file has some. Documents are numbered, `file:number`. What a
-    document stores as user data is not decoded, and no code of the file is run. Only the entities
-    are read, or only the group that `spans_key` names; a file with groups and without any entity is
-    refused, and so is one without a group of that name. Overlapping spans of a group are all
-    mentions. Tokens that are marked as "no entity can be here" are not.
+    Mentions are stored as characters of the text. Sentences are spaCy's, if the file has any.
+    Documents are numbered, `file:number`. User data are not decoded, and no code of the file is
+    run.
+
+    By default the entities are read, or the span group named by `spans_key`. A file with span
+    groups but no entities, or without the named group, is an error. Overlapping spans of a group
+    are all read. Tokens marked as "no entity possible" are not mentions.
     """
 
     suffixes = (".spacy",)
 
     spans_key: Annotated[
-        str, Help('"ents" for the entities, else the key of a span group in `doc.spans`.')
+        str, Help('"ents" for entities, or the key of a span group in `doc.spans`.')
     ] = ENTITIES
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes say it
-        """Return what speaks for a DocBin; see `Source.recognises`."""
+        """Return the evidence for a DocBin; see `Source.recognises`."""
         try:
             beginning = zlib.decompressobj().decompress(head, 1 << 12)
         except zlib.error:
@@ -104,8 +105,9 @@ class DocBin(Source):
         """Read the documents of a file; see `Source.read`.
 
         Raises:
-            MissingExtraError: spaCy, which knows its strings' hashes, is not installed.
-            SourceError: It is not a DocBin, unpacks without end, or has nothing by `spans_key`.
+            MissingExtraError: spaCy, which has the hash function of its strings, is not installed.
+            SourceError: The file is not a DocBin, unpacks to more than the limit, or has nothing
+                under `spans_key`.
         """
         path = Path(part.path)
         file = _File(path)
@@ -124,10 +126,10 @@ class DocBin(Source):
         self._check(path, counts)
 
     def _document(self, doc: Doc, doc_id: str, place: str, counts: _Counts) -> Document:
-        """Make a document of one of spaCy's.
+        """Make a document from a spaCy document.
 
         Raises:
-            RecordError: It has no text, or says what spaCy does not write.
+            RecordError: It has no text, or is damaged.
         """
         text = doc.text
         if not text:
@@ -142,19 +144,20 @@ class DocBin(Source):
                 for span in spans
             ]
             sentences = None
+            # A document of one token is one sentence anyway.
             if len(doc) > 1 and doc.has_annotation("SENT_START"):
-                sentences = tuple(Sentence(one.start_char, one.end_char) for one in doc.sents)
+                sentences = tuple(Sentence(sent.start_char, sent.end_char) for sent in doc.sents)
         except _DAMAGED as error:
             raise _unreadable_reason(error) from None
         placed = standoff.place(text, mentions)
         return placed.document(doc_id, text, sentences=sentences, place=place)
 
     def _check(self, path: Path, counts: _Counts) -> None:
-        """Raise if a file has mentions, but none that `spans_key` names."""
+        """Raise if a file has mentions, but none under `spans_key`."""
         if self.spans_key == ENTITIES:
             if counts.groups and not counts.entities:
                 raise SourceError(
-                    f"{path.name}: expected entities, got span groups alone; set [source] "
+                    f"{path.name}: expected entities, got only span groups; set [source] "
                     f"spans_key to a group's key"
                 )
         elif counts.documents and not counts.chosen:
@@ -167,7 +170,7 @@ class DocBin(Source):
 class _File:
     """A DocBin, unpacked within limits.
 
-    Only the fields of `_Packed` are decoded, and spaCy makes documents of them.
+    Only the fields of `_Packed` are decoded. spaCy makes documents from them.
 
     Attributes:
         num_documents: Number of documents.
@@ -195,7 +198,7 @@ class _File:
         if not is_whole:
             raise self._refusal("arrays of another length")
 
-        # Only these columns are given to spaCy: it checks them, and others could say anything.
+        # Pass only these columns to spaCy. It validates them; others could hold anything.
         values = values[:, [packed.attrs.index(number) for number in read]]
         self.num_documents = len(lengths)
         self._vocab = _optional.load("spacy.vocab", wanted_by="source 'docbin'").Vocab(
@@ -203,7 +206,8 @@ class _File:
         )
         self._check_size(values)
 
-        # A bin of one document each, so that a damaged one costs no other.
+        # spaCy gets a bin with one document at a time, so that a damaged one does not affect
+        # others.
         self._bin = _optional.load("spacy.tokens", wanted_by="source 'docbin'").DocBin()
         self._bin.attrs = read
         ends = np.cumsum(lengths)[:-1]
@@ -235,7 +239,7 @@ class _File:
             raise self._refusal("another form") from None
 
     def _check_size(self, values: npt.NDArray[np.uint64]) -> None:
-        """Raise if all texts would not fit into memory: a short file may name a long word often."""
+        """Raise if texts exceed the limit: a small file may repeat a long word many times."""
         strings = self._vocab.strings
         hashes, counts = np.unique(values[:, 0], return_counts=True)
         size = sum(
@@ -250,39 +254,40 @@ class _File:
             )
 
     def has_groups(self, number: int) -> bool:
-        """Return whether a document has span groups; where there is none, one byte says so."""
+        """Return whether a document has span groups. An empty list of groups has one byte."""
         return number < len(self._groups) and len(self._groups[number]) > 1
 
     def doc(self, number: int, *, with_groups: bool) -> Doc:
-        """Return a document as spaCy has it, without its user data and categories.
+        """Return a document as spaCy's `Doc`, without user data and categories.
 
         Args:
-            number: Its number, from 0.
-            with_groups: Whether its span groups are wanted, which take as long as all the rest.
+            number: Index of the document.
+            with_groups: Whether to read its span groups, which takes as long as everything else.
 
         Raises:
-            RecordError: It is damaged.
+            RecordError: The document is damaged.
         """
-        one = self._bin
-        one.tokens = [self._tokens[number]]
-        one.spaces = [self._spaces[number]]
-        one.span_groups = [self._groups[number] if with_groups and self.has_groups(number) else b""]
-        one.flags = [self._flags[number] if number < len(self._flags) else {}]
-        one.cats = [{}]
-        one.user_data = []
+        bin_of_one = self._bin
+        bin_of_one.tokens = [self._tokens[number]]
+        bin_of_one.spaces = [self._spaces[number]]
+        groups = self._groups[number] if with_groups and self.has_groups(number) else b""
+        bin_of_one.span_groups = [groups]
+        bin_of_one.flags = [self._flags[number] if number < len(self._flags) else {}]
+        bin_of_one.cats = [{}]
+        bin_of_one.user_data = []
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # they may hold text
-                doc: Doc = next(one.get_docs(self._vocab))
+                warnings.simplefilter("ignore")  # warnings may quote the text
+                doc: Doc = next(bin_of_one.get_docs(self._vocab))
                 return doc
         except _DAMAGED as error:
             raise _unreadable_reason(error) from None
         finally:
-            gc.enable()  # srsly leaves it off where it cannot decode
+            gc.enable()  # srsly disables it, and forgets to enable it after an error
 
 
 def _unreadable_reason(error: Exception) -> RecordError:
-    """Return what is wrong with a document; spaCy's own message may hold text."""
+    """Make the error for a damaged document. spaCy's own message may quote the text."""
     return RecordError(
         f"expected a document as spaCy packs it, got {type(error).__name__}",
         code="documents as spaCy packs them",

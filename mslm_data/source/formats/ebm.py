@@ -1,4 +1,4 @@
-"""Reads EBM-NLP: the published folder, or the row files that its scripts make."""
+"""Reads EBM-NLP: the published folder, or row files made by its scripts."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ FINE = {
         ("Physical", "Pain", "Mortality", "Adverse-effects", "Mental", "Other"),
     ),
 }
-"""Folder of an element -> its label, and the names of its hierarchical labels 1, 2, … (README of
-EBM-NLP)."""
+"""Folder of an element -> its label, and the names of its hierarchical labels 1, 2, …"""
 _FOLDERS = ("train", "test/gold")
 _LABELS = "annotations/aggregated"
 _NO_TOKENS = Reason("expected a file of tokens in documents/ for the file of labels, found none")
@@ -49,19 +48,19 @@ _NO_TOKENS = Reason("expected a file of tokens in documents/ for the file of lab
 
 @dataclass(frozen=True, kw_only=True)
 class EbmNlp(TextOptions, Source):
-    """EBM-NLP 1.00 and 2.00, and row files made of it.
+    """EBM-NLP 1.00 and 2.00, and row files made from it.
 
-    The folder holds `documents/PMID.tokens`, one token a line (1.00: separated by spaces), and
-    `annotations/aggregated/PHASE/ELEMENT/{train,test/gold}/PMID.AGGREGATED.ann`, one integer a
-    token (1.00: commas). An element without a file has no mentions, as in the corpus' own scripts.
-    Mentions of different elements overlap and all are kept; one that runs over the end of a
-    sentence becomes one in each sentence. A document in `test/gold` is left out of `train`;
-    `test/crowd` is not read.
+    The folder has `documents/PMID.tokens`, with one token per line (1.00: separated by spaces), and
+    `annotations/aggregated/PHASE/ELEMENT/{train,test/gold}/PMID.AGGREGATED.ann`, with one integer
+    per token (1.00: separated by commas). An element without a file has no mentions, as in the
+    corpus' own scripts. Mentions of different elements may overlap; all are kept. A mention across
+    sentences is split into one mention per sentence. Documents in `test/gold` are excluded from
+    `train`. `test/crowd` is not read.
 
-    Row files are CoNLL rows tagged P, I, O and N, where O is an outcome and N is outside; or tagged
-    I-PAR, I-INT and I-OUT.
+    Row files are CoNLL rows with tags P, I, O and N, where O is an outcome and N is outside, or
+    with tags I-PAR, I-INT and I-OUT.
 
-    The patterns of `splits` are those of row files, or of `train/PMID` and `test/gold/PMID`.
+    Patterns in `splits` match the paths of row files, or `train/PMID` and `test/gold/PMID`.
     """
 
     suffixes = Conll.suffixes
@@ -69,23 +68,23 @@ class EbmNlp(TextOptions, Source):
     phase: Annotated[
         Literal["starting_spans", "hierarchical_labels"],
         Help(
-            '"starting_spans" with labels Participant, Intervention, Outcome; '
+            '"starting_spans" with labels Participant, Intervention and Outcome, or '
             '"hierarchical_labels" with labels such as Participant-Age.'
         ),
     ] = "starting_spans"
     sentence_end: Annotated[
         str,
         Help(
-            'The token that ends a sentence, as in the corpus\' own scripts; "" for one sentence a '
-            "document."
+            'Token that ends a sentence, as in the corpus\' own scripts. With "", a document is '
+            "one sentence."
         ),
     ] = "."
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the lines say it
-        """Return what speaks for row files of EBM-NLP; see `Source.recognises`.
+        """Return the evidence for row files of EBM-NLP; see `Source.recognises`.
 
-        Tags such as I-PAR speak for nothing, as they are CoNLL's too.
+        Tags such as I-PAR are no evidence, because they may be any CoNLL file's.
         """
         head_lines = tagged_lines.head(head[: head.rfind(b"\n") + 1])
         filled = [line for _, line in head_lines if line.strip() and not marks.MARK.match(line)]
@@ -98,8 +97,7 @@ class EbmNlp(TextOptions, Source):
         """Find the documents of each split; see `Source.find`.
 
         Returns:
-            Split -> for each document, its label file of the first element that has one; or the row
-            files.
+            Split -> row files, or for each document its first label file, in the order of `FINE`.
         """
         roots = [root for path in inputs for root in _roots(path)]
         if not roots:
@@ -108,7 +106,7 @@ class EbmNlp(TextOptions, Source):
         candidates: dict[str, splits.Candidate] = {}
         for folder in _FOLDERS:
             for root in roots:
-                # Of a document in several folders the last counts: `test/gold` beats `train`.
+                # `test/gold` comes last, so it replaces the same document in `train`.
                 candidates |= self._label_files(root, folder)
         sorted_out = splits.assign(candidates.values(), splits=self.splits)
         if not sorted_out:
@@ -120,31 +118,32 @@ class EbmNlp(TextOptions, Source):
         return sorted_out
 
     def _label_files(self, root: Path, folder: str) -> dict[str, splits.Candidate]:
-        """Return document -> its first element's label file, and its name for patterns."""
-        found: dict[str, splits.Candidate] = {}
+        """Return document -> its first label file, with a path for patterns."""
+        candidates: dict[str, splits.Candidate] = {}
         for element in FINE:
             for path in (root / _LABELS / self.phase / element / folder).glob("*.ann"):
-                found.setdefault(_pmid(path), splits.Candidate(path, f"{folder}/{_pmid(path)}"))
-        return found
+                below = f"{folder}/{_pmid(path)}"
+                candidates.setdefault(_pmid(path), splits.Candidate(path, below))
+        return candidates
 
     def files(self, path: Path) -> list[Path]:
-        """Return a document's tokens and its labels of each element, or the row file itself."""
+        """Return a document's tokens and label files, or the row file itself."""
         if path.suffix != ".ann":
             return [path]
         tokens, labels = self._places(path)
         return [place for place in (tokens, *labels.values()) if place.is_file()]
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
-        """Give a document of the folder as one part; cut row files as `Conll` does."""
+        """Return a document of the folder as one part. Row files are cut as by `Conll`."""
         if part.path.endswith(".ann"):
             return iter([part])
         return self._row_reader(Path(part.path)).cut(part, target_bytes=target_bytes)
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Read the one document of a folder's part, or the documents of rows.
+        """Read a document of the folder, or the documents of a row file.
 
         Raises:
-            SourceError: A row file has other tags than those of EBM-NLP.
+            SourceError: A row file has tags that are not EBM-NLP's.
         """
         path = Path(part.path)
         if path.suffix == ".ann":
@@ -155,7 +154,7 @@ class EbmNlp(TextOptions, Source):
             yield _renamed(document, names) if isinstance(document, Document) else document
 
     def _row_reader(self, path: Path) -> Conll:
-        """Choose how rows are read: as labels P, I, O, N, unless there are tags such as I-PAR."""
+        """Return a reader for tags such as I-PAR if the file has any, else for P, I, O and N."""
         conll = Conll(scheme="label", outside="N", encoding=self.encoding)
         columns = conll.columns(path)
         for _, line in tagged_lines.head(self.beginning(path, tagged_lines.HEAD_BYTES)):
@@ -165,7 +164,7 @@ class EbmNlp(TextOptions, Source):
         return conll
 
     def _names_in_rows(self) -> dict[str, str]:
-        """Return label of rows -> name; the scripts write `1_p` for label 1 of participants."""
+        """Return label in rows -> full label. Scripts write `1_p` for label 1 of participants."""
         names: dict[str, str] = {}
         for element, (label, fine) in FINE.items():
             names |= {label[0]: label, label[:3].upper(): label}
@@ -177,9 +176,9 @@ class EbmNlp(TextOptions, Source):
         return names
 
     def _document(self, path: Path) -> Document | SetAside:
-        """Read one document of the folder, named by one of its label files."""
+        """Read a document of the folder, given by one of its label files."""
         pmid = _pmid(path)
-        tokens, of_elements = self._places(path)
+        tokens, label_files = self._places(path)
         if not tokens.is_file():
             return SetAside(pmid, f"{path.name}:1", _NO_TOKENS)
         try:
@@ -187,79 +186,80 @@ class EbmNlp(TextOptions, Source):
         except RecordError as error:
             return SetAside(pmid, f"{tokens.name}:{error.line}", error.reason)
 
+        # Split into sentences before decoding, so that no mention crosses a sentence.
         ends = [i for i, word in enumerate(words[:-1], start=1) if word == self.sentence_end]
         ranges = list(itertools.pairwise([0, *ends, len(words)]))
         mentions: list[list[tags.WordSpan]] = [[] for _ in ranges]
-        for element, file in of_elements.items():
+        for element, file in label_files.items():
             try:
                 labels = self._read_labels(file, element, num_words=len(words))
             except RecordError as error:
                 return SetAside(pmid, f"{file.name}:{error.line}", error.reason)
-            for (start, stop), of_sentence in zip(ranges, mentions, strict=True):
-                of_sentence.extend(tags.runs(labels[start:stop], outside=""))
+            for (start, stop), sentence_mentions in zip(ranges, mentions, strict=True):
+                sentence_mentions.extend(tags.runs(labels[start:stop], outside=""))
 
         sentences = [words[start:stop] for start, stop in ranges]
         return make_word_document(pmid, sentences, mentions, place=f"{tokens.name}:1")
 
     def _places(self, path: Path) -> tuple[Path, dict[str, Path]]:
-        """Return where the tokens and each element's labels of a document are.
+        """Return the paths of a document's tokens and of its label files.
 
         Args:
-            path: One of its label files.
+            path: A label file of the document.
 
         Raises:
-            SourceError: The file does not lie in the corpus' folder.
+            SourceError: The file is not in a folder of the corpus.
         """
         root = next((parent for parent in path.parents if parent.name == "annotations"), path)
-        of_phase = root / "aggregated" / self.phase
-        if of_phase not in path.parents:
+        phase = root / "aggregated" / self.phase
+        if phase not in path.parents:
             raise SourceError(
                 f"{path}: expected it at {_LABELS}/{self.phase}/ELEMENT/SPLIT/, with documents/ "
                 "beside annotations/; pass the corpus' folder with --input"
             )
-        folder = Path(*path.parent.relative_to(of_phase).parts[1:])
-        labels = {element: of_phase / element / folder / path.name for element in FINE}
+        folder = Path(*path.parent.relative_to(phase).parts[1:])
+        labels = {element: phase / element / folder / path.name for element in FINE}
         return root.parent / "documents" / f"{_pmid(path)}.tokens", labels
 
     def _read_labels(self, path: Path, element: str, *, num_words: int) -> list[str]:
         """Return the label of each word, "" for none.
 
         Raises:
-            RecordError: A value is not a label, or there are more or fewer labels than words.
+            RecordError: A value is not a label, or the number of labels is wrong.
         """
         if not path.is_file():
             return [""] * num_words
 
         label, fine = FINE[element]
-        of_numbers = [label]
+        label_names = [label]
         if self.phase == "hierarchical_labels":
-            of_numbers = [f"{label}-{name}" for name in fine]
-        # Leading zeros are stripped, so that label 0 is the empty word.
-        names = {b"": ""} | {str(i).encode(): name for i, name in enumerate(of_numbers, start=1)}
+            label_names = [f"{label}-{name}" for name in fine]
+        # Leading zeros are stripped below, so label 0 becomes the empty word.
+        names = {b"": ""} | {str(i).encode(): name for i, name in enumerate(label_names, start=1)}
 
-        found = []
+        labels = []
         for line in lines(self.utf8(path)):
             for value in line.data.replace(b",", b" ").split():
                 name = names.get(value.lstrip(b"0"))
                 if name is None:
                     raise RecordError(
-                        f"expected a number from 0 to {len(of_numbers)} in {element}, got another "
+                        f"expected a number from 0 to {len(label_names)} in {element}, got another "
                         "word",
                         code="number of a label",
                         line=line.number,
                     )
-                found.append(name)
-        if len(found) != num_words:
+                labels.append(name)
+        if len(labels) != num_words:
             raise RecordError(
-                f"expected {num_words} labels in {element}, one a token, got {len(found)}",
+                f"expected {num_words} labels in {element}, one per token, got {len(labels)}",
                 code="labels of tokens",
                 line=1,
             )
-        return found
+        return labels
 
 
 def _roots(path: Path) -> list[Path]:
-    """Return the folders at or below a path that are the corpus as published, sorted."""
+    """Return the folders of the published corpus at or below a path, sorted."""
     if (path / _LABELS).is_dir():
         return [path]
     if not path.is_dir():
@@ -270,23 +270,24 @@ def _roots(path: Path) -> list[Path]:
 def _pmid(path: Path) -> str:
     """Return the document of a label file.
 
-    Names are such as `10070173.AGGREGATED.ann`, or `10070173_AGGREGATED.ann` in 1.00.
+    Files are named `10070173.AGGREGATED.ann`, or `10070173_AGGREGATED.ann` in 1.00.
     """
     return re.split(r"[._]", path.name, maxsplit=1)[0]
 
 
 def _read_tokens(data: bytes) -> list[str]:
-    """Return the tokens of a document: one a line, or all in one line with spaces between them.
+    """Return the tokens of a document: one per line, or separated by spaces in a single line.
 
     Raises:
-        RecordError: Not UTF-8, an empty line between others, or no tokens.
+        RecordError: The file is not valid UTF-8, has an empty line between tokens, or has no
+            tokens.
     """
-    found = list(lines(data.rstrip()))
-    if len(found) == 1:
-        found = [NumberedLine(1, word) for word in found[0].data.split(b" ") if word]
+    token_lines = list(lines(data.rstrip()))
+    if len(token_lines) == 1:
+        token_lines = [NumberedLine(1, word) for word in token_lines[0].data.split(b" ") if word]
 
     words = []
-    for line in found:
+    for line in token_lines:
         words.append(decode_utf8(line.data, line=line.number))
         if not line.data.strip():
             raise RecordError("expected a token, got an empty line", line=line.number)
@@ -296,7 +297,7 @@ def _read_tokens(data: bytes) -> list[str]:
 
 
 def _renamed(document: Document, names: Mapping[str, str]) -> Document | SetAside:
-    """Give the mentions of rows the labels that those of the folder have."""
+    """Rename the labels of rows to those of the folder."""
     others = {span.label for span in document.spans}.difference(names)
     if others:
         return SetAside(

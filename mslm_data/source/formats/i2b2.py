@@ -1,4 +1,4 @@
-"""Reads the corpora of i2b2 and n2c2: lines of concepts beside texts, and XML with PHI or tags."""
+"""Reads the corpora of i2b2 and n2c2: concepts in files beside texts, and XML with PHI or tags."""
 
 from __future__ import annotations
 
@@ -28,48 +28,46 @@ _TOKEN = re.compile(r"[^ \t\r\f\v]+")
 _OFFSET = re.compile(r"[0-9]{1,18}")
 _SPAN = re.compile(r"([0-9]{1,18})~([0-9]{1,18})")
 _SPANS = re.compile(rf"{_SPAN.pattern}(?:,{_SPAN.pattern})*")
-"""Pieces of a mention as MedTator writes them: `8~13,20~25`."""
+"""Fragments of a mention in MedTator's form: `8~13,20~25`."""
 _HEAD = 1 << 16
 _BOM = "\ufeff"
 _NOWHERE = (-1, -1)
-"""The range of a mention whose line or token the text does not have."""
+"""Range of a mention whose line or token does not exist."""
 _OF_DOCUMENT = ("-1", "-1")
-"""Start and end of a tag that says something of the document."""
+"""Start and end of a tag for the whole document."""
 _TEXT_ALONE = Reason(
     "expected a file of concepts (.con) for the text, found none; check [source] concepts"
 )
 _CONCEPTS_ALONE = Reason(
     "expected a text (.txt) for the file of concepts, found none; check [source] concepts"
 )
-"""Why half a document is set aside."""
+"""Reasons for a text without concepts, and for concepts without a text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class I2b2(OffsetOptions, TextOptions, Source):
-    """The corpora of i2b2 and n2c2 in their own forms; that of 2018 is BRAT's, see `brat`.
+    """The corpora of i2b2 and n2c2 in their own formats. For 2018, which is BRAT, see `brat`.
 
-    Three forms are told apart by their files:
-
-    | year | form |
+    | year | format |
     |---|---|
     | 2010 | `NAME.txt`, and `NAME.con` with lines of `c="words" line:token line:token||t="type"` |
-    | 2006 | XML: a `RECORD` a document, whose `TEXT` has `PHI` elements |
-    | 2012, 2014 | XML: a file a document, with `TEXT` and `TAGS`, whose children have offsets |
+    | 2006 | XML: a `RECORD` per document, with `PHI` elements in its `TEXT` |
+    | 2012, 2014 | XML: a file per document, with `TEXT` and `TAGS`, whose children have offsets |
 
-    The last is MAE's; MedTator's `spans="8~13,20~25"` are read as well.
+    The last is MAE's format. MedTator's `spans="8~13,20~25"` are read too.
 
-    In the form of 2010, a line of the text is a sentence. Lines are counted from 1 and tokens,
-    which white space parts, from 0; the last token is in the mention. The words of a mention are
-    lower case there, so they are compared without case. A text without concepts is set aside, as
-    missing annotations and lost ones look the same. So are concepts without a text.
+    2010: lines of the text are sentences. Lines are numbered from 1, tokens (separated by white
+    space) from 0, and the last token is inclusive. Concepts are in lower case, so their words are
+    compared without case. Texts without concepts are set aside, because lost annotations look the
+    same, and so are concepts without a text.
 
-    In `TAGS`, an element without `start`, or from -1 to -1 as MAE writes it, is not a mention: it
-    says something of the document, or relates others. The id of a document is the name of its file,
-    or its `RECORD`'s `ID`. Files of records that are not well-formed are an error, as nobody knows
-    how many records they hold; any other file is set aside.
+    `TAGS`: elements without `start`, or from -1 to -1 as in MAE, are no mentions; they describe the
+    document or relate other elements. The document id is the name of the file, or the `ID` of the
+    `RECORD`. A malformed file of records is an error, because the number of its records is unknown.
+    Any other malformed file is set aside.
 
-    The text is patients': a built folder is protected unless the pipeline says
-    `about.protected = false`.
+    The text is patients': a built folder is protected unless the pipeline sets `about.protected =
+    false`.
     """
 
     suffixes = (".txt", ".con", ".xml")
@@ -79,8 +77,8 @@ class I2b2(OffsetOptions, TextOptions, Source):
     concepts: Annotated[
         tuple[str, ...],
         Help(
-            "Folders where `NAME.con` may lie, seen from the text's; the first that has one "
-            "counts. As distributed in 2010, it lies in a folder beside that of the texts."
+            "Folders of `NAME.con`, relative to that of the text. The first with the file is used. "
+            "As distributed in 2010, concepts are in a folder beside that of the texts."
         ),
     ] = (
         ".",
@@ -91,14 +89,14 @@ class I2b2(OffsetOptions, TextOptions, Source):
     label: Annotated[
         Literal["type", "tag"],
         Help(
-            "What is a mention's label in `TAGS`: its TYPE, or else its element's name (\"type\"), "
-            'or always the element\'s name ("tag").'
+            'Label of mentions in `TAGS`: the TYPE, or else the name of the element ("type"), or '
+            'always the name of the element ("tag").'
         ),
     ] = "type"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
-        """Return what speaks for i2b2; see `Source.recognises`."""
+        """Return the evidence for i2b2; see `Source.recognises`."""
         if ends_with(path, ".txt"):
             return "a file .con has its name" if cls()._concept_file(path) else ""
         if ends_with(path, ".con"):
@@ -110,7 +108,7 @@ class I2b2(OffsetOptions, TextOptions, Source):
         return ""
 
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
-        """Find texts, XML, and concepts that have no text; see `Source.find`."""
+        """Find texts, XML, and concepts without a text; see `Source.find`."""
         by_split = super().find(inputs)
         used = {
             concepts.resolve()
@@ -148,11 +146,11 @@ class I2b2(OffsetOptions, TextOptions, Source):
     # Concepts beside a text --------------------------------------------------------------------
 
     def _concept_file(self, path: Path) -> Path | None:
-        """Return the file of a text's concepts, plain or packed, None where there is none."""
+        """Return the file with a text's concepts, plain or `.gz`, None if there is none."""
         for folder in self.concepts:
-            found = packed_or_plain(path.parent / folder / f"{stem(path)}.con")
-            if found is not None:
-                return found
+            file = packed_or_plain(path.parent / folder / f"{stem(path)}.con")
+            if file is not None:
+                return file
         return None
 
     def _read_lines(self, path: Path) -> Document | SetAside:
@@ -249,12 +247,12 @@ def _has_records(path: Path) -> bool:
 
 
 def _tokens(text: str) -> list[list[tuple[int, int]]]:
-    """Return the start and end of each token of each line."""
+    """Return the character range of each token of each line."""
     tokens = []
     start = 0
     for line in text.split("\n"):
         tokens.append(
-            [(start + found.start(), start + found.end()) for found in _TOKEN.finditer(line)]
+            [(start + match.start(), start + match.end()) for match in _TOKEN.finditer(line)]
         )
         start += len(line) + 1
     return tokens
@@ -266,7 +264,7 @@ def _concept(
     """Read a line of a file of concepts.
 
     Raises:
-        RecordError: It has another form, or is not UTF-8.
+        RecordError: The line is malformed or not valid UTF-8.
     """
     match = _CONCEPT.match(decode_utf8(data, line=number))
     if match is None:
@@ -278,25 +276,26 @@ def _concept(
     label = match[6]
     first_line, first, last_line, last = map(int, match.groups()[1:5])
     try:
-        if not (first_line and last_line):
+        if not (first_line and last_line):  # index -1 would be the last line
             raise IndexError
         fragment = (tokens[first_line - 1][first][0], tokens[last_line - 1][last][1])
     except IndexError:
         return Annotation([_NOWHERE], label, words)
 
-    found = text[fragment[0] : fragment[1]]
-    is_same = found.lower().split() == words.lower().split()
+    # `place` compares words with case, so pass none if they are equal without case.
+    text_words = text[fragment[0] : fragment[1]]
+    is_same = text_words.lower().split() == words.lower().split()
     return Annotation([fragment], label, None if is_same else words)
 
 
 def _inline(element: Element) -> tuple[str, list[Annotation]]:
-    """Return an element's text, and the `PHI` elements in it as mentions."""
+    """Return the text of an element, and its `PHI` elements as mentions."""
     pieces: list[str] = []
     mentions: list[Annotation] = []
     position = 0
 
-    # What is still to be read, the next at the end: text, an element, or an element that ends, with
-    # its start. An explicit stack, as elements may be nested deeper than calls may.
+    # A stack of items to read, the next one last: text, an element to open, or an element to close
+    # with its start. Not recursive, because elements may be nested deeper than Python's calls.
     to_do: list[str | Element | tuple[Element, int]] = [element]
     while to_do:
         item = to_do.pop()

@@ -1,4 +1,4 @@
-"""Reads tables of mentions beside texts: each row names a document, and where a mention stands."""
+"""Reads tables of mentions beside texts: each row gives a document, a range and a label."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mslm_data.source.reading.splits import fits
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
 Chosen = Literal["all", "mentioned"]
-"""Texts that become documents: all, or those that the table has a mention of."""
+"""Texts that become documents: all of them, or only those with a mention in the table."""
 
 _KNOWN = {
     "id": (
@@ -44,7 +44,7 @@ _KNOWN = {
     "words": ("span", "text", "words", "mention", "term"),
     "concept": ("code", "concept", "concept_id", "cui", "identifier"),
 }
-"""Role -> names of its column that are known, the first that a header has counts."""
+"""Role -> known names of its column. The first one in a header is used."""
 _TEXT_IDS = (*_KNOWN["id"], "id")
 
 _OFFSET = re.compile(r"\s*([0-9]{1,18})\s*")
@@ -55,12 +55,12 @@ _NO_CONCEPT = "-1"
 
 @dataclass
 class _Listed:
-    """Hold the rows that the table has for a document.
+    """The rows of a table for one document.
 
     Attributes:
-        place: Of its first row.
-        annotations: Its mentions.
-        problem: The first of its rows that cannot be used.
+        place: Place of the first row.
+        annotations: Mentions of the document.
+        problem: The first row that cannot be used, None if there is none.
     """
 
     place: str
@@ -69,7 +69,7 @@ class _Listed:
 
 
 class _Text(NamedTuple):
-    """A text, with the reason why it cannot be read where it cannot."""
+    """A text, or the reason why it cannot be read."""
 
     doc_id: str
     place: str
@@ -79,15 +79,15 @@ class _Text(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Offsets(OffsetOptions, TextOptions, Source):
-    """Tables of mentions, and texts in files of their own or in the columns of another table.
+    """Tables of mentions, with texts in separate files or in columns of another table.
 
-    A document is a text: mentions that no text is found for are set aside, a record for each
-    document that they name. A document is set aside if its text, or a row of one of its mentions,
-    cannot be read; so is a row that does not name a document. Only `.csv` tables are quoted, and
-    these need a header.
+    Each text is a document. Mentions without a text are set aside, as one record for each document
+    that they name. A document is set aside if its text or a row of its mentions cannot be read, and
+    so is a row that names no document. Quotes are supported in `.csv` tables only, which need a
+    header.
 
-    Columns are named, in any case, or numbered from 0. "auto" takes the names that DisTEMIST,
-    SympTEMIST and corpora like them use. Tables without a header need `id_column`, `start_column`,
+    Columns are given by name, in any case, or by number from 0. "auto" uses known names, such as
+    those of DisTEMIST and SympTEMIST. Tables without a header need `id_column`, `start_column`,
     `end_column` and `label_column` as numbers:
 
     | corpus | options |
@@ -97,64 +97,66 @@ class Offsets(OffsetOptions, TextOptions, Source):
     | DrugProt | `pattern = "*entities*"`, `texts = "*abstra*"`, columns 0, 3, 4, 2, words 5 |
     | ChemProt | `pattern = "*entities*"`, `texts = "*abstracts*"`, columns 0, 3, 4, 2, words 5 |
     | LINNAEUS | `texts = "txt"`, `label = "Species"`, `concept_column = "species id"` |
-    | a table a document | `texts = "{stem}.txt"`, `id_column = ""` |
+    | one table per document | `texts = "{stem}.txt"`, `id_column = ""` |
     | CodiEsp-X | `texts = "text_files"`, columns 0, 4, "", 1, words 3, concept 2 |
     """
 
     suffixes = (".tsv", ".csv", ".tab")
     segmenter = "clinical"
 
-    pattern: Annotated[str, Help("Which files are tables of mentions, as of `fnmatch`.")] = "*"
+    pattern: Annotated[
+        str, Help("Pattern of the names of tables of mentions, as for `fnmatch`.")
+    ] = "*"
     texts: Annotated[
         str,
         Help(
-            "Where the texts of a table lie, seen from its folder: a folder with a file NAME.txt "
-            "for each document NAME, or a pattern of files: texts, or tables with a text in each "
-            "row. `{stem}` stands for the table's name without its suffix."
+            "Texts of a table, relative to its folder: a folder with a file NAME.txt for each "
+            "document NAME, or a pattern of files, either texts or tables with one text per row. "
+            "`{stem}` stands for the table's name without suffix."
         ),
     ] = "."
     documents: Annotated[
         Chosen,
         Help(
-            'Which texts become documents. "mentioned" is for several tables with the same texts: '
-            "otherwise a text without mentions would be a document of each."
+            'Which texts become documents. Use "mentioned" for several tables with the same texts, '
+            "so that a text without mentions does not become a document of each."
         ),
     ] = "all"
-    separator: Annotated[str, Help('What stands between columns; "" finds it.')] = ""
-    header: Annotated[Header, Help("Whether first rows name the columns.")] = "auto"
+    separator: Annotated[str, Help('Separator of columns. Default: "", detected.')] = ""
+    header: Annotated[Header, Help("Whether the first row of a table is a header.")] = "auto"
     id_column: Annotated[
         Column,
         Help(
-            'Column of the document. It may hold the name of its file. "" for tables of one '
-            'document each, mostly with `texts = "{stem}.txt"`.'
+            'Column of the document: its name, or the name of its file. Set "" for one table per '
+            'document, usually with `texts = "{stem}.txt"`.'
         ),
     ] = "auto"
     start_column: Annotated[
         Column,
         Help(
-            "Column of the start. Without an `end_column` it holds all of a mention's ranges, as "
-            "in `3 9;12 15`."
+            "Column of the start. Without an `end_column` it holds all ranges of a mention, as in "
+            "`3 9;12 15`."
         ),
     ] = "auto"
     end_column: Annotated[Column, Help('Column of the end, "" for none.')] = "auto"
     label_column: Annotated[Column, Help('Column of the label, "" for none.')] = "auto"
     words_column: Annotated[Column, Help('Column of the mention\'s text, "" for none.')] = "auto"
     concept_column: Annotated[
-        Column, Help('Column of the concept, "" for none; `-1` stands for no concept.')
+        Column, Help('Column of the concept, "" for none. The value `-1` means no concept.')
     ] = "auto"
-    label: Annotated[str, Help("Label of all mentions where no column has it.")] = ""
+    label: Annotated[str, Help("Label of mentions without a value in `label_column`.")] = ""
     text_id_column: Annotated[
         Column,
         Help(
-            'Column of the document in a table of texts; "auto" takes the first, or the one that '
-            "is named like a document."
+            'Column of the document in a table of texts. "auto" uses a column with a known name, '
+            "or else the first."
         ),
     ] = "auto"
     text_columns: Annotated[
         tuple[Column, ...],
         Help(
-            "Columns of the text, each after a line end; empty for all columns after the "
-            "document's. Offsets run over title, line end and abstract."
+            "Columns of the text, joined by line ends, as in title and abstract. Default: all "
+            "columns after the document's."
         ),
     ] = ()
 
@@ -162,11 +164,11 @@ class Offsets(OffsetOptions, TextOptions, Source):
         if len(self.separator) > 1 or self.separator in ('"', "\n", "\r"):
             raise ValueError("expected separator to be one character, such as a TAB, or ''")
         if os.path.isabs(self.texts):
-            raise ValueError("expected texts as seen from the table's folder, got a whole path")
+            raise ValueError("expected texts relative to the table's folder, got an absolute path")
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
-        """Return what speaks for a table of mentions beside texts; see `Source.recognises`."""
+        """Return the evidence for a table of mentions beside texts; see `Source.recognises`."""
         table = detect_table(head, path, TextOptions(), separator="", header="auto")
         has_columns = all(
             any(table.column_number(name) is not None for name in _KNOWN[role])
@@ -180,7 +182,7 @@ class Offsets(OffsetOptions, TextOptions, Source):
         """Find the tables of mentions of each split; see `Source.find`.
 
         Raises:
-            SourceError: There is none, one has no texts, or two have the same.
+            SourceError: There is no table, a table has no texts, or two tables share texts.
         """
         by_split = {
             split: [path for path in paths if self._has_mentions(path)]
@@ -201,10 +203,10 @@ class Offsets(OffsetOptions, TextOptions, Source):
         return [path, *self._text_files(path)]
 
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
-        """Read rows that name no document, then texts in their order, then those that are missing.
+        """Read rows without a document, then the texts in order, then documents without a text.
 
         Raises:
-            SourceError: A table does not have the columns that the options name.
+            SourceError: A table lacks columns that the options name.
         """
         path = Path(part.path)
         listed: dict[str, _Listed] = {}
@@ -249,7 +251,7 @@ class Offsets(OffsetOptions, TextOptions, Source):
         return not any(path.samefile(text) for text in self._text_files(path))
 
     def _read_mentions(self, path: Path, listed: dict[str, _Listed]) -> Iterator[SetAside]:
-        """Put the rows of a table into `listed`, and give those that do not name a document."""
+        """Add the rows of a table to `listed`. Yields rows that name no document."""
         table = open_table(path, self, separator=self.separator, header=self.header)
         only = self._only_document(path) if self.id_column == "" else ""
         for row in table.rows(self._mention_columns(table)):
@@ -270,10 +272,10 @@ class Offsets(OffsetOptions, TextOptions, Source):
                 listed_document.problem = listed_document.problem or problem
 
     def _only_document(self, path: Path) -> str:
-        """Return the document of a table that has one alone.
+        """Return the only document of a table.
 
         Raises:
-            SourceError: It has several texts.
+            SourceError: The table has several texts.
         """
         texts = self._text_files(path)
         if len(texts) != 1 or not ends_with(texts[0], ".txt"):
@@ -286,7 +288,8 @@ class Offsets(OffsetOptions, TextOptions, Source):
     def _annotation(self, row: PlainRow) -> Annotation:
         start = row.cell("start")
         end = row.cell("end")
-        concept = row.cells.get("concept", "").strip()  # a last column is left out where empty
+        # The last column may be missing if it is empty, so `cells` is used instead of `cell`.
+        concept = row.cells.get("concept", "").strip()
         return Annotation(
             _ranges(start) if self.end_column == "" else _range(start, end),
             label=row.cell("label").strip() or self.label,
@@ -295,12 +298,12 @@ class Offsets(OffsetOptions, TextOptions, Source):
         )
 
     def _mention_columns(self, table: PlainTable) -> dict[str, int]:
-        """Return the number of each role's column.
+        """Return role -> column number.
 
         Raises:
-            SourceError: One is missing.
+            SourceError: A column is missing.
         """
-        given = {
+        options = {
             "id": self.id_column,
             "start": self.start_column,
             "end": self.end_column,
@@ -317,12 +320,12 @@ class Offsets(OffsetOptions, TextOptions, Source):
             needed.add("label")
 
         numbers: dict[str, int] = {}
-        for role, column in given.items():
+        for role, column in options.items():
             if column == "":
                 continue
             names: Sequence[Column] = _KNOWN[role] if column == "auto" else (column,)
             candidates = [table.column_number(name) for name in names]
-            number = next((one for one in candidates if one is not None), None)
+            number = next((number for number in candidates if number is not None), None)
             if number is not None:
                 numbers[role] = number
             elif column != "auto" or role in needed:
@@ -336,43 +339,44 @@ class Offsets(OffsetOptions, TextOptions, Source):
     # Texts ---------------------------------------------------------------------------------------
 
     def _text_files(self, path: Path) -> list[Path]:
-        """Return the files that hold a table's texts, sorted by name."""
+        """Return the files with a table's texts, sorted by name."""
         texts = self.texts.replace("{stem}", glob.escape(stem(path)))
         folder = path.parent / texts
         if folder.is_dir():
             return sorted(
-                one for one in folder.iterdir() if one.is_file() and ends_with(one, ".txt")
+                file for file in folder.iterdir() if file.is_file() and ends_with(file, ".txt")
             )
-        # A packed table is meant as well.
+        # The pattern also matches compressed files.
         names = {
             name
             for pattern in (texts, f"{texts}.gz")
             for name in glob.glob(pattern, root_dir=path.parent)
         }
-        found = sorted(path.parent / name for name in names)
-        return [one for one in found if one.is_file() and one.name != path.name]
+        files = sorted(path.parent / name for name in names)
+        return [file for file in files if file.is_file() and file.name != path.name]
 
     def _check_texts(self, paths: Sequence[Path]) -> None:
-        """Raise if a table has no texts, or if two have texts in common.
+        """Check that every table has texts, and no two tables share them.
 
         Raises:
-            SourceError: As said.
+            SourceError: Names the tables.
         """
         texts = {}
         for path in paths:
-            texts[path] = {one.resolve() for one in self._text_files(path)}
+            texts[path] = {file.resolve() for file in self._text_files(path)}
             if not texts[path]:
                 raise SourceError(
-                    f"{path}: expected its texts at '{self.texts}', seen from its folder, found "
-                    f"none; set [source] texts to a folder, or to a table's name"
+                    f"{path}: expected its texts at '{self.texts}', relative to its folder, found "
+                    f"none; set [source] texts to a folder, or to the name of a table"
                 )
         if self.documents == "mentioned":
             return
-        for one, other in itertools.combinations(paths, 2):
-            if texts[one] & texts[other]:
+        for first, second in itertools.combinations(paths, 2):
+            if texts[first] & texts[second]:
                 raise SourceError(
-                    f"{one} and {other}: expected texts of their own for each table, got the same "
-                    f"for both; choose one with [source] pattern, or set documents = 'mentioned'"
+                    f"{first} and {second}: expected texts of their own for each table, got the "
+                    "same for both; choose one with [source] pattern, or set documents = "
+                    "'mentioned'"
                 )
 
     def _texts(self, path: Path) -> Iterator[_Text]:
@@ -407,21 +411,21 @@ class Offsets(OffsetOptions, TextOptions, Source):
     def _has_text_header(self, path: Path) -> bool:
         """Return whether a table of texts has a header.
 
-        Most texts hold no number of their own, so the names of its columns decide.
+        Decided by column names, because most texts contain no cell that is a number.
         """
         if self.header != "auto":
             return self.header
         table = open_table(path, self, separator=self.separator, header=True)
-        wanted = [self.text_id_column, *self.text_columns]
+        columns = [self.text_id_column, *self.text_columns]
         if self.text_id_column == "auto" and not self.text_columns:
             return table.names[0] in _TEXT_IDS
-        return any(isinstance(name, str) and name.casefold() in table.names for name in wanted)
+        return any(isinstance(name, str) and name.casefold() in table.names for name in columns)
 
     def _find_text_columns(self, table: PlainTable) -> tuple[int, list[int]]:
-        """Return the numbers of the document's column and of the text's columns.
+        """Return the column numbers of the document and of the text.
 
         Raises:
-            SourceError: One is missing.
+            SourceError: A column is missing.
         """
         doc_column: int | None = 0
         if self.text_id_column != "auto":
@@ -436,14 +440,14 @@ class Offsets(OffsetOptions, TextOptions, Source):
         numbers = [number for number in columns if number is not None]
         if doc_column is None or len(numbers) != len(columns) or not numbers:
             raise SourceError(
-                f"{table.path.name}:1: expected columns for documents and their texts, found no "
-                f"such ones; set [source] text_id_column and text_columns"
+                f"{table.path.name}:1: expected columns for documents and their texts, found none; "
+                f"set [source] text_id_column and text_columns"
             )
         return doc_column, numbers
 
 
 def _range(start: str, end: str) -> list[tuple[int, int]]:
-    """Return a mention's range, none where both cells are empty."""
+    """Return a mention's range, empty if both cells are empty."""
     if not start.strip() and not end.strip():
         return []
     first = _OFFSET.fullmatch(start)
@@ -454,13 +458,14 @@ def _range(start: str, end: str) -> list[tuple[int, int]]:
 
 
 def _ranges(cell: str) -> list[tuple[int, int]]:
-    """Return the ranges of a cell such as `3 9;12 15` or `3-9, 12-15`."""
+    """Return the ranges in a cell such as `3 9;12 15` or `3-9, 12-15`."""
     if not cell.strip():
         return []
-    found = [_RANGE.fullmatch(piece) for piece in cell.split(";")]
-    if not all(found):
-        found = [_RANGE_WITHOUT_COMMA.fullmatch(piece) for piece in cell.split(",")]
-    pairs = [(int(match[1]), int(match[2])) for match in found if match is not None]
-    if len(pairs) != len(found):
+    matches = [_RANGE.fullmatch(piece) for piece in cell.split(";")]
+    if not all(matches):
+        # Commas may separate the ranges, or start and end.
+        matches = [_RANGE_WITHOUT_COMMA.fullmatch(piece) for piece in cell.split(",")]
+    pairs = [(int(match[1]), int(match[2])) for match in matches if match is not None]
+    if len(pairs) != len(matches):
         raise RecordError("expected ranges such as '3 9;12 15', got another value")
     return pairs

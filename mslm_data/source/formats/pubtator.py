@@ -1,8 +1,7 @@
-"""Reads PubTator: a title, an abstract and mentions a record, blank lines between records.
+"""Reads PubTator: a title, an abstract and mentions per record, a blank line between records.
 
-The lines are `PMID|t|title`, `PMID|a|abstract`, and one for each mention.
-
-Offsets run over title + one character + abstract; here, that character is a line end.
+The lines of a record are `PMID|t|title`, `PMID|a|abstract`, and one line per mention. Offsets refer
+to title + one character + abstract. Here that character is a line end.
 """
 
 from __future__ import annotations
@@ -29,6 +28,8 @@ _NUMBER = re.compile(r"[0-9]{1,18}\Z")
 _MENTION_ROW = re.compile(rb"[^\t]+\t[0-9]+\t[0-9]+\t")
 _NO_CONCEPT = "-1"
 
+# Documents of the first 256 KiB are placed before a file is cut. Ten mentions that all miss their
+# offsets are enough to reject it.
 _PROBE_BYTES = 1 << 18
 _PROBE_MENTIONS = 10
 
@@ -37,10 +38,10 @@ _PROBE_MENTIONS = 10
 class PubTator(OffsetOptions, TextOptions, Source):
     """PubTator files, such as NCBI-disease and BC5CDR in their original form.
 
-    A document's id is its PMID. A second document of a PMID, such as another passage of the same
-    article, is set aside as a copy unless `ids` tells them apart. Title and abstract are its
-    sentences. Relations are left out. A mention whose text differs from the characters at its
-    offsets is counted as unplaced.
+    The document id is the PMID. Further documents with the same PMID, such as other passages of the
+    article, are set aside as duplicates unless `ids` is "line". Title and abstract are the
+    sentences. Relations are ignored. Mentions that differ from the text at their offsets count as
+    unplaced.
     """
 
     suffixes = (".txt", ".pubtator", ".PubTator")
@@ -49,14 +50,14 @@ class PubTator(OffsetOptions, TextOptions, Source):
     ids: Annotated[
         Literal["pmid", "line"],
         Help(
-            'What a document\'s id is: its PMID, or that with the line of its title ("line"), for '
-            "files in which several documents share one."
+            'Document id: the PMID, or the PMID and the line of the title ("line"), for files with '
+            "several documents per PMID."
         ),
     ] = "pmid"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes say it
-        """Return what speaks for PubTator; see `Source.recognises`."""
+        """Return the evidence for PubTator; see `Source.recognises`."""
         first = next((line.data for line in lines(head) if line.data.strip()), b"")
         return "its first line is PMID|t|title" if _TITLE.match(first) else ""
 
@@ -64,8 +65,8 @@ class PubTator(OffsetOptions, TextOptions, Source):
         """Cut a file after blank lines; see `Source.cut`.
 
         Raises:
-            SourceError: None of the file's first mentions lies at its offsets, so they must count
-                something else.
+            SourceError: None of the first mentions is at its offsets, so offsets count something
+                else.
         """
         beginning = self.read(Part(part.path, 0, _PROBE_BYTES)) if part.start == 0 else ()
         documents = [document for document in beginning if isinstance(document, Document)]
@@ -73,8 +74,8 @@ class PubTator(OffsetOptions, TextOptions, Source):
         if misfits >= _PROBE_MENTIONS and not any(document.spans for document in documents):
             raise SourceError(
                 f"{Path(part.path).name}: expected offsets that count characters of title + 1 + "
-                f"abstract from 0, got {misfits} mentions of which none lies at its offsets; is "
-                "this PubTator, and were its texts altered?"
+                f"abstract from 0, got {misfits} mentions of which none is at its offsets; check "
+                "that this is PubTator and that its texts were not altered"
             )
         if self.is_one_part(Path(part.path)):
             yield part
@@ -89,7 +90,7 @@ class PubTator(OffsetOptions, TextOptions, Source):
             yield self._document(record, path.name)
 
     def _document(self, record: list[NumberedLine], name: str) -> Document | SetAside:
-        """Make a document of a record's lines, or set it aside."""
+        """Make a document from the lines of a record, or set it aside."""
         title = _TITLE.match(record[0].data)
         pmid = title[1].decode(errors="replace") if title else ""
         doc_id = f"{pmid}:{record[0].number}" if pmid and self.ids == "line" else pmid
@@ -110,7 +111,7 @@ class PubTator(OffsetOptions, TextOptions, Source):
 def _records(lines: Iterator[NumberedLine]) -> Iterator[list[NumberedLine]]:
     """Group lines into records.
 
-    A record ends at a blank line, or at the next title where the blank line is missing.
+    A record ends at a blank line, or before the next title if the blank line is missing.
     """
     record: list[NumberedLine] = []
     for line in lines:
@@ -127,7 +128,7 @@ def _records(lines: Iterator[NumberedLine]) -> Iterator[list[NumberedLine]]:
 def _text(
     record: list[NumberedLine], title: re.Match[bytes]
 ) -> tuple[str, tuple[Sentence, ...], list[NumberedLine]]:
-    """Return a record's text, its sentences, and the lines that follow them."""
+    """Return the text of a record, its sentences, and the lines after them."""
     head = _decode(record[0], title.end())
     abstract = _ABSTRACT.match(record[1].data) if len(record) > 1 else None
     if abstract is None:
@@ -135,7 +136,8 @@ def _text(
         rows = record[1:]
     elif abstract[1] != title[1]:
         raise RecordError(
-            "expected the abstract of the title's PMID, got another's", line=record[1].number
+            "expected an abstract with the PMID of the title, got another PMID",
+            line=record[1].number,
         )
     else:
         tail = _decode(record[1], abstract.end())
@@ -149,10 +151,12 @@ def _text(
 
 
 def _mention(row: NumberedLine, pmid: str) -> Annotation | None:
-    """Read a mention's row; return None for a relation, whose second column is not an offset."""
+    """Read a mention. Returns None for a relation, whose second column is not an offset."""
     fields = _decode(row).split("\t")
     if fields[0] != pmid:
-        raise RecordError("expected a row of the title's PMID, got another's", line=row.number)
+        raise RecordError(
+            "expected a mention with the PMID of the title, got another PMID", line=row.number
+        )
     if len(fields) in (4, 5) and not _NUMBER.match(fields[1]):
         return None
     if len(fields) < 5 or not (_NUMBER.match(fields[1]) and _NUMBER.match(fields[2])):
@@ -169,5 +173,5 @@ def _mention(row: NumberedLine, pmid: str) -> Annotation | None:
 
 
 def _decode(line: NumberedLine, start: int = 0) -> str:
-    """Decode a line from byte `start` on."""
+    """Decode a line from byte `start`."""
     return decode_utf8(line.data[start:], line=line.number)

@@ -1,4 +1,4 @@
-"""Reads tables with a header and a row a token, in which a column tells the sentences apart."""
+"""Reads tables with a header and one token per row, with a column that identifies the sentence."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ NAMES: Mapping[str, Sequence[str]] = {
     "word": ("word", "token", "form", "words", "tokens"),
     "tag": ("ner_tag", "ner", "bio", "iob", "ner_tags", "tag", "tags", "label", "labels", "entity"),
 }
-"""Role -> names of its column, most wanted first, in any case."""
+"""Role -> known names of its column, in order of preference, in any case."""
 
 _SCHEME_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenTable(TextOptions, Source):
-    """Tables of one token a row, such as `Sentence #,Word,POS,Tag`.
+    """Tables of one token per row, such as `Sentence #,Word,POS,Tag`.
 
-    A sentence goes on as long as its column holds the same value, or nothing; a row without word,
-    tag and value ends it. Each sentence is a document, `file:number`, unless a column tells the
-    documents apart in the same way. A document with a broken row is set aside whole.
+    A sentence continues while its column has the same value, or none. A row without word, tag and
+    value ends it. Each sentence is a document, `file:number`, unless `document_column` identifies
+    documents in the same way. A document with a malformed row is set aside.
 
-    `.csv` tables quote as usual. In `.tsv` a quote is a character like others, as a token may be a
-    quote; such a file is read in one part. No word means "missing".
+    `.csv` tables support quoting. In `.tsv` a quote is an ordinary character, because tokens may be
+    quotes; such a file is read in one part. Words such as `NA` are words.
     """
 
     suffixes = (".csv", ".tsv")
@@ -60,40 +60,40 @@ class TokenTable(TextOptions, Source):
     sentence_column: Annotated[
         str,
         Help(
-            'Column that numbers or names the sentence; "" takes the first of `sentence #`, '
-            "`sentence`, `sentence_id` and names like them, in any case."
+            "Column that identifies the sentence. By default the first of `sentence #`, "
+            "`sentence`, `sentence_id` and similar names, in any case."
         ),
     ] = ""
     word_column: Annotated[
         str,
         Help(
-            'Column of the word; "" takes the first of `word`, `token`, `form`, `words` and '
+            "Column of the word. By default the first of `word`, `token`, `form`, `words` and "
             "`tokens`."
         ),
     ] = ""
     tag_column: Annotated[
         str,
         Help(
-            'Column of the tag; "" takes the first of `ner_tag`, `ner`, `bio`, `iob`, `tag`, '
+            "Column of the tag. By default the first of `ner_tag`, `ner`, `bio`, `iob`, `tag`, "
             "`label`, `entity` and their plurals."
         ),
     ] = ""
     document_column: Annotated[
-        str, Help('Column that numbers or names the document, "" for none.')
+        str, Help('Column that identifies the document. Default: "", none.')
     ] = ""
-    untyped: Annotated[str, Help("Label of mentions whose tag is a bare B or I.")] = "Entity"
+    untyped: Annotated[str, Help("Label of mentions with bare tags B and I.")] = "Entity"
     scheme: Annotated[
         Literal["auto", "label"],
         Help(
-            '"auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" where the tag is the '
-            "label itself, so that equal neighbours are one mention."
+            '"auto" for tags of IOB1, IOB2, IO, IOBES and BILOU; "label" for labels without '
+            "prefixes, of which equal neighbours form one mention."
         ),
     ] = "auto"
-    outside: Annotated[str, Help('The tag of words in no mention; for "label" only.')] = "O"
+    outside: Annotated[str, Help('Label of words outside mentions, for scheme "label".')] = "O"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:
-        """Return what speaks for a table of tokens; see `Source.recognises`."""
+        """Return the evidence for a table of tokens; see `Source.recognises`."""
         head = to_utf8(head, marked(head, "utf-8"))
         names = csv_records.header_names(head, separator=_separator(path), encoding="utf-8")
         has_all = all(any(name in names for name in role_names) for role_names in NAMES.values())
@@ -103,7 +103,7 @@ class TokenTable(TextOptions, Source):
         """Cut a `.csv` table between documents; see `Source.cut`.
 
         Raises:
-            SourceError: It is not a table with these columns.
+            SourceError: The file is not a table with these columns.
         """
         path = Path(part.path)
         if _separator(path) == "\t":
@@ -117,7 +117,7 @@ class TokenTable(TextOptions, Source):
         """Read each document; see `Source.read`.
 
         Raises:
-            SourceError: It is not a table with these columns.
+            SourceError: The file is not a table with these columns.
         """
         path = Path(part.path)
         opens_with_i = functools.cache(lambda: self._opens_with_i(path))
@@ -128,48 +128,48 @@ class TokenTable(TextOptions, Source):
                 yield SetAside(doc_id, place, document.problem)
                 continue
 
-            found = self._decoded(document, i_opens=False)
-            if isinstance(found, _Mentions) and found.late and opens_with_i():
-                found = self._decoded(document, i_opens=True)
-            if isinstance(found, SetAside):
-                yield found._replace(id=doc_id)
+            mentions = self._decoded(document, i_opens=False)
+            if isinstance(mentions, _Mentions) and mentions.late and opens_with_i():
+                mentions = self._decoded(document, i_opens=True)
+            if isinstance(mentions, SetAside):
+                yield mentions._replace(id=doc_id)
             else:
                 yield make_word_document(
                     doc_id,
                     document.words,
-                    found.sentence_lists,
+                    mentions.sentence_lists,
                     place=document.place,
-                    late=found.late,
+                    late=mentions.late,
                 )
 
     def _decoded(self, document: _Tokens, *, i_opens: bool) -> _Mentions | SetAside:
-        """Find the mentions of a document, or say which tag cannot be read."""
+        """Find the mentions of a document, or the tag that cannot be read."""
         sentence_lists = []
         num_late = 0
         for number, sentence_tags in enumerate(document.tags):
             if self.scheme == "label":
-                # An empty cell is how tables say that a word is in no mention.
-                given = [tag or self.outside for tag in sentence_tags]
-                sentence_lists.append(tags.runs(given, outside=self.outside))
+                # An empty cell means outside.
+                labels = [tag or self.outside for tag in sentence_tags]
+                sentence_lists.append(tags.runs(labels, outside=self.outside))
                 continue
             try:
-                found, late = tags.decode(sentence_tags, untyped=self.untyped, i_opens=i_opens)
+                spans, late = tags.decode(sentence_tags, untyped=self.untyped, i_opens=i_opens)
             except ValueError:
                 bad = next(at for at, tag in enumerate(sentence_tags) if not tags.is_tag(tag))
                 place = document.places[number][bad]
                 return SetAside("", place, not_a_tag(self.tag_column or "tag"))
-            sentence_lists.append(found)
+            sentence_lists.append(spans)
             num_late += late
         return _Mentions(sentence_lists, num_late)
 
     def _opens_with_i(self, path: Path) -> bool:
-        """Return whether I opens mentions in a file; its beginning decides."""
+        """Return whether I opens mentions in a file, judged by its beginning."""
         num_mentions = num_late = 0
         for document in self._documents(Part(str(path), 0, _SCHEME_BYTES)):
-            found = self._decoded(document, i_opens=False)
-            if not document.problem and isinstance(found, _Mentions):
-                num_mentions += sum(map(len, found.sentence_lists))
-                num_late += found.late
+            mentions = self._decoded(document, i_opens=False)
+            if not document.problem and isinstance(mentions, _Mentions):
+                num_mentions += sum(map(len, mentions.sentence_lists))
+                num_late += mentions.late
         return tags.opens_with_i(mentions=num_mentions, late=num_late)
 
     def _documents(self, part: Part) -> Iterator[_Tokens]:
@@ -204,33 +204,33 @@ class TokenTable(TextOptions, Source):
         """Open a `.csv` table.
 
         Raises:
-            SourceError: It has no header with the columns that are needed.
+            SourceError: The table has no header with the required columns.
         """
         table = TableReader(columns={}, keys=(), separator=",", text=self)
         columns = self._columns(table.names(path), path.name)
         return dataclasses.replace(table, columns=columns)
 
     def _columns(self, names: Sequence[str], file: str) -> dict[str, str]:
-        """Return role -> name of its column.
+        """Return role -> column name.
 
         Raises:
-            SourceError: A role has none, or one that stands twice.
+            SourceError: The column of a role is missing, or occurs twice.
         """
-        given = {
+        options = {
             "sentence": self.sentence_column,
             "word": self.word_column,
             "tag": self.tag_column,
         }
         columns = {}
-        for role, option in given.items():
+        for role, option in options.items():
             known = [option.casefold()] if option else NAMES[role]
-            found = next((name for name in known if names.count(name) == 1), None)
-            if found is None:
+            column = next((name for name in known if names.count(name) == 1), None)
+            if column is None:
                 raise SourceError(
                     f"{file}:1: expected a header with one column {' or '.join(known)}, found "
                     f"none or several; name the column with [source] {role}_column"
                 )
-            columns[role] = found
+            columns[role] = column
         if self.document_column:
             if names.count(self.document_column.casefold()) != 1:
                 raise SourceError(
@@ -242,22 +242,22 @@ class TokenTable(TextOptions, Source):
 
 
 class _Mentions(NamedTuple):
-    """The mentions of each sentence, and how many of them begin late; see `tags.decode`."""
+    """The mentions of each sentence, and the number of late ones; see `tags.decode`."""
 
     sentence_lists: list[list[tags.WordSpan]]
     late: int
 
 
 class _Tokens:
-    """The words and tags of a document, sentence by sentence.
+    """The words and tags of a document, by sentence.
 
     Attributes:
-        words: Of each sentence.
-        tags: Of each sentence, one a word.
-        places: Of each sentence, one a word.
-        place: Where the document begins, "" for one without rows.
-        problem: Why its first broken row is broken, None where none is.
-        problem_place: Where that row stands.
+        words: Words of each sentence.
+        tags: Tags of each sentence, one per word.
+        places: Places of each sentence's words.
+        place: Place of the first row, "" if there are no rows.
+        problem: Reason of the first malformed row, None if there is none.
+        problem_place: Place of this row.
     """
 
     def __init__(self) -> None:
@@ -290,10 +290,10 @@ class _Tokens:
 
 
 class _Groups:
-    """Tells where sentences and documents begin, of rows that are given in order.
+    """Finds the beginnings of sentences and documents in consecutive rows.
 
     Attributes:
-        is_blank: Whether the last row had neither a word nor anything else.
+        is_blank: Whether the last row was blank.
         is_new_sentence: Whether the last row began a sentence.
     """
 
@@ -305,7 +305,7 @@ class _Groups:
         self._document: str | None = None
 
     def begins_document(self, row: TableRow) -> bool:
-        """Return whether a row begins a document."""
+        """Return whether a row begins a document, and update the attributes."""
         sentence = _value(row, "sentence")
         document = _value(row, "document") if self._has_documents else ""
         self.is_blank = sentence == document == _value(row, "word") == _value(row, "tag") == ""
@@ -325,12 +325,12 @@ class _Groups:
 
 
 def _differs(before: str | None, value: str) -> bool:
-    """Return whether a value begins something new; an empty one goes on with what there is."""
+    """Return whether a value begins a new group. An empty value continues the current one."""
     return before is None or value not in ("", before)
 
 
 def _value(row: TableRow, role: str) -> str:
-    """Return a value without white space around it; that of a damaged row is not empty."""
+    """Return a stripped value. In a damaged row, word and tag count as filled."""
     try:
         return (row.value(role) or "").strip()
     except RecordError:

@@ -1,4 +1,4 @@
-"""Reads WebAnno TSV 3, as INCEpTION and WebAnno export it: a token a line, a column a feature."""
+"""Reads WebAnno TSV 3, exported by INCEpTION and WebAnno: a token per line, features in columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HEAD = 1 << 16
 
 _RANGE = re.compile(r"([0-9]{1,18})-([0-9]{1,18})\Z")
 _FIRST_FEATURES = 3
-"""Columns before those of the layers: number, range and token."""
+"""Number of columns before those of the layers: number, range and token."""
 
 _STACKED = re.compile(r"((?:[^\\|]|\\.)*)(?:\||\Z)", re.DOTALL)
 _NUMBERED = re.compile(r"((?:[^\\\[]|\\.)*)\[([0-9]{1,9})\]\Z", re.DOTALL)
@@ -43,9 +43,9 @@ class _Layer(NamedTuple):
 
     Attributes:
         kind: SP for spans, RL for relations, CH for chains.
-        name: Its type.
-        columns: Its columns; features by their names, "" for one without.
-        first: Number of its first column in a line.
+        name: Type of the layer.
+        columns: Names of the features in its columns, "" for a column without one.
+        first: Number of its first column.
     """
 
     kind: str
@@ -54,7 +54,7 @@ class _Layer(NamedTuple):
     first: int
 
     def features(self) -> list[str]:
-        """Return the names of its features, without roles and what they point to."""
+        """Return the names of its features, without roles and their targets."""
         return [
             name
             for i, name in enumerate(self.columns)
@@ -63,12 +63,12 @@ class _Layer(NamedTuple):
 
 
 class _Unit(NamedTuple):
-    """A token, or a part of one that is annotated.
+    """A token, or an annotated part of one.
 
     Attributes:
-        start: First character, in the unit that offsets count.
+        start: First character, in the unit of the offsets.
         end: Character after the last.
-        word: Its text.
+        word: Text.
     """
 
     start: int
@@ -78,10 +78,10 @@ class _Unit(NamedTuple):
 
 @dataclass
 class _Mention:
-    """Hold what the lines of a mention have.
+    """The content of a mention's lines.
 
     Attributes:
-        units: What it lies on, in order.
+        units: Units of the mention, in order.
         features: Name of a feature -> its value.
     """
 
@@ -89,7 +89,7 @@ class _Mention:
     features: dict[str, str] = field(default_factory=dict)
 
     def annotation(self, *, label: str, concept: str) -> Annotation:
-        """Return the mention, from its first unit to its last."""
+        """Make an annotation from the first unit to the last."""
         words = ""
         past = self.units[0].start
         for unit in self.units:
@@ -106,19 +106,18 @@ class _Mention:
 
 @dataclass(frozen=True, kw_only=True)
 class WebAnno(OffsetOptions, TextOptions, Source):
-    """Files of WebAnno TSV 3.0 to 3.3, a document each.
+    """Files of WebAnno TSV 3.0 to 3.3, one document each.
 
-    Mentions are the annotations of one layer of spans, stacked ones each for itself; those of no
-    width are counted as unplaced. Offsets count code units of UTF-16, as Java does; programs that
-    write the format in Python may count characters. The text is that of the sentences at their
-    offsets; gaps are filled with spaces and a line end. A file that is broken is set aside.
+    Mentions are the annotations of one span layer. Stacked annotations are separate mentions;
+    annotations of zero width count as unplaced. Offsets count UTF-16 code units, as in Java; files
+    written by Python programs may count characters. The text consists of the sentences at their
+    offsets; gaps are filled with spaces and a line end. Malformed files are set aside.
 
-    Files name only the layers that they have annotations of. So the layer need not stand in every
-    file, but in one of them.
+    Files name only layers with annotations, so only one of the files needs to have the layer.
 
-    Annotation tools write a file for each annotator and document, mostly in a folder named like the
-    document. Each file is a document here, so choose one annotator's, or the curated ones, as in
-    `splits = { train = ["*/CURATION_USER.tsv"] }`, and set `id_from = "folder"`.
+    Annotation tools write a file for each annotator and document, usually in a folder named after
+    the document. Each file is a document here, so select the files of one annotator or the curated
+    ones, as in `splits = { train = ["*/CURATION_USER.tsv"] }`, and set `id_from = "folder"`.
     """
 
     suffixes = (".tsv",)
@@ -128,24 +127,22 @@ class WebAnno(OffsetOptions, TextOptions, Source):
     layer: Annotated[
         str,
         Help(
-            "The layer of mentions: its type, with its package or its last part alone. Layers of "
-            "INCEpTION's users are named like `webanno.custom.Symptom`. Where no file has the "
-            "usual one, the only layer of users is taken, with its only feature."
+            "Layer of mentions: its type, with or without the package. Layers of INCEpTION's users "
+            "have names like `webanno.custom.Symptom`. If no file has the default layer, the only "
+            "user-defined layer is used, with its only feature."
         ),
     ] = _NAMED_ENTITY
-    label_feature: Annotated[str, Help("The feature that holds the label.")] = "value"
-    concept_feature: Annotated[str, Help('The feature that holds the concept, "" for none.')] = (
-        "identifier"
-    )
+    label_feature: Annotated[str, Help("Feature with the label.")] = "value"
+    concept_feature: Annotated[str, Help('Feature with the concept, "" for none.')] = "identifier"
     id_from: Annotated[
-        IdFrom, Help("Whether a document is named like its file or like the folder of its file.")
+        IdFrom, Help("Whether a document is named after its file or the folder of its file.")
     ] = "file"
     offsets: Annotated[
         Literal["auto"] | OffsetUnit,
-        Help("What offsets count; the default is what the format says."),
+        Help("Unit of offsets. Default: as defined by the format."),
     ] = "utf-16"
     ends: Annotated[
-        Literal["auto"] | Ends, Help("What an end is; the default is what the format says.")
+        Literal["auto"] | Ends, Help("Meaning of end offsets. Default: as defined by the format.")
     ] = "exclusive"
 
     def __post_init__(self) -> None:
@@ -154,17 +151,18 @@ class WebAnno(OffsetOptions, TextOptions, Source):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the bytes say it
-        """Return what speaks for WebAnno TSV; see `Source.recognises`."""
+        """Return the evidence for WebAnno TSV; see `Source.recognises`."""
         first = next(lines(head), NumberedLine(1, b"")).data
         return "its first line is #FORMAT=WebAnno TSV 3" if _is_format(first) else ""
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:
-        """Take the one layer that files have where none has the usual one; see `Source.settle`.
+        """Choose the only user-defined layer if no file has the default; see `Source.settle`.
 
         Raises:
-            SourceError: None has that of the options, or there are several, or one cannot be read.
+            SourceError: No file has the layer of the options, there are several layers or features,
+                or a file cannot be read.
         """
-        found: dict[str, dict[str, None]] = {}
+        by_name: dict[str, dict[str, None]] = {}
         has_layers = False
         for path in paths:
             head = lines(self.beginning(path, _HEAD))
@@ -177,20 +175,20 @@ class WebAnno(OffsetOptions, TextOptions, Source):
                 return {}
             for layer in layers:
                 if layer.kind == "SP" and is_user_layer(layer.name):
-                    found.setdefault(layer.name, {}).update(dict.fromkeys(layer.features()))
+                    by_name.setdefault(layer.name, {}).update(dict.fromkeys(layer.features()))
             has_layers = has_layers or bool(layers)
         if not has_layers:
             return {}
         return take_only(
             "layer",
-            {name: [*features] for name, features in found.items()},
+            {name: [*features] for name, features in by_name.items()},
             feature="label_feature",
             instead_of=self.layer,
             may_take=self.layer == _NAMED_ENTITY,
         )
 
     def list_columns(self, path: Path) -> list[str]:
-        """Return the features of the layer that is read, those of a file; see `Source`."""
+        """Return the features of the layer of mentions in a file; see `Source.list_columns`."""
         try:
             _, layers = _read_header(list(lines(self.beginning(path, _HEAD))))
             layer = self._chosen(layers)
@@ -199,7 +197,7 @@ class WebAnno(OffsetOptions, TextOptions, Source):
         return layer.features() if layer else []
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Read the one document; see `Source.read`."""
+        """Read the document; see `Source.read`."""
         path = Path(part.path)
         doc_id = document_id(path, self.id_from)
         try:
@@ -215,7 +213,7 @@ class WebAnno(OffsetOptions, TextOptions, Source):
 
         pieces: list[tuple[int, str]] = []
         mentions: dict[object, _Mention] = {}
-        texts: list[str] = []  # of the sentence whose first token is to come
+        texts: list[str] = []  # `#Text` lines of the sentence whose first token comes next
         for line in content[1:]:
             text = decode_utf8(line.data, line=line.number)
             if text.startswith("#"):
@@ -241,21 +239,21 @@ class WebAnno(OffsetOptions, TextOptions, Source):
         return placed.document(doc_id, whole, sentences=sentences, place=f"{path.name}:1")
 
     def _chosen(self, layers: Sequence[_Layer]) -> _Layer | None:
-        """Return the layer of mentions, None where a file does not have it.
+        """Return the layer of mentions, None if a file does not have it.
 
         Raises:
-            RecordError: Several have its name.
+            RecordError: Several layers have this name.
         """
-        found = [
-            one
-            for one in layers
-            if one.kind == "SP" and self.layer in (one.name, one.name.rpartition(".")[2])
+        matches = [
+            layer
+            for layer in layers
+            if layer.kind == "SP" and self.layer in (layer.name, layer.name.rpartition(".")[2])
         ]
-        if len(found) > 1:
+        if len(matches) > 1:
             raise RecordError(
-                "expected one layer of that name, got several; set [source] layer to its whole type"
+                "expected one layer of that name, got several; set [source] layer to its full type"
             )
-        return found[0] if found else None
+        return matches[0] if matches else None
 
 
 def _is_format(line: bytes) -> bool:
@@ -263,10 +261,10 @@ def _is_format(line: bytes) -> bool:
 
 
 def _read_header(content: Sequence[NumberedLine]) -> tuple[int, list[_Layer]]:
-    """Return the version after the 3, and the layers of a file.
+    """Return the minor version and the layers of a file.
 
     Raises:
-        RecordError: It is not WebAnno TSV 3, or a layer has no type.
+        RecordError: The file is not WebAnno TSV 3, or a layer has no type.
     """
     first = decode_utf8(content[0].data, line=1) if content else ""
     version = _FORMAT.match(first)
@@ -282,7 +280,7 @@ def _read_header(content: Sequence[NumberedLine]) -> tuple[int, list[_Layer]]:
         pieces = [piece for piece in match[2].strip().split("|") if piece]
         if not pieces:
             raise RecordError(
-                f"expected the type of a layer behind #T_{match[1]}=, got nothing",
+                f"expected the type of a layer after #T_{match[1]}=, got nothing",
                 code="type of a layer",
                 line=line.number,
             )
@@ -294,7 +292,7 @@ def _read_header(content: Sequence[NumberedLine]) -> tuple[int, list[_Layer]]:
 
 
 def _unit(fields: Sequence[str], width: int, line: int) -> _Unit:
-    """Read the columns that every line of a token has.
+    """Read the columns before those of the layers.
 
     Raises:
         RecordError: There are too few columns, or the second is not a range.
@@ -316,10 +314,10 @@ def _unit(fields: Sequence[str], width: int, line: int) -> _Unit:
 def _add(
     mentions: dict[object, _Mention], unit: _Unit, layer: _Layer, fields: Sequence[str]
 ) -> None:
-    """Add what a line has of a layer to the mentions.
+    """Add the annotations in a line to the mentions.
 
-    Annotations that are stacked, or that lie on several units, are numbered; the number is the same
-    in all their columns and lines. All others lie on one unit alone.
+    Annotations that are stacked, or span several units, have a number, the same in all their
+    columns and lines. An annotation without a number spans this unit only.
     """
     values: list[dict[str, str]] = []
     numbers: list[int | None] = []
@@ -332,7 +330,7 @@ def _add(
                 values.append({})
                 numbers.append(None)
             if _is_target(layer, i):
-                continue  # its numbers are those of what the annotation points to
+                continue  # numbers in this column belong to the target of a relation
             match = _NUMBERED.match(piece)
             if match is not None:
                 numbers[place] = int(match[2])
@@ -341,6 +339,7 @@ def _add(
                 values[place][column] = _unescaped_value(value)
 
     for place, (features, number) in enumerate(zip(values, numbers, strict=True)):
+        # A key that no number equals, for an annotation of this unit only.
         key: object = (len(mentions), place) if number is None else number
         mention = mentions.setdefault(key, _Mention())
         mention.units.append(unit)
@@ -348,14 +347,14 @@ def _add(
 
 
 def _is_target(layer: _Layer, i: int) -> bool:
-    """Return whether a column holds what the roles before it point to."""
+    """Return whether a column holds the targets of the role before it."""
     return i > 0 and layer.columns[i - 1].startswith("ROLE_")
 
 
 def _pieces(cell: str) -> list[str]:
-    """Return the values of a cell, which `|` parts unless it is escaped."""
+    """Split a cell at each `|` that is not escaped."""
     pieces = [match[1] for match in _STACKED.finditer(cell)]
-    # The pattern matches once more, and nothing, at the end of a cell that does not end in `|`.
+    # The pattern also matches the empty text at the end of a cell, unless the cell ends in `|`.
     return pieces if cell.endswith("|") else pieces[:-1]
 
 
@@ -367,12 +366,12 @@ def _unescaped_text(text: str, version: int, line: int) -> str:
     """Return the text of a sentence.
 
     Args:
-        text: What follows `#Text=`.
-        version: The version after the 3.
-        line: Number of the line.
+        text: Text after `#Text=`.
+        version: Minor version of the format.
+        line: Line number, for the error.
 
     Raises:
-        RecordError: Half a surrogate pair is escaped.
+        RecordError: Half of a surrogate pair is escaped.
     """
     if version > 1:
         return _ESCAPED_TEXT.sub(lambda match: _MEANINGS.get(match[1], match[1]), text)
@@ -385,7 +384,7 @@ def _unescaped_text(text: str, version: int, line: int) -> str:
         ),
         text,
     )
-    # Java escapes a character beyond U+FFFF as the two code units that it has in UTF-16.
+    # Java escapes a character beyond U+FFFF as two UTF-16 code units.
     try:
         return unescaped.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:

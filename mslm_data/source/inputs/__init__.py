@@ -1,1 +1,1 @@
-"""Makes local files of what `--input` was given, or of a corpus at its public home."""
+"""Makes local files from `--input`, or from the public home of a corpus."""

@@ -1,6 +1,6 @@
-"""Fetches a pipeline's corpus from its public home, checks it against its sha256 and keeps it.
+"""Downloads a pipeline's corpus from its public home, verifies its sha256 and caches it.
 
-The result is a folder that holds exactly the pipeline's files, each below a folder named like its
+The result is a folder with exactly the files of the pipeline, each in a subfolder named after its
 split.
 """
 
@@ -28,24 +28,24 @@ def fetch(
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Return the folder of a pipeline's corpus, after fetching the files that it lacks.
+    """Return the folder of a pipeline's corpus, downloading missing files.
 
-    A file that is there is kept if its digest is right, and fetched again if not. Each file appears
-    whole or not at all. Of several processes one fetches, and the others wait. A change of
-    `entries` makes another folder, so nothing old is left in it.
+    Existing files with the right digest are kept, others are downloaded again. Files appear only
+    when complete. If several processes need the corpus, one downloads it and the others wait.
+    Different `entries` have different folders, so no old files remain.
 
     Args:
-        pipeline_name: Such as `blurb/bc2gm`; for messages and the folder's name.
+        pipeline_name: Name such as `blurb/bc2gm`, for messages and for the folder.
         entries: The pipeline's `[[source.fetch]]`.
         cache: Root of the cache; see `cache.folder`.
-        progress: Told how far each file is.
+        progress: Callback for the progress of each file.
 
     Returns:
-        Paths to read as if they had been given with `--input`.
+        Paths to read like those of `--input`.
 
     Raises:
-        FetchError: The pipeline names nothing to fetch, or a file cannot be had. No half file is
-            left behind.
+        FetchError: The pipeline has no downloads, or a file cannot be downloaded. No partial file
+            remains.
     """
     if not entries:
         raise FetchError(
@@ -57,7 +57,7 @@ def fetch(
         try:
             if not _is_complete(root, places):
                 with caches.hold_place(root):
-                    _bring(root, places, progress)
+                    _download_missing(root, places, progress)
         except OSError as error:
             raise FetchError(
                 f"expected to write below {root}, got {error.strerror}; is the disk full?"
@@ -67,7 +67,7 @@ def fetch(
 
 @contextmanager
 def _named_errors(pipeline_name: str) -> Iterator[None]:
-    """Raise errors of the block as FetchError that names the pipeline."""
+    """Convert errors in the block to FetchErrors that name the pipeline."""
     try:
         yield
     except FetchError as error:
@@ -78,16 +78,16 @@ def _named_errors(pipeline_name: str) -> Iterator[None]:
         ) from None
 
 
-def _bring(root: Path, places: Mapping[Path, Fetch], progress: Progress | None) -> None:
-    """Download and unpack the files that are not there yet, and remove what is not of them."""
-    for path in _strange(root, places):
+def _download_missing(root: Path, places: Mapping[Path, Fetch], progress: Progress | None) -> None:
+    """Download and unpack missing files, and remove files that do not belong to the pipeline."""
+    for path in _find_foreign(root, places):
         path.unlink()
     for place, entry in places.items():
         if not _is_whole(place, entry):
             with caches.staging(place) as temporary:
-                came = temporary / place.name
-                download(entry.url, came, sha256=entry.sha256, progress=progress)
-                caches.settle(came, place)
+                downloaded = temporary / place.name
+                download(entry.url, downloaded, sha256=entry.sha256, progress=progress)
+                caches.settle(downloaded, place)
         if not _is_unpacked(root, place, entry):
             _unpack(place, _unpacked(root, place, entry))
 
@@ -99,10 +99,10 @@ def _folder_name(pipeline_name: str, entries: Sequence[Fetch]) -> str:
 
 
 def _places(root: Path, entries: Sequence[Fetch]) -> dict[Path, Fetch]:
-    """Return where each file goes: archives beside the folder that is read, all others into it.
+    """Return the path of each download. Archives are kept outside the folder that is read.
 
     Raises:
-        FetchError: Two files of a split have one name.
+        FetchError: Two files of a split have the same name.
     """
     places: dict[Path, Fetch] = {}
     taken = set()
@@ -112,7 +112,7 @@ def _places(root: Path, entries: Sequence[Fetch]) -> dict[Path, Fetch]:
         read = _unpacked(root, place, entry) if entry.unpack else place
         if not name or read in taken:
             raise FetchError(
-                f"{redact_url(entry.url)}: expected a file name that no other file of the split has"
+                f"{redact_url(entry.url)}: expected a file name that is unique within the split"
             )
         taken.add(read)
         places[place] = entry
@@ -121,11 +121,11 @@ def _places(root: Path, entries: Sequence[Fetch]) -> dict[Path, Fetch]:
 
 def _is_complete(root: Path, places: Mapping[Path, Fetch]) -> bool:
     try:
-        return not _strange(root, places) and all(
+        return not _find_foreign(root, places) and all(
             _is_whole(place, entry) and _is_unpacked(root, place, entry)
             for place, entry in places.items()
         )
-    except FileNotFoundError:  # another process is at work in there
+    except FileNotFoundError:  # another process is changing the folder
         return False
 
 
@@ -133,8 +133,8 @@ def _is_whole(place: Path, entry: Fetch) -> bool:
     return place.is_file() and hash_file(place) == entry.sha256
 
 
-def _strange(root: Path, places: Mapping[Path, Fetch]) -> list[Path]:
-    """Return the files in the folder that is read which the pipeline does not name."""
+def _find_foreign(root: Path, places: Mapping[Path, Fetch]) -> list[Path]:
+    """Return files in the folder to read that do not belong to the pipeline."""
     unpacked = [_unpacked(root, place, entry) for place, entry in places.items() if entry.unpack]
     return [
         path
@@ -146,12 +146,12 @@ def _strange(root: Path, places: Mapping[Path, Fetch]) -> list[Path]:
 
 
 def _unpacked(root: Path, place: Path, entry: Fetch) -> Path:
-    """Return the folder that an archive is unpacked to, below the folder that is read."""
+    """Return the folder for an unpacked archive, within the folder to read."""
     return root / "files" / entry.split / archive.stem(place.name)
 
 
 def _record(place: Path) -> Path:
-    """Return the record of what an archive held, which lies beside the archive."""
+    """Return the path of the record of an archive's files, beside the archive."""
     return place.with_name(f"{place.name}.json")
 
 

@@ -1,6 +1,6 @@
-"""Makes local files of what `--input` was given: URLs are copied, archives unpacked.
+"""Makes local files from `--input`: copies URLs and unpacks archives.
 
-Copies may be patients' notes, so they go into a cache folder that only its owner can read.
+Copies may be patients' notes, so they are cached in a folder that only its owner can read.
 """
 
 from __future__ import annotations
@@ -19,26 +19,25 @@ from mslm_data.io.remote import RemoteError, redact_url
 
 
 def localise(inputs: Sequence[str | Path], *, cache: Path | None = None) -> list[Path]:
-    """Return local files and folders for what a user passed; local paths stay as they are.
+    """Return local files and folders for inputs. Local paths are unchanged.
 
-    A copy is used again while the original looks unchanged (size, time, ETag, as far as its server
-    says), an unpacked folder while its archive has the same bytes. Both are compared with the
-    digests that were recorded when they were made, and made again if they differ.
+    A copy is reused while the original looks unchanged (size, time, ETag, as reported by the
+    server), an unpacked folder while its archive has the same bytes. Both are verified against the
+    digests recorded when they were made, and made again if they differ.
 
     Args:
-        inputs: Local paths, URLs of http(s), or of any file system that fsspec knows.
+        inputs: Local paths, http(s) URLs, or URLs of any file system known to fsspec.
         cache: Root of the cache; see `cache.folder`.
 
     Raises:
-        SourceError: An input is empty, missing or out of reach, or an archive that is not to be
-            trusted.
-        MissingExtraError: fsspec knows the file system but lacks its package.
+        SourceError: An input is empty, missing or unreachable, or an archive is unsafe.
+        MissingExtraError: fsspec needs another package for the file system.
     """
     return [_localise(str(text), cache) for text in inputs]
 
 
 def _localise(text: str, cache: Path | None) -> Path:
-    if not text:  # as a path it would be the current folder
+    if not text:  # Path("") would be the current folder
         raise SourceError(
             "--input: expected a file or a folder, got an empty name; is a shell variable unset?"
         )
@@ -58,13 +57,13 @@ def _localise(text: str, cache: Path | None) -> Path:
 
 
 def _unpacked(path: Path, folder: Path) -> Path:
-    """Unpack an archive, unless the same bytes were unpacked before."""
+    """Unpack an archive, unless the same bytes have been unpacked before."""
     digest = hash_file(path)
     name = f"{archive.stem(path.name)}-{digest[:16]}"
 
     def make(made: Path) -> None:
         archive.unpack(path, made / name)
-        # What is kept under a digest must be of these bytes, also for later archives.
+        # The folder is named by digest, so its content must not come from other bytes.
         if hash_file(path) != digest:
             raise SourceError(
                 f"{path}: the archive changed while it was unpacked; wait until it is complete, "
@@ -75,7 +74,7 @@ def _unpacked(path: Path, folder: Path) -> Path:
 
 
 def _from_http(url: str, folder: Path) -> Path:
-    """Download a file, unless the server says that an earlier copy is still the same."""
+    """Download a file, unless the server reports that a cached copy is current."""
     name = PurePosixPath(unquote(urlsplit(url).path)).name
     if name in ("", ".."):
         name = "input"
@@ -84,21 +83,21 @@ def _from_http(url: str, folder: Path) -> Path:
     if version.is_named and _is_kept(_place(folder, url, version)):
         return caches.files_folder(_place(folder, url, version)) / name
 
-    # All copies of a URL are made by whoever holds one lock, as nobody knows yet which will come.
+    # One lock for all versions of a URL, because the version to be downloaded is not known yet.
     held = folder / _digest(url)
     try:
         with caches.hold_place(held), caches.staging(held) as temporary:
-            # Another process may have downloaded it while this one waited.
+            # Another process may have downloaded it while this one waited for the lock.
             if version.is_named and _is_kept(_place(folder, url, version)):
                 return caches.files_folder(_place(folder, url, version)) / name
 
             made = temporary / "copy"
             path = caches.files_folder(made) / name
-            came = download(url, path, expected=version)
+            downloaded = download(url, path, expected=version)
             caches.seal(caches.files_folder(made), caches.digests_file(made))
 
-            # A copy is named by what came, which may be newer than what was announced.
-            place = _place(folder, url, came if came.is_named else hash_file(path))
+            # Name the copy by the version received, which may be newer than the one announced.
+            place = _place(folder, url, downloaded if downloaded.is_named else hash_file(path))
             if not _is_kept(place):
                 caches.settle(made, place)
     except OSError as error:
@@ -109,7 +108,7 @@ def _from_http(url: str, folder: Path) -> Path:
 
 
 def _place(folder: Path, url: str, version: Announced | str) -> Path:
-    """Return where a version of a URL's file is kept."""
+    """Return the folder of a version of a URL's file."""
     return folder / _digest(url, version)
 
 
@@ -122,7 +121,7 @@ def _digest(*parts: object) -> str:
 
 
 def _from_fsspec(url: str, folder: Path) -> Path:
-    """Copy a file, or a folder with all below it, from a file system of fsspec."""
+    """Copy a file or a folder from a file system of fsspec."""
     try:
         return remote.copy(url, folder)
     except RemoteError as error:

@@ -1,7 +1,7 @@
-"""Writes documents that a program has in memory as JSON lines, which the source `jsonl` reads.
+"""Writes documents in memory to JSON lines, for the source `jsonl`.
 
-So documents of Python go the way of all files: they are cut into parts, counted, set aside with
-reasons, and resumed.
+Documents from Python are then handled like files: cut into parts, counted, set aside with reasons,
+and resumed.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from mslm_data.data.document import SPLITS
 from mslm_data.errors import CallError
 
 _FIELDS = ("id", "text", "entities", "split")
-"""Attributes that are read of an object; a mapping may have all columns that a row can have."""
+"""Attributes read from an object. A mapping may have any column that a row can have."""
 _OF_ENTITY = ("start", "end", "label")
 
 
 def spool(documents: Iterable[Any], folder: Path) -> None:
-    """Write documents to `SPLIT.jsonl` in a folder, in their order.
+    """Write documents to `SPLIT.jsonl` in a folder, in order.
 
     Args:
         documents: Mappings, or objects with attributes; see `mslm_data.build`.
-        folder: An empty folder that is its owner's alone.
+        folder: An empty folder that only its owner can read.
 
     Raises:
-        CallError: No documents, or one that JSON or the source cannot have; the message has its
-            number, from 0, and its field, and nothing of its text.
+        CallError: There are no documents, or a document is not valid as JSON or for the source. The
+            message has its index and field, and no text.
     """
     if isinstance(documents, str | bytes | Mapping) or not isinstance(documents, Iterable):
         raise CallError(
@@ -55,7 +55,8 @@ def _row(document: Any, place: str) -> dict[str, Any]:
     """Return a document as the columns of a row.
 
     Raises:
-        CallError: It is neither a mapping nor an object with a text, or a field has another type.
+        CallError: The document is neither a mapping nor an object with a text, or a field has the
+            wrong type.
     """
     if isinstance(document, Mapping):
         row = dict(document)
@@ -67,11 +68,11 @@ def _row(document: Any, place: str) -> dict[str, Any]:
                 f"{type(document).__name__}"
             )
 
-    for name, wanted in (("id", str | int), ("text", str)):
+    for name, types in (("id", str | int), ("text", str)):
         value = row.get(name)
         if value is None:
             row.pop(name, None)
-        elif not isinstance(value, wanted) or isinstance(value, bool):
+        elif not isinstance(value, types) or isinstance(value, bool):
             kinds = "text or a whole number" if name == "id" else "text"
             raise CallError(f"{place}.{name}: expected {kinds}, got {type(value).__name__}")
 
@@ -87,10 +88,10 @@ def _row(document: Any, place: str) -> dict[str, Any]:
 
 
 def _entity(entity: Any, place: str) -> Any:
-    """Return a mention as the list or mapping that a row has; of an object its attributes.
+    """Return a mention as a list or mapping. Objects become lists of their attributes.
 
     Raises:
-        CallError: It is something else.
+        CallError: The mention is something else.
     """
     if isinstance(entity, Mapping):
         return dict(entity)
@@ -105,7 +106,7 @@ def _entity(entity: Any, place: str) -> Any:
 
 
 def _split(split: Any, place: str) -> str:
-    """Return the name of a document's split; the first one where it has none."""
+    """Return the name of a document's split. Default: the first split."""
     if split is None:
         return SPLITS[0]
     if split not in SPLITS:
@@ -118,20 +119,21 @@ def _line(row: Mapping[str, Any], place: str) -> str:
     """Return a row as a line of JSON.
 
     Raises:
-        CallError: A field has what JSON cannot have.
+        CallError: A field is not valid in JSON.
     """
     try:
         line = json.dumps(row, ensure_ascii=False, allow_nan=False)
         line.encode()
     except (TypeError, ValueError, RecursionError) as error:
+        # Find the field for the message.
         for name, value in row.items():
             try:
                 json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
             except (TypeError, ValueError, RecursionError):
                 raise CallError(
-                    f"{place}.{name}: expected what JSON can have, in UTF-8, got another value"
+                    f"{place}.{name}: expected a value that is valid in JSON and UTF-8, got another"
                 ) from None
         raise CallError(
-            f"{place}: expected names of fields that JSON can have, got {type(error).__name__}"
+            f"{place}: expected field names that are valid in JSON, got {type(error).__name__}"
         ) from None
     return line + "\n"

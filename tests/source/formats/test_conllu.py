@@ -334,9 +334,9 @@ def test_read__knows_iob1(tmp_path: Path) -> None:
         ("2\tsecret\n", "expected 10 columns between TABs, got 2"),
         (row("x", "secret"), "expected a row's number and a word"),
         (row(2, " "), "expected a row's number and a word"),
-        (row("2-3", "secret"), "expected the words of each word in several, got fewer"),
-        (row("2-3", "secret") + row(2, "b"), "expected the words of each word in several"),
-        (row("2-1", "secret") + row(2, "b"), "expected the words of each word in several"),
+        (row("2-3", "secret"), "expected all words of a multi-word token, got fewer"),
+        (row("2-3", "secret") + row(2, "b"), "expected all words of a multi-word token"),
+        (row("2-1", "secret") + row(2, "b"), "expected all words of a multi-word token"),
     ],
 )
 def test_read__sets_documents_with_broken_rows_aside(
@@ -376,7 +376,7 @@ def test_read__sets_documents_aside_whose_rows_do_not_follow_one_another(
         "2" if "sent_id" in rows else "f:0",
         f"f.conllu:{line}",
         Reason(
-            f"expected rows numbered one after the other, the next one {due}, got {got}; is a blank "
+            f"expected rows with consecutive numbers, the next {due}, got {got}; is a blank "
             "line missing?"
         ),
         mentions=0,
@@ -387,7 +387,7 @@ def test_read__sets_documents_aside_whose_rows_do_not_follow_one_another(
 def test_read__sets_a_sentence_of_empty_nodes_alone_aside(tmp_path: Path) -> None:
     aside, good = read(tmp_path, row("0.1", "secret") + row("0.2", "x") + "\n" + row(1, "b"))
 
-    reason = "expected words in each sentence, got empty nodes alone"
+    reason = "expected words in each sentence, got only empty nodes"
     assert aside == SetAside("f:0", "f.conllu:1", Reason(reason), mentions=0)
     assert isinstance(good, Document)
 

@@ -132,7 +132,7 @@ def test_read__refuses_groups_where_entities_are_wanted(tmp_path: Path) -> None:
     one.ents = []
     SpacyDocBin(docs=[one]).to_disk(tmp_path / "a.spacy")
 
-    with pytest.raises(SourceError, match="expected entities, got span groups alone"):
+    with pytest.raises(SourceError, match="expected entities, got only span groups"):
         read(tmp_path / "a.spacy")
 
 

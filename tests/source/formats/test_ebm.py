@@ -151,7 +151,7 @@ def test_find__says_what_the_folder_lacks(tmp_path: Path) -> None:
             "a\nb\n",
             "0\n",
             "1.AGGREGATED.ann:1",
-            "expected 2 labels in participants, one a token, got 1",
+            "expected 2 labels in participants, one per token, got 1",
         ),
         (
             "a\nb\n",

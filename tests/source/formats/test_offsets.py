@@ -399,7 +399,7 @@ def test_read__refuses_texts_without_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"separator": ", "}, "expected separator"), ({"texts": "/etc"}, "expected texts as seen")],
+    [({"separator": ", "}, "expected separator"), ({"texts": "/etc"}, "expected texts relative")],
 )
 def test_offsets__refuses_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):

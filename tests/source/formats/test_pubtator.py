@@ -66,9 +66,9 @@ def test_read__begins_a_record_at_a_title_without_a_blank_line(tmp_path: Path) -
     ("record", "line", "reason"),
     [
         ("Gout and nothing else", 1, "PMID|t|title as its first line"),
-        ("1|t|Gout.\n2|a|Pain.", 2, "the abstract of the title's PMID"),
+        ("1|t|Gout.\n2|a|Pain.", 2, "an abstract with the PMID"),
         ("1|t|\n1|a|", 1, "got no text"),
-        ("1|t|Gout.\n1|a|\n2\t0\t4\tGout\tDisease\tD1", 3, "a row of the title's PMID"),
+        ("1|t|Gout.\n1|a|\n2\t0\t4\tGout\tDisease\tD1", 3, "a mention with the PMID"),
         ("1|t|Gout.\n1|a|\n1\t0\tfour\tGout\tDisease\tD1", 3, "got 6 column"),
         ("1|t|Gout.\n1|a|\n1\t0\t4\tGout", 3, "got 4 column"),
     ],

@@ -364,7 +364,7 @@ def test_read__sets_a_file_with_a_layer_without_a_type_aside(tmp_path: Path, hea
 
     kind = header.rpartition("#")[2][:5]
     line = 2 + header.count("\n")
-    reason = f"expected the type of a layer behind #{kind}, got nothing"
+    reason = f"expected the type of a layer after #{kind}, got nothing"
     assert record == SetAside("a", f"a.tsv:{line}", Reason(reason))
     assert WebAnno().settle([tmp_path / "a.tsv"]) == {}
 

@@ -199,7 +199,7 @@ def test_fetch__refuses_two_files_for_one_name(site: Site, tmp_path: Path) -> No
         Fetch(url=f"{site.url}/{n}/train.tsv", sha256=str(n) * 64, split="train") for n in (1, 2)
     ]
 
-    with pytest.raises(FetchError, match="no other file of the split"):
+    with pytest.raises(FetchError, match="unique within the split"):
         fetch("x", entries, cache=tmp_path)
 
 
@@ -270,7 +270,7 @@ def test_fetch__refuses_two_archives_for_one_folder(site: Site, tmp_path: Path) 
         for suffix in ("tgz", "zip")
     ]
 
-    with pytest.raises(FetchError, match="no other file of the split"):
+    with pytest.raises(FetchError, match="unique within the split"):
         fetch("x", entries, cache=tmp_path)
 
 

@@ -1,29 +1,29 @@
-"""Sources: each reads one file format and gives documents, one by one or in columns.
+"""Sources: readers of corpus formats, each giving documents as objects or in arrays.
 
-`table.py` lists the formats. A format's reader is a frozen dataclass derived from `Source`; its
-fields are the options of the pipeline's `[source]` table.
+`table.py` lists the formats. A reader is a frozen dataclass derived from `Source`; its fields are
+the options in the pipeline's `[source]` table.
 
-| folder | what it holds |
+| folder | content |
 |---|---|
-| `formats/` | one file a format |
-| `reading/` | what formats share: files, splits, records, tagged lines, tables, offsets, XML |
-| `inputs/` | how `--input` or a pipeline's public home becomes local files |
+| `formats/` | one file per format |
+| `reading/` | shared by formats: files, splits, records, tagged lines, tables, offsets, XML |
+| `inputs/` | makes local files from `--input` or a pipeline's public home |
 
-CONTRIBUTING.md says how a source is added. Most readers are short, because `reading/` does the work
-that formats share:
+CONTRIBUTING.md has the steps to add a source. Most readers are short, because `reading/` covers the
+common cases:
 
-| if the format has | use |
+| format | use |
 |---|---|
-| text in files | `encodings`: derive from `TextOptions`, read by `utf8`, cut unless `is_one_part` |
-| one word and its tag a line | `tagged_lines`, `marks`, `tags`, `word_documents` |
-| a text, and mentions at offsets | `standoff`: derive from `OffsetOptions` as well |
-| rows of JSON objects | `json_sources`: derive from `JsonRows`, or `JsonVersions` |
+| text files | `encodings`: derive from `TextOptions`, read with `utf8`, cut unless `is_one_part` |
+| a word and its tag per line | `tagged_lines`, `marks`, `tags`, `word_documents` |
+| a text with mentions at offsets | `standoff`: also derive from `OffsetOptions` |
+| rows of JSON objects | `json_sources`: derive from `JsonRows` or `JsonVersions` |
 | rows with named fields of any kind | `shapes`, `json_rows`, `arrow_rows`, `cells` |
-| several annotations of one document | `versions`: derive from `VersionOptions` as well |
+| several annotations per document | `versions`: also derive from `VersionOptions` |
 | tables with named columns (CSV, parquet) | `tables`, `csv_records` |
 | tables with or without a header | `plain_tables` |
 | XML | `elements` |
-| lines of any other kind | `files.lines`, `records.cut_filled_lines`, `records.cut_at_gaps` |
+| other lines | `files.lines`, `records.cut_filled_lines`, `records.cut_at_gaps` |
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ __all__ = ["SOURCES", "Source"]
 
 @dataclass(frozen=True, kw_only=True)
 class Source(ABC):
-    """The reader of one format, with its options.
+    """The reader of a format, with its options.
 
-    The defaults suit a format whose documents lie in one file each, and whose files belong to one
-    split each.
+    The defaults suit formats in which a document is within one file, and a file within one split.
 
     Attributes:
         suffixes: Usual suffixes of the format's files (`.gz` may follow).
-        by_content: Whether files with other suffixes are recognised by their content. They are
-            read if a split has no file with a usual suffix.
-        columns_noun: The noun for the names that `list_columns` returns, for messages.
-        without_mentions: Whether the format never has mentions, so that none are missed.
-        one_form: Whether files with different suffixes are different forms of a corpus. Then a
-            split may not have both.
-        segmenter: Default sentence segmenter; "given" for formats that mark sentences.
+        by_content: Whether files with other suffixes are recognised by content. They are read if a
+            split has no file with a usual suffix. Default: False.
+        columns_noun: Noun for the names in `list_columns`, for messages.
+        without_mentions: Whether the format never has mentions, so that none are missed. Default:
+            False.
+        one_form: Whether files with different suffixes are forms of the same documents, so that a
+            split may have only one of them. Default: True.
+        segmenter: Default sentence segmenter. "given" uses the sentences of the source.
     """
 
     suffixes: ClassVar[tuple[str, ...]]
@@ -72,8 +72,8 @@ class Source(ABC):
     splits: Annotated[
         Mapping[str, tuple[str, ...]],
         Help(
-            "Split -> patterns of file paths below the input, as of `fnmatch`. If empty, the names "
-            "of files and folders decide, as in `train.tsv` and `dev/a.txt`."
+            "Split -> patterns of file paths below the input, as for `fnmatch`. By default the "
+            "names of files and folders give the split, as in `train.tsv` and `dev/a.txt`."
         ),
     ] = field(default_factory=dict)
 
@@ -81,14 +81,14 @@ class Source(ABC):
         """Find the input files of each split.
 
         Args:
-            inputs: Files, or folders that are searched through.
+            inputs: Files, or folders to search.
 
         Returns:
-            Split -> files, sorted. Where a document spans several files, the one that stands for
-            all of them.
+            Split -> files, sorted. A document in several files is represented by one of them; see
+            `files`.
 
         Raises:
-            SourceError: No file there can be of this format.
+            SourceError: No file matches, or the split of a file is ambiguous.
         """
         return sort_by_split(
             inputs,
@@ -99,56 +99,57 @@ class Source(ABC):
         )
 
     def holds(self, path: Path) -> bool:
-        """Return whether the content of a file is in this format, whatever its suffix."""
+        """Return whether the content of a file is in this format, regardless of its suffix."""
         head = read_head(path)
         return bool(self.recognises(path, head) or self.falls_short(path, head))
 
     def disowns(self, path: Path) -> str:  # noqa: ARG002 - overridden
         """Return why a file with a usual suffix is not in this format, "" if it may be.
 
-        Such a file is ignored if its split has other files that are in this format.
+        Such a file is ignored if its split has files in this format.
         """
         return ""
 
     def files(self, path: Path) -> Sequence[Path]:
-        """Return all files that are read for `path`, such as the annotations beside it."""
+        """Return all files to read for `path`, including annotations in other files."""
         return [path]
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:  # noqa: ARG002 - overridden
-        """Cut a file, or a part of one, between records into parts of about `target_bytes`.
+        """Cut a file, or a part of it, between records into parts of about `target_bytes`.
 
-        The parts cover all of it, in order; there is at least one. The cuts depend on nothing but
-        the file's bytes, the part and `target_bytes`. A file that is not longer comes back as it
-        is, at no cost. By default, nothing is cut.
+        The parts cover everything, in order; there is at least one. They depend only on the file's
+        bytes, the part and `target_bytes`. A part of at most `target_bytes` is returned unchanged,
+        without reading it. By default nothing is cut.
 
         Raises:
-            SourceError: The file cannot be read, or is not of this format.
+            SourceError: The file cannot be read, or is not in this format.
         """
         yield part
 
     @abstractmethod
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
-        """Read the records of a part. Each becomes one result, so none is lost uncounted.
+        """Read the records of a part. Every record gives one result, so that all are counted.
 
-        Documents come in the order of the part, and so do the records that are set aside. Whether
-        one that is set aside comes before or after a document says nothing.
+        Documents are in the order of the part, and so are records set aside. Their order relative
+        to each other is undefined.
 
         Returns:
-            A `Document`; `SetAside` for a record that cannot be used; `NotChosen` for one that the
-            options leave out.
+            A `Document`, `SetAside` for a record that cannot be used, or `NotChosen` for a record
+            excluded by the options.
 
         Raises:
-            SourceError: The part as a whole cannot be read, such as a missing or truncated file.
+            SourceError: The part cannot be read, for example because the file is missing or
+                truncated.
         """
 
     def batches(self, part: Part) -> Iterator[Documents | SetAside | NotChosen]:
-        """Read the records of a part as `read` does, with the documents in columns.
+        """Read the records of a part like `read`, with documents in batches of arrays.
 
-        By default, the documents that `read` gives are put together. Formats whose files are read
-        into arrays override it, so that no document becomes an object.
+        By default, collects the documents of `read`. Formats that are read into arrays override it,
+        to avoid an object per document.
 
         Raises:
-            SourceError: As from `read`.
+            SourceError: As for `read`.
         """
         return in_batches(self.read(part))
 
@@ -156,17 +157,17 @@ class Source(ABC):
     def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - overridden
         """Return the evidence that a file is in this format, "" if there is none.
 
-        `--source auto` asks every format, and shows the answer to the user. A wrong guess is worse
-        than none, so evidence that also fits another format does not count. Only files with a
-        usual suffix are tested, unless the format is recognised `by_content`.
+        `--source auto` asks every format, and shows the evidence. A wrong guess is worse than none,
+        so evidence must not fit other formats. Only files with a usual suffix are tested, unless
+        `by_content` is set.
 
         Args:
-            path: The file; others beside it may be looked for by name.
-            head: Its first 64 KiB, unpacked.
+            path: The file. Names of files beside it may be used too.
+            head: First 64 KiB of the file, unpacked.
 
         Returns:
-            A few words that continue "because", without any of the file's own, such as "its first
-            line is PMID|t|title".
+            A clause to follow "because", such as "its first line is PMID|t|title". It must not
+            quote the file.
         """
         return ""
 
@@ -178,20 +179,20 @@ class Source(ABC):
 
         Args:
             path: The file.
-            head: Its first 64 KiB, unpacked.
+            head: First 64 KiB of the file, unpacked.
 
         Returns:
-            The problem, with the option that helps; "" for any other file.
+            The problem and the option that helps, "" for other files.
         """
         return ""
 
     @classmethod
     def suggest_options(cls, path: Path, head: bytes) -> Mapping[str, Any]:  # noqa: ARG003 - overridden
-        """Return the options that a recognised file needs besides the defaults.
+        """Return options that a recognised file needs, besides the defaults.
 
         Args:
             path: The file.
-            head: The file's first 64 KiB, unpacked.
+            head: First 64 KiB of the file, unpacked.
         """
         return {}
 
@@ -202,20 +203,20 @@ class Source(ABC):
         Default: "", the source with its default options.
 
         Args:
-            head: The file's first 64 KiB, unpacked.
+            head: First 64 KiB of the file, unpacked.
         """
         return ""
 
     def list_columns(self, path: Path) -> list[str]:  # noqa: ARG002 - overridden
-        """Return the names of the columns of a file's first record, for messages.
+        """Return the column names of a file's first record, for messages.
 
-        Formats whose records have named columns override it, and those whose mentions stand under
-        names that the options choose from; see `columns_noun`.
+        Overridden by formats with named columns, and by formats whose options choose among names;
+        see `columns_noun`.
         """
         return []
 
     def settle(self, paths: Sequence[Path]) -> Mapping[str, Any]:  # noqa: ARG002 - overridden
-        """Return options that depend on all files together. They replace the configured ones.
+        """Return options that depend on all files together, to replace configured options.
 
         Raises:
             SourceError: A file cannot be read.
@@ -223,15 +224,15 @@ class Source(ABC):
         return {}
 
     def for_split(self, split: str) -> Source:  # noqa: ARG002 - overridden
-        """Return a source that reads the records of one split only.
+        """Return a source that reads only the records of a split.
 
-        Formats whose files hold several splits override it.
+        Overridden by formats whose files contain several splits.
         """
         return self
 
     def estimate_share(self, split: str) -> float:  # noqa: ARG002 - overridden
-        """Estimate the share of the files' bytes that belongs to a split.
+        """Estimate a split's share of the files' bytes, in (0, 1].
 
-        Formats whose files hold several splits override it.
+        Overridden by formats whose files contain several splits.
         """
         return 1.0

@@ -90,6 +90,7 @@ def recognise(inputs: Sequence[Path]) -> Recognised:
         names = ", ".join(map(str, inputs))
         raise SourceError(f"{names}: expected files, found none; check --input")
 
+    # A digest is certain, so it comes before guesses.
     shipped = _find_shipped(files)
     if shipped:
         return shipped

@@ -1,1 +1,1 @@
-"""The formats that corpora come in: one file a format."""
+"""The formats of corpora, one file per format."""

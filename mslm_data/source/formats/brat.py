@@ -54,6 +54,7 @@ class Brat(OffsetOptions, TextOptions, Source):
     same. Annotations without a text are set aside.
     """
 
+    # Texts and annotations have different suffixes, and are not two forms of the same documents.
     suffixes = (".txt", *ANNOTATIONS)
     one_form = False
     segmenter = "clinical"

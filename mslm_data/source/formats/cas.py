@@ -234,6 +234,7 @@ class Cas(Source):
                 concept = _value(mention, self.concept_feature)
                 mentions.append(Annotation([(at(begin), at(end))], label, concept=concept))
 
+        # Documents need their sentences in order; a CAS has them in any.
         ranges = sorted(
             _offsets(mention) for mention in contents.sentences if mention.number in members
         )

@@ -132,6 +132,8 @@ class Conll(TextOptions, Source):
                 return "its lines hold a token and a tag"
         except RecordError:
             pass
+
+        # Several columns of tags are an error for `find_columns`, unless they are layers.
         layers = tagged_lines.find_layers(_head_lines(head, max_lines=_LAYER_LINES))
         if layers:
             return f"its lines hold a token and {len(layers)} tags, of nested layers"

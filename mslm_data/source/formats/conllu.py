@@ -605,6 +605,8 @@ class _Reader:
         texts = [value.text or "O" for value in values]
         if self._options.scheme == "label":
             return _placed(tags.runs(texts, outside="O"), 0, values)
+
+        # Brackets are recognised by content: a file may use them in any key.
         if any(_BRACKET.search(text) and not tags.is_tag(text) for text in texts):
             return self._brackets(values)
 

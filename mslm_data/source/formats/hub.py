@@ -68,6 +68,7 @@ class Hub(RowOptions, TextOptions, Source):
         if not inputs:
             return self._fetch()
 
+        # A saved dataset names its splits and files itself.
         saved = [_saved(path) for path in inputs] if not self.splits else []
         if saved and all(saved):
             return _merged(saved)

@@ -110,6 +110,8 @@ class I2b2(OffsetOptions, TextOptions, Source):
     def find(self, inputs: Sequence[Path]) -> Mapping[str, list[Path]]:
         """Find texts, XML, and concepts without a text; see `Source.find`."""
         by_split = super().find(inputs)
+
+        # Concepts that belong to a text are read with it, not as a document of their own.
         used = {
             concepts.resolve()
             for paths in by_split.values()

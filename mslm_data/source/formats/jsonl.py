@@ -145,6 +145,8 @@ def find_columns(rows: Iterable[object]) -> dict[str, str]:
         for name, value in row.items()
         if name not in NO_MENTIONS and look_like_mentions(value)
     }
+
+    # Try every pair of columns: only one may place all mentions.
     pairs = itertools.product(["text"] if "text" in texts else texts, mentions)
     options = [
         {"text_column": text, "mentions_column": column}

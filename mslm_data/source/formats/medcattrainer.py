@@ -90,6 +90,8 @@ class MedcatTrainer(VersionOptions, OffsetOptions, TextOptions, Source):
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
         """Read each document; see `Source.read`."""
         path = Path(part.path)
+
+        # `documents` fills in the project of each row, in parallel.
         projects: list[str] = []
 
         def documents(data: bytes) -> Iterator[msgspec.Raw]:

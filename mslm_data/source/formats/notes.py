@@ -146,6 +146,7 @@ class Notes(Cohort, TextOptions, Source):
             SourceError: No file matches, or a table belongs to another release of MIMIC; see
                 `Source.find`.
         """
+        # With shares, patients decide the split, so every split reads all files.
         splits = {"all": ("*",)} if self.shares else self.splits
         every = sort_by_split(inputs, suffixes=self.suffixes, splits=splits)
         by_split = {
@@ -181,6 +182,7 @@ class Notes(Cohort, TextOptions, Source):
         """Find the sample of patients, if one is set. Reads all files; see `Source.settle`."""
         if not self.patients or self.patients_last:
             return {}
+        # The sample is drawn from all splits, before any patient is excluded by it.
         everyone = dataclasses.replace(self, patients=0, split="")
         rows = (row for path in paths for row in self._tables.rows(Part(str(path))))
         candidates = map(everyone._candidate, rows)
@@ -197,6 +199,7 @@ class Notes(Cohort, TextOptions, Source):
 
     def cut(self, part: Part, *, target_bytes: int) -> Iterator[Part]:
         """Cut a table between records, so that a part has about `target_bytes` of the split."""
+        # A part of the file holds the split's share of its notes, so parts must be longer.
         share = self.shares.get(self.split, 1.0)
         return self._tables.cut(part, target_bytes=int(target_bytes / share))
 

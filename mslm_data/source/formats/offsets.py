@@ -209,6 +209,8 @@ class Offsets(OffsetOptions, TextOptions, Source):
             SourceError: A table lacks columns that the options name.
         """
         path = Path(part.path)
+
+        # The table is read first, as its rows may be in any order.
         listed: dict[str, _Listed] = {}
         yield from self._read_mentions(path, listed)
 

@@ -186,6 +186,8 @@ class PlainText(TextOptions, Source):
         """Read the documents of a table or of JSON lines."""
         path = Path(part.path)
         numbered = stem(path)
+
+        # Integer labels have names only in Arrow files.
         names: Sequence[str] = ()
         if self.doc_label and _kind(path) in _ARROW:
             names = arrow_rows.class_names(arrow_rows.schema(path)).get(self.doc_label, ())

@@ -1,1 +1,1 @@
-"""Parts that formats share: files, rows, tags, offsets, marks and windows."""
+"""Readers shared by formats: files, rows, tags, offsets, tables and splits."""

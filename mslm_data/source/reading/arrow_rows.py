@@ -49,6 +49,7 @@ def num_rows(path: Path) -> int:
     with _readable(path):
         if path.suffix == ".parquet":
             metadata = pq.read_metadata(path)
+            # A damaged footer may disagree with its row groups.
             groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
             count = int(metadata.num_rows)
             unpacked = sum(group.total_byte_size for group in groups)
@@ -74,6 +75,7 @@ def cut(part: Part, *, target_bytes: int) -> Iterator[Part]:
     """
     path = Path(part.path)
     total = num_rows(path)
+    # Assume rows of equal size.
     step = max(1, total * target_bytes // max(path.stat().st_size, 1))
     past = total if part.stop < 0 else part.stop
     # A file without rows is one empty part.

@@ -100,6 +100,8 @@ def count_blocks(data: bytes, is_comment: IsComment, *, header_bytes: int = 0) -
     """
     body = data[header_bytes:] if header_bytes else data.removeprefix(BOM_UTF8)
     others = take_out(body, is_comment)
+
+    # Usual case: no comments, so no blocks disappear.
     if not header_bytes and not len(others.places):
         return 0
     return _num_blocks(data.removeprefix(BOM_UTF8)) - _num_blocks(others.data)

@@ -109,6 +109,7 @@ class _Collector:
 
         self._is_below_root = False
 
+        # Known names are compared as written. Children of the root get their namespace.
         self._parser = expat.ParserCreate(namespace_separator=None if names is not None else "}")
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start

@@ -114,6 +114,7 @@ class TextOptions:
         Raises:
             SourceError: As for `files.read_bytes`.
         """
+        # Only the first bytes of a file can have a byte order mark.
         data = read_bytes(path, start, stop)
         encoding = marked(data, self.encoding) if start == 0 else self.encoding
         return to_utf8(data, encoding)
@@ -217,6 +218,7 @@ class _Recoding:
 
     def seek(self, position: int) -> None:
         """Move to a byte position, by reading up to it."""
+        # A decoder cannot go back, so start again.
         if position < self._position:
             self._restart()
         while self._position < position and self.read(min(_CHUNK, position - self._position)):

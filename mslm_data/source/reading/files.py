@@ -119,6 +119,7 @@ def read_bytes(path: Path, start: int = 0, stop: int = -1) -> bytes:
     Raises:
         SourceError: As for `opened`, or the range is larger than `limits.LARGEST`.
     """
+    # Ask for one byte more than allowed, to notice a larger range.
     max_bytes = limits.LARGEST
     num_bytes = max_bytes + 1 if stop < 0 else min(stop - start, max_bytes + 1)
     with opened(path) as file:

@@ -63,6 +63,7 @@ def rows(part: Part, options: TextOptions) -> Iterator[JsonRow | SetAside]:
 
 def beginning(path: Path, options: TextOptions) -> Iterator[object]:
     """Yield the first rows of a file, skipping rows that are not JSON."""
+    # An array or object has no lines to cut at, so it is read as a whole.
     part = Part(str(path))
     if _of_lines(path, options):
         part = part._replace(stop=_BEGINNING_BYTES)
@@ -83,6 +84,7 @@ def first_rows(path: Path, head: bytes) -> Iterator[object]:
     text = head.removeprefix(BOM_UTF8).decode(errors="replace").lstrip()
     if ends_with(path, ".json") and text.startswith("["):
         text = text[1:]
+    # `raw_decode` stops at the first incomplete row.
     decoder = json.JSONDecoder()
     end = 0
     while begin := _BETWEEN_ROWS.match(text, end):

@@ -148,6 +148,7 @@ def _row(
         width: Number of columns of the table. A longer row has a separator within a value, so only
             its first column is certain.
     """
+    # Trailing separators do not move anything.
     is_moved = any(fields[width:])
     cells = {}
     problems = {}
@@ -194,6 +195,7 @@ def detect_table(
     rows = (line.data for line in lines(beginning))
     row = next((row for row in rows if row.strip()), b"").decode("utf-8", errors="replace")
 
+    # Counting in the first row is enough: names rarely contain separators.
     if not separator:
         separator = "\t" if "\t" in row else max(_SEPARATORS, key=row.count)
     fields = row.split(separator)

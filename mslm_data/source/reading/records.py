@@ -120,6 +120,7 @@ def _cut_at(
     with opened(Path(part.path)) as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     text = np.frombuffer(data, np.uint8)
+    # Lines, filled lines, and blocks of filled lines; see `count_lines`.
     counts = np.zeros(3, np.int64)
     _, start, stop, first, line = part
     past = len(data) if stop < 0 else stop

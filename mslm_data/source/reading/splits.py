@@ -159,6 +159,8 @@ def sort_by_split(
         SourceError: An input is missing, no file matches, or the split of a file is ambiguous.
     """
     candidates = [*_candidates(inputs, suffixes)]
+
+    # Patterns are the user's decision, so they are not questioned by content.
     usual = candidates if splits else _without_strays(candidates, disowns)
     sorted_out = assign(usual, splits=splits)
     if holds is not None:
@@ -261,6 +263,7 @@ def _find_by_content(
     Tests only the first files of each suffix, and takes all or none of that suffix.
     """
     for root in filter(Path.is_dir, inputs):
+        # A folder may have thousands of other files, so test the first few of each suffix.
         by_ending: dict[str, list[Path]] = {}
         for path in plain_files(root):
             if not ends_with(path, suffixes):

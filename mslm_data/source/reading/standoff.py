@@ -270,6 +270,8 @@ def place(
     for annotation in annotations:
         fragments = sorted(annotation.fragments)
         reason = _misfit(text, fragments, annotation)
+
+        # Fragments separated by white space only are one mention in any case.
         is_hull = not reason and _has_gaps(text, fragments)
         if is_hull and discontinuous == "set_aside":
             reason = DISCONTINUOUS
@@ -344,6 +346,7 @@ def in_characters(
     if (unit == "characters" or text.isascii()) and not one_newline:
         return lambda offset: offset
 
+    # Offset in `unit` -> offset in characters, for the start of each character.
     table: dict[int, int] = {}
     offset = 0
     for i, character in enumerate(text):

@@ -182,6 +182,8 @@ class TagColumns:
             return False
         if CERTAIN.match(text):
             return True
+        # Without tags, such as for labels, nearly any text parses as a row. Then only a TAB
+        # decides.
         is_row = isinstance(self.parse(text), tuple) and ("\t" in text or not self.tabs)
         return not is_row and (self.word != 0 or LIKELY.match(text) is not None)
 
@@ -339,6 +341,9 @@ class _Rows:
         values = self.column(column)
         starts = set(self.sentences)
         steps = [row for row in range(len(values)) if row not in starts]
+
+        # Too few rows to see a step. Accept only 1, 2, … in files with more columns than
+        # CoNLL-2003.
         if len(steps) < _FEWEST_STEPS and min(map(len, self.fields)) > _FEW_COLUMNS:
             return all(
                 values[start:stop] == [str(1 + row) for row in range(stop - start)]
@@ -481,6 +486,7 @@ def find_labels(lines: Iterable[tuple[int, str]]) -> Labels | None:
         counts = Counter(rows.column(column))
         outside, num_outside = counts.most_common(1)[0]
         labels = [value for value in counts if value != outside]
+        # A column of tags: the file is read with scheme "auto".
         if any(len(value) > 1 and tags.is_tag(value) for value in labels):
             return None
         are_labels = all(map(_LABEL.fullmatch, labels)) and len(labels) <= _MOST_LABELS
@@ -533,7 +539,7 @@ def find_layers(lines: Iterable[tuple[int, str]]) -> list[int]:
             return []
         labels |= layer_labels
 
-    # Chunks are nested in the same way, but are not mentions.
+    # Columns of chunks are nested too, but are no mentions.
     is_nested = num_inner >= _FEWEST_NESTED and num_nested >= _MOST_NESTED * num_inner
     return columns if is_nested and not labels <= CHUNKS else []
 
@@ -541,6 +547,7 @@ def find_layers(lines: Iterable[tuple[int, str]]) -> list[int]:
 def _is_nested(span: tags.WordSpan, spans: Iterable[tags.WordSpan]) -> bool:
     """Return whether a mention is nested with one of `spans`, and equal to none."""
     touching = [other for other in spans if other.start < span.end and span.start < other.end]
+    # An equal mention is a second opinion, not a nested one.
     if any(other[:2] == span[:2] for other in touching):
         return False
     return any(
@@ -641,6 +648,8 @@ def _words_behind_tags(rows: _Rows, tag: int, others: Sequence[int]) -> int:
         RecordError: There are several such columns, or none.
     """
     texts = [column for column in others if not rows.are_numbers(column)]
+
+    # Offsets are two adjacent columns, before or after the words.
     measured = [
         word
         for start, word in itertools.product(others, others)
@@ -790,6 +799,7 @@ def scan(
 
     # Allocate for the worst case, one sentence per line. `sizes` returns the lengths in use.
     size = np.int32 if len(chars) < 2**31 else np.int64
+    # The text is never longer than the lines: each loses its tag, and gains one separator.
     laid = np.empty(len(chars), np.uint8)
     words = np.empty((num_lines, 3), size)
     sentences = np.empty((num_lines + 1, 2), size)

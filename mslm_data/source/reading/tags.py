@@ -110,6 +110,8 @@ def convert_brackets(
         if opened < 0:
             alone.append(word)
             continue
+
+        # The mention runs from the opening bracket to this word: one B, then I.
         number = begin[labels[tags[opened]]]
         new[opened] = number
         new[opened + 1 : word + 1] = number + 1
@@ -154,6 +156,8 @@ def meanings(tags: tuple[str, ...], *, untyped: str, i_opens: bool = False) -> T
         number = -1
         if prefix != "O":
             number = labels.setdefault(label or untyped, len(labels))
+
+        # "Late" is a mention opened by a continuing prefix, except I in IOB1 and IO.
         goes_on = prefix in _GOES_ON
         opens_late = goes_on and not (i_opens and prefix == "I")
         table.append((number, goes_on, prefix in _CLOSES, opens_late))

@@ -66,6 +66,7 @@ class VersionOptions:
         if self.of_several == "all":
             return reasons
 
+        # Keep the best annotation of each document so far, and reject the one it replaces.
         best: dict[Hashable, tuple[int, Version]] = {}
         for number, version in enumerate(listed):
             if version is None or reasons[number]:

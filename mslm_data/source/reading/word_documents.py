@@ -97,6 +97,7 @@ def make_line_documents(
     starts = np.append(sentence_starts, len(sentences.text))[firsts]
     ends = np.where(is_empty, starts, np.append(0, sentence_ends)[offsets[1:]])
 
+    # Mentions are in the order of sentences, so a document's mentions are one range.
     first, stop, labels = mentions.spans.T
     late_before = np.append(0, np.cumsum(mentions.late))
     late = np.diff(late_before[offsets])

@@ -102,6 +102,7 @@ class RowReader:
             SourceError: Tags or labels are integers without known names, or a row seems to have
                 mentions in a column that is not read.
         """
+        # The id and the label come first, so that they are known if the row is set aside.
         doc_id = numbered
         try:
             columns = named_columns(row)

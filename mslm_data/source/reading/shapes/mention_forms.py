@@ -50,6 +50,7 @@ def read_mention(entity: object, column: str, place: str, file: RowFile) -> list
                 f"expected mentions of start, end and label, got {len(entity)} value(s)",
                 code="values of a mention",
             )
+        # Argilla 1 has the label first. A label may also be an integer, last.
         start, end, label = entity
         if isinstance(start, str) and type(label) is int:
             label, start, end = entity
@@ -140,6 +141,7 @@ def look_like_mentions(value: object, *, depth: int = _DEEPEST) -> bool:
         return False
     value = parse_json_text(value)
     if isinstance(value, Mapping):
+        # `datasets` stores a list of objects as an object of lists.
         is_table = all(isinstance(values, list) for values in value.values())
         if is_table and _has_range(value, _are_integers):
             return True

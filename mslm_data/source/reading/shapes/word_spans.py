@@ -57,6 +57,8 @@ class WordsWithSpans(Shape):
             WordRange(span.start, span.end + past, self.file.name(span.label, column, place))
             for span in _spans(row[column])
         ]
+
+        # SciREX has the ranges of its sentences in words.
         ranges = row.get("sentences")
         if not isinstance(ranges, list) or not ranges:
             return make_document_by_words(doc_id, [words], mentions, place=place)
@@ -158,6 +160,7 @@ def _is_spert(row: Cells) -> bool:
 
 def _cuts(ranges: Sequence[object], words: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Yield the words of each sentence. Words between sentences form sentences of their own."""
+    # Consecutive bounds are sentences and the gaps between them. Empty ones are dropped.
     bounds = [0, *itertools.chain.from_iterable(cells.pairs([*ranges])), len(words)]
     if any(left > right for left, right in itertools.pairwise(bounds)):
         raise RecordError(

@@ -41,7 +41,7 @@ class WantedShards:
         Raises:
             ShardError: The file of a shard that is behind is another by now.
         """
-        behind, stop = self._order.wanted(self._uses, start, after)
+        behind, stop = self._order.needed_shards(self._uses, start, after)
         if behind > self._behind:
             # First of all none of them is wanted, or a thread might bring one again.
             self._behind = behind
@@ -78,7 +78,7 @@ class WantedShards:
         if cache_bytes is None:
             return
         places = [Place(rows=start) for start in self._uses.starts.tolist()]
-        ranges = [self._order.wanted(self._uses, place, place) for place in places]
+        ranges = [self._order.needed_shards(self._uses, place, place) for place in places]
         needed = max((self._bytes_of(behind, stop) for behind, stop in ranges), default=0)
         if needed > cache_bytes:
             raise ValueError(
@@ -120,7 +120,7 @@ def reading(rows: Rows, order: EpochOrder, epoch: int) -> Iterator[WantedOfSplit
         ShardError: A shard is missing or damaged.
         ValueError: The shards that are wanted at a time take more than `cache_bytes`.
     """
-    uses_of_splits = order.row_order.uses(seed=order.options.seed, epoch=epoch)
+    uses_of_splits = order.row_order.shard_uses(seed=order.options.seed, epoch=epoch)
 
     ahead = Ahead()
     wanted = []

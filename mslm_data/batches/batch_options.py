@@ -1,4 +1,4 @@
-"""The options of batches, and how rows become batches: by number or by tokens, padded or packed.
+"""Cut rows into batches: by number of rows or of tokens, padded or packed.
 
 | options | a batch |
 |---|---|
@@ -22,19 +22,19 @@ from mslm_data.kernels.packing import WORD, best_fit, cut_to_budget
 from mslm_data.mask.rng import check_count
 
 RowNumbers: TypeAlias = npt.NDArray[np.int64]
-"""`[R]`, row numbers of a split."""
+"""int64 `[R]`, row numbers of a split."""
 
 OPEN_SHARDS = 16
-"""Default number of shards whose rows `shuffle="shards"` mixes at a time."""
+"""Default number of shards that `shuffle="shards"` shuffles together."""
 _DEFAULT_SIZE = 32
 
 
-class Drawn(NamedTuple):
+class RowBatch(NamedTuple):
     """The rows of a batch.
 
     Attributes:
         rows: int64 `[R]`, row numbers in the order of the batch.
-        packs: int64 `[P + 1]`, offsets of the packed rows in `rows`; None without packing.
+        packs: int64 `[P + 1]`, offsets of the packed rows into `rows`; None without packing.
     """
 
     rows: RowNumbers
@@ -118,23 +118,23 @@ class BatchOptions:
 
     @property
     def is_by_tokens(self) -> bool:
-        """Whether batches are filled by tokens, so that their numbers of rows differ."""
+        """Whether batches have a maximum number of tokens, so their numbers of rows differ."""
         return self.batch_tokens is not None or self.row_tokens is not None
 
     @property
     def tokens(self) -> int | None:
-        """Tokens of a batch at most; None where rows are counted."""
+        """Maximum number of tokens of a batch. None for batches by rows."""
         if self.row_tokens is not None and self.batch_size is not None:
             return self.batch_size * self.row_tokens
         return self.batch_tokens
 
     @property
     def is_packed(self) -> bool:
-        """Whether several rows stand side by side in one row of a batch."""
+        """Whether a row of a batch holds several rows of the split."""
         return self.flat or self.row_tokens is not None
 
     def describe_size(self) -> str:
-        """Return the size of a batch in words."""
+        """Return the size of a batch for humans, such as `32 rows`."""
         if self.row_tokens is not None:
             return f"{self.batch_size:,} packed rows of {self.row_tokens:,} tokens"
         size = (
@@ -143,54 +143,54 @@ class BatchOptions:
         return f"{size} in one flat row" if self.flat else size
 
     def width(self, longest: int) -> int:
-        """Return how many tokens wide a batch is whose longest line has so many."""
+        """Return the width of a batch, in tokens, from the length of its longest row."""
         return self.row_tokens or -(-longest // self.multiple_of) * self.multiple_of
 
-    def drawn(self, rows: RowNumbers) -> Drawn:
-        """Return a batch of rows that were counted by their number."""
+    def row_batch(self, rows: RowNumbers) -> RowBatch:
+        """Return rows as a batch by number of rows."""
         packs = np.array([0, len(rows)]) if self.flat else None
-        return Drawn(rows, packs)
+        return RowBatch(rows, packs)
 
     def cut(
         self,
         rows: RowNumbers,
         lengths: npt.NDArray[np.int64],
-        mix: Callable[[int], npt.NDArray[np.int64]],
-    ) -> list[Drawn]:
-        """Make batches of rows that are counted by their tokens.
+        shuffle: Callable[[int], npt.NDArray[np.int64]],
+    ) -> list[RowBatch]:
+        """Cut rows into batches by tokens.
 
         Args:
-            rows: In the order in which they come.
-            lengths: int64 `[R]`, tokens of each.
-            mix: Number -> the order in which so many packed rows come.
+            rows: int64 `[R]`, row numbers.
+            lengths: int64 `[R]`, number of tokens of each row.
+            shuffle: Function from a count to a permutation; shuffles the packed rows.
 
         Returns:
-            Padded batches hold rows that follow each other, in their order.
+            Batches. Without packing, the rows keep their order.
 
         Raises:
-            ValueError: A row is longer than a batch or a packed row may be.
+            ValueError: A row is longer than `row_tokens` or `batch_tokens`.
         """
         self.check_row_lengths(lengths)
         if not self.is_packed:
             firsts = np.empty(len(rows), np.int64)
             count = cut_to_budget(lengths, self.tokens or 0, self.multiple_of, firsts)
-            return [Drawn(part, None) for part in np.split(rows, firsts[1:count])]
+            return [RowBatch(part, None) for part in np.split(rows, firsts[1:count])]
 
-        # The longest rows are in the first packs, so these come in another order.
+        # `pack` puts the longest rows into the first packed rows, so shuffle these.
         packed = pack(lengths, self._capacity)
-        packed = [packed[number] for number in mix(len(packed))]
+        packed = [packed[number] for number in shuffle(len(packed))]
 
-        at_once = 1 if self.flat else (self.batch_size or 1)
+        size = 1 if self.flat else (self.batch_size or 1)
         batches = []
-        for first in range(0, len(packed), at_once):
-            together = packed[first : first + at_once]
-            packs = np.cumsum([0, *map(len, together)])
-            batches.append(Drawn(rows[np.concatenate(together)], packs))
+        for first in range(0, len(packed), size):
+            group = packed[first : first + size]
+            packs = np.cumsum([0, *map(len, group)])
+            batches.append(RowBatch(rows[np.concatenate(group)], packs))
         return batches
 
     @property
     def _capacity(self) -> int:
-        """Tokens of a packed row, padding not counted."""
+        """Maximum number of tokens of a packed row, excluding padding."""
         if self.row_tokens is not None:
             return self.row_tokens
         tokens = self.batch_tokens or 0
@@ -200,7 +200,7 @@ class BatchOptions:
         """Check that every row fits into a batch.
 
         Raises:
-            ValueError: A row is longer than a batch or a packed row may be.
+            ValueError: A row is longer than `row_tokens` or `batch_tokens`.
         """
         if self.row_tokens is not None:
             name = "row_tokens"
@@ -219,17 +219,18 @@ class BatchOptions:
 
 
 def pack(lengths: npt.NDArray[np.int64], capacity: int) -> list[npt.NDArray[np.int64]]:
-    """Put rows side by side, the longest first, each into the fullest packed row that has room.
+    """Pack rows by best fit decreasing: the longest first, each into the fullest pack with room.
 
-    This is best fit decreasing, which needs at most 11/9 of the packed rows that the best way needs
-    (Johnson 1973), and with many short rows fills all but the last.
+    Needs at most 11/9 of the minimum number of packs (Johnson 1973). With many short rows, all
+    packs but the last are full.
 
     Args:
-        lengths: int64 `[R]`, tokens of each row, from 1 to the capacity.
-        capacity: Tokens of a packed row.
+        lengths: int64 `[R]`, number of tokens of each row, in `[1, capacity]`.
+        capacity: Maximum number of tokens of a pack.
 
     Returns:
-        The numbers of each packed row's rows, rising; those of the longest rows come first.
+        Indices into `lengths`, ascending, an array per pack. Packs with the longest rows come
+        first.
     """
     if not len(lengths):
         return []
@@ -238,28 +239,31 @@ def pack(lengths: npt.NDArray[np.int64], capacity: int) -> list[npt.NDArray[np.i
     tops = np.full(capacity + 1, -1, np.int64)
     bits = np.zeros(capacity // WORD + 1, np.uint64)
     below = np.empty(len(lengths), np.int64)
-    pack_of = np.empty(len(lengths), np.int64)
-    num_packs = best_fit(lengths, longest_first, capacity, tops, below, bits, pack_of)
+    packs = np.empty(len(lengths), np.int64)  # the pack of each row
+    num_packs = best_fit(lengths, longest_first, capacity, tops, below, bits, packs)
 
-    sizes = np.bincount(pack_of, minlength=num_packs)
-    return np.split(np.argsort(pack_of, kind="stable"), np.cumsum(sizes)[:-1])
+    # Group the rows by pack.
+    sizes = np.bincount(packs, minlength=num_packs)
+    return np.split(np.argsort(packs, kind="stable"), np.cumsum(sizes)[:-1])
 
 
-def shared_out(batches: list[Drawn], world: int) -> list[Drawn]:
-    """Share out fewer batches than ranks, so that each rank has one that is within the budget.
-
-    The batch of the most rows is halved until there are enough. Only where there are fewer rows
-    than ranks do some ranks repeat a row: a rank without a batch would leave the others waiting in
-    their gradient exchange for ever.
+def share_batches(batches: list[RowBatch], world: int) -> list[RowBatch]:
+    """Split batches until each rank has one. No batch grows, so all stay within the budget.
 
     Args:
-        batches: One or more, each of one row or more.
+        batches: At least one batch; at most `world`.
         world: Number of ranks.
+
+    Returns:
+        `world` batches.
     """
     shares = list(batches)
     while len(shares) < world:
         largest = max(range(len(shares)), key=lambda number: len(shares[number].rows))
         batch = shares[largest]
+
+        # With fewer rows than ranks, a row is repeated: a rank without a batch would never join the
+        # gradient exchange, and the others would wait for it forever.
         if len(batch.rows) == 1:
             shares.append(batch)
         else:
@@ -267,8 +271,8 @@ def shared_out(batches: list[Drawn], world: int) -> list[Drawn]:
     return shares
 
 
-def _halves(batch: Drawn) -> list[Drawn]:
-    """Split a batch of two rows or more in halves."""
+def _halves(batch: RowBatch) -> list[RowBatch]:
+    """Split a batch of at least two rows in half. This may split a packed row in two."""
     half = len(batch.rows) // 2
     parts = []
     for start, stop in ((0, half), (half, len(batch.rows))):
@@ -276,7 +280,7 @@ def _halves(batch: Drawn) -> list[Drawn]:
         if packs is not None:
             inner = packs[(packs > start) & (packs < stop)]
             packs = np.array([start, *inner.tolist(), stop]) - start
-        parts.append(Drawn(batch.rows[start:stop], packs))
+        parts.append(RowBatch(batch.rows[start:stop], packs))
     return parts
 
 

@@ -155,7 +155,7 @@ def mask_batches(
         count = 1 if shards is not None else at_once
         while group := list(islice(steps, count)):
             count = min(_GROWTH * count, at_once)
-            rows = np.concatenate([step.drawn.rows for step in group])
+            rows = np.concatenate([step.batch.rows for step in group])
             if shards is not None:
                 shards.reach(place, group[-1].after)
             examples = gather_rows(split, rows)
@@ -175,8 +175,8 @@ def mask_batches(
             stop = 0
             for step in group:
                 start = stop
-                stop += len(step.drawn.rows)
-                yield PlacedBatch(masked, places[start:stop], step.drawn.packs)
+                stop += len(step.batch.rows)
+                yield PlacedBatch(masked, places[start:stop], step.batch.packs)
     split.check()
 
 

@@ -25,11 +25,11 @@ import numpy.typing as npt
 
 from mslm_data.batches.batch_options import BatchOptions, RowNumbers
 from mslm_data.batches.row_order import (
-    MOST_EPOCHS,
+    MAX_EPOCHS,
     RowOrder,
     ShardUses,
     row_order,
-    shuffled_in_rounds,
+    shuffle_rounds,
 )
 from mslm_data.data import bio
 from mslm_data.data.examples import Examples
@@ -155,7 +155,7 @@ class Mix(Rows):
                 size = len(part.split)
                 first_round, done = divmod(epoch * part.rows, size)
                 rounds, within = np.divmod(numbers[places] - start + done, size)
-                given = shuffled_in_rounds(
+                given = shuffle_rounds(
                     within, rounds, size=size, seed=seed, first_round=first_round
                 )
                 numbers[places] = int(self._firsts[split]) + rounds * size + given
@@ -345,13 +345,13 @@ class MixedOrder:
             number, place = divmod(done + filled, size)
             more = min(count - filled, size - place)
             rows = self.orders[split].rows(
-                place, place + more, seed=seed, epoch=number % MOST_EPOCHS
+                place, place + more, seed=seed, epoch=number % MAX_EPOCHS
             )
             given[filled : filled + more] = rows + (number - first_round) * size
             filled += more
         return given + self.firsts[split]
 
-    def uses(self, *, seed: int, epoch: int) -> list[ShardUses | None]:
+    def shard_uses(self, *, seed: int, epoch: int) -> list[ShardUses | None]:
         """Return between which places of the mix the rows of each split's shards come.
 
         A shard stands there once for each round of the epoch. None for a split whose rows come from
@@ -369,7 +369,7 @@ class MixedOrder:
         # In rows that the split gives in this epoch: rounds follow each other.
         of_rounds = []
         for number in rounds:
-            (uses,) = self.orders[split].uses(seed=seed, epoch=number % MOST_EPOCHS)
+            (uses,) = self.orders[split].shard_uses(seed=seed, epoch=number % MAX_EPOCHS)
             if uses is None:
                 return None
             begin = number * size - first
@@ -390,12 +390,12 @@ class MixedOrder:
             np.clip(np.array(pasts, np.int64), 0, whole),
         )
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return what two orders must agree on to be the same."""
         return {
             "rows": self.size,
             "mix": [
-                [*part.described, order.described()]
+                [*part.described, order.describe()]
                 for part, order in zip(self.splits, self.orders, strict=True)
             ],
         }

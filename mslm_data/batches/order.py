@@ -1,25 +1,24 @@
-"""Decides which rows each batch of an epoch has, for NumPy and for torch alike.
+"""Compute the rows of every batch of an epoch, for `md.Batches` and for the loader of torch.
 
-`md.Batches` and the loader of torch both ask here.
+The batches of an epoch are a pure function of the rows, their lengths, the seed, the epoch and the
+number of ranks. All processes compute the same batches, and any batch is found without those before
+it. There are four steps:
 
-An epoch is laid out in four moves. Each is computed from numbers alone (rows, lengths, seed, epoch,
-ranks), so any place of any epoch is reached without walking there, and every process finds the same
-batches.
+1. Order: `RowOrder` gives the row at each position of the epoch. A shuffled order is computed,
+never
+   held in memory.
+2. Windows: positions are cut into windows of a fixed number of rows, about `WINDOW` batches. Only
+   one window is held in memory, however long the epoch is.
+3. Batches: the rows of a window are cut into batches by `BatchOptions`, by number of rows or of
+   tokens. With `bucketed`, rows are sorted by length first, and the batches shuffled afterwards.
+4. Ranks: batches are dealt to the ranks in turn. Rank `r` gets batch `s * world + r` in step `s`.
+In
+   the last step the remaining rows are shared among all ranks, so every rank takes the same number
+   of steps.
 
-1. Rows take places. The rows at places `[a, b)` are found as `RowOrder` says: as stored, or those
-   of a permutation that is computed for (seed, epoch) and never held in memory.
-2. Places are cut into windows of about `WINDOW` batches. A window is all that is ever held, however
-   long the epoch. It has a fixed number of rows.
-3. A window's rows are cut into batches as `BatchOptions` says: by number or by tokens, padded or
-   packed. They are taken as they stand or, `bucketed`, rows of like length together, and these
-   batches are shuffled once more (`bucket_rows`).
-4. Batches are dealt to the ranks like cards: step `s` takes the next `world` batches, and rank `r`
-   gets the `r`-th of them. The last step shares out the rows of what is left, so that every rank
-   takes the same number of steps.
-
-A place in training is therefore a number of rows; where rows are counted by their tokens, it is a
-window and a number of its batches. It holds for any number of ranks and workers, and `Cursor` makes
-of it the one state that all its users save and load.
+The position in training is the number of rows before it in the epoch. For batches by tokens it is a
+window, and a number of batches within it. Neither depends on the number of workers or ranks, so a
+state can be resumed with another number of them. `Cursor` saves and loads states.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.batches.batch_options import BatchOptions, Drawn, RowNumbers, shared_out
-from mslm_data.batches.row_order import RowOrder, ShardUses, make_stream, row_order, shuffled_part
+from mslm_data.batches.batch_options import BatchOptions, RowBatch, RowNumbers, share_batches
+from mslm_data.batches.row_order import RowOrder, ShardUses, make_stream, row_order, shuffle_numbers
 from mslm_data.log import LOGGER
 from mslm_data.mask.rng import check_count
 
 WINDOW = 64
-"""Batches of a window.
+"""Number of batches in a window.
 
-More bring rows of closer lengths together and mix an epoch's batches less.
+A larger window brings rows of more similar length together, but shuffles them less well.
 """
 STATE_VERSION = 5
-"""Version of the states that `Cursor` saves.
+"""Version of the states of `Cursor`.
 
-2 knew batches of a number of rows alone, 3 no digest of the rows; up to 4 few rows, shards or
-batches came in other orders.
+Version 2 had batches by rows only, version 3 no digest of the rows. Up to version 4, short orders
+of rows, shards or batches were shuffled differently.
 """
 
 _BATCH_STREAM = 0xBA7C
@@ -54,15 +53,15 @@ _BATCH_STREAM = 0xBA7C
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in training at which batches begin.
+    """A position in training, between two steps.
 
     Attributes:
-        epoch: Which pass over the data.
-        rows: Rows of this epoch's order that were given before, those of all ranks together. Where
-            rows are counted by their tokens: those of the windows before.
-        steps: Batches of each rank that were given before in this epoch.
-        batches: Where rows are counted by their tokens: batches of the present window that were
-            given before, those of all ranks together.
+        epoch: Epoch number, from 0.
+        rows: Number of rows before it in this epoch, over all ranks. For batches by tokens: number
+            of rows in earlier windows.
+        steps: Number of steps before it in this epoch.
+        batches: For batches by tokens: number of batches before it in the current window, over all
+            ranks.
     """
 
     epoch: int = 0
@@ -75,16 +74,15 @@ class Step(NamedTuple):
     """A batch of one rank.
 
     Attributes:
-        drawn: Its rows.
-        number: The training step that it is for: the batches of this rank before, with those of
-            earlier epochs. Where rows are counted by their tokens, earlier epochs count as many as
-            their tokens fill.
-        tokens: Tokens that all ranks were given before this step, those of earlier epochs included;
-            see `EpochOrder.tokens_before`. None where tokens are not known.
-        after: The place after it.
+        batch: The rows of the batch.
+        number: Number of the training step, counted over all epochs from 0. For batches by tokens,
+            earlier epochs count as `EpochOrder.nominal_steps`.
+        tokens: Number of tokens before this step, over all epochs and ranks, see
+            `EpochOrder.tokens_before`. None if unknown.
+        after: The position after this step.
     """
 
-    drawn: Drawn
+    batch: RowBatch
     number: int
     tokens: int | None
     after: Place
@@ -92,19 +90,19 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class EpochOrder:
-    """The rows of every batch, as a pure function of these fields, the epoch and the ranks.
+    """The batches of every epoch, a pure function of these fields, the epoch and the ranks.
 
     Attributes:
-        row_order: Which row stands at which place.
-        options: What a batch is made of, and the seed.
-        tokens: Number of tokens of all rows; None where it is not known.
-        digest: Tells the rows from others, so that a state of these is noticed; None where
-            `row_order` does, or where nothing is known.
-        lengths: Returns the number of tokens of given rows; asked only if `bucketed`, or if
-            batches are filled by tokens.
+        row_order: The order of the rows.
+        options: Size and form of the batches, and the seed.
+        tokens: Number of tokens of all rows. None if unknown.
+        digest: Digest of the rows, saved in states to detect a state of other rows. None if
+            `row_order` describes the rows, or if unknown.
+        lengths: Function from row numbers to numbers of tokens. Required if `bucketed`, and for
+            batches by tokens.
 
     Raises:
-        ValueError: Buckets or budgets without lengths.
+        ValueError: `bucketed` or batches by tokens without `lengths` or `tokens`.
     """
 
     row_order: RowOrder
@@ -116,13 +114,13 @@ class EpochOrder:
     )
     rows: int = field(init=False, compare=False)
     """Number of rows of an epoch."""
-    _counted: dict[int, list[int]] = field(
+    _cached_counts: dict[int, list[int]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """Epoch -> batches of each of its windows, of the epoch that was asked for last."""
+    """Epoch -> number of batches of each window. Holds the latest epoch only."""
 
     def __post_init__(self) -> None:
-        # Asked for at each batch, and a sum over shards or splits.
+        # Stored, because `size` sums over all shards or splits and every batch reads it.
         object.__setattr__(self, "rows", self.row_order.size)
 
         if self.options.bucketed and self.lengths is None:
@@ -141,11 +139,11 @@ class EpochOrder:
         """Return the order of a split, a mix, a dataset, or any other object with a length.
 
         Args:
-            rows: Which rows; buckets and budgets need `lengths` and `tokens` of them.
-            options: The options of batches.
+            rows: The rows. Some options need their attributes `lengths`, `tokens` or `shard_rows`.
+            options: Options of the batches.
 
         Raises:
-            ValueError: Rows without `lengths`, `tokens` or `shard_rows` where options need them.
+            ValueError: An option needs an attribute that the rows do not have.
         """
         return cls(
             row_order=row_order(rows, options),
@@ -156,9 +154,9 @@ class EpochOrder:
         )
 
     def steps(self, start: Place, world: int = 1) -> int:
-        """Return how many batches each of `world` ranks has from `start` to the epoch's end.
+        """Return the number of steps from `start` to the end of the epoch, equal for all ranks.
 
-        Where rows are counted by their tokens, the lengths of all rows are read for that.
+        For batches by tokens this reads the lengths of all rows.
         """
         if self.options.is_by_tokens:
             counts = self._counts(start.epoch)[self._first_window(start) :]
@@ -172,16 +170,15 @@ class EpochOrder:
         return -(-left // world)
 
     def tokens_before(self, epoch: int, rows: int) -> int | None:
-        """Return how many tokens were given before a place, or None where tokens are not known.
+        """Return the number of tokens before a position in training. None if unknown.
 
-        They are counted without reading any length: each epoch before has the tokens of all rows,
-        and of the present one the share of its rows that were given, rounded down. So the number is
-        the same on all ranks, after a resume, and for any order of the rows. In buckets, a batch
-        that is not full counts as full.
+        Computed without reading lengths: earlier epochs count all tokens, the current epoch the
+        fraction of its rows, rounded down. So the number is the same on all ranks, after a resume,
+        and for any order of the rows. With `bucketed`, a partial batch counts as full.
 
         Args:
-            epoch: The present epoch.
-            rows: Rows of this epoch that all ranks together were given before.
+            epoch: The current epoch.
+            rows: Number of rows before the position in this epoch, over all ranks.
         """
         if self.tokens is None:
             return None
@@ -190,45 +187,45 @@ class EpochOrder:
         return epoch * tokens + tokens * rows // max(self.rows, 1)
 
     def batches(self, start: Place, *, rank: int = 0, world: int = 1) -> Iterator[Step]:
-        """Give one rank's batches from `start` to the end of its epoch.
+        """Yield the batches of one rank from `start` to the end of the epoch.
 
         Args:
-            start: Where to begin.
-            rank: Whose batches, in `[0, world)`.
-            world: Number of ranks.
+            start: Position of the first batch.
+            rank: The rank, in `[0, world)`. Default: 0.
+            world: Number of ranks. Default: 1.
 
         Raises:
-            ValueError: A row has more tokens than the shape has room for.
+            ValueError: A row is longer than `row_tokens` or `batch_tokens`.
         """
         if self.options.is_by_tokens:
             return self._by_tokens(start, rank, world)
         return self._by_rows(start, rank, world)
 
-    def wanted(self, uses: ShardUses, start: Place, after: Place) -> tuple[int, int]:
-        """Return which shards the batches between two places can want, in the order of their uses.
+    def needed_shards(self, uses: ShardUses, start: Place, after: Place) -> tuple[int, int]:
+        """Return the range of shards that the batches between two positions may read.
 
         Args:
-            uses: The epoch's shards, as `RowOrder.uses` gives them.
-            start: Before the batches.
-            after: After them.
+            uses: The shards of the epoch, from `RowOrder.shard_uses`.
+            start: Position before the batches.
+            after: Position after the batches.
 
         Returns:
-            The first of these shards, and the one after the last.
+            First index into `uses`, and the index after the last.
         """
+        # A batch may hold any row of its window, so round to whole windows.
         first = start.rows // self.window_rows * self.window_rows
         last = (after.rows // self.window_rows + 1) * self.window_rows
-        behind = int(np.searchsorted(uses.stops, first, side="right"))
-        return behind, int(np.searchsorted(uses.starts, last, side="left"))
+        num_done = int(np.searchsorted(uses.stops, first, side="right"))
+        return num_done, int(np.searchsorted(uses.starts, last, side="left"))
 
     def _by_rows(self, start: Place, rank: int, world: int) -> Iterator[Step]:
-        """Give batches of a number of rows: each is found without those before it."""
+        """Yield batches of a fixed number of rows. Each is found without those before it."""
         origin, first = self._origin(start)
         batches = self._batches_from(origin)
         number = start.epoch * self.steps(Place(start.epoch), world) + start.steps
         after = start
 
-        # Whole steps: each rank takes every `world`-th batch, and only ever holds the window that
-        # its batch lies in.
+        # Full steps: a rank takes every `world`-th batch, and computes only the windows of these.
         whole = max(batches - first, 0) // world * world
         held = -1
         for batch in range(first + rank, first + whole, world):
@@ -241,67 +238,66 @@ class EpochOrder:
             yield Step(window[place], number, tokens, after)
             number += 1
 
-        # What is left is shared out row by row. Its batches can lie on both sides of a window's
-        # border.
+        # The last step has fewer batches than ranks: share their rows. They may be in two windows.
         left = range(first + whole, batches)
         if left and not self.options.drop_last:
             numbers = {batch // WINDOW for batch in left}
             windows = {number: self._window(start.epoch, origin, number) for number in numbers}
             rows = np.concatenate([windows[batch // WINDOW][batch % WINDOW].rows for batch in left])
-            share = self.options.drawn(_shared_out(rows, rank, world))
+            share = self.options.row_batch(_share_rows(rows, rank, world))
             tokens = self.tokens_before(after.epoch, after.rows)
             yield Step(share, number, tokens, self._after(after, world))
 
     def _by_tokens(self, start: Place, rank: int, world: int) -> Iterator[Step]:
-        """Give batches of a number of tokens: how many a window has is found by cutting it."""
+        """Yield batches of a number of tokens. A window is cut to find how many batches it has."""
         number = start.epoch * self.nominal_steps(world) + start.steps
         steps = start.steps
         skipped = start.batches
-        dealt: list[Drawn] = []
+        dealt: list[RowBatch] = []  # batches of the step that is being filled, one per rank
 
         first_window = self._first_window(start)
-        rows = first_window * self.window_rows  # of the steps before, all ranks together
+        rows = first_window * self.window_rows  # rows before this step, over all ranks
         for window in range(first_window, self._num_windows):
             batches = self._window(start.epoch, 0, window)
             rows += sum(len(batch.rows) for batch in batches[:skipped])
-            for given, batch in enumerate(batches[skipped:], start=skipped + 1):
+            for taken, batch in enumerate(batches[skipped:], start=skipped + 1):
                 dealt.append(batch)
                 if len(dealt) < world:
                     continue
+
+                # A step is full. Its last batch may be in a later window than its first.
                 steps += 1
-                after = Place(start.epoch, window * self.window_rows, steps, given)
+                after = Place(start.epoch, window * self.window_rows, steps, taken)
                 yield Step(dealt[rank], number, self.tokens_before(start.epoch, rows), after)
                 number += 1
                 rows += sum(len(batch.rows) for batch in dealt)
                 dealt = []
 
-            # A resumed pass can begin within a step's batches only if the ranks are others now.
+            # Only the first window has batches to skip.
             skipped = 0
 
         if dealt and not self.options.drop_last:
-            share = shared_out(dealt, world)[rank]
+            share = share_batches(dealt, world)[rank]
             tokens = self.tokens_before(start.epoch, rows)
             yield Step(share, number, tokens, Place(start.epoch, self.rows, steps + 1))
 
     def _after(self, place: Place, world: int) -> Place:
-        """Return the place after one more step, where rows are counted."""
+        """Return the position after one more step of batches by rows."""
         rows = place.rows + world * (self.options.batch_size or 1)
         return Place(place.epoch, min(rows, self.rows), place.steps + 1)
 
     def _origin(self, start: Place) -> tuple[int, int]:
-        """Return at which row batches begin to be cut, and which of these batches comes first.
-
-        Buckets keep the windows of a whole epoch: their batches are counted from its first row.
-        Without buckets the rest of an epoch is cut anew from the first row that was not given, so
-        another batch size can take over.
-        """
+        """Return the row from which batches are cut, and the first of these batches to yield."""
+        # Buckets need the windows of the whole epoch, so their batches are counted from row 0.
         if self.options.bucketed:
             return 0, -(-start.rows // (self.options.batch_size or 1))
 
+        # Otherwise batches are cut from the position itself, so a resumed run may change its batch
+        # size.
         return start.rows, 0
 
     def _batches_from(self, origin: int) -> int:
-        """Return how many batches are cut from the rows at `origin` and after, by their number."""
+        """Return the number of batches by rows from row `origin` to the end of the epoch."""
         rows = self.rows - origin
         size = self.options.batch_size or 1
         if self.options.drop_last:
@@ -315,12 +311,12 @@ class EpochOrder:
         if self.options.batch_size is not None and not self.options.is_by_tokens:
             return WINDOW * self.options.batch_size
 
-        # As many as fill its batches on average, whatever the rows' order.
+        # The average number of rows in WINDOW batches by tokens. It must not depend on the order.
         budget = WINDOW * (self.options.tokens or 1)
         return max(WINDOW, budget * self.rows // max(self.tokens or 1, 1))
 
     def _first_window(self, start: Place) -> int:
-        """Return the window that a place is in: the one after the last at an epoch's end."""
+        """Return the window of a position; the number of windows at the end of an epoch."""
         return -(-start.rows // self.window_rows)
 
     @property
@@ -328,19 +324,19 @@ class EpochOrder:
         return -(-self.rows // self.window_rows)
 
     def nominal_steps(self, world: int) -> int:
-        """Return about how many steps an epoch has where rows are counted by their tokens."""
+        """Return the approximate number of steps of an epoch for batches by tokens."""
         return -(-(self.tokens or 0) // ((self.options.tokens or 1) * world))
 
     def _counts(self, epoch: int) -> list[int]:
         """Return the number of batches of each window of an epoch."""
-        if epoch not in self._counted:
+        if epoch not in self._cached_counts:
             counts = [len(self._window(epoch, 0, number)) for number in range(self._num_windows)]
-            self._counted.clear()
-            self._counted[epoch] = counts
-        return self._counted[epoch]
+            self._cached_counts.clear()
+            self._cached_counts[epoch] = counts
+        return self._cached_counts[epoch]
 
-    def _window(self, epoch: int, origin: int, number: int) -> list[Drawn]:
-        """Return the batches of a window (moves 1 to 3)."""
+    def _window(self, epoch: int, origin: int, number: int) -> list[RowBatch]:
+        """Return the batches of a window, by steps 1 to 3 of this module's docstring."""
         start = origin + number * self.window_rows
         stop = min(start + self.window_rows, self.rows)
         rows = self.row_order.rows(start, stop, seed=self.options.seed, epoch=epoch)
@@ -349,49 +345,51 @@ class EpochOrder:
         if self.lengths is not None and (self.options.bucketed or self.options.is_by_tokens):
             lengths = self.lengths(rows)
 
-        def mix(count: int) -> RowNumbers:
-            """Return an order of so many things of this window."""
-            return _shuffled(count, make_stream(_BATCH_STREAM, self.options.seed, epoch, number))
+        def shuffle(count: int) -> RowNumbers:
+            return _shuffle(count, make_stream(_BATCH_STREAM, self.options.seed, epoch, number))
 
+        # By tokens.
         if lengths is not None and self.options.is_by_tokens:
             if not self.options.bucketed:
-                return self.options.cut(rows, lengths, mix)
+                return self.options.cut(rows, lengths, shuffle)
             longest_first = np.argsort(-lengths, kind="stable")
-            batches = self.options.cut(rows[longest_first], lengths[longest_first], mix)
-            return [batches[batch] for batch in mix(len(batches))]
+            batches = self.options.cut(rows[longest_first], lengths[longest_first], shuffle)
+            return [batches[batch] for batch in shuffle(len(batches))]
 
+        # By rows, in their order.
         size = self.options.batch_size or 1
         if lengths is None:
             parts = [rows[first : first + size] for first in range(0, len(rows), size)]
-            return [self.options.drawn(part) for part in parts]
+            return [self.options.row_batch(part) for part in parts]
 
+        # By rows of similar length. The partial batch may come anywhere in its window after the
+        # shuffle, so it is dropped here.
         places = bucket_rows(lengths, size, seed=self.options.seed, epoch=epoch, window=number)
         parts = [rows[batch] for batch in places]
-
-        # The batch of the shortest rows may stand anywhere in its window, so it is left out here.
         return [
-            self.options.drawn(p) for p in parts if len(p) == size or not self.options.drop_last
+            self.options.row_batch(part)
+            for part in parts
+            if len(part) == size or not self.options.drop_last
         ]
 
 
 class Cursor:
-    """How far a pass over an order has come, and the state that resumes it.
+    """The position of a pass over an `EpochOrder`, and its states.
 
-    A state is small, plain (JSON or msgpack can keep it), equal on all ranks, and good for any
-    number of them. It is the same for `md.Batches` and the loader of torch: each resumes what the
-    other has saved.
+    A state is a small dict of JSON values, equal on all ranks. It can be resumed with another
+    number of ranks or workers. States of `md.Batches` and of the torch loader are interchangeable.
 
     Attributes:
-        order: The batches.
-        place: Where the pass stands: after the batches that were counted.
-        world: Ranks of the present pass.
+        order: The order of the batches.
+        place: The position after the last counted batch.
+        world: Number of ranks of the current pass.
     """
 
     def __init__(self, order: EpochOrder, epoch: int = 0) -> None:
-        """Stand at the first batch of `epoch`.
+        """Start at the first batch of `epoch`.
 
         Raises:
-            ValueError: Not an epoch.
+            ValueError: `epoch` is not in `[0, 2**63)`.
         """
         check_count("epoch", epoch)
         self.order = order
@@ -399,74 +397,74 @@ class Cursor:
         self.world = 1
         self._resumed = False
         self._is_exhausted = False
-        """Whether all steps of the present pass were made."""
-        self._ahead: deque[Place] = deque()
-        """Places after the steps that were made and not yet counted."""
+        """Whether all steps of the current pass have been yielded."""
+        self._uncounted: deque[Place] = deque()
+        """Positions after the steps that have been yielded but not counted."""
 
     @property
     def epoch(self) -> int:
-        """The present epoch."""
+        """The current epoch."""
         return self.place.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Start `epoch` from its first batch.
+        """Move to the first batch of `epoch`; within the current epoch, do nothing.
 
-        Does nothing within the current one, so a resumed run continues.
+        So a trainer that sets the epoch after a resume does not lose the position.
 
         Raises:
-            ValueError: Not an epoch.
+            ValueError: `epoch` is not in `[0, 2**63)`.
         """
         check_count("epoch", epoch)
         if epoch != self.epoch or (self._is_over and not self._resumed):
-            self._stand(Place(epoch))
+            self._move_to(Place(epoch))
 
     def rewind(self) -> None:
-        """Stand at the first batch of the epoch, or of the next one if its pass is over.
+        """Move to the first batch of the epoch, or of the next one after a complete pass.
 
-        A loaded state stays as it is. To be called when an iterator is made.
+        Does nothing after `load_state_dict`. To be called when an iterator is made.
         """
         if not self._resumed:
-            self._stand(Place(self.epoch + self._is_over))
+            self._move_to(Place(self.epoch + self._is_over))
 
     def begin(self, *, rank: int = 0, world: int = 1) -> Iterator[Step]:
-        """Begin a new pass: where `rewind` stands, or once at a loaded state.
+        """Start a pass at a loaded state, otherwise as `rewind`; call `count` for each batch.
 
-        To be called when the first batch is asked for: DataLoader makes iterators that it throws
-        away unused. Whoever hands the batches out calls `count` for each.
+        To be called when the first batch is requested, not when an iterator is made: DataLoader
+        makes iterators that it never uses.
 
         Args:
-            rank: Whose batches.
-            world: Number of ranks.
+            rank: The rank, in `[0, world)`. Default: 0.
+            world: Number of ranks. Default: 1.
         """
         self.rewind()
         self._resumed = False
         self.world = world
 
-        return self._noted(self.order.batches(self.place, rank=rank, world=world))
+        return self._record_places(self.order.batches(self.place, rank=rank, world=world))
 
     def count(self) -> None:
-        """Count a batch as given: the earliest of those that were made and not yet counted."""
-        if self._ahead:  # else somebody goes on with a pass that another has replaced
-            self.place = self._ahead.popleft()
+        """Move past the oldest batch that has been yielded but not counted."""
+        if self._uncounted:  # empty if a newer pass has replaced the caller's
+            self.place = self._uncounted.popleft()
 
     def steps(self, world: int | None = None) -> int:
-        """Return the number of each rank's batches in this epoch, with those before a resume."""
+        """Return the number of steps of this epoch, including those before a resume."""
         world = self.world if world is None else world
 
         return self.place.steps + self.order.steps(self.place, world)
 
     def steps_in_words(self, world: int | None = None) -> str:
-        """Return how many steps an epoch has, or about how many where lengths must be read."""
+        """Return the number of steps of an epoch; approximate for batches by tokens."""
         world = self.world if world is None else world
         if self.order.options.is_by_tokens:
             return f"about {self.order.nominal_steps(world):,}"
         return f"{self.steps(world):,}"
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the pass stands, for `load_state_dict`."""
+        """Return the position as a dict, for `load_state_dict`."""
         return {
             "version": STATE_VERSION,
-            **self._described(),
+            **self._describe(),
             "batch_size": _plain(self.order.options.batch_size),
             "epoch": int(self.place.epoch),
             "rows_given": int(self.place.rows),
@@ -475,14 +473,14 @@ class Cursor:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where a state was taken.
+        """Resume at a state.
 
-        The ranks may be others now. Where a batch is a number of rows in no buckets, that number
-        may be another too.
+        The number of ranks may differ. So may `batch_size`, unless batches are bucketed or by
+        tokens.
 
         Raises:
-            ValueError: A state of other rows or options, which would repeat or lose rows, or a
-                damaged one.
+            ValueError: The state is damaged, or belongs to other rows or options, so rows would be
+                repeated or lost.
         """
         if state.get("version") != STATE_VERSION:
             raise ValueError(
@@ -490,7 +488,8 @@ class Cursor:
                 "epoch anew, or resume with the version of mslm-data that saved it"
             )
 
-        expected = self._described()
+        # Settings that must be equal for the position to mean the same rows.
+        expected = self._describe()
         if self.order.options.bucketed or self.order.options.is_by_tokens:
             expected["batch_size"] = _plain(self.order.options.batch_size)
         for name, value in expected.items():
@@ -500,6 +499,7 @@ class Cursor:
                     "split and pass the options that the state was saved with"
                 )
 
+        # The position itself.
         for name in ("epoch", "rows_given", "batches_given", "steps"):
             check_count(f"state: {name}", state.get(name))
         if state["rows_given"] > self.order.rows:
@@ -508,7 +508,7 @@ class Cursor:
                 f"{state['rows_given']}; load the same split"
             )
 
-        self._stand(
+        self._move_to(
             Place(
                 epoch=state["epoch"],
                 rows=state["rows_given"],
@@ -524,26 +524,26 @@ class Cursor:
 
     @property
     def _is_over(self) -> bool:
-        """Whether the present pass has no batch left."""
+        """Whether the current pass has no batch left."""
         return self._is_exhausted or 0 < self.order.rows <= self.place.rows
 
-    def _stand(self, place: Place) -> None:
+    def _move_to(self, place: Place) -> None:
         self.place = place
-        self._ahead = deque()
+        self._uncounted = deque()
         self._resumed = False
         self._is_exhausted = False
 
-    def _noted(self, steps: Iterator[Step]) -> Iterator[Step]:
-        """Give steps, and note the place after each as it is made."""
-        ahead = self._ahead
+    def _record_places(self, steps: Iterator[Step]) -> Iterator[Step]:
+        """Yield steps, and record the position after each."""
+        uncounted = self._uncounted
         for step in steps:
-            ahead.append(step.after)
+            uncounted.append(step.after)
             yield step
-        if ahead is self._ahead:  # else another pass has begun
+        if uncounted is self._uncounted:  # otherwise a newer pass has started
             self._is_exhausted = True
 
-    def _described(self) -> dict[str, Any]:
-        """Return what two orders must agree on for a place to mean the same."""
+    def _describe(self) -> dict[str, Any]:
+        """Return the settings that determine the meaning of a position."""
         order = self.order
         options = order.options
         by_tokens = {}
@@ -556,7 +556,7 @@ class Cursor:
             }
 
         return {
-            **order.row_order.described(),
+            **order.row_order.describe(),
             "tokens": _plain(order.tokens),
             "digest": order.digest,
             "seed": int(options.seed),
@@ -567,47 +567,47 @@ class Cursor:
 
 
 def _plain(number: int | None) -> int | None:
-    """Return a number as JSON takes it, which may be one of NumPy's."""
+    """Convert an integer of Python or NumPy to JSON."""
     return None if number is None else int(number)
 
 
 def bucket_rows(
     lengths: npt.NDArray[np.int64], batch_size: int, *, seed: int, epoch: int, window: int
 ) -> list[RowNumbers]:
-    """Return the batches of a window, each of rows of like length, in shuffled order.
+    """Batch the rows of a window by similar length, and shuffle the batches.
 
     Args:
-        lengths: `[R]`, tokens of the window's rows, in the epoch's order.
-        batch_size: Rows of a batch; the batch of the shortest rows may have fewer.
+        lengths: int64 `[R]`, tokens of each row of the window, in the order of the epoch.
+        batch_size: Number of rows in a batch. The batch with the shortest rows may have fewer.
         seed: In `[0, 2**63)`.
         epoch: In `[0, 2**63)`.
         window: Number of the window.
 
     Returns:
-        Batches, each as places within the window.
+        Indices into `lengths`, an array per batch.
     """
     longest_first = np.argsort(-lengths, kind="stable")
     starts = range(0, len(longest_first), batch_size)
     batches = [longest_first[start : start + batch_size] for start in starts]
 
-    # Without this shuffle every window would train from its longest rows to its shortest.
-    order = _shuffled(len(batches), make_stream(_BATCH_STREAM, seed, epoch, window))
+    # Without this shuffle, training would go from the longest rows to the shortest in each window.
+    order = _shuffle(len(batches), make_stream(_BATCH_STREAM, seed, epoch, window))
 
     return [batches[b] for b in order]
 
 
-def _shuffled(count: int, stream: np.uint64) -> RowNumbers:
-    """Return the numbers from 0 to `count`, in an order that the stream draws."""
-    return shuffled_part(0, count, size=count, stream=stream)
+def _shuffle(count: int, stream: np.uint64) -> RowNumbers:
+    """Return a permutation of the numbers from 0 to `count - 1`."""
+    return shuffle_numbers(0, count, size=count, stream=stream)
 
 
-def _shared_out(rows: RowNumbers, rank: int, world: int) -> RowNumbers:
-    """Return a rank's share of the rows of a last step that has fewer batches than ranks.
+def _share_rows(rows: RowNumbers, rank: int, world: int) -> RowNumbers:
+    """Return a rank's share of the rows of a last step with fewer batches than ranks.
 
-    Shares differ by one row at most. Only where there are fewer rows than ranks do some ranks
-    repeat a row: a rank without a batch would leave the others waiting in their gradient exchange
-    for ever.
+    Shares differ by at most one row.
     """
+    # With fewer rows than ranks, rows are repeated: a rank without a batch would never join the
+    # gradient exchange, and the others would wait for it forever.
     enough = np.resize(rows, max(len(rows), world))
 
     return np.array_split(enough, world)[rank]

@@ -1,4 +1,8 @@
-"""The rows of an epoch one after the other, found at any place without walking there."""
+"""Compute the row at any position of an epoch, without the rows before it.
+
+Three orders: `Stored`, `Shuffled`, and `ByShards`, which reads only a few shards at a time. `Mix`
+has its own, `MixedOrder` in `mix.py`.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,10 @@ import numpy as np
 from mslm_data.batches.batch_options import OPEN_SHARDS, BatchOptions, RowNumbers
 from mslm_data.data.ragged import make_offsets
 from mslm_data.kernels.rng import fold_in
-from mslm_data.kernels.shuffle import shuffled, shuffled_among
+from mslm_data.kernels.shuffle import shuffle_places, shuffle_range
 
-MOST_EPOCHS = 1 << 63
-"""Epochs are numbered below this."""
+MAX_EPOCHS = 1 << 63
+"""Epoch numbers are less than this."""
 
 _ROW_STREAM = 0x0BDE
 _SHARD_STREAM = 0x5A4D
@@ -23,12 +27,14 @@ _BLOCK_STREAM = 0xB10C
 
 
 class ShardUses(NamedTuple):
-    """Between which places of an epoch the rows of each shard come, in order of the first places.
+    """The range of positions in which an epoch reads each shard, sorted by start.
+
+    Ranges of different shards may overlap.
 
     Attributes:
-        shards: int64 `[S]`, their numbers.
-        starts: int64 `[S]`, the place at which rows of each begin to come, rising.
-        stops: int64 `[S]`, the place after the last, rising.
+        shards: int64 `[S]`, shard numbers.
+        starts: int64 `[S]`, first position of each range, ascending.
+        stops: int64 `[S]`, position after the last, ascending.
     """
 
     shards: RowNumbers
@@ -37,90 +43,90 @@ class ShardUses(NamedTuple):
 
 
 class RowOrder(Protocol):
-    """Finds the row at each place of an epoch, as a pure function of the seed and the epoch."""
+    """The order of the rows of an epoch, a pure function of the seed and the epoch."""
 
     @property
     def size(self) -> int:
-        """Number of places, the same in each epoch."""
+        """Number of rows of an epoch, the same in each."""
 
     def rows(self, start: int, stop: int, *, seed: int, epoch: int) -> RowNumbers:
-        """Return the rows at places `[start, stop)` of an epoch.
+        """Return the row numbers at positions `[start, stop)` of an epoch.
 
         Args:
-            start: First place.
-            stop: Place after the last; at most `size`.
+            start: First position.
+            stop: Position after the last, at most `size`.
             seed: In `[0, 2**63)`.
             epoch: In `[0, 2**63)`.
         """
 
-    def uses(self, *, seed: int, epoch: int) -> list[ShardUses | None]:
-        """Return for each split between which places the rows of its shards come.
+    def shard_uses(self, *, seed: int, epoch: int) -> list[ShardUses | None]:
+        """Return when an epoch reads each shard: an item per split.
 
-        None for a split whose shards' rows come at any places.
+        The item is None if rows come from any shard at any position.
         """
 
-    def described(self) -> dict[str, Any]:
-        """Return what two orders must agree on to be the same, as JSON takes it."""
+    def describe(self) -> dict[str, Any]:
+        """Return the settings that identify this order, for JSON. Equal settings, equal order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Rows as they are stored.
+    """Rows in the order in which they are stored.
 
     Attributes:
-        size: Their number.
-        shard_rows: Number of rows of each shard; empty where there are no shards.
+        size: Number of rows.
+        shard_rows: Number of rows of each shard; empty without shards.
     """
 
     size: int
     shard_rows: tuple[int, ...] = ()
 
     def rows(self, start: int, stop: int, *, seed: int, epoch: int) -> RowNumbers:  # noqa: ARG002
-        """Return the rows at places `[start, stop)`, which are these numbers."""
+        """Return `[start, stop)`: position and row number are equal."""
         return np.arange(start, stop)
 
-    def uses(self, *, seed: int, epoch: int) -> list[ShardUses | None]:  # noqa: ARG002
-        """Return the places of each shard, None where there are no shards."""
+    def shard_uses(self, *, seed: int, epoch: int) -> list[ShardUses | None]:  # noqa: ARG002
+        """Return the rows of each shard as its range, or None without shards."""
         if not self.shard_rows:
             return [None]
         bounds = make_offsets(np.array(self.shard_rows, np.int64))
         return [ShardUses(np.arange(len(self.shard_rows)), bounds[:-1], bounds[1:])]
 
-    def described(self) -> dict[str, Any]:
-        """Return what two orders must agree on to be the same."""
+    def describe(self) -> dict[str, Any]:
+        """Return the settings that identify this order."""
         return {"rows": int(self.size), "shuffle": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Shuffled:
-    """All rows mixed, in an order that is computed and never held in memory.
+    """All rows shuffled together. The order is computed, never held in memory.
 
     Attributes:
-        size: Their number.
+        size: Number of rows.
     """
 
     size: int
 
     def rows(self, start: int, stop: int, *, seed: int, epoch: int) -> RowNumbers:
-        """Return the rows at places `[start, stop)` of the permutation of (seed, epoch)."""
+        """Return the row numbers at positions `[start, stop)` of an epoch's permutation."""
         return shuffle_rows(start, stop, size=self.size, seed=seed, epoch=epoch)
 
-    def uses(self, *, seed: int, epoch: int) -> list[ShardUses | None]:  # noqa: ARG002
-        """Return None alone: rows of each shard come at any place."""
+    def shard_uses(self, *, seed: int, epoch: int) -> list[ShardUses | None]:  # noqa: ARG002
+        """Return None: rows come from any shard at any position."""
         return [None]
 
-    def described(self) -> dict[str, Any]:
-        """Return what two orders must agree on to be the same."""
+    def describe(self) -> dict[str, Any]:
+        """Return the settings that identify this order."""
         return {"rows": int(self.size), "shuffle": True}
 
 
 @dataclass(frozen=True, slots=True)
 class ByShards:
-    """Shards in an order of their own, and the rows of some of them mixed at a time.
+    """Shuffled shards, with the rows of `open_shards` of them shuffled together.
 
-    The rows of each shard are mixed and cut into `open_shards` pieces. A block of the epoch takes
-    one piece from each of so many shards that follow each other in the shards' order, and mixes
-    them:
+    The shards are shuffled. The rows of each shard are shuffled too, and cut into `open_shards`
+    pieces. Each block of the epoch shuffles one piece of `open_shards` consecutive shards. The
+    table shows the pieces in each block for five shards and `open_shards=3`:
 
         block          0    1    2    3    4
         first shard    0    1    2
@@ -129,12 +135,12 @@ class ByShards:
         fourth                        0    1, 2
         fifth                              0, 1, 2
 
-    So each block needs one shard more than the one before and is done with another, the first block
-    needs a single shard, and the last takes all pieces that are left.
+    Each block opens one more shard and finishes another. The first block reads a single shard, so
+    training starts after one download. The last block takes all remaining pieces.
 
     Attributes:
         shard_rows: Number of rows of each shard.
-        open_shards: Number of shards whose rows are mixed at a time.
+        open_shards: Number of shards that are shuffled together. Default: 16.
     """
 
     shard_rows: tuple[int, ...]
@@ -142,12 +148,12 @@ class ByShards:
 
     @property
     def size(self) -> int:
-        """Number of places."""
+        """Number of rows."""
         return sum(self.shard_rows)
 
     def rows(self, start: int, stop: int, *, seed: int, epoch: int) -> RowNumbers:
-        """Return the rows at places `[start, stop)` of the order of (seed, epoch)."""
-        blocks = _blocks(self.shard_rows, self.open_shards, seed, epoch)
+        """Return the row numbers at positions `[start, stop)` of an epoch."""
+        blocks = _lay_out_blocks(self.shard_rows, self.open_shards, seed, epoch)
         out = np.empty(stop - start, np.int64)
         done = start
         while done < stop:
@@ -155,32 +161,37 @@ class ByShards:
             begin, end = blocks.starts[block : block + 2].tolist()
             until = min(stop, end)
 
-            # Which piece each place draws from, and which of the piece's rows.
+            # Shuffle the block: each of its positions draws a row of one of its pieces.
             stream = make_stream(_BLOCK_STREAM, seed, epoch, block)
-            drawn = shuffled_part(done - begin, until - begin, size=end - begin, stream=stream)
+            within = shuffle_numbers(done - begin, until - begin, size=end - begin, stream=stream)
             pieces = blocks.pieces(block)
             bounds = make_offsets(pieces.sizes)
-            piece = np.searchsorted(bounds, drawn, side="right") - 1
-            drawn += (pieces.firsts - bounds[:-1])[piece]
+            piece = np.searchsorted(bounds, within, side="right") - 1
 
-            # A piece is of the shard's mixed rows.
+            # From a position in the block to a position in the shard's shuffled rows.
+            within += (pieces.firsts - bounds[:-1])[piece]
+
+            # Shuffle the rows of each shard. The stream does not depend on the block, so all pieces
+            # of a shard belong to the same permutation and no row comes twice.
             stream = make_stream(_ROW_STREAM, seed, epoch)
             rows = out[done - start : until - start]
             sizes = blocks.shard_rows[pieces.shards]
-            shuffled_among(drawn, piece, stream, pieces.shards, sizes, rows)
+            shuffle_places(within, piece, stream, pieces.shards, sizes, rows)
+
+            # From a row of the shard to a row of the split.
             rows += blocks.shard_firsts[pieces.shards][piece]
             done = until
         return out
 
-    def uses(self, *, seed: int, epoch: int) -> list[ShardUses | None]:
-        """Return the places of the blocks that each shard has pieces in."""
-        blocks = _blocks(self.shard_rows, self.open_shards, seed, epoch)
+    def shard_uses(self, *, seed: int, epoch: int) -> list[ShardUses | None]:
+        """Return the range of the blocks in which each shard has a piece."""
+        blocks = _lay_out_blocks(self.shard_rows, self.open_shards, seed, epoch)
         count = len(blocks.shards)
         last = np.minimum(np.arange(count) + blocks.open_shards, count)
         return [ShardUses(blocks.shards, blocks.starts[:-1], blocks.starts[last])]
 
-    def described(self) -> dict[str, Any]:
-        """Return what two orders must agree on to be the same."""
+    def describe(self) -> dict[str, Any]:
+        """Return the settings that identify this order."""
         return {
             "rows": int(self.size),
             "shuffle": "shards",
@@ -190,12 +201,12 @@ class ByShards:
 
 
 class _Pieces(NamedTuple):
-    """The pieces of shards that a block takes.
+    """The pieces of a block.
 
     Attributes:
-        shards: int64 `[P]`, the shard of each.
-        firsts: int64 `[P]`, where each begins among the shard's mixed rows.
-        sizes: int64 `[P]`, number of rows of each.
+        shards: int64 `[P]`, shard of each piece.
+        firsts: int64 `[P]`, first position of each piece in the shard's shuffled rows.
+        sizes: int64 `[P]`, number of rows of each piece.
     """
 
     shards: RowNumbers
@@ -204,14 +215,14 @@ class _Pieces(NamedTuple):
 
 
 class _Blocks(NamedTuple):
-    """The blocks of an epoch, as many as there are shards.
+    """The blocks of an epoch, one per shard.
 
     Attributes:
-        shards: int64 `[S]`, the shards in the order in which they come.
-        starts: int64 `[S + 1]`, where each block begins.
+        shards: int64 `[S]`, shuffled shard numbers; block b opens shard `shards[b]`.
+        starts: int64 `[S + 1]`, first position of each block, and the end.
         shard_rows: int64 `[S]`, number of rows of each shard, as stored.
-        shard_firsts: int64 `[S]`, first row of each.
-        open_shards: Pieces that each shard is cut into.
+        shard_firsts: int64 `[S]`, first row of each shard, as stored.
+        open_shards: Number of pieces of each shard.
     """
 
     shards: RowNumbers
@@ -221,25 +232,31 @@ class _Blocks(NamedTuple):
     open_shards: int
 
     def pieces(self, block: int) -> _Pieces:
-        """Return the pieces of a block: the newest shard's first one, the one before's second."""
+        """Return the pieces of a block."""
         first = max(0, block - self.open_shards + 1)
+
+        # The age of a shard is the number of blocks since it was opened, and of its next piece.
         ages = np.arange(block - first, -1, -1)
         shards = self.shards[first : block + 1]
         rows = self.shard_rows[shards]
         firsts = rows * ages // self.open_shards
+
+        # The last block takes everything that its shards have left.
         if block == len(self.shards) - 1:
             return _Pieces(shards, firsts, rows - firsts)
         return _Pieces(shards, firsts, rows * (ages + 1) // self.open_shards - firsts)
 
 
 @lru_cache(maxsize=16)
-def _blocks(shard_rows: tuple[int, ...], open_shards: int, seed: int, epoch: int) -> _Blocks:
-    """Lay out the blocks of an epoch."""
+def _lay_out_blocks(
+    shard_rows: tuple[int, ...], open_shards: int, seed: int, epoch: int
+) -> _Blocks:
     rows = np.array(shard_rows, np.int64)
     count = len(rows)
     pieces = max(1, min(open_shards, count))
-    shards = shuffled_part(0, count, size=count, stream=make_stream(_SHARD_STREAM, seed, epoch))
+    shards = shuffle_numbers(0, count, size=count, stream=make_stream(_SHARD_STREAM, seed, epoch))
 
+    # Piece `age` of the shard that block b opens is in block `b + age`, or in the last block.
     sizes = np.zeros(count, np.int64)
     ordered = rows[shards]
     for age in range(pieces):
@@ -249,15 +266,15 @@ def _blocks(shard_rows: tuple[int, ...], open_shards: int, seed: int, epoch: int
 
 
 def row_order(rows: Sized, options: BatchOptions) -> RowOrder:
-    """Return the order of the rows of a split, a dataset, or anything else of some length.
+    """Return the order of a split, a mix, a dataset, or any other object with a length.
 
     Args:
-        rows: Which rows. A mix, and a dataset, have `row_order`, an order of their own; a split has
-            `shard_rows`, the number of rows of each shard.
-        options: `shuffle` and `open_shards`.
+        rows: If it has a method `row_order`, as mixes and datasets do, that method returns the
+            order. If it has `shard_rows`, as splits do, shards can be shuffled.
+        options: Only `shuffle` and `open_shards` are read.
 
     Raises:
-        ValueError: Shards are to be mixed, and the rows are of none.
+        ValueError: `shuffle="shards"` for rows without shards.
     """
     own_order = getattr(rows, "row_order", None)
     if own_order is not None:
@@ -277,57 +294,57 @@ def row_order(rows: Sized, options: BatchOptions) -> RowOrder:
 
 
 def shuffle_rows(start: int, stop: int, *, size: int, seed: int, epoch: int) -> RowNumbers:
-    """Return the rows at places `[start, stop)` of the shuffled order of an epoch.
+    """Return the row numbers at positions `[start, stop)` of a shuffled epoch.
 
     Args:
-        start: First place.
-        stop: Place after the last; at most `size`.
-        size: Rows of the split.
+        start: First position.
+        stop: Position after the last, at most `size`.
+        size: Number of rows of the split.
         seed: In `[0, 2**63)`.
-        epoch: In `[0, 2**63)`; each has an order of its own.
+        epoch: In `[0, 2**63)`. Each epoch has its own order.
     """
-    return shuffled_part(start, stop, size=size, stream=make_stream(_ROW_STREAM, seed, epoch))
+    return shuffle_numbers(start, stop, size=size, stream=make_stream(_ROW_STREAM, seed, epoch))
 
 
-def shuffled_in_rounds(
+def shuffle_rounds(
     places: RowNumbers, rounds: RowNumbers, *, size: int, seed: int, first_round: int
 ) -> RowNumbers:
-    """Return the rows at any places of several shuffled epochs, which are called rounds here.
+    """Return the row numbers at any positions of several rounds, each a shuffled pass over a split.
 
     Args:
-        places: int64 `[R]`, each below `size`.
-        rounds: int64 `[R]`, the round that each is in, counted from the first.
-        size: Rows of the split.
+        places: int64 `[R]`, positions in `[0, size)`.
+        rounds: int64 `[R]`, the round of each position, relative to `first_round`.
+        size: Number of rows of the split.
         seed: In `[0, 2**63)`.
-        first_round: Number of the first.
+        first_round: Number of round 0. A round is shuffled like the epoch of the same number.
     """
     numbers, round_of_place = np.unique(rounds, return_inverse=True)
-    epochs = [(first_round + number) % MOST_EPOCHS for number in numbers.tolist()]
+    epochs = [(first_round + number) % MAX_EPOCHS for number in numbers.tolist()]
     stream = make_stream(_ROW_STREAM, seed)
     sizes = np.full(len(epochs), size, np.int64)
 
     out = np.empty(len(places), np.int64)
-    shuffled_among(places, round_of_place, stream, np.array(epochs, np.int64), sizes, out)
+    shuffle_places(places, round_of_place, stream, np.array(epochs, np.int64), sizes, out)
     return out
 
 
-def shuffled_part(start: int, stop: int, *, size: int, stream: np.uint64) -> RowNumbers:
-    """Return what stands at places `[start, stop)` of the order of `size` numbers.
+def shuffle_numbers(start: int, stop: int, *, size: int, stream: np.uint64) -> RowNumbers:
+    """Return positions `[start, stop)` of a permutation of the numbers from 0 to `size - 1`.
 
     Args:
-        start: First place.
-        stop: Place after the last; at most `size`.
-        size: How many numbers are in order, from 0.
-        stream: Draws the order.
+        start: First position.
+        stop: Position after the last, at most `size`.
+        size: Number of shuffled numbers.
+        stream: Random stream that determines the permutation.
     """
-    half_bits = max(1, -(-(size - 1).bit_length() // 2))  # of the numbers' bits, rounded up
+    half_bits = max(1, -(-(size - 1).bit_length() // 2))  # half of the bits, rounded up
     out = np.empty(stop - start, np.int64)
-    shuffled(start, stream, size, half_bits, out)
+    shuffle_range(start, stream, size, half_bits, out)
     return out
 
 
 def make_stream(*names: int) -> np.uint64:
-    """Return the stream of draws that these numbers name, each folded into the one before."""
+    """Return a random stream for a sequence of numbers, by folding in one after the other."""
     stream = np.uint64(0)
     for name in names:
         stream = np.uint64(fold_in(stream, name))

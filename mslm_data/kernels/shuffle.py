@@ -14,7 +14,7 @@ all orders alike: of five numbers some come 2.5 times as often as others."""
 
 
 @kernel
-def shuffled(start: int, stream: np.uint64, size: int, half: int, out: Array) -> None:
+def shuffle_range(start: int, stream: np.uint64, size: int, half: int, out: Array) -> None:
     """Write the rows at consecutive places of a shuffled order.
 
     Up to `FEW` rows are shuffled by Fisher and Yates. Of more, each place is found by itself: a
@@ -39,11 +39,11 @@ def shuffled(start: int, stream: np.uint64, size: int, half: int, out: Array) ->
     keys = np.empty(ROUNDS, np.uint64)
     _fill_keys(stream, keys)
     for i in range(len(out)):
-        out[i] = _permuted(start + i, keys, size, half)
+        out[i] = _permute(start + i, keys, size, half)
 
 
 @kernel
-def shuffled_among(
+def shuffle_places(
     places: Array, parts: Array, stream: np.uint64, names: Array, sizes: Array, out: Array
 ) -> None:
     """Write what stands at places of several shuffled orders.
@@ -51,7 +51,7 @@ def shuffled_among(
     Args:
         places: int64 `[R]`, each below the size of its order.
         parts: int64 `[R]`, the order that each place is of.
-        stream: uint64; its sub-stream of an order's name draws the order as in `shuffled`.
+        stream: uint64; its sub-stream of an order's name draws the order as in `shuffle_range`.
         names: int64 `[P]`, the name of each order, at least 0.
         sizes: int64 `[P]`, how many numbers each order has.
         out: int64 `[R]`, written.
@@ -77,7 +77,7 @@ def shuffled_among(
         if sizes[part] <= FEW:
             out[i] = orders[firsts[part] + places[i]]
         else:
-            out[i] = _permuted(places[i], keys[part], sizes[part], halves[part])
+            out[i] = _permute(places[i], keys[part], sizes[part], halves[part])
 
 
 @kernel
@@ -98,8 +98,8 @@ def _fill_keys(stream: np.uint64, keys: Array) -> None:
 
 
 @inlined
-def _permuted(place: int, keys: Array, size: int, half: int) -> np.int64:
-    """Return what stands at one place; see `shuffled`.
+def _permute(place: int, keys: Array, size: int, half: int) -> np.int64:
+    """Return what stands at one place; see `shuffle_range`.
 
     Args:
         place: Below `size`.

@@ -129,7 +129,7 @@ def first_batches(
     steps = islice(EpochOrder.from_options(split, options).batches(Place(epoch)), count)
     shapes = []
     for step, lengths in _with_lengths(split, steps):
-        bounds = np.arange(len(lengths) + 1) if step.drawn.packs is None else step.drawn.packs
+        bounds = np.arange(len(lengths) + 1) if step.batch.packs is None else step.batch.packs
         lines = tuple(tuple(line.tolist()) for line in np.split(lengths, bounds[1:-1]))
         shapes.append(BatchShape(lines, options.width(max(map(sum, lines)))))
     return shapes
@@ -157,7 +157,7 @@ def batch_stats(
     split.bring()
     steps = chain.from_iterable(order.batches(Place(epoch)) for epoch in range(epochs))
     counted = (
-        _counted(own, step.drawn.packs, options)
+        _counted(own, step.batch.packs, options)
         for step, own in _with_lengths(split, islice(steps, most_steps))
     )
     table = np.fromiter(counted, np.dtype((np.int64, 4)))
@@ -183,8 +183,8 @@ def batch_stats(
 def _with_lengths(split: Rows, steps: Iterator[Step]) -> Iterator[tuple[Step, Lengths]]:
     """Give each step with the tokens of its rows; the lengths of many steps are read at once."""
     while group := list(islice(steps, _STEPS_AT_ONCE)):
-        lengths = split.lengths(np.concatenate([step.drawn.rows for step in group]))
-        stops = np.cumsum([len(step.drawn.rows) for step in group])
+        lengths = split.lengths(np.concatenate([step.batch.rows for step in group]))
+        stops = np.cumsum([len(step.batch.rows) for step in group])
         yield from zip(group, np.split(lengths, stops[:-1]), strict=True)
 
 

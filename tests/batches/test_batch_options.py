@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mslm_data.batches.batch_options import BatchOptions, Drawn, check_size, pack, shared_out
+from mslm_data.batches.batch_options import BatchOptions, RowBatch, check_size, pack, share_batches
 
 BY_TOKENS: list[dict[str, Any]] = [
     {"batch_tokens": 60},
@@ -28,14 +28,14 @@ def as_they_are(count: int) -> npt.NDArray[np.int64]:
     return np.arange(count)
 
 
-def lists(batch: Drawn) -> list[list[int]]:
+def lists(batch: RowBatch) -> list[list[int]]:
     """Return the rows of each row of a batch: several if they are packed."""
     if batch.packs is None:
         return [[row] for row in batch.rows.tolist()]
     return [part.tolist() for part in np.split(batch.rows, batch.packs[1:-1])]
 
 
-def assert_fits(batch: Drawn, lengths: Mapping[int, int], options: Mapping[str, Any]) -> None:
+def assert_fits(batch: RowBatch, lengths: Mapping[int, int], options: Mapping[str, Any]) -> None:
     """Hold what the options promise of a batch."""
     filled = [sum(lengths[row] for row in rows) for rows in lists(batch)]
     multiple = options.get("multiple_of", 1)
@@ -94,13 +94,13 @@ def test_pack__of_nothing_is_nothing() -> None:
 
 @pytest.mark.parametrize("options", BY_TOKENS)
 @given(lengths=some_lengths, world=st.integers(1, 9))
-def test_shared_out__gives_each_rank_a_batch_within_the_budget(
+def test_share_batches__gives_each_rank_a_batch_within_the_budget(
     options: dict[str, Any], lengths: list[int], world: int
 ) -> None:
     rows = np.arange(len(lengths))
     batches = BatchOptions(**options).cut(rows, np.array(lengths), as_they_are)[:world]
 
-    shares = shared_out(batches, world)
+    shares = share_batches(batches, world)
 
     assert len(shares) == world
     given_rows = [row for batch in batches for row in batch.rows.tolist()]

@@ -176,7 +176,7 @@ def test_mixed_uses__cover_each_row_of_the_epoch(
         numbers = np.array(whole(order, epoch=epoch))
         split_of = np.searchsorted(order.firsts, numbers, side="right") - 1
 
-        uses = order.uses(seed=0, epoch=epoch)
+        uses = order.shard_uses(seed=0, epoch=epoch)
 
         for split, (size, _) in enumerate(parts):
             of_split = uses[split]
@@ -199,7 +199,7 @@ def test_mixed_uses__are_near_where_rows_come() -> None:
         [(300, 300), (3000, 100), (30, 600)], lambda size: Stored(size, (size // 3,) * 3)
     )
 
-    first, second, third = order.uses(seed=0, epoch=1)
+    first, second, third = order.shard_uses(seed=0, epoch=1)
 
     assert first is not None
     assert second is not None
@@ -208,14 +208,14 @@ def test_mixed_uses__are_near_where_rows_come() -> None:
     assert second.shards.tolist() == [0]  # its first ten epochs are of its first shard
     assert len(third.shards) == 60
     assert (third.stops - third.starts <= 10 * 1000 / 600 + 12).all()
-    assert order_of([(9, 9)]).uses(seed=0, epoch=0) == [None]
+    assert order_of([(9, 9)]).shard_uses(seed=0, epoch=0) == [None]
 
 
 def test_mixed_uses__of_billions_of_rows_do_not_overflow() -> None:
     shard = 10**9
     order = order_of([(8 * shard, 8 * shard)] * 2, lambda size: Stored(size, (shard,) * 8))
 
-    uses, _ = order.uses(seed=0, epoch=0)
+    uses, _ = order.shard_uses(seed=0, epoch=0)
 
     assert uses is not None
     assert np.abs(uses.starts - 2 * shard * np.arange(8)).max() <= 4
@@ -456,7 +456,7 @@ def test_batches__resume_on_any_ranks(mixed: Mix, options: dict[str, Any]) -> No
         cursor = Cursor(order)
         cursor.load_state_dict(state)
         for step in cursor.begin(rank=rank, world=3):
-            shared += mixed.take(step.drawn.rows).keys.tolist()
+            shared += mixed.take(step.batch.rows).keys.tolist()
 
     assert first + rest == whole_epoch
     assert sorted(shared) == sorted(itertools.chain(*rest))

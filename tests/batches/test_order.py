@@ -79,7 +79,7 @@ def order_of(rows: int, *, tokens: int | None = -1, **chosen: Any) -> EpochOrder
 
 def lists(order: EpochOrder, start: Place, *, rank: int = 0, world: int = 1) -> list[Any]:
     batches = order.batches(start, rank=rank, world=world)
-    return [[step.drawn.rows.tolist(), step.number] for step in batches]
+    return [[step.batch.rows.tolist(), step.number] for step in batches]
 
 
 def after(order: EpochOrder, start: Place, steps: int, **ranks: int) -> Place:
@@ -226,7 +226,7 @@ def test_step__tokens_are_those_of_earlier_epochs_and_the_share_of_rows_given(
     for ranks in ([of_rank[:steps] for of_rank in whole], rest):
         for at_once in zip(*ranks, strict=True):
             assert {step.tokens for step in at_once} == {3 * total + total * given_rows // rows}
-            given_rows += sum(len(step.drawn.rows) for step in at_once)
+            given_rows += sum(len(step.batch.rows) for step in at_once)
 
 
 def test_step__tokens_count_a_short_batch_of_a_bucket_as_a_full_one() -> None:
@@ -253,7 +253,7 @@ def test_batches__by_tokens_fill_their_budget_and_mix_lengths(options: dict[str,
     means = []
     tokens = []
     for step in order.batches(Place()):
-        lengths = lengths_from_one(step.drawn.rows)
+        lengths = lengths_from_one(step.batch.rows)
         tokens.append(int(lengths.sum()))
         means.append(float(lengths.mean()))
 
@@ -284,7 +284,7 @@ def test_batches__of_a_large_split_cost_no_more_than_a_window() -> None:
 
     step = next(order.batches(Place(epoch=1, rows=32 * 10**9, steps=10**9)))
 
-    assert len(step.drawn.rows) == 32
+    assert len(step.batch.rows) == 32
     assert step.number == order.steps(Place(1)) + 10**9
     assert asked == [32 * WINDOW]
 

@@ -13,8 +13,8 @@ from mslm_data.batches.row_order import (
     Shuffled,
     Stored,
     row_order,
+    shuffle_rounds,
     shuffle_rows,
-    shuffled_in_rounds,
 )
 from tests.kernels.fairness import is_fair
 from tests.reference import order as reference
@@ -59,7 +59,7 @@ def test_shuffle_rows__has_every_order_alike(size: int) -> None:
     rounds = np.repeat(np.arange(40 * len(orders)), size)
     places = np.tile(np.arange(size), 40 * len(orders))
 
-    found = shuffled_in_rounds(places, rounds, size=size, seed=1, first_round=0)
+    found = shuffle_rounds(places, rounds, size=size, seed=1, first_round=0)
 
     assert is_fair(map(tuple, found.reshape(-1, size).tolist()), orders)
 
@@ -69,7 +69,7 @@ def test_shuffle_rows__has_every_pair_first_alike(size: int) -> None:
     rounds = np.repeat(np.arange(20 * size * size), 2)
     places = np.tile(np.arange(2), 20 * size * size)
 
-    found = shuffled_in_rounds(places, rounds, size=size, seed=1, first_round=0)
+    found = shuffle_rounds(places, rounds, size=size, seed=1, first_round=0)
 
     assert is_fair(map(tuple, found.reshape(-1, 2).tolist()), permutations(range(size), 2))
 
@@ -131,8 +131,8 @@ def test_shuffled__is_the_order_of_the_seed_and_the_epoch() -> None:
     assert Shuffled(50).rows(0, 50, seed=7, epoch=3).tolist() == whole(50, seed=7, epoch=3)
 
 
-def test_described__tells_orders_apart() -> None:
-    assert Stored(9).described() != Shuffled(9).described() != Shuffled(8).described()
+def test_describe__tells_orders_apart() -> None:
+    assert Stored(9).describe() != Shuffled(9).describe() != Shuffled(8).describe()
 
 
 # Shards --------------------------------------------------------------------------------------------------------------
@@ -217,4 +217,4 @@ def test_by_shards__never_changes() -> None:
 def test_by_shards__is_described_by_its_shards() -> None:
     orders = [ByShards((5, 6), 2), ByShards((6, 5), 2), ByShards((5, 6), 1), ByShards((11,), 2)]
 
-    assert len({str(order.described()) for order in orders}) == 4
+    assert len({str(order.describe()) for order in orders}) == 4

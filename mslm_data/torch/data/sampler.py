@@ -224,7 +224,7 @@ class ShardSampler(Sampler[BatchRows]):
         epoch = self.epoch
         moves = self._moves
         order = self.cursor.order
-        uses = order.row_order.uses(seed=self.options.seed, epoch=epoch)
+        uses = order.row_order.shard_uses(seed=self.options.seed, epoch=epoch)
         is_by_shards = any(of_split is not None for of_split in uses)
         place = Place(epoch)
         ranges: list[tuple[int, int]] = []
@@ -240,7 +240,9 @@ class ShardSampler(Sampler[BatchRows]):
                 )
             if is_by_shards:
                 before = ranges
-                ranges = [order.wanted(own, place, step.after) for own in uses if own is not None]
+                ranges = [
+                    order.needed_shards(own, place, step.after) for own in uses if own is not None
+                ]
                 if ranges != before:
                     left = iter(ranges)
                     shards = tuple(
@@ -251,11 +253,11 @@ class ShardSampler(Sampler[BatchRows]):
             if self.counts:
                 self.cursor.count()
             yield BatchRows(
-                step.drawn.rows.tolist(),
+                step.batch.rows.tolist(),
                 epoch=epoch,
                 step=step.number,
                 tokens=step.tokens,
-                packs=step.drawn.packs,
+                packs=step.batch.packs,
                 shards=shards,
             )
 

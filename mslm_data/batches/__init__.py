@@ -1,1 +1,1 @@
-"""Batches: the order of an epoch, rows with their masks, and these as rectangles."""
+"""Batches: compute the order of an epoch, mask the rows, and pad them to arrays."""

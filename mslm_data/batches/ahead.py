@@ -1,4 +1,8 @@
-"""Opens the shards that an epoch is at, fetches those that come next, and closes those behind."""
+"""Download the next shards of an epoch in the background, and close finished ones.
+
+Only for orders that read shards one after the other (`RowOrder.shard_uses`). In all other orders a
+batch may read any shard, so all of them are downloaded first.
+"""
 
 from __future__ import annotations
 
@@ -15,71 +19,84 @@ from mslm_data.shard.row_protocol import Rows
 from mslm_data.shard.split import Split
 
 
-class WantedShards:
-    """Tell a split which shards are wanted while a pass goes on."""
+class SplitPrefetcher:
+    """Downloads and closes the shards of one split during a pass.
+
+    The pass reads the shards in the order of `uses`. A window of it moves along: shards before the
+    window are finished and closed, shards in it are open, and shards after it are downloaded as far
+    as `cache_bytes` allows.
+    """
 
     def __init__(self, split: Split, order: EpochOrder, uses: ShardUses, ahead: Ahead) -> None:
-        """Begin where no shard is known to be behind.
+        """Start before the first batch.
+
+        Args:
+            split: The split.
+            order: Order of the batches.
+            uses: Shards of the split, from `RowOrder.shard_uses`.
+            ahead: Threads for the downloads.
 
         Raises:
-            ValueError: Shards that are wanted at a time take more than `cache_bytes`.
+            ValueError: The shards that a batch may read are larger than `cache_bytes`.
         """
         self._split = split
         self._uses = uses
         self._order = order
         self._ahead = ahead
         self._bytes = np.array(split.shard_bytes, np.int64)
-        self._behind = -1
-        """Shards that are behind: so many of the first; -1 before the first rows."""
-        self._asked = 0
-        """Shards that were fetched ahead or are behind: so many of the first."""
+        self._num_done = -1
+        """Number of leading items of `uses` that are finished; -1 before the first batch."""
+        self._num_requested = 0
+        """Number of leading items of `uses` that are finished or whose download was requested."""
         self._check_cache_size()
 
     def reach(self, start: Place, after: Place) -> None:
-        """Close shards that are behind, before the rows between two places are read.
+        """Close finished shards; to be called before the rows between two positions are read.
 
         Raises:
-            ShardError: The file of a shard that is behind is another by now.
+            ShardError: The file of a finished shard has changed.
         """
-        behind, stop = self._order.needed_shards(self._uses, start, after)
-        if behind > self._behind:
-            # First of all none of them is wanted, or a thread might bring one again.
-            self._behind = behind
-            self._split.keep(set(self._uses.shards[behind:stop].tolist()))
-        self._asked = max(behind, self._asked)
+        num_done, stop = self._order.needed_shards(self._uses, start, after)
+        if num_done > self._num_done:
+            # Update the number first: a thread asks `_is_needed` before it downloads, and must not
+            # download a shard again that is being closed.
+            self._num_done = num_done
+            self._split.keep(set(self._uses.shards[num_done:stop].tolist()))
+        self._num_requested = max(num_done, self._num_requested)
 
     def fetch_next(self) -> None:
-        """Begin to fetch the shards that come next, as many as there is room for.
+        """Start to download the next shards, as many as fit into `cache_bytes`.
 
         Raises:
-            FetchError: One that was to be fetched before is out of reach.
-            ShardError: The folder there is another by now.
+            FetchError: An earlier download failed.
+            ShardError: The remote folder has changed.
         """
         jobs: list[Callable[[], object]] = []
-        while self._asked < len(self._uses.shards) and len(jobs) < TOGETHER:
-            taken = self._bytes_of(max(self._behind, 0), self._asked + 1)
-            if self._split.cache_bytes is not None and taken > self._split.cache_bytes:
+        while self._num_requested < len(self._uses.shards) and len(jobs) < TOGETHER:
+            size = self._count_bytes(max(self._num_done, 0), self._num_requested + 1)
+            if self._split.cache_bytes is not None and size > self._split.cache_bytes:
                 break
-            shard = int(self._uses.shards[self._asked])
-            jobs += self._split.fetches_ahead([shard], partial(self._is_wanted, self._asked))
-            self._asked += 1
+            shard = int(self._uses.shards[self._num_requested])
+            is_needed = partial(self._is_needed, self._num_requested)
+            jobs += self._split.fetches_ahead([shard], is_needed)
+            self._num_requested += 1
         self._ahead.add(jobs)
 
-    def _is_wanted(self, use: int) -> bool:
-        """Return whether a shard's rows are not behind, where it would take room from others."""
-        return use >= self._behind
+    def _is_needed(self, use: int) -> bool:
+        return use >= self._num_done
 
-    def _bytes_of(self, first: int, stop: int) -> int:
-        """Return the bytes of the shards of some uses, each counted once."""
+    def _count_bytes(self, first: int, stop: int) -> int:
+        # A shard may be in the range twice, once for each round of a mix.
         return int(self._bytes[np.unique(self._uses.shards[first:stop])].sum())
 
     def _check_cache_size(self) -> None:
         cache_bytes = self._split.cache_bytes
         if cache_bytes is None:
             return
+        # The most bytes are needed where a shard has just been opened.
         places = [Place(rows=start) for start in self._uses.starts.tolist()]
         ranges = [self._order.needed_shards(self._uses, place, place) for place in places]
-        needed = max((self._bytes_of(behind, stop) for behind, stop in ranges), default=0)
+        needed = max((self._count_bytes(first, stop) for first, stop in ranges), default=0)
         if needed > cache_bytes:
             raise ValueError(
                 f"cache_bytes: expected at least {needed}, the bytes of the shards that are read "
@@ -88,48 +105,47 @@ class WantedShards:
             )
 
 
-class WantedOfSplits:
-    """Tell each split of a mix, or the one that is read alone, which shards are wanted."""
+class Prefetcher:
+    """Downloads and closes shards of one split, or of all splits of a mix, during a pass."""
 
-    def __init__(self, of_splits: Sequence[WantedShards]) -> None:
-        """Take those of splits that are read by shards."""
-        self._of_splits = of_splits
+    def __init__(self, splits: Sequence[SplitPrefetcher]) -> None:
+        self._splits = splits
 
     def reach(self, start: Place, after: Place) -> None:
-        """Close shards that are behind; see `WantedShards.reach`."""
-        for of_split in self._of_splits:
-            of_split.reach(start, after)
+        """Close finished shards; see `SplitPrefetcher.reach`."""
+        for split in self._splits:
+            split.reach(start, after)
 
     def fetch_next(self) -> None:
-        """Begin to fetch the shards that come next; see `WantedShards.fetch_next`."""
-        for of_split in self._of_splits:
-            of_split.fetch_next()
+        """Start to download the next shards; see `SplitPrefetcher.fetch_next`."""
+        for split in self._splits:
+            split.fetch_next()
 
 
 @contextmanager
-def reading(rows: Rows, order: EpochOrder, epoch: int) -> Iterator[WantedOfSplits | None]:
-    """Read the rows of an epoch; None where all shards are wanted all the time, which are here.
+def prefetch_shards(rows: Rows, order: EpochOrder, epoch: int) -> Iterator[Prefetcher | None]:
+    """Manage the shards of a pass: the prefetcher, or None after all shards were downloaded.
 
     Args:
-        rows: Which rows.
-        order: Their order.
-        epoch: Which pass over them.
+        rows: The split or mix.
+        order: Order of the batches.
+        epoch: Epoch of the pass.
 
     Raises:
-        FetchError: A shard is out of reach.
+        FetchError: A shard is unreachable.
         ShardError: A shard is missing or damaged.
-        ValueError: The shards that are wanted at a time take more than `cache_bytes`.
+        ValueError: The shards that a batch may read are larger than `cache_bytes`.
     """
-    uses_of_splits = order.row_order.shard_uses(seed=order.options.seed, epoch=epoch)
+    uses_per_split = order.row_order.shard_uses(seed=order.options.seed, epoch=epoch)
 
     ahead = Ahead()
-    wanted = []
-    for part, uses in zip(rows.splits, uses_of_splits, strict=True):
+    prefetchers = []
+    for part, uses in zip(rows.splits, uses_per_split, strict=True):
         if uses is None:
             part.split.bring()
         else:
-            wanted.append(WantedShards(part.split, order, uses, ahead))
+            prefetchers.append(SplitPrefetcher(part.split, order, uses, ahead))
     try:
-        yield WantedOfSplits(wanted) if wanted else None
+        yield Prefetcher(prefetchers) if prefetchers else None
     finally:
         ahead.close()

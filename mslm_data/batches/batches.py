@@ -1,4 +1,4 @@
-"""The batches of a built folder, masked as they are read: NumPy arrays, for any trainer.
+"""Iterate over masked batches of a built folder, as NumPy arrays, in any trainer.
 
 shards = md.load("shards/ncbi")
 for batch in md.Batches(shards["train"], md.strategy("joint"), batch_size=32): ...
@@ -21,17 +21,15 @@ from mslm_data.shard.row_protocol import Rows
 class Batches:
     """The masked batches of an epoch, each a dict of arrays; iterate again for the next epoch.
 
-    A batch is a pure function of the rows, the strategy, the options below, the epoch, and its
-    number. Where a rate follows the training step, the step is the number of batches before, those
-    of earlier epochs included; where it follows tokens, these are counted by
-    `EpochOrder.tokens_before`.
+    Each epoch has its own order and masks. After `load_state_dict`, the next iteration resumes at
+    the state. A batch depends only on the rows, the strategy, the options below, the epoch, and its
+    number within the epoch. `MaskedDataset.loader` with the same options has the same batches and
+    states.
 
-    A pass begins at the epoch's first batch, and after a pass that was finished the next epoch
-    begins, with an order and masks of its own; after `load_state_dict` the next pass begins where
-    the state was taken. The batches are those of `MaskedDataset.loader` with the same options, and
-    the states are the same too.
+    For masking rates that follow training, the step is the number of batches so far, over all
+    epochs, and `EpochOrder.tokens_before` counts the tokens.
 
-    See `mslm_data.batches.collate.Batch` for the arrays and their shapes.
+    `mslm_data.batches.collate.Batch` describes the arrays and their shapes.
     """
 
     def __init__(  # noqa: D417 - the options are explained once, in BatchOptions
@@ -51,25 +49,24 @@ class Batches:
         drop_last: bool = False,
         multiple_of: int = 1,
     ) -> None:
-        """Configure the batches; nothing is read before they are iterated.
+        """Configure the batches. No row is read before the iteration.
 
-        The options not named here are those of `mslm_data.batches.batch_options.BatchOptions`.
+        `mslm_data.batches.batch_options.BatchOptions` describes the options not listed here.
 
         Args:
-            split: A split of a loaded folder, `md.load(folder)["train"]`, or `md.mix(...)` of
-                several.
-            strategy: `md.strategy(...)`, `shards.strategy(...)`, or the name of a strategy with
-                its defaults.
+            split: A split of a loaded folder, `md.load(folder)["train"]`, or a mix, `md.mix(...)`.
+            strategy: `md.strategy(...)`, `shards.strategy(...)`, or the name of a strategy, for its
+                default options.
             seed: Seed of the order and the masks, in `[0, 2**63)`. Default: 0.
-            epoch: The first epoch, in `[0, 2**63)`; each epoch has its own order and masks.
+            epoch: First epoch, in `[0, 2**63)`. Default: 0.
 
         Raises:
-            TypeError: Not a split, or not a strategy.
-            ValueError: An option that `BatchOptions` refuses, an epoch out of range, an unknown
-                strategy, or one that reads score columns for a mix. When iterated: a row has more
-                tokens than there is room.
-            VocabularyError: A lexicon or score column of the strategy is missing, damaged, or of
-                another tokenizer.
+            TypeError: `split` is not a split or mix, or `strategy` not a strategy, name or path.
+            ValueError: An invalid option or epoch, an unknown strategy, or a strategy with score
+                columns for a mix. During iteration: a row is longer than `row_tokens` or
+                `batch_tokens`.
+            VocabularyError: A lexicon or score column of the strategy is missing or damaged, or was
+                made with another tokenizer.
         """
         check_split(split)
         self._split = split
@@ -101,8 +98,8 @@ class Batches:
     def __len__(self) -> int:
         """Return the number of batches of this epoch, including those before a resume.
 
-        With `batch_tokens` or `row_tokens` this reads the length of every row, which fetches all
-        shards of a remote split.
+        With `batch_tokens` or `row_tokens` this reads the length of every row. All shards of a
+        remote split are downloaded.
         """
         return self._cursor.steps()
 
@@ -142,10 +139,10 @@ class Batches:
         return self._cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume at a state. Without buckets, `batch_size` may differ.
+        """Resume at a state. `batch_size` may differ, unless batches are bucketed or by tokens.
 
         Raises:
-            ValueError: The state belongs to other rows or options, so rows would be repeated or
-                lost.
+            ValueError: The state is damaged, or belongs to other rows or options, so rows would be
+                repeated or lost.
         """
         self._cursor.load_state_dict(state)

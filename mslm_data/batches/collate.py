@@ -1,4 +1,4 @@
-"""Masked rows to rectangles: the one place where padding happens."""
+"""Pad masked rows to batches. All padding happens here."""
 
 from __future__ import annotations
 
@@ -20,29 +20,34 @@ from mslm_data.kernels.pad import (
 )
 
 PADDED = BatchOptions()
-"""Rows that are padded to the longest of their batch."""
+"""Options that pad rows to the longest row of the batch."""
 
 Batch: TypeAlias = dict[str, Array]
-"""A batch of B rows, of L tokens and S mentions at most. Array names, with types and shapes:
+"""A batch of B rows with up to L tokens and S mentions, as arrays by name:
 
-* int64 `[B, L]`: `input_ids` (corrupted), `attention_mask`, `labels` (-100 where nothing is
-  predicted), `bio` (-100 on special tokens and padding);
-* uint8 `[B, L]`: `mask_kinds`, why a token is predicted (`MaskKind`), 0 where it is not;
-* int64 `[B, S]`: `span_starts`, `span_ends` (half open, in tokens), `span_labels`, padded with -1;
-* uint64 `[B]`: `keys`, the rows' own;
-* float32 `[B]`: `mask_rates`, the chance that each row's tokens had, by which masked diffusion
-  divides its loss (`MaskPlan.rates`); only from strategies that have rates;
-* int64 `[B]`: `doc_labels`, labels of the rows' documents, -1 where one has none; only where the
-  shards have them.
+* `input_ids`: int64 `[B, L]`, corrupted token ids.
+* `attention_mask`: int64 `[B, L]`, 1 on tokens, 0 on padding.
+* `labels`: int64 `[B, L]`, original ids of masked tokens, -100 elsewhere.
+* `mask_kinds`: uint8 `[B, L]`, the `MaskKind` of each token, 0 if not masked.
+* `bio`: int64 `[B, L]`, BIO tags, -100 on special tokens and padding.
+* `span_starts`, `span_ends`: int64 `[B, S]`, mentions as half-open token ranges, padded with -1.
+* `span_labels`: int64 `[B, S]`, labels of the mentions, padded with -1.
+* `keys`: uint64 `[B]`, keys of the rows.
+* `mask_rates`: float32 `[B]`, masking rate of each row, by which masked diffusion divides its loss.
+  Only from strategies with a rate per row (`MaskPlan.rates`).
+* `doc_labels`: int64 `[B]`, labels of the documents, -1 for none. Only from shards with document
+  labels.
 
-Where rows are packed, several of them are one of the B rows here: `keys` and `doc_labels` then have
-one item for each that was packed, in order, and mentions are in tokens of the packed row.
-`mask_rates` are `[B, L]`: at each token those of its row, and 1 on padding. There are besides:
+With packing, each of the B rows holds several rows of the split, R in all. `keys` and `doc_labels`
+are `[R]`. `mask_rates` is `[B, L]`, the rate of each token's row, 1 on padding. Mentions are in
+tokens of the packed row. There are more arrays:
 
-* int64 `[B, L]`: `position_ids`, which begin at 0 in each row that was packed, 0 on padding;
-* int64 `[B, L]`: `sequence_ids`, the number of that row within the packed one, -1 on padding;
-* of one flat row with R in it, what FlashAttention wants: int32 `[R + 1]`, `cu_seq_lens_q` and
-  `cu_seq_lens_k`, where each begins; int64 `[]`, `max_length_q` and `max_length_k`, the longest."""
+* `position_ids`: int64 `[B, L]`, position within the original row, 0 on padding.
+* `sequence_ids`: int64 `[B, L]`, number of the original row within the packed row, -1 on padding.
+* `cu_seq_lens_q`, `cu_seq_lens_k`: int32 `[R + 1]`, offsets of the original rows, for
+  FlashAttention. Only with `flat`.
+* `max_length_q`, `max_length_k`: int64 `[]`, length of the longest original row. Only with
+  `flat`."""
 
 
 def collate(
@@ -55,17 +60,17 @@ def collate(
     packs: npt.NDArray[np.int64] | None = None,
     options: BatchOptions = PADDED,
 ) -> Batch:
-    """Make a batch of masked rows.
+    """Pad masked rows to a batch.
 
     Args:
-        examples: N rows.
-        kinds: uint8 `MaskKind`: what is predicted and why, of the same rows.
-        corrupted: The ids that the model sees, of the same rows.
-        rows: `[R]`, which rows, in this order; None takes all.
-        rates: float32 `[N]`, the rate of each row; None where no row has one.
-        packs: `[B + 1]`, where each packed row begins among them; None packs none.
-        options: Say how wide the batch is: `row_tokens`, or the longest row's length, rounded up to
-            a multiple of `multiple_of`.
+        examples: N rows before masking.
+        kinds: uint8 `MaskKind` of each token of the N rows.
+        corrupted: int32, corrupted token ids of the N rows.
+        rows: int64 `[R]`, indices of the rows to take, in order. Default: all.
+        rates: float32 `[N]`, masking rate of each row. Default: none.
+        packs: int64 `[B + 1]`, offsets of the packed rows into `rows`. Default: no packing.
+        options: Options that determine the width: `row_tokens`, or else the length of the longest
+            row, rounded up to a multiple of `multiple_of`.
     """
     if rows is None:
         rows = np.arange(len(examples))
@@ -74,13 +79,13 @@ def collate(
     offsets = examples.input_ids.offsets
     span_offsets = examples.span_starts.offsets
 
+    # Width of the batch, in tokens and mentions.
     maxima = np.empty(2, np.int64)
     measure_rows(rows, bounds, offsets, span_offsets, maxima)
     longest, mentions = maxima.tolist()
     width = options.width(longest)
 
-    # input_ids, attention_mask, labels and bio are one block of memory: a single allocation a
-    # batch.
+    # One allocation for input_ids, attention_mask, labels and bio.
     tokens = np.empty((4, size, width), np.int64)
     kinds_padded = np.empty((size, width), np.uint8)
     pad = max(examples.ids.pad, 0)
@@ -140,12 +145,11 @@ def collate(
         number_packed(rows, packs, offsets, numbers)
         batch |= {"position_ids": numbers[0], "sequence_ids": numbers[1]}
         if options.flat:
-            batch |= _bounds(examples.input_ids.lengths[rows])
+            batch |= _flash_attention_args(examples.input_ids.lengths[rows])
     return batch
 
 
-def _bounds(lengths: npt.NDArray[np.int64]) -> Batch:
-    """Return where the rows of a flat row begin, as FlashAttention takes it."""
+def _flash_attention_args(lengths: npt.NDArray[np.int64]) -> Batch:
     bounds = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=bounds[1:])
     longest = np.array(lengths.max(initial=0), np.int64)

@@ -1,4 +1,4 @@
-"""Masks rows many batches at a time, and hands them out a batch at a time."""
+"""Mask the rows of many batches by one call, and yield them a batch at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mslm_data.batches.ahead import reading
+from mslm_data.batches.ahead import prefetch_shards
 from mslm_data.batches.batch_options import BatchOptions, RowNumbers
 from mslm_data.batches.collate import PADDED, Batch, collate
 from mslm_data.batches.order import EpochOrder, Place, Step
@@ -26,20 +26,24 @@ from mslm_data.shard.row_protocol import Rows
 BATCHES_AT_ONCE = 64
 """Maximum number of batches that one call masks."""
 TOKENS_AT_ONCE = 1 << 17
-"""Tokens that one call masks: fewer spend their time in Python, more do not fit a core's cache."""
+"""Approximate number of tokens that one call masks.
+
+With fewer, the overhead of Python dominates; with more, the arrays do not fit into the cache of a
+core.
+"""
 _GROWTH = 8
-"""Factor by which the number of batches per call grows."""
+"""Factor by which the number of batches per call grows, from 1, while shards are prefetched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Masked:
-    """N rows with their masks.
+    """N masked rows.
 
     Attributes:
         examples: The rows before masking.
-        kinds: uint8 `MaskKind`, one per token.
-        corrupted: The ids that the model sees.
-        rates: float32 `[N]`: the rate of each row; None where no row has one. See `MaskPlan`.
+        kinds: uint8 `MaskKind` of each token.
+        corrupted: int32, corrupted token ids.
+        rates: float32 `[N]`, masking rate of each row (`MaskPlan.rates`). None without rates.
     """
 
     examples: Examples
@@ -58,10 +62,10 @@ class Masked:
         step: int | None = None,
         tokens: int | None = None,
     ) -> Masked:
-        """Mask rows; each row's mask is a pure function of its key and the arguments.
+        """Mask rows by a strategy. The mask of a row depends on its key and the arguments only.
 
         Raises:
-            ValueError: What `Strategy.plan` and `Strategy.corrupt` refuse.
+            ValueError: As `Strategy.plan` and `Strategy.corrupt`.
         """
         plan = strategy.plan(examples, seed=seed, epoch=epoch, step=step, tokens=tokens)
         corrupted = strategy.corrupt(examples, plan, seed=seed, epoch=epoch)
@@ -70,7 +74,7 @@ class Masked:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Masked]) -> Masked:
-        """Put the rows of one or more parts one after the other; rows without a rate get 1."""
+        """Concatenate rows; rows without a rate get rate 1."""
         has_rates = any(part.rates is not None for part in parts)
         rates = [
             np.ones(len(part), np.float32) if part.rates is None else part.rates for part in parts
@@ -92,7 +96,7 @@ class Masked:
         packs: npt.NDArray[np.int64] | None = None,
         options: BatchOptions = PADDED,
     ) -> Batch:
-        """Return a batch of the rows at `places`, `[R]`; None takes all. See `collate`."""
+        """Return the rows at `places`, `[R]`, as a batch. Default: all rows. See `collate`."""
         return collate(
             self.examples,
             self.kinds,
@@ -105,12 +109,12 @@ class Masked:
 
 
 class PlacedBatch(NamedTuple):
-    """A batch among rows that were masked together.
+    """A batch, as part of a group of rows that were masked together.
 
     Attributes:
-        masked: Rows that hold it.
-        places: int64 `[R]`, its own rows among them.
-        packs: int64 `[B + 1]`, where each packed row begins among these; None where none is packed.
+        masked: Rows of the group.
+        places: int64 `[R]`, indices of the batch's rows in the group.
+        packs: int64 `[B + 1]`, offsets of the packed rows into `places`; None without packing.
     """
 
     masked: Masked
@@ -128,30 +132,29 @@ def mask_batches(
     seed: int,
     mask_epoch: int,
 ) -> Iterator[PlacedBatch]:
-    """Gather and mask the rows of many batches by one call.
+    """Read and mask rows, many batches by one call, and yield the batches.
 
-    A row's mask depends on no other row, so it is the same however many batches are masked
-    together.
+    The mask of a row depends on no other row, so the number of batches per call does not matter.
 
     Args:
-        split: Whose rows.
-        strategy: What masks.
-        steps: The batches, as `EpochOrder.batches` gives them.
-        order: What gives them.
-        begin: Where they begin, which is in the middle of an epoch where training goes on.
-        seed: Seeds the masks, in `[0, 2**63)`.
-        mask_epoch: The epoch of the masks, in `[0, 2**63)`.
+        split: The split or mix.
+        strategy: The masking strategy.
+        steps: The batches, from `EpochOrder.batches`.
+        order: The order that made `steps`.
+        begin: Position of the first batch; within an epoch after a resume.
+        seed: Seed of the masks, in `[0, 2**63)`.
+        mask_epoch: Epoch of the masks, in `[0, 2**63)`.
 
     Raises:
-        FetchError: A remote shard is out of reach.
-        ShardError: A shard is missing or damaged, or has changed since it was opened; files are
-            looked at before the first batch and after the last.
+        FetchError: A remote shard is unreachable.
+        ShardError: A shard is missing or damaged, or changed since it was opened. Files are checked
+            before the first batch and after the last.
     """
     split.check()
     at_once = _batches_at_once(split, strategy, order.options)
     place = begin
-    with reading(split, order, begin.epoch) as shards:
-        # While shards are being fetched, the first batch waits for its own shards only.
+    with prefetch_shards(split, order, begin.epoch) as shards:
+        # Shards may have to be downloaded. A single batch waits only for the shards that it reads.
         count = 1 if shards is not None else at_once
         while group := list(islice(steps, count)):
             count = min(_GROWTH * count, at_once)
@@ -163,6 +166,7 @@ def mask_batches(
                 shards.fetch_next()
             place = group[-1].after
 
+            # `at_once` is 1 for rates that follow training, so a group has one step number.
             masked = Masked.by_strategy(
                 examples,
                 strategy,
@@ -171,6 +175,7 @@ def mask_batches(
                 step=group[0].number,
                 tokens=group[0].tokens,
             )
+            # Yield the group batch by batch.
             places = np.arange(len(rows))
             stop = 0
             for step in group:
@@ -181,9 +186,10 @@ def mask_batches(
 
 
 def gather_rows(split: Rows, rows: RowNumbers) -> Examples:
-    """Return rows of a split: views of a shard if they are adjacent, otherwise a copy."""
-    side_by_side = len(rows) > 1 and rows[-1] - rows[0] == len(rows) - 1
-    if side_by_side and np.all(np.diff(rows) == 1):
+    """Return rows of a split: views of the shard for consecutive rows, otherwise a copy."""
+    # The first test is cheap, and false for nearly all shuffled rows.
+    may_be_consecutive = len(rows) > 1 and rows[-1] - rows[0] == len(rows) - 1
+    if may_be_consecutive and np.all(np.diff(rows) == 1):
         return split.examples(int(rows[0]), int(rows[-1]) + 1)
 
     return split.take(rows)
@@ -193,7 +199,7 @@ def check_split(split: object) -> None:
     """Check that an object is a split or a mix.
 
     Raises:
-        TypeError: It is something else, such as a folder, a path, or rows of a split.
+        TypeError: Another object, such as a folder, a path, or rows.
     """
     if isinstance(split, Examples):
         raise TypeError(
@@ -208,11 +214,11 @@ def check_split(split: object) -> None:
 
 
 def as_strategy(strategy: Strategy | str | Path) -> Strategy:
-    """Return a strategy, made first if only its name or its file is given.
+    """Return a strategy from a strategy, its name, or the path of its file.
 
     Raises:
-        TypeError: Neither a strategy nor a name nor a path.
-        ValueError: An unknown name, or a file that makes none.
+        TypeError: Another object.
+        ValueError: An unknown name, or an invalid file.
     """
     if isinstance(strategy, str | Path):
         return make_strategy(strategy)
@@ -226,26 +232,25 @@ def as_strategy(strategy: Strategy | str | Path) -> Strategy:
 
 
 def strategy_for(split: Rows, strategy: Strategy | str | Path) -> Strategy:
-    """Return a strategy whose lexicons and score columns are those of a split's folder.
+    """Return a strategy with the lexicons and score columns of a split's folder.
 
-    They are looked for as `Shards.strategy` looks for them. Rows of several folders have no folder
-    of their own, so names of lexicons are paths there. A score column knows the rows of one folder
-    by their keys, and a row that comes again in a mix has another key.
+    They are found as by `Shards.strategy`. A mix has no folder, so lexicons must be given as paths.
 
     Raises:
         TypeError: As from `as_strategy`.
-        ValueError: The same, or the strategy reads score columns and the rows are of several
-            folders.
-        VocabularyError: A lexicon or score column is missing, damaged, or of another tokenizer.
+        ValueError: As from `as_strategy`, or the strategy reads score columns and the rows are a
+            mix.
+        VocabularyError: A lexicon or score column is missing or damaged, or was made with another
+            tokenizer.
     """
     made = as_strategy(strategy)
     folder = split.place
     if folder is None:
+        # A score column finds rows by key, and a mix changes the keys of repeated rows.
         if "scores" in made.needs:
             raise ValueError(
-                "strategy: expected one without score columns for a mix of folders, got one that "
-                "reads them; they know the rows of one folder: train on its split alone, or take "
-                "another strategy"
+                "strategy: expected one without score columns for a mix of folders, as a score "
+                "column belongs to one folder; train on a single split, or use another strategy"
             )
         return made
     if not any(iter_artefacts(made)):
@@ -261,7 +266,8 @@ def strategy_for(split: Rows, strategy: Strategy | str | Path) -> Strategy:
 
 
 def _batches_at_once(split: Rows, strategy: Strategy, options: BatchOptions) -> int:
-    """Return how many batches have about `TOKENS_AT_ONCE` tokens, to be masked by one call."""
+    """Return the number of batches per call, with about `TOKENS_AT_ONCE` tokens together."""
+    # A rate that follows training differs from batch to batch.
     if strategy.follows_training:
         return 1
 

@@ -1,17 +1,21 @@
-"""The rows of several splits as one, in given shares: what `md.mix` makes.
+"""Read several splits as one, in given shares (`md.mix`).
 
-An epoch takes a fixed number of rows of each split. A split gives its rows in rounds: each round
-has all its rows once, in an order of its own. A small split is in many rounds in an epoch; a large
-one resumes its round in the next epoch where this one stopped, so that no row is passed over.
+An epoch takes a fixed number of rows of each split. A split is read in rounds: each round has all
+rows once, in its own order. An epoch may hold several rounds of a small split. A large split
+continues its round in the next epoch, so no row is skipped.
 
-All this is computed from numbers alone, so any place of any epoch is found without walking there:
+The row at any position of an epoch is computed, without the rows before it:
 
-* place -> split: the kernel `deal_places` lets all shares grow evenly;
-* split and the number of its places before -> round and place in the round: a division;
-* place in the round -> row: the split's own `RowOrder`, with the round for its epoch.
+* position -> split: the kernel `deal_places`, which lets all shares grow evenly;
+* split, and number of its rows before -> round, and position in the round: a division;
+* position in the round -> row: the `RowOrder` of the split, with the round as its epoch.
 
-A row is named by one number, in which its split and its round of the epoch stand too. So rows are
-gathered and measured by their numbers alone, as those of a single split are.
+The row numbers of a mix encode split, round and row:
+
+    number = first number of the split + round of this epoch * rows of the split + row
+
+So rows are gathered and measured by number, as those of a split are. Numbers begin at the length of
+the mix: smaller ones are positions within an epoch (see `Mix.epoch_rows`).
 """
 
 from __future__ import annotations
@@ -42,34 +46,35 @@ from mslm_data.shard.split import Picks, Split, gather_lengths, gather_rows
 
 
 class Mix(Rows):
-    """The rows of several splits as one; goes wherever a split goes.
+    """Several splits read as one, to use like a split; made by `md.mix`.
 
-    `md.mix` makes one. The length of a mix is the number of rows of an epoch.
+    Its length is the number of rows of an epoch.
 
     Attributes:
-        labels: The label of each index of `span_labels`: those of the first split, then those that
-            the second adds, and so on.
-        tags: The tag of each index of `bio`.
-        doc_labels: The label of each index of `doc_labels`; empty where documents have none.
-        token_ids: The ids of the one tokenizer.
-        protected: Whether some of the rows are patients' text.
-        place: None, as the rows are of several folders.
+        labels: Names of the label numbers in `span_labels`: the labels of the first split, then the
+            new ones of the second, and so on.
+        tags: Names of the tag numbers in `bio`.
+        doc_labels: Names of the label numbers in `doc_labels`; empty without document labels.
+        token_ids: Special token ids of the common tokenizer.
+        protected: Whether some rows are patients' text.
+        place: None, since the rows are in several folders.
     """
 
     def __init__(self, splits: Sequence[SplitShare]) -> None:
-        """Unite the labels; no row is read.
+        """Merge the labels of the splits. No row is read.
 
         Raises:
-            ValueError: Splits of different tokenizers, one that stands twice, or too many labels.
+            ValueError: The splits have different tokenizers, a split is repeated, or there are too
+                many labels.
         """
         _check_same_tokenizer(splits)
         _check_distinct(splits)
 
         manifests = [part.split.manifest for part in splits]
         self._splits = tuple(splits)
-        self.labels = _united([manifest.labels for manifest in manifests], "labels")
+        self.labels = _unite_names([manifest.labels for manifest in manifests], "labels")
         self.tags = tuple(bio.tag_names(self.labels))
-        self.doc_labels = _united(
+        self.doc_labels = _unite_names(
             [manifest.doc_labels or () for manifest in manifests], "doc_labels"
         )
         self.token_ids = splits[0].split.token_ids
@@ -77,11 +82,11 @@ class Mix(Rows):
         self.place = None
 
         self._starts = make_offsets(np.array([part.rows for part in splits], np.int64))
-        """int64 `[S + 1]`: where each split begins among the numbers of an epoch's rows."""
-        rooms = [_most_rounds(part) * len(part.split) for part in splits]
-        self._firsts = len(self) + make_offsets(np.array(rooms, np.int64))
-        """int64 `[S + 1]`: where each split begins among the numbers of rows."""
-        self._numbers = [_Numbers.for_split(part.split, self) for part in splits]
+        """int64 `[S + 1]`, first position of each split in an epoch that is not shuffled."""
+        counts = [_max_rounds(part) * len(part.split) for part in splits]
+        self._firsts = len(self) + make_offsets(np.array(counts, np.int64))
+        """int64 `[S + 1]`, first row number of each split."""
+        self._label_maps = [_LabelMap.for_split(part.split, self) for part in splits]
         self._columns = _optional_columns(splits)
 
     def __len__(self) -> int:
@@ -89,17 +94,17 @@ class Mix(Rows):
 
     @property
     def splits(self) -> tuple[SplitShare, ...]:
-        """The mixed splits with their shares, in the order in which they were given."""
+        """The splits and their shares, in the order of `md.mix`."""
         return self._splits
 
     @property
     def tokens(self) -> int:
-        """About how many tokens an epoch has: each split's rows, times their mean length."""
+        """Approximate number of tokens of an epoch: rows times mean length, for each split."""
         return sum(part.tokens for part in self.splits)
 
     @property
     def digest(self) -> None:
-        """None: the order of a mix names the digests of its splits."""
+        """None: the order of a mix has the digests of its splits."""
         return None
 
     def __repr__(self) -> str:
@@ -108,7 +113,7 @@ class Mix(Rows):
         return f"Mix({parts}; {len(self):,} rows, about {self.tokens:,} tokens an epoch)"
 
     def _repr_html_(self) -> str:
-        """Return what an epoch takes of each split, and some rows of it, as notebooks show them."""
+        """Return a table of the splits and some example rows, for notebooks."""
         rows = [
             (
                 part.name,
@@ -125,10 +130,10 @@ class Mix(Rows):
         return shown(table, draw_rows(self))
 
     def row_order(self, options: BatchOptions) -> MixedOrder:
-        """Return the order of an epoch's rows.
+        """Return the order of the rows of the mix.
 
         Args:
-            options: The order of each split's rows; see `row_order`.
+            options: Options of each split's order, see `row_order`.
         """
         return MixedOrder(
             splits=self.splits,
@@ -137,13 +142,14 @@ class Mix(Rows):
         )
 
     def epoch_rows(self, rows: RowNumbers, *, seed: int, epoch: int) -> RowNumbers:
-        """Return the numbers of rows that others number within an epoch, from 0.
+        """Convert row numbers within an epoch, from 0, to row numbers for `take`.
 
-        Samplers of other packages draw such numbers. Those of a split's rows follow each other, in
-        the order in which the split gives them when it is shuffled.
+        Samplers of other packages draw numbers in `[0, len(self))`. They stand for the rows of the
+        epoch split by split, each split in its shuffled order.
 
         Args:
-            rows: Numbers in `[0, len(self))`; larger ones are numbers of rows already.
+            rows: int64 `[R]`, each in `[0, len(self))`. Larger numbers are for `take` already, and
+                are kept.
             seed: In `[0, 2**63)`.
             epoch: In `[0, 2**63)`.
         """
@@ -152,50 +158,51 @@ class Mix(Rows):
             start = int(self._starts[split])
             places = np.flatnonzero((numbers >= start) & (numbers < start + part.rows))
             if len(places):
+                # Earlier epochs took `epoch * part.rows` rows of the split, over all rounds.
                 size = len(part.split)
                 first_round, done = divmod(epoch * part.rows, size)
                 rounds, within = np.divmod(numbers[places] - start + done, size)
-                given = shuffle_rounds(
+                local = shuffle_rounds(
                     within, rounds, size=size, seed=seed, first_round=first_round
                 )
-                numbers[places] = int(self._firsts[split]) + rounds * size + given
+                numbers[places] = int(self._firsts[split]) + rounds * size + local
         return numbers
 
     def examples(
         self, start: int = 0, stop: int | None = None, *, seed: int = 0, epoch: int = 0
     ) -> Examples:
-        """Return rows `[start, stop)` of an epoch, split by split, not mixed.
+        """Return rows `[start, stop)` of an epoch, split by split.
 
-        All of them are the rows that a shuffled epoch of the same seed has.
+        An epoch has the same rows here as in a shuffled pass with the same seed.
 
         Raises:
-            IndexError: Rows that are not there.
+            IndexError: The range is out of bounds.
             ShardError: A shard is missing or damaged.
         """
         stop = len(self) if stop is None else stop
         return self.take(self.epoch_rows(np.arange(start, stop), seed=seed, epoch=epoch))
 
     def chunks(self, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0) -> Iterator[Examples]:
-        """Yield the rows of an epoch, at most this many at a time; see `examples`.
+        """Yield the rows of an epoch split by split, in chunks of at most `rows` rows.
 
         Raises:
-            ShardError: A shard is missing or damaged, or has changed meanwhile.
+            ShardError: A shard is missing or damaged, or changed since it was opened.
         """
         yield from self._chunks(0, len(self), rows, seed, epoch)
 
     def chunks_from(
         self, split: int, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0
     ) -> Iterator[Examples]:
-        """Yield the rows that an epoch takes of one split alone; see `chunks`.
+        """Yield the rows that an epoch takes of one split; see `chunks`.
 
         Args:
-            split: Its number in `splits`.
-            rows: Rows of a chunk at most.
+            split: Index into `splits`.
+            rows: Maximum number of rows in a chunk.
             seed: In `[0, 2**63)`.
             epoch: In `[0, 2**63)`.
 
         Raises:
-            ShardError: A shard is missing or damaged, or has changed meanwhile.
+            ShardError: A shard is missing or damaged, or changed since it was opened.
         """
         start, stop = self._starts[split : split + 2].tolist()
         yield from self._chunks(start, stop, rows, seed, epoch)
@@ -203,7 +210,6 @@ class Mix(Rows):
     def _chunks(
         self, start: int, stop: int, rows: int, seed: int, epoch: int
     ) -> Iterator[Examples]:
-        """Yield rows `[start, stop)` of an epoch, as `examples` numbers them."""
         check_chunk(rows)
         self.check()
         self.bring()
@@ -212,26 +218,28 @@ class Mix(Rows):
         self.check()
 
     def take(self, rows: RowNumbers) -> Examples:
-        """Copy any rows together, in any order, with the labels of the mix.
+        """Copy rows in any order, with the label numbers of the mix.
 
-        Rows of a round that is not the first of its epoch have keys, and so masks, of their own.
+        In later rounds of an epoch, a row gets another key, and so another mask.
 
         Args:
-            rows: int64 `[R]`, as a row order or `epoch_rows` gives them.
+            rows: int64 `[R]`, from `epoch_rows` or `MixedOrder.rows`.
 
         Raises:
-            IndexError: A row that is not there.
+            IndexError: A row number is out of range.
             ShardError: A shard is missing or damaged.
         """
-        found = self._found(rows)
-        picks = [pick for part in found for pick in part.picks]
+        parts = self._locate(rows)
+        picks = [pick for part in parts for pick in part.picks]
         examples = gather_rows(picks, len(rows), self.token_ids, columns=self._columns)
 
-        for part in found:
-            part.numbers.apply(examples, part.places)
-        if any(part.rounds.any() for part in found):
+        for part in parts:
+            part.label_map.apply(examples, part.places)
+
+        # A repeated row would have the same mask again: change its key.
+        if any(part.rounds.any() for part in parts):
             rounds = np.zeros(len(rows), np.int64)
-            for part in found:
+            for part in parts:
                 rounds[part.places] = part.rounds
             keys = examples.keys.copy()
             name_repeats(rounds, keys)
@@ -239,69 +247,77 @@ class Mix(Rows):
         return examples
 
     def lengths(self, rows: RowNumbers) -> npt.NDArray[np.int64]:
-        """Return the number of tokens of any rows, in any order, `[R]`; see `take`."""
+        """Return the number of tokens of each row, int64 `[R]`; see `take`."""
         return gather_lengths(
-            [pick for part in self._found(rows) for pick in part.picks], len(rows)
+            [pick for part in self._locate(rows) for pick in part.picks], len(rows)
         )
 
     def check(self) -> None:
-        """Open shards anew, with all checks, whose files have changed since they were opened.
+        """Reopen and check shards whose files changed since they were opened.
 
         Raises:
-            ShardError: A file is missing by now, or holds other bytes than the manifest says.
+            ShardError: A file is missing, or its bytes differ from the manifest.
         """
         for part in self.splits:
             part.split.check()
 
     def bring(self) -> None:
-        """Fetch all shards of remote folders that are not here yet.
+        """Download all shards of remote folders that are not cached.
 
         Raises:
-            FetchError: A shard is missing, out of reach, or not what the manifest says.
-            ShardError: A folder there is another by now.
-            ValueError: Those of one take more than its `cache_bytes`.
+            FetchError: A shard is missing, unreachable, or differs from the manifest.
+            ShardError: A remote folder has changed.
+            ValueError: The shards of a split are larger than its `cache_bytes`.
         """
         for part in self.splits:
-            own = part.split
-            if own.cache_bytes is not None and own.record.bytes > own.cache_bytes:
+            split = part.split
+            if split.cache_bytes is not None and split.record.bytes > split.cache_bytes:
                 raise ValueError(
-                    f"cache_bytes: expected at least the {own.record.bytes} bytes of {part.name}, "
-                    f"as a mix reads all of its shards, got {own.cache_bytes}; pass more"
+                    f"cache_bytes: expected at least the {split.record.bytes} bytes of "
+                    f"{part.name}, as a mix reads all of its shards, got {split.cache_bytes}; "
+                    "pass more"
                 )
-            own.bring()
+            split.bring()
 
-    def _found(self, rows: RowNumbers) -> list[_Found]:
-        """Sort rows by their splits and shards."""
+    def _locate(self, rows: RowNumbers) -> list[_SplitRows]:
+        """Group rows by split and shard."""
         if not len(rows):
             return []
         if rows.min() < len(self) or rows.max() >= self._firsts[-1]:
             raise IndexError(
-                f"rows: expected numbers that an order of the mix gives, from {len(self)} on and "
-                f"below {self._firsts[-1]}, got {rows.min()} to {rows.max()}; `epoch_rows` makes "
-                "them of numbers from 0"
+                f"rows: expected row numbers of the mix, from {len(self)} to "
+                f"{self._firsts[-1] - 1}, got {rows.min()} to {rows.max()}; convert numbers from 0 "
+                "by `epoch_rows`"
             )
 
         split_numbers = np.searchsorted(self._firsts, rows, side="right") - 1
-        found = []
-        for split in np.flatnonzero(np.bincount(split_numbers)).tolist():
-            places = np.flatnonzero(split_numbers == split)
-            part = self.splits[split].split
-            local = rows[places] - self._firsts[split]
-            rounds = local // len(part)
-            local -= rounds * len(part)
-            picks: Picks = [(shard, places[at], of) for shard, at, of in part.picks(local)]
-            found.append(_Found(self._numbers[split], places, rounds, picks))
-        return found
+        parts = []
+        for number in np.flatnonzero(np.bincount(split_numbers)).tolist():
+            places = np.flatnonzero(split_numbers == number)
+            split = self.splits[number].split
+
+            # Decode the row number: round of the epoch, and row of the split.
+            local = rows[places] - self._firsts[number]
+            rounds = local // len(split)
+            local -= rounds * len(split)
+
+            # `split.picks` gives places within `local`; convert them to places within `rows`.
+            picks: Picks = [
+                (shard, places[inner], shard_rows)
+                for shard, inner, shard_rows in split.picks(local)
+            ]
+            parts.append(_SplitRows(self._label_maps[number], places, rounds, picks))
+        return parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MixedOrder:
-    """The order of a mix's rows: the splits' own orders, dealt together.
+    """The order of the rows of a mix: the orders of its splits, interleaved.
 
     Attributes:
-        splits: The mix's.
-        orders: The order of each split's rows, asked with the number of a round for its epoch.
-        firsts: Where each split begins among the numbers of rows.
+        splits: The splits and their shares.
+        orders: The order of each split. A round of the split takes the place of an epoch.
+        firsts: First row number of each split.
     """
 
     splits: tuple[SplitShare, ...] = field(repr=False)
@@ -310,88 +326,90 @@ class MixedOrder:
 
     @property
     def size(self) -> int:
-        """Number of places."""
+        """Number of rows of an epoch."""
         return sum(part.rows for part in self.splits)
 
     def rows(self, start: int, stop: int, *, seed: int, epoch: int) -> RowNumbers:
-        """Return the rows at places `[start, stop)` of an epoch.
+        """Return the row numbers at positions `[start, stop)` of an epoch.
 
-        Of the first p places of an epoch, each split has its part of all rows, rounded to within a
-        row for two or three splits, and two for as many as ten.
+        At every position, the number of rows of a split so far is its share of the position to
+        within one row for two or three splits, and two rows for up to ten.
         """
-        # Splits of many rows are dealt first: the rounding of one is felt by those after it.
-        dealt = sorted(range(len(self.splits)), key=lambda split: -self.splits[split].rows)
-        sizes = np.array([self.splits[split].rows for split in dealt], np.int64)
-        before, remainders = _dealt_before(start, sizes.tolist())
-        turns = np.empty(stop - start, np.int64)
-        deal_places(sizes, np.array(remainders, np.int64), turns)
+        # Deal large splits first: the rounding error of a split is passed on to those after it.
+        by_size = sorted(range(len(self.splits)), key=lambda split: -self.splits[split].rows)
+        sizes = np.array([self.splits[split].rows for split in by_size], np.int64)
+        before, remainders = _count_before(start, sizes.tolist())
+        dealt = np.empty(stop - start, np.int64)
+        deal_places(sizes, np.array(remainders, np.int64), dealt)
 
         out = np.empty(stop - start, np.int64)
-        for turn, split in enumerate(dealt):
-            places = np.flatnonzero(turns == turn)
-            out[places] = self._given(split, before[turn], len(places), seed, epoch)
+        for rank, split in enumerate(by_size):
+            places = np.flatnonzero(dealt == rank)
+            out[places] = self._next_rows(split, before[rank], len(places), seed, epoch)
         return out
 
-    def _given(self, split: int, before: int, count: int, seed: int, epoch: int) -> RowNumbers:
-        """Return the next rows that a split gives in an epoch, after those before."""
+    def _next_rows(self, split: int, before: int, count: int, seed: int, epoch: int) -> RowNumbers:
+        """Return `count` row numbers of a split, after the first `before` of the epoch."""
         part = self.splits[split]
         size = len(part.split)
         first_round = epoch * part.rows // size
-        done = epoch * part.rows + before
+        done = epoch * part.rows + before  # rows of the split before these, over all epochs
 
-        given = np.empty(count, np.int64)
+        # Fill the array round by round.
+        numbers = np.empty(count, np.int64)
         filled = 0
         while filled < count:
-            number, place = divmod(done + filled, size)
-            more = min(count - filled, size - place)
+            round_number, place = divmod(done + filled, size)
+            step = min(count - filled, size - place)
             rows = self.orders[split].rows(
-                place, place + more, seed=seed, epoch=number % MAX_EPOCHS
+                place, place + step, seed=seed, epoch=round_number % MAX_EPOCHS
             )
-            given[filled : filled + more] = rows + (number - first_round) * size
-            filled += more
-        return given + self.firsts[split]
+            numbers[filled : filled + step] = rows + (round_number - first_round) * size
+            filled += step
+        return numbers + self.firsts[split]
 
     def shard_uses(self, *, seed: int, epoch: int) -> list[ShardUses | None]:
-        """Return between which places of the mix the rows of each split's shards come.
+        """Return when an epoch reads each shard: an item per split.
 
-        A shard stands there once for each round of the epoch. None for a split whose rows come from
-        any of its shards at any place.
+        A shard is listed once for each round of the epoch. The item is None if rows come from any
+        shard at any position.
         """
-        return [self._list_uses(split, seed, epoch) for split in range(len(self.splits))]
+        return [self._split_shard_uses(split, seed, epoch) for split in range(len(self.splits))]
 
-    def _list_uses(self, split: int, seed: int, epoch: int) -> ShardUses | None:
-        """Return the uses of one split's shards."""
+    def _split_shard_uses(self, split: int, seed: int, epoch: int) -> ShardUses | None:
         part = self.splits[split]
         size = len(part.split)
         first = epoch * part.rows
         rounds = range(first // size, -(-(first + part.rows) // size))
 
-        # In rows that the split gives in this epoch: rounds follow each other.
-        of_rounds = []
+        # Ranges counted in rows of this split in this epoch, round after round.
+        uses_per_round = []
         for number in rounds:
             (uses,) = self.orders[split].shard_uses(seed=seed, epoch=number % MAX_EPOCHS)
             if uses is None:
                 return None
             begin = number * size - first
-            of_rounds.append(ShardUses(uses.shards, uses.starts + begin, uses.stops + begin))
-        shards, starts, stops = (np.concatenate(column) for column in zip(*of_rounds, strict=True))
-        here = (stops > 0) & (starts < part.rows)
+            uses_per_round.append(ShardUses(uses.shards, uses.starts + begin, uses.stops + begin))
+        shards, starts, stops = (
+            np.concatenate(column) for column in zip(*uses_per_round, strict=True)
+        )
+        in_epoch = (stops > 0) & (starts < part.rows)
 
-        # In places of the mix. Of the first p places a split has its part, rounded: by each split
-        # dealt before it, what is left for it differs from its part by half a row at most.
-        # In Python's integers, as products of two numbers of rows can be large.
+        # Convert to positions of the mix. The number of rows of a split before a position is its
+        # share, with an error of at most half a row for each split dealt before it. Widen the
+        # ranges by that. In Python integers, since the products may exceed 64 bits.
         slack = len(self.splits)
-        whole = self.size
-        firsts = [(place - slack) * whole // part.rows for place in starts[here].tolist()]
-        pasts = [-((place + slack) * -whole // part.rows) for place in stops[here].tolist()]
+        size = self.size
+        firsts = [(place - slack) * size // part.rows for place in starts[in_epoch].tolist()]
+        pasts = [-((place + slack) * -size // part.rows) for place in stops[in_epoch].tolist()]
         return ShardUses(
-            shards[here],
-            np.clip(np.array(firsts, np.int64), 0, whole),
-            np.clip(np.array(pasts, np.int64), 0, whole),
+            shards[in_epoch],
+            np.clip(np.array(firsts, np.int64), 0, size),
+            np.clip(np.array(pasts, np.int64), 0, size),
         )
 
     def describe(self) -> dict[str, Any]:
-        """Return what two orders must agree on to be the same."""
+        """Return the settings that identify this order."""
         return {
             "rows": self.size,
             "mix": [
@@ -401,60 +419,64 @@ class MixedOrder:
         }
 
 
-def _dealt_before(place: int, rows: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return how many places before one each split has, and the remainders for `deal_places`.
+def _count_before(place: int, rows: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the number of rows of each split before a position, and remainders for `deal_places`.
 
-    In Python's integers, as products of two numbers of rows can be large.
+    Split s takes `round(places_left * rows[s] / rows_left)` of the places that earlier splits left:
+
+        count[s] = floor((2 * places_left * rows[s] + rows_left) / (2 * rows_left))
     """
-    before = []
+    # In Python integers, since the products may exceed 64 bits.
+    counts = []
     remainders = []
-    left = place
-    rest = sum(rows)
-    for own in rows:
-        count, remainder = divmod(2 * left * own + rest, 2 * rest)
-        before.append(count)
+    places_left = place
+    rows_left = sum(rows)
+    for split_rows in rows:
+        count, remainder = divmod(2 * places_left * split_rows + rows_left, 2 * rows_left)
+        counts.append(count)
         remainders.append(remainder)
-        left -= count
-        rest -= own
-    return before, remainders
+        places_left -= count
+        rows_left -= split_rows
+    return counts, remainders
 
 
-def _most_rounds(part: SplitShare) -> int:
-    """Return in how many rounds of a split an epoch can be: most where it begins with one's end."""
+def _max_rounds(part: SplitShare) -> int:
+    """Return the maximum number of rounds of a split that one epoch touches."""
+    # Worst case: the epoch begins with the last row of a round.
     size = len(part.split)
     return (size - 1 + part.rows - 1) // size + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Numbers:
-    """The numbers that a split's labels have in the mix; None where they are the same.
+class _LabelMap:
+    """The label numbers of a split in the mix. None for a column whose numbers stay the same.
 
     Attributes:
-        labels: int16 `[L]`, of each label of the split.
-        doc_labels: int16 `[D + 1]`, of each label of a document; the last is -1, as -1 is looked up
-            there.
+        labels: int16 `[L]`, new number of each label.
+        doc_labels: int16 `[D + 1]`, new number of each document label. The last item is -1, so a
+            lookup with -1, a document without a label, gives -1.
     """
 
     labels: npt.NDArray[np.int16] | None
     doc_labels: npt.NDArray[np.int16] | None
 
     @classmethod
-    def for_split(cls, split: Split, mix: Mix) -> _Numbers:
-        """Compare the labels of a split with those of the mix."""
-        own = split.manifest.labels
+    def for_split(cls, split: Split, mix: Mix) -> _LabelMap:
+        """Map the labels of a split to those of the mix by name."""
+        names = split.manifest.labels
         labels = None
-        if own != mix.labels[: len(own)]:
-            labels = np.array([mix.labels.index(label) for label in own], np.int16)
+        if names != mix.labels[: len(names)]:
+            labels = np.array([mix.labels.index(name) for name in names], np.int16)
 
-        of_documents = split.manifest.doc_labels or ()
+        names = split.manifest.doc_labels or ()
         doc_labels = None
-        if of_documents != mix.doc_labels[: len(of_documents)]:
-            numbers = [mix.doc_labels.index(label) for label in of_documents]
+        if names != mix.doc_labels[: len(names)]:
+            numbers = [mix.doc_labels.index(name) for name in names]
             doc_labels = np.array([*numbers, -1], np.int16)
         return cls(labels=labels, doc_labels=doc_labels)
 
     def apply(self, examples: Examples, places: npt.NDArray[np.int64]) -> None:
-        """Change the numbers of the rows at `places`."""
+        """Renumber the labels of the rows at `places`, in place."""
         if self.labels is not None:
             renumber_labels(
                 places,
@@ -471,32 +493,32 @@ class _Numbers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Found:
-    """The rows of one split among some of the mix.
+class _SplitRows:
+    """The rows of one split within a request for rows of the mix.
 
     Attributes:
-        numbers: Of the split's labels.
-        places: int64 `[R]`, where its rows stand among them.
-        rounds: int64 `[R]`, the round of the epoch that each is of.
-        picks: These rows by shards, with their places among all.
+        label_map: Label numbers of the split in the mix.
+        places: int64 `[R]`, places of its rows in the request.
+        rounds: int64 `[R]`, round of each row within the epoch.
+        picks: Its rows by shard, with their places in the request.
     """
 
-    numbers: _Numbers
+    label_map: _LabelMap
     places: npt.NDArray[np.int64]
     rounds: npt.NDArray[np.int64]
     picks: Picks
 
 
 def _optional_columns(splits: Sequence[SplitShare]) -> frozenset[str]:
-    """Return the columns that rows have besides those that all shards have.
-
-    Tokens' characters come along where all splits have them; sentences of joined rows, and labels
-    of documents, where one has.
-    """
+    """Return the optional columns that the rows of a mix have."""
     columns = set()
     manifests = [part.split.manifest for part in splits]
+
+    # Character offsets have no placeholder, so all splits must have them.
     if all(manifest.pipeline["encode"]["keep_text"] for manifest in manifests):
         columns |= {"token_starts", "token_ends"}
+
+    # Rows of splits without these columns have one sentence, and no document label.
     if any(manifest.joined for manifest in manifests):
         columns.add("sentence_starts")
     if any(manifest.doc_labels is not None for manifest in manifests):
@@ -504,19 +526,19 @@ def _optional_columns(splits: Sequence[SplitShare]) -> frozenset[str]:
     return frozenset(columns)
 
 
-def _united(names: Sequence[tuple[str, ...]], what: str) -> tuple[str, ...]:
-    """Return all names, each once, in the order in which they come first.
+def _unite_names(names: Sequence[tuple[str, ...]], column: str) -> tuple[str, ...]:
+    """Return the distinct names of all splits, in order of first appearance.
 
     Raises:
-        ValueError: More than a shard can number.
+        ValueError: More names than a label column can number.
     """
-    united = tuple(dict.fromkeys(name for of_split in names for name in of_split))
-    if len(united) > bio.MAX_LABELS:
+    distinct = tuple(dict.fromkeys(name for split_names in names for name in split_names))
+    if len(distinct) > bio.MAX_LABELS:
         raise ValueError(
-            f"mix: expected at most {bio.MAX_LABELS} different {what}, got {len(united)}; rename "
-            "some when building (annotate.rename)"
+            f"mix: expected at most {bio.MAX_LABELS} different {column}, got {len(distinct)}; "
+            "rename some when building (annotate.rename)"
         )
-    return united
+    return distinct
 
 
 def _check_same_tokenizer(splits: Sequence[SplitShare]) -> None:
@@ -537,7 +559,7 @@ def _check_same_tokenizer(splits: Sequence[SplitShare]) -> None:
 
 
 def _check_distinct(splits: Sequence[SplitShare]) -> None:
-    """Check that no split is repeated: its rows would come twice with the same masks.
+    """Check that no split is repeated, by digest. Repeated rows would get the same masks.
 
     Raises:
         ValueError: A split is repeated.

@@ -1,7 +1,10 @@
 """Loops over arrays, compiled with numba.
 
-Docstrings give the shapes of arrays: N rows, T tokens, U units (token, word, mention, span or
-n-gram), S mentions. Arrays are flat, with int64 `offsets` `[N + 1]`, the start of each row. Ranges
-are half open. Row helpers are in `rows.py`, the hash table is in `hashing.py`, and random numbers
-are in `rng.py`.
+Rows are ragged: values are one flat array, and int64 `offsets` `[N + 1]` has the start of each row,
+and the end. Ranges are half open. Dimensions in docstrings: N rows, T tokens, U units (tokens,
+words, mentions, spans or n-grams), S mentions, W words.
+
+Row helpers are in `rows.py`, the hash table is in `hashing.py`, and random numbers are in `rng.py`.
+"No branch" in a comment explains a loop without `if`: it compiles to SIMD instructions, or avoids
+branches that the CPU predicts wrongly.
 """

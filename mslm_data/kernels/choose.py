@@ -1,8 +1,9 @@
-"""Choose entries of each row. Entries are tokens, or units such as mentions.
+"""Choose entries of each row at random. Entries are tokens, or units such as mentions.
 
-All samplers share one form: a ragged `pool` of what may be chosen, the rows' streams, and a `mark`
-that is written into `out`. Rows are visited as slices, because numba knows that their indices are
-not negative: half the time of `values[t]` with a running t (numba 0.68).
+All samplers have the same form: a ragged `pool` marks the eligible entries, each row has a random
+stream, and `mark` is written to `out` at the chosen entries. Loops go over slices of rows, since
+numba knows that their indices are not negative. This halves the time of `values[t]` with t from the
+offsets (numba 0.68).
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ def choose_uniform(
 ) -> None:
     """Choose a number of entries of each row, uniformly and without replacement.
 
-    These are the first `quota[i]` steps of a Fisher-Yates shuffle of the row's pool.
+    Takes the first `quota[i]` steps of a Fisher-Yates shuffle of the row's pool.
 
     Args:
         offsets: int64 `[N + 1]`.
-        pool: uint8 `[E]`, 1 where an entry may be chosen.
-        quota: int64 `[N]`: how many to choose; the whole pool where it is smaller. Afterwards how
-            many could not be chosen.
-        streams: uint64 `[N]`; draw k of a row is step k.
-        mark: The value to write.
-        out: uint8 `[E]`: `mark` is written at what is chosen.
+        pool: uint8 `[E]`, 1 for eligible entries.
+        quota: int64 `[N]`, number of entries to choose, at most the whole pool; reduced by the
+            number of chosen entries.
+        streams: uint64 `[N]`. Step k of a row uses draw k.
+        mark: Value to write.
+        out: uint8 `[E]`, `mark` is written at chosen entries.
     """
     places = np.empty(longest_row(offsets), np.int32)
     for i in range(len(streams)):
@@ -48,15 +49,15 @@ def choose_uniform(
 def choose_bernoulli(
     offsets: Array, pool: Array, rate: float, streams: Array, mark: int, out: Array
 ) -> None:
-    """Choose each entry of the pool with the same probability.
+    """Choose each eligible entry independently with the same probability.
 
     Args:
         offsets: int64 `[N + 1]`.
-        pool: uint8 `[E]`, 1 where an entry may be chosen.
-        rate: The probability, in `[0, 1]`.
-        streams: uint64 `[N]`; entry t of a row takes draw t.
-        mark: The value to write.
-        out: uint8 `[E]`: `mark` is written at what is chosen.
+        pool: uint8 `[E]`, 1 for eligible entries.
+        rate: Probability, in `[0, 1]`.
+        streams: uint64 `[N]`. Entry t of a row uses draw t.
+        mark: Value to write.
+        out: uint8 `[E]`, `mark` is written at chosen entries.
     """
     limit = chance_limit(rate)
     for i in range(len(streams)):
@@ -65,7 +66,7 @@ def choose_bernoulli(
         out_row = out[start:stop]
         stream = streams[i]
 
-        # No branch, so that it compiles to SIMD: every entry takes a draw, and all are written.
+        # No branch: draw a number for every entry, and write every entry.
         for t in range(len(in_pool)):
             hit = (in_pool[t] != 0) & (bits53(stream, t) < limit)
             out_row[t] = mark if hit else out_row[t]
@@ -75,15 +76,17 @@ def choose_bernoulli(
 def choose_again(
     offsets: Array, pool: Array, quota: Array, streams: Array, mark: int, out: Array
 ) -> None:
-    """Draw from each row's pool with replacement. What is drawn twice is chosen once.
+    """Draw entries from each row's pool uniformly and with replacement.
+
+    Repeated draws of an entry choose it once, so fewer entries than draws may be chosen.
 
     Args:
         offsets: int64 `[N + 1]`.
-        pool: uint8 `[E]`, 1 where an entry may be chosen.
-        quota: int64 `[N]`: how often to draw. Afterwards 0, except for rows without a pool.
-        streams: uint64 `[N]`; draw k of a row is the k-th entry drawn.
-        mark: The value to write.
-        out: uint8 `[E]`: `mark` is written at what is chosen.
+        pool: uint8 `[E]`, 1 for eligible entries.
+        quota: int64 `[N]`, number of draws; set to 0, except in rows without eligible entries.
+        streams: uint64 `[N]`. Draw k of a row is the k-th drawn entry.
+        mark: Value to write.
+        out: uint8 `[E]`, `mark` is written at chosen entries.
     """
     for i in range(len(streams)):
         start, stop = offsets[i], offsets[i + 1]
@@ -98,18 +101,19 @@ def choose_again(
 
 @kernel
 def choose_each(offsets: Array, chances: Array, streams: Array, mark: int, out: Array) -> None:
-    """Choose each entry with a chance of its own.
+    """Choose each entry independently with its own probability.
 
     Args:
         offsets: int64 `[N + 1]`.
-        chances: float64 `[E]`; 0 and less is never, 1 and more is always.
-        streams: uint64 `[N]`; entry t of a row takes draw t.
-        mark: The value to write.
-        out: uint8 `[E]`: `mark` is written at what is chosen.
+        chances: float64 `[E]`, probabilities. Values outside `[0, 1]` count as 0 or 1.
+        streams: uint64 `[N]`. Entry t of a row uses draw t.
+        mark: Value to write.
+        out: uint8 `[E]`, `mark` is written at chosen entries.
     """
     for i in range(len(streams)):
         start, stop = offsets[i], offsets[i + 1]
         chances_row = chances[start:stop]
         out_row = out[start:stop]
+        # No branch: every entry is written.
         for t in range(len(chances_row)):
             out_row[t] = mark if uniform(streams[i], t) < chances_row[t] else out_row[t]

@@ -1,4 +1,4 @@
-"""Replace what is to be predicted: by the mask token, by a random id, or by nothing."""
+"""Corrupt masked tokens: replace them by the mask token or a random token, or keep them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mslm_data.kernels._jit import Array, kernel
 from mslm_data.kernels.rng import below, bits53, chance_limit, uniform
 
 KEEP, MASK, RANDOM = 0, 1, 2
-"""Fates of a masked token: its own id, the mask token, or a random id."""
+"""Actions on a masked token: keep its id, put the mask token, or put a random id."""
 
 
 @kernel
@@ -20,15 +20,15 @@ def choose_actions(
     streams: Array,
     actions: Array,
 ) -> None:
-    """Decide what stands in the place of each masked token.
+    """Choose the action for each masked token at random.
 
     Args:
         offsets: int64 `[N + 1]`.
-        kinds: uint8 `[T]`: not 0 where a token is masked.
-        mask_share: The chance of the mask token, in `[0, 1]`.
-        random_share: The chance of a random id. The two chances sum to at most 1.
-        streams: uint64 `[N]`; token t of a row takes draw t.
-        actions: uint8 `[T]`, written: KEEP, MASK or RANDOM; KEEP where no token is masked.
+        kinds: uint8 `[T]`, nonzero for masked tokens.
+        mask_share: Probability of MASK, in `[0, 1]`.
+        random_share: Probability of RANDOM. The two probabilities sum to at most 1.
+        streams: uint64 `[N]`. Token t of a row uses draw t.
+        actions: uint8 `[T]`, written: KEEP, MASK or RANDOM; KEEP for tokens that are not masked.
     """
     mask_limit = chance_limit(mask_share)
     random_limit = chance_limit(mask_share + random_share)
@@ -38,7 +38,7 @@ def choose_actions(
         row_actions = actions[start:stop]
         stream = streams[i]
 
-        # No branch, so that it compiles to SIMD: tokens that are not masked take a draw too.
+        # No branch: draw a number for every token, masked or not.
         for t in range(len(row_kinds)):
             draw = bits53(stream, t)
             replaced = RANDOM if draw < random_limit else KEEP
@@ -48,14 +48,15 @@ def choose_actions(
 
 @kernel
 def put_mask(masked: Array, ids: Array, mask: int, out: Array) -> None:
-    """Copy ids, with the mask token in place of masked ones. Rows do not matter, so SIMD applies.
+    """Copy token ids, and replace masked ones by the mask token.
 
     Args:
-        masked: uint8 `[T]`: not 0 where the mask token is to stand.
-        ids: integers `[T]`.
-        mask: The id of the mask token.
+        masked: uint8 `[T]`, nonzero for tokens to replace.
+        ids: integers `[T]`, token ids.
+        mask: Id of the mask token.
         out: integers `[T]`, written.
     """
+    # One loop over all rows, which compiles to SIMD.
     for t in range(len(masked)):
         out[t] = mask if masked[t] != 0 else ids[t]
 
@@ -64,16 +65,16 @@ def put_mask(masked: Array, ids: Array, mask: int, out: Array) -> None:
 def put_random(
     offsets: Array, actions: Array, vocabulary: int, special: Array, streams: Array, out: Array
 ) -> None:
-    """Put a random id where the action is RANDOM: any that is not special, all equally likely.
+    """Replace tokens whose action is RANDOM by a uniformly random id, excluding special ids.
 
     Args:
         offsets: int64 `[N + 1]`.
-        actions: uint8 `[T]`: KEEP, MASK or RANDOM.
-        vocabulary: Number of ids, special ones included.
-        special: int64 `[K]`: the special ids, rising, each once, all in `[0, vocabulary)`; K is
-            less than `vocabulary`.
-        streams: uint64 `[N]`; token t of a row takes draw t.
-        out: integers `[T]`, holding the ids; replaced where the action is RANDOM.
+        actions: uint8 `[T]`, KEEP, MASK or RANDOM.
+        vocabulary: Number of ids, including special ids.
+        special: int64 `[K]`, special ids in `[0, vocabulary)`, ascending and distinct, with
+            K < `vocabulary`.
+        streams: uint64 `[N]`. Token t of a row uses draw t.
+        out: integers `[T]`, token ids, changed in place.
     """
     for i in range(len(streams)):
         start, stop = offsets[i], offsets[i + 1]
@@ -83,7 +84,7 @@ def put_random(
             if row_actions[t] == RANDOM:
                 drawn = below(streams[i], t, vocabulary - len(special))
 
-                # The drawn number counts the other ids only: step over each special id up to it.
+                # The drawn number counts ordinary ids only: add 1 for each special id before it.
                 for s in range(len(special)):
                     drawn += np.int64(drawn >= special[s])
                 out_row[t] = drawn
@@ -93,15 +94,15 @@ def put_random(
 def put_unigram(
     offsets: Array, actions: Array, tokens: Array, sums: Array, streams: Array, out: Array
 ) -> None:
-    """Put a random id where the action is RANDOM, each as likely as it is frequent.
+    """Replace tokens whose action is RANDOM by a random id, drawn in proportion to its count.
 
     Args:
         offsets: int64 `[N + 1]`.
-        actions: uint8 `[T]`: KEEP, MASK or RANDOM.
-        tokens: int32 `[E]`: the ids.
-        sums: int64 `[E]`: how often the ids up to each one occur; the last is less than 2**53.
-        streams: uint64 `[N]`; token t of a row takes draw t.
-        out: integers `[T]`, holding the ids; replaced where the action is RANDOM.
+        actions: uint8 `[T]`, KEEP, MASK or RANDOM.
+        tokens: int32 `[E]`, ids to draw from.
+        sums: int64 `[E]`, cumulative counts of these ids. The last is less than 2**53.
+        streams: uint64 `[N]`. Token t of a row uses draw t.
+        out: integers `[T]`, token ids, changed in place.
     """
     for i in range(len(streams)):
         start, stop = offsets[i], offsets[i + 1]
@@ -109,23 +110,24 @@ def put_unigram(
         out_row = out[start:stop]
         for t in range(len(row_actions)):
             if row_actions[t] == RANDOM:
-                # A draw near 1 times a large sum may round up to the sum itself.
+                # The product may round up to the sum itself if the draw is near 1.
                 drawn = min(np.int64(uniform(streams[i], t) * sums[-1]), sums[-1] - 1)
                 out_row[t] = tokens[np.searchsorted(sums, drawn, side="right")]
 
 
 @kernel
 def spread_actions(offsets: Array, kinds: Array, joins: Array, actions: Array) -> None:
-    """Give masked tokens that belong together the action of the first of them.
+    """Give all masked tokens of a group, such as a word, the action of the first.
 
     Args:
         offsets: int64 `[N + 1]`.
-        kinds: uint8 `[T]`: not 0 where a token is masked.
-        joins: uint8 `[T]`: 1 where a token belongs to the one before it, if both are masked.
+        kinds: uint8 `[T]`, nonzero for masked tokens.
+        joins: uint8 `[T]`, 1 if a token belongs to the group of the token before it. Only tokens
+            that are both masked are joined.
         actions: uint8 `[T]`, changed.
     """
     for i in range(len(offsets) - 1):
         for t in range(offsets[i] + 1, offsets[i + 1]):
-            # The token before has its group's action already, so the first one's travels along.
+            # The token before already has the action of its group.
             if joins[t] != 0 and kinds[t] != 0 and kinds[t - 1] != 0:
                 actions[t] = actions[t - 1]

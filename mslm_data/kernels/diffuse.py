@@ -1,4 +1,4 @@
-"""Draw each row's rate, and mask each of its units by a coin with that rate (masked diffusion)."""
+"""Masked diffusion: draw a rate for each row, and mask each unit with that probability."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from mslm_data.kernels.rng import GOLDEN, bits, bits53, chance_limit
 
 @kernel
 def draw_rates(streams: Array, step: int, low: float, high: float, out: Array) -> None:
-    """Draw one rate in `[low, high]` for each row, and move on from it by golden steps.
+    """Draw a masking rate in `[low, high]` for each row.
 
-    The rate is `low + (high - low) * frac(u + step / golden ratio)`, where u is draw 0 of the
-    row's stream. Steps 0, 1, 2 ... cover the interval evenly (a Kronecker sequence).
+    With u draw 0 of the row's stream:
+
+        rate = low + (high - low) * frac(u + step / golden_ratio)
+
+    The rates of steps 0, 1, 2 ... cover the interval evenly (a Kronecker sequence).
 
     Args:
         streams: uint64 `[N]`.
-        step: In `[0, 2**63)`; 0 is the draw itself.
-        low: The lowest rate.
-        high: The highest rate.
-        out: float32 `[N]`, written.
+        step: Index into the sequence, in `[0, 2**63)`.
+        low: Minimum rate.
+        high: Maximum rate.
+        out: float32 `[N]`, written: the rates.
     """
-    # GOLDEN is 2**64 divided by the golden ratio, so that wrapping is the fractional part.
+    # GOLDEN is 2**64 / golden_ratio, so the overflow of 64 bits takes the fractional part.
     moved = GOLDEN * np.uint64(step)
     for i in range(len(streams)):
         place = np.float64((bits(streams[i], 0) + moved) >> 11) * 2.0**-53
@@ -42,22 +45,22 @@ def diffuse_rows(
     streams: Array,
     out: Array,
 ) -> None:
-    """Mask each unit of each row by a coin with the row's rate.
+    """Mask each unit of each row independently, with the probability of the row.
 
-    Units are the mentions that are given, and of the other tokens either each one or each word.
-    A unit's coin is the draw of its first token.
+    Units are the mentions, and the words or tokens outside them. A unit uses the draw of its first
+    token.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
         words: int32 `[T]`, `word_ids`, -1 on special tokens, which are never masked.
-        span_offsets: int64 `[N + 1]` of the mentions; all 0 where mentions are no units.
-        starts: int32 `[S]`: a mention's first token, counted within its row.
+        span_offsets: int64 `[N + 1]` of the mentions; all 0 to ignore mentions.
+        starts: int32 `[S]`, first token of each mention, within its row.
         ends: int32 `[S]`, half open.
-        by_word: Whether words are masked whole; else each token stands alone.
-        rates: float32 `[N]`: the chance that a coin falls below it.
-        complement: Whether the units are masked that the same coins would show.
-        streams: uint64 `[N]`; token t of a row takes draw t.
-        out: uint8 `[T]`, written: 2 in masked mentions, 1 at other masked tokens, 0 elsewhere.
+        by_word: Whether words are units; otherwise tokens are.
+        rates: float32 `[N]`, masking rate of each row.
+        complement: Whether to mask exactly the units that would not be masked otherwise.
+        streams: uint64 `[N]`. Token t of a row uses draw t.
+        out: uint8 `[T]`, written: 2 in masked mentions, 1 on other masked tokens, 0 elsewhere.
     """
     for i in range(len(streams)):
         start, stop = offsets[i], offsets[i + 1]
@@ -75,11 +78,12 @@ def diffuse_rows(
                     before = row_words[t]
                 row_out[t] = hit & (row_words[t] >= 0)
         else:
-            # No branch, so that it compiles to SIMD.
+            # No branch: draw a number for every token.
             for t in range(len(row_words)):
                 hit = (bits53(stream, t) < limit) != complement
                 row_out[t] = hit & (row_words[t] >= 0)
 
+        # Mentions overwrite their words or tokens.
         for s in range(span_offsets[i], span_offsets[i + 1]):
             hit = (bits53(stream, starts[s]) < limit) != complement
             row_out[starts[s] : ends[s]] = 2 if hit else 0

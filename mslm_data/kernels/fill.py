@@ -1,7 +1,7 @@
-"""Take units of unequal length, one after the other, until a budget of tokens is spent.
+"""Take units of different lengths, one after the other, until a budget of tokens is spent.
 
-The samplers differ only in their order: uniform, by weight, or by rank. `taken` is the part of a
-unit that was taken, in the units of the budget, because the last unit of a row may be cut.
+The samplers differ only in the order of the units: uniform, by weight, or by rank. `taken` is the
+number of tokens taken from each unit, since the last unit of a row may be cut.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from mslm_data.kernels.rng import uniform
 from mslm_data.kernels.rows import draw_next, list_open, longest_row
 
 CUT, SKIP, OVER, STOP = range(4)
-"""Treatments of a unit that is longer than what is left of the budget.
+"""Options for a unit that is longer than the remaining budget.
 
 CUT takes its first tokens, SKIP tries the next unit, OVER takes the whole unit and stops, and
-STOP leaves it.
+STOP stops before it.
 """
 
 GROUP = 16
-"""Weights that are summed together. A walk over groups, then within one, is faster than a tree for
-rows of up to 10,000 units."""
+"""Number of weights in a group. A draw walks over the sums of groups, then within one group, which
+is faster than a binary tree for rows of up to 10,000 units."""
 
 
 @kernel
 def portion(length: int, left: int, overrun: int) -> int:
-    """Return the part of a unit that is taken; 0 to skip it, -1 to stop.
+    """Return the number of tokens to take from a unit; 0 to skip it, -1 to stop.
 
     Args:
         length: Length of the unit.
-        left: Rest of the budget, more than 0.
+        left: Remaining budget, more than 0.
         overrun: CUT, SKIP, OVER or STOP.
     """
     if length <= left or overrun == OVER:
@@ -54,12 +54,12 @@ def fill_uniform(
 
     Args:
         offsets: int64 `[N + 1]` of the units.
-        pool: uint8 `[U]`, 1 where a unit may be taken.
-        lengths: int64 `[U]`: the cost of each unit.
-        quota: int64 `[N]`, the budget; reduced by what was taken, to 0 or more.
+        pool: uint8 `[U]`, 1 for eligible units.
+        lengths: int64 `[U]`, length of each unit in tokens.
+        quota: int64 `[N]`, budget in tokens; reduced by the tokens taken, to at least 0.
         overrun: CUT, SKIP, OVER or STOP.
-        streams: uint64 `[N]`; draw k of a row is step k.
-        taken: int64 `[U]`: how much of a unit was taken; elsewhere as it was.
+        streams: uint64 `[N]`. Step k of a row uses draw k.
+        taken: int64 `[U]`, written at units that are tried: the number of tokens taken.
     """
     places = np.empty(longest_row(offsets), np.int32)
     for i in range(len(streams)):
@@ -70,14 +70,14 @@ def fill_uniform(
         k = 0
         while k < size and left > 0:
             u = begin + draw_next(places, streams[i], k, size)
-            some = portion(lengths[u], left, overrun)
-            if some < 0:
+            tokens = portion(lengths[u], left, overrun)
+            if tokens < 0:
                 break
-            taken[u] = some
-            left -= some
+            taken[u] = tokens
+            left -= tokens
             k += 1
 
-        # OVER may have taken more than was left.
+        # OVER may have taken more than the budget.
         quota[i] = max(left, 0)
 
 
@@ -92,22 +92,22 @@ def fill_weighted(
     streams: Array,
     taken: Array,
 ) -> None:
-    """Take units with chances in proportion to their weights, each draw among those that are left.
+    """Draw units without replacement, in proportion to the weights of the remaining units.
 
-    This is the law of `numpy.random.choice(replace=False, p)`, and of the keys of Efraimidis and
-    Spirakis (2006), at the cost of one draw and a short walk for each unit. It counts in whole
-    numbers, so that every machine takes the same units: a weight is rounded to 2**-31 of the row's
-    largest one, and smaller positive weights count as one of these parts.
+    The distribution is that of `numpy.random.choice(replace=False, p)`, and of the keys of
+    Efraimidis and Spirakis (2006). A unit costs one draw and a short walk. Weights are rounded to
+    integers, 2**31 for the largest weight of a row and at least 1 for any positive weight, so all
+    machines draw the same units.
 
     Args:
         offsets: int64 `[N + 1]` of the units.
-        pool: uint8 `[U]`, 1 where a unit may be taken.
-        weights: float64 `[U]`, finite; a unit of weight 0 or less is never taken.
-        lengths: int64 `[U]`: the cost of each unit.
-        quota: int64 `[N]`, the budget; reduced by what was taken, to 0 or more.
+        pool: uint8 `[U]`, 1 for eligible units.
+        weights: float64 `[U]`, finite. Units of weight 0 or less are never drawn.
+        lengths: int64 `[U]`, length of each unit in tokens.
+        quota: int64 `[N]`, budget in tokens; reduced by the tokens taken, to at least 0.
         overrun: CUT, SKIP, OVER or STOP.
-        streams: uint64 `[N]`; draw k of a row is the k-th unit drawn.
-        taken: int64 `[U]`: how much of a unit was taken; elsewhere as it was.
+        streams: uint64 `[N]`. Draw k of a row is the k-th drawn unit.
+        taken: int64 `[U]`, written at drawn units: the number of tokens taken.
     """
     longest = longest_row(offsets)
     parts = np.empty(longest, np.int64)
@@ -121,32 +121,34 @@ def fill_weighted(
 
         k = 0
         while left > 0 and total > 0:
+            # Draw a unit, and remove its weight so that it cannot be drawn again.
             u = find_unit(parts, sums, draw_part(streams[i], k, total))
             total -= drop_unit(parts, sums, u)
             k += 1
 
-            some = portion(lengths[begin + u], left, overrun)
-            if some < 0:
+            tokens = portion(lengths[begin + u], left, overrun)
+            if tokens < 0:
                 break
-            taken[begin + u] = some
-            left -= some
+            taken[begin + u] = tokens
+            left -= tokens
 
-        # OVER may have taken more than was left.
+        # OVER may have taken more than the budget.
         quota[i] = max(left, 0)
 
 
 @kernel
 def sum_weights(pool: Array, weights: Array, parts: Array, sums: Array) -> int:
-    """Write the weights of a row as whole numbers, and sum them in groups for `find_unit`.
+    """Round the weights of a row to integers, and sum them in groups for `find_unit`.
 
     Args:
-        pool: uint8 `[n]`: 1 where a unit may be taken, 0 elsewhere.
+        pool: uint8 `[n]`, 1 for eligible units.
         weights: float64 `[n]`.
-        parts: int64, at least `[n]`, written: the weights; 0 where a unit may not be taken.
-        sums: int64, at least `[n / GROUP]` rounded up, written: the sum of each `GROUP` parts.
+        parts: int64, at least `[n]`, written: integer weights, 0 for units that are not eligible.
+        sums: int64, at least `[n / GROUP]` rounded up, written: the sum of each group of `GROUP`
+            integer weights.
 
     Returns:
-        The sum of all parts.
+        The sum of all integer weights.
     """
     largest = 0.0
     for u in range(len(weights)):
@@ -154,44 +156,42 @@ def sum_weights(pool: Array, weights: Array, parts: Array, sums: Array) -> int:
     if largest <= 0.0:
         return 0
 
-    # A positive weight is at least one part, so that it can be drawn when all others are gone.
+    # A positive weight is at least 1, so a tiny one can be drawn after all others.
     for u in range(len(weights)):
         weight = max(pool[u] * weights[u], 0.0)
         parts[u] = max(np.int64(weight / largest * 2.0**31), np.int64(weight > 0))
 
     total = 0
     for first in range(0, len(weights), GROUP):
-        some = 0
+        group_sum = 0
         for u in range(first, min(first + GROUP, len(weights))):
-            some += parts[u]
-        sums[first // GROUP] = some
-        total += some
+            group_sum += parts[u]
+        sums[first // GROUP] = group_sum
+        total += group_sum
     return total
 
 
 @kernel
 def draw_part(stream: np.uint64, k: int, total: int) -> int:
-    """Return draw k of a stream as a number in `[0, total)`.
-
-    `below` cannot do it, because a total may exceed 2**31.
+    """Return draw k of a stream as an integer in `[0, total)`, also for a total above 2**31.
 
     Args:
-        stream: Of the row.
-        k: Which draw, 0 or more.
-        total: More than 0.
+        stream: Random stream of the row.
+        k: Number of the draw, from 0.
+        total: At least 1.
     """
-    # A draw near 1 times a large total may round up to the total itself.
+    # The product may round up to the total itself if the draw is near 1.
     return min(int(uniform(stream, k) * total), total - 1)
 
 
 @kernel
 def find_unit(parts: Array, sums: Array, drawn: int) -> int:
-    """Return the unit in whose part of the whole sum a number falls.
+    """Return the first unit whose cumulative weight exceeds a number.
 
     Args:
-        parts: int64, as `sum_weights` wrote them.
-        sums: int64, as `sum_weights` wrote them.
-        drawn: In `[0, sum of all parts)`.
+        parts: int64, integer weights from `sum_weights`.
+        sums: int64, sums of groups from `sum_weights`.
+        drawn: Number in `[0, sum of all weights)`.
     """
     group = 0
     while drawn >= sums[group]:
@@ -207,12 +207,12 @@ def find_unit(parts: Array, sums: Array, drawn: int) -> int:
 
 @kernel
 def drop_unit(parts: Array, sums: Array, u: int) -> int:
-    """Set a unit's part to 0, so that it is not drawn again, and return what it was.
+    """Set the weight of a unit to 0, and return the old weight.
 
     Args:
-        parts: int64, as `sum_weights` wrote them; changed.
-        sums: int64, as `sum_weights` wrote them; changed.
-        u: The unit.
+        parts: int64, integer weights from `sum_weights`; changed.
+        sums: int64, sums of groups from `sum_weights`; changed.
+        u: Index of the unit.
     """
     part = int(parts[u])
     sums[u // GROUP] -= part
@@ -230,31 +230,32 @@ def fill_ranked(
     overrun: int,
     taken: Array,
 ) -> None:
-    """Take units by rising rank; of equal ranks the first.
+    """Take units by ascending rank. Units of equal rank are taken from left to right.
 
     Args:
         offsets: int64 `[N + 1]` of the units.
-        pool: uint8 `[U]`, 1 where a unit may be taken.
+        pool: uint8 `[U]`, 1 for eligible units.
         ranks: float64 `[U]`.
-        lengths: int64 `[U]`: the cost of each unit.
-        quota: int64 `[N]`, the budget; reduced by what was taken, to 0 or more.
+        lengths: int64 `[U]`, length of each unit in tokens.
+        quota: int64 `[N]`, budget in tokens; reduced by the tokens taken, to at least 0.
         overrun: CUT, SKIP, OVER or STOP.
-        taken: int64 `[U]`: how much of a unit was taken; elsewhere as it was.
+        taken: int64 `[U]`, written at units that are tried: the number of tokens taken.
     """
     for i in range(len(quota)):
         left = quota[i]
         if left > 0:
             begin, end = offsets[i], offsets[i + 1]
+            # Mergesort is stable.
             order = np.argsort(ranks[begin:end], kind="mergesort")
             for place in range(len(order)):
                 u = begin + order[place]
                 if pool[u] == 0:
                     continue
-                some = portion(lengths[u], left, overrun) if left > 0 else -1
-                if some < 0:
+                tokens = portion(lengths[u], left, overrun) if left > 0 else -1
+                if tokens < 0:
                     break
-                taken[u] = some
-                left -= some
+                taken[u] = tokens
+                left -= tokens
 
-        # OVER may have taken more than was left.
+        # OVER may have taken more than the budget.
         quota[i] = max(left, 0)

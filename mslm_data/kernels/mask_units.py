@@ -1,8 +1,8 @@
-"""Do all steps of the most common picks in one pass over the rows.
+"""Fused kernels for the most common picks: all steps in one pass over the rows.
 
-The result is that of `open_pool`, `choose_uniform` or `fill_weighted`, and `paint_units` one after
-the other, with the same random numbers. No pool, budget or share of a unit is written to memory:
-0.7 of the time.
+The masks are those of `open_pool`, `choose_uniform` or `fill_weighted`, and `paint_units` one after
+the other, with the same random numbers. They take 0.7 of the time, since pools, budgets and
+portions are not written to memory.
 """
 
 from __future__ import annotations
@@ -28,22 +28,21 @@ def mask_tokens(
     kinds: Array,
     unspent: Array,
 ) -> None:
-    """Mask tokens of each row that are not special, uniformly and without replacement.
+    """Mask a number of ordinary tokens of each row, uniformly and without replacement.
 
     Args:
         offsets: int64 `[N + 1]`.
         words: int32 `[T]`, `word_ids`, -1 on special tokens.
-        ids: int32 `[T]`.
-        unk: The id of the unknown token, which is not masked; -1 if there is none, or
-            if it may be masked.
-        budgets: int64, longer than the longest row: the number of tokens to mask in a row of n
-            ordinary tokens.
-        streams: uint64 `[N]`; draw k of a row is step k of a Fisher-Yates shuffle of the tokens
-            that may be masked.
-        mark: The value to write.
-        may_mask: uint8, as long as the longest row; scratch data.
-        places: int32, of the same length; scratch data.
-        kinds: uint8 `[T]`, not 0 where an earlier pick took the token; `mark` at what is masked.
+        ids: int32 `[T]`, token ids.
+        unk: Id of the unknown token, which is not masked. -1 if there is none, or to mask it too.
+        budgets: int64, longer than the longest row: item n is the number of tokens to mask in a row
+            of n ordinary tokens.
+        streams: uint64 `[N]`. Draw k of a row is step k of a Fisher-Yates shuffle of the eligible
+            tokens.
+        mark: Value to write.
+        may_mask: uint8, as long as the longest row; scratch memory.
+        places: int32, as long as the longest row; scratch memory.
+        kinds: uint8 `[T]`, nonzero on tokens of earlier picks; `mark` is written at masked tokens.
         unspent: int64 `[N]`; the unspent budget is added.
     """
     for i in range(len(streams)):
@@ -52,8 +51,8 @@ def mask_tokens(
         row_ids = ids[start:stop]
         row_kinds = kinds[start:stop]
 
-        # A loop of its own: it compiles to SIMD, and the listing of places does not.
-        real = 0
+        # Two loops, since this one compiles to SIMD, and `list_open` does not.
+        real = 0  # ordinary tokens
         for t in range(len(row_words)):
             real += row_words[t] >= 0
             may_mask[t] = (row_words[t] >= 0) & (row_ids[t] != unk) & (row_kinds[t] == 0)
@@ -80,26 +79,27 @@ def mask_units(
     places: Array,
     kinds: Array,
 ) -> None:
-    """Mask units of each row, uniformly and without replacement. All units may be masked.
+    """Mask a number of units of each row, uniformly and without replacement. All are eligible.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
         unit_offsets: int64 `[N + 1]` of the units.
-        starts: int32 `[U]`: a unit's first token, counted within its row.
+        starts: int32 `[U]`, first token of each unit, within its row.
         ends: int32 `[U]`, half open.
-        budgets: int64, longer than the maximum number of units in a row: the number of units to
-            mask in a row of n, at most n.
-        streams: uint64 `[N]`; draw k of a row is step k of a Fisher-Yates shuffle of its units.
-        mark: The value to write.
-        places: int32, as long as the maximum number of units in a row; scratch data.
-        kinds: uint8 `[T]`: `mark` is written in masked units.
+        budgets: int64, longer than the maximum number of units in a row: item n is the number of
+            units to mask in a row of n units, at most n.
+        streams: uint64 `[N]`. Draw k of a row is step k of a Fisher-Yates shuffle of its units.
+        mark: Value to write.
+        places: int32, as long as the maximum number of units in a row; scratch memory.
+        kinds: uint8 `[T]`, `mark` is written on tokens of masked units.
     """
     for i in range(len(streams)):
         start = offsets[i]
         first = unit_offsets[i]
         size = unit_offsets[i + 1] - first
         count = budgets[size]
-        # If all units are masked, their order does not matter and nothing is drawn.
+
+        # Without draws if all units are masked.
         if count == size:
             for u in range(first, first + size):
                 kinds[start + starts[u] : start + ends[u]] = mark
@@ -130,14 +130,14 @@ def mask_weighted(
     Args:
         offsets: int64 `[N + 1]` of the tokens.
         unit_offsets: int64 `[N + 1]` of the units.
-        starts: int32 `[U]`: a unit's first token, counted within its row.
+        starts: int32 `[U]`, first token of each unit, within its row.
         ends: int32 `[U]`, half open.
-        pool: uint8 `[U]`, 1 where a unit may be taken.
-        weights: float64 `[U]`, finite; a unit of weight 0 or less is never taken.
-        quota: int64 `[N]`, units to mask; reduced by the units masked.
-        streams: uint64 `[N]`; draw k of a row is the k-th unit drawn.
-        mark: The value to write.
-        kinds: uint8 `[T]`: `mark` is written in masked units.
+        pool: uint8 `[U]`, 1 for eligible units.
+        weights: float64 `[U]`, finite. Units of weight 0 or less are never masked.
+        quota: int64 `[N]`, number of units to mask; reduced by the number of masked units.
+        streams: uint64 `[N]`. Draw k of a row is the k-th masked unit.
+        mark: Value to write.
+        kinds: uint8 `[T]`, `mark` is written on tokens of masked units.
     """
     longest = longest_row(unit_offsets)
     parts = np.empty(longest, np.int64)

@@ -1,4 +1,4 @@
-"""Deal the places of an order to several splits, and change their rows where these meet."""
+"""Mix several splits: deal the positions of an epoch to them, and adapt their rows."""
 
 from __future__ import annotations
 
@@ -10,42 +10,49 @@ _REPEATED = 0x2E9EA7
 
 @kernel
 def deal_places(rows: Array, remainders: Array, out: Array) -> None:
-    """Write which split each of the next places belongs to, so that all shares grow evenly.
+    """Deal consecutive positions to splits, so that all shares grow evenly.
 
-    The first split takes its share of all places, rounded; the second takes its share of what the
-    first has left, rounded; and so on. How often a split stands before a place is so known for any
-    place, and here it only grows by one where the rounded share does.
+    The first split takes its share of all positions, rounded. The second takes its share of the
+    remaining positions, rounded, and so on. Of the first `places_left` positions that earlier
+    splits left, split s takes
+
+        count[s] = floor((2 * places_left * rows[s] + rows_left) / (2 * rows_left))
+
+    with `rows_left` the rows of split s and all later splits. So counts can be computed for any
+    position. This kernel only updates the remainders of these divisions.
 
     Args:
-        rows: int64 `[S]`, at least 1: places of each split in the whole order.
-        remainders: int64 `[S]`, written: `2 * left * rows[s] + rest` modulo `2 * rest`, where
-            `left` of the places before are left to split s and those after it, which have `rest`
-            places in the whole order.
-        out: int64 `[places]`, written: the number of a split for each place.
+        rows: int64 `[S]`, number of rows of each split in an epoch, at least 1.
+        remainders: int64 `[S]`, changed: the remainder of each split's division for the first
+            position.
+        out: int64 `[positions]`, written: the split of each position.
     """
-    whole = 0
+    total = 0
     for split in range(len(rows)):
-        whole += rows[split]
+        total += rows[split]
 
     for place in range(len(out)):
-        rest = whole
+        rows_left = total
         split = 0
         while True:
+            # One more position is left to this split. It takes the position if its count grows,
+            # that is, if the remainder overflows. Otherwise the position is left to the next split.
+            # The last split always takes it, since its `rows[s]` equals `rows_left`.
             remainders[split] += 2 * rows[split]
-            if remainders[split] >= 2 * rest:
-                remainders[split] -= 2 * rest
+            if remainders[split] >= 2 * rows_left:
+                remainders[split] -= 2 * rows_left
                 break
-            rest -= rows[split]
+            rows_left -= rows[split]
             split += 1
         out[place] = split
 
 
 @kernel
 def name_repeats(repeats: Array, keys: Array) -> None:
-    """Give rows that come again a key of their own, so that their masks are others.
+    """Change the keys of repeated rows, so that they get other masks.
 
     Args:
-        repeats: int64 `[N]`, how often each row's split was begun anew before; 0 keeps its key.
+        repeats: int64 `[N]`, round of each row within the epoch. In round 0 a row keeps its key.
         keys: uint64 `[N]`, changed.
     """
     for i in range(len(keys)):
@@ -64,17 +71,17 @@ def renumber_labels(
     offsets: Array,
     bio: Array,
 ) -> None:
-    """Give the mentions of some rows other labels, and their tokens the tags of these.
+    """Renumber the labels of mentions, and the BIO tags of their tokens.
 
     Args:
-        rows: int64 `[R]`, each in `[0, N)`, each once.
-        numbers: int16 `[L]`, the new number of each label.
-        span_offsets: int64 `[N + 1]`, mentions of each row.
-        starts: int32 `[S]`, first token of each mention, counted within its row.
+        rows: int64 `[R]`, distinct row numbers in `[0, N)`.
+        numbers: int16 `[L]`, new number of each label.
+        span_offsets: int64 `[N + 1]` of the mentions.
+        starts: int32 `[S]`, first token of each mention, within its row.
         ends: int32 `[S]`, half open.
-        labels: int16 `[S]`, changed.
-        offsets: int64 `[N + 1]`, tokens of each row.
-        bio: int16 `[T]`, changed.
+        labels: int16 `[S]`, label numbers, changed.
+        offsets: int64 `[N + 1]` of the tokens.
+        bio: int16 `[T]`, BIO tags, changed.
     """
     for r in range(len(rows)):
         row = rows[r]
@@ -82,8 +89,8 @@ def renumber_labels(
         for span in range(span_offsets[row], span_offsets[row + 1]):
             label = numbers[labels[span]]
 
-            # A label has two tags, so those of a mention move by two for each number.
-            more = 2 * (label - labels[span])
+            # Label l has the tags 1 + 2 l (B) and 2 + 2 l (I).
+            shift = 2 * (label - labels[span])
             for token in range(starts[span], ends[span]):
-                tags[token] += more
+                tags[token] += shift
             labels[span] = label

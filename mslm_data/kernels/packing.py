@@ -1,4 +1,4 @@
-"""Put rows together whose tokens fill a budget."""
+"""Pack rows into a fixed length, and cut rows into batches by tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from mslm_data.kernels._jit import Array, kernel
 
 WORD = 64
-"""Bits of a word of the map of rooms in `best_fit`."""
+"""Number of bits in a machine word of the bitmap in `best_fit`."""
 _ONE = np.uint64(1)
 
 
@@ -21,26 +21,26 @@ def best_fit(
     bits: Array,
     packs: Array,
 ) -> int:
-    """Put each row into the fullest pack that has room for it, or else into a new one.
+    """Put each row into the fullest pack with enough room, or into a new pack (best fit).
 
-    Packs with the same room lie on a stack, and a bit says whether the stack has any. So the least
-    room that is enough is found by looking at bits, 64 at a time.
+    For each amount of room there is a stack of packs, a linked list, and a bit that is 1 if the
+    stack is not empty. The fullest pack is found by a scan of these bits, 64 at a time.
 
     Args:
-        lengths: int64 `[R]`, tokens of each row, from 1 to the capacity.
-        order: int64 `[R]`, the rows in the order in which they are put.
-        capacity: Tokens of a pack at most.
-        tops: int64 `[capacity + 1]`, -1 everywhere: the top of each room's stack, scratch data.
-        below: int64 `[R]`, what lies below each pack on its stack, scratch data.
-        bits: uint64 `[capacity // 64 + 1]`, 0 everywhere: the rooms whose stack is not empty,
-            scratch data.
-        packs: int64 `[R]`, written: the pack of each row, numbered as they are begun.
+        lengths: int64 `[R]`, number of tokens of each row, in `[1, capacity]`.
+        order: int64 `[R]`, row numbers in the order in which they are packed.
+        capacity: Maximum number of tokens of a pack.
+        tops: int64 `[capacity + 1]`, all -1; scratch memory: the top of the stack of each room.
+        below: int64 `[R]`, scratch memory: the next pack on the stack, for each pack.
+        bits: uint64 `[capacity // 64 + 1]`, all 0; scratch memory: the stacks that are not empty.
+        packs: int64 `[R]`, written: pack of each row, numbered in the order of their first rows.
 
     Returns:
         The number of packs.
     """
     num_packs = 0
     for row in order:
+        # Take the pack with the least room that is enough off its stack, or make a new pack.
         room = _least_room(bits, lengths[row])
         if room < 0:
             pack = num_packs
@@ -52,6 +52,7 @@ def best_fit(
             if tops[room] < 0:
                 bits[room // WORD] &= ~(_ONE << np.uint64(room % WORD))
 
+        # Put the pack onto the stack of its remaining room.
         packs[row] = pack
         left = room - lengths[row]
         below[pack] = tops[left]
@@ -62,7 +63,7 @@ def best_fit(
 
 @kernel
 def _least_room(bits: Array, length: int) -> int:
-    """Return the least room of a pack that holds so many tokens, -1 if no pack has it."""
+    """Return the least room of at least `length` that some pack has, or -1."""
     word = length // WORD
     rooms = bits[word] >> np.uint64(length % WORD)
     if rooms != 0:
@@ -76,7 +77,7 @@ def _least_room(bits: Array, length: int) -> int:
 
 @kernel
 def _lowest_bit(bits: np.uint64) -> int:
-    """Return the place of the lowest bit that is set, of 64 bits that are not all 0."""
+    """Return the index of the lowest 1 bit of a nonzero word."""
     place = 0
     while (bits >> np.uint64(place)) & _ONE == 0:
         place += 1
@@ -85,16 +86,15 @@ def _lowest_bit(bits: np.uint64) -> int:
 
 @kernel
 def cut_to_budget(lengths: Array, budget: int, multiple_of: int, firsts: Array) -> int:
-    """Cut rows that come one after the other into batches whose tokens fit a budget.
+    """Cut consecutive rows into batches with a maximum number of tokens, padding included.
 
-    A batch takes rows as long as their number times the longest, rounded up, is in the budget.
+    The tokens of a batch are its number of rows times the length of its longest row, rounded up.
 
     Args:
-        lengths: int64 `[R]`, tokens of each row.
-        budget: Tokens of a batch at most, padding counted; enough for the longest row alone.
-        multiple_of: The longest is rounded up to a multiple of this.
-        firsts: int64 `[R]`, written: the first row of each batch; items after these may hold
-            scratch data.
+        lengths: int64 `[R]`, number of tokens of each row.
+        budget: Maximum number of tokens of a batch, at least the rounded length of the longest row.
+        multiple_of: Lengths are rounded up to a multiple of this.
+        firsts: int64 `[R]`, written from the left: first row of each batch.
 
     Returns:
         The number of batches.
@@ -106,6 +106,8 @@ def cut_to_budget(lengths: Array, budget: int, multiple_of: int, firsts: Array) 
         width = -(-lengths[row] // multiple_of) * multiple_of
         longest = max(longest, width)
         count += 1
+
+        # The row does not fit: it is the first row of the next batch.
         if row == 0 or count * longest > budget:
             firsts[num_batches] = row
             num_batches += 1

@@ -1,6 +1,7 @@
-"""Write chosen rows of a chunk as a rectangle: B lines of L tokens or M mentions, with padding.
+"""Gather rows of a chunk into padded arrays: B lines of L tokens or M mentions.
 
-A line of the rectangle holds one row or, *packed*, several rows side by side.
+A line of an array holds one row or, if rows are packed, several rows one after the other. All
+kernels take the R rows to gather, and `packs` `[B + 1]`, their offsets by line.
 """
 
 from __future__ import annotations
@@ -8,34 +9,34 @@ from __future__ import annotations
 from mslm_data.kernels._jit import Array, kernel
 
 IGNORED = -100
-"""The label of a token where nothing is predicted, and a tag where no word is."""
+"""Label of tokens that are not masked, and tag of special tokens and padding."""
 
 
 @kernel
 def measure_rows(
     rows: Array, packs: Array, offsets: Array, span_offsets: Array, out: Array
 ) -> None:
-    """Find the most tokens and the most mentions of the lines that chosen rows make.
+    """Find the maximum number of tokens and of mentions in a line.
 
     Args:
-        rows: int64 `[R]`, rows of the chunk.
-        packs: int64 `[B + 1]`, where each line's rows begin among these.
-        offsets: int64 `[N + 1]`, tokens of the chunk's rows.
-        span_offsets: int64 `[N + 1]`, mentions of the chunk's rows.
-        out: int64 `[2]`, written: most tokens, most mentions; 0 where no row is chosen.
+        rows: int64 `[R]`, row numbers.
+        packs: int64 `[B + 1]`, offsets of each line's rows.
+        offsets: int64 `[N + 1]` of the tokens.
+        span_offsets: int64 `[N + 1]` of the mentions.
+        out: int64 `[2]`, written: number of tokens, number of mentions; 0 without rows.
     """
-    most_tokens = 0
-    most_spans = 0
+    max_tokens = 0
+    max_spans = 0
     for b in range(len(packs) - 1):
         tokens = 0
         spans = 0
         for row in rows[packs[b] : packs[b + 1]]:
             tokens += offsets[row + 1] - offsets[row]
             spans += span_offsets[row + 1] - span_offsets[row]
-        most_tokens = max(most_tokens, tokens)
-        most_spans = max(most_spans, spans)
-    out[0] = most_tokens
-    out[1] = most_spans
+        max_tokens = max(max_tokens, tokens)
+        max_spans = max(max_spans, spans)
+    out[0] = max_tokens
+    out[1] = max_spans
 
 
 @kernel
@@ -49,18 +50,18 @@ def pad_masked(
     pad: int,
     out: Array,
 ) -> None:
-    """Write the ids of chosen rows, the attention mask and the labels.
+    """Gather the token ids, the attention mask and the labels.
 
     Args:
-        rows: int64 `[R]`, rows of the chunk.
-        packs: int64 `[B + 1]`, where each line's rows begin among these.
-        offsets: int64 `[N + 1]`, tokens of the chunk's rows.
-        ids: int32 `[T]`, ids as they were.
-        corrupted: int32 `[T]`, ids as the model sees them.
-        kinds: uint8 `[T]`, why a token is predicted; 0 where it is not.
-        pad: The id of padding.
-        out: int64 `[3, B, L]`, written: input_ids; attention_mask; and labels, -100 where nothing
-            is predicted.
+        rows: int64 `[R]`, row numbers.
+        packs: int64 `[B + 1]`, offsets of each line's rows.
+        offsets: int64 `[N + 1]` of the tokens.
+        ids: int32 `[T]`, original token ids.
+        corrupted: int32 `[T]`, corrupted token ids.
+        kinds: uint8 `[T]`, `MaskKind` of each token, 0 if it is not masked.
+        pad: Id of the padding token.
+        out: int64 `[3, B, L]`, written: input_ids (corrupted), attention_mask, and labels (original
+            ids of masked tokens, -100 elsewhere).
     """
     for b in range(len(packs) - 1):
         input_ids = out[0, b]
@@ -91,31 +92,31 @@ def pad_tags(
     out: Array,
     out_kinds: Array,
 ) -> None:
-    """Write the tags and kinds of chosen rows.
+    """Gather the BIO tags and the kinds.
 
     Args:
-        rows: int64 `[R]`, rows of the chunk.
-        packs: int64 `[B + 1]`, where each line's rows begin among these.
-        offsets: int64 `[N + 1]`, tokens of the chunk's rows.
-        bio: int16 `[T]`, tags.
-        words: int32 `[T]`, -1 on special tokens.
-        kinds: uint8 `[T]`.
+        rows: int64 `[R]`, row numbers.
+        packs: int64 `[B + 1]`, offsets of each line's rows.
+        offsets: int64 `[N + 1]` of the tokens.
+        bio: int16 `[T]`, BIO tags.
+        words: int32 `[T]`, `word_ids`, -1 on special tokens.
+        kinds: uint8 `[T]`, `MaskKind` of each token.
         out: int64 `[B, L]`, written: the tags, -100 on special tokens and padding.
         out_kinds: uint8 `[B, L]`, written: the kinds, 0 on padding.
     """
     for b in range(len(packs) - 1):
         tags = out[b]
-        kinds_of = out_kinds[b]
+        line_kinds = out_kinds[b]
 
         at = 0
         for row in rows[packs[b] : packs[b + 1]]:
             for t in range(offsets[row], offsets[row + 1]):
                 tags[at] = bio[t] if words[t] >= 0 else IGNORED
-                kinds_of[at] = kinds[t]
+                line_kinds[at] = kinds[t]
                 at += 1
 
         tags[at:] = IGNORED
-        kinds_of[at:] = 0
+        line_kinds[at:] = 0
 
 
 @kernel
@@ -129,21 +130,21 @@ def pad_spans(
     labels: Array,
     out: Array,
 ) -> None:
-    """Write the mentions of chosen rows in tokens of their line, padded with -1.
+    """Gather the mentions, as token ranges within their line.
 
     Args:
-        rows: int64 `[R]`, rows of the chunk.
-        packs: int64 `[B + 1]`, where each line's rows begin among these.
-        offsets: int64 `[N + 1]`, tokens of the chunk's rows.
-        span_offsets: int64 `[N + 1]`, mentions of the chunk's rows.
-        starts: int32 `[S]`, in tokens of the row.
+        rows: int64 `[R]`, row numbers.
+        packs: int64 `[B + 1]`, offsets of each line's rows.
+        offsets: int64 `[N + 1]` of the tokens.
+        span_offsets: int64 `[N + 1]` of the mentions.
+        starts: int32 `[S]`, first token of each mention, within its row.
         ends: int32 `[S]`, half open.
-        labels: int16 `[S]`.
-        out: int64 `[3, B, M]`, written: starts, ends, labels.
+        labels: int16 `[S]`, label numbers.
+        out: int64 `[3, B, M]`, written: starts, ends and labels, padded with -1.
     """
     for b in range(len(packs) - 1):
         at = 0
-        moved = 0  # tokens of the line before the row
+        moved = 0  # number of tokens in the line before the row
         for row in rows[packs[b] : packs[b + 1]]:
             for s in range(span_offsets[row], span_offsets[row + 1]):
                 out[0, b, at] = starts[s] + moved
@@ -156,14 +157,14 @@ def pad_spans(
 
 @kernel
 def number_packed(rows: Array, packs: Array, offsets: Array, out: Array) -> None:
-    """Write where each token of packed rows stands: its place in its row, and its row's number.
+    """Write the position of each packed token within its row, and the number of the row.
 
     Args:
-        rows: int64 `[R]`, rows of the chunk.
-        packs: int64 `[B + 1]`, where each line's rows begin among these.
-        offsets: int64 `[N + 1]`, tokens of the chunk's rows.
-        out: int64 `[2, B, L]`, written: places, from 0 in each row, 0 on padding; and the number of
-            the row within its line, from 0, -1 on padding.
+        rows: int64 `[R]`, row numbers.
+        packs: int64 `[B + 1]`, offsets of each line's rows.
+        offsets: int64 `[N + 1]` of the tokens.
+        out: int64 `[2, B, L]`, written: positions, from 0 in each row, 0 on padding; and the number
+            of the row within its line, from 0, -1 on padding.
     """
     for b in range(len(packs) - 1):
         at = 0
@@ -179,14 +180,14 @@ def number_packed(rows: Array, packs: Array, offsets: Array, out: Array) -> None
 
 @kernel
 def pad_rates(rows: Array, packs: Array, offsets: Array, rates: Array, out: Array) -> None:
-    """Write at each token of packed rows the rate of its row.
+    """Write the masking rate of its row at each packed token.
 
     Args:
-        rows: int64 `[R]`, rows of the chunk.
-        packs: int64 `[B + 1]`, where each line's rows begin among these.
-        offsets: int64 `[N + 1]`, tokens of the chunk's rows.
-        rates: float32 `[N]`, of the chunk's rows.
-        out: float32 `[B, L]`, written: 1 on padding, by which a loss can be divided.
+        rows: int64 `[R]`, row numbers.
+        packs: int64 `[B + 1]`, offsets of each line's rows.
+        offsets: int64 `[N + 1]` of the tokens.
+        rates: float32 `[N]`, masking rate of each row.
+        out: float32 `[B, L]`, written: the rates; 1 on padding, so a loss can be divided by them.
     """
     for b in range(len(packs) - 1):
         at = 0
@@ -199,13 +200,13 @@ def pad_rates(rows: Array, packs: Array, offsets: Array, rates: Array, out: Arra
 
 @kernel
 def pad_rows(rows: Array, offsets: Array, ids: Array, pad: int, out: Array) -> None:
-    """Write chosen rows, padded.
+    """Gather rows of one column, a line each.
 
     Args:
-        rows: int64 `[B]`.
-        offsets: int64 `[N + 1]`.
-        ids: int32 `[T]`.
-        pad: What padding holds.
+        rows: int64 `[B]`, row numbers.
+        offsets: int64 `[N + 1]` of the tokens.
+        ids: int32 `[T]`, token ids.
+        pad: Value of padding.
         out: int64 `[B, L]`, written.
     """
     for b in range(len(rows)):

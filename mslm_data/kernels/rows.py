@@ -1,4 +1,4 @@
-"""Helpers for the rows that kernels loop over; numba inlines them, so a call costs nothing."""
+"""Helpers for rows. numba inlines them, so a call costs nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mslm_data.kernels.rng import below
 
 @inlined
 def longest_row(offsets: Array) -> int:
-    """Return the number of items of the longest row, but at least 1.
+    """Return the length of the longest row, or 1 if all rows are empty.
 
     Args:
         offsets: int64 `[N + 1]`.
@@ -26,13 +26,13 @@ def longest_row(offsets: Array) -> int:
 
 @inlined
 def list_open(pool: Array, places: Array) -> int:
-    """List the entries of a row that may be chosen, and return how many there are.
+    """List the indices of the entries in a row's pool, and return their number.
 
     Args:
-        pool: uint8 `[n]`: 1 where an entry may be chosen, 0 elsewhere.
-        places: integers, at least `[n]`; the entries are written from the left, rising.
+        pool: uint8 `[n]`, 1 for entries in the pool, 0 for others.
+        places: integers, at least `[n]`, written from the left: the indices, ascending.
     """
-    # No branch: the place of an entry that is not in the pool is overwritten by the next entry.
+    # No branch: an index that is not in the pool is overwritten by the next one.
     size = 0
     for t in range(len(pool)):
         places[size] = t
@@ -42,29 +42,29 @@ def list_open(pool: Array, places: Array) -> int:
 
 @inlined
 def draw_next(places: Array, stream: np.uint64, k: int, size: int) -> int:
-    """Take step k of a Fisher-Yates shuffle, and return the item that it draws.
+    """Take step k of a Fisher-Yates shuffle, and return the drawn item.
 
     Args:
-        places: integers; `[k, size)` holds the items that are left, `[k + 1, size)` afterwards.
-        stream: Of the row; step k takes draw k.
-        k: Which step, 0 or more.
-        size: Number of items that are shuffled.
+        places: integers; the remaining items are at `[k, size)`, and at `[k + 1, size)` afterwards.
+        stream: Random stream of the row. Step k uses draw k.
+        k: Number of the step, from 0.
+        size: Number of shuffled items.
     """
     j = k + below(stream, k, size - k)
     drawn: int = places[j]
 
-    # Half of the usual swap: no step looks at place k again, so the drawn item is not put there.
+    # Half of the usual swap: later steps do not read place k, so the drawn item is not put there.
     places[j] = places[k]
     return drawn
 
 
 @inlined
 def begins_word(word: Any, before: Any) -> bool:
-    """Return whether a token is the first one of a word.
+    """Return whether a token is the first token of a word.
 
     Args:
-        word: int; the number of the token's word, -1 for a special token.
-        before: int; that of the token before it in the row, -1 for the first token.
+        word: Word number of the token, -1 for a special token.
+        before: Word number of the token before it in the row, -1 for the first token.
     """
     is_first: bool = (word >= 0) & (word != before)
     return is_first

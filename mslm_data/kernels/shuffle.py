@@ -1,4 +1,4 @@
-"""Shuffle rows by a computation, so that no order is stored."""
+"""Compute any position of a shuffled order, without storing the order."""
 
 from __future__ import annotations
 
@@ -8,26 +8,31 @@ from mslm_data.kernels._jit import Array, inlined, kernel
 from mslm_data.kernels.rng import below, fold_in, mix
 
 ROUNDS = 6
+"""Number of rounds of the Feistel network."""
 FEW = 256
-"""Numbers up to which an order is drawn as a whole. A Feistel network of so few bits does not draw
-all orders alike: of five numbers some come 2.5 times as often as others."""
+"""Maximum size of an order that is drawn as a whole, by Fisher-Yates.
+
+A Feistel network of few bits does not give all permutations the same probability: of five numbers,
+some permutations come 2.5 times as often as others.
+"""
 
 
 @kernel
 def shuffle_range(start: int, stream: np.uint64, size: int, half: int, out: Array) -> None:
-    """Write the rows at consecutive places of a shuffled order.
+    """Write consecutive positions of a permutation of the numbers below `size`.
 
-    Up to `FEW` rows are shuffled by Fisher and Yates. Of more, each place is found by itself: a
-    Feistel network (Luby and Rackoff 1988) permutes the numbers of `2 * half` bits. A result that
-    is not the number of a row is permuted again until it is one ("cycle walking", Black and Rogaway
-    2002), so each row has exactly one place.
+    Up to `FEW` numbers are shuffled by Fisher-Yates. For more, each position is computed on its
+    own: a Feistel network (Luby and Rackoff 1988) permutes all numbers of `2 * half` bits. A result
+    of `size` or more is permuted again until it is less ("cycle walking", Black and Rogaway 2002),
+    so the numbers below `size` are permuted among themselves.
 
     Args:
-        start: First place, at least 0.
-        stream: uint64 that names the shuffle.
-        size: Number of rows, at most `2 ** (2 * half)`.
-        half: Bits of half a number.
-        out: int64 `[places]`, written: the row at place `start + i`, which must be below `size`.
+        start: First position, at least 0.
+        stream: Random stream that determines the permutation.
+        size: Number of shuffled numbers, at most `2 ** (2 * half)`.
+        half: Half of the number of bits.
+        out: int64 `[positions]`, written: the number at position `start + i`, which is less than
+            `size`.
     """
     if size <= FEW:
         order = np.empty(size, np.int64)
@@ -46,17 +51,19 @@ def shuffle_range(start: int, stream: np.uint64, size: int, half: int, out: Arra
 def shuffle_places(
     places: Array, parts: Array, stream: np.uint64, names: Array, sizes: Array, out: Array
 ) -> None:
-    """Write what stands at places of several shuffled orders.
+    """Write the numbers at any positions of several shuffled orders.
 
     Args:
-        places: int64 `[R]`, each below the size of its order.
-        parts: int64 `[R]`, the order that each place is of.
-        stream: uint64; its sub-stream of an order's name draws the order as in `shuffle_range`.
-        names: int64 `[P]`, the name of each order, at least 0.
-        sizes: int64 `[P]`, how many numbers each order has.
+        places: int64 `[R]`, positions, each less than the size of its order.
+        parts: int64 `[R]`, index of the order of each position.
+        stream: Random stream. Order p is the permutation of `shuffle_range` for the substream
+            `fold_in(stream, names[p])`.
+        names: int64 `[P]`, at least 0.
+        sizes: int64 `[P]`, size of each order.
         out: int64 `[R]`, written.
     """
-    # Short orders stand one after the other; of long ones there are the keys.
+    # Prepare each order once: short orders as a whole, one after the other in `orders`, and the
+    # keys of long ones.
     firsts = np.empty(len(names) + 1, np.int64)
     firsts[0] = 0
     for part in range(len(names)):
@@ -66,9 +73,9 @@ def shuffle_places(
     keys = np.empty((len(names), ROUNDS), np.uint64)
     halves = np.ones(len(names), np.int64)
     for part in range(len(names)):
-        own = fold_in(stream, names[part])
-        _draw_order(own, orders[firsts[part] : firsts[part + 1]])
-        _fill_keys(own, keys[part])
+        substream = fold_in(stream, names[part])
+        _draw_order(substream, orders[firsts[part] : firsts[part + 1]])
+        _fill_keys(substream, keys[part])
         while np.int64(1) << (2 * halves[part]) < sizes[part]:
             halves[part] += 1
 
@@ -82,7 +89,7 @@ def shuffle_places(
 
 @kernel
 def _draw_order(stream: np.uint64, order: Array) -> None:
-    """Write the numbers from 0 on, in an order that a stream draws (Fisher and Yates)."""
+    """Write a random permutation of the numbers from 0, by Fisher-Yates."""
     for k in range(len(order)):
         order[k] = k
     for k in range(len(order) - 1):
@@ -92,20 +99,20 @@ def _draw_order(stream: np.uint64, order: Array) -> None:
 
 @inlined
 def _fill_keys(stream: np.uint64, keys: Array) -> None:
-    """Write the key of each round of a shuffle."""
+    """Write the keys of the rounds of a Feistel network."""
     for r in range(ROUNDS):
         keys[r] = fold_in(stream, r)
 
 
 @inlined
 def _permute(place: int, keys: Array, size: int, half: int) -> np.int64:
-    """Return what stands at one place; see `shuffle_range`.
+    """Return the number at one position, by the Feistel network of `shuffle_range`.
 
     Args:
-        place: Below `size`.
-        keys: uint64 `[ROUNDS]`, the key of each round.
-        size: How many numbers are shuffled.
-        half: Bits of each half of a number.
+        place: Position, less than `size`.
+        keys: uint64 `[ROUNDS]`, key of each round.
+        size: Number of shuffled numbers.
+        half: Half of the number of bits.
     """
     mask = (np.uint64(1) << np.uint64(half)) - np.uint64(1)
     number = np.uint64(place)
@@ -113,8 +120,12 @@ def _permute(place: int, keys: Array, size: int, half: int) -> np.int64:
         left = number >> np.uint64(half)
         right = number & mask
         for r in range(ROUNDS):
-            # The halves swap, and one of them takes up a hash of the other.
+            # A Feistel round: swap the halves, and XOR one of them with a hash of the other. It can
+            # be inverted whatever the hash is, so it is a permutation.
             left, right = right, left ^ (mix(keys[r] ^ right) & mask)
         number = (left << np.uint64(half)) | right
+
+        # Cycle walking: less than 4 passes on average, since `2 ** (2 * half)` is less than
+        # `4 * size`.
         if number < np.uint64(size):
             return np.int64(number)

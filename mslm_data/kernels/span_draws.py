@@ -1,7 +1,7 @@
-"""Draw spans of tokens: where they begin, how long they are, and what they may not touch.
+"""Draw spans of tokens: their starts, their lengths, and their overlaps.
 
-Lengths come from tables of chances, summed up in whole numbers of 2**-53, so that every machine
-draws the same lengths.
+Lengths are drawn from tables of cumulative probabilities in units of 2**-53. These are integers, so
+all machines draw the same lengths.
 """
 
 from __future__ import annotations
@@ -13,22 +13,24 @@ from mslm_data.kernels.rng import below, bits53
 from mslm_data.kernels.rows import draw_next, longest_row
 
 END, CLOSED, OPEN, BEGIN = range(4)
-"""Kinds of tokens, as spans see them.
+"""States of a token.
 
-END is a special token, where the text ends. A CLOSED token may not be masked. An OPEN token may lie
-in a span. At a BEGIN token a span may begin too.
+END is a special token: no span crosses it, and a span that reaches it is cut. CLOSED may not be
+masked: a span that reaches it is not placed. OPEN may be in a span. BEGIN may be in a span, or
+    begin
+one.
 """
 
 
 @kernel
 def draw_length(stream: np.uint64, k: int, sums: Array) -> int:
-    """Return draw k of a stream as a length, 1 or more.
+    """Return draw k of a stream as a length of at least 1.
 
     Args:
-        stream: Of the row.
-        k: Which draw, 0 or more.
-        sums: uint64 `[L]`: the chance, in units of 2**-53, of a length up to 1, up to 2 and so on;
-            the last item is 2**53.
+        stream: Random stream of the row.
+        k: Number of the draw, from 0.
+        sums: uint64 `[L]`, cumulative probabilities of the lengths from 1 to L, in units of 2**-53.
+            The last item is 2**53.
     """
     drawn = bits53(stream, k)
     length = 1
@@ -41,15 +43,15 @@ def draw_length(stream: np.uint64, k: int, sums: Array) -> int:
 def open_spans(
     offsets: Array, words: Array, ids: Array, unk: int, kinds: Array, whole: bool, state: Array
 ) -> None:
-    """Find where spans may begin and lie.
+    """Write the state of each token, for `place_spans`.
 
     Args:
         offsets: int64 `[N + 1]`.
-        words: int32 `[T]`, -1 on special tokens.
-        ids: int32 `[T]`.
-        unk: The id that may not be masked, -1 for none.
-        kinds: uint8 `[T]`, not 0 where an earlier pick took the token.
-        whole: Whether spans begin at the first token of a word only.
+        words: int32 `[T]`, `word_ids`, -1 on special tokens.
+        ids: int32 `[T]`, token ids.
+        unk: Id of the unknown token, which is not masked. -1 if there is none, or to mask it too.
+        kinds: uint8 `[T]`, nonzero on tokens of earlier picks.
+        whole: Whether spans begin only at the first token of a word.
         state: uint8 `[T]`, written: END, CLOSED, OPEN or BEGIN.
     """
     for i in range(len(offsets) - 1):
@@ -62,7 +64,7 @@ def open_spans(
             goes_on = whole and t > 0 and row[t] == row[t - 1]
             closed = row_ids[t] == unk or row_kinds[t] != 0
 
-            # One store, chosen without a branch.
+            # No branch: one store of a selected value.
             kind = OPEN if goes_on else BEGIN
             kind = CLOSED if closed else kind
             out[t] = END if row[t] < 0 else kind
@@ -70,14 +72,14 @@ def open_spans(
 
 @kernel
 def run_from(state: Array, t: int, max_size: int) -> int:
-    """Return the number of tokens of a span that begins at t.
+    """Return the length of a span that begins at token t, or 0 if none may.
 
-    It is `max_size`, less where the text ends before it, and 0 where no span may begin or lie.
+    The length is `max_size`, or less if a special token comes before.
 
     Args:
-        state: uint8, of one row, as `open_spans` writes it.
-        t: The first token.
-        max_size: Tokens, 1 or more.
+        state: uint8, states of one row from `open_spans`.
+        t: First token.
+        max_size: Maximum number of tokens, at least 1.
     """
     if state[t] != BEGIN:
         return 0
@@ -93,22 +95,22 @@ def run_from(state: Array, t: int, max_size: int) -> int:
 def place_spans(
     offsets: Array, state: Array, quota: Array, sums: Array, streams: Array, mark: int, out: Array
 ) -> None:
-    """Take spans that do not overlap, from tokens in random order, up to a budget of tokens.
+    """Mask spans that do not overlap, up to a budget of tokens.
 
-    The order is a Fisher-Yates shuffle of the tokens of the row, made step by step.
+    Tries the tokens of a row as starts of spans, in the order of a Fisher-Yates shuffle.
 
     Args:
         offsets: int64 `[N + 1]`.
-        state: uint8 `[T]`, as `open_spans` writes it; CLOSED afterwards where a span lies.
-        quota: int64 `[N]`: tokens; afterwards what is left of them.
-        sums: uint64 `[L]`, of lengths in tokens, as in `draw_length`.
-        streams: uint64 `[2, N]`: step k takes draw k of the first for its token and of the second
-            for its length.
-        mark: The value to write.
-        out: uint8 `[T]`: `mark` where a span lies, elsewhere as it was.
+        state: uint8 `[T]`, states from `open_spans`; CLOSED is written on masked tokens.
+        quota: int64 `[N]`, number of tokens to mask; reduced by the number of masked tokens.
+        sums: uint64 `[L]`, cumulative probabilities of lengths in tokens, see `draw_length`.
+        streams: uint64 `[2, N]`. Step k of a row uses draw k of the first for the start, and of the
+            second for the length.
+        mark: Value to write.
+        out: uint8 `[T]`, `mark` is written on masked tokens.
     """
-    # `places` is 0, 1, 2 … at the start of every row. It is put back after each row rather than
-    # written anew, so that a row costs what it draws and not its length.
+    # `places` is 0, 1, 2 ... at the start of each row. It is restored after each row, not written
+    # anew, so the cost of a row depends on its draws and not on its length.
     places = np.arange(longest_row(offsets)).astype(np.int32)
     for i in range(len(quota)):
         start, stop = offsets[i], offsets[i + 1]
@@ -119,7 +121,7 @@ def place_spans(
         k = 0
         while left > 0 and k < len(row):
             first = draw_next(places, streams[0, i], k, len(row))
-            places[k] = first  # the whole swap, as the loops below look at the first k places
+            places[k] = first  # complete the swap, since the loops below read the first k places
 
             if row[first] == BEGIN:
                 length = min(draw_length(streams[1, i], k, sums), left)
@@ -130,8 +132,8 @@ def place_spans(
             k += 1
         quota[i] = left
 
-        # After k steps, a place p from k on holds another number only if p was drawn, so p stands
-        # among the first k places.
+        # Restore `places`. After k steps, a place p >= k has changed only if p was drawn, and then
+        # p is among the first k items.
         for s in range(k):
             if places[s] >= k:
                 places[places[s]] = places[s]
@@ -151,21 +153,21 @@ def grow_spans(
     streams: Array,
     out: Array,
 ) -> None:
-    """Take mentions, or spans of whole words that may touch, up to a budget of tokens.
+    """Mask mentions, or spans of whole words that may touch, up to a budget of tokens.
 
-    In rows with mentions a fair coin decides at each step whether to take a mention.
+    In rows with mentions, each step takes a mention or a span with probability 1/2.
 
     Args:
-        offsets: int64 `[N + 1]`.
-        words: int32 `[T]`, -1 on special tokens.
-        mention_offsets: int64 `[N + 1]`.
-        starts: int32 `[S]`: a mention's first token, counted within its row.
+        offsets: int64 `[N + 1]` of the tokens.
+        words: int32 `[T]`, `word_ids`, -1 on special tokens.
+        mention_offsets: int64 `[N + 1]` of the mentions.
+        starts: int32 `[S]`, first token of each mention, within its row.
         ends: int32 `[S]`, half open.
-        quota: int64 `[N]`: tokens; afterwards how many of them the row did not have.
-        sums: uint64 `[L]`, of lengths in words, as in `draw_length`.
-        streams: uint64 `[3, N]`: step k takes draw k of the first for its token or mention, of the
-            second for its length, of the third for its coin.
-        out: uint8 `[T]`: 1 where a span lies, 2 where a mention does; what was not 0 stays.
+        quota: int64 `[N]`, number of tokens to mask; reduced by the number of masked tokens.
+        sums: uint64 `[L]`, cumulative probabilities of lengths in words, see `draw_length`.
+        streams: uint64 `[3, N]`. Step k of a row uses draw k of the first for the token or mention,
+            of the second for the length, and of the third to choose between the two.
+        out: uint8 `[T]`; on tokens that are 0, 1 is written in spans and 2 in mentions.
     """
     for i in range(len(quota)):
         start, stop = offsets[i], offsets[i + 1]
@@ -174,7 +176,7 @@ def grow_spans(
         first_mention = mention_offsets[i]
         mentions = mention_offsets[i + 1] - first_mention
 
-        # No more than the row has, so that the loop below ends.
+        # Limit the budget to the tokens that can be masked, so that the loop below ends.
         free = 0
         for t in range(len(row)):
             free += int((row[t] >= 0) & (out_row[t] == 0))
@@ -185,25 +187,25 @@ def grow_spans(
         while left > 0:
             if mentions > 0 and below(streams[2, i], k, 2) == 0:
                 s = first_mention + below(streams[0, i], k, mentions)
-                left -= take(out_row, starts[s], ends[s], left, 2)
+                left -= mask_range(out_row, starts[s], ends[s], left, 2)
             else:
                 anchor = int(below(streams[0, i], k, len(row)))
                 if row[anchor] >= 0 and out_row[anchor] == 0:
                     length = draw_length(streams[1, i], k, sums)
-                    left = take_words(row, out_row, anchor, length, left)
+                    left = mask_words(row, out_row, anchor, length, left)
             k += 1
 
 
 @kernel
-def take(out: Array, start: int, stop: int, left: int, mark: int) -> int:
-    """Mark the free tokens of a range, from the left, and return how many were marked.
+def mask_range(out: Array, start: int, stop: int, left: int, mark: int) -> int:
+    """Mask the free tokens of a range, from the left, and return their number.
 
     Args:
-        out: uint8, of one row: 0 where a token is free.
+        out: uint8 of one row, 0 on free tokens.
         start: First token.
         stop: Half open.
-        left: The most tokens to mark.
-        mark: The value to write.
+        left: Maximum number of tokens to mask.
+        mark: Value to write.
     """
     taken = 0
     for t in range(start, stop):
@@ -214,16 +216,19 @@ def take(out: Array, start: int, stop: int, left: int, mark: int) -> int:
 
 
 @kernel
-def take_words(words: Array, out: Array, t: int, length: int, left: int) -> int:
-    """Mark words from that of a token on, to the right, and return what is left of the budget.
+def mask_words(words: Array, out: Array, t: int, length: int, left: int) -> int:
+    """Mask consecutive words, and return the remaining budget.
+
+    Stops before a special token.
 
     Args:
-        words: int32, of one row; -1 on special tokens, where the text ends.
-        out: uint8, of one row; 1 is written where it is 0.
-        t: A token that is not special.
-        length: Words.
-        left: The most tokens to mark.
+        words: int32 of one row, `word_ids`, -1 on special tokens.
+        out: uint8 of one row; 1 is written on tokens that are 0.
+        t: Any token of the first word.
+        length: Number of words.
+        left: Budget: maximum number of tokens to mask.
     """
+    # Back to the first token of the word.
     while t > 0 and words[t - 1] == words[t]:
         t -= 1
 
@@ -231,7 +236,7 @@ def take_words(words: Array, out: Array, t: int, length: int, left: int) -> int:
         start = t
         while t < len(words) and words[t] == words[start]:
             t += 1
-        left -= take(out, start, t, left, 1)
+        left -= mask_range(out, start, t, left, 1)
         if left == 0 or t == len(words) or words[t] < 0:
             break
     return left

@@ -1,4 +1,4 @@
-"""Find the tokens and units that may be masked, count them, and mark units in a plan."""
+"""Find and count the tokens and units that may be masked, and mark units in a plan."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from mslm_data.kernels._jit import Array, kernel
 from mslm_data.kernels.rows import begins_word, longest_row
 
 _LARGEST, _MEAN, _SUM = range(3)
-"""Ways in which `reduce_units` makes one number of those of a unit's tokens; any other value takes
-the first one."""
+"""Reductions of `reduce_units`. Any other value selects the number of the unit's first token."""
 
 
 @kernel
@@ -22,17 +21,17 @@ def open_pool(
     pool: Array,
     sizes: Array,
 ) -> None:
-    """Find the tokens that may still be chosen, and count the tokens that are not special.
+    """Find the eligible tokens of a pick, and count the ordinary tokens of each row.
 
     Args:
         offsets: int64 `[N + 1]`.
         word_ids: int32 `[T]`, -1 on special tokens.
-        input_ids: int32 `[T]`.
-        unk: The id of the unknown token, a useless target; -1 where the tokenizer has none, or
-            where it may be chosen.
-        kinds: uint8 `[T]`, not 0 where an earlier pick took the token.
-        pool: uint8 `[T]`, written: 1 where a token is neither special, nor unknown, nor taken.
-        sizes: int64 `[N]`, written: tokens of each row that are not special, taken ones included.
+        input_ids: int32 `[T]`, token ids.
+        unk: Id of the unknown token, a useless target. -1 if there is none, or to make it eligible.
+        kinds: uint8 `[T]`, nonzero on tokens of earlier picks.
+        pool: uint8 `[T]`, written: 1 on tokens that are neither special, nor unknown, nor taken by
+            an earlier pick; 0 on others.
+        sizes: int64 `[N]`, written: number of ordinary tokens of each row, including taken ones.
     """
     for i in range(len(sizes)):
         start, stop = offsets[i], offsets[i + 1]
@@ -41,7 +40,7 @@ def open_pool(
         row_kinds = kinds[start:stop]
         row_pool = pool[start:stop]
 
-        # No branch, and a count of 32 bits, so that it compiles to SIMD.
+        # No branch, and a 32-bit count, so that it compiles to SIMD.
         size = np.int32(0)
         for t in range(len(row_words)):
             real = row_words[t] >= 0
@@ -52,11 +51,11 @@ def open_pool(
 
 @kernel
 def count_numbered(offsets: Array, numbers: Array, out: Array) -> None:
-    """Count the entries of each row that have a number, such as tokens that are not special.
+    """Count the nonnegative numbers of each row, such as the `word_ids` of ordinary tokens.
 
     Args:
         offsets: int64 `[N + 1]`.
-        numbers: integers `[T]`, negative for none; `word_ids` for the tokens of words.
+        numbers: integers `[T]`.
         out: int64 `[N]`, written.
     """
     for i in range(len(out)):
@@ -73,15 +72,15 @@ def count_words(offsets: Array, word_ids: Array, out: Array) -> None:
 
     Args:
         offsets: int64 `[N + 1]`.
-        word_ids: int32 `[T]`, never falling within a row but for the -1 of special tokens.
-        out: int64 `[N]`, written: distinct values other than -1.
+        word_ids: int32 `[T]`, ascending within each row, except for -1 on special tokens.
+        out: int64 `[N]`, written: number of distinct values other than -1.
     """
     for i in range(len(out)):
         row = word_ids[offsets[i] : offsets[i + 1]]
         count = 0
         last = -1
         for t in range(len(row)):
-            # Special tokens stand below any word, so `last` passes over them.
+            # False for special tokens too, since -1 is less than any word number.
             if row[t] > last:
                 count += 1
                 last = row[t]
@@ -96,11 +95,11 @@ def find_units(
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
-        numbers: integers `[T]`; negative ones belong to no run.
-        starts: int32 `[T]`, written up to U: a run's first token, counted within its row. Item U
-            may hold scratch data.
-        ends: int32 `[T]`, written up to U; half open.
-        unit_offsets: int64 `[N + 1]`, written: the runs of each row; U is the last item.
+        numbers: integers `[T]`. Negative numbers belong to no run.
+        starts: int32 `[T]`, written up to U: first token of each run, within its row. Item U is
+            scratch memory.
+        ends: int32 `[T]`, written up to U, half open.
+        unit_offsets: int64 `[N + 1]`, written: offsets of each row's runs. The last item is U.
     """
     u = 0
     unit_offsets[0] = 0
@@ -108,7 +107,7 @@ def find_units(
         row = numbers[offsets[i] : offsets[i + 1]]
         before = -1
         for t in range(len(row)):
-            # No branch: where no run begins, the next one overwrites this.
+            # No branch: if no run begins here, the next one overwrites this item.
             starts[u] = t
             u += begins_word(row[t], before)
 
@@ -122,15 +121,15 @@ def find_units(
 def paint_units(
     offsets: Array, unit_offsets: Array, starts: Array, taken: Array, mark: int, out: Array
 ) -> None:
-    """Mark the first tokens of units.
+    """Mark the leading tokens of units in a plan.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
         unit_offsets: int64 `[N + 1]` of the units.
-        starts: int32 `[U]`: a unit's first token, counted within its row.
-        taken: int64 `[U]`: how many tokens of each unit to mark; 0 for none.
-        mark: The value to write.
-        out: uint8 `[T]`: `mark` in these tokens, elsewhere as it was.
+        starts: int32 `[U]`, first token of each unit, within its row.
+        taken: int64 `[U]`, number of leading tokens of each unit to mark.
+        mark: Value to write.
+        out: uint8 `[T]`, `mark` is written at these tokens.
     """
     for i in range(len(offsets) - 1):
         for u in range(unit_offsets[i], unit_offsets[i + 1]):
@@ -143,17 +142,18 @@ def paint_units(
 def find_open_units(
     offsets: Array, unit_offsets: Array, starts: Array, ends: Array, pool: Array, out: Array
 ) -> None:
-    """Find the units all of whose tokens may be masked.
+    """Find the units whose tokens are all eligible.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
         unit_offsets: int64 `[N + 1]` of the units.
-        starts: int32 `[U]`: a unit's first token, counted within its row.
+        starts: int32 `[U]`, first token of each unit, within its row.
         ends: int32 `[U]`, half open.
-        pool: uint8 `[T]`, 1 where a token may be masked.
-        out: uint8 `[U]`, written: 1 where all tokens of a unit may be masked, 0 elsewhere.
+        pool: uint8 `[T]`, 1 for eligible tokens.
+        out: uint8 `[U]`, written: 1 if all tokens of the unit are eligible, otherwise 0.
     """
-    # `sums[t]` counts the open tokens before token t: half the time of a loop over each unit.
+    # `sums[t]` is the number of eligible tokens before token t. This takes half the time of a loop
+    # over the tokens of each unit.
     sums = np.zeros(longest_row(offsets) + 1, np.int32)
     for i in range(len(offsets) - 1):
         row = pool[offsets[i] : offsets[i + 1]]
@@ -176,22 +176,22 @@ def reduce_units(
     how: int,
     out: Array,
 ) -> None:
-    """Make one number of the numbers of each unit's tokens.
+    """Reduce the numbers of each unit's tokens to one number.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
         unit_offsets: int64 `[N + 1]` of the units.
-        starts: int32 `[U]`: a unit's first token, counted within its row.
-        ends: int32 `[U]`, half open; no unit is empty.
-        values: float64 `[T]`.
-        how: 0 for the largest, 1 for the mean, 2 for the sum, 3 for the first.
+        starts: int32 `[U]`, first token of each unit, within its row.
+        ends: int32 `[U]`, half open. No unit is empty.
+        values: float64 `[T]`, a number per token.
+        how: 0 for the maximum, 1 for the mean, 2 for the sum, 3 for the first token's number.
         out: float64 `[U]`, written.
     """
     for i in range(len(offsets) - 1):
         for u in range(unit_offsets[i], unit_offsets[i + 1]):
             first, past = offsets[i] + starts[u], offsets[i] + ends[u]
 
-            # Both at once for every `how`: units are short, and a branch in the loop costs more.
+            # Compute both for every `how`: units are short, and a branch in the loop costs more.
             largest = values[first]
             total = 0.0
             for t in range(first, past):

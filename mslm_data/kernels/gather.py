@@ -1,4 +1,4 @@
-"""Copy chosen rows of ragged columns."""
+"""Gather rows of ragged columns."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ Arrays: TypeAlias = tuple[Array, Array, Array]
 
 @kernel
 def renumber(values: Array, numbers: Array, out: Array) -> None:
-    """Look numbers up in a table, without the copy of all indices that NumPy makes first.
+    """Replace numbers by a lookup table: `out = numbers[values]`.
+
+    NumPy would first copy `values` to int64.
 
     Args:
-        values: integers `[T]`, places in `numbers`.
-        numbers: integers `[.]`.
+        values: integers `[T]`, indices into `numbers`.
+        numbers: integers `[.]`, the table.
         out: integers `[T]`, written.
     """
     for t in range(len(values)):
@@ -24,14 +26,14 @@ def renumber(values: Array, numbers: Array, out: Array) -> None:
 
 @kernel
 def gather(rows: Array, offsets: Array, values: Array, to: Array, out: Array) -> None:
-    """Copy chosen rows of a ragged column.
+    """Gather rows of a ragged column.
 
     Args:
-        rows: integers `[R]`, each in `[0, N)`, in any order; a row may be chosen several times.
+        rows: integers `[R]`, row numbers in `[0, N)`, in any order, possibly repeated.
         offsets: integers `[N + 1]` of the source rows.
         values: `[T]`, any type.
-        to: int64 `[R]` or longer: where in `out` each copy begins.
-        out: of the type of `values`, written where copies lie.
+        to: int64, at least `[R]`, the first index of each copied row in `out`.
+        out: same type as `values`, written.
     """
     for r in range(len(rows)):
         start, stop = offsets[rows[r]], offsets[rows[r] + 1]
@@ -41,16 +43,16 @@ def gather(rows: Array, offsets: Array, values: Array, to: Array, out: Array) ->
 
 @kernel
 def gather_alike(rows: Array, offsets: Array, columns: Arrays, to: Array, out: Arrays) -> None:
-    """Copy chosen rows of three columns that share their offsets.
+    """Gather rows of three ragged columns with the same offsets.
 
-    One pass over the rows, because most of the time is spent waiting for memory.
+    In one pass over the rows, since most of the time is spent waiting for memory.
 
     Args:
-        rows: integers `[R]`, each in `[0, N)`, in any order; a row may be chosen several times.
+        rows: integers `[R]`, row numbers in `[0, N)`, in any order, possibly repeated.
         offsets: integers `[N + 1]` of the source rows.
         columns: Three arrays `[T]`, of any types.
-        to: int64 `[R]` or longer: where in the `out` arrays each copy begins.
-        out: Three arrays of the columns' types, written where copies lie.
+        to: int64, at least `[R]`, the first index of each copied row in the `out` arrays.
+        out: Three arrays of the same types as `columns`, written.
     """
     first, second, third = columns
     out_first, out_second, out_third = out
@@ -65,11 +67,11 @@ def gather_alike(rows: Array, offsets: Array, columns: Arrays, to: Array, out: A
 
 @inlined
 def copy(values: Array, out: Array) -> None:
-    """Copy values to an array of the same length, by a loop: rows are too short for a memcpy call.
+    """Copy values in a loop, which is faster than a call of memcpy for short rows.
 
     Args:
         values: `[n]`, any type.
-        out: `[n]`, of the same type, written.
+        out: `[n]`, same type, written.
     """
     for t in range(len(values)):
         out[t] = values[t]

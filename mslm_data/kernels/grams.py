@@ -1,8 +1,8 @@
-"""Take listed n-grams of rows: in the order of their list, scattered, as units, or by chance.
+"""Mask listed n-grams: in the order of the list, scattered, as units, or by probability.
 
-Matches are those of `token_trie.match_entries`: ragged by row, each with its first token within the
-row, the token after its last, and its entry. Tokens that are masked leave a `pool`, so that no two
-matches that are taken overlap.
+Matches come from `token_trie.match_entries`: M in all, ragged by row, each with its first token
+within the row, the token after its last, and its entry in the list. Masked tokens are removed from
+`pool`, so masked matches do not overlap.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from mslm_data.kernels.rows import begins_word, draw_next, longest_row
 
 _LOW = np.int64(2**32 - 1)
 _FEW = 32
-"""Up to so many matches are sorted by insertion, which is faster than the call of a sort. Most rows
-have no more."""
+"""Maximum number of matches sorted by insertion, which is faster than a call of `sort`. Most
+rows have no more."""
 
 
 @kernel
 def sort_matches(entries: Array, keys: Array) -> None:
-    """Order the matches of a row by entry, those of one entry from left to right.
+    """Sort the matches of a row by entry, then from left to right.
 
     Args:
-        entries: int32 `[m]`, the entry of each match; matches from left to right.
-        keys: int64, at least `[m]`, written: `entry << 32 | match`, rising.
+        entries: int32 `[m]`, entry of each match, from left to right.
+        keys: int64, at least `[m]`, written: `entry << 32 | match`, ascending.
     """
     few = len(entries) <= _FEW
     for k in range(len(entries)):
         key = (np.int64(entries[k]) << 32) | k
 
-        # Insertion: larger keys move one place to the right.
+        # Insertion sort: move larger keys one place to the right.
         place = k
         while few and place > 0 and keys[place - 1] > key:
             keys[place] = keys[place - 1]
@@ -44,10 +44,10 @@ def sort_matches(entries: Array, keys: Array) -> None:
 
 @kernel
 def all_open(pool: Array, start: int, end: int) -> bool:
-    """Return whether all tokens of `[start, end)` may be masked.
+    """Return whether all tokens of a range are eligible.
 
     Args:
-        pool: uint8: 1 where a token may be masked, 0 elsewhere.
+        pool: uint8, 1 for eligible tokens, 0 for others.
         start: First token.
         end: Half open.
     """
@@ -68,21 +68,21 @@ def take_in_order(
     quota: Array,
     taken: Array,
 ) -> None:
-    """Take matches in the order of the list, pass after pass.
+    """Take matches in the order of the list, in several passes.
 
-    A pass takes the left-most match of each entry, if all of its tokens may still be masked. The
-    last match of a row is cut to what is left of the budget. A row is done when its budget is spent
-    or a pass took nothing.
+    A pass takes the leftmost match of each entry whose tokens are all still eligible. The last
+    match of a row is cut to the remaining budget. A row ends when its budget is spent, or when a
+    pass takes nothing.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
         match_offsets: int64 `[N + 1]` of the matches.
-        starts: int32 `[M]`.
+        starts: int32 `[M]`, first token of each match, within its row.
         ends: int32 `[M]`, half open.
-        entries: int32 `[M]`.
-        pool: uint8 `[T]`, 1 where a token may be masked; 0 afterwards where one is.
-        quota: int64 `[N]`, tokens to mask; reduced by the tokens masked.
-        taken: int64 `[M]`: how many tokens of a match were taken; elsewhere as it was.
+        entries: int32 `[M]`, entry of each match.
+        pool: uint8 `[T]`, 1 for eligible tokens; 0 is written on taken tokens.
+        quota: int64 `[N]`, number of tokens to mask; reduced by the tokens taken.
+        taken: int64 `[M]`, written at matches that are taken: the number of tokens taken.
     """
     keys = np.empty(longest_row(match_offsets), np.int64)
     for i in range(len(quota)):
@@ -96,7 +96,7 @@ def take_in_order(
         while left > 0 and took:
             took = False
             kept = 0
-            last = np.int64(-1)  # the entry that was taken last in this pass
+            last = np.int64(-1)  # last entry taken in this pass
             for k in range(size):
                 m = begin + (keys[k] & _LOW)
                 entry = keys[k] >> 32
@@ -104,8 +104,8 @@ def take_in_order(
                 if not all_open(pool, start, end):
                     continue
 
-                # The entry has had its turn, so this match waits for the next pass. Matches that
-                # wait move to the front of `keys`, behind the one that is read.
+                # This pass has taken a match of this entry already, so keep this one for the next
+                # pass. Kept matches move to the front of `keys`: `kept <= k`, so none is lost.
                 if entry == last or left == 0:
                     keys[kept] = keys[k]
                     kept += 1
@@ -122,28 +122,28 @@ def take_in_order(
 
 @kernel
 def is_scattered(tokens: Array, row: Array, pool: Array) -> bool:
-    """Return whether tokens stand in a row in their order, with any other tokens between them.
+    """Return whether tokens are a subsequence of the eligible tokens of a row.
 
     Args:
-        tokens: int32, of an entry.
-        row: int32 `[L]`.
-        pool: uint8 `[L]`, 1 where a token may be masked; only open tokens count.
+        tokens: int32, tokens of an entry.
+        row: int32 `[L]`, tokens of the row.
+        pool: uint8 `[L]`, 1 for eligible tokens.
     """
-    found = 0
+    matched = 0
     for t in range(len(row)):
-        if found < len(tokens) and pool[t] != 0 and row[t] == tokens[found]:
-            found += 1
-    return found == len(tokens)
+        if matched < len(tokens) and pool[t] != 0 and row[t] == tokens[matched]:
+            matched += 1
+    return matched == len(tokens)
 
 
 @kernel
 def first_place(tokens: Array, row: Array, pool: Array) -> int:
-    """Return where tokens first stand side by side in a row, all of them open, or -1.
+    """Return the first occurrence of a word in a row with all tokens eligible, or -1.
 
     Args:
-        tokens: int32, of a word.
-        row: int32 `[L]`.
-        pool: uint8 `[L]`, 1 where a token may be masked.
+        tokens: int32, tokens of the word.
+        row: int32 `[L]`, tokens of the row.
+        pool: uint8 `[L]`, 1 for eligible tokens.
     """
     for first in range(len(row) - len(tokens) + 1):
         t = 0
@@ -166,22 +166,21 @@ def take_scattered(
     pool: Array,
     quota: Array,
 ) -> None:
-    """Take the words of entries that stand scattered in a row, each entry once, in list order.
+    """Mask the words of entries that are scattered over a row, each entry once, in list order.
 
-    If all tokens of an entry stand in the row in their order, each of its words is taken where the
-    word's tokens first stand side by side, wherever that is. The last word is cut to what is left
-    of the budget.
+    If the tokens of an entry are a subsequence of the row, each of its words is masked at its first
+    occurrence in the row, wherever it is. The last word is cut to the remaining budget.
 
     Args:
         offsets: int64 `[N + 1]`.
-        ids: int32 `[T]`.
-        tokens: int32, those of all entries.
-        bounds: int64 `[W + 1]`: where each word of each entry begins in `tokens`, and the end.
-        word_offsets: int64 `[E + 1]`: the words of each entry.
-        listed: int32 `[E]`, all entries, ordered by one token of each.
-        listed_offsets: int64 `[V + 1]`: the entries of each token, in `listed`.
-        pool: uint8 `[T]`, 1 where a token may be masked; 0 afterwards where one is.
-        quota: int64 `[N]`, tokens to mask; reduced by the tokens masked.
+        ids: int32 `[T]`, token ids.
+        tokens: int32, tokens of all E entries.
+        bounds: int64 `[W + 1]`, offsets of the words of all entries into `tokens`.
+        word_offsets: int64 `[E + 1]`, offsets of each entry's words into `bounds`.
+        listed: int32 `[E]`, the entries, grouped by one token of each.
+        listed_offsets: int64 `[V + 1]`, offsets of each token's entries into `listed`.
+        pool: uint8 `[T]`, 1 for eligible tokens; 0 is written on masked tokens.
+        quota: int64 `[N]`, number of tokens to mask; reduced by the number of masked tokens.
     """
     candidates = np.empty(0, np.int32)
     for i in range(len(quota)):
@@ -189,7 +188,7 @@ def take_scattered(
         row = ids[start:stop]
         row_pool = pool[start:stop]
 
-        # Only entries one of whose tokens stands in the row can be scattered in it.
+        # Candidates are the entries whose listed token is in the row. All others lack a token.
         size = 0
         for token in row:
             if not 0 <= token < len(listed_offsets) - 1:
@@ -200,10 +199,10 @@ def take_scattered(
                 candidates[size] = listed[place]
                 size += 1
 
-        # Sorted, equal candidates stand side by side, and the first of the list comes first.
+        # Sort into list order, which brings equal candidates together.
         candidates[:size].sort()
         left = quota[i]
-        last = -1  # the entry that was taken last
+        last = -1  # last entry taken
         for entry in candidates[:size]:
             if left == 0 or entry == last:
                 continue
@@ -215,9 +214,9 @@ def take_scattered(
             for w in range(first, past):
                 place = first_place(tokens[bounds[w] : bounds[w + 1]], row, row_pool)
                 if place >= 0:
-                    some = min(left, bounds[w + 1] - bounds[w])
-                    row_pool[place : place + some] = 0
-                    left -= some
+                    length = min(left, bounds[w + 1] - bounds[w])
+                    row_pool[place : place + length] = 0
+                    left -= length
         quota[i] = left
 
 
@@ -232,21 +231,21 @@ def unite_words(
     streams: Array,
     numbers: Array,
 ) -> None:
-    """Number the units of rows: n-grams, and the words that are in none.
+    """Cut rows into units: n-grams, and the words outside them.
 
-    Of n-grams within one another the largest is kept. The rest are visited in random order, and
-    each is kept that overlaps none kept before it.
+    N-grams within a longer n-gram are dropped. The others are visited in random order, and kept if
+    they do not overlap one kept before.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
-        words: int32 `[T]`, `word_ids`.
-        match_offsets: int64 `[N + 1]` of the matches, ordered by first token, then length.
-        starts: int32 `[M]`.
+        words: int32 `[T]`, `word_ids`, -1 on special tokens.
+        match_offsets: int64 `[N + 1]` of the matches, sorted by first token, then length.
+        starts: int32 `[M]`, first token of each match, within its row.
         ends: int32 `[M]`, half open.
-        pool: uint8 `[T]`: 1 where an n-gram may lie, 0 elsewhere; 0 afterwards where one was kept.
-        streams: uint64 `[N]`; draw k of a row is step k of a shuffle of its largest n-grams.
-        numbers: int32 `[T]`, written: the first token of each token's unit, counted within the row;
-            -1 on special tokens.
+        pool: uint8 `[T]`, 1 for tokens that may be in an n-gram; 0 is written in kept n-grams.
+        streams: uint64 `[N]`. Draw k of a row is step k of a shuffle of its longest n-grams.
+        numbers: int32 `[T]`, written: first token of each token's unit, within the row; -1 on
+            special tokens.
     """
     largest = np.empty(longest_row(match_offsets), np.int64)
     for i in range(len(streams)):
@@ -263,8 +262,9 @@ def unite_words(
             out[t] = first if row[t] >= 0 else -1
             before = row[t]
 
-        # Matches come by first token, then length. So a match that ends no further than one before
-        # it lies within that one, and the last match of a first token is its longest.
+        # Keep matches that are not within another. Matches are sorted by first token, then length:
+        # a match that ends no later than an earlier one lies within it, and a match replaces an
+        # earlier one with the same first token.
         size = 0
         furthest = 0
         for m in range(match_offsets[i], match_offsets[i + 1]):
@@ -276,6 +276,7 @@ def unite_words(
             furthest = ends[m]
             size += 1
 
+        # Visit these in random order.
         for k in range(size):
             m = draw_next(largest, streams[i], k, size)
             if all_open(pool, start + starts[m], start + ends[m]):
@@ -302,15 +303,15 @@ def take_by_chance(
     Args:
         offsets: int64 `[N + 1]` of the tokens.
         match_offsets: int64 `[N + 1]` of the matches.
-        starts: int32 `[M]`.
+        starts: int32 `[M]`, first token of each match, within its row.
         ends: int32 `[M]`, half open.
-        entries: int32 `[M]`.
-        chances: float64 `[N]`, probability of each match of a row; 1 or more is always.
-        max_masked: Number of masked tokens of a row after which no further entry is tried.
-        orders: uint64 `[N]`; draw k of a row is step k of a shuffle of its entries.
-        streams: uint64 `[N]`; match m of a row takes draw m.
-        pool: uint8 `[T]`, 1 where a token may be masked; 0 afterwards where one is.
-        taken: int64 `[M]`: the tokens of a match that was taken; elsewhere as it was.
+        entries: int32 `[M]`, entry of each match.
+        chances: float64 `[N]`, probability of the matches of each row. Values above 1 count as 1.
+        max_masked: Number of masked tokens in a row after which no further entry is tried.
+        orders: uint64 `[N]`. Draw k of a row is step k of a shuffle of its entries.
+        streams: uint64 `[N]`. Match m of a row uses draw m.
+        pool: uint8 `[T]`, 1 for eligible tokens; 0 is written on taken tokens.
+        taken: int64 `[M]`, written at matches that are taken: the number of tokens taken.
     """
     longest = longest_row(match_offsets)
     keys = np.empty(longest, np.int64)
@@ -320,8 +321,8 @@ def take_by_chance(
         size = match_offsets[i + 1] - begin
         sort_matches(entries[begin : begin + size], keys)
 
-        # A group is the matches of one entry; it is known by its first place in `keys`.
-        # No branch: a place where no group begins is overwritten by the next one.
+        # Group the matches by entry. A group is represented by its first index in `keys`.
+        # No branch: an index at which no group begins is overwritten by the next one.
         distinct = 0
         for k in range(size):
             groups[distinct] = k
@@ -331,6 +332,8 @@ def take_by_chance(
         for g in range(distinct):
             if masked >= max_masked:
                 break
+
+            # Try all matches of a random entry.
             k = draw_next(groups, orders[i], g, distinct)
             entry = keys[k] >> 32
             while k < size and keys[k] >> 32 == entry:

@@ -1,13 +1,14 @@
-"""The hash table of all kernels: linear probing, in one form for items and in one for numbers.
+"""Hash tables with linear probing: one for items of any length, one for 64-bit keys.
 
-*Items* have unequal lengths, such as words. Their characters, bytes or ids lie end to end in one
-array. The table is `slots`, integers `[2**k]`: the number of an item, or -1 for an empty place.
-Whole items are compared, so equal hashes do no harm.
+*Items* are ranges of one array of characters, bytes or ids, such as words. The table is `slots`,
+integers `[2**k]`: the number of an item, or -1 for an empty slot. Whole items are compared, so
+items with equal hashes are told apart.
 
-*Keys* are numbers of 64 bits. The table is `keys`, uint64 `[2**k]`: the key itself, or `EMPTY`.
-What belongs to a key stands at the same place in arrays beside it.
+*Keys* are 64-bit numbers. The table is `keys`, uint64 `[2**k]`: a key, or `EMPTY`. Values are in
+other arrays, at the slot of their key.
 
-A search ends at an empty place, so every table has one. Callers keep half of the places empty.
+A search ends at an empty slot, so a table must have one. Callers keep at least half of the slots
+empty.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mslm_data.kernels._jit import Array, inlined, kernel
 from mslm_data.kernels.rng import mix
 
 EMPTY = np.uint64(2**64 - 1)
-"""A place without a key."""
+"""Marks an empty slot of a table of keys."""
 
 _ONE = np.uint64(1)
 _FNV_BASIS = np.uint64(0xCBF29CE484222325)
@@ -27,13 +28,15 @@ _FNV_PRIME = np.uint64(0x100000001B3)
 
 @inlined
 def hash_item(items: Array, start: int, stop: int) -> np.uint64:
-    """Return the FNV-1a hash of `items[start:stop]`, its high bits folded into the low ones.
+    """Return the FNV-1a hash of `items[start:stop]`, with the high bits folded into the low bits.
 
-    A range in place of a slice: making the slice costs more than the hash of a short word.
+    Takes a range, since a slice costs more than the hash of a short word.
     """
     state = _FNV_BASIS
     for t in range(start, stop):
         state = (state ^ np.uint64(items[t])) * _FNV_PRIME
+
+    # A table uses the low bits only. FNV-1a mixes the high bits better.
     return state ^ (state >> 32)
 
 
@@ -43,9 +46,9 @@ def hash_beginnings(items: Array, start: int, count: int, out: Array) -> None:
 
     Args:
         items: integers.
-        start: The first item.
+        start: First index of all ranges.
         count: Number of hashes.
-        out: uint64, `count` or longer; `hash_item` of n items is written at n - 1.
+        out: uint64, at least `[count]`, written: `hash_item` of the range of length n at `n - 1`.
     """
     state = _FNV_BASIS
     for n in range(count):
@@ -55,14 +58,14 @@ def hash_beginnings(items: Array, start: int, count: int, out: Array) -> None:
 
 @inlined
 def is_same(items: Array, start: int, stop: int, others: Array, first: int, last: int) -> bool:
-    """Return whether `items[start:stop]` equals `others[first:last]`, without making slices.
+    """Return whether `items[start:stop]` equals `others[first:last]`, without slices.
 
     Args:
         items: integers.
-        start: First item.
+        start: First index into `items`.
         stop: Half open.
         others: integers.
-        first: First item.
+        first: First index into `others`.
         last: Half open.
     """
     if stop - start != last - first:
@@ -85,22 +88,22 @@ def find_slot(
     ends: Array,
     hashes: Array | None,
 ) -> np.int64:
-    """Return the place of an item in a table, or the empty place where it belongs.
+    """Return the slot of an item in a table, or the empty slot to put it into.
 
     Args:
         slots: integers `[2**k]`, the table.
-        hashed: `hash_item` of the item.
-        items: The array that holds the item, at `[start, stop)`.
-        start: Its first place.
+        hashed: Hash of the item, from `hash_item`.
+        items: integers, the array with the item.
+        start: First index of the item.
         stop: Half open.
-        known: The array that holds the K items of the table.
-        starts: integers `[K]`: where each of them begins in `known`.
+        known: integers, the array with the K items of the table.
+        starts: integers `[K]`, first index of each of these in `known`.
         ends: integers `[K]`, half open.
-        hashes: uint64 `[K]`, of the items of the table. They are compared first, which halves the
-            time for words of characters. None: items are compared at once.
+        hashes: uint64 `[K]`, hashes of these, to compare first, which halves the time for words of
+            characters. None compares the items at once.
     """
-    # Without a `break`: with one, numba counts references in the loop, at four times the time. So
-    # it does for a call of `is_same` that is copied into this loop.
+    # Without a `break`: it makes numba count references in the loop, which takes four times the
+    # time. A call of the inlined `is_same` would do the same.
     last = np.uint64(len(slots) - 1)
     place = hashed & last
     n = slots[place]
@@ -122,12 +125,12 @@ def find_slot(
 
 @kernel
 def hash_rows(items: Array, offsets: Array, out: Array) -> None:
-    """Hash rows of items.
+    """Hash rows of integers.
 
     Args:
         items: integers `[T]`.
-        offsets: integers `[N + 1]`, the items of each row.
-        out: uint64 `[N]`, written.
+        offsets: integers `[N + 1]`.
+        out: uint64 `[N]`, written: `hash_item` of each row.
     """
     for i in range(len(out)):
         out[i] = hash_item(items, offsets[i], offsets[i + 1])
@@ -135,14 +138,14 @@ def hash_rows(items: Array, offsets: Array, out: Array) -> None:
 
 @kernel
 def hash_ngrams(items: Array, offsets: Array, n: int, out: Array) -> None:
-    """Hash the n-grams of rows: every n items that stand side by side in one row.
+    """Hash the n-grams of rows: every n consecutive integers of a row.
 
     Args:
         items: integers `[T]`.
-        offsets: integers `[N + 1]`, the items of each row.
-        n: Items of an n-gram.
-        out: uint64 `[G]`, written: a row of L items has L - n + 1 n-grams, or none if it is
-            shorter.
+        offsets: integers `[N + 1]`.
+        n: Length of an n-gram.
+        out: uint64 `[G]`, written: `hash_item` of each n-gram. A row of length L has
+            `max(L - n + 1, 0)` of them.
     """
     g = 0
     for i in range(len(offsets) - 1):
@@ -155,15 +158,15 @@ def hash_ngrams(items: Array, offsets: Array, n: int, out: Array) -> None:
 def enter_words(
     chars: Array, words: Array, first: int, slots: Array, hashes: Array, out: Array
 ) -> None:
-    """Put words into a table, and number them by where they stand here; of equal words the first.
+    """Add words to a table. The number of a word is the index of its first occurrence in `words`.
 
     Args:
         chars: uint32 `[C]`, code points.
-        words: integers `[W, 2]` or wider: each word's characters, half open.
-        first: The first word to put in. Those before it are in the table already.
-        slots: integers `[2**k]`, more than W; written.
+        words: integers `[W, 2]` or wider, character range of each word.
+        first: Index of the first word to add. Earlier words are in the table already.
+        slots: integers `[2**k]` with `2**k > W`, the table; changed.
         hashes: uint64 `[W]`, written from `first` on.
-        out: int64 `[W]`, written from `first` on: the number of the first word that equals each.
+        out: int64 `[W]`, written from `first` on: the number of each word.
     """
     starts = words[:, 0]
     ends = words[:, 1]
@@ -180,16 +183,16 @@ def enter_words(
 def look_up_words(
     chars: Array, words: Array, slots: Array, known: Array, bounds: Array, hashes: Array, out: Array
 ) -> None:
-    """Find the numbers of words.
+    """Look up words in a table.
 
     Args:
         chars: uint32 `[C]`, code points.
-        words: integers `[W, 2]` or wider: each word's characters, half open.
-        slots: integers `[2**k]`, filled by `enter_words`.
-        known: uint32, characters of the K words of the table.
-        bounds: integers `[K, 2]` or wider: each known word's characters in `known`, half open.
-        hashes: uint64 `[K]`, of the known words.
-        out: int64 `[W]`, written: each word's number, -1 for a word that the table does not have.
+        words: integers `[W, 2]` or wider, character range of each word.
+        slots: integers `[2**k]`, the table from `enter_words`.
+        known: uint32, code points of the K words of the table.
+        bounds: integers `[K, 2]` or wider, range of each of these in `known`.
+        hashes: uint64 `[K]`, hashes of these.
+        out: int64 `[W]`, written: the number of each word, -1 for unknown words.
     """
     starts = bounds[:, 0]
     ends = bounds[:, 1]
@@ -202,17 +205,17 @@ def look_up_words(
 
 @inlined
 def pair(left: int | np.int64, right: int | np.int64) -> np.uint64:
-    """Return two numbers, each in `[0, 2**32)`, as one key."""
+    """Return the key of two numbers in `[0, 2**32)`."""
     return (np.uint64(left) << 32) | np.uint64(right)
 
 
 @kernel
 def find_key(keys: Array, key: np.uint64) -> np.int64:
-    """Return the place of a key in a table, or the empty place where it belongs.
+    """Return the slot of a key in a table, or the empty slot to put it into.
 
     Args:
         keys: uint64 `[2**k]`, the table.
-        key: Not `EMPTY`.
+        key: Any number other than `EMPTY`.
     """
     last = np.uint64(len(keys) - 1)
     place = mix(key) & last

@@ -1,15 +1,16 @@
-"""Find the entries of a lexicon, which are runs of token ids, in rows.
+"""Find the entries of a lexicon in rows, with a trie of token ids.
 
-The trie is a table of keys (`hashing`), `edges` uint64 `[2**n]`: the key of an edge is
-`node << 32 | token`. The first token of an entry is a node by itself and has the token's number.
-The number of any other node is `B` more than the place of the edge that leads to it. `ending`
-int32 `[B + 2**n]` holds the entry that ends at a node, or -1.
+The trie is stored in flat arrays. B is at least 2 more than the largest token of any entry.
 
-Two small tables turn away most places of a corpus before any edge is looked up:
+* `edges` uint64 `[2**n]`, a table of keys (`hashing`). The key of an edge is `node << 32 | token`.
+  The node of a first token is the token itself. Any other node is B plus the slot of its edge.
+* `ending` int32 `[B + 2**n]`: the entry that ends at each node, or -1.
 
-* `begins` uint8 `[B]`: whether a token begins longer entries (1), or is an entry by itself (2). Its
-  last item, 0, stands for tokens that no entry has.
-* `seconds` uint64 `[2**k]`: one bit for the hash of the first two tokens of each entry.
+Two small tables rule out most positions of a corpus before an edge is looked up:
+
+* `begins` uint8 `[B]`: whether a token begins longer entries (1), or is an entry by itself (2). The
+  last item, 0, is for tokens outside the lexicon.
+* `seconds` uint64 `[2**k]`: a Bloom filter with one bit for the first two tokens of each entry.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from mslm_data.kernels.rng import mix
 from mslm_data.kernels.rows import begins_word, longest_row
 
 LONGER, ALONE = 1, 2
-"""Values of `begins` for a token. ALONE also where longer entries begin with it."""
+"""Values of `begins`. A token that is an entry and also begins longer ones is ALONE."""
 
 
 @kernel
 def find_child(edges: Array, nodes: int, node: int | np.int64, token: int) -> np.int64:
-    """Return the node that a token leads to from another node, or -1.
+    """Return the child of a node for a token, or -1.
 
     Args:
-        edges: uint64 `[2**n]`, the trie.
-        nodes: `B + 2**n`.
+        edges: uint64 `[2**n]`, edges of the trie.
+        nodes: Number of nodes, `B + 2**n`.
         node: The parent.
-        token: Any id; no entry has a negative one.
+        token: Any token id. No entry has a negative id.
     """
     place = find_key(edges, pair(node, token))
     return np.int64(-1) if edges[place] == EMPTY else nodes - len(edges) + place
@@ -41,12 +42,12 @@ def find_child(edges: Array, nodes: int, node: int | np.int64, token: int) -> np
 
 @kernel
 def pair_bit(left: int, right: int, seconds: Array) -> np.uint64:
-    """Return which bit of `seconds` belongs to two tokens: 64 bits in each item, the lowest first.
+    """Return the number of the bit in `seconds` for two tokens; bit b is in item `b // 64`.
 
     Args:
-        left: The first token.
-        right: The second token.
-        seconds: uint64 `[2**k]`.
+        left: First token.
+        right: Second token.
+        seconds: uint64 `[2**k]`, Bloom filter.
     """
     return mix(pair(left, right)) & np.uint64(64 * len(seconds) - 1)
 
@@ -55,14 +56,14 @@ def pair_bit(left: int, right: int, seconds: Array) -> np.uint64:
 def add_entries(
     offsets: Array, tokens: Array, edges: Array, ending: Array, begins: Array, seconds: Array
 ) -> None:
-    """Put entries into an empty trie. Of equal entries the first is found.
+    """Add entries to an empty trie. The trie finds the first of equal entries.
 
     Args:
         offsets: int64 `[E + 1]`.
-        tokens: int32, the entries; none is empty.
-        edges: uint64 `[2**n]`, all `EMPTY`, of more places than there are tokens; written.
+        tokens: int32, tokens of the entries. No entry is empty.
+        edges: uint64 `[2**n]`, all `EMPTY`, longer than `tokens`; written.
         ending: int32 `[B + 2**n]`, all -1; written.
-        begins: uint8 `[B]`, all 0; written. B is at least 2 more than the largest token.
+        begins: uint8 `[B]`, all 0; written.
         seconds: uint64 `[2**k]`, all 0; written.
     """
     num_tokens = len(begins)
@@ -70,6 +71,7 @@ def add_entries(
         start, stop = offsets[entry], offsets[entry + 1]
         first = tokens[start]
 
+        # Add the edges of the entry. Those of a common prefix are found.
         node = np.int64(first)
         for t in range(start + 1, stop):
             edge = pair(node, tokens[t])
@@ -98,49 +100,52 @@ def exact_values(
     values: Array,
     out: Array,
 ) -> None:
-    """Look up the entry that each unit is. Most words of a corpus are one token and need no edge.
+    """Look up the value of each unit in a lexicon.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
-        ids: int32 `[T]`.
+        ids: int32 `[T]`, token ids.
         unit_offsets: int64 `[N + 1]` of the units.
-        starts: int32 `[U]`: a unit's first token, counted within its row.
-        ends: int32 `[U]`, half open; no unit is empty.
-        edges: uint64 `[2**n]`, the trie.
-        values: `[B + 2**n + 1]`, any type: a value for each node; the last one is for units that
-            lead to no node.
-        out: `[U]`, of that type, written: the value of the node that the unit's tokens lead to.
+        starts: int32 `[U]`, first token of each unit, within its row.
+        ends: int32 `[U]`, half open. No unit is empty.
+        edges: uint64 `[2**n]`, edges of the trie.
+        values: `[B + 2**n + 1]`, any type, a value per node. The last item is for units that are
+            not in the trie.
+        out: `[U]`, same type, written: the value of each unit.
     """
     nodes = len(values) - 1
-    unknown = np.uint64(nodes - len(edges) - 1)  # B - 1: the node of tokens that no entry has
+    unknown = np.uint64(nodes - len(edges) - 1)  # B - 1: the node of tokens outside the lexicon
     for i in range(len(offsets) - 1):
         row = ids[offsets[i] : offsets[i + 1]]
         for u in range(unit_offsets[i], unit_offsets[i + 1]):
-            # As unsigned, negative ids of damaged shards are large too.
+            # The node of the first token needs no lookup, and most words have one token only.
+            # Negative ids of damaged shards are large as unsigned numbers.
             node = np.int64(min(np.uint64(row[starts[u]]), unknown))
             t = starts[u] + 1
             while node >= 0 and t < ends[u]:
                 node = find_child(edges, nodes, node, row[t])
                 t += 1
-            out[u] = values[node]  # node -1 takes the last value
+            out[u] = values[node]  # node -1 reads the last item
 
 
 @kernel
-def sift(ids: Array, words: Array, begins: Array, seconds: Array, places: Array) -> int:
-    """List where entries may begin in a row, missing none, and return how many places there are.
+def find_candidates(ids: Array, words: Array, begins: Array, seconds: Array, places: Array) -> int:
+    """List the tokens of a row at which entries may begin, and return their number.
+
+    The list has all tokens at which entries begin, and a few others.
 
     Args:
-        ids: int32 `[L]`.
+        ids: int32 `[L]`, token ids.
         words: int32 `[L]`, `word_ids`.
-        begins: uint8 `[B]`.
-        seconds: uint64 `[2**k]`.
-        places: int64, longer than the row; written up to the returned number: first tokens of
-            words, rising.
+        begins: uint8 `[B]`, first tokens of the trie.
+        seconds: uint64 `[2**k]`, Bloom filter of the trie.
+        places: int64, longer than the row, written from the left: first tokens of words, ascending.
     """
     unknown = np.uint64(len(begins) - 1)
 
-    # No branch, which would often be predicted wrongly: a place that is not kept is overwritten by
-    # the next one. The last token of the row is paired with itself; that bit only sifts less.
+    # No branch, which the CPU would often predict wrongly: a token that is not kept is overwritten
+    # by the next one. The last token of the row is paired with itself, which may only keep it in
+    # vain.
     size = 0
     before = np.int32(-1)
     for t in range(len(ids)):
@@ -166,22 +171,22 @@ def match_entries(
     out: Array,
     out_offsets: Array,
 ) -> None:
-    """Find all entries that stand in rows as whole words, overlapping ones too.
+    """Find all entries in rows that are whole words, including overlapping ones.
 
-    A match begins at the first token of a word and ends at the last token of one.
+    A match begins and ends with a word, and contains no special token.
 
     Args:
         offsets: int64 `[N + 1]`.
-        ids: int32 `[T]`.
-        words: int32 `[T]`, `word_ids`; no entry goes over a special token.
-        edges: uint64 `[2**n]`, the trie.
-        ending: int32 `[B + 2**n]`, the trie.
-        begins: uint8 `[B]`, the trie.
-        seconds: uint64 `[2**k]`, the trie.
-        out: int32 `[C, 3]`, written as far as there is room: first token, counted within the row,
-            the token after the last, and the entry; ordered by first token, then length.
-        out_offsets: int64 `[N + 1]`, written: the matches of each row. The last item counts all of
-            them, also where C is too few.
+        ids: int32 `[T]`, token ids.
+        words: int32 `[T]`, `word_ids`, -1 on special tokens.
+        edges: uint64 `[2**n]`, edges of the trie.
+        ending: int32 `[B + 2**n]`, entries of its nodes.
+        begins: uint8 `[B]`, its first tokens.
+        seconds: uint64 `[2**k]`, its Bloom filter.
+        out: int32 `[C, 3]`, written, up to C matches: first token within the row, the token after
+            the last, and the entry; sorted by first token, then length.
+        out_offsets: int64 `[N + 1]`, written: offsets of each row's matches. The last item is the
+            number of all matches, also if it is larger than C.
     """
     places = np.empty(longest_row(offsets) + 1, np.int64)
     m = 0
@@ -189,11 +194,11 @@ def match_entries(
     for i in range(len(offsets) - 1):
         row_ids = ids[offsets[i] : offsets[i + 1]]
         row_words = words[offsets[i] : offsets[i + 1]]
-        for first in places[: sift(row_ids, row_words, begins, seconds, places)]:
+        for first in places[: find_candidates(row_ids, row_words, begins, seconds, places)]:
             node = np.int64(row_ids[first])
             t = first + 1
             while node >= 0:
-                # An entry may end before token t where a word or the text does.
+                # An entry may end before token t only at the end of a word or of the text.
                 text_ends = t == len(row_ids) or row_words[t] < 0
                 if (text_ends or row_words[t] != row_words[t - 1]) and ending[node] >= 0:
                     if m < len(out):

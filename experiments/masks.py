@@ -44,7 +44,7 @@ def _half(rounding: str) -> Make:
     def make(shards: Shards, rate: float) -> Strategy:
         picks = [
             {"units": "mentions", "budget": {"rate": 0.5, "rounding": rounding}, "kind": "entity"},
-            {"units": "tokens", "budget": {"rate": rate, "of": "tokens", "rounding": "random"}},
+            {"units": "tokens", "budget": {"rate": rate, "counts": "tokens", "rounding": "random"}},
         ]
         picks[0]["eligible"] = {"unknown": True}
         return shards.strategy("picks", picks=picks, corruption="mask")

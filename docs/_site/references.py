@@ -198,7 +198,7 @@ def _picks() -> str:
         "",
     ]
     titles = {
-        "A pick of units" if tag == Pick.tag else f'`pick = "{tag}"`': kind
+        "A pick of units" if tag == Pick.tag else f'`use = "{tag}"`': kind
         for tag, kind in PICKS.items()
     }
     titles |= {f"The table `{place}`": part for place, part in PARTS.items()}

@@ -325,7 +325,7 @@ def _picks(as_json: bool) -> None:
     from mslm_data.mask.file import PARTS, PICKS
     from mslm_data.registry import declared_options
 
-    tables = {f'pick = "{tag}"': kind for tag, kind in PICKS.items()} | PARTS
+    tables = {f'use = "{tag}"': kind for tag, kind in PICKS.items()} | PARTS
     if as_json:
         listing = {
             name: {

@@ -35,7 +35,7 @@ class Budget:
             "each unit, and there is no budget."
         ),
     ]
-    of: Annotated[
+    counts: Annotated[
         Literal["units", "tokens", "all tokens"],
         Help(
             "What the rate is multiplied by, and what the budget counts: the row's `units`; its "

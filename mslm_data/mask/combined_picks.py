@@ -123,21 +123,21 @@ class WithoutMentions:
 
     tag: ClassVar[str] = "without-mentions"
 
-    of: Annotated[
+    pick: Annotated[
         Pick, Help("The pick. Its unspent budget replaces that of earlier picks in these rows.")
     ]
 
     @property
     def needs(self) -> frozenset[str]:
-        return self.of.needs | {"mentions"}
+        return self.pick.needs | {"mentions"}
 
     @property
     def follows_training(self) -> bool:
-        return self.of.follows_training
+        return self.pick.follows_training
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         branch_builder = builder.branch()
-        self.of.mask(examples, rng, branch_builder)
+        self.pick.mask(examples, rng, branch_builder)
 
         rows = examples.span_starts.lengths == 0
         builder.unspent[rows] = 0
@@ -154,7 +154,7 @@ class Hints:
 
     tag: ClassVar[str] = "hints"
 
-    of: Annotated[Pick, Help("The pick, at a rate r.")]
+    pick: Annotated[Pick, Help("The pick, at a rate r.")]
     show: Annotated[
         float,
         Help(
@@ -165,29 +165,29 @@ class Hints:
 
     def __post_init__(self) -> None:
         check_share("show", self.show)
-        if not self.of.order.has_top:
+        if not self.pick.order.has_top:
             raise ValueError(
-                "of: expected a pick in the order 'highest', 'lowest' or 'first', got "
-                f"'{self.of.order.by}'"
+                "pick: expected a pick in the order 'highest', 'lowest' or 'first', got "
+                f"'{self.pick.order.by}'"
             )
 
     @property
     def needs(self) -> frozenset[str]:
-        return self.of.needs
+        return self.pick.needs
 
     @property
     def follows_training(self) -> bool:
-        return self.of.follows_training
+        return self.pick.follows_training
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         top = builder.trial()
-        budget = replace(self.of.budget, rate=self.show, gate=1.0)
-        replace(self.of, budget=budget).mask(examples, rng, top)
+        budget = replace(self.pick.budget, rate=self.show, gate=1.0)
+        replace(self.pick, budget=budget).mask(examples, rng, top)
         top.kinds[builder.kinds > 0] = 0
 
-        self.of.mask(examples, rng, builder)
+        self.pick.mask(examples, rng, builder)
 
-        rate = self.show * rate_at(self.of.budget.rate, rng)
+        rate = self.show * rate_at(self.pick.budget.rate, rng)
         counts = quotas(rate, real_tokens(examples), "down", rng)
         pool = (top.kinds > 0).astype(np.uint8)
         offsets = examples.input_ids.offsets
@@ -205,7 +205,7 @@ class Bernoulli:
 
     tag: ClassVar[str] = "bernoulli"
 
-    of: Annotated[Pick, Help("The pick.")]
+    pick: Annotated[Pick, Help("The pick.")]
     rate: Annotated[Rate, Help("Probability of each of its tokens.")]
 
     def __post_init__(self) -> None:
@@ -213,15 +213,15 @@ class Bernoulli:
 
     @property
     def needs(self) -> frozenset[str]:
-        return self.of.needs
+        return self.pick.needs
 
     @property
     def follows_training(self) -> bool:
-        return self.of.follows_training or follows_training(self.rate)
+        return self.pick.follows_training or follows_training(self.rate)
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         trial = builder.trial()
-        self.of.mask(examples, rng.for_pick(0), trial)
+        self.pick.mask(examples, rng.for_pick(0), trial)
 
         rates = np.broadcast_to(rate_at(self.rate, rng), len(examples))
         lengths = examples.input_ids.lengths
@@ -240,7 +240,7 @@ def simple_picks(picks: Sequence[AnyPick]) -> Iterator[AnyPick]:
                 for way in pick.ways:
                     yield from simple_picks(way)
             case WithoutMentions() | Hints() | Bernoulli():
-                yield from simple_picks([pick.of])
+                yield from simple_picks([pick.pick])
             case _:
                 yield pick
 

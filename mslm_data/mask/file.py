@@ -50,7 +50,7 @@ PICKS: dict[str, type[AnyPick]] = {
         Bernoulli,
     )
 }
-"""Value of `pick` in a table -> its kind; without one it is a `Pick` of units."""
+"""Value of `use` in the table of a pick -> its class. Default: `Pick`."""
 
 PARTS: dict[str, type] = {
     "budget": Budget,
@@ -144,16 +144,16 @@ def parse_pick(table: Any, *, where: str) -> AnyPick:
     if not isinstance(table, Mapping):
         raise PipelineError(f"{where}: expected a table, got {type(table).__name__}")
 
-    tag = table.get("pick", Pick.tag)
+    tag = table.get("use", Pick.tag)
     if tag not in PICKS:
         raise PipelineError(f"{where}: unknown pick {tag!r}{did_you_mean(str(tag), list(PICKS))}")
 
-    # Picks within a pick are made first; the options' reader passes what is made already.
-    options = {name: value for name, value in table.items() if name != "pick"}
-    if "of" in options:
-        options["of"] = parse_pick(options["of"], where=f"{where}.of")
+    # Nested picks are made first. `from_options` accepts values that are made already.
+    options = {name: value for name, value in table.items() if name != "use"}
+    if "pick" in options:
+        options["pick"] = parse_pick(options["pick"], where=f"{where}.pick")
     if isinstance(options.get("ways"), Sequence):
         options["ways"] = tuple(
             parse_picks(way, where=f"{where}.ways[{n}]") for n, way in enumerate(options["ways"])
         )
-    return from_options(PICKS[tag], options, where=where, also=["pick"])
+    return from_options(PICKS[tag], options, where=where, also=["use"])

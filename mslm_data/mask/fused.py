@@ -44,7 +44,7 @@ def mask_uniform(
     if not isinstance(rate, float | int):
         return False
 
-    if units is None and budget.of != "all tokens":
+    if units is None and budget.counts != "all tokens":
         _mask_tokens(pick, examples, rate, rng, builder)
         return True
 
@@ -52,7 +52,7 @@ def mask_uniform(
     all_free = (
         builder.untouched and pick.eligible.excludes_nothing and builder.continues_unit is None
     )
-    is_plain = budget.of == "units" and not budget.min_masked and builder.continues_unit is None
+    is_plain = budget.counts == "units" and not budget.min_masked and builder.continues_unit is None
     if units is not None and all_free and is_plain:
         _mask_units(pick, examples, units, rate, rng, builder)
         return True
@@ -119,7 +119,7 @@ def mask_weighted_units(
         rng: Draws for the pick.
         builder: Updated.
     """
-    draws_units = pick.order.by == "weighted" and pick.budget.of == "units"
+    draws_units = pick.order.by == "weighted" and pick.budget.counts == "units"
     if units is None or score is None or not draws_units or builder.continues_unit is not None:
         return False
 

@@ -127,8 +127,7 @@ class Eligible:
 class Pick:
     """Mask units of each row, up to a budget.
 
-    `Pick("words", Budget(0.15, of="tokens"))` masks whole words until 15 % of a row's tokens are
-    masked.
+    `Pick("words", Budget(0.15, counts="tokens"))` masks whole words up to 15 % of a row's tokens.
 
     Raises:
         ValueError: A budget in units with `total`, which counts tokens; or a budget in tokens with
@@ -159,9 +158,9 @@ class Pick:
     ] = "base"
 
     def __post_init__(self) -> None:
-        if self.budget.total and self.units != "tokens" and self.budget.of == "units":
+        if self.budget.total and self.units != "tokens" and self.budget.counts == "units":
             raise ValueError("budget: expected one of tokens with 'total', got one of units")
-        costs_tokens = self.units != "tokens" and self.budget.of != "units"
+        costs_tokens = self.units != "tokens" and self.budget.counts != "units"
         if self.order.by == "with_replacement" and costs_tokens:
             raise ValueError(
                 "budget: expected one of units with 'with_replacement', got one of tokens"
@@ -245,7 +244,7 @@ class Pick:
     @property
     def _costs_tokens(self) -> bool:
         """Whether a unit costs its number of tokens. Otherwise it costs one."""
-        return self.budget.of != "units" and self.order.may_cut
+        return self.budget.counts != "units" and self.order.may_cut
 
     def _units(self, examples: Examples, rng: RowRng) -> Units | None:
         """Return the units of each row; None for single tokens."""
@@ -263,7 +262,7 @@ class Pick:
         """
         conditions = self.eligible
         if units is not None and builder.untouched and conditions.excludes_nothing:
-            counts_real = self.budget.of == "tokens" or self.budget.min_masked
+            counts_real = self.budget.counts == "tokens" or self.budget.min_masked
             real = real_tokens(examples) if counts_real else np.empty(len(examples), np.int64)
             return np.ones(len(units), np.uint8), real
 
@@ -284,9 +283,9 @@ class Pick:
 
     def _sizes(self, examples: Examples, units: Units | None, real: Array) -> Array:
         """Return the size of each row that the rate is multiplied by, int64 `[N]`."""
-        if self.budget.of == "all tokens":
+        if self.budget.counts == "all tokens":
             return examples.input_ids.lengths
-        if self.budget.of == "units" and units is not None:
+        if self.budget.counts == "units" and units is not None:
             return units.starts.lengths
         return real
 

@@ -19,7 +19,7 @@ def to_table(part: Any) -> dict[str, Any]:
     table: dict[str, Any] = {}
     tag = getattr(part, "tag", None)
     if tag not in (None, USUAL_PICK):
-        table["pick"] = tag
+        table["use"] = tag
     for field in dataclasses.fields(part):
         value = getattr(part, field.name)
         unnamed = field.metadata.get("artefact") and value == ""

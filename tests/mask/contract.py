@@ -84,7 +84,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
             {"units": "mentions", "budget": {"rate": 0.5}, "kind": "entity"},
             {
                 "units": "words",
-                "budget": {"rate": 0.3, "of": "tokens", "overrun": "cut", "min_masked": 1},
+                "budget": {"rate": 0.3, "counts": "tokens", "overrun": "cut", "min_masked": 1},
             },
         ]
     },
@@ -128,7 +128,7 @@ RATES = st.sampled_from([0.0, 0.07, 0.15, 0.25, 0.5, 0.55, 1.0])
 def possible(table):
     """Return a table that is not refused: of whole units, those drawn with replacement are counted."""
     if table["order"]["by"] == "with_replacement" and table["units"] != "tokens":
-        return {**table, "budget": {**table["budget"], "of": "units"}}
+        return {**table, "budget": {**table["budget"], "counts": "units"}}
     return table
 
 
@@ -138,7 +138,7 @@ PICKS = st.fixed_dictionaries(
         "budget": st.fixed_dictionaries(
             {
                 "rate": RATES,
-                "of": st.sampled_from(["units", "tokens", "all tokens"]),
+                "counts": st.sampled_from(["units", "tokens", "all tokens"]),
                 "rounding": st.sampled_from(["up", "down", "nearest", "random"]),
                 "min_masked": st.integers(0, 2),
                 "max_masked": st.sampled_from([None, 0, 1, 4]),

@@ -128,12 +128,12 @@ def test_one_of__within_one_of_has_streams_of_its_own(examples, tables, seed):
         ({"overrun": "stop"}, 0, 3),
         ({"overrun": "cut", "max_masked": 2}, 2, 0),
         ({"overrun": "cut", "min_masked": 5}, 5, 0),
-        ({"of": "units", "rate": 1}, 8, 0),
+        ({"counts": "units", "rate": 1}, 8, 0),
     ],
 )
 def test_mask__words_of_four_tokens_and_a_budget_of_three(options, masked, unspent):
     examples = examples_of([row_of([4, 4])])
-    budget = Budget(**{"rate": 0.3, "of": "tokens", **options})
+    budget = Budget(**{"rate": 0.3, "counts": "tokens", **options})
     _, builder = masked_by([Pick("words", budget)], examples)
 
     assert (np.count_nonzero(builder.kinds), builder.unspent.tolist()) == (masked, [unspent])
@@ -142,7 +142,7 @@ def test_mask__words_of_four_tokens_and_a_budget_of_three(options, masked, unspe
 def test_mask__a_total_budget_counts_what_is_masked_already():
     examples = examples_of([row_of([1] * 10, [(0, 2)], key=key) for key in range(3)])
     mentions = Pick("mentions", Budget(1.0), kind="entity")
-    others = Pick("tokens", Budget(0.5, of="tokens", total=True), Eligible("generic"))
+    others = Pick("tokens", Budget(0.5, counts="tokens", total=True), Eligible("generic"))
     kinds, builder = masked_by([mentions, others], examples)
 
     assert [(row.count(2), row.count(1)) for row in kinds] == [(2, 3)] * 3
@@ -152,24 +152,24 @@ def test_mask__a_total_budget_counts_what_is_masked_already():
 def test_mask__a_total_budget_that_is_spent_already():
     examples = examples_of([row_of([1] * 10, [(0, 8)])])
     mentions = Pick("mentions", Budget(1.0), kind="entity")
-    others = Pick("tokens", Budget(0.5, of="tokens", total=True))
+    others = Pick("tokens", Budget(0.5, counts="tokens", total=True))
     kinds, builder = masked_by([mentions, others], examples)
 
     assert (kinds[0].count(2), kinds[0].count(1), builder.unspent.tolist()) == (8, 0, [0])
 
 
 @pytest.mark.parametrize(
-    "of",
+    "pick",
     [
         Pick("tokens", Budget(0.5), Eligible(unknown=True), Order("bernoulli")),
         Pick("tokens", Budget(0.5), Eligible(unknown=True)),
     ],
     ids=["bernoulli", "uniform"],
 )
-def test_bernoulli__is_independent_of_what_the_pick_draws(of):
+def test_bernoulli__is_independent_of_what_the_pick_draws(pick):
     rows = examples_of([row_of([1] * 1000, key=key) for key in range(20)])
 
-    kinds, _ = masked_by([Bernoulli(of=of, rate=0.5)], rows)
+    kinds, _ = masked_by([Bernoulli(pick=pick, rate=0.5)], rows)
 
     # Six standard deviations of 20,000 coins are 0.018.
     assert abs(np.mean([np.mean(row[1:-1]) for row in kinds]) - 0.25) < 0.02
@@ -179,7 +179,7 @@ def test_bernoulli__keeps_the_kind_of_the_pick():
     rows = examples_of([row_of([1] * 10, [(2, 5)])])
     mentions = Pick("mentions", Budget(1), kind="entity")
 
-    (kinds,), _ = masked_by([Bernoulli(of=mentions, rate=1)], rows)
+    (kinds,), _ = masked_by([Bernoulli(pick=mentions, rate=1)], rows)
 
     assert sorted(set(kinds)) == [0, 2]
 
@@ -190,7 +190,7 @@ def test_bernoulli__takes_nothing_that_is_masked_already(unknown):
     first = Pick("words", Budget(0.5))
     second = Pick("words", Budget(0.25), Eligible(unknown=unknown))
 
-    kinds, _ = masked_by([first, Bernoulli(of=second, rate=1)], rows)
+    kinds, _ = masked_by([first, Bernoulli(pick=second, rate=1)], rows)
 
     masked = [np.count_nonzero(row) for row in kinds]
     alone, _ = masked_by([first, second], rows)
@@ -202,7 +202,7 @@ def test_without_mentions__says_which_tokens_are_a_unit():
     rows = examples_of([row_of([2, 2, 1, 3])])
 
     _, alone = masked_by([words], rows, with_units=True)
-    _, within = masked_by([WithoutMentions(of=words)], rows, with_units=True)
+    _, within = masked_by([WithoutMentions(pick=words)], rows, with_units=True)
 
     assert alone.continues_unit.sum() == 4
     assert within.continues_unit.tolist() == alone.continues_unit.tolist()
@@ -264,12 +264,12 @@ def test_mask__rate_of_the_epoch_and_of_the_step():
             "^budget: expected one of tokens with 'total', got one of units",
         ),
         (
-            lambda: Pick("words", Budget(1, of="tokens"), order=Order("with_replacement")),
+            lambda: Pick("words", Budget(1, counts="tokens"), order=Order("with_replacement")),
             "^budget: expected one of units with 'with_replacement', got one of tokens",
         ),
         (
-            lambda: Hints(of=Pick("tokens", Budget(0.5)), show=0.5),
-            "^of: expected a pick in the order 'highest', 'lowest' or 'first', got 'uniform'",
+            lambda: Hints(pick=Pick("tokens", Budget(0.5)), show=0.5),
+            "^pick: expected a pick in the order 'highest', 'lowest' or 'first', got 'uniform'",
         ),
     ],
 )
@@ -306,13 +306,13 @@ def test_pick__refuses(make, message):
         ),
         ({"unts": "words", "budget": {"rate": 1}}, "unknown option 'unts'; did you mean 'units'?"),
         ({"units": "words"}, "expected the option 'budget', got none"),
-        ({"pick": "place-span"}, "unknown pick 'place-span'; did you mean 'place-spans'?"),
+        ({"use": "place-span"}, "unknown pick 'place-span'; did you mean 'place-spans'?"),
         (
-            {"pick": "one-of", "chances": [1], "ways": [[{"units": "words", "budgt": {}}]]},
+            {"use": "one-of", "chances": [1], "ways": [[{"units": "words", "budgt": {}}]]},
             "ways[0][0]: unknown option 'budgt'; did you mean 'budget'?",
         ),
         (
-            {"pick": "bernoulli", "rate": 1, "of": {"units": "words", "budget": {"rate": 3}}},
+            {"use": "bernoulli", "rate": 1, "pick": {"units": "words", "budget": {"rate": 3}}},
             "rate: expected a rate in [0, 1], got 3",
         ),
         ("words", "expected a table, got str"),

@@ -57,7 +57,7 @@ def test_recipes__picks_prints_every_table() -> None:
 
     assert printed.code == 0
     for tag in PICKS:
-        assert f'pick = "{tag}": ' in printed.out
+        assert f'use = "{tag}": ' in printed.out
     for place in PARTS:
         assert f"\n{place}: " in printed.out
     assert set(run("recipes", "--picks", "--json").json["picks"]["order"]) == {"by", "score"}

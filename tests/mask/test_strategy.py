@@ -61,7 +61,7 @@ def test_picks__joint_in_other_words(examples, seed, epoch):
             "eligible": {"unknown": True},
             "kind": "entity",
         },
-        {"units": "tokens", "budget": {"rate": 0.3, "of": "tokens"}},
+        {"units": "tokens", "budget": {"rate": 0.3, "counts": "tokens"}},
     ]
     spelled = md.strategy("picks", picks=tables)
 
@@ -371,7 +371,7 @@ def test_with_artefacts__finds_every_name():
     tables = [
         {"units": "words", "budget": {"rate": 0.1}, "order": score},
         {"units": {"lexicon": "grams.arrow"}, "budget": {"rate": 0.1}},
-        {"pick": "by-epoch", "epochs": [], "ways": [[{"pick": "occurrences", "rate": 1}]]},
+        {"use": "by-epoch", "epochs": [], "ways": [[{"use": "occurrences", "rate": 1}]]},
     ]
     corruption = {"shares": "80-10-10", "unigrams": "counts.arrow"}
     mixture = md.strategy(

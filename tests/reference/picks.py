@@ -17,7 +17,7 @@ ROUND, GATE, BRANCH = 1 << 16, 2 << 16, 4 << 16
 KINDS = {"base": 1, "entity": 2}
 
 BUDGET = {
-    "of": "units",
+    "counts": "units",
     "rounding": "up",
     "min_masked": 0,
     "max_masked": None,
@@ -92,7 +92,7 @@ def pick(
         queue[k], queue[j] = queue[j], queue[k]
 
         taken = units[queue[k]]
-        cost = 1 if budget["of"] == "units" else len(taken)
+        cost = 1 if budget["counts"] == "units" else len(taken)
         if cost > left and budget["overrun"] == "stop":
             break
         if cost > left and budget["overrun"] == "skip":
@@ -111,7 +111,7 @@ def quota(
     """Return how many a pick may mask of a row."""
     real = sum(word >= 0 for word in row.word_ids)
     rate = budget["rate"]
-    size = {"units": units, "tokens": real, "all tokens": len(row.ids)}[budget["of"]]
+    size = {"units": units, "tokens": real, "all tokens": len(row.ids)}[budget["counts"]]
     drawn = float(rng.uniform(stream(row, seed, epoch, number + ROUND), 0))
 
     whole = {

@@ -59,7 +59,7 @@ def entitybert_difference(
     in_mentions = Pick("tokens", budget, Eligible("mentions", unknown=True), Order("first"))
     anywhere = Pick("tokens", budget, Eligible(unknown=True))
     return Recipe(
-        (in_mentions, WithoutMentions(of=anywhere)),
+        (in_mentions, WithoutMentions(pick=anywhere)),
         Corruption(corruption, random_ids="vocabulary"),
     )
 
@@ -110,7 +110,7 @@ def lim(
     less, which is `bert`; here the chance means what it says. The paper's runs have 0.75 and 1.
     """
     budget = Budget(
-        rate, of="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked or None
+        rate, counts="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked or None
     )
 
     def pick(

@@ -119,9 +119,9 @@ def difference_patches(
     from arrays by `mslm_data.examples(lengths, spans=..., keys=...)`; no tokenizer is needed.
     Flagged patches are of kind ENTITY, others BASE.
     """
-    flagged_budget = Budget(round(rate * alpha, 12), of="tokens", rounding="down")
+    flagged_budget = Budget(round(rate * alpha, 12), counts="tokens", rounding="down")
     flagged = Pick("tokens", flagged_budget, Eligible("mentions", unknown=True), kind="entity")
     # The budget of the others counts the flagged ones that are masked already, so they fill up.
-    all_budget = Budget(rate, of="tokens", rounding="down", total=True)
+    all_budget = Budget(rate, counts="tokens", rounding="down", total=True)
     others = Pick("tokens", all_budget, Eligible("generic", unknown=True))
     return Recipe((flagged, others), Corruption(corruption))

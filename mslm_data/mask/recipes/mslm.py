@@ -53,7 +53,7 @@ def joint(
     mentions = Pick("mentions", Budget(elm), Eligible(unknown=True), kind="entity")
     tokens = Pick(
         "tokens",
-        Budget(blm, of="tokens"),
+        Budget(blm, counts="tokens"),
         Eligible("any" if pool == "all" else "generic"),
         Order("uniform" if count == "fixed" else "bernoulli"),
     )
@@ -122,5 +122,5 @@ def joint_released(
     pieces = Pick(
         "released pieces", Budget(elm, rounding="down"), Eligible(unknown=True), kind="entity"
     )
-    tokens = Pick("tokens", Budget(blm, of="tokens"), order=Order("bernoulli"))
+    tokens = Pick("tokens", Budget(blm, counts="tokens"), order=Order("bernoulli"))
     return Recipe((pieces, tokens), Corruption(corruption))

@@ -94,7 +94,7 @@ def pmi_levine(
     stays that overlaps none before it, drawn anew in each epoch. An n-gram within a larger one that
     lost does not come back.
     """
-    units = Pick(Listed(lexicon), Budget(rate, of="tokens", overrun=overrun))
+    units = Pick(Listed(lexicon), Budget(rate, counts="tokens", overrun=overrun))
     return Recipe((units,), Corruption(corruption, by="unit"))
 
 

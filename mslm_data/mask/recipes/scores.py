@@ -163,7 +163,7 @@ def attention_hints(
     none of fewer than 100 has one at 0.1. The released code fails on drawing none.
     """
     highest = _by_attention(scores, rate, gate, "highest")
-    return Recipe((Hints(of=highest, show=show),), Corruption(corruption))
+    return Recipe((Hints(pick=highest, show=show),), Corruption(corruption))
 
 
 def attention_low(
@@ -198,9 +198,9 @@ def mst(
     was not to be seen. Half of the row's tokens is our choice, so say both where it matters.
     """
     lowest = _by_attention(scores, share, 1.0, "lowest")
-    return Recipe((Bernoulli(of=lowest, rate=rate),), Corruption(corruption))
+    return Recipe((Bernoulli(pick=lowest, rate=rate),), Corruption(corruption))
 
 
 def _by_attention(scores: str, rate: Rate, gate: float, by: Literal["highest", "lowest"]) -> Pick:
-    budget = Budget(rate, of="tokens", rounding="down", gate=gate)
+    budget = Budget(rate, counts="tokens", rounding="down", gate=gate)
     return Pick("tokens", budget, order=Order(by, Score(column=scores)))

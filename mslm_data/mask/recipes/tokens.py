@@ -34,7 +34,7 @@ def bert(
     (`dupe_factor`): plan with `epoch % 10` for that.
     """
     budget = Budget(
-        rate, of="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked or None
+        rate, counts="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked or None
     )
     tokens = Pick("tokens", budget, Eligible(unknown=True))
     return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))
@@ -91,7 +91,7 @@ def roberta(
     `<unk>` is masked like any other. Random ids are those that are not special; fairseq adds
     `<mask>` to its dictionary late and can draw it.
     """
-    budget = Budget(rate, of="tokens", rounding="random")
+    budget = Budget(rate, counts="tokens", rounding="random")
     return Recipe((Pick("tokens", budget, Eligible(unknown=True)),), Corruption(corruption))
 
 
@@ -150,7 +150,9 @@ def electra(
         top = rate.highest if isinstance(rate, Schedule) else rate
         max_masked = int((top + 0.005) * max_tokens)
 
-    budget = Budget(rate, of="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked)
+    budget = Budget(
+        rate, counts="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked
+    )
     tokens = Pick("tokens", budget, Eligible(unknown=True), Order("with_replacement"))
     return Recipe((tokens,), Corruption(corruption))
 

@@ -41,7 +41,7 @@ def whole_word(
     it is one, as given.
     """
     budget = Budget(
-        rate, of="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked or None
+        rate, counts="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked or None
     )
     words = Pick("words", budget, Eligible(unknown=True))
     return Recipe((words,), Corruption(corruption, random_ids="vocabulary"))

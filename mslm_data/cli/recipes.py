@@ -71,7 +71,7 @@ def command(
     source to copy, with what each option says.
 
     With --strategies it lists the masking strategies: what each follows, its source, and what it
-    hides. With a NAME it prints a TOML file to copy, with all options of the strategy's picks and
+    masks. With a NAME it prints a TOML file to copy, with all options of the strategy's picks and
     its documentation in comments.
 
     With --picks it lists the tables of a strategy file, and what each of their options accepts.
@@ -240,14 +240,18 @@ def _strategies(name: str | None, as_json: bool) -> None:
     if name:
         _strategy(name, as_json)
     elif as_json:
-        listing = {known: summary._asdict() for known, summary in strategies().items()}
+        # `hides` is the promised JSON key of `Summary.masks`.
+        listing = {
+            known: {"hides": summary.masks, "status": summary.status, "source": summary.source}
+            for known, summary in strategies().items()
+        }
         print_json({"strategies": listing})
     else:
         rows = [
-            (known, summary.status, summary.source, summary.hides)
+            (known, summary.status, summary.source, summary.masks)
             for known, summary in strategies().items()
         ]
-        echo(table(("strategy", "follows", "source", "hides"), rows))
+        echo(table(("strategy", "follows", "source", "masks"), rows))
 
 
 EXAMPLES: dict[str, dict[str, Any]] = {

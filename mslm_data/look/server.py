@@ -272,7 +272,7 @@ class Server:
                 continue
             try:
                 inputs = list(fields(choice.name, choice.options))
-                forms.append((place, choice, inputs, summary(choice.name).hides))
+                forms.append((place, choice, inputs, summary(choice.name).masks))
             except MslmDataError:
                 forms.append((place, choice, [], ""))
         if len(forms) < MOST_STRATEGIES:

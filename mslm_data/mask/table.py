@@ -1,7 +1,7 @@
-"""The table of shipped strategies, and how a strategy is made from a name, a file or a table.
+"""The table of shipped strategies, and the function that makes a strategy from a name or a table.
 
-The table is the whole registry. A name's version stands for its numbers: other masks for the same
-seed would be a `.v2`.
+A version is part of a strategy's name and stands for its masks: different masks for the same seed
+need a new version, such as `joint.v2`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from mslm_data.mask.strategy import Strategy
 
 Status = Literal["paper", "released", "adapted", "recalled", "own"]
-"""The source that a strategy follows: the `paper`; the code its authors `released`; either,
-`adapted` to rows of text; a paper as `recalled`, not re-read; or what the caller wants (`own`)."""
+"""The source of a strategy: the `paper`; the code its authors `released`; a paper or code `adapted`
+to rows of text; a paper `recalled` and not re-read; or the user's parts (`own`)."""
 
 
 class Shipped(NamedTuple):
-    """One line of the table.
+    """A row of the table.
 
     Attributes:
-        make: `module:function`; the function's options are the strategy's.
-        status: What it follows.
-        source: The paper, or the code.
+        make: `module:function`. The parameters of the function are the strategy's options.
+        status: The kind of source.
+        source: Paper or repository.
     """
 
     make: str
@@ -40,15 +40,15 @@ class Shipped(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """The line of a strategy in a listing.
+    """A strategy in a listing.
 
     Attributes:
-        hides: The first line of its documentation.
-        status: What it follows.
-        source: The paper, or the code.
+        masks: First line of its docstring.
+        status: The kind of source; see `Status`.
+        source: Paper or repository, or the plug-in's package and version.
     """
 
-    hides: str
+    masks: str
     status: Status
     source: str
 
@@ -145,37 +145,35 @@ STRATEGIES = Registry(
 )
 
 _FOR_ENCODER_DECODERS = (
-    "shortens the rows and writes targets of their own for an encoder-decoder, which nothing here "
-    "trains; preprocess for it with its own code, or take 'span' or 'spanbert' for an encoder"
+    "shortens rows and writes separate targets for an encoder-decoder, which this package does not "
+    "train; preprocess with its own code, or use 'span' or 'spanbert' for an encoder"
 )
 
 NO_MASKS = {
-    "ptw": "weighs words by the running loss of their part of speech (Yang et al. 2023), which "
-    "only "
-    "the trainer knows; 'difference' with a table of your own is nearest",
-    "entropy": "chooses tokens by the entropy of the model that is trained; 'selective' with a "
-    "score column of a frozen model is nearest",
+    "ptw": "weights words by the running loss of their part of speech (Yang et al. 2023), which "
+    "only the trainer knows; the nearest strategy is 'difference' with a lexicon of your own",
+    "entropy": "chooses tokens by the entropy of the model in training; the nearest strategy is "
+    "'selective' with a score column of a frozen model",
     "t5": _FOR_ENCODER_DECODERS,
     "ul2": _FOR_ENCODER_DECODERS,
     "bart": _FOR_ENCODER_DECODERS,
     "salient-t5": _FOR_ENCODER_DECODERS,
 }
-"""Systems that are compared with masking but do not mask an encoder's input, and the nearest one
-that does."""
+"""Systems that are compared with masking but do not mask the input of an encoder -> the reason, and
+the nearest strategy."""
 
 
 def strategy(name: str | Path, **options: Any) -> Strategy:
     """Make a strategy: `strategy("joint", elm=0.5, blm=0.15)`.
 
     Args:
-        name: A registered name, the newest version if it has none; or a TOML file with a table
-            `[mask]`.
-        **options: The strategy's options, as `mslm-data recipes --strategies NAME` lists them. They
-            override those of a file.
+        name: A registered name, or a TOML file with a table `[mask]`. Default version: the newest.
+        **options: Options of the strategy, as listed by `mslm-data recipes --strategies NAME`. They
+            override options in the file.
 
     Raises:
-        TypeError: Neither a name nor a path.
-        ValueError: The name or an option is unknown, or the strategy refuses a value.
+        TypeError: `name` is neither a name nor a path.
+        ValueError: The name or an option is unknown, or a value is invalid.
     """
     try:
         return make(name, options)
@@ -188,17 +186,17 @@ def make(name: str | Path, options: Mapping[str, Any]) -> Strategy:
 
     Args:
         name: A registered name, or a TOML file with a table `[mask]`.
-        options: The strategy's options; they override those of a file.
+        options: Options of the strategy. They override options in the file.
 
     Raises:
-        TypeError: Neither a name nor a path.
-        PipelineError: The name, the file or an option is unknown, or the strategy refuses a value.
+        TypeError: `name` is neither a name nor a path.
+        PipelineError: The name, the file or an option is unknown, or a value is invalid.
     """
     from mslm_data.mask.file import read_table
 
     if not isinstance(name, str | Path):
         raise TypeError(
-            "strategy: expected the name of one, or a TOML file with a table [mask], got "
+            "strategy: expected a name or a TOML file with a table [mask], got "
             f"{type(name).__name__}"
         )
     name = str(name)
@@ -210,14 +208,14 @@ def make(name: str | Path, options: Mapping[str, Any]) -> Strategy:
 
 
 def parse_strategy(table: Mapping[str, Any], *, where: str) -> Strategy:
-    """Make a strategy from a table, of a name and options or of picks.
+    """Make a strategy from a table with a name and options, or with picks.
 
     Args:
-        table: `use` and the options of the strategy that it names; or `picks` and `corruption`.
-        where: Start of each message.
+        table: `use` with the options of that strategy, or `picks` and `corruption`.
+        where: Prefix of error messages.
 
     Raises:
-        PipelineError: A name or an option at any depth is unknown, or a value is refused.
+        PipelineError: A name or an option is unknown at any depth, or a value is invalid.
     """
     from mslm_data.mask.file import parse_recipe
 
@@ -235,7 +233,7 @@ def parse_strategy(table: Mapping[str, Any], *, where: str) -> Strategy:
 
 
 def default_options(name: str) -> dict[str, Any]:
-    """Return the options of a strategy, in order, each with its default.
+    """Return the options of a strategy with their defaults, in order.
 
     Raises:
         PipelineError: The name is unknown.
@@ -244,18 +242,19 @@ def default_options(name: str) -> dict[str, Any]:
 
 
 def varied(strategy: Strategy, **options: Any) -> Strategy:
-    """Make a strategy again with some other options.
+    """Make a strategy again with some options changed.
 
     Args:
-        strategy: One that was made by name.
-        **options: What changes.
+        strategy: A strategy made by name.
+        **options: Options to change.
 
     Raises:
-        ValueError: It was not made by name, or an option is unknown or refused.
+        ValueError: The strategy was not made by name, or an option is unknown or invalid.
     """
     if strategy.origin is None:
         raise ValueError(
-            "strategy: expected one that was made by name, got picks of a caller's own"
+            "strategy: expected one made by name, such as md.strategy('joint'), got one made of "
+            "picks"
         )
     try:
         return make(strategy.origin.name, {**strategy.origin.options, **options})
@@ -264,30 +263,30 @@ def varied(strategy: Strategy, **options: Any) -> Strategy:
 
 
 def strategies() -> dict[str, Summary]:
-    """Return every registered name, sorted, with what it hides, what it follows, and its source.
+    """Return a summary of each registered strategy, sorted by name.
 
-    Systems that are compared with masking but are not among them (PTW, T5's span corruption and
-    others) are answered by `strategy` with the nearest one that is.
+    Systems such as PTW or T5's span corruption do not mask an encoder's input and are not listed.
+    For these, `strategy` raises an error that names the nearest strategy.
     """
     return {name: summary(name) for name in STRATEGIES.names()}
 
 
 def summary(name: str) -> Summary:
-    """Return what a listing shows of a strategy.
+    """Return the summary of a strategy.
 
     Raises:
         PipelineError: The name is unknown.
     """
-    hides = (inspect.getdoc(STRATEGIES.load(name)) or "").partition("\n")[0]
+    masks = (inspect.getdoc(STRATEGIES.load(name)) or "").partition("\n")[0]
     plugin = STRATEGIES.plugin(name)
     if plugin is not None:
-        return Summary(hides, "own", f"{plugin.distribution} {plugin.version}")
+        return Summary(masks, "own", f"{plugin.distribution} {plugin.version}")
     shipped = SHIPPED[STRATEGIES.resolve(name)]
-    return Summary(hides, shipped.status, shipped.source)
+    return Summary(masks, shipped.status, shipped.source)
 
 
 def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strategy:
-    """Make a registered strategy; strategies and picks within its options are made first."""
+    """Make a registered strategy, after the strategies and picks nested in its options."""
     from mslm_data.mask.file import parse_recipe
     from mslm_data.mask.strategy import Origin, Strategy
 
@@ -306,19 +305,19 @@ def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strateg
             for number, part in enumerate(options["parts"])
         )
     made: Any = from_options(_checked(STRATEGIES.load(full)), options, where=where)
-    realised = {
+    all_options = {
         option: options.get(option, default) for option, default in default_options(full).items()
     }
     if not isinstance(made, Strategy):
         raise PipelineError(
-            f"{where}: expected a strategy, as md.strategy(...) makes one or a class of "
+            f"{where}: expected a function that returns md.strategy(...), or a subclass of "
             f"md.Strategy, got {type(made).__name__}"
         )
-    origin = Origin(full, realised)
+    origin = Origin(full, all_options)
     if dataclasses.is_dataclass(made):
         return dataclasses.replace(made, origin=origin)
 
-    # A class of a plug-in's own, whose base has a slot for nothing.
+    # A plug-in's class need not be a dataclass, and may be frozen.
     object.__setattr__(made, "origin", origin)
     return made
 
@@ -332,9 +331,9 @@ def _part(table: Any, *, where: str) -> Strategy:
 
 
 def _checked(function: Callable[..., Strategy]) -> Callable[..., Strategy]:
-    """Return a function that first checks its options of type `Rate`, `Share` and `Limit`.
+    """Wrap a function to check options of type `Rate`, `Share` and `Limit` first.
 
-    A pick would refuse the same values, but by the name of its own field.
+    The picks check the same values, but report the name of their own field.
     """
     from mslm_data.mask.rate import check_option
 
@@ -353,10 +352,10 @@ def _checked(function: Callable[..., Strategy]) -> Callable[..., Strategy]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a number of NumPy as Python's own."""
+    """Convert a NumPy scalar to a Python number."""
     import numpy as np
 
     if isinstance(value, np.floating):
-        # By its decimals: 0.15 in float32 is 0.150000006, of which 20 tokens would be four.
+        # Through its decimals: float32(0.15) is 0.150000006, whose ceiling for 20 tokens is 4.
         return float(str(value))
     return value.item() if isinstance(value, np.generic) else value

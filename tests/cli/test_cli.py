@@ -185,7 +185,10 @@ def test_recipes__lists_strategies_with_what_they_follow() -> None:
     for name, summary in md.strategies().items():
         (line,) = [line for line in done.out.splitlines() if line.split()[0] == name]
         assert all(part in line for part in summary)
-    assert listed == {name: one._asdict() for name, one in md.strategies().items()}
+    assert listed == {
+        name: {"hides": summary.masks, "status": summary.status, "source": summary.source}
+        for name, summary in md.strategies().items()
+    }
 
 
 @pytest.mark.parametrize("name", md.strategies())

@@ -21,9 +21,9 @@ def test_strategies__one_line_status_and_source():
 
     assert list(lines) == STRATEGIES.names()
     assert all(
-        summary.hides.startswith("Mask ")
-        and summary.hides.endswith(".")
-        and len(summary.hides) < 100
+        summary.masks.startswith("Mask ")
+        and summary.masks.endswith(".")
+        and len(summary.masks) < 100
         for summary in lines.values()
     )
     assert lines["joint.v1"] == (

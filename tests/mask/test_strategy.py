@@ -454,7 +454,7 @@ def test_origin__says_how_a_strategy_was_made():
 
 def test_varied__changes_some_options_and_keeps_the_others():
     assert varied(md.strategy("joint", elm=0.5), blm=0.3) == joint(elm=0.5, blm=0.3)
-    with pytest.raises(ValueError, match=r"^strategy: expected one that was made by name"):
+    with pytest.raises(ValueError, match=r"^strategy: expected one made by name"):
         varied(joint(), blm=0.3)
     with pytest.raises(ValueError, match="unknown option 'bml'"):
         varied(md.strategy("joint"), bml=0.3)

@@ -1,5 +1,5 @@
-"""The shipped strategies: functions of their options that return picks and a corruption.
+"""The shipped strategies: functions from options to a recipe, which holds picks and a corruption.
 
-The docstring of each says what the paper and its code do, and where this differs. CONTRIBUTING.md
-says how one is added.
+Each docstring gives the reference, the algorithm, and the differences from the paper or the
+released code. CONTRIBUTING.md has the steps to add a strategy.
 """

@@ -1,6 +1,6 @@
 """Mentions first: EntityBERT and its successors, salient spans, LIM, ERNIE.
 
-The mentions are those of the shards, whoever marked them: a corpus, MedCAT, a table of terms, or a
+Mentions are those of the shards, gold or weak: from the corpus, MedCAT, a table of terms, or a
 chunker of noun phrases.
 """
 
@@ -20,17 +20,24 @@ from mslm_data.registry import Help
 
 
 def entitybert(
-    entities: Annotated[Rate, Help("Share of a row's mentions to mask.")] = 0.4,
-    words: Annotated[Rate, Help("Share of a row's words to mask afterwards.")] = 0.12,
+    entities: Annotated[Rate, Help("Share of a row's mentions to mask. Rounded at random.")] = 0.4,
+    words: Annotated[
+        Rate, Help("Share of a row's words to mask afterwards. Rounded at random.")
+    ] = 0.12,
     corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Mask 40 % of a row's mentions, then 12 % of its words among what is left (EntityBERT).
 
-    Lin et al. 2021 mark events and times in notes and mask a share of them together with other
-    words. The shares and 80/10/10 are recalled from the paper, not re-read; there is no code.
-    Decided here: both shares are of the row. The 12 % are of all its words, but taken from those
-    that are not masked yet, within mentions or not. The paper has blocks of text where rows are
-    sentences here, so numbers are rounded at random, and over a corpus the shares are exact.
+    Reference: Lin et al. 2021, who mask a share of the events and times in clinical notes together
+    with other words. The rates and 80-10-10 are recalled from the paper, not re-read. No code was
+    released.
+
+    Where the paper is silent:
+
+    * Both rates are shares of the row. The 12 % count all words, but are drawn from words that are
+      not masked yet, inside mentions or not.
+    * The paper masks blocks of text; rows here are sentences. Numbers are rounded at random, so the
+      rates are exact over a corpus.
     """
     mentions_pick = Pick(
         "mentions", Budget(entities, rounding="random"), Eligible(unknown=True), kind="entity"
@@ -40,20 +47,24 @@ def entitybert(
 
 
 def entitybert_difference(
-    rate: Annotated[Rate, Help("Share of the row's tokens, special ones aside.")] = 0.15,
+    rate: Annotated[
+        Rate, Help("Budget, as a share of the row's non-special tokens. Rounded down.")
+    ] = 0.15,
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Mask the first tokens of a row's mentions: Difference-Masking's stand-in for EntityBERT.
 
-    The baseline of Wilf et al. 2023 (`data_with_entity.py` of abwilf/Difference-Masking) is not
-    EntityBERT. Of the n tokens of a row, special ones aside, it masks the first `int(0.15 * n)`
-    tokens of tagged words, without a draw. Where nothing is tagged it masks that many tokens at
-    random, and where too little is tagged it masks fewer.
+    Reference: `data_with_entity.py` of abwilf/Difference-Masking, a baseline of Wilf et al. 2023
+    that is not EntityBERT. Of n non-special tokens in a row, it masks the first `int(0.15 * n)`
+    tokens of tagged words, without randomness. A row without tagged words has that number of random
+    tokens masked. A row with too few tagged tokens has fewer masked.
 
-    "First" is there the order of a Python set of strings, which changes from run to run, over the
-    first occurrence of each string. Here it is the order in the row, over all mentions. The random
-    draw is there of places 0 to n - 1 although the tokens stand at 1 to n, so `<s>` may be masked
-    and the last token never is. Here the draw is of the tokens.
+    Differences from the code:
+
+    * Order: the code iterates over a Python set of strings, whose order changes between runs, and
+      masks the first occurrence of each string. Here it is the order of the row, over all mentions.
+    * Random positions: the code draws from 0 to n - 1, but the tokens are at 1 to n. It may mask
+      `<s>` and never masks the last token. Here all non-special tokens are drawn.
     """
     budget = Budget(rate, rounding="down")
     in_mentions = Pick("tokens", budget, Eligible("mentions", unknown=True), Order("first"))
@@ -67,52 +78,65 @@ def entitybert_difference(
 def salient(
     longest: Annotated[
         Limit,
-        Help("Maximum length of a mention, in tokens; REALM has 10. Default: no limit."),
+        Help("Maximum length of a mention in tokens. REALM has 10. Default: no limit."),
     ] = None,
     corruption: Annotated[str, Help("`mask` as in REALM; see `Corruption`.")] = "mask",
 ) -> Recipe:
     """Mask one whole mention of each row, and nothing in rows without one (salient spans).
 
-    REALM (Guu et al. 2020; google-research/language) chooses one named entity or date among all of
-    a passage, and the sentence that it stands in becomes the query. A sentence is seen as often as
-    it has entities, and never without one. Here the row is the unit: each row with a mention has
-    one masked in every epoch. Rows without one stay as they are, so leave them out where they cost
-    time. A mention that is too long is not skipped with its sentence, but stands back for the
-    others of its row (`longest`). Cole et al. 2023 add times, and let T5 write the span.
+    Reference: REALM (Guu et al. 2020; google-research/language), which draws one named entity or
+    date of a passage and masks it in its sentence. There, a sentence is used as often as it has
+    entities. Here each row with a mention has one mention masked in every epoch. Rows without
+    mentions are unchanged; leave them out to save time.
+
+    If a mention is longer than `longest`, another mention of the row is drawn; REALM skips the
+    sentence. Cole et al. 2023 add times, and predict the span with T5.
     """
-    one = Budget(0.0, min_masked=1, max_masked=1)
-    mention = Pick("mentions", one, Eligible(longest=longest or None, unknown=True), kind="entity")
+    budget = Budget(0.0, min_masked=1, max_masked=1)
+    eligible = Eligible(longest=longest or None, unknown=True)
+    mention = Pick("mentions", budget, eligible, kind="entity")
     return Recipe((mention,), Corruption(corruption))
 
 
 def lim(
     chance: Annotated[
-        Share, Help("Probability that only tokens of phrases are masked in a row.")
+        Share,
+        Help(
+            "Probability that a row is masked inside phrases only. Other rows are masked "
+            "outside phrases only."
+        ),
     ] = 0.75,
-    rate: Annotated[Rate, Help("Share of the row's tokens, special ones included.")] = 0.15,
-    max_masked: Annotated[Limit, Help("Maximum number of masked tokens; 0 for no limit.")] = 20,
+    rate: Annotated[
+        Rate, Help("Share of the row's tokens to mask. Special tokens are counted.")
+    ] = 0.15,
+    max_masked: Annotated[
+        Limit, Help("Maximum number of masked tokens in a row, or 0 for no limit.")
+    ] = 20,
     scores: Annotated[
         str,
         Help(
-            "Folder of a score column that is above 0 on tokens of phrases, if they are not the "
-            'mentions; "" for none.'
+            'Folder of a score column above 0 on tokens of phrases, or "" to use the mentions '
+            "as phrases."
         ),
     ] = "",
     corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Mask tokens of phrases only in three rows of four, and only other tokens in the fourth (LIM).
 
-    Linguistically informed masking (Althammer et al. 2021, patents): in
-    `create_pretraining_data_lim.py` of sophiaalthammer/patent-lim a draw for each sequence decides
-    which tokens can be masked, those of noun chunks or the others; the rest is BERT's masking, see
-    `bert`. Where there are fewer than are due, fewer are masked: in a row without phrases nothing
-    is masked three times of four. The released code takes all tokens where the chance is 0.5 or
-    less, which is `bert`; here the chance means what it says. The paper's runs have 0.75 and 1.
+    Reference: linguistically informed masking of patents, Althammer et al. 2021;
+    `create_pretraining_data_lim.py` of sophiaalthammer/patent-lim. For each row, a draw decides
+    whether tokens of noun chunks or all other tokens are eligible. The rest is BERT's masking, see
+    `bert`. If too few tokens are eligible, fewer are masked: a row without phrases has no mask with
+    probability `chance`.
+
+    The paper's runs have a `chance` of 0.75 and 1. At 0.5 or less, the released code makes all
+    tokens eligible, which is `bert`; here the probability is taken literally.
     """
     budget = Budget(
         rate, counts="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked or None
     )
 
+    # The score flags tokens of phrases in place of the mentions.
     def pick(
         where: Literal["mentions", "generic"], transform: Literal["flag", "unflagged"]
     ) -> Pick:
@@ -129,38 +153,38 @@ def lim(
 
 
 def ernie(
-    rate: Annotated[Rate, Help("Chance of each unit, or of each token.")] = 0.15,
-    tokens: Annotated[Share, Help("Share of rows in which single tokens are masked.")] = 0.5,
+    rate: Annotated[Rate, Help("Probability of each unit, or of each token.")] = 0.15,
+    tokens: Annotated[Share, Help("Probability that single tokens are masked in a row.")] = 0.5,
     lexicon: Annotated[
         str,
-        Help(
-            'File of a lexicon of phrases; "" for none. `Listed` says which of overlapping phrases '
-            "are units."
-        ),
+        Help('File of a lexicon of phrases, or "" for none. See `Listed` for overlapping phrases.'),
     ] = "",
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Mask each mention, phrase and word independently, or in other rows single tokens (ERNIE 1.0).
 
-    Sun et al. 2019, as the released code does it (PaddlePaddle/ERNIE, `ERNIE/batching.py` and
-    `reader/pretraining.py`), described in words. A row comes cut into units, each masked with
-    probability 0.15, without a minimum or a maximum. Of a unit's tokens each has its own fate of
-    80/10/10, and random ids are drawn from the whole vocabulary, special ones included.
+    Reference: Sun et al. 2019; `ERNIE/batching.py` and `reader/pretraining.py` of
+    PaddlePaddle/ERNIE, reimplemented from their behavior. A row is divided into units. Each unit is
+    masked with probability 0.15, without a minimum, maximum or budget. The tokens of a unit are
+    corrupted independently by 80-10-10. Random ids are drawn from the whole vocabulary, with
+    special ids.
 
-    Differences: the code draws for each file, by a share in its list of files, whether units or
-    single tokens ("characters") are masked. Here each row draws, anew in each epoch; as the share
-    is not published, it is a half. Its files come cut into words, phrases and entities by tools
-    that are not released. Here the entities are the mentions, phrases are those of a lexicon if
-    there is one, and words are the rest. `[UNK]` is masked within mentions only, and the id 0 is
-    drawn too. There is no budget.
+    Differences from the code:
+
+    * The code decides per file, by a ratio in its list of files, whether units or single tokens
+      ("characters") are masked. Here each row draws in each epoch. The ratio is not published; the
+      default is 0.5.
+    * The code reads words, phrases and entities from tools that were not released. Here entities
+      are the mentions, phrases are those of the lexicon, and all other words are units.
+    * `[UNK]` is masked inside mentions only. Id 0 can be a random id.
     """
     bernoulli = Order("bernoulli")
     entities = Pick("mentions", Budget(rate), Eligible(unknown=True), bernoulli, kind="entity")
-    rest = Pick(
+    others = Pick(
         Listed(lexicon) if lexicon else "words", Budget(rate), Eligible("generic"), bernoulli
     )
     single = Pick("tokens", Budget(rate), order=bernoulli)
     return Recipe(
-        (OneOf(chances=(1 - tokens, tokens), ways=((entities, rest), (single,))),),
+        (OneOf(chances=(1 - tokens, tokens), ways=((entities, others), (single,))),),
         Corruption(corruption, random_ids="vocabulary"),
     )

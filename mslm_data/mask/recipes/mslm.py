@@ -1,11 +1,11 @@
-"""Entity-level and base-level masking, alone and together (Abaho et al. 2024, section 3).
+"""Entity-level masking (ELM) and base-level masking (BLM), alone and together.
 
-Our choices where the paper is silent: counts are exact ceilings, also of single tokens, and shares
-are of all the row's tokens except special ones. `[UNK]`, a useless target, is masked in mentions
-only.
+Reference: Abaho et al. 2024, section 3. Where the paper is silent, counts are exact ceilings, rates
+are shares of all non-special tokens of a row, and `[UNK]`, a useless target, is masked only inside
+mentions.
 
-The default rates are not the paper's; docs/evidence.md has the reasons. `joint_paper` has the
-paper's.
+The default rates are not those of the paper: docs/evidence.md gives the reasons, `joint_paper` the
+paper's rates.
 """
 
 from __future__ import annotations
@@ -20,26 +20,30 @@ from mslm_data.mask.rate import Rate
 from mslm_data.mask.strategy import Recipe
 from mslm_data.registry import Help
 
-Mentions = Annotated[Rate, Help("Share of a row's mentions to mask, rounded up to whole mentions.")]
+Mentions = Annotated[Rate, Help("Share of a row's mentions to mask. Rounded up to whole mentions.")]
 Tokens = Annotated[
     Rate,
     Help(
-        "Share of a row's tokens, without special ones, to mask besides the mentions. The number "
-        "is rounded up, and limited by the tokens left."
+        "Share of a row's non-special tokens to mask besides the mentions. Rounded up. If "
+        "fewer tokens are left, all of them are masked."
     ),
 ]
 Count = Annotated[
     Literal["fixed", "bernoulli"],
     Help(
-        "`fixed` masks the same share of each row; `bernoulli` masks each remaining token with "
-        "probability `blm`."
+        "`fixed` masks the same share of each row. `bernoulli` masks each remaining token "
+        "independently with probability `blm`."
     ),
 ]
 Pool = Literal["all", "generic_only"]
 Apart = Annotated[
-    Pool, Help("Tokens for BLM: `all` that ELM left, or those outside mentions (`generic_only`).")
+    Pool,
+    Help(
+        "Tokens for BLM: `all` tokens left by ELM, or only tokens outside mentions "
+        "(`generic_only`)."
+    ),
 ]
-Shares = Annotated[str, Help("`mask` as in the paper, `80-10-10` as in BERT; see `Corruption`.")]
+Shares = Annotated[str, Help("`mask` as in the paper, or `80-10-10` as in BERT; see `Corruption`.")]
 
 
 def joint(
@@ -49,7 +53,11 @@ def joint(
     pool: Apart = "all",
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Mask whole mentions (ELM), then single tokens of the rest (BLM)."""
+    """Mask whole mentions (ELM), then single tokens of the rest (BLM).
+
+    Reference: Abaho et al. 2024, section 3. Mentions and tokens are drawn uniformly without
+    replacement. The default rates are not the paper's; for those, see `joint-paper`.
+    """
     mentions = Pick("mentions", Budget(elm), Eligible(unknown=True), kind="entity")
     tokens = Pick(
         "tokens",
@@ -69,7 +77,8 @@ def joint_paper(
 ) -> Recipe:
     """Mask as `joint` does, at the headline rates of the paper.
 
-    All mentions are masked, so a model that reads only masked rows never sees one.
+    Reference: Abaho et al. 2024, section 3. At `elm` 1 every mention is masked, so a model that
+    reads only masked rows never sees a mention.
     """
     return joint(elm, blm, count, pool, corruption)
 
@@ -78,46 +87,51 @@ def elm(
     elm: Mentions = 0.5,
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Mask whole mentions only: `joint` with a `blm` of 0."""
+    """Mask whole mentions only: `joint` with a `blm` of 0.
+
+    Reference: Abaho et al. 2024, section 3. Rows without mentions have no target.
+    """
     mentions = Pick("mentions", Budget(elm), Eligible(unknown=True), kind="entity")
     return Recipe((mentions,), Corruption(corruption))
 
 
 def blm(
-    blm: Annotated[Rate, Help("Share of a row's tokens, without special ones, rounded up.")] = 0.15,
+    blm: Annotated[Rate, Help("Share of a row's non-special tokens to mask. Rounded up.")] = 0.15,
     count: Count = "fixed",
     pool: Annotated[
-        Pool, Help("`all` tokens, or those outside mentions (`generic_only`).")
+        Pool, Help("`all` tokens, or only tokens outside mentions (`generic_only`).")
     ] = "all",
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Mask single tokens only, within mentions or not: `joint` with an `elm` of 0.
+    """Mask single tokens only, inside and outside mentions: `joint` with an `elm` of 0.
 
-    The pick of mentions stays, with a rate of 0, so that tokens use the same random numbers as in
-    `joint`.
+    Reference: Abaho et al. 2024, section 3. The tokens are those of `joint` at the same seed if no
+    mention is masked: the pick of mentions is kept at rate 0, so the pick of tokens has the same
+    random numbers.
     """
     return joint(0.0, blm, count, pool, corruption)
 
 
 def joint_released(
-    elm: Annotated[Rate, Help("Share of a row's units.")] = 1.0,
-    blm: Annotated[Rate, Help("Probability of each token that is left.")] = 0.075,
+    elm: Annotated[Rate, Help("Share of a row's units to mask. Rounded down.")] = 1.0,
+    blm: Annotated[Rate, Help("Probability of each token left by ELM.")] = 0.075,
     corruption: Shares = "mask",
 ) -> Recipe:
     """Mask as the paper's released script does, which differs from the paper.
 
-    From mykelismyname/MSLM at c9cde41, described in words, with no line of it copied:
+    Reference: mykelismyname/MSLM at c9cde41, `custom_mask.py`, reimplemented from its behavior.
+    Differences from `joint`:
 
-    * The number of units is rounded down, in floats: of one mention, a rate of 0.25 masks none
-      (`custom_mask.py:180-184`).
-    * Units are pieces of mentions, as its labels `O B I` have no type (`:176`); see
-      `units.released_pieces`. Below a rate of 1, pieces of one mention are masked apart
-      (`:193-209`).
-    * BLM masks each token that is left independently, in mentions too, but not `[UNK]`, with no
-      minimum (`:129`).
+    * The number of masked units is rounded down, in floating point: at a rate of 0.25, a single
+      mention is never masked (lines 180 to 184).
+    * Units are pieces of mentions, because the script's labels `O B I` have no type (line 176; see
+      `units.released_pieces`). At rates below 1, a mention can be masked in part (lines 193 to
+      209).
+    * BLM masks each remaining token independently, also inside mentions, but never `[UNK]`. There
+      is no minimum (line 129).
 
-    The script draws once, before training. Plan with `epoch=0` always for its static mask. Its
-    weights count the training and validation splits together.
+    The script draws its masks once, before training: for such static masks, always plan with
+    `epoch=0`. Its loss weights count the training and validation splits together.
     """
     pieces = Pick(
         "released pieces", Budget(elm, rounding="down"), Eligible(unknown=True), kind="entity"

@@ -1,7 +1,7 @@
-"""N-grams from a lexicon ranked by pointwise mutual information (PMI), and concepts.
+"""N-grams ranked by pointwise mutual information (PMI), and concepts, both from a lexicon.
 
-`mslm-data vocab pmi` makes such a lexicon from a built folder. The three PMI strategies agree on
-what a list is, and on little else.
+`mslm-data vocab pmi` makes a PMI lexicon from a built folder. The three PMI strategies read the
+same lexicon and differ in everything else.
 """
 
 from __future__ import annotations
@@ -20,79 +20,102 @@ from mslm_data.registry import Help
 
 
 def pmi(
-    lexicon: Annotated[str, Help("File of the list, in its order of use.")] = "pmi.arrow",
-    rate: Annotated[Rate, Help("Share of the tokens, special ones aside.")] = 0.15,
+    lexicon: Annotated[str, Help("File of the lexicon, in order of rank.")] = "pmi.arrow",
+    rate: Annotated[
+        Rate, Help("Budget, as a share of the row's non-special tokens. Rounded up.")
+    ] = 0.15,
     corruption: Annotated[str, Help("`mask` as in the paper; see `Corruption`.")] = "mask",
 ) -> Recipe:
     """Mask listed n-grams, those of highest rank first, until a share of the tokens is masked.
 
-    Abaho et al. 2024, appendix E, Algorithm 2. As printed it never ends and leaves much open, so:
+    Reference: Abaho et al. 2024, appendix E, Algorithm 2. The printed algorithm does not terminate
+    and is incomplete. Here:
 
-    * The budget is `ceil(rate * tokens that are not special)`, exactly.
-    * The list is gone through in passes. In a pass each n-gram masks its left-most occurrence none
-      of whose tokens is masked yet. A pass that masks nothing is the last, and the budget may stay
-      unspent.
-    * The last n-gram is cut to the rest of the budget (lines 8 to 10).
-    * An occurrence is contiguous, begins at the first token of a word and ends at the last of one.
-    * Nothing is random: a row's mask is the same in all epochs.
+    * The budget is `ceil(rate * tokens)`, exact, without special tokens.
+    * The lexicon is scanned in passes. In a pass, each n-gram masks its leftmost occurrence without
+      masked tokens. A pass that masks nothing is the last one, so the budget may not be spent.
+    * The last n-gram is cut to the remaining budget (lines 8 to 10).
+    * An occurrence is contiguous, starts at the first token of a word and ends at the last token of
+      a word.
+    * There is no randomness: a row's mask is the same in all epochs.
 
-    "The total masking budget is maintained" (section 5) does not hold for short lists: about a
-    fifth of BC2GM's sentences hold no n-gram of its released list.
+    The paper says that "the total masking budget is maintained" (section 5). This is not so for
+    short lexicons: about a fifth of the sentences of BC2GM contain no n-gram of its released list.
     """
     return Recipe((InOrder(lexicon=lexicon, rate=rate),), Corruption(corruption))
 
 
 def pmi_released(
-    lexicon: Annotated[str, Help("File of the list, in its order of use.")] = "pmi.arrow",
-    rate: Annotated[Rate, Help("Share of the tokens.")] = 0.15,
+    lexicon: Annotated[str, Help("File of the lexicon, in order of rank.")] = "pmi.arrow",
+    rate: Annotated[
+        Rate,
+        Help(
+            "Budget, as a share of the row's tokens that are neither special nor `[UNK]`. "
+            "Rounded up."
+        ),
+    ] = 0.15,
     corruption: Annotated[str, Help("`mask` as in the code; see `Corruption`.")] = "mask",
 ) -> Recipe:
     """Mask the words of listed n-grams where each stands first, as the released code does.
 
-    From mykelismyname/MSLM (`custom_mask.py`, `pmi_masking`), described in words, with no line
-    copied:
+    Reference: `pmi_masking` in `custom_mask.py` of mykelismyname/MSLM, reimplemented from its
+    behavior:
 
-    * The list is gone through once, from the top, until the budget is spent.
-    * An n-gram is found where its sub-words are in the row in their order, with any others between
+    * The lexicon is scanned once, from the highest rank, until the budget is spent.
+    * An n-gram matches if the row contains its sub-words in order, with any other tokens between
       them.
-    * Then each of its words is masked by itself, where its sub-words first stand side by side. That
-      may be before the n-gram, apart from it, or within a longer word, as word boundaries are not
-      looked for.
-    * The word in which the budget ends is cut; what is masked is not found again.
-    * The budget is `ceil(rate * tokens)` in floats, of tokens that are neither special nor `[UNK]`.
+    * Each word of a matching n-gram is masked at the first position where its sub-words are
+      contiguous. This may be before the n-gram, outside it, or inside a longer word, because word
+      boundaries are ignored.
+    * The word at the end of the budget is cut. Masked tokens do not match again.
+    * The budget is `ceil(rate * tokens)` in floating point, over tokens that are neither special
+      nor `[UNK]`.
 
-    What cannot be reproduced: the released code tokenises the strings of its list when it masks,
-    each word by itself and without what stands before it, where this takes the sub-words in the
-    list (the same for WordPiece, not for byte-level vocabularies). A list holds no special token,
-    so `[UNK]` is never masked here, while a released list may name words that become one. With the
-    script's `random_mask` it masks BLM tokens on top, and forgets which tokens the list masked.
+    Differences from the code:
+
+    * The code tokenizes the strings of its list while masking, word by word. Here the lexicon
+      contains sub-words. Both are the same for WordPiece, but not for byte-level vocabularies.
+    * A lexicon contains no special token, so `[UNK]` is never masked here. A word of a released
+      list may become `[UNK]`.
+    * With `random_mask`, the script also masks BLM tokens, and loses the record of tokens masked by
+      the list. That mode is not reproduced.
     """
     return Recipe((Scattered(lexicon=lexicon, rate=rate),), Corruption(corruption))
 
 
 def pmi_levine(
-    lexicon: Annotated[str, Help("File of the list; its order does not matter.")] = "pmi.arrow",
-    rate: Annotated[Rate, Help("Share of the tokens, special ones aside.")] = 0.15,
+    lexicon: Annotated[
+        str, Help("File of the lexicon. The order of its entries does not matter.")
+    ] = "pmi.arrow",
+    rate: Annotated[
+        Rate, Help("Budget, as a share of the row's non-special tokens. Rounded up.")
+    ] = 0.15,
     overrun: Annotated[
         Literal["skip", "stop"],
         Help(
-            "What happens to a unit of more tokens than are left: `skip` it and try others, or "
-            "`stop`."
+            "Action for a unit longer than the remaining budget: `skip` it and try other "
+            "units, or `stop`."
         ),
     ] = "skip",
-    corruption: Annotated[str, Help("`80-10-10` of whole units; see `Corruption`.")] = "80-10-10",
+    corruption: Annotated[
+        str, Help("`80-10-10`, with one action per unit; see `Corruption`.")
+    ] = "80-10-10",
 ) -> Recipe:
     """Mask listed n-grams and single words, all as likely, until a share of tokens is masked.
 
-    Levine et al. 2021, PMI-Masking; recalled from the paper, not re-read. N-grams of a list are
-    units like words. Where one holds another, the larger is the unit; of overlapping ones one is,
-    at random, and the words of the others are units again. Units are drawn uniformly until 15 % of
-    the tokens are masked, and a unit shares one fate of 80-10-10.
+    Reference: PMI-Masking, Levine et al. 2021, recalled from the paper and not re-read. Units are
+    the n-grams of the lexicon and all other words. An n-gram inside a larger one is no unit. Of
+    overlapping n-grams, one is drawn at random; the words of the others are units again. Units are
+    drawn uniformly until 15 % of the tokens are masked. All tokens of a unit get the same action of
+    80-10-10.
 
-    Decided where it is silent: the share is of the tokens that are not special, rounded up. A unit
-    of more tokens than are left is skipped. Of several that overlap, taken in random order, each
-    stays that overlaps none before it, drawn anew in each epoch. An n-gram within a larger one that
-    lost does not come back.
+    Where the paper is silent:
+
+    * The budget is a share of the non-special tokens, rounded up. A unit longer than the remaining
+      budget is skipped.
+    * Overlapping n-grams are visited in a random order, new in each epoch. Each is kept if it
+      overlaps no n-gram kept before. An n-gram inside a larger one that was not kept is not used
+      either.
     """
     units = Pick(Listed(lexicon), Budget(rate, counts="tokens", overrun=overrun))
     return Recipe((units,), Corruption(corruption, by="unit"))
@@ -100,48 +123,58 @@ def pmi_levine(
 
 def ccm(
     lexicons: Annotated[
-        tuple[str, ...], Help("Files of the lists, one for each stage, in order.")
+        tuple[str, ...], Help("Files of the lexicons, one for each stage, in order.")
     ] = ("concepts.arrow",),
     rate: Annotated[
-        Rate, Help("Expected share of the tokens, in warm-up and in each stage but the last.")
+        Rate,
+        Help("Expected share of masked tokens, in the warm-up and in each stage but the last."),
     ] = 0.15,
-    last_rate: Annotated[Rate, Help("Expected share of concepts' tokens in the last stage.")] = 0.1,
-    rest_rate: Annotated[Rate, Help("Chance of each other token in the last stage.")] = 0.05,
+    last_rate: Annotated[
+        Rate, Help("Expected share of masked tokens of concepts in the last stage.")
+    ] = 0.1,
+    rest_rate: Annotated[Rate, Help("Probability of each other token in the last stage.")] = 0.05,
     max_masked: Annotated[
         Limit,
         Help(
-            "Number of masked tokens after which no concept is tried, except in the last stage; 0 "
-            "for no limit."
+            "Number of masked tokens in a row after which no more concepts are tried, or 0 "
+            "for no limit. Does not apply to the last stage."
         ),
     ] = 20,
-    warm_up: Annotated[int, Help("Number of warm-up epochs.")] = 1,
-    epochs: Annotated[int, Help("Number of epochs of each stage but the last.")] = 1,
+    warm_up: Annotated[int, Help("Number of warm-up epochs, 0 or more.")] = 1,
+    epochs: Annotated[int, Help("Number of epochs of each stage but the last, 1 or more.")] = 1,
     corruption: Annotated[
-        str, Help("`mask`, or shares of whole occurrences such as `80-10-10`; see `Corruption`.")
+        str,
+        Help(
+            "`mask`, or percentages such as `80-10-10` with one action per occurrence; see "
+            "`Corruption`."
+        ),
     ] = "mask",
 ) -> Recipe:
     """Mask listed concepts, from lists that grow by epoch; in the end single tokens too (CCM).
 
-    Lee et al. 2022, concept-based curriculum masking. Read in the released code only
-    (`src/dataloader.py` of KoreaMGLEE/Concept-based-curriculum-masking), described in words:
+    Reference: concept-based curriculum masking, Lee et al. 2022. Only the code was read,
+    `src/dataloader.py` of KoreaMGLEE/Concept-based-curriculum-masking, and reimplemented from its
+    behavior:
 
     * Warm-up: each token is masked with probability 0.15.
-    * Stage k: the concepts of stages 1 to k. With n the row's tokens and c the tokens of all their
-      occurrences (one within another counted again), each has the probability
-      `int(0.15 * n) / c`. So 0.15 of the tokens are expected, or fewer. Concepts come in random
-      order, and an occurrence is passed over where a token of it is masked. Once 20
-      tokens are masked no further concept is tried.
-    * Last stage: the same concepts at 0.10 and without that limit, then each token that is
-      left, with probability 0.05.
+    * Stage k uses the concepts of stages 1 to k. Let n be the number of tokens in the row, and c
+      the number of tokens in all occurrences, nested occurrences counted again. Each occurrence is
+      masked with probability `int(0.15 * n) / c`, so at most 0.15 of the tokens are expected to be
+      masked. Concepts are visited in random order. An occurrence with a masked token is skipped.
+      After 20 masked tokens, no more concepts are tried.
+    * Last stage: the same concepts at 0.10 without that limit, then each remaining token with
+      probability 0.05.
     * All masked tokens become `[MASK]`.
 
-    Another class of the same file differs: a share of 0.18, a limit of 19 or 20, 80-10-10 by
-    occurrence, no last stage. The committed trainer uses that one, moves on every 100,000 steps and
-    begins anew after the last stage. This strategy does not follow it, but for `corruption`.
+    Another class in the same file has a rate of 0.18, a limit of 19 or 20, 80-10-10 per occurrence,
+    and no last stage. The committed trainer uses that class, changes stages every 100,000 steps,
+    and restarts after the last. Only `corruption` follows it here.
 
-    Decided here: stages follow the epoch, and the last one stays. List k is meant to hold those
-    before it, and stage k uses it alone. Occurrences are whole words, where the code finds pieces
-    within words too. There is no budget.
+    Differences from the code:
+
+    * Stages follow the epoch, and the last one continues to the end of training.
+    * Stage k reads lexicon k alone, which should contain the concepts of earlier stages.
+    * Occurrences are whole words. The code also matches inside words.
     """
     if not lexicons:
         raise ValueError("lexicons: expected one list or more, got none")

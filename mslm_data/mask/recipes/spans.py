@@ -1,4 +1,4 @@
-"""Spans at random places: SPAN of the MSLM paper, and SpanBERT."""
+"""Spans at random positions: SPAN of the MSLM paper, and SpanBERT."""
 
 from __future__ import annotations
 
@@ -10,37 +10,46 @@ from mslm_data.mask.span_picks import GrowSpans, PlaceSpans
 from mslm_data.mask.strategy import Recipe
 from mslm_data.registry import Help
 
-SpanTokens = Annotated[Rate, Help("Share of the row's tokens, special ones aside.")]
-Chance = Annotated[Share, Help("Parameter of the geometric law, in `(0, 1)`.")]
-Longest = Annotated[int, Help("Length at which the law ends, 1 or more words.")]
+SpanTokens = Annotated[Rate, Help("Budget: share of the row's non-special tokens. Rounded up.")]
+Chance = Annotated[
+    Share, Help("Success probability of the geometric distribution of lengths, in `(0, 1)`.")
+]
+Longest = Annotated[int, Help("Maximum length of a span, in words, 1 or more.")]
 Shares = Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")]
 Unigrams = Annotated[
     str,
     Help(
-        "File of a lexicon of single tokens with their counts. Default: all ids are equally likely."
+        "File of a lexicon of single tokens with their counts, from which random ids are "
+        "drawn. Default: all ids are equally likely."
     ),
 ]
 
 
 def span(
-    rate: Annotated[Rate, Help("Share of the row's tokens, special ones aside.")] = 0.15,
-    shortest: Annotated[int, Help("Minimum of the drawn length, 1 or more.")] = 2,
-    longest: Annotated[int, Help("Maximum of the drawn length.")] = 4,
+    rate: Annotated[
+        Rate, Help("Budget, as a share of the row's non-special tokens. Rounded up.")
+    ] = 0.15,
+    shortest: Annotated[int, Help("Minimum drawn length in tokens, 1 or more.")] = 2,
+    longest: Annotated[int, Help("Maximum drawn length in tokens.")] = 4,
     corruption: Annotated[str, Help("`mask` as in the paper; see `Corruption`.")] = "mask",
 ) -> Recipe:
-    """Mask spans of 2 to 4 tokens at random places: SPAN of the MSLM paper, Algorithm 1.
+    """Mask spans of 2 to 4 tokens at random positions: SPAN of the MSLM paper, Algorithm 1.
 
-    From Abaho et al. 2024, appendix E.1. The budget is `ceil(rate * tokens)`. The row's tokens are
-    visited in random order, each as the first of a span whose length is drawn, then cut to the rest
-    of the budget and at the row's end. A span that would overlap one taken before is left out. So
-    about a sixth of the spans have one token at a rate of 0.15, although 2 to 4 are drawn. There is
-    one pass, so at high rates the budget may not be reached (`unspent`): in BC2GM at 0.5 it was in
-    every row, at 0.75 half a percent of it was missing.
+    Reference: Abaho et al. 2024, appendix E.1. The budget is `ceil(rate * tokens)`. The row's
+    tokens are visited once, in random order. At each token a length is drawn, and the span that
+    starts there is cut to the remaining budget and to the row's end. A span that overlaps an
+    earlier one is skipped.
 
-    Decided where the paper is silent or cannot be meant: lines 11 to 13 recompute a span's end as
-    it was, and are taken to cut it at the row's end. A span as long as the rest of the budget may
-    be taken (line 7, against the text's "less than"). Spans may touch, and may begin and end within
-    words. A span that would hold `[UNK]` is left out.
+    Because spans are cut, about a sixth of them have one token at a rate of 0.15, although lengths
+    of 2 to 4 are drawn. Because there is a single pass, high rates may not spend the budget
+    (`unspent`). On BC2GM, every row spent it at 0.5; at 0.75, half a percent of it was unspent.
+
+    Where the paper is silent or contradicts itself:
+
+    * Lines 11 to 13 compute the same end again. They are read as a cut at the row's end.
+    * A span as long as the remaining budget is allowed, as in line 7; the text says "less than".
+    * Spans may touch, and may start or end inside a word.
+    * A span with `[UNK]` is skipped.
     """
     spans = PlaceSpans(rate=rate, shortest=shortest, longest=longest)
     return Recipe((spans,), Corruption(corruption))
@@ -48,20 +57,27 @@ def span(
 
 def span_released(
     rate: Annotated[
-        Rate, Help("Share of the row's tokens that are neither special nor `[UNK]`.")
+        Rate,
+        Help(
+            "Budget, as a share of the row's tokens that are neither special nor `[UNK]`. "
+            "Rounded up."
+        ),
     ] = 0.15,
     corruption: Annotated[str, Help("`mask` as in the code; see `Corruption`.")] = "mask",
 ) -> Recipe:
     """Mask spans of 1 to 5 tokens that begin at words: SPAN as in the MSLM paper's code.
 
-    From mykelismyname/MSLM at c9cde41, `custom_mask.py:224-260`, described in words. It is `span`
-    with lengths of 1 to 5, with first tokens that are not a `##` piece, and with a budget of the
-    tokens that are neither special nor `[UNK]`. A span at the row's end is cut.
+    Reference: mykelismyname/MSLM at c9cde41, `custom_mask.py`, lines 224 to 260, reimplemented from
+    its behavior. The algorithm is that of `span`, with these changes: lengths are 1 to 5, spans do
+    not start at a `##` piece, and the budget counts tokens that are neither special nor `[UNK]`. A
+    span at the row's end is cut.
 
-    Left out: with `[UNK]` in a row the code cuts at the wrong place, so that spans get negative
-    lengths and more than the budget is masked, and it masks `[UNK]` within a span. Here a span that
-    would hold one is left out. Words are those of the shards; where a word has punctuation inside,
-    the code also begins at the pieces after it.
+    Differences from the code:
+
+    * In rows with `[UNK]`, the code cuts at the wrong position. Spans get negative lengths, more
+      than the budget is masked, and `[UNK]` inside a span is masked. Here a span with `[UNK]` is
+      skipped.
+    * Words are those of the shards. The code also starts spans after punctuation inside a word.
     """
     spans = PlaceSpans(rate=rate, shortest=1, longest=5, released=True)
     return Recipe((spans,), Corruption(corruption))
@@ -76,16 +92,19 @@ def spanbert(
 ) -> Recipe:
     """Mask spans of 1 to 10 whole words, 3.8 of them on average, as SpanBERT does.
 
-    From Joshi et al. 2020 and `masking.py` of facebookresearch/SpanBERT, described in words. The
-    budget is `ceil(rate * tokens)`. At each turn a token that is not masked yet is drawn. The span
-    begins with its word and goes on to the right over as many words as a geometric law of 0.2,
-    ending at 10, says. Spans may grow over and beside each other. The last is cut, within a word if
-    need be, so that the budget is always spent to the token. `[UNK]` is masked like any other.
+    Reference: Joshi et al. 2020; `masking.py` of facebookresearch/SpanBERT, reimplemented from its
+    behavior. The budget is `ceil(rate * tokens)`. Each turn draws a token that is not masked yet.
+    The span starts with that token's word and extends to the right. Its length in words is drawn
+    from a geometric distribution with parameter 0.2, truncated at 10. Spans may overlap and touch.
+    The last span is cut, even inside a word, so the budget is always spent exactly. `[UNK]` is
+    masked like any other token.
 
-    Tokens of one run, that is of spans that touch or overlap, share one fate (`--replacement-method
-    span`, as in the released model; the code's default is a fate for each token). The code draws
-    random ids from the tokens of the corpus, as frequent as they are there: `unigrams` does that.
-    Without it all ids that are not special are equally likely. The objective at span boundaries
+    All tokens of a run, that is of spans that overlap or touch, get the same action. This is
+    `--replacement-method span`, which the released model used; the default of the code is one
+    action per token.
+
+    The code draws random ids in proportion to their frequency in the corpus: use `unigrams` for
+    that. Default: all ids that are not special are equally likely. The span boundary objective
     belongs to the model, not to the mask.
     """
     spans = GrowSpans(rate=rate, chance=chance, longest=longest)
@@ -101,11 +120,13 @@ def spanbert_ner(
 ) -> Recipe:
     """Mask mentions and spans of words in random turns, as SpanBERT's NER variant does.
 
-    From Joshi et al. 2020. It is `spanbert`, but each turn decides with probability 1/2 whether a
-    span of words is next, or one of the row's mentions, masked before or not
-    (`NERSpanMaskingScheme`, `ner_masking_prob` 0.5). A mention is cut where the budget ends. Its
-    tokens are of kind ENTITY and those of spans BASE, whichever took them first. In rows without a
-    mention, spans take all. The code joins mentions that touch into one; here they are two.
+    Reference: Joshi et al. 2020; `NERSpanMaskingScheme` of facebookresearch/SpanBERT with a
+    `ner_masking_prob` of 0.5. As `spanbert`, but each turn masks either a span of words or a random
+    mention of the row, with probability 1/2 each. The mention may be masked already. A mention is
+    cut at the end of the budget. In rows without mentions, all turns mask spans.
+
+    Tokens are of kind ENTITY if a mention masked them first, and BASE if a span did. The code
+    merges adjacent mentions into one; here they stay two.
     """
     spans = GrowSpans(rate=rate, chance=chance, longest=longest, mentions=True)
     return Recipe((spans,), Corruption(corruption, by="run", unigrams=unigrams))

@@ -1,6 +1,7 @@
 """Single tokens at random: BERT, Hugging Face, DGA, RoBERTa, Wettig, ModernBERT, ELECTRA; or none.
 
-They differ in the number of masked tokens, in whether `[UNK]` is masked, and in the random ids.
+These strategies differ in the number of masked tokens, in the random ids, and in masking `[UNK]` or
+not.
 """
 
 from __future__ import annotations
@@ -17,21 +18,32 @@ from mslm_data.registry import Help
 
 
 def bert(
-    rate: Annotated[Rate, Help("Share of the row's tokens, special ones included.")] = 0.15,
+    rate: Annotated[
+        Rate, Help("Share of the row's tokens to mask. Special tokens are counted.")
+    ] = 0.15,
     max_masked: Annotated[
         Limit,
-        Help("Maximum number of masked tokens; 20 is for rows of 128 tokens, 0 for no limit."),
+        Help(
+            "Maximum number of masked tokens in a row, or 0 for no limit. The default of 20 "
+            "is for rows of 128 tokens."
+        ),
     ] = 20,
     corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Mask single tokens, a fixed number of each row, as BERT does (Devlin et al. 2019).
 
-    In `create_pretraining_data.py` of google-research/bert the number is `min(max_masked, max(1,
-    round(rate * tokens)))`. Python's `round` goes half to even, and special tokens are counted
-    though never masked. So more than `rate` of a short row's real tokens are masked, and less of
-    rows of 134 tokens or more. `[UNK]` is masked like any other. Random ids come from the whole
-    vocabulary, special and unused ones included. BERT drew each mask ten times before training
-    (`dupe_factor`): plan with `epoch % 10` for that.
+    Reference: `create_pretraining_data.py` of google-research/bert. A row has `min(max_masked,
+    max(1, round(rate * tokens)))` masked tokens:
+
+    * `round` rounds half to even.
+    * Special tokens are counted but never masked, so short rows have more than `rate` of their
+      other tokens masked. With 134 other tokens or more, the limit of 20 lowers the share below
+      `rate`.
+    * `[UNK]` is masked like any other token.
+    * Random ids are drawn from the whole vocabulary, with special and unused ids.
+
+    BERT draws ten masks per row before training (`dupe_factor`). Plan with `epoch % 10` to repeat
+    ten masks.
     """
     budget = Budget(
         rate, counts="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked or None
@@ -45,7 +57,7 @@ def token(
     unknown: Annotated[
         bool,
         Help(
-            "Whether `[UNK]` can be masked. The collator masks it only if rows have a "
+            "Whether `[UNK]` is eligible. In the collator, it is eligible only if rows have a "
             "`special_tokens_mask`."
         ),
     ] = False,
@@ -53,13 +65,14 @@ def token(
 ) -> Recipe:
     """Mask each token independently, as Hugging Face's language modeling collator does.
 
-    This follows `DataCollatorForLanguageModeling` of transformers 5.23 in law, not in random
-    numbers. There is no minimum, so a row of n tokens has no target with chance `(1 - rate) ** n`
-    (0.197 for 10 tokens at 0.15). Random ids come from the whole vocabulary.
+    Reference: `DataCollatorForLanguageModeling` of transformers 5.23. The distribution is the same,
+    the random numbers are not. There is no minimum: a row of n tokens has no target with
+    probability `(1 - rate) ** n`, which is 0.197 for 10 tokens at the default rate. Random ids are
+    drawn from the whole vocabulary.
 
-    Whether the collator masks `[UNK]` depends on its caller. If it works out itself which tokens
-    are special, it leaves out all special ids, `[UNK]` among them. If rows bring the tokenizer's
-    `special_tokens_mask`, `[UNK]` in the text is not marked there and is masked.
+    In the collator, the caller decides whether `[UNK]` is masked. Without a `special_tokens_mask`,
+    the collator excludes all special ids, and `[UNK]` is one. With the mask of the tokenizer,
+    `[UNK]` in running text is an ordinary token and is masked.
     """
     tokens = Pick("tokens", Budget(rate), Eligible(unknown=unknown), Order("bernoulli"))
     return Recipe((tokens,), Corruption(corruption, random_ids="vocabulary"))
@@ -71,39 +84,44 @@ def dga(
 ) -> Recipe:
     """Mask single tokens as `token` does; the rest of DGA acts on the model (Ke et al. 2022).
 
-    What sets DGA apart is in `mslm_data.torch`: `head_importance` finds the attention heads that
-    hold general knowledge, `SoftMasks` has the optimizer move them less, and
-    `general_knowledge_loss` is its contrastive loss. With these masks alone a run is not DGA, but
-    the control that it is to be compared with.
+    Reference: UIC-Liu-Lab/DGA. The method itself is in `mslm_data.torch`: `head_importance` finds
+    the attention heads with general knowledge, `SoftMasks` reduces their updates, and
+    `general_knowledge_loss` is the contrastive loss. A run with these masks alone is the control,
+    not DGA.
     """
     return token(rate, corruption=corruption)
 
 
 def roberta(
-    rate: Annotated[Rate, Help("Share of the row's tokens, without special ones.")] = 0.15,
+    rate: Annotated[Rate, Help("Share of the row's non-special tokens to mask.")] = 0.15,
     corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Mask single tokens, `int(rate * n + u)` of each row, as RoBERTa does (Liu et al. 2019).
 
-    In fairseq's `mask_tokens_dataset.py` u is uniform in `[0, 1)`, so the mean number is exactly
-    `rate * n`, and short rows have their share. There n counts `<s>` and `</s>`, which can be
-    masked. Here these never are, and n counts the other tokens, so each of them keeps its chance.
-    `<unk>` is masked like any other. Random ids are those that are not special; fairseq adds
-    `<mask>` to its dictionary late and can draw it.
+    Reference: `mask_tokens_dataset.py` of fairseq. u is uniform in `[0, 1)`, so the expected number
+    is exactly `rate * n` for rows of any length. `<unk>` is masked like any other token.
+
+    Differences from fairseq:
+
+    * fairseq counts `<s>` and `</s>` in n and may mask them. Here n is the number of non-special
+      tokens, and `<s>` and `</s>` are never masked. Other tokens have the same probability.
+    * Random ids exclude all special ids. fairseq can draw `<mask>`, which is added to the
+      dictionary late.
     """
     budget = Budget(rate, counts="tokens", rounding="random")
     return Recipe((Pick("tokens", budget, Eligible(unknown=True)),), Corruption(corruption))
 
 
 def wettig(
-    rate: Annotated[Rate, Help("Share of the row's tokens, without special ones.")] = 0.4,
-    corruption: Annotated[str, Help("`mask` as advised; see `Corruption`.")] = "mask",
+    rate: Annotated[Rate, Help("Share of the row's non-special tokens to mask.")] = 0.4,
+    corruption: Annotated[str, Help("`mask` as recommended; see `Corruption`.")] = "mask",
 ) -> Recipe:
-    """Mask 40 % of the tokens, all behind `[MASK]`, as Wettig et al. 2023 advise for large models.
+    """Mask 40 % of the tokens by `[MASK]` alone, as Wettig et al. 2023 advise for large models.
 
-    In princeton-nlp/DinkyTrain it is fairseq's masking (see `roberta`) at another rate, with no
-    random and no kept tokens. The paper studies rates from 0.15 to 0.8. It also studies `80-10-10`,
-    which does worse at both 0.15 and 0.4 (its README: MNLI 83.7 and 84.3; without, 84.2 and 84.5).
+    Reference: princeton-nlp/DinkyTrain. This is fairseq's masking (see `roberta`) at a higher rate,
+    without random or unchanged tokens. The paper studies rates from 0.15 to 0.8. `80-10-10` is
+    worse at both 0.15 and 0.4 (README of the code: MNLI 83.7 and 84.3; with `[MASK]` alone 84.2 and
+    84.5).
     """
     return roberta(rate, corruption)
 
@@ -114,36 +132,54 @@ def modernbert(
 ) -> Recipe:
     """Mask each token with probability 0.3, as ModernBERT does (Warner et al. 2024).
 
-    In `sequence_packer.py` of AnswerDotAI/ModernBERT the rate is 0.3 in training and 0.15 in
-    evaluation, with no minimum, and `[UNK]` is masked like any other. The training code masks
-    special tokens too; here they never are. Random ids there go up to the largest id in the batch.
-    Here, where no row may depend on others, they come from the whole vocabulary.
+    Reference: `sequence_packer.py` of AnswerDotAI/ModernBERT. The rate is 0.3 in training and 0.15
+    in evaluation. There is no minimum, and `[UNK]` is masked like any other token.
+
+    Differences from the code:
+
+    * The code masks special tokens too. Here they are never masked.
+    * Random ids in the code go up to the largest id of the batch. Here they are drawn from the
+      whole vocabulary, because a row's mask must not depend on its batch.
     """
     return token(rate, unknown=True, corruption=corruption)
 
 
 def electra(
     rate: Annotated[
-        Rate, Help("Share of the row's tokens, special ones counted; 0.25 for the large model.")
+        Rate,
+        Help(
+            "Number of draws, as a share of the row's tokens. Special tokens are counted. The "
+            "paper has 0.25 for the large model."
+        ),
     ] = 0.15,
     max_tokens: Annotated[
         Limit,
         Help(
-            "The model's row length L, which caps the draws at `int((rate + 0.005) * L)`; 0 for no "
-            "cap. Rows of at most L tokens reach it only if L is below 100."
+            "The model's row length L, which limits the number of draws to `int((rate + "
+            "0.005) * L)`, or 0 for no limit. Rows of at most L tokens reach the limit only "
+            "if L is below 100."
         ),
     ] = None,
     corruption: Annotated[str, Help("`85-0-15` as in the code; see `Corruption`.")] = "85-0-15",
 ) -> Recipe:
     """Mask tokens drawn with replacement, for ELECTRA's generator to fill (Clark et al. 2020).
 
-    In `pretrain_helpers.py` of google-research/electra, on which BioELECTRA rests, there are
-    `max(1, min(cap, round(rate * tokens)))` draws; special tokens are counted but never drawn. A
-    token drawn twice is masked once, so k draws from n tokens mask `n * (1 - (1 - 1 / n) ** k)` on
-    average. ELECTRA multiplies in single precision: at 0.15, rows of 190, 350 and 390 tokens have
-    one draw more there. Of the masked tokens 85 % become `[MASK]` and the rest stay. There each
-    draw decides that, and the loss counts it, anew; here each token does so once. `[UNK]` is drawn
-    like any other. What the generator writes into the gaps is the model's part.
+    Reference: `pretrain_helpers.py` of google-research/electra, also used by BioELECTRA. A row has
+    `max(1, min(limit, round(rate * tokens)))` draws:
+
+    * Special tokens are counted but never drawn. `[UNK]` is drawn like any other token.
+    * A token drawn twice is masked once. k draws from n tokens mask `n * (1 - (1 - 1 / n) ** k)`
+      tokens on average.
+    * 85 % of the masked tokens become `[MASK]`, the rest stays.
+
+    Differences from the code:
+
+    * ELECTRA multiplies in single precision. At a rate of 0.15, rows of 190, 350 and 390 tokens
+      have one more draw there.
+    * ELECTRA decides between `[MASK]` and the original id for each draw, and counts each draw in
+      the loss. Here both happen once per masked token.
+
+    The generator's samples belong to the model, not to the mask.
     """
     max_masked = None
     if max_tokens:
@@ -158,10 +194,10 @@ def electra(
 
 
 def unmasked() -> Recipe:
-    """Mask nothing: rows as they are, to train on tags and mentions alone.
+    """Mask nothing: train on the tags and mentions of unchanged rows.
 
-    This is plain fine-tuning for NER. Batches have no target for a masked-language-model loss, so
-    of Eq. 12 (Abaho et al. 2024) the losses of detection and classification are left. In a
-    `curriculum` it comes after the strategies that adapt the model.
+    This is plain fine-tuning for NER. Batches have no masked-language-model target, so Eq. 12 of
+    Abaho et al. 2024 keeps only the detection and classification losses. In a `curriculum`, use it
+    after the strategies that adapt the model.
     """
     return Recipe((Pick("tokens", Budget(0.0)),))

@@ -1,8 +1,8 @@
-"""Whole words at random: BERT's and PubMedBERT's, Hugging Face's, fairseq's, and a plain baseline.
+"""Whole words at random: BERT, PubMedBERT, Hugging Face, fairseq, and a plain baseline.
 
-They differ in what a word is. BERT's are pieces with their `##`, which are the rows' `word_ids`.
-Hugging Face's stand between white space, so that `results,` is one. fairseq's depend on the
-tokenizer.
+These strategies differ in the definition of a word. In BERT it is a piece with its `##` pieces,
+which is the rows' `word_ids`. In Hugging Face's collator it is a stretch between white space, such
+as `results,`. In fairseq it depends on the tokenizer.
 """
 
 from __future__ import annotations
@@ -20,25 +20,33 @@ from mslm_data.registry import Help
 
 def whole_word(
     rate: Annotated[
-        Rate, Help("Share of the row's tokens, special ones included, though never masked.")
+        Rate,
+        Help(
+            "Budget in tokens, as a share of the row's tokens. Special tokens are counted but "
+            "never masked."
+        ),
     ] = 0.15,
     max_masked: Annotated[
         Limit,
-        Help("Maximum number of masked tokens; 20 is for rows of 128 tokens, 0 for no limit."),
+        Help(
+            "Maximum number of masked tokens in a row, or 0 for no limit. The default of 20 "
+            "is for rows of 128 tokens."
+        ),
     ] = 20,
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Mask whole words up to a number of tokens, as BERT's whole-word models and PubMedBERT do.
 
-    In `create_pretraining_data.py` of google-research/bert the budget is that of `bert`, in tokens.
-    Words come in random order. A word longer than the rest of the budget is skipped for the next,
-    so fewer tokens may be masked than are due. Each token of a word meets its own fate, and random
-    ids come from the whole vocabulary. Hugging Face's older whole-word collator does the same with
-    `max_masked` at 512. PubMedBERT (Gu et al. 2021) masks whole words at 0.15: recalled from the
-    paper, not re-read.
+    Reference: `create_pretraining_data.py` of google-research/bert. The budget in tokens is that of
+    `bert`. Words are drawn in random order. A word longer than the remaining budget is skipped, so
+    a row may have fewer masked tokens than its budget. The tokens of a word are corrupted
+    independently, with random ids from the whole vocabulary.
 
-    BERT splits `IL-2` into three words, and so do rows of running text. In corpora of given words
-    it is one, as given.
+    Hugging Face's former whole-word collator does the same with a `max_masked` of 512. PubMedBERT
+    (Gu et al. 2021) masks whole words at 0.15; this is recalled from the paper, not re-read.
+
+    BERT splits `IL-2` into three words, and so do rows from running text. In a corpus of given
+    words, `IL-2` is one word.
     """
     budget = Budget(
         rate, counts="all tokens", rounding="nearest", min_masked=1, max_masked=max_masked or None
@@ -48,62 +56,70 @@ def whole_word(
 
 
 def whole_word_hf(
-    rate: Annotated[Rate, Help("Chance of each word.")] = 0.15,
-    unknown: Annotated[bool, Help("Whether words with `[UNK]` can be masked.")] = False,
+    rate: Annotated[Rate, Help("Probability of each word.")] = 0.15,
+    unknown: Annotated[bool, Help("Whether words with `[UNK]` are eligible.")] = False,
     corruption: Annotated[
-        str, Help("`mask`, the only one that the collator has for words; see `Corruption`.")
+        str, Help("`mask`, the collator's only corruption for words; see `Corruption`.")
     ] = "mask",
 ) -> Recipe:
     """Mask each stretch between white space independently, as Hugging Face's whole-word collator.
 
-    In `DataCollatorForLanguageModeling(whole_word_mask=True)` of transformers 5.23 a token begins a
-    word unless it begins at the character where the token before it ends, and that token is not
-    special. So `results,` is one word, and `pro-inflammatory` too. Pieces of one character, as
-    byte-level tokenizers make them, are words of their own there, and stay together here. With
-    SentencePiece tokenizers the collator differs: a piece's offsets include the space before it, so
-    that a whole row is one word there, and this strategy does not follow it.
+    Reference: `DataCollatorForLanguageModeling(whole_word_mask=True)` of transformers 5.23. A token
+    belongs to the previous token's word if it starts at the character at which the previous token
+    ends, unless the previous token is special. `results,` and `pro-inflammatory` are therefore one
+    word each. Words are masked whole and replaced by `[MASK]`.
 
-    A word is masked whole, and always replaced by `[MASK]`. That needs characters: build
-    with `encode.keep_text`. Without them, words are those of `word_ids`, which is the same for
-    corpora of given words. Whether `[UNK]` is masked depends on the collator's caller, see `token`.
-    Where it is not, a word that holds one is never masked here; there its other pieces can be.
+    Words need character offsets: build with `encode.keep_text`. Without offsets, words are those of
+    `word_ids`, which are the same in a corpus of given words.
+
+    Differences from the collator:
+
+    * Byte-level tokenizers split some characters into several tokens. These are words of their own
+      in the collator, and one word here.
+    * SentencePiece offsets include the space before a piece, so the collator treats a whole row as
+      one word. This strategy does not.
+    * Whether the collator masks `[UNK]` depends on its caller, see `token`. If `unknown` is false,
+      a word with an `[UNK]` is never masked here; the collator can mask its other tokens.
     """
     words = Pick("chunks", Budget(rate), Eligible(unknown=unknown), Order("bernoulli"))
     return Recipe((words,), Corruption(corruption))
 
 
 def whole_word_roberta(
-    rate: Annotated[Rate, Help("Share of the row's words.")] = 0.15,
+    rate: Annotated[Rate, Help("Share of the row's words to mask.")] = 0.15,
     unit: Annotated[
         Literal["words", "chunks"],
         Help(
-            "What a word is: `words` of `word_ids`, as with a WordPiece tokenizer there, or "
-            "`chunks` between white space, as with RoBERTa's byte-level BPE, where only a token "
-            "with a space before it begins a word (needs `encode.keep_text`)."
+            "The definition of a word: `words` of `word_ids`, as in fairseq with a WordPiece "
+            "tokenizer, or `chunks` between white space, as in fairseq with RoBERTa's "
+            "byte-level BPE, where a word starts at a token with a space before it (needs "
+            "`encode.keep_text`)."
         ),
     ] = "words",
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Mask whole words, `int(rate * n + u)` of n words in each row, as fairseq does.
 
-    In fairseq's `mask_tokens_dataset.py` with `mask_whole_words`, u is uniform in `[0, 1)`, so the
-    mean number is exactly `rate * n`. A word meets one fate, but random ids, none of them special,
-    are drawn for each of its tokens. There `<s>` and `</s>` are words like others. Here they are
-    never masked nor counted, and other words keep their chance.
+    Reference: `mask_tokens_dataset.py` of fairseq with `mask_whole_words`. u is uniform in `[0,
+    1)`, so the expected number is exactly `rate * n`. All tokens of a word get the same action, but
+    each gets its own random id, which is never special.
+
+    fairseq treats `<s>` and `</s>` as words. Here they are neither counted nor masked; the
+    probability of other words is the same.
     """
     words = Pick(unit, Budget(rate, rounding="random"), Eligible(unknown=True))
-    fate: Literal["word", "unit"] = "word" if unit == "words" else "unit"
-    return Recipe((words,), Corruption(corruption, by=fate))
+    group: Literal["word", "unit"] = "word" if unit == "words" else "unit"
+    return Recipe((words,), Corruption(corruption, by=group))
 
 
 def random_word(
-    rate: Annotated[Rate, Help("Share of the row's words; the number is rounded up.")] = 0.15,
+    rate: Annotated[Rate, Help("Share of the row's words to mask. Rounded up.")] = 0.15,
     corruption: Annotated[str, Help("`80-10-10` as in the slides; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
     """Mask a fixed share of each row's words: the baseline of the Difference-Masking slides.
 
-    No code of it was released. Where the slides are silent it is as the rest of this package:
-    counts are exact ceilings, words with `[UNK]` are never masked, and random ids are those that
-    are not special.
+    No code was released. Where the slides are silent, this strategy follows the conventions of this
+    package: counts are exact ceilings, words with `[UNK]` are never masked, and random ids are
+    never special.
     """
     return Recipe((Pick("words", Budget(rate)),), Corruption(corruption))

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from mslm_data.draw import macros, shown
+from mslm_data.draw import macros, notebook_html
 from mslm_data.io.remote import local
 from mslm_data.kernels._jit import load_compiled
 from mslm_data.lexicon.artefacts import ArtefactKind, find_artefact
@@ -172,7 +172,7 @@ class Shards(BuiltFolder):
         first = next(iter(self.values()), None)
         rows = draw_rows(first) if first is not None else ""
 
-        return shown(
+        return notebook_html(
             macros("parts.html").title(title, about),
             splits_table(self.values()),
             rows,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import tokenizers
 
 from mslm_data.batches.masked import check_split, strategy_for
-from mslm_data.draw import macros, shown
+from mslm_data.draw import macros, notebook_html
 from mslm_data.draw.id_words import words_of
 from mslm_data.draw.sentences import Sentences, choose_rows
 from mslm_data.errors import ShardError
@@ -100,7 +100,7 @@ def show(
         drawn = legend + sentences.side_by_side(named, seed=seed, epoch=epoch)
     else:
         drawn = sentences.mentions()
-    return Drawing(rows=tuple(chosen.tolist()), strategies=tuple(named), html=shown(drawn))
+    return Drawing(rows=tuple(chosen.tolist()), strategies=tuple(named), html=notebook_html(drawn))
 
 
 def _chosen(split: Rows, rows: Any, *, seed: int) -> npt.NDArray[np.int64]:

@@ -38,7 +38,7 @@ from mslm_data.batches.row_order import (
 from mslm_data.data import bio
 from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import make_offsets
-from mslm_data.draw import macros, shown
+from mslm_data.draw import macros, notebook_html
 from mslm_data.kernels.mixing import deal_places, name_repeats, renumber_labels
 from mslm_data.shard.html import draw_rows
 from mslm_data.shard.row_protocol import CHUNK, Rows, SplitShare, check_chunk
@@ -127,7 +127,7 @@ class Mix(Rows):
         ]
         head = ("split", "share", "rows of it", "rows an epoch", "tokens an epoch", "times")
         table = macros("parts.html").table(head, rows, right=("share", "times"))
-        return shown(table, draw_rows(self))
+        return notebook_html(table, draw_rows(self))
 
     def row_order(self, options: BatchOptions) -> MixedOrder:
         """Return the order of the rows of the mix.

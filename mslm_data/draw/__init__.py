@@ -14,7 +14,7 @@ from typing import Any
 
 
 @cache
-def look() -> str:
+def style_sheet() -> str:
     """Return the style sheet of what is drawn here."""
     sheet = importlib.resources.files(__package__).joinpath("look", "look.css")
     return sheet.read_text(encoding="utf-8")
@@ -30,6 +30,6 @@ def macros(template: str) -> Any:
     return environment().get_template(template).module
 
 
-def shown(*parts: str) -> str:
+def notebook_html(*parts: str) -> str:
     """Return what a notebook shows of an object: parts in HTML, with the style sheet."""
-    return f'<div class="mslm shown"><style>{look()}</style>{"".join(parts)}</div>'
+    return f'<div class="mslm shown"><style>{style_sheet()}</style>{"".join(parts)}</div>'

@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from mslm_data.draw import look
+from mslm_data.draw import style_sheet
 from mslm_data.draw.environment import environment
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.state import State
@@ -45,7 +45,7 @@ def render_view(
 def style() -> Markup:
     """Return the style sheet of rows, tables and pages."""
     sheet = importlib.resources.files(__package__).joinpath("static", "page.css")
-    return Markup(look() + sheet.read_text(encoding="utf-8"))  # noqa: S704
+    return Markup(style_sheet() + sheet.read_text(encoding="utf-8"))  # noqa: S704
 
 
 def style_hash() -> str:

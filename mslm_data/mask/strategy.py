@@ -1,8 +1,8 @@
-"""Strategies: choose the tokens to predict, and corrupt the input.
+"""Strategies: choose the tokens to predict, then corrupt the input.
 
-A strategy is a `Recipe` of picks and a corruption, a `Mixture` of strategies by row, or a
-`Curriculum` of strategies by epoch. All keep the same laws: a row's mask is a pure function of its
-key, the seed, the epoch and the strategy, and special tokens are never masked.
+A strategy is a `Recipe` of picks and a corruption, a `Mixture` with a strategy per row, or a
+`Curriculum` with a strategy per epoch. In all of them, a row's mask is a pure function of its key,
+the seed, the epoch and the strategy, and special tokens are never masked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from mslm_data.data.examples import Examples, check_examples
 from mslm_data.data.ragged import Ragged
-from mslm_data.draw import macros, shown
+from mslm_data.draw import macros, notebook_html
 from mslm_data.draw.sample import sample
 from mslm_data.errors import MslmDataError
 from mslm_data.mask.combined_picks import check_chances, choose_ways, combined_needs, simple_picks
@@ -34,11 +34,11 @@ from mslm_data.registry import Help
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The name and options that made a strategy, for reports and variants.
+    """The name and options of a strategy made by name, for reports and variants.
 
     Attributes:
-        name: Its registered name, such as `joint.v1`.
-        options: Its options, defaults included.
+        name: Registered name with version, such as `joint.v1`.
+        options: All options, with defaults.
     """
 
     name: str
@@ -46,10 +46,10 @@ class Origin:
 
 
 class Strategy(ABC):
-    """Chooses the tokens to predict, then corrupts the input.
+    """Base class of strategies: chooses the tokens to predict, then corrupts the input.
 
     Attributes:
-        origin: The name and options that made it; None for one assembled from picks.
+        origin: Name and options, or None if the strategy was not made by name.
     """
 
     __slots__ = ()
@@ -59,24 +59,24 @@ class Strategy(ABC):
     @property
     @abstractmethod
     def needs(self) -> frozenset[str]:
-        """The columns that it reads.
+        """The columns that the strategy reads: a subset of `word_ids`, `mentions` and `scores`.
 
-        A set of `word_ids` (the words of each row), `mentions`, and `scores` (a score column with
-        the rows' keys). Without them there is no error, but too few tokens are masked.
+        `scores` is a score column with the keys of the rows. Rows without a needed column raise no
+        error, but have too few tokens masked.
         """
 
     @property
     @abstractmethod
     def follows_training(self) -> bool:
-        """Whether a rate depends on the training step or the tokens so far, which `plan` needs."""
+        """Whether a rate depends on the training step or the number of tokens seen."""
 
     @abstractmethod
     def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
-        """Make the plan from the rows' random numbers; called by `plan`."""
+        """Make the plan with the rows' random numbers. Called by `plan`."""
 
     @abstractmethod
     def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
-        """Replace the planned tokens; called by `corrupt`."""
+        """Replace the planned tokens. Called by `corrupt`."""
 
     def plan(
         self,
@@ -87,17 +87,17 @@ class Strategy(ABC):
         step: int | None = None,
         tokens: int | None = None,
     ) -> MaskPlan:
-        """Choose the tokens to predict: a pure function of row, seed, epoch and strategy.
+        """Choose the tokens to predict, as a pure function of row, seed, epoch and strategy.
 
         Args:
             examples: N rows, in any order.
             seed: In `[0, 2**63)`. Default: 0.
-            epoch: Number of the pass over the data, in `[0, 2**63)`. Always 0 gives static masks.
-            step: Training step, for rates that depend on it.
-            tokens: Tokens that training has seen so far, for rates that depend on them.
+            epoch: In `[0, 2**63)`. Pass 0 in every epoch for static masks. Default: 0.
+            step: Training step, for rates that depend on it. Default: None.
+            tokens: Number of tokens seen in training, for rates that depend on it. Default: None.
 
         Raises:
-            TypeError: `examples` are not rows but, for example, a whole split.
+            TypeError: `examples` is not `Examples` but, for example, a whole split.
             ValueError: A number is out of range, or a rate needs `step` or `tokens`.
             VocabularyError: A lexicon or score column is missing, damaged, or made for other
                 shards.
@@ -120,9 +120,10 @@ class Strategy(ABC):
 
         Args:
             examples: The rows of the plan.
-            plan: The result of `plan`, or a plan of your own.
-            seed: For mixtures the seed of the plan; otherwise any.
-            epoch: For mixtures and curricula the epoch of the plan; otherwise any.
+            plan: The result of `plan`, or your own plan.
+            seed: Seed of the random ids. A mixture needs the seed of the plan. Default: 0.
+            epoch: Epoch of the random ids. A mixture or curriculum needs the epoch of the plan.
+                Default: 0.
 
         Raises:
             ValueError: Seed or epoch is out of range, the plan belongs to other rows, or the
@@ -134,14 +135,14 @@ class Strategy(ABC):
 
     @abstractmethod
     def table(self) -> dict[str, Any]:
-        """Return this strategy as the table `[mask]` of a TOML file."""
+        """Return the strategy as the table `[mask]` of a TOML file."""
 
     def __repr__(self) -> str:
-        """Return this strategy as a TOML file."""
+        """Return the strategy as a TOML file."""
         return dump(self.table(), "mask")
 
     def _repr_html_(self) -> str:
-        """Return its masks of a sample sentence as HTML, in one epoch and in many."""
+        """Return its masks of a sample sentence as HTML, in one epoch and over many."""
         name = "a strategy of your own"
         options: list[tuple[str, Any]] = []
         if self.origin is not None:
@@ -152,11 +153,14 @@ class Strategy(ABC):
         table = parts.table(("option", "value"), options) if options else ""
 
         try:
-            once = sample().side_by_side({"one epoch": self}, seed=0)
-            often = sample().heat(self, seed=0)
+            one_epoch = sample().side_by_side({"one epoch": self}, seed=0)
+            many_epochs = sample().heat(self, seed=0)
         except (ValueError, MslmDataError) as error:
-            return shown(parts.title(name), parts.soft(str(error)), table)
-        return shown(parts.title(name), rows.legend(), once, rows.ramp(), often, table)
+            # The sample has no lexicon or score column, and no training step.
+            return notebook_html(parts.title(name), parts.soft(str(error)), table)
+        return notebook_html(
+            parts.title(name), rows.legend(), one_epoch, rows.ramp(), many_epochs, table
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -164,11 +168,11 @@ class Recipe(Strategy):
     """Mask with a list of picks, each on the tokens that those before it left.
 
     Raises:
-        ValueError: No pick, more than `MAX_PICKS`, or a corruption by units with a pick that has
-            none.
+        ValueError: There is no pick or more than `MAX_PICKS`, or the corruption replaces whole
+            units and a pick has none.
     """
 
-    picks: Annotated[tuple[Any, ...], Help("One or more picks, in order.")]
+    picks: Annotated[tuple[Any, ...], Help("Picks, in order of execution. At least one.")]
     corruption: Annotated[Corruption, Help("How masked tokens are replaced.")] = field(
         default_factory=Corruption
     )
@@ -203,7 +207,7 @@ class Recipe(Strategy):
         return builder.plan(examples)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
-        # A plan does not depend on the corruption.
+        # The plan does not depend on the corruption, so any seed and epoch will do here.
         return corrupt(examples, plan, self.corruption, seed=rng.seed, epoch=rng.epoch)
 
 
@@ -211,17 +215,21 @@ class Recipe(Strategy):
 class Mixture(Strategy):
     """Mask each row with one of several strategies, drawn in each epoch.
 
-    A row gets the mask that its strategy alone would give it. Nested mixtures draw their choices
-    from different streams.
+    A row gets the same mask as from its strategy alone. Each nested mixture draws from its own
+    stream.
 
     Raises:
-        ValueError: No strategy, a number of chances other than that of the strategies, a negative
-            chance, or chances that sum to more than 1.
+        ValueError: There is no strategy, the numbers of strategies and chances differ, a chance is
+            negative, or the chances sum to more than 1.
     """
 
     parts: Annotated[tuple[Strategy, ...], Help("The strategies.")]
     chances: Annotated[
-        tuple[float, ...], Help("Probability of each. With the rest of 1, nothing is masked.")
+        tuple[float, ...],
+        Help(
+            "Probability of each strategy. If they sum to less than 1, the remaining rows are "
+            "not masked."
+        ),
     ]
     origin: Origin | None = field(
         default=None, compare=False, kw_only=True, metadata={"option": False}
@@ -251,10 +259,11 @@ class Mixture(Strategy):
         }
 
     def ways(self, rng: RowRng) -> npt.NDArray[np.int64]:
-        """Draw the strategy of each row, `[N]`; the number of strategies for none."""
+        """Draw the index of each row's strategy, `[N]`; the number of strategies for none."""
         return choose_ways(self.chances, rng.for_mixture())
 
     def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
+        # Every strategy plans all rows. Each row then keeps the plan of its own strategy.
         plans = [part.plan_with(examples, rng.for_way(way)) for way, part in enumerate(self.parts)]
 
         with_units = any(plan.continues_unit is not None for plan in plans)
@@ -267,7 +276,7 @@ class Mixture(Strategy):
         return builder.plan(examples)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
-        # This draws the ways a second time, so seed and epoch must be those of the plan.
+        # The strategy of each row is drawn again, so seed and epoch must be those of the plan.
         ids = examples.input_ids
         token_ways = np.repeat(self.ways(rng), ids.lengths)
 
@@ -283,13 +292,14 @@ class Curriculum(Strategy):
     """Mask with one strategy after the other, each for some epochs, the last to the end.
 
     Raises:
-        ValueError: No strategy, a number of `epochs` other than that of the strategies less one,
-            or a number below 1.
+        ValueError: There is no strategy, `epochs` does not have one number per strategy but the
+            last, or a number is below 1.
     """
 
     parts: Annotated[tuple[Strategy, ...], Help("The strategies.")]
     epochs: Annotated[
-        tuple[int, ...], Help("Number of epochs of each strategy but the last, 1 or more.")
+        tuple[int, ...],
+        Help("Number of epochs of each strategy, 1 or more. The last strategy has none."),
     ] = ()
     origin: Origin | None = field(
         default=None, compare=False, kw_only=True, metadata={"option": False}
@@ -330,26 +340,26 @@ class Curriculum(Strategy):
         return self.at(rng.epoch).plan_with(examples, rng)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
-        # The epoch must be that of the plan.
+        # The epoch selects the strategy, so it must be that of the plan.
         return self.at(rng.epoch).corrupt_with(examples, plan, rng)
 
 
 def _check_units(picks: Sequence[AnyPick]) -> None:
-    """Check that all picks mask units, which a corruption by units needs.
+    """Check that every pick masks units, as a corruption by units requires.
 
     Raises:
-        ValueError: A pick masks tokens that belong to no unit.
+        ValueError: A pick masks tokens outside units.
     """
     for pick in simple_picks(picks):
         if isinstance(pick, PlaceSpans | GrowSpans | Scattered):
             raise ValueError(
-                f"corruption: by = 'unit' needs picks of units, and tokens of '{pick.tag}' belong "
-                "to none; use by = 'run' or 'word'"
+                f"corruption: by = 'unit' needs picks of units, but '{pick.tag}' masks no units; "
+                "use by = 'run' or 'word'"
             )
 
 
 def _to_builder(plan: MaskPlan, *, with_units: bool) -> PlanBuilder:
-    """Return a plan as a builder that another can copy rows from."""
+    """Convert a plan to a builder, to copy rows from."""
     kinds = plan.kinds.values
     unspent = np.zeros(len(plan.kinds), np.int64) if plan.unspent is None else plan.unspent
     marks = None

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from mslm_data.data.examples import Examples, TokenIds, concatenate
 from mslm_data.data.ragged import Ragged, Three, make_offsets
-from mslm_data.draw import macros, shown
+from mslm_data.draw import macros, notebook_html
 from mslm_data.errors import ShardError
 from mslm_data.io.arrow import IN_MEMORY
 from mslm_data.io.files import canonical_json
@@ -119,7 +119,7 @@ class Split(Rows):
         """Render the counts and a few rows for notebooks; see `shard.html`."""
         rows = draw_rows(self)
 
-        return shown(splits_table([self]), rows)
+        return notebook_html(splits_table([self]), rows)
 
     def __getitem__(self, row: int) -> dict[str, Any]:
         """Return all columns of a row as Python values; negative indices count from the end.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mslm_data.draw import macros, shown
+from mslm_data.draw import macros, notebook_html
 from mslm_data.stats.weights import MaskSpecificWeights
 
 LONGEST_RUN = 32
@@ -194,4 +194,4 @@ class MaskStats:
         first, others = self.facts()
 
         tiles = macros("parts.html").tiles
-        return shown(tiles(first), tiles(others, small=True), self.by_label())
+        return notebook_html(tiles(first), tiles(others, small=True), self.by_label())

@@ -14,7 +14,7 @@ import pytest
 import tokenizers
 
 import mslm_data as md
-from mslm_data.draw import look
+from mslm_data.draw import style_sheet
 from mslm_data.draw.id_words import words_of
 from mslm_data.draw.sample import sample
 from mslm_data.mask.table import STRATEGIES
@@ -51,7 +51,7 @@ def words(page: str) -> str:
 def test_repr_html__draws_rows_as_the_page_does(name: str, shards: md.Shards) -> None:
     html = OBJECTS[name](shards)._repr_html_()
 
-    assert look() in html
+    assert style_sheet() in html
     assert html.count('<p class="s"') == 3
     assert '<u class="m">' in html
     assert '<small class="l">Disease</small>' in html

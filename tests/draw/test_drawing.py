@@ -13,7 +13,7 @@ from tokenizers import models
 
 import mslm_data as md
 from mslm_data.data.examples import Examples
-from mslm_data.draw import look, macros, shown
+from mslm_data.draw import macros, notebook_html, style_sheet
 from mslm_data.draw.charts import cut_tail, histogram, name_bins
 from mslm_data.draw.environment import step_of
 from mslm_data.draw.sentences import Sentences, choose_rows
@@ -111,7 +111,7 @@ def test_rows__say_what_colours_show() -> None:
 
     assert re.search('<u class="m"><mark class="e">[^<]*</mark></u>&#8239;<small class="l">a', html)
     for part in ("u.m::before", "mark.e::before", "mark.b::before"):
-        assert re.search(rf'\.mslm {re.escape(part)} {{ content: "[^"]+"', look())
+        assert re.search(rf'\.mslm {re.escape(part)} {{ content: "[^"]+"', style_sheet())
 
 
 def test_rows__differences_from_the_first_strategy_are_marked() -> None:
@@ -198,7 +198,7 @@ def test_text__keeps_what_can_be_read() -> None:
 
 def test_step_of__has_a_class_of_the_style_sheet() -> None:
     assert [step_of(share) for share in (-1, 0.254, 1.5)] == ["f0", "f25", "f100"]
-    assert ".mslm .f25{--f:0.25}" in look()
+    assert ".mslm .f25{--f:0.25}" in style_sheet()
 
 
 def test_histogram__heights_are_in_proportion() -> None:
@@ -248,7 +248,7 @@ def test_name_bins__an_open_end_says_so() -> None:
 
 
 def test_shown__needs_nothing_from_elsewhere() -> None:
-    html = shown("x")
+    html = notebook_html("x")
 
     assert not re.search(r"url\(|@import|https?:|<script", html)
 
@@ -261,7 +261,7 @@ def test_shown__needs_nothing_from_elsewhere() -> None:
 )
 def test_look__text_can_be_read(ink: str, ground: str, theme: int) -> None:
     """WCAG 2.1 asks for a contrast of 4.5 (its definition: (L1 + 0.05) / (L2 + 0.05))."""
-    colours = dict(re.findall(r"--([a-z-]+): light-dark\((.*?)\)", look()))
+    colours = dict(re.findall(r"--([a-z-]+): light-dark\((.*?)\)", style_sheet()))
 
     def luminance(name: str) -> float:
         code = colours[name].split(", ")[theme]

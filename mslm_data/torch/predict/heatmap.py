@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import tokenizers
 
-from mslm_data.draw import look
+from mslm_data.draw import style_sheet
 from mslm_data.draw.environment import environment
 from mslm_data.draw.marked_rows import Shade
 from mslm_data.draw.sentences import Sentences
@@ -57,7 +57,7 @@ def confidence_heatmap(
         environment()
         .get_template("confidence.html")
         .render(
-            look=look(),
+            style_sheet=style_sheet(),
             title=f"Confidence in mentions of {shards.manifest.name}",
             rows=Sentences(examples, core, shards.labels).shaded(_shades(confidence)),
             averages=_averages(confidence, shards.labels),

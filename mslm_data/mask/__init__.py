@@ -1,10 +1,11 @@
-"""Masking: which tokens are predicted and why, then what the model sees in their place.
+"""Masking: choose the tokens to predict, then replace them in the input.
 
-docs/one_row.md follows one sentence through this folder, with the numbers of each step.
-`table.py` has the shipped strategies, `recipes/` their picks, `pick.py` says what a pick is, and
-`strategy.py` what a strategy is. The function `strategy` is imported from `table.py`: a name here
-would be taken by the module. A strategy of your own is a class derived from `md.Strategy`, which
-makes a `MaskPlan` of `MaskKind`s: docs/own_strategy.md.
+docs/one_row.md follows one sentence through this folder, with numbers. `table.py` lists the shipped
+strategies, `recipes/` defines their picks, `pick.py` defines a pick, and `strategy.py` a strategy.
+Import the function `strategy` from `table.py`: here its name would clash with the module.
+
+For your own strategy, derive a class from `md.Strategy` that makes a `MaskPlan` of `MaskKind`s, see
+docs/own_strategy.md.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    # Numba takes most of a second to import, which a listing of names does not need.
+    # Importing numba takes most of a second. Listing the names of strategies does not need it.
     _MODULES = {
         "RowRng": "mslm_data.mask.rng",
         "MaskKind": "mslm_data.mask.plan",
@@ -48,7 +49,7 @@ if not TYPE_CHECKING:
     }
 
     def __getattr__(name: str) -> Any:
-        """Import the parts of a strategy of one's own on first use."""
+        """Import `RowRng`, `MaskKind` or `MaskPlan` on first use."""
         if name not in _MODULES:
             raise AttributeError(f"module 'mslm_data.mask' has no attribute '{name}'")
         return getattr(importlib.import_module(_MODULES[name]), name)

@@ -1,4 +1,4 @@
-"""Find the files that a strategy reads besides the rows, and replace their names by paths."""
+"""Lexicons and score columns that a strategy reads: find their names, and replace them by paths."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ T = TypeVar("T")
 
 
 def artefact(kind: ArtefactKind, default: str = "") -> Any:
-    """Declare a dataclass field that names an artefact's file or folder; "" for none.
+    """Declare a dataclass field with the file or folder of an artefact; "" for none.
 
     Args:
-        kind: The kind of artefact.
-        default: Default file name.
+        kind: Kind of artefact.
+        default: Default file name. Default: "".
     """
     return dataclasses.field(default=default, metadata={"artefact": kind})
 
 
 def iter_artefacts(value: Any) -> Iterator[str]:
-    """Yield the names of all artefacts in a strategy or a part of one."""
+    """Yield the names of all artefacts in a strategy, or in a part of a strategy."""
     if isinstance(value, tuple | list):
         for inner in value:
             yield from iter_artefacts(inner)
@@ -36,11 +36,11 @@ def iter_artefacts(value: Any) -> Iterator[str]:
 
 
 def with_artefacts(value: T, resolve: Callable[[str, ArtefactKind], str]) -> T:
-    """Return a strategy, or a part of one, with each artefact's name replaced.
+    """Return a copy of a strategy, or of a part, with the names of artefacts replaced.
 
     Args:
-        value: The strategy; it is not changed.
-        resolve: Returns the path of an artefact, from its name and kind.
+        value: The strategy or part. Not changed.
+        resolve: Function from name and kind of an artefact to its path.
     """
     result: Any = value
     if isinstance(value, tuple | list):

@@ -1,4 +1,4 @@
-"""Budgets: the number of units or tokens that a pick masks in each row."""
+"""Budgets: the number of units or tokens to mask in each row."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ class Budget:
     """The number of units or tokens that a pick may mask in each row.
 
     Raises:
-        ValueError: A rate or chance outside `[0, 1]`, or a negative limit.
+        ValueError: A rate or probability is outside `[0, 1]`, or a limit is negative.
     """
 
     rate: Annotated[
         Rate,
         Help(
-            'Share to mask, in `[0, 1]`. With `order.by = "bernoulli"` it is the probability of '
-            "each unit, and there is no budget."
+            'Share to mask, in `[0, 1]`. With `order.by = "bernoulli"`, the probability of '
+            "each unit instead of a budget."
         ),
     ]
     counts: Annotated[
         Literal["units", "tokens", "all tokens"],
         Help(
-            "What the rate is multiplied by, and what the budget counts: the row's `units`; its "
+            "What the budget counts, and the base of the rate: the row's `units`; its "
             "`tokens` without special tokens; or `all tokens`, with special tokens, which are "
             "counted but never masked."
         ),
@@ -46,20 +46,19 @@ class Budget:
     rounding: Annotated[
         Rounding,
         Help(
-            "How `rate * n` is rounded: `up` is the exact ceiling. The others use floats, as "
-            "released code does: `down` truncates, `nearest` rounds half to even, and `random` is "
-            "`int(rate * n + u)` with u uniform in `[0, 1)`, whose mean is `rate * n`."
+            "Rounding of `rate * n`. `up` is the exact ceiling. The others compute in floats, "
+            "as released code does: `down` truncates, `nearest` rounds half to even, and "
+            "`random` is `int(rate * n + u)` with u uniform in `[0, 1)`, so its mean is `rate "
+            "* n`."
         ),
     ] = "up"
-    min_masked: Annotated[
-        int, Help("Minimum of the budget in rows that have a token besides special ones.")
-    ] = 0
-    max_masked: Annotated[int | None, Help("Maximum of the budget. Default: no limit.")] = None
+    min_masked: Annotated[int, Help("Minimum budget of rows with a non-special token.")] = 0
+    max_masked: Annotated[int | None, Help("Maximum budget. Default: no limit.")] = None
     overrun: Annotated[
         Literal["cut", "skip", "stop"],
         Help(
-            "What to do with a unit longer than the rest of the budget: `cut` it, `skip` it and "
-            "try the next, or `stop`."
+            "Action for a unit longer than the remaining budget: `cut` the unit, `skip` it "
+            "and try the next, or `stop`."
         ),
     ] = "skip"
     gate: Annotated[float, Help("Probability that the pick runs on a row.")] = 1.0
@@ -73,8 +72,8 @@ class Budget:
         check_limit("min_masked", self.min_masked)
         check_limit("max_masked", self.max_masked)
 
-    def rows_out(self, rng: RowRng) -> npt.NDArray[np.bool_] | None:
-        """Return the rows that the gate excludes, bool `[N]`; None if there is no gate."""
+    def excluded_rows(self, rng: RowRng) -> npt.NDArray[np.bool_] | None:
+        """Return the rows excluded by the gate, bool `[N]`, or None without a gate."""
         if self.gate == 1:
             return None
         return rng.uniforms(GATE) >= self.gate
@@ -82,12 +81,12 @@ class Budget:
     def quota(
         self, sizes: npt.NDArray[np.int64], real: npt.NDArray[np.int64], rng: RowRng
     ) -> npt.NDArray[np.int64]:
-        """Return the budget of each row, `[N]`, a new array.
+        """Return the budget of each row, int64 `[N]`, as a new array.
 
         Args:
-            sizes: `[N]`, the numbers that the rate is multiplied by.
-            real: `[N]`, tokens that are not special; used only if `min_masked` is set.
-            rng: Draws for the pick.
+            sizes: `[N]`, the base of the rate in each row.
+            real: `[N]`, the number of non-special tokens. Only read if `min_masked` is set.
+            rng: Random numbers of the pick.
         """
         quota = quotas(rate_at(self.rate, rng), sizes, self.rounding, rng)
 
@@ -96,37 +95,40 @@ class Budget:
         if self.min_masked:
             quota[real > 0] = np.maximum(quota[real > 0], self.min_masked)
 
-        out = self.rows_out(rng)
-        if out is not None:
-            quota[out] = 0
+        excluded = self.excluded_rows(rng)
+        if excluded is not None:
+            quota[excluded] = 0
         return quota
 
     def chances(self, rows: int, rng: RowRng) -> npt.NDArray[np.float64]:
-        """Return the rate as a probability for each row, `[N]`, or one for all, `[]`.
+        """Return the rate as a probability, float64: `[N]` for each row, or `[]` for all rows.
 
         Args:
             rows: N.
-            rng: Draws for the pick.
+            rng: Random numbers of the pick.
         """
         rate = rate_at(self.rate, rng)
         if isinstance(rate, float | int) and self.gate == 1:
             return np.array(float(rate))
 
         chances = np.broadcast_to(rate, rows).astype(np.float64)
-        out = self.rows_out(rng)
-        if out is not None:
-            chances[out] = 0
+        excluded = self.excluded_rows(rng)
+        if excluded is not None:
+            chances[excluded] = 0
         return chances
 
     def table(self, rate: float, largest: int) -> npt.NDArray[np.int64]:
-        """Return the budget of a row of size n, for n from 0 to `largest`; read-only.
+        """Return the budgets of rows of size 0 to `largest` as a read-only lookup table.
 
-        Only for budgets without a gate whose rounding is not `random`.
+        Only for budgets without a gate and without `random` rounding.
         """
+        # Sizes up to a power of two share a table, so the cache stays small. `1 << bit_length`
+        # is always above `largest`.
         table: npt.NDArray[np.int64] = _table(rate, 1 << largest.bit_length(), self.rounding)
         if self.max_masked is not None:
             table = np.minimum(table, self.max_masked)
         if self.min_masked:
+            # A row without non-special tokens keeps a budget of 0.
             table = np.append(table[:1], np.maximum(table[1:], self.min_masked))
         return table
 
@@ -137,13 +139,13 @@ def quotas(
     rounding: Rounding,
     rng: RowRng,
 ) -> npt.NDArray[np.int64]:
-    """Return `rate * size` as an integer for each row, `[N]`, a new array.
+    """Return `rate * size` as an integer for each row, int64 `[N]`, as a new array.
 
     Args:
-        rate: In `[0, 1]`; one number, or one for each row.
+        rate: In `[0, 1]`: one number, or `[N]`.
         sizes: `[N]`.
         rounding: See `Budget`.
-        rng: Draws for the pick, used by `random`.
+        rng: Random numbers of the pick, for `random`.
     """
     if rounding == "random":
         return (rate * sizes + rng.uniforms(ROUND)).astype(np.int64)
@@ -153,16 +155,16 @@ def quotas(
         table: Array = _table(rate, 1 << largest.bit_length(), rounding)
         return table[sizes]
 
-    # A rate drawn for a row is a float, so no decimal number is meant exactly.
+    # A rate drawn for a row is not a decimal typed by the user, so floats are exact enough.
     whole = {"up": np.ceil, "down": np.floor, "nearest": np.rint}[rounding]
     return whole(rate * sizes).astype(np.int64)
 
 
 def ceil_exact(rate: float, n: int) -> int:
-    """Return `ceil(rate * n)` in decimals: 0.14 of 50 is 7, where floats give 8.
+    """Return `ceil(rate * n)` in decimal arithmetic.
 
-    The rate is rounded to 12 digits first. So 3 * 0.05, which is 0.15000000000000002 in floats, is
-    0.15, and 3 of 20 tokens are masked, not 4.
+    0.14 of 50 is 7; floats give 8. The rate is first rounded to 12 digits, so a computed rate such
+    as 3 * 0.05 = 0.15000000000000002 counts as 0.15: 3 of 20 tokens, not 4.
     """
     return math.ceil(Fraction(f"{rate:.12g}") * n)
 
@@ -186,5 +188,5 @@ _ROUNDINGS: dict[str, Callable[[float, int], int]] = {
 
 @lru_cache(maxsize=256)
 def _table(rate: float, length: int, rounding: Rounding) -> Array:
-    """Return the budgets for n in `[0, length)`. Lengths are powers of two, so few are cached."""
+    """Return the budgets of sizes in `[0, length)`."""
     return np.array([_ROUNDINGS[rounding](rate, n) for n in range(length)], np.int64)

@@ -1,4 +1,4 @@
-"""Picks made of other picks: a choice by row or by epoch, and picks that mask less of another."""
+"""Picks made of other picks: a choice by row or epoch, or fewer of another pick's tokens."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class HasNeeds(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The columns that it reads."""
+        """The columns that it reads; see `Strategy.needs`."""
 
 
 def combined_needs(parts: Iterable[HasNeeds]) -> frozenset[str]:
-    """Return the columns that at least one of some picks or strategies reads."""
+    """Return the union of the columns that picks or strategies read."""
     return frozenset(need for part in parts for need in part.needs)
 
 
@@ -38,15 +38,18 @@ class OneOf:
     """Draw one of several lists of picks for each row.
 
     Raises:
-        ValueError: The number of chances is not the number of ways, a chance is negative, or the
-            chances sum to more than 1.
+        ValueError: The numbers of chances and ways differ, a chance is negative, or the chances sum
+            to more than 1.
     """
 
     tag: ClassVar[str] = "one-of"
 
     chances: Annotated[
         tuple[float, ...],
-        Help("Probability of each way. With the rest of 1, nothing is masked."),
+        Help(
+            "Probability of each way. If they sum to less than 1, the remaining rows are not "
+            "masked."
+        ),
     ]
     ways: Annotated[
         tuple[tuple[Any, ...], ...],
@@ -71,14 +74,14 @@ class OneOf:
         return any(pick.follows_training for way in self.ways for pick in way)
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
-        branch = choose_ways(self.chances, rng)
+        way_of_row = choose_ways(self.chances, rng)
         before = builder.branch()
 
-        # Every way runs on all rows; each row then keeps the result of its own way.
+        # Each way masks all rows of a copy. Each row then keeps the masks of its own way.
         for way, picks in enumerate(self.ways):
-            branch_builder = before.branch()
-            run(picks, examples, rng.for_pick(way), branch_builder)
-            builder.take_rows(branch_builder, branch == way, examples.input_ids.lengths)
+            branch = before.branch()
+            run(picks, examples, rng.for_pick(way), branch)
+            builder.take_rows(branch, way_of_row == way, examples.input_ids.lengths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +89,7 @@ class ByEpoch:
     """Use one list of picks after the other, each for some epochs, the last to the end.
 
     Raises:
-        ValueError: The number of `epochs` is not that of the ways less one, or one is negative.
+        ValueError: `epochs` does not have one number per way but the last, or a number is negative.
     """
 
     tag: ClassVar[str] = "by-epoch"
@@ -113,7 +116,7 @@ class ByEpoch:
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
         way = int(np.searchsorted(np.cumsum(self.epochs), rng.epoch, side="right"))
-        # All ways may share the streams of way 0: an epoch uses only one of them.
+        # An epoch uses a single way, so all ways can share the streams of way 0.
         run(self.ways[way], examples, rng.for_pick(0), builder)
 
 
@@ -124,7 +127,7 @@ class WithoutMentions:
     tag: ClassVar[str] = "without-mentions"
 
     pick: Annotated[
-        Pick, Help("The pick. Its unspent budget replaces that of earlier picks in these rows.")
+        Pick, Help("The pick. In these rows, its unspent budget replaces that of earlier picks.")
     ]
 
     @property
@@ -136,29 +139,30 @@ class WithoutMentions:
         return self.pick.follows_training
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
-        branch_builder = builder.branch()
-        self.pick.mask(examples, rng, branch_builder)
+        branch = builder.branch()
+        self.pick.mask(examples, rng, branch)
 
+        # `take_rows` adds unspent budgets, so those of earlier picks are removed first.
         rows = examples.span_starts.lengths == 0
         builder.unspent[rows] = 0
-        builder.take_rows(branch_builder, rows, examples.input_ids.lengths)
+        builder.take_rows(branch, rows, examples.input_ids.lengths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """Run a pick of the highest scores, then unmask some of the top again.
+    """Run a pick of the highest scores, then unmask some of its top units.
 
     Raises:
-        ValueError: A share outside `[0, 1]`, or a pick in a random order, which has no top.
+        ValueError: `show` is outside `[0, 1]`, or the pick has a random order, which has no top.
     """
 
     tag: ClassVar[str] = "hints"
 
-    pick: Annotated[Pick, Help("The pick, at a rate r.")]
+    pick: Annotated[Pick, Help("The pick, with a rate r.")]
     show: Annotated[
         float,
         Help(
-            "Share of the row's tokens that count as the top. `show * r` of the row's tokens are "
+            "Share of the row's tokens that form the top. `show * r` of the row's tokens are "
             "drawn uniformly from the top and unmasked."
         ),
     ]
@@ -167,8 +171,7 @@ class Hints:
         check_share("show", self.show)
         if not self.pick.order.has_top:
             raise ValueError(
-                "pick: expected a pick in the order 'highest', 'lowest' or 'first', got "
-                f"'{self.pick.order.by}'"
+                f"pick: expected order 'highest', 'lowest' or 'first', got '{self.pick.order.by}'"
             )
 
     @property
@@ -180,6 +183,7 @@ class Hints:
         return self.pick.follows_training
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+        # The top: run the pick with `show` as its rate, on a copy and without a gate.
         top = builder.trial()
         budget = replace(self.pick.budget, rate=self.show, gate=1.0)
         replace(self.pick, budget=budget).mask(examples, rng, top)
@@ -187,11 +191,11 @@ class Hints:
 
         self.pick.mask(examples, rng, builder)
 
+        # Draw `show * r` of the row's tokens from the top, and unmask them.
         rate = self.show * rate_at(self.pick.budget.rate, rng)
         counts = quotas(rate, real_tokens(examples), "down", rng)
         pool = (top.kinds > 0).astype(np.uint8)
         offsets = examples.input_ids.offsets
-        # Writing kind 0 unmasks the chosen tokens.
         choose_uniform(offsets, pool, counts, rng.streams(), MaskKind.NONE.value, builder.kinds)
 
 
@@ -200,12 +204,12 @@ class Bernoulli:
     """Mask each token that another pick would mask, independently with a probability.
 
     Raises:
-        ValueError: A rate outside `[0, 1]`.
+        ValueError: `rate` is outside `[0, 1]`.
     """
 
     tag: ClassVar[str] = "bernoulli"
 
-    pick: Annotated[Pick, Help("The pick.")]
+    pick: Annotated[Pick, Help("The pick whose tokens are eligible.")]
     rate: Annotated[Rate, Help("Probability of each of its tokens.")]
 
     def __post_init__(self) -> None:
@@ -220,6 +224,7 @@ class Bernoulli:
         return self.pick.follows_training or follows_training(self.rate)
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
+        # The nested pick has its own stream, so its choices do not correlate with these.
         trial = builder.trial()
         self.pick.mask(examples, rng.for_pick(0), trial)
 
@@ -233,7 +238,7 @@ class Bernoulli:
 
 
 def simple_picks(picks: Sequence[AnyPick]) -> Iterator[AnyPick]:
-    """Yield picks, with combined picks replaced by the picks they are made of."""
+    """Yield picks, with combined picks replaced by the picks inside them."""
     for pick in picks:
         match pick:
             case OneOf() | ByEpoch():
@@ -246,17 +251,18 @@ def simple_picks(picks: Sequence[AnyPick]) -> Iterator[AnyPick]:
 
 
 def choose_ways(chances: Sequence[float], rng: RowRng) -> npt.NDArray[np.int64]:
-    """Draw the way of each row, `[N]`; the number of ways where nothing is masked."""
+    """Draw the way of each row, int64 `[N]`; the number of ways for rows without one."""
     return np.searchsorted(np.cumsum(chances), rng.uniforms(BRANCH), side="right")
 
 
 def check_chances(chances: Sequence[float]) -> None:
-    """Check that chances are probabilities that sum to at most 1.
+    """Check that chances are probabilities with a sum of at most 1.
 
     Raises:
-        ValueError: A chance is negative or not a number, or the sum exceeds 1.
+        ValueError: A chance is negative or NaN, or the sum exceeds 1.
     """
     if not (all(chance >= 0 for chance in chances) and sum(chances) <= 1 + 1e-9):
         raise ValueError(
-            f"chances: expected chances in [0, 1] that sum to 1 at most, got {sum(chances):g}"
+            f"chances: expected numbers in [0, 1] with a sum of at most 1, got a sum of "
+            f"{sum(chances):g}"
         )

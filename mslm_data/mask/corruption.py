@@ -1,7 +1,7 @@
 """Corruption: replaces masked tokens in the input.
 
-Abaho et al. 2024 replace all of them by `[MASK]`. Devlin et al. 2019 keep a tenth and replace a
-tenth by random ids.
+Abaho et al. 2024 replace all masked tokens by `[MASK]`. Devlin et al. 2019 replace 80 % by `[MASK]`
+and 10 % by random ids, and keep 10 % unchanged.
 """
 
 from __future__ import annotations
@@ -37,39 +37,39 @@ from mslm_data.registry import Help
 
 @dataclass(frozen=True, slots=True)
 class Corruption:
-    """How masked tokens are replaced.
+    """Replacement of masked tokens.
 
     Raises:
-        ValueError: Shares that are neither `mask` nor three percentages that sum to 100.
+        ValueError: `shares` is neither `mask` nor three percentages that sum to 100.
     """
 
     shares: Annotated[
         str,
         Help(
-            "`mask` replaces all by `[MASK]`. Otherwise the percentages of `[MASK]`, random ids "
-            "and unchanged tokens, such as `80-10-10`."
+            "`mask` replaces all masked tokens by `[MASK]`. Three numbers are the percentages "
+            "of `[MASK]`, random ids and unchanged tokens, such as `80-10-10`."
         ),
     ] = "mask"
     by: Annotated[
         Literal["token", "word", "unit", "run"],
         Help(
-            "Tokens that are replaced alike: each `token` by itself, those of a `word`, of a "
-            "masked `unit`, or of a `run` of masked tokens. Random ids are still drawn for each "
-            "token."
+            "Tokens that get the same action: each `token` alone, all of a `word`, all of a "
+            "masked `unit`, or all of a `run` of masked tokens. Random ids are still drawn "
+            "for each token."
         ),
     ] = "token"
     random_ids: Annotated[
         Literal["ordinary", "vocabulary"],
         Help(
-            "Random ids come from all ids that are not special (`ordinary`), or from the whole "
+            "Source of random ids: `ordinary` ids, which are not special, or the whole "
             "`vocabulary`."
         ),
     ] = "ordinary"
     unigrams: Annotated[
         str,
         Help(
-            "File of a lexicon of single tokens with their counts; random ids are drawn in "
-            "proportion to them. Default: all ids are equally likely."
+            "File of a lexicon of single tokens with their counts, from which random ids are "
+            "drawn in proportion. Default: all ids are equally likely."
         ),
     ] = artefact(LEXICON)
 
@@ -88,45 +88,45 @@ class Corruption:
 
     @property
     def needs(self) -> frozenset[str]:
-        """The columns that rows must bring; see `Strategy.needs`."""
+        """The columns that the corruption reads; see `Strategy.needs`."""
         return frozenset({"word_ids"}) if self.by == "word" and self.mask < 1 else frozenset()
 
 
 @lru_cache(maxsize=64)
 def _percent(shares: str) -> tuple[int, int, int]:
-    """Return the percentages of `[MASK]`, random ids and unchanged tokens."""
+    """Parse the percentages of `[MASK]`, random ids and unchanged tokens."""
     if shares == "mask":
         return 100, 0, 0
 
     match = re.fullmatch(r"(\d+)-(\d+)-(\d+)", shares)
     if match is not None:
-        mask, random, kept = map(int, match.groups())
-        if mask + random + kept == 100:
-            return mask, random, kept
+        mask, random, unchanged = map(int, match.groups())
+        if mask + random + unchanged == 100:
+            return mask, random, unchanged
 
     raise ValueError(
-        "corruption: expected 'mask', or percent of [MASK], random and kept such as '80-10-10', "
-        f"got '{shares}'"
+        "corruption: expected 'mask' or the percentages of [MASK], random and unchanged tokens, "
+        f"such as '80-10-10', got '{shares}'"
     )
 
 
 def corrupt(
     examples: Examples, plan: MaskPlan, corruption: Corruption, *, seed: int, epoch: int
 ) -> Ragged:
-    """Return `input_ids` with the planned tokens replaced; all others are unchanged.
+    """Return `input_ids` with the planned tokens replaced. All other tokens are unchanged.
 
     Args:
         examples: N rows of T tokens.
         plan: The plan of these rows.
-        corruption: How planned tokens are replaced.
-        seed: In `[0, 2**63)`; need not be the plan's.
-        epoch: In `[0, 2**63)`; need not be the plan's.
+        corruption: Replacement of masked tokens.
+        seed: In `[0, 2**63)`. May differ from the plan's.
+        epoch: In `[0, 2**63)`. May differ from the plan's.
 
     Raises:
-        ValueError: The plan is of other rows, the tokenizer has no mask token, or all ids are
+        ValueError: The plan belongs to other rows, the tokenizer has no mask token, or all ids are
             special.
-        VocabularyError: The lexicon `unigrams` is missing, damaged, has entries of several tokens,
-            or was made with another tokenizer.
+        VocabularyError: The lexicon `unigrams` is missing, damaged, made with another tokenizer, or
+            has entries of several tokens.
     """
     _check(examples, plan)
     kinds = plan.kinds.values
@@ -138,7 +138,8 @@ def corrupt(
         put_mask(kinds, ids, examples.ids.mask, out)
         return Ragged(out, offsets)
 
-    # Draw an action for each masked token; a word, unit or run then takes that of its first token.
+    # Draw an action for each masked token. The first token's action then spreads to the rest of
+    # its word, unit or run.
     streams = np.empty(len(examples), np.uint64)
     actions = np.empty(len(ids), np.uint8)
     name_streams(examples.keys, seed, epoch, ACTIONS, streams)
@@ -147,6 +148,7 @@ def corrupt(
         spread_actions(offsets, kinds, _joins(examples, plan, corruption.by), actions)
     put_mask((actions == MASK).view(np.uint8), ids, examples.ids.mask, out)
 
+    # Draw random ids from a stream of their own, so actions do not depend on the vocabulary.
     name_streams(examples.keys, seed, epoch, RANDOM_IDS, streams)
     size = examples.ids.size
     if corruption.unigrams:
@@ -160,19 +162,19 @@ def corrupt(
 
 
 def _check(examples: Examples, plan: MaskPlan) -> None:
-    """Check that the plan fits the rows and that there is a mask token."""
+    """Check that the plan fits the rows, and that the tokenizer has a mask token."""
     same_tokens = len(plan.kinds.values) == len(examples.input_ids.values)
     if not same_tokens or len(plan.kinds) != len(examples):
         raise ValueError(
             f"plan: expected a plan of {len(examples)} rows, got {len(plan.kinds)}; pass the rows "
-            "that it was made from"
+            "of the plan"
         )
     if examples.ids.mask < 0:
         raise ValueError("corrupt: the tokenizer has no mask token; `plan` works without one")
 
 
 def _joins(examples: Examples, plan: MaskPlan, by: str) -> Array:
-    """Return which tokens are replaced like a masked token before them: uint8 `[T]`."""
+    """Return the tokens that get the action of the masked token before them, uint8 `[T]`."""
     if by == "run":
         return np.ones(len(plan.kinds.values), np.uint8)
 
@@ -184,16 +186,16 @@ def _joins(examples: Examples, plan: MaskPlan, by: str) -> Array:
 
     if plan.continues_unit is None:
         raise ValueError(
-            "plan: it has no `continues_unit`; make it with the strategy that corrupts"
+            "plan: it has no `continues_unit`; make the plan with the strategy that corrupts it"
         )
     return plan.continues_unit.values
 
 
 def _never_drawn(ids: TokenIds, corruption: Corruption) -> npt.NDArray[np.int64]:
-    """Return the ids that are never drawn as random ids, ascending.
+    """Return the ids excluded from random ids, ascending.
 
     Raises:
-        ValueError: No other id would be left.
+        ValueError: All ids are excluded.
     """
     if corruption.random_ids == "vocabulary":
         return np.empty(0, np.int64)
@@ -215,16 +217,17 @@ def _special(ids: TokenIds) -> npt.NDArray[np.int64]:
 
 @lru_cache(maxsize=4)
 def _unigrams(lexicon: Lexicon, path: str, size: int) -> tuple[Array, Array]:
-    """Return a lexicon's single tokens, int32 `[E]`, and their summed counts, int64 `[E]`."""
+    """Return the tokens of a lexicon, int32 `[E]`, and their cumulative counts, int64 `[E]`."""
     if lexicon.about["size"] != size:
         raise VocabularyError(
-            f"{path}: expected a lexicon of {size} ids, got one of {lexicon.about['size']}"
+            f"{path}: expected a lexicon made with a tokenizer of {size} ids, got "
+            f"{lexicon.about['size']} ids"
         )
 
     counts = lexicon.scores
     whole_numbers = np.all(counts >= 0) and np.all(counts == np.floor(counts))
     single_tokens = np.all(lexicon.tokens.lengths == 1)
-    # Sums of whole numbers below 2**53 are exact in float64.
+    # Sums of integers below 2**53 are exact in float64.
     if not whole_numbers or not single_tokens or not 1 <= counts.sum() < 2**53:
         raise VocabularyError(f"{path}: expected single tokens with their counts as scores")
     return lexicon.tokens.values, np.cumsum(counts.astype(np.int64))

@@ -1,7 +1,7 @@
-"""Masked diffusion: a rate drawn anew for each row, and a coin for each of its units.
+"""Masked diffusion: a rate drawn for each row, and an independent draw for each of its units.
 
-A plan of this strategy has `rates` beside `kinds`, by which the loss is divided; docs/diffusion.md
-says how a model is trained and measured with both.
+A plan of this strategy has `rates` besides `kinds`, by which the loss is divided. docs/diffusion.md
+shows training and evaluation with both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mslm_data.mask.strategy import Origin, Strategy
 from mslm_data.mask.units import Units, mentions, runs
 from mslm_data.registry import Help
 
-UnitsOfDiffusion = Literal["tokens", "words", "mentions"]
+DiffusionUnits = Literal["tokens", "words", "mentions"]
 
 _NEEDS = {"tokens": set[str](), "words": {"word_ids"}, "mentions": {"mentions"}}
 
@@ -31,48 +31,47 @@ class Diffusion(Strategy):
     """Mask each unit of a row by a coin, at a rate that is drawn anew for each row and epoch.
 
     This is the forward process of masked diffusion with a linear schedule (Sahoo et al. 2024, Eq. 8
-    to 10; Nie et al. 2025, algorithm 1). A row's rate t is uniform in `[low, high]`, each unit is
-    masked with chance t, and a loss divided by t is a bound on the row's -log p. No budget rounds:
-    with one, the chance of a token would not be t. Hidden tokens always become `[MASK]`, and
-    `[UNK]` is masked like any other token.
+    to 10; Nie et al. 2025, algorithm 1). The rate t of a row is uniform in `[low, high]`. Each unit
+    is masked with probability t. The loss divided by t is an upper bound on the row's negative
+    log-likelihood. There is no budget, because with a budget the probability of a token would not
+    be t. Masked tokens always become `[MASK]`, and `[UNK]` is masked like any other token.
 
-    t is a function of key, seed and epoch, as masks are. So neither ranks nor groups of rows by
-    length change it. Of `dllm` and NeMo Automodel, which draw t from a generator with a state, this
-    has the law and not the numbers.
+    t is a function of key, seed and epoch, like masks, so it does not depend on ranks or length
+    buckets. `dllm` and NeMo Automodel draw t from a stateful generator: the distribution is the
+    same, the numbers differ.
 
     Raises:
-        ValueError: Rates that are not `0 < low < high <= 1`, or, with `complement`, a `low` of
-            half or more.
+        ValueError: Not `0 < low < high <= 1`, or `low` is 0.5 or more with `complement`.
     """
 
     units: Annotated[
-        UnitsOfDiffusion,
+        DiffusionUnits,
         Help(
-            "Hidden whole: single `tokens`, `words`, or `mentions` and every token outside of "
-            "them. Only masked mentions are of kind ELM."
+            "Units that are masked whole: single `tokens`, `words`, or `mentions` and every "
+            "token outside of them. Only masked mentions are of kind ELM."
         ),
     ] = "tokens"
     low: Annotated[
         float,
         Help(
-            "The lowest rate, above 0: the variance of a loss divided by its rate grows with "
+            "Minimum rate, above 0. The variance of a loss divided by its rate grows with "
             "-log(low)."
         ),
     ] = 0.001
-    high: Annotated[float, Help("The highest rate.")] = 1.0
+    high: Annotated[float, Help("Maximum rate.")] = 1.0
     complement: Annotated[
         bool,
         Help(
-            "Whether epoch 2k + 1 masks what epoch 2k shows, at one less its rate. Then no rate is "
-            "above 1 - `low`."
+            "Whether epoch 2k + 1 masks exactly the units that epoch 2k leaves visible, at "
+            "the rate 1 - t. No rate is then above 1 - `low`."
         ),
     ] = False
     sampling: Annotated[
         Literal["kronecker", "uniform"],
         Help(
-            "How rates are drawn: `kronecker` takes frac(u + epoch / golden ratio) with one u for "
-            "each row, so that a row's rates cover the interval evenly over epochs; `uniform` "
-            "draws anew in each epoch."
+            "Sampling of rates: `kronecker` is frac(u + epoch / golden ratio) with one u per "
+            "row, so the rates of a row cover the interval evenly over epochs; `uniform` "
+            "draws independently in each epoch."
         ),
     ] = "kronecker"
     origin: Origin | None = field(
@@ -86,8 +85,8 @@ class Diffusion(Strategy):
             )
         if self.complement and self.low >= self._highest:
             raise ValueError(
-                f"low: expected less than 0.5 with complement, so that 1 - t is no less, got "
-                f"{self.low}"
+                f"low: expected less than 0.5 with complement, because rates are at most 1 - low, "
+                f"got {self.low}"
             )
 
     @property
@@ -113,7 +112,7 @@ class Diffusion(Strategy):
         }
 
     def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
-        # Both epochs of a pair throw the same coins at the same rate.
+        # Both epochs of a pair draw the same numbers at the same rate; the second inverts them.
         is_second = self.complement and rng.epoch % 2 == 1
         coins = rng.for_pick(0)
         if is_second:
@@ -150,7 +149,7 @@ class Diffusion(Strategy):
         """Return t of each row, float32 `[N]`."""
         step = 0
         if self.sampling == "kronecker":
-            # One stream for all epochs, along which each epoch, or pair of them, is a step.
+            # One u per row for all epochs. Each epoch, or pair of epochs, is one step.
             step = rng.epoch // 2 if self.complement else rng.epoch
             rng = replace(rng, epoch=0)
 
@@ -160,24 +159,24 @@ class Diffusion(Strategy):
 
 
 def find_units(examples: Examples, name: str) -> Units:
-    """Return what the strategy masks whole: every token that is not special is in one unit.
+    """Return the units of masked diffusion: every non-special token is in exactly one unit.
 
     Args:
         examples: N rows of T tokens.
-        name: `tokens`, `words` or `mentions`, as `Diffusion.units`.
+        name: Value of `Diffusion.units`: `tokens`, `words` or `mentions`.
     """
-    words_of_tokens = examples.word_ids.values
+    word_ids = examples.word_ids.values
     if name == "words":
-        return runs(examples, words_of_tokens)
+        return runs(examples, word_ids)
 
-    numbers = np.arange(len(words_of_tokens), dtype=np.int32)
+    # Each token is a unit by itself. Tokens of a mention share the number of its first token.
+    numbers = np.arange(len(word_ids), dtype=np.int32)
     if name == "mentions":
-        # Tokens of a mention have the number of its first, which is that of no neighbour.
         firsts = np.repeat(examples.input_ids.offsets[:-1], examples.span_starts.lengths)
         firsts += examples.span_starts.values
         lengths = mentions(examples).lengths
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         starts = np.repeat(firsts, lengths)
         numbers[starts + within] = starts
-    numbers[words_of_tokens < 0] = -1
+    numbers[word_ids < 0] = -1
     return runs(examples, numbers)

@@ -14,15 +14,14 @@ from mslm_data.mask.plan import PlanBuilder
 def free_tokens(
     examples: Examples, builder: PlanBuilder, *, unknown: bool = False
 ) -> tuple[Array, npt.NDArray[np.int64]]:
-    """Return the free tokens, uint8 `[T]`, and the number of ordinary tokens of each row, `[N]`.
+    """Return the free tokens, uint8 `[T]`, and the number of non-special tokens per row, `[N]`.
 
-    A token is free if it is neither special nor masked. Ordinary tokens are those that are not
-    special.
+    A token is free if it is neither special nor masked.
 
     Args:
         examples: N rows of T tokens.
-        builder: The tokens masked so far.
-        unknown: Whether `[UNK]` is free.
+        builder: The plan so far.
+        unknown: Whether `[UNK]` can be free. Default: False.
     """
     ids = examples.input_ids
     pool = np.empty(len(ids.values), np.uint8)
@@ -33,13 +32,13 @@ def free_tokens(
 
 
 def count_masked(examples: Examples, builder: PlanBuilder) -> npt.NDArray[np.int64]:
-    """Return the number of masked tokens of each row, `[N]`."""
-    masked = make_offsets(builder.kinds > 0)
-    return np.diff(masked[examples.input_ids.offsets])
+    """Count the masked tokens of each row, `[N]`."""
+    running_total = make_offsets(builder.kinds > 0)
+    return np.diff(running_total[examples.input_ids.offsets])
 
 
 def real_tokens(examples: Examples) -> npt.NDArray[np.int64]:
-    """Return the number of tokens of each row that are not special, `[N]`."""
+    """Count the non-special tokens of each row, `[N]`."""
     real = np.empty(len(examples), np.int64)
     count_numbered(examples.input_ids.offsets, examples.word_ids.values, real)
     return real

@@ -1,17 +1,17 @@
-"""Strategies from tables: of a TOML file, or of the options of a strategy that is made of others.
+"""Read strategies from tables: of a TOML file, or nested in the options of another strategy.
 
-A table either names a shipped strategy and its options, or spells out a recipe:
+A table has the name and options of a shipped strategy, or the parts of a recipe:
 
-    [mask]
-    use = "joint"
-    elm = 0.5
+[mask]
+use = "joint"
+elm = 0.5
 
-    [mask]
-    corruption = "80-10-10"
-    picks = [
-        { units = "mentions", budget = { rate = 0.4 }, kind = "entity" },
-        { units = "words", budget = { rate = 0.12, rounding = "random" } },
-    ]
+[mask]
+corruption = "80-10-10"
+picks = [
+    { units = "mentions", budget = { rate = 0.4 }, kind = "entity" },
+    { units = "words", budget = { rate = 0.12, rounding = "random" } },
+]
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ PICKS: dict[str, type[AnyPick]] = {
         Bernoulli,
     )
 }
-"""Value of `use` in the table of a pick -> its class. Default: `Pick`."""
+"""Value of `use` in the table of a pick -> class. Default: `Pick`."""
 
 PARTS: dict[str, type] = {
     "budget": Budget,
@@ -61,11 +61,11 @@ PARTS: dict[str, type] = {
     "rate": Schedule,
     "corruption": Corruption,
 }
-"""Place of a table within a strategy's -> what it describes."""
+"""Path of a nested table -> class."""
 
 
 def read_table(path: Path) -> dict[str, Any]:
-    """Return the table `[mask]` of a TOML file.
+    """Read the table `[mask]` of a TOML file.
 
     Raises:
         PipelineError: The file is missing, is not TOML, or has no table `[mask]`.
@@ -73,25 +73,25 @@ def read_table(path: Path) -> dict[str, Any]:
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise PipelineError(f"{path}: expected a file with a table [mask], found none") from None
+        raise PipelineError(f"{path}: file not found; expected TOML with a table [mask]") from None
     except (OSError, ValueError, RecursionError) as error:
         raise PipelineError(f"{path}: expected TOML: {error}") from None
 
     mask = tables.get("mask")
     if not isinstance(mask, dict):
-        raise PipelineError(f"{path}: expected a table [mask] with 'use' or 'picks', found none")
+        raise PipelineError(f"{path}: expected a table [mask] with 'use' or 'picks', got none")
     return mask
 
 
 def parse_recipe(table: Mapping[str, Any], *, where: str) -> Recipe:
-    """Return the recipe that a table spells out.
+    """Make a recipe from a table.
 
     Args:
-        table: `picks`, and `corruption` if it is not `mask`.
-        where: Start of each message.
+        table: `picks` and `corruption`. Default of `corruption`: `mask`.
+        where: Prefix of error messages.
 
     Raises:
-        PipelineError: An unknown name at any depth, a wrong type, or a value that a part refuses.
+        PipelineError: A name is unknown at any depth, or a value has the wrong type or is invalid.
     """
     for name in table:
         if name not in ("picks", "corruption"):
@@ -107,10 +107,11 @@ def parse_recipe(table: Mapping[str, Any], *, where: str) -> Recipe:
 
 
 def parse_corruption(value: Any, *, where: str) -> Corruption:
-    """Return the corruption that a string of shares, or a table, describes.
+    """Make a corruption from a string of percentages or a table.
 
     Raises:
-        PipelineError: Something else, an unknown name, or shares that do not sum to 100.
+        PipelineError: The value has another type, a name is unknown, or the percentages do not sum
+            to 100.
     """
     if isinstance(value, Corruption):
         return value
@@ -123,10 +124,10 @@ def parse_corruption(value: Any, *, where: str) -> Corruption:
 
 
 def parse_picks(value: Any, *, where: str) -> tuple[AnyPick, ...]:
-    """Return the picks of a list of tables; picks that are made already pass.
+    """Make picks from a list of tables. `Pick` objects are returned unchanged.
 
     Raises:
-        PipelineError: Not a list of tables, or a table that is not a pick.
+        PipelineError: The value is not a list of tables, or a table is no valid pick.
     """
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise PipelineError(f"{where}: expected a list of tables, got {type(value).__name__}")
@@ -134,10 +135,11 @@ def parse_picks(value: Any, *, where: str) -> tuple[AnyPick, ...]:
 
 
 def parse_pick(table: Any, *, where: str) -> AnyPick:
-    """Return the pick that a table describes; a pick that is made already passes.
+    """Make a pick from a table. A `Pick` object is returned unchanged.
 
     Raises:
-        PipelineError: Not a table, an unknown name at any depth, or a value that the pick refuses.
+        PipelineError: The value is not a table, a name is unknown at any depth, or a value is
+            invalid.
     """
     if isinstance(table, tuple(PICKS.values())):
         return cast(AnyPick, table)

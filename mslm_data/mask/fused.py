@@ -1,8 +1,9 @@
-"""Kernels that do all steps of the most common picks in one pass over the rows.
+"""Fast path of the most common picks: kernels that do all steps in one pass over the rows.
 
 A function here runs a pick if its kernel applies, and returns whether it did. Otherwise the pick
-lists the eligible units, and its order takes from the list. Both ways mask the same tokens with the
-same random numbers; the single pass takes 0.7 of the time, as it writes no arrays in between.
+lists the eligible units, and its order takes units from the list. Both paths mask the same tokens
+with the same random numbers. The fast path takes 0.7 of the time, as it writes no intermediate
+arrays.
 
 | kernel | order | budget | eligible |
 |---|---|---|---|
@@ -10,8 +11,7 @@ same random numbers; the single pass takes 0.7 of the time, as it writes no arra
 | `mask_units` | uniform | of units, exact, no minimum | all units, in the first pick |
 | `mask_weighted` | weighted | of units | any |
 
-A budget is exact if its rate is one number, and neither random rounding, a gate nor `total` changes
-it.
+A budget is exact if its rate is a single number and it has no random rounding, gate or `total`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def mask_uniform(
         _mask_tokens(pick, examples, rate, rng, builder)
         return True
 
-    # The kernel can take every unit, so none may be masked or excluded.
+    # `mask_units` checks no eligibility, so every unit must be eligible.
     all_free = (
         builder.untouched and pick.eligible.excludes_nothing and builder.continues_unit is None
     )
@@ -107,17 +107,17 @@ def mask_weighted_units(
     rng: RowRng,
     builder: PlanBuilder,
 ) -> bool:
-    """Draw units by weight and mask them if each costs one, and return whether it did.
+    """Draw units by weight and mask them if each costs 1, and return whether it did.
 
     Args:
         pick: The pick.
         examples: N rows.
-        units: Its units; None where it masks single tokens.
-        eligible: uint8 `[U]`, which of them can be masked.
-        score: float64 `[U]`, their weights.
-        budget: int64 `[N]`; reduced to the unspent rest.
-        rng: Draws for the pick.
-        builder: Updated.
+        units: The pick's units, or None for single tokens.
+        eligible: uint8 `[U]`, 1 for eligible units.
+        score: float64 `[U]`, the weights.
+        budget: int64 `[N]`, reduced to the unspent budget.
+        rng: Random numbers of the pick.
+        builder: Written: kinds and unspent budget.
     """
     draws_units = pick.order.by == "weighted" and pick.budget.counts == "units"
     if units is None or score is None or not draws_units or builder.continues_unit is not None:

@@ -1,4 +1,4 @@
-"""Picks that mask n-grams of a lexicon: PMI masking in two forms, and concepts."""
+"""Picks of n-grams from a lexicon: PMI masking in two variants, and concepts."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from mslm_data.registry import Help
 class InOrder:
     """Mask n-grams in the order of their lexicon, in passes (Abaho et al. 2024, Algorithm 2).
 
-    In a pass each n-gram masks its left-most free occurrence. Passes end when one masks nothing.
-    The last n-gram is cut to the budget.
+    In a pass, each n-gram masks its leftmost free occurrence. A pass that masks nothing is the last
+    one. The last n-gram is cut to the budget.
 
     Raises:
-        ValueError: A rate outside `[0, 1]`.
+        ValueError: `rate` is outside `[0, 1]`.
     """
 
     tag: ClassVar[str] = "in-order"
 
     lexicon: Annotated[str, Help("File of the lexicon.")] = artefact(LEXICON, "pmi.arrow")
     rate: Annotated[
-        Rate, Help("Budget: a share of the tokens that are not special, rounded up exactly.")
+        Rate, Help("Budget: share of the row's non-special tokens. Rounded up exactly.")
     ]
 
     def __post_init__(self) -> None:
@@ -77,7 +77,7 @@ class Scattered:
     """Mask the words of n-grams anywhere in a row, as the paper's released code does.
 
     Raises:
-        ValueError: A rate outside `[0, 1]`.
+        ValueError: `rate` is outside `[0, 1]`.
     """
 
     tag: ClassVar[str] = "scattered"
@@ -86,8 +86,8 @@ class Scattered:
     rate: Annotated[
         Rate,
         Help(
-            "Budget: a share of the tokens that are neither special nor `[UNK]`, rounded up in "
-            "floats."
+            "Budget: share of the row's tokens that are neither special nor `[UNK]`. Rounded "
+            "up in floats."
         ),
     ]
 
@@ -113,11 +113,12 @@ class Scattered:
         known = np.where(ids.values == examples.ids.unk, -1, examples.word_ids.values)
         sizes = np.empty(len(examples), np.int64)
         count_numbered(ids.offsets, known, sizes)
-        # An array of rates is multiplied in floats, as in the released code; one number would be
-        # an exact decimal.
+        # `quotas` multiplies an array of rates in floats, as the released code does. It would
+        # round a single rate as an exact decimal.
         rates = rate_at(self.rate, rng) * np.ones(len(examples))
         quota = quotas(rates, sizes, "up", rng)
 
+        # The kernel removes masked tokens from the pool.
         pool, _ = free_tokens(examples, builder)
         before = pool.copy()
         layout = _by_rarest_token(trie.lexicon, examples.ids.size)
@@ -129,23 +130,23 @@ class Scattered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrences:
-    """Mask each occurrence of a lexicon's entries with a probability, for an expected rate.
+    """Mask each occurrence of a lexicon's entries with a probability that gives an expected rate.
 
     There is no budget.
 
     Raises:
-        ValueError: A rate outside `[0, 1]`, or a negative limit.
+        ValueError: `rate` is outside `[0, 1]`, or `max_masked` is negative.
     """
 
     tag: ClassVar[str] = "occurrences"
 
     lexicon: Annotated[str, Help("File of the lexicon.")] = artefact(LEXICON, "concepts.arrow")
-    rate: Annotated[Rate, Help("Expected share of the tokens that are not special.")]
+    rate: Annotated[Rate, Help("Expected share of the row's non-special tokens.")]
     max_masked: Annotated[
         int | None,
         Help(
-            "Number of masked tokens of a row after which no further entry is tried. Default: no "
-            "limit."
+            "Number of masked tokens in a row after which no more entries are tried. Default: "
+            "no limit."
         ),
     ] = None
 
@@ -166,7 +167,8 @@ class Occurrences:
         occurrences = Units(starts, ends)
         pool, real = free_tokens(examples, builder)
 
-        # Tokens of all occurrences in a row; nested occurrences count twice.
+        # Divide the expected tokens by the tokens of all occurrences. Nested occurrences count
+        # twice, as in the released code.
         tokens = np.diff(make_offsets(occurrences.lengths)[starts.offsets])
         expected = quotas(rate_at(self.rate, rng), real, "down", rng)
         chances = expected / np.maximum(tokens, 1)
@@ -183,23 +185,24 @@ class Occurrences:
 
 @lru_cache(maxsize=4)
 def _by_rarest_token(lexicon: Lexicon, size: int) -> tuple[Array, Array, Array, Array, Array]:
-    """Return a lexicon as `take_scattered` reads it.
+    """Return a lexicon in the layout that `take_scattered` reads.
 
-    Its entries are listed under the rarest of their tokens, so that few are tried for each row.
+    Entries are listed under the rarest of their tokens, so that few entries are tried per row.
 
     Args:
-        lexicon: The n-grams, in their order of use.
-        size: Number of the tokenizer's ids.
+        lexicon: The n-grams, in order of use.
+        size: Number of ids of the tokenizer.
 
     Returns:
-        The tokens of all entries; the bounds of their words; the offsets of these bounds by entry;
-        the entries sorted by rarest token; and the offsets of these by token id.
+        The tokens of all entries; the boundaries of their words; the offsets of these boundaries by
+            entry; the entries sorted by rarest token; and the offsets of these by token id.
     """
     tokens = lexicon.tokens
     words = lexicon.word_starts
     first_tokens = np.repeat(tokens.offsets[:-1], words.lengths)
     bounds = np.append(words.values + first_tokens, len(tokens.values))
 
+    # The rarest token of an entry is first after sorting its tokens by frequency.
     entries = np.repeat(np.arange(len(lexicon), dtype=np.int32), tokens.lengths)
     counts = np.bincount(tokens.values, minlength=size)
     order = np.lexsort((counts[tokens.values], entries))

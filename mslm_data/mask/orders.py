@@ -1,9 +1,9 @@
-"""Orders: choose which of a row's candidates to mask, until its budget is spent.
+"""Orders: choose the candidates of each row to mask, until its budget is spent.
 
 An order is a function `take(candidates, budget, rng)`. Orders differ in three points: whether they
-are random, whether they use scores, and whether they get a budget to spend or a probability for
-each candidate. Their kernels are in `kernels/choose.py`, where each candidate costs one, and in
-`kernels/fill.py`, where it costs its number of tokens.
+are random, whether they use scores, and whether they spend a budget or mask each candidate with a
+probability. Kernels are in `kernels/choose.py` if each candidate costs 1, and in `kernels/fill.py`
+if it costs its number of tokens.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OrderName = Literal[
 ]
 
 OVERRUNS = {"cut": CUT, "skip": SKIP, "stop": STOP}
-"""Value of `Budget.overrun` -> the constant of the kernels."""
+"""Value of `Budget.overrun` -> constant of the kernels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +34,22 @@ class Order:
     """The order in which units are masked until the budget is spent.
 
     Raises:
-        ValueError: The order needs a score and has none, or has one and does not use it.
+        ValueError: The order needs a score and has none, or has a score and does not use it.
     """
 
     by: Annotated[
         OrderName,
         Help(
-            "`uniform` draws units at random, each equally likely; `weighted` draws them in "
-            "proportion to their scores; `highest` and `lowest` sort by score; `first` goes from "
-            "the row's start. `bernoulli` has no budget: each unit is masked independently with "
-            "probability `rate`, times its score if it has one. `with_replacement` draws with "
-            "replacement, so a unit drawn twice is masked once."
+            "`uniform` draws units with equal probability; `weighted` draws in proportion to "
+            "scores; `highest` and `lowest` sort by score; `first` starts at the beginning of "
+            "the row. `bernoulli` has no budget: each unit is masked independently with "
+            "probability `rate`, times its score if there is one. `with_replacement` may draw "
+            "a unit twice, which masks it once."
         ),
     ] = "uniform"
     score: Annotated[
         Score | None,
-        Help("The score of each unit. Only `lowest` masks units with a score of 0 or less."),
+        Help("Score of each unit. Units with a score of 0 or less are masked by `lowest` only."),
     ] = None
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class Order:
 
     @property
     def spends(self) -> bool:
-        """Whether it spends a budget; `bernoulli` has only a probability for each unit."""
+        """Whether the order spends a budget. `bernoulli` has a probability per unit instead."""
         return self.by != "bernoulli"
 
     @property
@@ -72,31 +72,30 @@ class Order:
 
     @property
     def may_cut(self) -> bool:
-        """Whether a unit can cost its number of tokens, and be cut at the end of the budget."""
+        """Whether units can cost their number of tokens, and be cut at the end of the budget."""
         return self.by not in ("bernoulli", "with_replacement")
 
     def take(self, candidates: Candidates, budget: Array, rng: RowRng) -> Array:
-        """Return how much of each candidate is taken, `[C]`, in the unit of the budget.
+        """Return the amount taken of each candidate, `[C]`, in the unit of the budget.
 
         Args:
-            candidates: The candidates of N rows.
-            budget: int64 `[N]`; reduced by what is taken. For `bernoulli`, the probability of each
-                row's candidates: float64 `[N]`, or one number for all rows, `[]`.
-            rng: Draws for the pick.
+            candidates: C candidates of N rows.
+            budget: int64 `[N]`, reduced in place by the amount taken. For `bernoulli`, the
+                probability of each row's candidates instead: float64 `[N]`, or `[]` for all rows.
+            rng: Random numbers of the pick.
         """
         return _TAKE[self.by](candidates, budget, rng)
 
 
 class Candidates(NamedTuple):
-    """The C units or tokens of N rows that a pick chooses from.
+    """The C units or tokens of N rows from which a pick chooses.
 
     Attributes:
-        offsets: int64 `[N + 1]` of the candidates.
-        eligible: uint8 `[C]`, 1 where a candidate can be taken.
-        score: float64 `[C]`; None if the order uses no score.
-        costs: int64 `[C]`, the cost of each candidate; None if each costs one.
-        overrun: CUT, SKIP or STOP: what to do with a candidate that costs more than the budget
-            has left.
+        offsets: int64 `[N + 1]`, offsets of the candidates.
+        eligible: uint8 `[C]`, 1 for eligible candidates.
+        score: float64 `[C]`, or None if the order uses no score.
+        costs: int64 `[C]`, the cost of each candidate, or None if each costs 1.
+        overrun: CUT, SKIP or STOP, the action for a candidate that exceeds the remaining budget.
     """
 
     offsets: Array
@@ -106,11 +105,11 @@ class Candidates(NamedTuple):
     overrun: int
 
     def units_taken(self) -> Array:
-        """Return the output array of kernels that take candidates whole: uint8 zeros `[C]`."""
+        """Allocate the output of kernels that take candidates whole: uint8 zeros `[C]`."""
         return np.zeros(len(self.eligible), np.uint8)
 
     def filled(self) -> tuple[Array, Array]:
-        """Return costs, and the output array of kernels that may cut one: int64 `[C]` both."""
+        """Return costs, and zeros for the output of kernels that may cut units, int64 `[C]`."""
         size = len(self.eligible)
         costs = np.ones(size, np.int64) if self.costs is None else self.costs
         return costs, np.zeros(size, np.int64)
@@ -144,7 +143,7 @@ def take_bernoulli(candidates: Candidates, chances: Array, rng: RowRng) -> Array
 
 
 def take_with_replacement(candidates: Candidates, budget: Array, rng: RowRng) -> Array:
-    """Draw candidates with replacement; a candidate drawn twice is taken once."""
+    """Draw candidates with replacement. A candidate drawn twice is taken once."""
     chosen = candidates.units_taken()
     choose_again(candidates.offsets, candidates.eligible, budget, rng.streams(), 1, chosen)
     return chosen
@@ -160,26 +159,27 @@ def take_by_weight(candidates: Candidates, budget: Array, rng: RowRng) -> Array:
 
 
 def take_first(candidates: Candidates, budget: Array, _draws: RowRng) -> Array:
-    """Take candidates from the row's start."""
+    """Take candidates from the start of the row."""
     return _take_by_rank(
         candidates, candidates.eligible, np.zeros(len(candidates.eligible)), budget
     )
 
 
 def take_lowest(candidates: Candidates, budget: Array, _draws: RowRng) -> Array:
-    """Take candidates in order of rising score; ties from the row's start."""
+    """Take candidates by ascending score. Ties are taken from the start of the row."""
     assert candidates.score is not None  # noqa: S101 - checked by `Order`
     return _take_by_rank(candidates, candidates.eligible, candidates.score, budget)
 
 
 def take_highest(candidates: Candidates, budget: Array, _draws: RowRng) -> Array:
-    """Take candidates with a positive score in falling order; ties from the row's start."""
+    """Take candidates with a positive score by descending score. Ties as in `take_lowest`."""
     score = candidates.score
     assert score is not None  # noqa: S101 - checked by `Order`
     return _take_by_rank(candidates, candidates.eligible & (score > 0), -score, budget)
 
 
 def _take_by_rank(candidates: Candidates, eligible: Array, ranks: Array, budget: Array) -> Array:
+    # The kernel fills by ascending rank, so `take_highest` negates scores.
     costs, taken = candidates.filled()
     fill_ranked(candidates.offsets, eligible, ranks, costs, budget, candidates.overrun, taken)
     return taken
@@ -194,3 +194,4 @@ _TAKE: dict[OrderName, Callable[[Candidates, Array, RowRng], Array]] = {
     "bernoulli": take_bernoulli,
     "with_replacement": take_with_replacement,
 }
+"""Value of `Order.by` -> function."""

@@ -1,7 +1,7 @@
-"""Picks: one choice of units of each row, up to a budget.
+"""Picks: mask units of each row, up to a budget.
 
-Nearly every masking system is a short list of picks. A pick answers four questions: which units are
-masked whole, which of them are eligible, how many (the budget), and in which order.
+Nearly every masking system is a short list of picks. A pick has four parts: the units that are
+masked as a whole, the units that are eligible, the budget, and the order.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from mslm_data.registry import Help
 
 
 class AnyPick(Protocol):
-    """The protocol of picks: `Pick`, and picks with an algorithm of their own."""
+    """Protocol of picks: `Pick`, and picks with an algorithm of their own."""
 
     @property
     def needs(self) -> frozenset[str]:
-        """The columns that it reads; see `Strategy.needs`."""
+        """The columns that the pick reads; see `Strategy.needs`."""
         ...
 
     @property
     def follows_training(self) -> bool:
-        """Whether a rate depends on the training step or the tokens so far."""
+        """Whether a rate depends on the training step or the number of tokens seen."""
         ...
 
     def mask(self, examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
@@ -49,9 +49,9 @@ class AnyPick(Protocol):
 
         Args:
             examples: N rows of T tokens.
-            rng: Draws for this pick.
-            builder: Updated with the kinds of masked tokens and the unspent budget. Tokens that
-                are masked already do not change.
+            rng: Random numbers of this pick.
+            builder: Written: the kinds of masked tokens and the unspent budget. Masked tokens do
+                not change.
         """
         ...
 
@@ -60,29 +60,36 @@ class AnyPick(Protocol):
 class Listed:
     """Units from a lexicon: the occurrences of its n-grams, and each word outside of them.
 
-    If one n-gram contains another, the larger is the unit. If n-grams overlap, a random choice of
-    them become units, and the words of the others are units by themselves. With
-    `eligible.where = "generic"` no n-gram overlaps a mention.
+    An n-gram inside a larger one is no unit. Of overlapping n-grams, some are chosen at random as
+    units; the words of the others are units by themselves. With `eligible.where = "generic"`, no
+    n-gram overlaps a mention.
     """
 
     lexicon: Annotated[
-        str, Help("File of the lexicon; the order of its entries does not matter.")
+        str, Help("File of the lexicon. The order of its entries does not matter.")
     ] = artefact(LEXICON, "pmi.arrow")
 
     def find(self, examples: Examples, rng: RowRng, *, generic: bool) -> Units:
         """Return the units of each row.
 
+        Args:
+            examples: N rows.
+            rng: Random numbers of the pick, to choose among overlapping n-grams.
+            generic: Whether to exclude n-grams that overlap a mention.
+
         Raises:
-            VocabularyError: The lexicon is missing, damaged, or of another tokenizer.
+            VocabularyError: The lexicon is missing, damaged, or made with another tokenizer.
         """
         starts, ends, _ = open_words(Path(self.lexicon)).matches(examples)
         offsets = examples.input_ids.offsets
         word_ids = examples.word_ids.values
 
+        # Tokens of mentions leave the pool before n-grams are chosen. An n-gram that overlaps a
+        # mention must not displace its neighbors.
         pool = np.ones(len(word_ids), np.uint8)
         if generic:
-            terms = mentions(examples)
-            terms.paint(offsets, terms.lengths, 0, pool)
+            spans = mentions(examples)
+            spans.paint(offsets, spans.lengths, 0, pool)
 
         numbers = np.empty(len(word_ids), np.int32)
         streams = rng.streams(BRANCH)
@@ -94,21 +101,21 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Eligible:
-    """Which units a pick may mask. Special and already masked tokens are never eligible.
+    """Conditions on the units of a pick. Special and masked tokens are never eligible.
 
     Raises:
-        ValueError: A negative limit.
+        ValueError: `longest` is negative.
     """
 
     where: Annotated[
         Literal["any", "generic", "mentions"],
         Help(
-            "`any` unit; only `generic` units, which touch no mention; or only units within "
+            "`any` unit; `generic` units, which do not overlap a mention; or units inside "
             "`mentions`."
         ),
     ] = "any"
     longest: Annotated[
-        int | None, Help("Maximum length of a unit, in tokens. Default: no limit.")
+        int | None, Help("Maximum length of a unit in tokens. Default: no limit.")
     ] = None
     unknown: Annotated[
         bool, Help("Whether units with `[UNK]`, a useless target, are eligible.")
@@ -119,7 +126,7 @@ class Eligible:
 
     @property
     def excludes_nothing(self) -> bool:
-        """Whether only special and already masked tokens are excluded."""
+        """Whether all units without special or masked tokens are eligible."""
         return self.where == "any" and self.longest is None and self.unknown
 
 
@@ -130,8 +137,8 @@ class Pick:
     `Pick("words", Budget(0.15, counts="tokens"))` masks whole words up to 15 % of a row's tokens.
 
     Raises:
-        ValueError: A budget in units with `total`, which counts tokens; or a budget in tokens with
-            order `with_replacement`, in which every unit costs one.
+        ValueError: A budget with `total` counts units, or a budget for `with_replacement` counts
+            tokens.
     """
 
     tag: ClassVar[str] = USUAL_PICK
@@ -139,31 +146,33 @@ class Pick:
     units: Annotated[
         UnitName | Listed,
         Help(
-            "Tokens that are masked together: single `tokens`, `words`, `chunks` between white "
-            "space, `mentions`, the `released pieces` of the paper's code (each sub-word of a "
-            "mention's first word, the last with the rest of the mention), or the n-grams of a "
-            'lexicon, as in `units = {lexicon = "pmi.arrow"}`.'
+            "Tokens to mask together: single `tokens`; `words`; `chunks` between white space; "
+            "`mentions`; the `released pieces` of the paper's code (each sub-word of a "
+            "mention's first word, the last one with the rest of the mention); or the n-grams "
+            'of a lexicon, such as `units = {lexicon = "pmi.arrow"}`.'
         ),
     ]
-    budget: Annotated[Budget, Help("How many units or tokens are masked.")]
-    eligible: Annotated[Eligible, Help("Which units can be masked.")] = field(
+    budget: Annotated[Budget, Help("Number of units or tokens to mask.")]
+    eligible: Annotated[Eligible, Help("Conditions on the units.")] = field(
         default_factory=Eligible
     )
-    order: Annotated[Order, Help("The order in which units are masked.")] = field(
-        default_factory=Order
-    )
+    order: Annotated[Order, Help("Order in which units are masked.")] = field(default_factory=Order)
     kind: Annotated[
         Literal["base", "entity"],
-        Help("Loss weight of the masked tokens: that of BLM (`base`) or of ELM (`entity`)."),
+        Help(
+            "Kind of the masked tokens, which selects their loss weight: `base` (BLM) or "
+            "`entity` (ELM)."
+        ),
     ] = "base"
 
     def __post_init__(self) -> None:
         if self.budget.total and self.units != "tokens" and self.budget.counts == "units":
-            raise ValueError("budget: expected one of tokens with 'total', got one of units")
+            raise ValueError("budget: 'total' needs counts = 'tokens', got 'units'")
         costs_tokens = self.units != "tokens" and self.budget.counts != "units"
         if self.order.by == "with_replacement" and costs_tokens:
             raise ValueError(
-                "budget: expected one of units with 'with_replacement', got one of tokens"
+                "budget: order 'with_replacement' needs counts = 'units', got "
+                f"'{self.budget.counts}'"
             )
 
     @property
@@ -193,11 +202,12 @@ class Pick:
         if self.masks_nothing:
             return
 
-        # The most common picks need no list of eligible units: one kernel does all steps.
+        # Fast path of the most common picks: one kernel, without a list of eligible units.
         units = self._units(examples, rng)
         if fused.mask_uniform(self, examples, units, rng, builder):
             return
 
+        # The general path: eligible units, their scores, and the budget of each row.
         eligible, real = self._find_eligible(examples, units, builder)
         score = None
         if self.order.score is not None:
@@ -215,7 +225,7 @@ class Pick:
         if fused.mask_weighted_units(self, examples, units, eligible, score, budget, rng, builder):
             return
 
-        # Everything else: the order takes candidates until the budget is spent.
+        # The order takes candidates until the budget is spent, and reduces the budget in place.
         offsets = examples.input_ids.offsets
         costs = units.lengths if units is not None and self._costs_tokens else None
         candidates = Candidates(
@@ -228,9 +238,10 @@ class Pick:
         taken = self.order.take(candidates, budget, rng)
 
         if units is None:
-            # Eligible tokens have kind 0, so adding sets it: 9 times as fast as `copyto`.
+            # Eligible tokens have kind 0, so adding equals setting: 9 times as fast as `copyto`.
             builder.kinds += (taken != 0) * np.uint8(self.mask_kind)
         else:
+            # Without costs, `taken` is 1 per whole unit; with costs, its number of tokens.
             tokens = taken * units.lengths if costs is None else taken
             units.take(offsets, tokens, self.mask_kind, builder)
         if self.order.spends:
@@ -238,16 +249,16 @@ class Pick:
 
     @property
     def mask_kind(self) -> int:
-        """The `MaskKind` of the tokens that it masks."""
+        """The `MaskKind` of the tokens it masks."""
         return MaskKind[self.kind.upper()].value
 
     @property
     def _costs_tokens(self) -> bool:
-        """Whether a unit costs its number of tokens. Otherwise it costs one."""
+        """Whether a unit costs its number of tokens. Otherwise it costs 1."""
         return self.budget.counts != "units" and self.order.may_cut
 
     def _units(self, examples: Examples, rng: RowRng) -> Units | None:
-        """Return the units of each row; None for single tokens."""
+        """Return the units of each row, or None for single tokens."""
         if isinstance(self.units, Listed):
             return self.units.find(examples, rng, generic=self.eligible.where == "generic")
         find = UNITS[self.units].find
@@ -256,11 +267,14 @@ class Pick:
     def _find_eligible(
         self, examples: Examples, units: Units | None, builder: PlanBuilder
     ) -> tuple[Array, Array]:
-        """Return the eligible units, uint8 `[U]`, and the number of ordinary tokens, int64 `[N]`.
+        """Return the eligible units and the number of non-special tokens.
 
-        The number of ordinary tokens is left uninitialised if the budget does not need it.
+        Returns:
+            uint8 `[U]`, and int64 `[N]`. The second array is uninitialized if the budget does not
+                need it.
         """
         conditions = self.eligible
+        # In the first pick, units hold no masked token, and no unit holds a special one.
         if units is not None and builder.untouched and conditions.excludes_nothing:
             counts_real = self.budget.counts == "tokens" or self.budget.min_masked
             real = real_tokens(examples) if counts_real else np.empty(len(examples), np.int64)
@@ -270,8 +284,8 @@ class Pick:
         free, real = free_tokens(examples, builder, unknown=conditions.unknown)
         if conditions.where != "any":
             inside = np.zeros(len(free), np.uint8)
-            terms = mentions(examples)
-            terms.paint(offsets, terms.lengths, 1, inside)
+            spans = mentions(examples)
+            spans.paint(offsets, spans.lengths, 1, inside)
             free &= inside if conditions.where == "mentions" else 1 - inside
         if units is None:
             return free, real
@@ -282,7 +296,7 @@ class Pick:
         return eligible, real
 
     def _sizes(self, examples: Examples, units: Units | None, real: Array) -> Array:
-        """Return the size of each row that the rate is multiplied by, int64 `[N]`."""
+        """Return the base of the rate in each row, int64 `[N]`."""
         if self.budget.counts == "all tokens":
             return examples.input_ids.lengths
         if self.budget.counts == "units" and units is not None:
@@ -291,7 +305,7 @@ class Pick:
 
 
 def run(picks: Sequence[AnyPick], examples: Examples, rng: RowRng, builder: PlanBuilder) -> None:
-    """Run picks one after the other; pick n draws from the streams of path number n."""
+    """Run picks one after the other. Pick n draws from the streams of path n."""
     for number, pick in enumerate(picks):
         pick.mask(examples, rng.for_pick(number), builder)
         builder.untouched = False

@@ -1,4 +1,4 @@
-"""Masking plans: for each token, whether it is to be predicted and why."""
+"""Masking plans: the kind of each token, before any token is replaced."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from mslm_data.data.ragged import Array, Ragged
 
 
 class MaskKind(IntEnum):
-    """Why a token is predicted; also the index of its weight in the loss."""
+    """The kind of a masked token, which selects its weight in the loss.
+
+    `NONE` is not masked, `BASE` is masked by BLM and `ENTITY` by ELM.
+    """
 
     NONE = 0
     BASE = 1
@@ -22,17 +25,17 @@ class MaskKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MaskPlan:
-    """The masked tokens of some rows, and why each is masked; no token is replaced yet.
+    """The kind of each token in some rows. No token is replaced yet.
 
     Attributes:
-        kinds: uint8 `MaskKind` of each token; the offsets are those of the examples' `input_ids`.
-        unspent: int64 `[N]`: the rest of each row's budget, counted as the budget counts (tokens,
-            words or mentions). None for a plan made by `from_kinds`.
-        continues_unit: uint8, offsets as `kinds`: 1 where a token belongs to the same masked unit
-            as the token before it. None unless the corruption replaces whole units.
-        rates: float32 `[N]`: the chance that each row's tokens had, by which masked diffusion
-            divides the row's loss; 1 for rows of a mixture that are masked otherwise. None where no
-            row has such a rate.
+        kinds: uint8 `MaskKind` of each token, with the offsets of the examples' `input_ids`.
+        unspent: int64 `[N]`, the unspent budget of each row, in the unit of the budget (tokens,
+            words or mentions). None for plans made by `from_kinds`.
+        continues_unit: uint8 with the offsets of `kinds`: 1 if a token belongs to the same masked
+            unit as the previous token. None unless the corruption replaces whole units.
+        rates: float32 `[N]`, the masking probability of each row in masked diffusion, by which the
+            row's loss is divided. 1 for rows of a mixture that other strategies mask. None without
+            masked diffusion.
     """
 
     kinds: Ragged
@@ -44,15 +47,15 @@ class MaskPlan:
     def from_kinds(
         cls, examples: Examples, kinds: Array, *, rates: Array | None = None
     ) -> MaskPlan:
-        """Make a plan from the `MaskKind` of each token, as a strategy of your own does.
+        """Make a plan from the kind of each token, for your own strategy.
 
         Args:
             examples: N rows of T tokens.
-            kinds: `[T]`: the `MaskKind` of each token, all rows one after the other.
-            rates: `[N]`: the rate of each row, by which its loss is divided; None for none.
+            kinds: `[T]`, the `MaskKind` of each token, row after row.
+            rates: `[N]`, the rate by which each row's loss is divided. Default: no rates.
 
         Raises:
-            ValueError: Not one kind for each token, or not one rate for each row.
+            ValueError: The shape of `kinds` is not `[T]`, or that of `rates` not `[N]`.
         """
         tokens = len(examples.input_ids.values)
         if kinds.shape != (tokens,):
@@ -71,7 +74,7 @@ class MaskPlan:
         )
 
     def counts(self) -> tuple[int, int]:
-        """Return N_ELM and N_BLM of Abaho et al. 2024, Eq. 2: ENTITY and BASE tokens."""
+        """Return N_ELM and N_BLM of Abaho et al. 2024, Eq. 2: the ENTITY and BASE tokens."""
         values = self.kinds.values
         n_elm = int(np.count_nonzero(values == MaskKind.ENTITY))
         n_blm = int(np.count_nonzero(values == MaskKind.BASE))
@@ -88,13 +91,13 @@ class MaskPlan:
 
 @dataclass(slots=True, eq=False)
 class PlanBuilder:
-    """A plan that picks fill in one after the other; no pick changes a token masked before it.
+    """A plan in progress. Each pick fills in tokens, and no pick changes a masked token.
 
     Attributes:
-        kinds: uint8 `[T]`, NONE where a token is still free.
-        unspent: int64 `[N]`; each pick adds the rest of its budget.
-        continues_unit: uint8 `[T]`, or None where the corruption does not ask; see `MaskPlan`.
-        rates: float32 `[N]`, or None where no row has one; see `MaskPlan`.
+        kinds: uint8 `[T]`, NONE for free tokens.
+        unspent: int64 `[N]`, the sum of the picks' unspent budgets.
+        continues_unit: uint8 `[T]`, or None if the corruption does not need it; see `MaskPlan`.
+        rates: float32 `[N]`, or None without masked diffusion; see `MaskPlan`.
         untouched: Whether no pick has run yet, so that every token is free.
     """
 
@@ -115,7 +118,7 @@ class PlanBuilder:
         )
 
     def branch(self) -> PlanBuilder:
-        """Return a copy for one of several ways to continue, with `unspent` at 0."""
+        """Return a copy for one of several alternatives, with `unspent` set to 0."""
         return PlanBuilder(
             kinds=self.kinds.copy(),
             unspent=np.zeros_like(self.unspent),
@@ -124,7 +127,7 @@ class PlanBuilder:
         )
 
     def trial(self) -> PlanBuilder:
-        """Return a copy to try a pick on, without `continues_unit`."""
+        """Return a copy to try out a pick, without `continues_unit`."""
         return PlanBuilder(
             kinds=self.kinds.copy(),
             unspent=self.unspent.copy(),
@@ -133,12 +136,12 @@ class PlanBuilder:
         )
 
     def take_rows(self, other: PlanBuilder, rows: npt.NDArray[np.bool_], lengths: Array) -> None:
-        """Copy the masks of another builder in some rows, and add its unspent budget there.
+        """Copy the masks of some rows from another builder, and add its unspent budget there.
 
         Args:
             other: A branch of this builder.
             rows: bool `[N]`, the rows to copy.
-            lengths: int64 `[N]`, tokens of each row.
+            lengths: int64 `[N]`, the number of tokens in each row.
         """
         tokens = np.repeat(rows, lengths)
         np.copyto(self.kinds, other.kinds, where=tokens)
@@ -146,6 +149,7 @@ class PlanBuilder:
         if self.continues_unit is not None and other.continues_unit is not None:
             np.copyto(self.continues_unit, other.continues_unit, where=tokens)
         if other.rates is not None:
+            # Rows of other strategies keep rate 1, which leaves their loss unchanged.
             if self.rates is None:
                 self.rates = np.ones(len(rows), np.float32)
             np.copyto(self.rates, other.rates, where=rows)

@@ -20,27 +20,28 @@ class Schedule:
 
     `linear` moves from `start` to `stop` and stays there (Ankner et al. 2024: 0.3 to 0.15; Yang et
     al. 2023: `2p` to 0). `cosine` follows half a cosine wave (Yang et al. 2023). `uniform` draws a
-    rate for each row in each epoch (Kakogeorgiou et al. 2022: 0.1 to 0.5). `phases` keeps each rate
-    until the next phase begins (mmBERT: 0.3, 0.15, 0.05), in TOML
-    `{shape = "phases", phases = [[0, 0.3], [1_000_000, 0.15]], per = "tokens"}`.
-    Rates of `linear` and `cosine` are rounded to 6 decimals, so all machines agree on them.
+    rate for each row and epoch (Kakogeorgiou et al. 2022: 0.1 to 0.5). `phases` keeps each rate
+    until the next phase begins (mmBERT: 0.3, 0.15, 0.05), in TOML `{shape = "phases", phases = [[0,
+    0.3], [1_000_000, 0.15]], per = "tokens"}`.
+
+    Rates of `linear` and `cosine` are rounded to 6 decimals, so they are equal on all machines.
 
     Raises:
-        ValueError: A rate outside `[0, 1]`, `over` below 1, a missing end or missing phases, or
-            phases that do not rise from 0.
+        ValueError: A rate is outside `[0, 1]`, `over` is below 1, `start`, `stop` or `phases` is
+            missing, or phases do not increase from 0.
     """
 
     shape: Annotated[
         Literal["linear", "cosine", "uniform", "phases"],
-        Help("`linear`, `cosine`, `uniform` or `phases`."),
+        Help("Shape of the schedule: `linear`, `cosine`, `uniform` or `phases`."),
     ]
     start: Annotated[
         float | None,
-        Help("First rate, or the lower end of `uniform`; in `[0, 1]`. Not for `phases`."),
+        Help("First rate, or the minimum of `uniform`, in `[0, 1]`. Not for `phases`."),
     ] = None
     stop: Annotated[
         float | None,
-        Help("Rate from `over` on, or the upper end of `uniform`; in `[0, 1]`. Not for `phases`."),
+        Help("Rate after `over`, or the maximum of `uniform`, in `[0, 1]`. Not for `phases`."),
     ] = None
     over: Annotated[
         int,
@@ -52,15 +53,16 @@ class Schedule:
     phases: Annotated[
         tuple[tuple[int, float], ...] | None,
         Help(
-            "Only for `phases`: pairs of the first epoch, step or token of a phase, rising from 0, "
-            "and its rate in `[0, 1]`."
+            "Only for `phases`: pairs of a phase's first epoch, step or token, increasing "
+            "from 0, and its rate in `[0, 1]`."
         ),
     ] = None
     per: Annotated[
         Literal["epoch", "step", "tokens"],
         Help(
-            "Unit of `over` and `phases`: the `epoch`, the training `step`, or the `tokens` that "
-            "all ranks together have seen before it. For steps and tokens, pass them to `plan`."
+            "Unit of `over` and `phases`: the `epoch`, the training `step`, or the number of "
+            "`tokens` seen by all ranks before the step. For steps and tokens, pass the "
+            "number to `plan`."
         ),
     ] = "epoch"
 
@@ -70,7 +72,7 @@ class Schedule:
             return
 
         if self.phases is not None:
-            raise ValueError(f"phases: expected none for shape '{self.shape}', got some")
+            raise ValueError(f"phases: only for shape 'phases', got shape '{self.shape}'")
         for name, end in (("start", self.start), ("stop", self.stop)):
             if end is None:
                 raise ValueError(f"{name}: expected a rate for shape '{self.shape}', got none")
@@ -80,7 +82,7 @@ class Schedule:
 
     def _check_phases(self) -> None:
         if self.start is not None or self.stop is not None:
-            raise ValueError("start, stop: expected none for shape 'phases', which has the rates")
+            raise ValueError("start, stop: not for shape 'phases', whose rates are in `phases`")
         if not self.phases:
             raise ValueError(
                 "phases: expected a list of [beginning, rate] for shape 'phases', got none"
@@ -94,12 +96,12 @@ class Schedule:
 
     @property
     def follows_training(self) -> bool:
-        """Whether the rate depends on the training step or the tokens so far."""
+        """Whether the rate depends on the training step or the number of tokens seen."""
         return self.shape != "uniform" and self.per != "epoch"
 
     @property
     def highest(self) -> float:
-        """The maximum rate of the schedule."""
+        """Maximum rate of the schedule."""
         if self.phases is not None:
             return max(rate for _, rate in self.phases)
         return max(self._ends)
@@ -112,10 +114,10 @@ class Schedule:
         return self.start, self.stop
 
     def at(self, rng: RowRng) -> float | npt.NDArray[np.float64]:
-        """Return the current rate: one number, or for `uniform` one for each row, `[N]`.
+        """Return the current rate: a number, or for `uniform` one number per row, `[N]`.
 
         Raises:
-            ValueError: The rate depends on the step or the tokens, and they are not given.
+            ValueError: The rate depends on the step or the tokens, and the number was not passed.
         """
         if self.shape == "uniform":
             start, stop = self._ends
@@ -123,18 +125,19 @@ class Schedule:
 
         now = {"epoch": rng.epoch, "step": rng.step, "tokens": rng.tokens}[self.per]
         if now is None:
-            raise ValueError(f"{self.per}: a rate depends on it; pass it as plan(…, {self.per}=…)")
+            raise ValueError(f"{self.per}: a rate depends on it; pass plan(…, {self.per}=…)")
 
         if self.phases is not None:
             return [rate for beginning, rate in self.phases if beginning <= now][-1]
 
         start, stop = self._ends
-        done = min(now / self.over, 1.0)
+        progress = min(now / self.over, 1.0)
         if self.shape == "linear":
-            left = 1 - done
+            remaining = 1 - progress
         else:
-            left = (1 + math.cos(math.pi * done)) / 2
-        return round(stop + (start - stop) * left, 6)
+            remaining = (1 + math.cos(math.pi * progress)) / 2
+        # cos differs in the last bits between machines; 6 decimals do not.
+        return round(stop + (start - stop) * remaining, 6)
 
 
 Rate: TypeAlias = Annotated[float | Schedule, "rate"]
@@ -144,23 +147,23 @@ Share: TypeAlias = Annotated[float, "share"]
 """A number in `[0, 1]`."""
 
 Limit: TypeAlias = Annotated[int | None, "limit"]
-"""A maximum of 0 or more; None for no limit."""
+"""A maximum of 0 or more, or None for no limit."""
 
 
 def rate_at(rate: float | Schedule, rng: RowRng) -> float | npt.NDArray[np.float64]:
-    """Return a rate as a number, or as one number for each row, `[N]`."""
+    """Return the current rate: a number, or one number per row, `[N]`."""
     if isinstance(rate, Schedule):
         return rate.at(rng)
     return rate
 
 
 def follows_training(rate: float | Schedule) -> bool:
-    """Return whether a rate depends on the training step or the tokens so far."""
+    """Return whether a rate depends on the training step or the number of tokens seen."""
     return isinstance(rate, Schedule) and rate.follows_training
 
 
 def check_rate(name: str, rate: float | Schedule) -> None:
-    """Check that a constant rate is in `[0, 1]`; a schedule checks itself.
+    """Check that a constant rate is in `[0, 1]`. A schedule checks itself.
 
     Raises:
         ValueError: The rate is outside `[0, 1]`.
@@ -183,18 +186,18 @@ def check_limit(name: str, value: int | None) -> None:
     """Check that a limit is None, or 0 or more.
 
     Raises:
-        ValueError: The limit is below 0.
+        ValueError: The limit is negative.
     """
     if value is not None and value < 0:
         raise ValueError(f"{name}: expected 0 or more, or none for no limit, got {value}")
 
 
 def check_option(name: str, hint: Any, value: Any) -> None:
-    """Check the value of an option whose type is `Rate`, `Share` or `Limit`.
+    """Check the value of an option of type `Rate`, `Share` or `Limit`.
 
     Args:
-        name: The option's name, for the message.
-        hint: Its type, with `Annotated` kept.
+        name: Name of the option, for the error message.
+        hint: Its type, with `Annotated`.
         value: Its value.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Scores: numbers that make units more likely to be masked, or masked first.
+"""Scores: numbers by which units are drawn or sorted.
 
-A lexicon scores a word by its form. A score column scores each token of each row. Both are
-artefacts made by `mslm-data vocab`.
+A lexicon scores words by their form. A score column scores each token of each row. `mslm-data
+vocab` makes both.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _OVER = {"max": 0, "mean": 1, "sum": 2, "first": 3}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """A number for each unit, such as `{lexicon = "difference.arrow", transform = "rank"}`.
+    """The score of each unit, such as `{lexicon = "difference.arrow", transform = "rank"}`.
 
     Raises:
-        ValueError: Not exactly one of `lexicon` and `column`, an `alpha` outside `[0, 1]`, or an
-            infinite `missing`.
+        ValueError: Not exactly one of `lexicon` and `column` is set, `alpha` is outside `[0, 1]`,
+            or `missing` is not finite.
     """
 
     lexicon: Annotated[
         str,
         Help(
-            "File of a lexicon with an entry for each unit. A single token has the score of its "
+            "File of a lexicon with an entry per unit. A single token has the score of its "
             'word or, with `by = "token"`, its own.'
         ),
     ] = artefact(LEXICON)
-    column: Annotated[str, Help("Folder of a score column, in place of a lexicon.")] = artefact(
+    column: Annotated[str, Help("Folder of a score column, instead of a lexicon.")] = artefact(
         SCORE_COLUMN
     )
     by: Annotated[
@@ -58,23 +58,23 @@ class Score:
     over: Annotated[
         Literal["max", "mean", "sum", "first"],
         Help(
-            "How the column's scores of a unit's tokens are combined: `max`, `mean`, `sum`, or "
-            "the `first` one."
+            "Reduction of the column's scores over the tokens of a unit: `max`, `mean`, "
+            "`sum`, or the `first` score."
         ),
     ] = "max"
     transform: Annotated[
         Transform,
         Help(
-            "`none` keeps scores; `flag` is 1 for scores above 0 and 0 for others, `unflagged` the "
-            "reverse; `swish` is `s / (1 + exp(-s))`; `rank` replaces scores by their rank in the "
-            "row, 1 for the lowest. Tokens with their word's score also have its rank."
+            "`none` keeps scores; `flag` is 1 for scores above 0 and 0 otherwise, `unflagged` "
+            "the reverse; `swish` is `s / (1 + exp(-s))`; `rank` is the rank in the row, 1 "
+            "for the lowest score. Tokens with the score of their word also have its rank."
         ),
     ] = "none"
     missing: Annotated[float, Help("Score of units that are not in the lexicon.")] = 0.0
     alpha: Annotated[
         float,
         Help(
-            "Share of each score that is kept, in `[0, 1]`; the rest is spread evenly over the "
+            "Share of each score to keep, in `[0, 1]`. The rest is spread evenly over the "
             "row's units. Below 1, negative scores count as 0."
         ),
     ] = 1.0
@@ -89,7 +89,7 @@ class Score:
 
     @property
     def needs(self) -> frozenset[str]:
-        """The columns that it reads; see `Strategy.needs`."""
+        """The columns that the score reads; see `Strategy.needs`."""
         if self.column:
             return frozenset({"scores"})
         return frozenset({"word_ids"}) if self.by == "word" else frozenset()
@@ -97,17 +97,17 @@ class Score:
     def compute(
         self, examples: Examples, units: Units | None, *, single_words: bool = False
     ) -> npt.NDArray[np.float64]:
-        """Return the score of each unit, `[U]`, or of each token, `[T]`, if `units` is None.
+        """Return the score of each unit, float64 `[U]`, or of each token, `[T]`, without units.
 
         Args:
             examples: The rows.
-            units: Their units.
-            single_words: Whether units are words or tokens, which entries of several words never
-                match.
+            units: Their units, or None for single tokens.
+            single_words: Whether units are words or tokens, which never match entries of several
+                words. Default: False.
 
         Raises:
             VocabularyError: The artefact is missing, damaged, made with another tokenizer, or has
-                no entries of the kind that is looked up.
+                only entries of another kind.
         """
         offsets = examples.input_ids.offsets if units is None else units.starts.offsets
 
@@ -118,6 +118,7 @@ class Score:
         else:
             values = self._score_by_word(examples, units, single_words=single_words)
 
+        # Spread 1 - alpha evenly, over non-special tokens or over all units.
         if self.alpha < 1:
             if units is None:
                 counted = examples.word_ids.values >= 0
@@ -139,8 +140,8 @@ class Score:
         trie = open_words(Path(self.lexicon))
         if single_words and len(trie.lexicon) and np.all(trie.lexicon.words > 1):
             raise VocabularyError(
-                f"{self.lexicon}: expected entries of one word, as words are looked up, got longer "
-                "ones alone"
+                f"{self.lexicon}: expected entries of one word, because words are looked up; all "
+                "entries have several words"
             )
 
         looked_up = words(examples) if units is None else units
@@ -150,6 +151,7 @@ class Score:
         if units is not None:
             return values
 
+        # Single tokens get the score of their word.
         out = np.empty(len(examples.word_ids.values))
         word_ids = examples.word_ids
         give_tokens(word_ids.offsets, word_ids.values, looked_up.starts.offsets, values, out)
@@ -159,7 +161,7 @@ class Score:
         trie = open_trie(Path(self.lexicon))
         if np.any(trie.lexicon.tokens.lengths != 1):
             raise VocabularyError(
-                f"{self.lexicon}: expected entries of one token, as by = 'token' says"
+                f"{self.lexicon}: expected entries of one token, because by = 'token'"
             )
 
         trie.check(examples)
@@ -171,13 +173,13 @@ class Score:
 
 @lru_cache(maxsize=8)
 def _by_word(trie: Trie, missing: float) -> Array:
-    """Return the number of each entry, and of no entry, as `Trie.exact` looks it up."""
+    """Return the scores of the lexicon's entries, with `missing`, as `Trie.exact` reads them."""
     return trie.table(trie.lexicon.scores, missing)
 
 
 @lru_cache(maxsize=8)
 def _by_id(trie: Trie, missing: float) -> Array:
-    """Return the number of each id of the tokenizer; of equal entries the first counts."""
+    """Return the score of each id of the tokenizer. Of equal entries, the first counts."""
     table = np.full(trie.lexicon.about["size"], missing)
     ids, first = np.unique(trie.lexicon.tokens.values, return_index=True)
     table[ids] = trie.lexicon.scores[first]
@@ -185,7 +187,7 @@ def _by_id(trie: Trie, missing: float) -> Array:
 
 
 def _reduced(examples: Examples, units: Units, values: Array, over: str) -> Array:
-    """Return one number for each unit from the numbers of its tokens."""
+    """Reduce the scores of tokens to one score per unit."""
     out = np.empty(len(units), np.float64)
     reduce_units(
         examples.input_ids.offsets,
@@ -205,9 +207,9 @@ def _transformed(transform: Transform, values: Array, offsets: Array) -> Array:
         return flags.astype(np.float64)
 
     if transform == "swish":
-        # Below -700 it is 0 in float32, and exp would overflow soon.
+        # Below -700, swish is 0 in float32, and exp would overflow.
         swished: Array = values / (1 + np.exp(-np.maximum(values, -700)))
-        # exp differs in the last bits between machines; float32 has fewer bits than these.
+        # exp differs in the last bits of float64 between machines; rounding to float32 drops them.
         return swished.astype(np.float32).astype(np.float64)
 
     if transform == "rank":

@@ -1,4 +1,4 @@
-"""Picks of spans: runs of tokens or words at random places, as in SPAN and SpanBERT."""
+"""Picks of spans: runs of tokens or words at random positions, as in SPAN and SpanBERT."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from mslm_data.registry import Help
 class PlaceSpans:
     """Mask spans of tokens that do not overlap, up to a budget in tokens.
 
-    The row's tokens are visited in random order, each as the first of a span with a drawn length. A
-    span is cut to the rest of the budget and at the row's end, and left out where it would overlap.
+    The row's tokens are visited once, in random order. At each token a length is drawn. The span is
+    cut to the remaining budget and to the row's end, and skipped if it overlaps another span.
 
     Raises:
-        ValueError: A rate outside `[0, 1]`, or lengths that do not rise from 1.
+        ValueError: `rate` is outside `[0, 1]`, or not `1 <= shortest <= longest`.
     """
 
     tag: ClassVar[str] = "place-spans"
 
-    rate: Annotated[Rate, Help("Budget as a share of the row's tokens, rounded up.")]
-    shortest: Annotated[int, Help("Minimum of the drawn length, in tokens, 1 or more.")]
+    rate: Annotated[Rate, Help("Budget: share of the row's non-special tokens. Rounded up.")]
+    shortest: Annotated[int, Help("Minimum drawn length in tokens, 1 or more.")]
     longest: Annotated[
-        int, Help("Maximum of the drawn length; all lengths between are equally likely.")
+        int, Help("Maximum drawn length in tokens. All lengths between are equally likely.")
     ]
     released: Annotated[
         bool,
         Help(
-            "Whether spans begin at words only and `[UNK]` is left out of the rate's base, as in "
-            "the paper's released code."
+            "Whether spans start at words only, and `[UNK]` is not counted in the base of the "
+            "rate, as in the paper's released code."
         ),
     ] = False
 
@@ -53,7 +53,7 @@ class PlaceSpans:
         check_rate("rate", self.rate)
         if not 1 <= self.shortest <= self.longest:
             raise ValueError(
-                "shortest, longest: expected lengths of 1 or more, the first no greater, got "
+                "shortest, longest: expected 1 <= shortest <= longest, got "
                 f"{self.shortest}, {self.longest}"
             )
 
@@ -70,6 +70,7 @@ class PlaceSpans:
         words = examples.word_ids.values
         quota = quotas(rate_at(self.rate, rng), self._sizes(examples), "up", rng)
 
+        # The kernel reads from `state` which tokens can be in a span, and at which one can start.
         state = np.empty(len(ids.values), np.uint8)
         unk = examples.ids.unk
         open_spans(ids.offsets, words, ids.values, unk, builder.kinds, self.released, state)
@@ -81,7 +82,7 @@ class PlaceSpans:
         builder.unspent += quota
 
     def _sizes(self, examples: Examples) -> npt.NDArray[np.int64]:
-        """Return how many tokens of each row the rate is a share of, `[N]`."""
+        """Return the base of the rate in each row, int64 `[N]`."""
         if not self.released:
             return real_tokens(examples)
 
@@ -94,30 +95,30 @@ class PlaceSpans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowSpans:
-    """Mask spans of whole words that may grow into one another, up to a budget in tokens.
+    """Mask spans of whole words that may overlap, up to a budget in tokens.
 
-    The last span is cut to the budget, so that it is always spent to the token.
+    The last span is cut to the budget, so the budget is always spent exactly.
 
     Raises:
-        ValueError: A rate outside `[0, 1]`, a chance outside `(0, 1)`, or a length below 1.
+        ValueError: `rate` is outside `[0, 1]`, `chance` outside `(0, 1)`, or `longest` below 1.
     """
 
     tag: ClassVar[str] = "grow-spans"
 
-    rate: Annotated[Rate, Help("Budget as a share of the row's tokens, rounded up.")]
+    rate: Annotated[Rate, Help("Budget: share of the row's non-special tokens. Rounded up.")]
     chance: Annotated[
-        float, Help("Parameter of the geometric law of lengths, in words, in `(0, 1)`.")
+        float, Help("Success probability of the geometric distribution of lengths, in `(0, 1)`.")
     ]
-    longest: Annotated[int, Help("Length at which that law ends, 1 or more.")]
+    longest: Annotated[int, Help("Maximum length of a span, in words, 1 or more.")]
     mentions: Annotated[
-        bool, Help("Whether each turn masks a mention instead, with probability 1/2.")
+        bool, Help("Whether each turn masks a mention instead of a span with probability 1/2.")
     ] = False
 
     def __post_init__(self) -> None:
         check_rate("rate", self.rate)
         if not 0 < self.chance < 1 or self.longest < 1:
             raise ValueError(
-                "chance, longest: expected a chance in (0, 1) and 1 word or more, got "
+                "chance, longest: expected chance in (0, 1) and longest of 1 or more, got "
                 f"{self.chance}, {self.longest}"
             )
 
@@ -136,7 +137,7 @@ class GrowSpans:
 
         starts = examples.span_starts.values
         ends = examples.span_ends.values
-        # A row whose mention offsets are all 0 has no mention for the kernel.
+        # With offsets of 0, the kernel sees no mention.
         if self.mentions:
             mention_offsets = examples.span_starts.offsets
         else:
@@ -152,26 +153,26 @@ class GrowSpans:
 
 @lru_cache(maxsize=32)
 def uniform_lengths(shortest: int, longest: int) -> npt.NDArray[np.uint64]:
-    """Return the table of equally likely lengths from `shortest` to `longest`, both included."""
+    """Return the cumulative distribution of equally likely lengths in `[shortest, longest]`."""
     return _table([Fraction(length >= shortest) for length in range(1, longest + 1)])
 
 
 @lru_cache(maxsize=32)
 def geometric_lengths(chance: float, longest: int) -> npt.NDArray[np.uint64]:
-    """Return the table of a geometric law that ends at `longest`.
+    """Return the cumulative distribution of a geometric distribution truncated at `longest`.
 
-    Length l has a chance in proportion to `(1 - chance)**(l - 1)`. At 0.2 and 10 the mean is 3.797
-    (Joshi et al. 2020 say 3.8).
+    The probability of length l is proportional to `(1 - chance)**(l - 1)`. For 0.2 and 10, the mean
+    is 3.797 (Joshi et al. 2020: 3.8).
     """
-    stay = 1 - Fraction(str(chance))
-    return _table([stay**length for length in range(longest)])
+    # Through the decimal of `chance`: 0.2 as a float is not exactly 1/5.
+    failure = 1 - Fraction(str(chance))
+    return _table([failure**length for length in range(longest)])
 
 
 def _table(weights: list[Fraction]) -> Array:
-    """Return the sums of chances of lengths 1, 2 and so on, uint64, in parts of 2**53.
+    """Return the cumulative probabilities of lengths 1, 2, …, in units of 2**-53, uint64.
 
-    `kernels.span_draws.draw_length` draws from it. The weights are exact, so every machine has this
-    table.
+    `kernels.span_draws.draw_length` reads the table. Fractions make it equal on all machines.
     """
     total = sum(weights)
     return np.array([int(2**53 * part / total) for part in accumulate(weights)], np.uint64)

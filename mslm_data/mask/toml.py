@@ -1,4 +1,4 @@
-"""Writes the parts of strategies as TOML, so that shipped ones can be printed and changed."""
+"""Write strategies as TOML, so that users can print, copy and change them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 USUAL_PICK = "units"
-"""The kind of pick that a table need not name."""
+"""The pick of tables without `use`."""
 
 
 def to_table(part: Any) -> dict[str, Any]:
-    """Return a part of a strategy as a table: its tag if it has one, then its fields.
+    """Return a part of a strategy as a table with its tag, if it has one, and its fields.
 
-    Fields that are None, and artefacts that are not named, are left out, as TOML knows no null.
+    TOML has no null, so fields that are None and artefacts without a name are omitted.
     """
     table: dict[str, Any] = {}
     tag = getattr(part, "tag", None)
@@ -29,7 +29,7 @@ def to_table(part: Any) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value made of tables, lists and plain values."""
+    """Convert a value to tables, lists and plain values."""
     if isinstance(value, tuple | list):
         return [plain(inner) for inner in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -38,14 +38,14 @@ def plain(value: Any) -> Any:
 
 
 def dump(table: Mapping[str, Any], name: str) -> str:
-    """Return a table under its name as TOML, with arrays of tables spelled out."""
+    """Return a table as TOML under its name, with arrays of tables."""
     return "\n".join(_lines(table, name, header=f"[{name}]")) + "\n"
 
 
 def _lines(table: Mapping[str, Any], name: str, *, header: str) -> Iterator[str]:
     yield header
 
-    # In TOML the plain values of a table come before the tables below it.
+    # TOML requires the plain values of a table before its sub-tables.
     for key, value in table.items():
         if not _is_tables(value):
             yield f"{key} = {_value(value)}"
@@ -58,7 +58,7 @@ def _lines(table: Mapping[str, Any], name: str, *, header: str) -> Iterator[str]
 
 
 def _value(value: Any, depth: int = 0) -> str:
-    """Return a value; a list that holds tables further down has an item a line."""
+    """Format a value. A list with nested tables gets one line per item."""
     if not isinstance(value, list) or not any(isinstance(x, list | Mapping) for x in value):
         return inline(value)
 
@@ -72,7 +72,7 @@ def _is_tables(value: Any) -> bool:
 
 
 def inline(value: Any) -> str:
-    """Return a value as TOML writes it on one line."""
+    """Format a value as TOML on one line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -18,11 +18,11 @@ UnitName = Literal["tokens", "words", "chunks", "mentions", "released pieces"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """U units in N rows; no unit is empty.
+    """U units in N rows. No unit is empty.
 
     Attributes:
-        starts: int32, the first token of each unit, counted within its row.
-        ends: int32, the token after its last; offsets as `starts`.
+        starts: int32, the first token of each unit, counted from the start of its row.
+        ends: int32, the token after its last, with the offsets of `starts`.
     """
 
     starts: Ragged
@@ -33,14 +33,14 @@ class Units:
 
     @property
     def lengths(self) -> Array:
-        """Tokens of each unit, int64 `[U]`."""
+        """Number of tokens in each unit, int64 `[U]`."""
         return (self.ends.values - self.starts.values).astype(np.int64)
 
     def within(self, offsets: Array, pool: Array) -> Array:
-        """Return which units lie in a pool entirely, uint8 `[U]`.
+        """Return the units that lie entirely in a pool of tokens, uint8 `[U]`.
 
         Args:
-            offsets: int64 `[N + 1]` of the tokens.
+            offsets: int64 `[N + 1]`, offsets of the tokens.
             pool: uint8 `[T]`, 0 or 1.
         """
         out = np.empty(len(self), np.uint8)
@@ -49,11 +49,11 @@ class Units:
         return out
 
     def paint(self, offsets: Array, taken: Array, mark: int, out: Array) -> None:
-        """Write `mark` to the first tokens of units.
+        """Write a value to the first tokens of units.
 
         Args:
-            offsets: int64 `[N + 1]` of the tokens.
-            taken: int64 `[U]`, the number of tokens of each unit.
+            offsets: int64 `[N + 1]`, offsets of the tokens.
+            taken: int64 `[U]`, the number of tokens to write in each unit.
             mark: The value to write.
             out: uint8 `[T]`, written.
         """
@@ -63,40 +63,41 @@ class Units:
         """Mask the first tokens of units, and mark the tokens that continue a unit.
 
         Args:
-            offsets: int64 `[N + 1]` of the tokens.
-            taken: int64 `[U]`, the number of tokens of each unit.
+            offsets: int64 `[N + 1]`, offsets of the tokens.
+            taken: int64 `[U]`, the number of tokens to mask in each unit.
             kind: A `MaskKind`.
-            builder: Updated.
+            builder: Written: `kinds` and, if present, `continues_unit`.
         """
         self.paint(offsets, taken, kind, builder.kinds)
 
         if builder.continues_unit is not None:
-            # All tokens of a unit but its first continue it.
-            seconds = self.starts.values + 1
-            others = np.maximum(taken - 1, 0)
-            paint_units(offsets, self.starts.offsets, seconds, others, 1, builder.continues_unit)
+            # All tokens of a unit except the first continue it.
+            second_tokens = self.starts.values + 1
+            counts = np.maximum(taken - 1, 0)
+            paint_units(
+                offsets, self.starts.offsets, second_tokens, counts, 1, builder.continues_unit
+            )
 
 
 def mentions(examples: Examples) -> Units:
-    """Return each mention as one unit (Abaho et al. 2024, section 3)."""
+    """Return each mention as a unit (Abaho et al. 2024, section 3)."""
     return Units(examples.span_starts, examples.span_ends)
 
 
 def words(examples: Examples) -> Units:
-    """Return each word as one unit: neighbouring tokens of equal `word_ids`."""
+    """Return each word as a unit: consecutive tokens with equal `word_ids`."""
     return runs(examples, examples.word_ids.values)
 
 
 def chunks(examples: Examples) -> Units:
-    """Return each stretch between white space as one unit.
+    """Return each stretch between white space as a unit, as in Hugging Face's whole-word collator.
 
-    Hugging Face's whole-word collator has done so since version 5: a token belongs to the one
-    before it if it begins at the character where that one ends. Here a token that begins earlier
-    belongs to it too, as do the pieces of one character, and a piece that is only the mark of a
-    space.
+    Since version 5, the collator joins a token to the previous one if it starts at the character at
+    which the previous one ends. Here the token is also joined if it starts earlier: this keeps
+    together the pieces of one character, and a piece that is only the mark of a space.
 
-    Without character offsets (`encode.keep_text`) the units are words, which is the same for
-    corpora of given words.
+    Without character offsets (`encode.keep_text`), units are words. In a corpus of given words,
+    this makes no difference.
     """
     if examples.token_starts is None or examples.token_ends is None:
         return words(examples)
@@ -105,29 +106,31 @@ def chunks(examples: Examples) -> Units:
     ends = examples.token_ends.values
     real = examples.word_ids.values >= 0
 
-    apart = np.ones(len(starts), np.bool_)
-    apart[1:] = (starts[1:] > ends[:-1]) | ~real[:-1]
-    return runs(examples, np.where(real, np.cumsum(apart), -1))
+    # A chunk starts after a gap in the characters, or after a special token.
+    opens = np.ones(len(starts), np.bool_)
+    opens[1:] = (starts[1:] > ends[:-1]) | ~real[:-1]
+    return runs(examples, np.where(real, np.cumsum(opens), -1))
 
 
 def released_pieces(examples: Examples) -> Units:
     """Return the units of the paper's released code, whose labels `O B I` have no type.
 
-    There every sub-word of a mention's first word carries `B` and opens a unit. All of these stand
-    alone but the last, which reaches to the mention's end: `hem ##och ##rom ##ato ##sis` is five
-    units.
+    There, every sub-word of a mention's first word has the label `B` and starts a unit. Each unit
+    has one token, except the last, which extends to the end of the mention: `hem ##och ##rom ##ato
+    ##sis` has five units.
     """
     row_starts = np.repeat(examples.input_ids.offsets[:-1], examples.span_starts.lengths)
     starts = row_starts + examples.span_starts.values
     ends = row_starts + examples.span_ends.values
     lengths = ends - starts
 
-    # Every token of every mention, and the mention that it belongs to.
+    # List the tokens of all mentions, each with the index of its mention.
     mention = np.repeat(np.arange(len(lengths)), lengths)
     before = np.repeat(np.cumsum(lengths) - lengths, lengths)
     tokens = np.arange(len(mention)) - before + starts[mention]
 
-    # A unit begins at each token of the mention's first word.
+    # A unit starts at each token of the mention's first word, and has one token. The last unit
+    # of a mention extends to its end.
     numbers = examples.word_ids.values
     opens = numbers[tokens] == numbers[starts[mention]]
     begin = tokens[opens]
@@ -135,6 +138,7 @@ def released_pieces(examples: Examples) -> Units:
     last = np.append(mention[1:] != mention[:-1], True)[: len(mention)]
     end = np.where(last, ends[mention], begin + 1)
 
+    # Count units per row.
     per_mention = np.bincount(mention, minlength=len(lengths))
     offsets = np.concatenate([[0], np.cumsum(per_mention)])[examples.span_starts.offsets]
     row = row_starts[mention]
@@ -142,11 +146,11 @@ def released_pieces(examples: Examples) -> Units:
 
 
 class UnitKind(NamedTuple):
-    """How the units of a name are found.
+    """A kind of unit in the table `UNITS`.
 
     Attributes:
-        find: Returns the units of examples; None for single tokens, which need no ranges.
-        needs: The columns that it reads; see `Strategy.needs`.
+        find: Function from examples to units, or None for single tokens, which need no ranges.
+        needs: The columns it reads; see `Strategy.needs`.
     """
 
     find: Callable[[Examples], Units] | None
@@ -160,15 +164,15 @@ UNITS: dict[UnitName, UnitKind] = {
     "mentions": UnitKind(mentions, frozenset({"mentions"})),
     "released pieces": UnitKind(released_pieces, frozenset({"word_ids", "mentions"})),
 }
-"""Name -> kind of unit."""
+"""Value of `Pick.units` -> kind of unit."""
 
 
 def runs(examples: Examples, numbers: Array) -> Units:
-    """Return runs of equal numbers that are not negative, each as one unit.
+    """Return runs of equal, non-negative numbers as units.
 
     Args:
         examples: N rows of T tokens.
-        numbers: int32 `[T]`.
+        numbers: int32 `[T]`, one number per token; negative outside units.
     """
     offsets = examples.input_ids.offsets
     starts = np.empty(len(numbers), np.int32)

@@ -161,7 +161,7 @@ def test_strategies__of_words_refuse_lexicons_of_ngrams(folder, name):
     done = run("mask-stats", folder, "--strategy", name, "--set", "lexicon=pmi.arrow")
 
     assert done.code == 1
-    assert "pmi.arrow: expected entries of one word, as words are looked up" in done.err
+    assert "pmi.arrow: expected entries of one word, because words are looked up" in done.err
 
 
 def test_strategies__of_words_take_a_lexicon_without_entries(folder):

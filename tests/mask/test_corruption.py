@@ -154,7 +154,7 @@ def test_corruption__refuses(name):
     with pytest.raises(ValueError) as error:
         Corruption(name)
 
-    expected = "expected 'mask', or percent of [MASK], random and kept such as '80-10-10', got"
+    expected = "expected 'mask' or the percentages of [MASK], random and unchanged tokens, such as '80-10-10', got"
     assert str(error.value) == f"corruption: {expected} '{name}'"
 
 
@@ -262,7 +262,7 @@ def test_corrupt__by_unit_needs_a_plan_that_knows_them():
         corrupt(examples, plan, replace(HALF, by="unit"), seed=0, epoch=0)
 
     assert str(error.value) == (
-        "plan: it has no `continues_unit`; make it with the strategy that corrupts"
+        "plan: it has no `continues_unit`; make the plan with the strategy that corrupts it"
     )
 
 
@@ -343,7 +343,10 @@ def test_corrupt__lexicon_of_another_tokenizer(tmp_path):
     with pytest.raises(VocabularyError) as error:
         random_ids(unigrams=path)
 
-    assert str(error.value) == f"{path}: expected a lexicon of 40 ids, got one of 41"
+    assert (
+        str(error.value)
+        == f"{path}: expected a lexicon made with a tokenizer of 40 ids, got 41 ids"
+    )
 
 
 def test_corrupt__lexicon_that_is_not_there(tmp_path: Path):

@@ -261,15 +261,15 @@ def test_mask__rate_of_the_epoch_and_of_the_step():
         ),
         (
             lambda: Pick("words", Budget(1, total=True)),
-            "^budget: expected one of tokens with 'total', got one of units",
+            "^budget: 'total' needs counts = 'tokens', got 'units'",
         ),
         (
             lambda: Pick("words", Budget(1, counts="tokens"), order=Order("with_replacement")),
-            "^budget: expected one of units with 'with_replacement', got one of tokens",
+            "^budget: order 'with_replacement' needs counts = 'units', got 'tokens'",
         ),
         (
             lambda: Hints(pick=Pick("tokens", Budget(0.5)), show=0.5),
-            "^pick: expected a pick in the order 'highest', 'lowest' or 'first', got 'uniform'",
+            "^pick: expected order 'highest', 'lowest' or 'first', got 'uniform'",
         ),
     ],
 )

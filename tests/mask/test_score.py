@@ -204,7 +204,7 @@ def test_score__entries_of_several_tokens_are_no_numbers_of_ids():
     examples = examples_of([row_of([1])])
 
     with pytest.raises(
-        VocabularyError, match=r"expected entries of one token, as by = 'token' says$"
+        VocabularyError, match=r"expected entries of one token, because by = 'token'$"
     ):
         Score(lexicon=str(words_lexicon()), by="token").compute(examples, None)
 

@@ -97,10 +97,10 @@ def test_repr__is_a_file_that_gives_the_same_strategy(name, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "expected a file with a table [mask], found none"),
+        (None, "file not found; expected TOML with a table [mask]"),
         ("[mask", "expected TOML: "),
         ("[mask]\nrate = 1\n", 'expected use = "NAME", or a list of picks, got neither'),
-        ("mask = 3\n", "expected a table [mask] with 'use' or 'picks', found none"),
+        ("mask = 3\n", "expected a table [mask] with 'use' or 'picks', got none"),
         ("[mask]\nuse = 3\n", "expected the name of a strategy as 'use', got 3"),
         ('[mask]\nuse = "jont"\n', "unknown strategy 'jont'; did you mean 'joint'?"),
         ('[mask]\nuse = "joint"\nelmo = 1\n', "unknown option 'elmo'; did you mean 'elm'?"),
@@ -113,7 +113,7 @@ def test_repr__is_a_file_that_gives_the_same_strategy(name, tmp_path):
         ),
         (
             '[mask]\ncorruption = "80-10"\npicks = [{ units = "words", budget = { rate = 1 } }]\n',
-            "corruption: expected 'mask', or percent of [MASK]",
+            "corruption: expected 'mask' or the percentages of [MASK]",
         ),
         (
             '[mask]\ncorruption = 3\npicks = [{ units = "words", budget = { rate = 1 } }]\n',
@@ -266,12 +266,12 @@ def test_follows_training__a_rate_that_follows_the_step_must_be_told_it(name, op
         (
             "mixture",
             {"parts": [{"use": "elm"}] * 2, "chances": [0.7, 0.7]},
-            "chances: expected chances in [0, 1] that sum to 1 at most, got 1.4",
+            "chances: expected numbers in [0, 1] with a sum of at most 1, got a sum of 1.4",
         ),
         (
             "mixture",
             {"parts": [{"use": "elm"}] * 2, "chances": [0.5, math.nan]},
-            "chances: expected chances in [0, 1] that sum to 1 at most, got nan",
+            "chances: expected numbers in [0, 1] with a sum of at most 1, got a sum of nan",
         ),
         (
             "mixture",

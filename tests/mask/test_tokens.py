@@ -251,7 +251,7 @@ def test_corruption__shares_of_the_papers(name, shares):
     ("electra", {"max_tokens": -5}, "max_tokens: expected 0 or more, or none for no limit, got -5"),
     ("bert", {"rate": 1.5}, "rate: expected a rate in [0, 1], got 1.5"),
     ("electra", {"rate": -0.1}, "rate: expected a rate in [0, 1], got -0.1"),
-    ("token", {"corruption": "most"}, "corruption: expected 'mask', or percent of [MASK], random and kept such as "
+    ("token", {"corruption": "most"}, "corruption: expected 'mask' or the percentages of [MASK], random and unchanged tokens, such as "
                                       "'80-10-10', got 'most'"),
 ])  # fmt: skip
 def test_strategy__wrong_option(name, options, message):

@@ -17,7 +17,7 @@ from mslm_data.data.bio import OUTSIDE
 from mslm_data.data.examples import Examples
 from mslm_data.kernels.choose import choose_uniform
 from mslm_data.mask.corruption import Corruption, corrupt
-from mslm_data.mask.diffusion import UnitsOfDiffusion, find_units
+from mslm_data.mask.diffusion import DiffusionUnits, find_units
 from mslm_data.mask.plan import MaskKind, MaskPlan
 from mslm_data.mask.rng import RATE, RowRng
 from mslm_data.shard.row_protocol import Rows
@@ -44,7 +44,7 @@ def diffusion_bound(
     model: Model,
     rows: Rows | Examples,
     *,
-    units: UnitsOfDiffusion = "tokens",
+    units: DiffusionUnits = "tokens",
     samples: int = 16,
     batch_size: int = 32,
     seed: int = 0,
@@ -127,7 +127,7 @@ def diffusion_bound(
 
 
 def _hide(
-    examples: Examples, units: UnitsOfDiffusion, seed: int, sample: int, samples: int
+    examples: Examples, units: DiffusionUnits, seed: int, sample: int, samples: int
 ) -> tuple[MaskPlan, npt.NDArray[np.float64]]:
     """Mask k units of each row, and return by what its losses are multiplied, U / k, `[N]`."""
     of_rows = find_units(examples, units)

@@ -1,4 +1,4 @@
-"""Writes the gallery: one real sentence under each strategy, with what it hides."""
+"""Writes the gallery: one real sentence under each strategy, with its masks."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def _lines(shards: Shards) -> list[str]:
     lines = [
         "# Strategies",
         "",
-        "Each strategy says which tokens of a row are hidden. Here is one sentence under each,",
-        "with options at their defaults, drawn as on the page of `look` and in notebooks. The",
-        "upper line is one draw; the lower is shaded by how often each token is hidden in a",
-        "hundred epochs.",
+        "Each strategy chooses which tokens of a row are masked. This page shows one sentence",
+        "under each strategy, with default options, drawn as on the page of `look` and in",
+        "notebooks. The upper line is one draw. The lower line is shaded by the number of masks of",
+        "each token in a hundred epochs.",
         "",
         f'<div class="mslm">{rows.legend()}{rows.ramp()}</div>',
         "",
@@ -79,8 +79,8 @@ def _lines(shards: Shards) -> list[str]:
         "",
         "## All at a glance",
         "",
-        '<table class="sortable"><thead><tr><th>strategy</th><th>hides</th><th>source</th>',
-        "<th>tokens hidden</th><th>M tokens/s</th></tr></thead><tbody>",
+        '<table class="sortable"><thead><tr><th>strategy</th><th>masks</th><th>source</th>',
+        "<th>tokens masked</th><th>M tokens/s</th></tr></thead><tbody>",
     ]
     for name, strategy in made.items():
         short = _short(name)
@@ -89,7 +89,7 @@ def _lines(shards: Shards) -> list[str]:
             f'<a href="#{_anchor(name)}">{short}</a>',
             _code(_parsed(name).short_description or ""),
             html.escape(SHIPPED[name].source),
-            f"{_hidden(strategy, shards):.1%}",
+            f"{_masked_share(strategy, shards):.1%}",
             f"{speed / 1e6:.1f}" if speed else "",
         ]
         lines.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
@@ -206,7 +206,7 @@ def _numbers(options: dict[str, Any]) -> dict[str, Any]:
     return dict(list(shown.items())[:3])
 
 
-def _hidden(strategy: Strategy, shards: Shards) -> float:
+def _masked_share(strategy: Strategy, shards: Shards) -> float:
     stats = mask_stats(shards["train"].chunks, strategy, seed=_SEED, labels=shards.labels)
     return stats.realised_rate
 

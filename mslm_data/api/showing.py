@@ -16,7 +16,7 @@ import tokenizers
 
 from mslm_data.batches.masked import check_split, strategy_for
 from mslm_data.draw import macros, notebook_html
-from mslm_data.draw.id_words import words_of
+from mslm_data.draw.id_words import try_open_tokenizer
 from mslm_data.draw.sentences import Sentences, choose_rows
 from mslm_data.errors import ShardError
 from mslm_data.mask.strategy import Strategy
@@ -115,7 +115,7 @@ def _chosen(split: Rows, rows: Any, *, seed: int) -> npt.NDArray[np.int64]:
 def _words_of(split: Split) -> tokenizers.Tokenizer:
     """Return the tokenizer of a split's folder, fetched first if that is remote."""
     file = split.tokenizer
-    words = words_of(file)
+    words = try_open_tokenizer(file)
     if words is None:
         raise ShardError(
             f"{file}: expected a tokenizer of the tokenizers library, got none; build the folder "

@@ -1,9 +1,8 @@
-"""Draws rows with their mentions and masks, tables and charts, for pages, notebooks and the manual.
+"""Draw rows with mentions and masks, tables and charts, for pages, notebooks and the manual.
 
-There is one palette, `look/look.css`, and one set of templates, `templates/`, so that the page of
-`mslm-data look`, a notebook's cell and the manual's gallery show the same thing. What is drawn is
-HTML that needs no script, no style in an element, and nothing from elsewhere. All of it stands in
-an element of the class `mslm`. Templates escape every text, so callers pass plain strings.
+All of them share a palette, `look/look.css`, and the templates in `templates/`. The output is HTML
+without scripts, inline styles or external resources, in an element of class `mslm`. Templates
+escape all text, so callers pass plain strings.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from typing import Any
 
 @cache
 def style_sheet() -> str:
-    """Return the style sheet of what is drawn here."""
+    """Return the style sheet of all drawings."""
     sheet = importlib.resources.files(__package__).joinpath("look", "look.css")
     return sheet.read_text(encoding="utf-8")
 
 
 def macros(template: str) -> Any:
-    """Return the macros of a template here, as functions that return HTML: `macros("parts.html")`.
+    """Return the macros of a template as functions that return HTML: `macros("parts.html")`.
 
-    jinja2 is imported when something is drawn, as most programs draw nothing.
+    jinja2 is imported on the first call, because most programs draw nothing.
     """
     from mslm_data.draw.environment import environment
 
@@ -31,5 +30,5 @@ def macros(template: str) -> Any:
 
 
 def notebook_html(*parts: str) -> str:
-    """Return what a notebook shows of an object: parts in HTML, with the style sheet."""
+    """Return the HTML of an object in a notebook: the style sheet, then the parts."""
     return f'<div class="mslm shown"><style>{style_sheet()}</style>{"".join(parts)}</div>'

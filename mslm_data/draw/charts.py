@@ -1,4 +1,4 @@
-"""Measures histograms, which `templates/charts.html` draws."""
+"""Compute the geometry of histograms, which `templates/charts.html` draws."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# The size of a histogram and the margins around its bars, in units of the drawing.
+# Size of a histogram, and margins around its bars, in SVG units.
 _WIDTH = 360
 _HEIGHT = 190
 _LEFT = 46
@@ -15,20 +15,20 @@ _TOP = 14
 _BOTTOM = 36
 
 _LINES = 4
-"""Maximum number of lines above the ground of a histogram."""
+"""Maximum number of grid lines above the baseline."""
 _LABELS = 9
-"""Maximum number of bins that have a label."""
+"""Maximum number of labelled bins."""
 
 
 class Bin(NamedTuple):
     """A bin of a histogram.
 
     Attributes:
-        x: Its left edge.
-        width: Its width.
-        label: What stands below it; "" for nothing.
-        tip: What a pointer over it shows.
-        bars: Class, top edge and height of each part of its bar, from the ground up.
+        x: Left edge.
+        width: Width.
+        label: Text below the bin; "" for none.
+        tip: Tooltip.
+        bars: CSS class, top edge and height of each part of the bar, from bottom to top.
     """
 
     x: float
@@ -40,27 +40,27 @@ class Bin(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """A histogram, measured.
+    """The geometry of a histogram.
 
     Attributes:
-        title: What is counted.
-        caption: More words on it.
-        x: What the bins are.
-        said: The drawing in words, for those who hear the page.
-        lines: Height and count of each line.
-        bins: From left to right.
-        mean: Where to draw a line down; None for nowhere.
-        most: The largest count.
+        title: Name of the counted things.
+        caption: Text after the title.
+        x: Label of the horizontal axis.
+        description: Alternative text for screen readers.
+        lines: Height and label of each grid line.
+        bins: Bins, from left to right.
+        mean: Position of the vertical line, or None.
+        largest: Largest count.
     """
 
     title: str
     caption: str
     x: str
-    said: str
+    description: str
     lines: list[tuple[float, str]]
     bins: list[Bin]
     mean: float | None
-    most: int
+    largest: int
     width: int = _WIDTH
     height: int = _HEIGHT
     left: int = _LEFT
@@ -81,60 +81,67 @@ def histogram(
     mean: float | None = None,
     top: int = 0,
 ) -> Histogram:
-    """Measure a histogram.
+    """Compute the geometry of a histogram.
 
     Args:
-        labels: The label of each bin.
-        values: The count of each bin, 0 or more.
-        parts: The part of each count that is drawn in another colour, from the ground up; empty
-            for none.
-        title: What is counted.
-        caption: More words on it.
-        x: What the bins are.
-        part: What the parts are.
-        mean: Where to draw a line, counted in bins from the middle of the first; None for no line.
-        top: A count that the axis reaches at least.
+        labels: Label of each bin.
+        values: Count of each bin, 0 or more.
+        parts: Part of each count to draw in another colour, at the bottom of its bar. Default:
+            none.
+        title: Name of the counted things.
+        caption: Text after the title. Default: "".
+        x: Label of the horizontal axis.
+        part: Name of the parts, for tooltips. Default: "".
+        mean: Position of a vertical line, in bins from the middle of the first. Default: no line.
+        top: Minimum of the axis' largest count, to give several histograms the same axis. Default:
+            0.
     """
-    distance, most = _lines_up_to(max(*values, top, 1) if values else max(top, 1))
+    # The grid, and the width of a bin.
+    distance, axis_top = _grid(max(*values, top, 1) if values else max(top, 1))
     count = max(len(values), 1)
     step = (_WIDTH - _LEFT - _RIGHT) / count
     ground = _HEIGHT - _BOTTOM
-    unit = (ground - _TOP) / most
+    unit = (ground - _TOP) / axis_top
 
-    # Every so many bins have a label, and the last one, which must not touch the one before it.
-    each = -(-count // _LABELS)
+    # Label every k-th bin and the last bin. A bin too close to the last has no label.
+    interval = -(-count // _LABELS)
     bins = []
     for k, (label, value) in enumerate(zip(labels, values, strict=True)):
-        own = parts[k] if parts else 0
-        is_named = k == count - 1 or (k % each == 0 and k <= count - 1 - each)
+        part_value = parts[k] if parts else 0
+        has_label = k == count - 1 or (k % interval == 0 and k <= count - 1 - interval)
         bars = [
             (kind, ground - high * unit, (high - low) * unit)
-            for kind, low, high in (("o", 0, own), ("a", own, value))
+            for kind, low, high in (("o", 0, part_value), ("a", part_value, value))
             if high > low
         ]
-        tip = f"{label}: {value:,}" + (f", {own:,} of them {part}" if own else "")
-        bins.append(Bin(_LEFT + k * step, step, label if is_named else "", tip, bars))
+        tip = f"{label}: {value:,}" + (f", {part_value:,} of them {part}" if part_value else "")
+        bins.append(Bin(_LEFT + k * step, step, label if has_label else "", tip, bars))
 
     highest = max(range(len(values)), key=lambda k: values[k], default=None)
-    said = title if highest is None else f"{title}: most at {labels[highest]}, {values[highest]:,}"
+    if highest is None:
+        description = title
+    else:
+        description = f"{title}: most at {labels[highest]}, {values[highest]:,}"
     return Histogram(
         title=title,
         caption=caption,
         x=x,
-        said=said,
-        lines=[(ground - count * unit, _short(count)) for count in range(0, most + 1, distance)],
+        description=description,
+        lines=[
+            (ground - count * unit, _short(count)) for count in range(0, axis_top + 1, distance)
+        ],
         bins=bins,
-        most=max(values, default=0),
+        largest=max(values, default=0),
         mean=None if mean is None else _LEFT + (min(mean, count - 1) + 0.5) * step,
     )
 
 
 def cut_tail(values: Sequence[int], *, fewest: int = 4) -> list[int]:
-    """Return a histogram whose last bin counts everything beyond it too.
+    """Cut the tail of a histogram, and add its counts to the last bin.
 
     Args:
-        values: The count of each bin.
-        fewest: Minimum number of bins; besides these, as many stay as hold 99 in 100.
+        values: Count of each bin.
+        fewest: Minimum number of bins. More bins are kept until they hold 99 % of all counts.
     """
     total = sum(values)
     seen = 0
@@ -146,15 +153,16 @@ def cut_tail(values: Sequence[int], *, fewest: int = 4) -> list[int]:
 
 
 def name_bins(first: int, count: int, *, width: int = 1, open_end: bool) -> list[str]:
-    """Return where bins begin; with an open end the last counts everything beyond it too."""
+    """Return the lower bound of each bin as its label; the last one of an open end has a `+`."""
     names = [str(first + k * width) for k in range(count)]
     return [*names[:-1], f"{names[-1]}+"] if open_end and names else names
 
 
-def _lines_up_to(count: int) -> tuple[int, int]:
-    """Return the least round distance of lines of which few reach a count, and their height.
+def _grid(count: int) -> tuple[int, int]:
+    """Return the distance between grid lines, and the height of the highest line.
 
-    Distances are 1, 2 or 5 times a power of ten.
+    Distances are 1, 2 or 5 times a power of ten. There are at most `_LINES` lines up to the first
+    at or above `count`.
     """
     unit = 1
     while True:
@@ -166,7 +174,7 @@ def _lines_up_to(count: int) -> tuple[int, int]:
 
 
 def _short(value: float) -> str:
-    """Return a count in few characters."""
+    """Format a count in few characters, such as `12k`."""
     for size, unit in ((1e6, "M"), (1e3, "k")):
         if value >= 10 * size:
             return f"{value / size:.0f}{unit}"

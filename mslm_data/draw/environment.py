@@ -1,4 +1,4 @@
-"""The templates that draw rows, tables and charts: everything in them is escaped and cleaned."""
+"""The environment of the templates, which escapes and cleans every value."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mslm_data.log import plain
 
 @cache
 def environment(*packages: str) -> jinja2.Environment:
-    """Return the templates of this room, and those of other packages before them.
+    """Return the environment with the templates of this room, below those of other packages.
 
     Args:
-        *packages: Names of packages with a folder `templates`.
+        *packages: Packages with a folder `templates`, in order of precedence.
     """
     loaders = [jinja2.PackageLoader(package) for package in (*packages, __package__)]
     templates = jinja2.Environment(
@@ -34,20 +34,21 @@ def environment(*packages: str) -> jinja2.Environment:
 
 
 def step_of(share: float) -> str:
-    """Return the class of a share in `[0, 1]`, in steps of a hundredth.
+    """Return the CSS class of a share in `[0, 1]`, in steps of 0.01.
 
-    A page's policy allows no style in an element, so the style sheet has a class for each step.
+    The page's content security policy forbids inline styles, so the style sheet has a class per
+    step.
     """
     return f"f{round(min(max(share, 0.0), 1.0) * 100)}"
 
 
 def _number(value: float) -> str:
-    """Return a count with its thousands marked, or anything else with 4 decimals."""
+    """Format a count with thousands separators, and other numbers with 4 decimals."""
     return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
 
 
 def _clean(value: Any) -> Any:
-    """Return what an expression of a template writes, without characters that cannot be seen."""
+    """Remove invisible characters from a value that a template writes."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return plain(value, keep="\n\t")
     return value

@@ -1,4 +1,4 @@
-"""Opens what turns ids into words, for drawings that can do without."""
+"""Open the tokenizer that decodes token ids, for drawings that can do without."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from pathlib import Path
 import tokenizers
 
 
-def words_of(file: Path) -> tokenizers.Tokenizer | None:
-    """Return a tokenizer; None where the file is missing, or is not one of the library.
+def try_open_tokenizer(file: Path) -> tokenizers.Tokenizer | None:
+    """Open a tokenizer; None if the file is missing or is not of the `tokenizers` library.
 
-    Errors do not belong into what a notebook shows of an object: commands and calls raise them.
+    There is no error, because an error would hide the notebook's object. Commands and calls raise
+    it.
     """
     try:
         return tokenizers.Tokenizer.from_file(str(file))
-    except Exception:  # noqa: BLE001 - the library has no class of its own
+    except Exception:  # noqa: BLE001 - the library raises plain exceptions
         return None

@@ -1,4 +1,4 @@
-"""Makes of rows of tokens what templates draw: runs of masked text within mentions and between."""
+"""Divide rows into runs of equally masked text, inside and between mentions, for the templates."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mslm_data.data.examples import Examples
 from mslm_data.data.ragged import Array, Ragged
 
 _CLASSES = ("", "b", "e")
-"""The class of each kind of mask, as `MaskKind` numbers them; "" for a token that is not masked."""
+"""CSS class of each `MaskKind`, by number; "" for tokens that are not masked."""
 
 
 class Shade(NamedTuple):
-    """How dark a token is.
+    """The shade of a token.
 
     Attributes:
-        share: In `[0, 1]`.
-        tip: What a pointer over it shows.
+        share: Intensity in `[0, 1]`.
+        tip: Tooltip.
     """
 
     share: float
@@ -30,13 +30,13 @@ class Shade(NamedTuple):
 
 @dataclass(slots=True)
 class Run:
-    """Tokens side by side that are masked alike, or a token that is shaded.
+    """Consecutive tokens with equal masking, or a shaded token.
 
     Attributes:
-        text: What is read.
-        kind: Class of the kind of mask; "" where nothing is masked.
-        differs: Whether the first strategy masks these tokens in another way.
-        shade: How dark the token is; None for tokens that are not shaded.
+        text: Text of the tokens.
+        kind: CSS class of the kind of mask; "" if not masked.
+        differs: Whether the first strategy masks these tokens differently.
+        shade: Shade of the token, or None.
     """
 
     text: str
@@ -47,12 +47,12 @@ class Run:
 
 @dataclass(slots=True)
 class Group:
-    """A mention, or what stands between two of them.
+    """A mention, or the text between two mentions.
 
     Attributes:
-        before: The space before it, or "".
-        label: Label of the mention; None for what is no mention.
-        flags: The mention's context in words, such as `negated`; "" for none.
+        before: Space before the group, or "".
+        label: Label of the mention; None between mentions.
+        flags: Context of the mention, such as `negated`; "" for none.
         runs: Its text.
     """
 
@@ -63,10 +63,10 @@ class Group:
 
 
 class Pieces:
-    """Text of each token, without the marks of its tokenizer."""
+    """Decoded text of each token, without the tokenizer's markers."""
 
     def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
-        """Keep the tokenizer; each token is decoded once."""
+        """Keep the tokenizer. Each token id is decoded once."""
         self._tokenizer = tokenizer
         self._texts: dict[int, str] = {}
 
@@ -86,26 +86,26 @@ def draw_lines(
     labels: Sequence[str],
     flags: Sequence[str] = (),
 ) -> list[dict[str, list[Group]]]:
-    """Return each row as each strategy masks it.
+    """Divide each row into groups, once for each strategy.
 
     Args:
         examples: N rows.
-        kinds: Name of a strategy -> the kinds of all tokens; empty for rows with mentions alone.
-        pieces: The text of each token.
-        labels: The names that `span_labels` index.
-        flags: The context of each mention of all rows, in words; empty where there are none.
+        kinds: Name of a strategy -> kinds of all tokens; empty to draw mentions alone.
+        pieces: Text of each token.
+        labels: Labels, by `span_labels`.
+        flags: Context of each mention of all rows, or empty. Default: empty.
 
     Returns:
-        Name of the strategy -> the groups of the row, for each row; "" for rows without strategies.
+        For each row, name of the strategy -> groups. The name is "" without strategies.
     """
     lines = []
     for row in range(len(examples)):
         first = None
         line = {}
-        for name, of_strategy in kinds.items():
-            own = of_strategy[row]
-            first = own if first is None else first
-            line[name] = draw_line(examples, row, own, first, pieces, labels, flags)
+        for name, strategy_kinds in kinds.items():
+            row_kinds = strategy_kinds[row]
+            first = row_kinds if first is None else first
+            line[name] = draw_line(examples, row, row_kinds, first, pieces, labels, flags)
         if not kinds:
             line[""] = draw_line(examples, row, None, None, pieces, labels, flags)
         lines.append(line)
@@ -122,26 +122,26 @@ def draw_line(
     flags: Sequence[str] = (),
     shades: Mapping[int, Shade] = MappingProxyType({}),
 ) -> list[Group]:
-    """Return one row in groups; special tokens are left out.
+    """Divide one row into groups, without special tokens.
 
     Args:
         examples: N rows.
-        row: Its place among them.
-        kinds: `[T]`, the kind of each of its tokens; None where nothing is masked.
-        first: `[T]`, the kinds of the strategy that this one is compared with.
-        pieces: The text of each token.
-        labels: The names that `span_labels` index.
-        flags: The context of each mention of all rows; empty where there are none.
-        shades: The token's place in the row -> its shade.
+        row: Index of the row.
+        kinds: `[T]`, the kind of each token in the row, or None if nothing is masked.
+        first: `[T]`, the kinds of the strategy to compare with, or None.
+        pieces: Text of each token.
+        labels: Labels, by `span_labels`.
+        flags: Context of each mention of all rows, or empty. Default: empty.
+        shades: Index of a token in the row -> shade. Default: none.
     """
     ids = examples.input_ids[row].tolist()
     words = examples.word_ids[row].tolist()
-    of_tokens = [0] * len(ids) if kinds is None else kinds.tolist()
-    compared = of_tokens if first is None else first.tolist()
+    token_kinds = [0] * len(ids) if kinds is None else kinds.tolist()
+    first_kinds = token_kinds if first is None else first.tolist()
     offset = int(examples.span_starts.offsets[row])
     starts = examples.span_starts[row].tolist()
     ends = examples.span_ends[row].tolist()
-    of_mentions = examples.span_labels[row].tolist()
+    mention_labels = examples.span_labels[row].tolist()
     mention_at = {start: number for number, start in enumerate(starts)}
 
     groups: list[Group] = []
@@ -151,12 +151,14 @@ def draw_line(
         if word < 0:
             continue
 
+        # Open a group at the start of a mention and after its end. The space before a word then
+        # belongs to the group, so it is not underlined.
         space = " " if groups and word != words[t - 1] else ""
         if t in mention_at:
             number = mention_at[t]
             stop = ends[number]
             context = flags[offset + number] if flags else ""
-            group = Group(space, labels[of_mentions[number]], context)
+            group = Group(space, labels[mention_labels[number]], context)
             groups.append(group)
             space = ""
         elif group is None or t == stop:
@@ -164,16 +166,18 @@ def draw_line(
             groups.append(group)
             space = ""
 
-        kind = of_tokens[t]
-        differs = kind != compared[t]
+        # Extend the last run if the token is masked like it. A shaded token is a run of its own,
+        # with its own tooltip.
+        kind = token_kinds[t]
+        differs = kind != first_kinds[t]
         shade = shades.get(t)
         runs = group.runs
         last = runs[-1] if runs else None
-        # Each token that is shaded can be pointed at.
         is_alike = last and (last.kind, last.differs) == (_CLASSES[kind], differs)
         if last and is_alike and not (last.shade or shade):
             last.text += space + pieces[id_]
         else:
+            # A space between two marked runs is not marked.
             if space and last:
                 if last.kind or last.differs or last.shade:
                     runs.append(Run(space, "", False))

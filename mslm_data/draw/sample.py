@@ -1,4 +1,4 @@
-"""A sentence to draw strategies on where there is no corpus."""
+"""A sample sentence, to draw strategies without a corpus."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ _WORDS = (
     "Warfarin raised the risk of intracranial hae|##morr|##hage in patients with chronic "
     "atrial fib|##rill|##ation , and vitamin K lowered it within a day ."
 )
-"""Words between spaces, the pieces of a word between bars."""
+"""Words, separated by spaces. Bars separate the pieces of a word."""
 _MENTIONS = (("Warfarin", 1, 0), ("intracranial", 2, 1), ("atrial", 2, 1), ("vitamin", 2, 0))
-"""First word, number of words and label of each mention."""
+"""First word, number of words and label index of each mention."""
 _LABELS = ("Chemical", "Disease")
 
 
 @cache
 def sample() -> Sentences:
-    """Return a row of invented text with four mentions, ready to be drawn."""
+    """Return one row of invented text with four mentions."""
     words = [word.split("|") for word in _WORDS.split()]
     pieces = [piece for word in words for piece in word]
     vocabulary = {piece: id_ for id_, piece in enumerate(dict.fromkeys((*_SPECIAL, *pieces)))}
 
     numbers = [number for number, word in enumerate(words) for _ in word]
     ids = [vocabulary["[CLS]"], *(vocabulary[piece] for piece in pieces), vocabulary["[SEP]"]]
-    of_words = [-1, *numbers, -1]
+    word_ids = [-1, *numbers, -1]
 
     starts, ends, labels = [], [], []
     for first, count, label in _MENTIONS:
         number = [word[0] for word in words].index(first)
-        starts.append(of_words.index(number))
-        ends.append(of_words.index(number + count))
+        starts.append(word_ids.index(number))
+        ends.append(word_ids.index(number + count))
         labels.append(label)
 
     tokens = Ragged.from_rows([ids], np.int32)
@@ -50,7 +50,7 @@ def sample() -> Sentences:
     examples = Examples(
         keys=np.array([5], np.uint64),
         input_ids=tokens,
-        word_ids=Ragged.from_rows([of_words], np.int32),
+        word_ids=Ragged.from_rows([word_ids], np.int32),
         bio=Ragged(tags, tokens.offsets),
         span_starts=span_starts,
         span_ends=span_ends,

@@ -1,4 +1,4 @@
-"""Draws rows with their mentions and masks as HTML."""
+"""Draw rows with their mentions and masks as HTML."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from mslm_data.draw import macros
 from mslm_data.draw.marked_rows import Pieces, Shade, draw_line, draw_lines
 
 EPOCHS = 100
-"""The shade of a token says in how many of these epochs it is hidden."""
+"""Number of epochs that determine the shade of a token."""
 
-_LOOKED_AT = 256
-"""In so many rows a row to show is looked for."""
+_SEARCHED_ROWS = 256
+"""Maximum number of rows to search for each row to show."""
 
-_USUAL = (6, 60)
-"""Fewest and most tokens of a row of usual length."""
+_USUAL_LENGTHS = (6, 60)
+"""Minimum and maximum number of tokens in a row to show."""
 
 _BASE, _ENTITY = 1, 2
-"""Kinds of masks, as `MaskKind` numbers them; 0 is a token that is not hidden."""
+"""Numbers of `MaskKind`; 0 is a token that is not masked."""
 
 
 class DrawnRows(Protocol):
-    """Rows of a split or a mix, as far as choosing and drawing some needs them."""
+    """Protocol of a split or a mix, with the methods needed to choose and draw rows."""
 
     def __len__(self) -> int: ...
 
     def take(self, rows: npt.NDArray[np.int64]) -> Examples:
-        """Return rows by their numbers."""
+        """Return rows by index."""
         ...
 
     def epoch_rows(
         self, rows: npt.NDArray[np.int64], *, seed: int, epoch: int
     ) -> npt.NDArray[np.int64]:
-        """Return the numbers of rows in an epoch."""
+        """Return the indices of an epoch's rows."""
         ...
 
 
 class Planner(Protocol):
-    """A strategy, as far as drawing needs it."""
+    """Protocol of a strategy, with the method needed to draw its masks."""
 
     def plan(self, examples: Examples, *, seed: int, epoch: int) -> Any:
         """Return a plan, whose `kinds` are the kind of each token."""
@@ -55,39 +55,44 @@ class Planner(Protocol):
 
 
 def choose_rows(split: DrawnRows, count: int, *, seed: int = 0) -> npt.NDArray[np.int64]:
-    """Return the numbers of rows to show, sorted and spread over the split or the mix's epoch 0.
+    """Choose rows to show, spread over the split, or over epoch 0 of a mix.
 
-    Each is the first row of its part of the split that has a mention and is of usual length, or the
-    part's very first if there is none.
+    The split is divided into parts. Each row is the first of its part with a mention and 6 to 60
+    tokens, or the part's first row.
 
     Args:
         split: The rows.
-        count: How many; fewer if the split has fewer.
-        seed: As in training; it says which rows an epoch of a mix has.
+        count: Number of rows. A smaller split gives fewer.
+        seed: Seed of the training, which determines the rows of a mix. Default: 0.
+
+    Returns:
+        Indices of rows, ascending.
     """
     count = min(count, len(split))
     starts = [len(split) * k // count for k in range(count + 1)] if count else []
 
     chosen = []
     for start, stop in itertools.pairwise(starts):
-        looked_at = np.arange(start, min(stop, start + _LOOKED_AT))
-        examples = split.take(split.epoch_rows(looked_at, seed=seed, epoch=0))
+        searched = np.arange(start, min(stop, start + _SEARCHED_ROWS))
+        examples = split.take(split.epoch_rows(searched, seed=seed, epoch=0))
         lengths = examples.input_ids.lengths
-        usual = (lengths >= _USUAL[0]) & (lengths <= _USUAL[1])
-        good = (examples.span_starts.lengths > 0) & usual
-        chosen.append(start + int(np.argmax(good)))
+        shortest, longest = _USUAL_LENGTHS
+        is_usual = (lengths >= shortest) & (lengths <= longest)
+        is_good = (examples.span_starts.lengths > 0) & is_usual
+        # The first good row, or row 0 if there is none.
+        chosen.append(start + int(np.argmax(is_good)))
 
     return np.array(chosen, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentences:
-    """Rows to draw, and what is needed to draw them.
+    """Rows to draw, with tokenizer and labels.
 
     Attributes:
         examples: The rows.
-        tokenizer: The tokenizer of their folder.
-        labels: The names that `span_labels` index.
+        tokenizer: Tokenizer of their folder.
+        labels: Labels, by `span_labels`.
     """
 
     examples: Examples
@@ -95,7 +100,7 @@ class Sentences:
     labels: Sequence[str]
 
     def heat(self, strategy: Planner, *, seed: int) -> Markup:
-        """Return the rows, each token shaded by how many of `EPOCHS` epochs hide it."""
+        """Draw the rows, with each token shaded by its number of masks in `EPOCHS` epochs."""
         times = np.zeros((3, len(self.examples.input_ids.values)), np.int64)
         for epoch in range(EPOCHS):
             kinds = strategy.plan(self.examples, seed=seed, epoch=epoch).kinds.values
@@ -104,48 +109,48 @@ class Sentences:
 
         shades: list[dict[int, Shade]] = []
         for start, stop in itertools.pairwise(self.examples.input_ids.offsets.tolist()):
-            of_row = zip(*times[1:, start:stop].tolist(), strict=True)
-            shades.append({token: _often(blm, elm) for token, (blm, elm) in enumerate(of_row)})
+            counts = zip(*times[1:, start:stop].tolist(), strict=True)
+            shades.append({token: _shade(blm, elm) for token, (blm, elm) in enumerate(counts)})
         return self.shaded(shades)
 
     def shaded(self, shades: Sequence[Mapping[int, Shade]]) -> Markup:
-        """Return the rows with their mentions, some tokens shaded.
+        """Draw the rows with their mentions, some tokens shaded.
 
         Args:
-            shades: For each row, a token's place in it -> its shade.
+            shades: For each row, index of a token in the row -> shade.
         """
         pieces = Pieces(self.tokenizer)
         rows = [
-            draw_line(self.examples, row, None, None, pieces, self.labels, shades=of_row)
-            for row, of_row in enumerate(shades)
+            draw_line(self.examples, row, None, None, pieces, self.labels, shades=row_shades)
+            for row, row_shades in enumerate(shades)
         ]
         return Markup().join(map(macros("rows.html").row, rows))
 
     def side_by_side(
         self, strategies: Mapping[str, Planner], *, seed: int, epoch: int = 0
     ) -> Markup:
-        """Return each row once for each strategy, with the tokens that an epoch hides."""
+        """Draw each row once for each strategy, with its masks in an epoch."""
         plans = {
             name: strategy.plan(self.examples, seed=seed, epoch=epoch).kinds
             for name, strategy in strategies.items()
         }
-        return self.hidden(plans)
+        return self.masked(plans)
 
-    def hidden(self, kinds: Mapping[str, Ragged]) -> Markup:
-        """Return each row once for each plan.
+    def masked(self, kinds: Mapping[str, Ragged]) -> Markup:
+        """Draw each row once for each plan.
 
         Args:
-            kinds: Name of a plan -> the kinds of its tokens.
+            kinds: Name of a plan -> kinds of its tokens.
         """
         rows = draw_lines(self.examples, kinds, Pieces(self.tokenizer), self.labels)
         return Markup().join(map(macros("rows.html").ways, rows))
 
     def mentions(self) -> Markup:
-        """Return the rows with their mentions, nothing hidden."""
+        """Draw the rows with their mentions, without masks."""
         return self.shaded([{}] * len(self.examples))
 
 
-def _often(blm: int, elm: int) -> Shade:
-    """Return the shade of a token that is hidden so many times."""
+def _shade(blm: int, elm: int) -> Shade:
+    """Return the shade of a token from its numbers of masks in `EPOCHS` epochs."""
     share = (elm + blm) / EPOCHS
-    return Shade(share, f"hidden in {share:.0%}: as ELM {elm}, as BLM {blm}")
+    return Shade(share, f"masked in {share:.0%}: as ELM {elm}, as BLM {blm}")

@@ -85,7 +85,7 @@ class Listed:
         word_ids = examples.word_ids.values
 
         # Tokens of mentions leave the pool before n-grams are chosen. An n-gram that overlaps a
-        # mention must not displace its neighbors.
+        # mention must not displace its neighbours.
         pool = np.ones(len(word_ids), np.uint8)
         if generic:
             spans = mentions(examples)
@@ -270,7 +270,7 @@ class Pick:
         """Return the eligible units and the number of non-special tokens.
 
         Returns:
-            uint8 `[U]`, and int64 `[N]`. The second array is uninitialized if the budget does not
+            uint8 `[U]`, and int64 `[N]`. The second array is uninitialised if the budget does not
                 need it.
         """
         conditions = self.eligible

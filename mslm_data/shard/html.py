@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mslm_data.draw import macros
-from mslm_data.draw.id_words import words_of
+from mslm_data.draw.id_words import try_open_tokenizer
 from mslm_data.draw.sentences import Sentences, choose_rows
 from mslm_data.errors import MslmDataError
 from mslm_data.shard.remote import RemoteFolder
@@ -36,7 +36,7 @@ def draw_rows(rows: Rows) -> str:
         return ""
 
     # Splits that are mixed have one tokenizer.
-    words = words_of(local[0] / "tokenizer.json")
+    words = try_open_tokenizer(local[0] / "tokenizer.json")
     if words is None:
         return ""
 

@@ -15,7 +15,7 @@ import tokenizers
 
 import mslm_data as md
 from mslm_data.draw import style_sheet
-from mslm_data.draw.id_words import words_of
+from mslm_data.draw.id_words import try_open_tokenizer
 from mslm_data.draw.sample import sample
 from mslm_data.mask.table import STRATEGIES
 from mslm_data.stats import mask_stats
@@ -81,7 +81,7 @@ def test_repr_html__of_a_folder_without_a_tokenizer_has_its_counts(
 
     assert '<th scope="row">train</th>' in html
     assert '<p class="s"' not in html
-    assert words_of(tmp_path / "nothing.json") is None
+    assert try_open_tokenizer(tmp_path / "nothing.json") is None
 
 
 def test_repr_html__of_a_damaged_shard_says_so(shards: md.Shards, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_rows__corpus_text_is_inert() -> None:
             assert attributes.keys() <= {"class", "dir", "title"}
 
 
-def test_rows__mark_what_each_strategy_hides() -> None:
+def test_rows__mark_what_each_strategy_masks() -> None:
     examples = fixed_examples(8)
     strategies = {"joint": md.strategy("joint"), "blm": md.strategy("blm")}
     html = str(sentences_of(examples).side_by_side(strategies, seed=0))
@@ -124,12 +124,12 @@ def test_rows__differences_from_the_first_strategy_are_marked() -> None:
     assert second.count('<mark class="b d">') == 2
 
 
-def test_rows__are_shaded_by_how_often_each_token_is_hidden() -> None:
+def test_rows__are_shaded_by_how_often_each_token_is_masked() -> None:
     rows = examples_of([row_of([1, 2], [(1, 2)])])
     html = str(sentences_of(rows).heat(md.strategy("elm", elm=1.0), seed=0))
 
-    assert html.count('class="t f100" title="hidden in 100%: as ELM 100, as BLM 0"') == 2
-    assert html.count('class="t f0" title="hidden in 0%: as ELM 0, as BLM 0"') == 1
+    assert html.count('class="t f100" title="masked in 100%: as ELM 100, as BLM 0"') == 2
+    assert html.count('class="t f0" title="masked in 0%: as ELM 0, as BLM 0"') == 1
 
 
 def test_choose_rows__spread_over_the_split_each_with_a_mention(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_histogram__heights_are_in_proportion() -> None:
     assert (first[0], second[0]) == ("a", "o")
     assert first[2] == pytest.approx(2 * second[2])
     assert chart.bins[1].tip == "1: 5, 5 of them short"
-    assert chart.said == "rows: most at 0, 10"
+    assert chart.description == "rows: most at 0, 10"
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_histogram__heights_are_in_proportion() -> None:
 def test_histogram__has_lines_at_round_counts(count: int, top: int, lines: list[str]) -> None:
     chart = histogram(["x"], [count], title="rows", x="x", top=top)
 
-    assert [said for _, said in chart.lines] == lines
+    assert [label for _, label in chart.lines] == lines
 
 
 def test_histogram__of_nothing_is_drawn() -> None:

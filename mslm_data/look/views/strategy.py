@@ -22,7 +22,7 @@ def context(corpus: Corpus, state: State) -> dict[str, Any]:
     counted = count_strategies(corpus, state)
     # Strategies share a scale, so that their bars can be compared.
     there = [of.split for of in counted if of.split is not None]
-    tops = [max((draw(stats, 0).most for stats in there), default=0) for draw in _CHARTS]
+    tops = [max((draw(stats, 0).largest for stats in there), default=0) for draw in _CHARTS]
     found = [
         {
             "name": of.name,

@@ -164,7 +164,7 @@ def ernie(
     """Mask each mention, phrase and word independently, or in other rows single tokens (ERNIE 1.0).
 
     Reference: Sun et al. 2019; `ERNIE/batching.py` and `reader/pretraining.py` of
-    PaddlePaddle/ERNIE, reimplemented from their behavior. A row is divided into units. Each unit is
+    PaddlePaddle/ERNIE, reimplemented from their behaviour. A row is divided into units, each
     masked with probability 0.15, without a minimum, maximum or budget. The tokens of a unit are
     corrupted independently by 80-10-10. Random ids are drawn from the whole vocabulary, with
     special ids.

@@ -81,7 +81,7 @@ def difference_released(
     """Mask single tokens by the rank of their word's likeness (Difference-Masking's code).
 
     Reference: `data_before_submission.py` of abwilf/Difference-Masking, reimplemented from its
-    behavior:
+    behaviour:
 
     * Tokens are masked, not words, so a word can be masked in part.
     * Weights are ranks over the row's m words. Each token of the most similar word has weight m, of
@@ -92,7 +92,7 @@ def difference_released(
 
     * A word that occurs twice is masked only at its last occurrence, which is drawn with twice the
       probability, and two draws of it count as two. Here each occurrence is a word of its own.
-    * Words are split at white space, so punctuation belongs to them. Each is tokenized alone, so
+    * Words are split at white space, so punctuation belongs to them. Each is tokenised alone, so
       its positions may differ from those in the row. Here words are those of the shards.
     * Rows longer than the model's maximum stop the run.
 

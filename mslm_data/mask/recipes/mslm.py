@@ -119,7 +119,7 @@ def joint_released(
 ) -> Recipe:
     """Mask as the paper's released script does, which differs from the paper.
 
-    Reference: mykelismyname/MSLM at c9cde41, `custom_mask.py`, reimplemented from its behavior.
+    Reference: mykelismyname/MSLM at c9cde41, `custom_mask.py`, reimplemented from its behaviour.
     Differences from `joint`:
 
     * The number of masked units is rounded down, in floating point: at a rate of 0.25, a single

@@ -59,7 +59,7 @@ def pmi_released(
     """Mask the words of listed n-grams where each stands first, as the released code does.
 
     Reference: `pmi_masking` in `custom_mask.py` of mykelismyname/MSLM, reimplemented from its
-    behavior:
+    behaviour:
 
     * The lexicon is scanned once, from the highest rank, until the budget is spent.
     * An n-gram matches if the row contains its sub-words in order, with any other tokens between
@@ -73,7 +73,7 @@ def pmi_released(
 
     Differences from the code:
 
-    * The code tokenizes the strings of its list while masking, word by word. Here the lexicon
+    * The code tokenises the strings of its list while masking, word by word. Here the lexicon
       contains sub-words. Both are the same for WordPiece, but not for byte-level vocabularies.
     * A lexicon contains no special token, so `[UNK]` is never masked here. A word of a released
       list may become `[UNK]`.
@@ -154,7 +154,7 @@ def ccm(
 
     Reference: concept-based curriculum masking, Lee et al. 2022. Only the code was read,
     `src/dataloader.py` of KoreaMGLEE/Concept-based-curriculum-masking, and reimplemented from its
-    behavior:
+    behaviour:
 
     * Warm-up: each token is masked with probability 0.15.
     * Stage k uses the concepts of stages 1 to k. Let n be the number of tokens in the row, and c

@@ -103,9 +103,9 @@ def informask(
     """Mask each token with the probability that a table has for its id (InforMask).
 
     Reference: Sadeq et al. 2022; NafisSadeq/InforMask. The rate of an id increases with the
-    information of its tokens about their neighbors (PMI). The authors publish a table of 29,007 ids
-    of bert-base-uncased, with rates from 0.018 to 1 and an unweighted mean of 0.25. The table has
-    no license and is not shipped. `mslm-data vocab scores table --by ids --out
+    information of its tokens about their neighbours (PMI). The authors publish rates of 29,007 ids
+    of bert-base-uncased, from 0.018 to 1, with an unweighted mean of 0.25. The table has
+    no licence and is not shipped. `mslm-data vocab scores table --by ids --out
     DIR/vocab/informask.arrow` reads your copy. Ids without an entry are never masked.
 
     The released code computes the loss over all tokens, masked or not. Here, as in all strategies,

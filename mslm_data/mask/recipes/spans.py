@@ -68,7 +68,7 @@ def span_released(
     """Mask spans of 1 to 5 tokens that begin at words: SPAN as in the MSLM paper's code.
 
     Reference: mykelismyname/MSLM at c9cde41, `custom_mask.py`, lines 224 to 260, reimplemented from
-    its behavior. The algorithm is that of `span`, with these changes: lengths are 1 to 5, spans do
+    its behaviour. The algorithm is that of `span`, with these changes: lengths are 1 to 5, spans do
     not start at a `##` piece, and the budget counts tokens that are neither special nor `[UNK]`. A
     span at the row's end is cut.
 
@@ -93,7 +93,7 @@ def spanbert(
     """Mask spans of 1 to 10 whole words, 3.8 of them on average, as SpanBERT does.
 
     Reference: Joshi et al. 2020; `masking.py` of facebookresearch/SpanBERT, reimplemented from its
-    behavior. The budget is `ceil(rate * tokens)`. Each turn draws a token that is not masked yet.
+    behaviour. The budget is `ceil(rate * tokens)`. Each turn draws a token that is not masked yet.
     The span starts with that token's word and extends to the right. Its length in words is drawn
     from a geometric distribution with parameter 0.2, truncated at 10. Spans may overlap and touch.
     The last span is cut, even inside a word, so the budget is always spent exactly. `[UNK]` is

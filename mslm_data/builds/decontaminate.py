@@ -201,7 +201,7 @@ def load_folders(folders: tuple[str, ...]) -> list[_HeldOut]:
 
 def _read(opened: Sequence[tuple[BuiltFolder, tuple[str, ...]]]) -> _HeldOut:
     """Read folders that have the same tokenizer."""
-    from mslm_data.stats.overlap import Fingerprints, NormalWords, words_of_rows
+    from mslm_data.stats.overlap import Fingerprints, NormalWords, hash_sentences
 
     first, _ = opened[0]
     tokenizer = load_tokenizer(str(first.tokenizer))
@@ -210,7 +210,7 @@ def _read(opened: Sequence[tuple[BuiltFolder, tuple[str, ...]]]) -> _HeldOut:
     def rows() -> Iterator[Ragged]:
         for shards, splits in opened:
             for split in splits:
-                for _, sentences in words_of_rows(shards[split], words):
+                for _, sentences in hash_sentences(shards[split], words):
                     yield sentences
 
     return _HeldOut(WordTable(tokenizer), words, Fingerprints(rows()))

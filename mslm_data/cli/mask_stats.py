@@ -155,7 +155,7 @@ def command(
     from mslm_data.cli.mask_tables import print_tables
     from mslm_data.cli.strategy import make_strategies
     from mslm_data.stats.grid import has_both_rates
-    from mslm_data.stats.warnings import warnings_of
+    from mslm_data.stats.warnings import find_warnings
 
     if len(names) > 1:
         raise click.UsageError(
@@ -191,7 +191,7 @@ def command(
     }
     batches = _count_batches(rows, shape, bucketed, seed=seed, epochs=epochs)
     counted = _count(rows, shards, strategy, seed=seed, epochs=epochs, swept=swept, most_words=top)
-    for warning in warnings_of(strategy, counted.stats):
+    for warning in find_warnings(strategy, counted.stats):
         echo(f"warning: {warning}", err=True)
 
     report = {

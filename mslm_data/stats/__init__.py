@@ -1,21 +1,20 @@
-"""Counts what a strategy hides in a corpus, and the loss weights that follow.
+"""Count the masks of a strategy in a corpus, and compute the loss weights.
 
-`tally` counts one strategy, `grid` a strategy at all the paper's rates, and `masked_words` the
-words that are masked. `of_mix` counts it for each split of a mix. `batch_counts` counts the batches
-that a model is given, and `weights` has the ways to weigh.
-`overlap` finds the sentences that two splits share, and `corpus_counts` counts lengths, labels,
-mentions and terms.
+`tally` counts the masks of one strategy, `grid` those at all rates of the paper, `masked_words`
+those of each word, and `mix_stats` those in each split of a mix. `weights` computes loss weights
+from the counts. `batch_counts` counts batches, `overlap` finds sentences in both of two splits, and
+`corpus_counts` counts lengths, labels, mentions and terms.
 """
 
 from __future__ import annotations
 
 from mslm_data.stats.batch_counts import BatchShape, BatchStats, batch_stats, first_batches
 from mslm_data.stats.counts import LabelCounts, LengthCounts, MaskStats
+from mslm_data.stats.effective_rates import EffectiveRate, effective_rates
 from mslm_data.stats.grid import SweepPoint, sweep
 from mslm_data.stats.masked_words import MaskedWord, most_masked_words, word_texts
-from mslm_data.stats.of_mix import PartStats, count_splits
-from mslm_data.stats.realised import RealisedRate, effective_rates
-from mslm_data.stats.tally import mask_stats, words_of_rows
+from mslm_data.stats.mix_stats import PartStats, count_splits
+from mslm_data.stats.tally import count_row_words, mask_stats
 from mslm_data.stats.weights import (
     MaskSpecificWeights,
     Scheme,
@@ -30,16 +29,17 @@ from mslm_data.stats.weights import (
 __all__ = [
     "BatchShape",
     "BatchStats",
+    "EffectiveRate",
     "LabelCounts",
     "LengthCounts",
     "MaskSpecificWeights",
     "MaskStats",
     "MaskedWord",
     "PartStats",
-    "RealisedRate",
     "Scheme",
     "SweepPoint",
     "batch_stats",
+    "count_row_words",
     "count_splits",
     "effective_number_weights",
     "effective_rates",
@@ -53,5 +53,4 @@ __all__ = [
     "schemes",
     "sweep",
     "word_texts",
-    "words_of_rows",
 ]

@@ -1,6 +1,6 @@
-"""Counts the batches that a model will be given in an epoch, without masking or padding any.
+"""Count the batches of an epoch, without masking or padding them.
 
-`batch_stats` sums them up, and `first_batches` gives the shapes of some, to be drawn.
+`batch_stats` returns totals, `first_batches` the shapes of the first batches.
 """
 
 from __future__ import annotations
@@ -21,26 +21,25 @@ from mslm_data.stats.tally import check_epochs
 Lengths = npt.NDArray[np.int64]
 
 _STEPS_AT_ONCE = 256
-"""Steps whose lengths one call reads."""
+"""Number of steps whose row lengths are read at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchStats:
-    """Counts of the batches of one rank that trains alone, over all epochs counted.
+    """Counts of the batches of one rank that trains alone, over all counted epochs.
 
     Attributes:
-        shape: What a batch is made of, in words.
-        bucketed: Whether rows of like length share a batch.
-        epochs: How many epochs are counted.
+        shape: Description of a batch.
+        bucketed: Whether rows of similar length share a batch.
+        epochs: Number of epochs.
         steps: Number of batches.
-        rows: Rows given.
-        packed_rows: Rows of the batches' rectangles that these were packed into; None where each
-            row is padded by itself.
-        tokens: Tokens given, special ones included and padding not.
-        positions: Places of all rectangles: tokens and padding.
-        fewest_tokens: Tokens of the step that has fewest; 0 if there is no step.
-        most_tokens: Tokens of the step that has most; 0 if there is no step.
-        share: Share of the epochs' rows that was counted: below 1 where `most_steps` ended it.
+        rows: Number of rows.
+        packed_rows: Number of packed rows, or None if each row is padded alone.
+        tokens: Number of tokens, with special tokens and without padding.
+        positions: Number of tokens and padding.
+        fewest_tokens: Minimum number of tokens in a step; 0 without steps.
+        most_tokens: Maximum number of tokens in a step; 0 without steps.
+        share: Share of the epochs' rows that was counted. Below 1 if `max_steps` was reached.
     """
 
     shape: str
@@ -57,39 +56,39 @@ class BatchStats:
 
     @property
     def steps_per_epoch(self) -> float:
-        """The average number of steps of an epoch; an estimate where `share` is below 1."""
+        """Mean number of steps per epoch; an estimate if `share` is below 1."""
         return self.steps / self.epochs / self.share
 
     @property
     def rows_per_step(self) -> float:
-        """The average number of rows of a step; 0 if there is no step."""
+        """Mean number of rows per step; 0 without steps."""
         return self.rows / max(self.steps, 1)
 
     @property
     def tokens_per_step(self) -> float:
-        """The average number of tokens of a step, padding not counted; 0 if there is no step."""
+        """Mean number of tokens per step, without padding; 0 without steps."""
         return self.tokens / max(self.steps, 1)
 
     @property
     def rows_per_packed_row(self) -> float | None:
-        """The average number of rows of a packed row; None where rows are not packed."""
+        """Mean number of rows per packed row, or None if rows are not packed."""
         if self.packed_rows is None:
             return None
         return self.rows / max(self.packed_rows, 1)
 
     @property
     def padding(self) -> float:
-        """Share of the places that are padding; 0 if there is no place."""
+        """Share of padding in all positions; 0 without positions."""
         return (self.positions - self.tokens) / max(self.positions, 1)
 
 
 class BatchShape(NamedTuple):
-    """How the rows of a batch lie in its rectangle.
+    """The positions of rows in a batch.
 
     Attributes:
-        lines: Tokens of the rows of each line, from left to right: of one row where it is padded by
-            itself, of several where they are packed.
-        width: Width of the rectangle, in tokens.
+        lines: Number of tokens of each row in each line of the batch, from left to right. A line
+            has one row, or several if rows are packed.
+        width: Width of the batch, in tokens.
     """
 
     lines: tuple[tuple[int, ...], ...]
@@ -102,29 +101,29 @@ class BatchShape(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Number of tokens, padding not counted."""
+        """Number of tokens, without padding."""
         return sum(map(sum, self.lines))
 
     @property
     def padding(self) -> float:
-        """Share of the rectangle that is padding."""
+        """Share of padding in the batch."""
         return 1 - self.tokens / (self.width * len(self.lines))
 
 
 def first_batches(
     split: Rows, options: BatchOptions, *, epoch: int = 0, count: int = 3
 ) -> list[BatchShape]:
-    """Return the shapes of the first batches that `md.Batches` gives in an epoch.
+    """Return the shapes of the first batches of `md.Batches` in an epoch.
 
     Args:
-        split: Which rows.
-        options: As in training.
-        epoch: Which epoch.
-        count: Maximum number of batches.
+        split: The rows.
+        options: Options of the training.
+        epoch: The epoch. Default: 0.
+        count: Maximum number of batches. Default: 3.
 
     Raises:
-        ValueError: A row has more tokens than there is room.
-        ShardError: A shard is missing or damaged, or has changed meanwhile.
+        ValueError: A row is too long for a batch.
+        ShardError: A shard is missing or damaged, or has changed since the split was opened.
     """
     steps = islice(EpochOrder.from_options(split, options).batches(Place(epoch)), count)
     shapes = []
@@ -136,19 +135,19 @@ def first_batches(
 
 
 def batch_stats(
-    split: Rows, options: BatchOptions, *, epochs: int = 1, most_steps: int | None = None
+    split: Rows, options: BatchOptions, *, epochs: int = 1, max_steps: int | None = None
 ) -> BatchStats:
-    """Count the batches of `md.Batches` with the same options, from the lengths of rows alone.
+    """Count the batches of `md.Batches` with the same options, from row lengths alone.
 
     Args:
-        split: Which rows.
-        options: As in training.
-        epochs: Epochs `[0, epochs)` are counted.
-        most_steps: Maximum number of steps to count, for splits of many rows. None: all.
+        split: The rows.
+        options: Options of the training.
+        epochs: Number of epochs to count, from epoch 0. Default: 1.
+        max_steps: Maximum number of steps to count, for large splits. Default: no limit.
 
     Raises:
-        ValueError: There is no epoch to count, or a row has more tokens than there is room.
-        ShardError: A shard is missing or damaged, or has changed meanwhile.
+        ValueError: `epochs` is below 1, or a row is too long for a batch.
+        ShardError: A shard is missing or damaged, or has changed since the split was opened.
     """
     check_epochs(epochs)
     order = EpochOrder.from_options(split, options)
@@ -157,10 +156,11 @@ def batch_stats(
     split.bring()
     steps = chain.from_iterable(order.batches(Place(epoch)) for epoch in range(epochs))
     counted = (
-        _counted(own, step.batch.packs, options)
-        for step, own in _with_lengths(split, islice(steps, most_steps))
+        _counted(lengths, step.batch.packs, options)
+        for step, lengths in _with_lengths(split, islice(steps, max_steps))
     )
     table = np.fromiter(counted, np.dtype((np.int64, 4)))
+    # Without a step left, `max_steps` has cut nothing.
     is_whole = next(steps, None) is None
     split.check()
 
@@ -181,7 +181,7 @@ def batch_stats(
 
 
 def _with_lengths(split: Rows, steps: Iterator[Step]) -> Iterator[tuple[Step, Lengths]]:
-    """Give each step with the tokens of its rows; the lengths of many steps are read at once."""
+    """Yield each step with the lengths of its rows. Lengths of many steps are read at once."""
     while group := list(islice(steps, _STEPS_AT_ONCE)):
         lengths = split.lengths(np.concatenate([step.batch.rows for step in group]))
         stops = np.cumsum([len(step.batch.rows) for step in group])
@@ -191,13 +191,14 @@ def _with_lengths(split: Rows, steps: Iterator[Step]) -> Iterator[tuple[Step, Le
 def _counted(
     lengths: Lengths, packs: npt.NDArray[np.int64] | None, options: BatchOptions
 ) -> tuple[int, int, int, int]:
-    """Return the rows, lines, tokens and positions of a batch.
+    """Return the numbers of rows, lines, tokens and positions of a batch.
 
     Args:
-        lengths: `[R]`, tokens of its rows.
-        packs: `[P + 1]`, where each packed row begins among them; None where none is packed.
-        options: Say how wide its lines are.
+        lengths: `[R]`, the number of tokens in each row.
+        packs: `[P + 1]`, the first row of each packed row, or None without packing.
+        options: Options that determine the width of a batch.
     """
-    of_lines = lengths if packs is None else np.add.reduceat(lengths, packs[:-1])
-    lines = len(of_lines)
-    return len(lengths), lines, int(lengths.sum()), lines * options.width(int(of_lines.max()))
+    line_lengths = lengths if packs is None else np.add.reduceat(lengths, packs[:-1])
+    lines = len(line_lengths)
+    width = options.width(int(line_lengths.max()))
+    return len(lengths), lines, int(lengths.sum()), lines * width

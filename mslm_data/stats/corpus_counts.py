@@ -1,10 +1,10 @@
-"""Counts a corpus before anything is masked: lengths, labels, mentions, terms, and what was lost.
+"""Count a corpus before masking: lengths, labels, mentions, terms, and lost data.
 
-A *term* is what a mention says: its normal words, as `stats.overlap` compares sentences. So "IL-2"
-and "il 2" are one term, and a mention of nothing but punctuation is none.
+A *term* is the normalised text of a mention: its normal words, as `stats.overlap` defines them.
+"IL-2" and "il 2" are the same term. A mention of punctuation alone has no term.
 
-Splits are read chunk by chunk. What is held besides are histograms and a table of at most
-`MOST_TERMS` terms for each split, so that memory does not grow with the number of rows.
+Splits are read chunk by chunk. Besides a chunk, memory holds histograms and a table of at most
+`MAX_TERMS` terms per split, so it does not grow with the number of rows.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from mslm_data.shard.split import Split
 
 TRAINING = "train"
-"""The split in which terms are seen before those of other splits."""
-MOST_TERMS = 500_000
-"""Maximum number of terms that are told apart in a split; mentions of others are counted as one."""
+"""The split whose terms count as seen in other splits."""
+MAX_TERMS = 500_000
+"""Maximum number of terms to count in a split. Mentions of further terms are counted together."""
 LONGEST_MENTION = 16
-"""The last place of the histograms of mentions, which counts longer ones too."""
-MOST_MENTIONS = 32
-"""The last place of the histogram of mentions in a row, which counts rows with more too."""
+"""Last bin of the histogram of words per mention, which also counts longer mentions."""
+MAX_MENTIONS = 32
+"""Last bin of the histogram of mentions per row, which also counts rows with more."""
 TOP = 20
-"""Default number of terms that are named."""
+"""Default number of terms to list."""
 
 _SAMPLE_CHUNK = 1024
-"""Rows that a sample takes side by side."""
+"""Number of consecutive rows in a sample."""
 _NUMBER = re.compile(r"\d+")
 
 Ints = npt.NDArray[np.int64]
@@ -57,8 +57,8 @@ class LabelMentions(NamedTuple):
 
     Attributes:
         mentions: Number of mentions.
-        tokens: Sub-words in them.
-        by_words: At k, number of mentions of k words; at `LONGEST_MENTION`, of that many or more.
+        tokens: Number of tokens in mentions.
+        by_words: At k, number of mentions of k words; at `LONGEST_MENTION`, of that length or more.
     """
 
     mentions: int
@@ -67,15 +67,15 @@ class LabelMentions(NamedTuple):
 
 
 class TermCount(NamedTuple):
-    """A term, how often it is mentioned, and where first, so that its text can be looked up.
+    """A term, and the position of its first mention, from which its text can be decoded.
 
     Attributes:
-        mentions: Number of its mentions.
-        label: The label of its first mention.
+        mentions: Number of mentions.
+        label: Label of the first mention.
         is_ambiguous: Whether other mentions have other labels.
-        row: The row of its first mention.
-        start: The first token of that mention, counted within the row.
-        end: Half open.
+        row: Row of the first mention.
+        start: First token of that mention, counted from the start of the row.
+        end: Token after its last.
     """
 
     mentions: int
@@ -87,13 +87,13 @@ class TermCount(NamedTuple):
 
 
 class Unseen(NamedTuple):
-    """The terms of a split that no mention of the training split has.
+    """The terms of a split that do not occur in the training split.
 
     Attributes:
-        terms: Number of these terms.
+        terms: Number of unseen terms.
         mentions: Number of their mentions.
-        by_label: Label -> number of its mentions whose term is unseen.
-        top: The most frequent of these terms.
+        by_label: Label -> number of its mentions with an unseen term.
+        top: The most frequent unseen terms.
     """
 
     terms: int
@@ -104,23 +104,23 @@ class Unseen(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitCounts:
-    """Counts of the rows of a split, or of a sample of them.
+    """Counts of the rows of a split, or of a sample of its rows.
 
     Attributes:
-        rows: Number of rows that were counted.
-        all_rows: Number of rows of the split; more than `rows` in a sample.
-        tokens: Sub-words, special tokens included.
-        words: Words.
-        row_lengths: At k, number of rows of k tokens, special ones included.
-        mentions_per_row: At k, number of rows with k mentions; at `MOST_MENTIONS`, with that many
-            or more. Zeros at the end are left out.
+        rows: Number of counted rows.
+        all_rows: Number of rows in the split. Above `rows` for a sample.
+        tokens: Number of tokens, with special tokens.
+        words: Number of words.
+        row_lengths: At k, number of rows of k tokens, with special tokens.
+        mentions_per_row: At k, number of rows with k mentions; at `MAX_MENTIONS`, with that number
+            or more. Without trailing zeros.
         labels: Label -> its mentions.
-        terms: Number of different terms, at most `MOST_TERMS`.
-        untold: Mentions of further terms, which are not told apart.
-        wordless: Mentions without a letter or digit that the tokenizer knows.
+        terms: Number of different terms, at most `MAX_TERMS`.
+        overflow: Number of mentions of further terms.
+        wordless: Number of mentions without a letter or digit known to the tokenizer.
         top: The most frequent terms.
-        unseen: What the training split lacks; None for the training split itself, in a sample, and
-            where there is no training split.
+        unseen: Terms that do not occur in the training split. None for the training split, for a
+            sample, and without a training split.
     """
 
     rows: int
@@ -131,7 +131,7 @@ class SplitCounts:
     mentions_per_row: tuple[int, ...]
     labels: Mapping[str, LabelMentions]
     terms: int
-    untold: int
+    overflow: int
     wordless: int
     top: tuple[TermCount, ...]
     unseen: Unseen | None = None
@@ -143,12 +143,12 @@ class SplitCounts:
 
     @property
     def mention_tokens(self) -> int:
-        """Sub-words in mentions."""
+        """Number of tokens in mentions."""
         return sum(label.tokens for label in self.labels.values())
 
     @property
     def is_sample(self) -> bool:
-        """Whether rows were left out."""
+        """Whether only some rows were counted."""
         return self.rows < self.all_rows
 
 
@@ -156,42 +156,44 @@ def count_corpus(
     splits: Mapping[str, Split],
     words: NormalWords,
     *,
-    most_rows: int | None = None,
+    max_rows: int | None = None,
     top: int = TOP,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> dict[str, SplitCounts]:
     """Count the rows, mentions and terms of the splits of one folder.
 
-    Splits besides the training split are read twice: which of their terms are unseen is known only
-    after the training split.
+    Splits besides the training split are read twice, because their unseen terms are known only
+    after the training split has been read.
 
     Args:
         splits: Name -> split.
-        words: Of the folder's tokenizer.
-        most_rows: Maximum number of rows of a split; of a larger split, ranges of rows spread over
-            it are counted, and nothing is unseen, as most of training is not looked at. None: all.
-        top: Number of terms that are named.
-        progress: Called with the rows that are read, and all rows to read. What it raises ends the
-            counting.
+        words: Normal words of the folder's tokenizer.
+        max_rows: Maximum number of rows per split. Of a larger split, a sample of ranges spread
+            over the split is counted, without unseen terms. Default: no limit.
+        top: Number of terms to list. Default: 20.
+        progress: Callback with the number of rows read and the number of rows to read. An exception
+            raised by it ends the count.
 
     Raises:
-        ShardError: A shard is missing or damaged, or has changed meanwhile.
+        ShardError: A shard is missing or damaged, or has changed since the split was opened.
     """
-    sampled = most_rows is not None and any(len(split) > most_rows for split in splits.values())
+    sampled = max_rows is not None and any(len(split) > max_rows for split in splits.values())
     held_out = [name for name in splits if name != TRAINING]
     compares = TRAINING in splits and not sampled
 
-    sizes = {name: min(len(split), most_rows or len(split)) for name, split in splits.items()}
+    sizes = {name: min(len(split), max_rows or len(split)) for name, split in splits.items()}
     total = sum(sizes.values()) + compares * sum(sizes[name] for name in held_out)
     done = 0
 
     def chunks(name: str) -> Iterator[tuple[int, Examples]]:
         nonlocal done
-        for first, examples in _chunks(splits[name], most_rows):
+        for first, examples in _chunks(splits[name], max_rows):
             yield first, examples
             done += len(examples)
             progress(done, total)
 
+    # First pass: count the terms of all other splits, so that the training split can be matched
+    # against them without keeping its terms.
     progress(0, total)
     tallies = {name: _Tally(split.labels) for name, split in splits.items()}
     for name in held_out:
@@ -206,6 +208,7 @@ def count_corpus(
                 numbers = tallies[name].terms.find(hashes)
                 is_seen[numbers[numbers >= 0]] = True
 
+    # Second pass over the other splits: count mentions of unseen terms by label.
     unseen = {}
     for name in held_out if compares else ():
         by_label = np.zeros(len(splits[name].labels), np.int64)
@@ -223,17 +226,18 @@ def count_corpus(
     }
 
 
-def _chunks(split: Split, most_rows: int | None) -> Iterator[tuple[int, Examples]]:
-    """Give chunks of a split, or of a sample of it, each with the number of its first row."""
-    if most_rows is None or len(split) <= most_rows:
+def _chunks(split: Split, max_rows: int | None) -> Iterator[tuple[int, Examples]]:
+    """Yield chunks of a split, or of a sample of it, with the index of their first row."""
+    if max_rows is None or len(split) <= max_rows:
         first = 0
         for examples in split.chunks(CHUNK):
             yield first, examples
             first += len(examples)
         return
 
-    parts = -(-most_rows // _SAMPLE_CHUNK)
-    size = most_rows // parts
+    # Ranges of equal size, spread evenly over the split.
+    parts = -(-max_rows // _SAMPLE_CHUNK)
+    size = max_rows // parts
     for part in range(parts):
         first = part * (len(split) - size) // max(parts - 1, 1)
         yield first, split.examples(first, first + size)
@@ -243,11 +247,11 @@ def _chunks(split: Split, most_rows: int | None) -> Iterator[tuple[int, Examples
 
 
 class MentionHashes(NamedTuple):
-    """The terms of the mentions of some rows, those without words left out.
+    """The terms of mentions in some rows, without wordless mentions.
 
     Attributes:
-        hashes: uint64 `[M]`, a hash of the term of each.
-        places: int64 `[M]`, where each stands among all mentions of the rows.
+        hashes: uint64 `[M]`, the hash of each term.
+        places: int64 `[M]`, the index of each mention among all mentions of the rows.
     """
 
     hashes: npt.NDArray[np.uint64]
@@ -255,7 +259,7 @@ class MentionHashes(NamedTuple):
 
 
 def mention_hashes(examples: Examples, words: NormalWords) -> MentionHashes:
-    """Hash the term of each mention of some rows."""
+    """Hash the term of each mention in some rows."""
     tokens, word_ids = _mention_tokens(examples)
     normal = words.hashes(tokens, word_ids)
     places = np.flatnonzero(normal.lengths)
@@ -263,7 +267,7 @@ def mention_hashes(examples: Examples, words: NormalWords) -> MentionHashes:
 
 
 def _mention_tokens(examples: Examples) -> tuple[Ragged, npt.NDArray[np.int32]]:
-    """Return the tokens of each mention, and the numbers of their words."""
+    """Return the tokens of each mention, and their word numbers."""
     starts = examples.span_starts
     firsts = starts.values + np.repeat(examples.input_ids.offsets[:-1], starts.lengths)
     lengths = examples.span_ends.values - starts.values
@@ -274,71 +278,72 @@ def _mention_tokens(examples: Examples) -> tuple[Ragged, npt.NDArray[np.int32]]:
 
 
 class TermTable:
-    """Counts at most `MOST_TERMS` terms, and remembers where each was mentioned first.
+    """Counts up to `MAX_TERMS` terms, with the position of each first mention.
 
     Attributes:
-        untold: Number of mentions of terms that found no room.
+        overflow: Number of mentions of further terms.
     """
 
     def __init__(self) -> None:
-        """Begin with no term."""
+        """Start without terms."""
         self._keys = np.full(1024, EMPTY, np.uint64)
         self._numbers = np.zeros(1024, np.int32)
         self._counts = Growing(np.zeros(0, np.int64))
         self._first = Growing(np.zeros((0, 4), np.int64))
         self._is_ambiguous = Growing(np.zeros(0, np.bool_))
-        self.untold = 0
+        self.overflow = 0
 
     def __len__(self) -> int:
         return len(self.counts)
 
     @property
     def counts(self) -> Ints:
-        """Number of mentions of each term, `[n]`."""
+        """Number of mentions of each term, int64 `[n]`."""
         return self._counts.values
 
     def add(self, hashes: npt.NDArray[np.uint64], mentions: Ints) -> None:
         """Count mentions.
 
         Args:
-            hashes: uint64 `[M]`, of their terms.
-            mentions: int64 `[M, 4]`: row, first token, token after the last, and label of each.
+            hashes: uint64 `[M]`, the hash of each mention's term.
+            mentions: int64 `[M, 4]`: row, first token, token after the last, and label.
         """
         known = len(self)
-        self._grow(min(known + len(hashes), MOST_TERMS))
+        self._grow(min(known + len(hashes), MAX_TERMS))
+        # Number the terms. New terms get the numbers from `known` on, terms beyond MAX_TERMS -1.
         firsts = np.empty(len(hashes), np.int64)
         numbers = np.empty(len(hashes), np.int64)
-        now = number_terms(hashes, self._keys, self._numbers, known, MOST_TERMS, firsts, numbers)
+        now = number_terms(hashes, self._keys, self._numbers, known, MAX_TERMS, firsts, numbers)
 
         self._first.extend(mentions[firsts[: now - known]])
         self._counts.extend(np.zeros(now - known, np.int64))
         self._is_ambiguous.extend(np.zeros(now - known, np.bool_))
 
-        told = numbers >= 0
-        self.untold += int(np.count_nonzero(~told))
-        numbers = numbers[told]
+        is_counted = numbers >= 0
+        self.overflow += int(np.count_nonzero(~is_counted))
+        numbers = numbers[is_counted]
         np.add.at(self._counts.values, numbers, 1)
 
-        differs = mentions[told, 3] != self._first.values[numbers, 3]
+        differs = mentions[is_counted, 3] != self._first.values[numbers, 3]
         self._is_ambiguous.values[numbers[differs]] = True
 
     def find(self, hashes: npt.NDArray[np.uint64]) -> Ints:
-        """Return the number of each term, -1 for one that is not here."""
+        """Return the number of each term; -1 for unknown terms."""
         numbers = np.empty(len(hashes), np.int64)
         find_terms(hashes, self._keys, self._numbers, numbers)
         return numbers
 
     def top(
-        self, count: int, labels: Sequence[str], among: npt.NDArray[np.bool_] | None = None
+        self, count: int, labels: Sequence[str], eligible: npt.NDArray[np.bool_] | None = None
     ) -> tuple[TermCount, ...]:
-        """Return the most frequent terms; of equals, the first in the split comes first.
+        """Return the most frequent terms. Ties in order of first mention.
 
         Args:
             count: Maximum number of terms.
-            labels: The label of each index.
-            among: bool `[n]`, the terms to choose from; None for all.
+            labels: Labels, by index.
+            eligible: bool `[n]`, the terms to choose from. Default: all.
         """
-        counts = self.counts if among is None else np.where(among, self.counts, 0)
+        counts = self.counts if eligible is None else np.where(eligible, self.counts, 0)
         order = np.argsort(-counts, kind="stable")[:count]
         return tuple(
             TermCount(
@@ -355,11 +360,11 @@ class TermTable:
             if counts[number]
         )
 
-    def _grow(self, most: int) -> None:
-        """Make room for as many terms: half of the places stay empty."""
-        if len(self._keys) >= 2 * most:
+    def _grow(self, count: int) -> None:
+        """Make room for a number of terms, with at least half of the hash table empty."""
+        if len(self._keys) >= 2 * count:
             return
-        keys = np.full(1 << (4 * most - 1).bit_length(), EMPTY, np.uint64)
+        keys = np.full(1 << (4 * count - 1).bit_length(), EMPTY, np.uint64)
         numbers = np.zeros(len(keys), np.int32)
         move_terms(self._keys, self._numbers, keys, numbers)
         self._keys = keys
@@ -367,7 +372,7 @@ class TermTable:
 
 
 class _Tally:
-    """Adds up the rows of one split."""
+    """Accumulates the counts of one split."""
 
     def __init__(self, labels: Sequence[str]) -> None:
         self._labels = labels
@@ -375,46 +380,52 @@ class _Tally:
         self._words = 0
         self._wordless = 0
         self._row_lengths = np.zeros(1, np.int64)
-        self._per_row = np.zeros(MOST_MENTIONS + 1, np.int64)
+        self._per_row = np.zeros(MAX_MENTIONS + 1, np.int64)
         self._by_words = np.zeros((len(labels), LONGEST_MENTION + 1), np.int64)
         self._tokens = np.zeros(len(labels), np.int64)
         self.terms = TermTable()
 
     def add(self, first: int, examples: Examples, words: NormalWords) -> npt.NDArray[np.uint64]:
-        """Add rows from number `first` on, and return the hashes of their terms."""
+        """Add rows, and return the hashes of their terms.
+
+        Args:
+            first: Index of the first row in the split.
+            examples: The rows.
+            words: Normal words of the tokenizer.
+        """
         self._rows += len(examples)
         lengths = np.bincount(examples.input_ids.lengths, minlength=len(self._row_lengths))
         lengths[: len(self._row_lengths)] += self._row_lengths
         self._row_lengths = lengths
 
-        of_rows = np.empty(len(examples), np.int64)
-        count_words(examples.word_ids.offsets, examples.word_ids.values, of_rows)
-        self._words += int(of_rows.sum())
+        words_per_row = np.empty(len(examples), np.int64)
+        count_words(examples.word_ids.offsets, examples.word_ids.values, words_per_row)
+        self._words += int(words_per_row.sum())
 
-        mentions = np.minimum(examples.span_starts.lengths, MOST_MENTIONS)
-        self._per_row += np.bincount(mentions, minlength=MOST_MENTIONS + 1)
+        mentions = np.minimum(examples.span_starts.lengths, MAX_MENTIONS)
+        self._per_row += np.bincount(mentions, minlength=MAX_MENTIONS + 1)
 
         tokens, word_ids = _mention_tokens(examples)
-        in_words = np.empty(len(tokens), np.int64)
-        count_words(tokens.offsets, word_ids, in_words)
+        words_per_mention = np.empty(len(tokens), np.int64)
+        count_words(tokens.offsets, word_ids, words_per_mention)
         labels = examples.span_labels.values.astype(np.int64)
-        np.add.at(self._by_words, (labels, np.minimum(in_words, LONGEST_MENTION)), 1)
+        np.add.at(self._by_words, (labels, np.minimum(words_per_mention, LONGEST_MENTION)), 1)
         np.add.at(self._tokens, labels, tokens.lengths)
 
-        found = mention_hashes(examples, words)
+        terms = mention_hashes(examples, words)
         rows = np.repeat(np.arange(len(examples)), examples.span_starts.lengths) + first
         columns = (rows, examples.span_starts.values, examples.span_ends.values, labels)
-        self.terms.add(found.hashes, np.stack(columns, axis=1)[found.places])
-        self._wordless += len(tokens) - len(found.places)
-        return found.hashes
+        self.terms.add(terms.hashes, np.stack(columns, axis=1)[terms.places])
+        self._wordless += len(tokens) - len(terms.places)
+        return terms.hashes
 
     def unseen(self, is_unseen: npt.NDArray[np.bool_], by_label: Ints, top: int) -> Unseen:
-        """Return what is unseen.
+        """Return the counts of unseen terms.
 
         Args:
-            is_unseen: bool `[n]`, of each term.
-            by_label: int64 `[L]`, mentions of unseen terms.
-            top: Number of terms that are named.
+            is_unseen: bool `[n]`, whether each term is unseen.
+            by_label: int64 `[L]`, number of mentions of unseen terms.
+            top: Number of terms to list.
         """
         return Unseen(
             terms=int(np.count_nonzero(is_unseen)),
@@ -424,7 +435,7 @@ class _Tally:
         )
 
     def counts(self, all_rows: int, top: int, unseen: Unseen | None) -> SplitCounts:
-        """Return the counts of all rows that were added."""
+        """Return the counts of all rows added so far."""
         lengths = self._row_lengths
         labels = {
             label: LabelMentions(int(by_words.sum()), int(tokens), tuple(by_words.tolist()))
@@ -441,7 +452,7 @@ class _Tally:
             mentions_per_row=tuple(np.trim_zeros(self._per_row, "b").tolist()),
             labels=labels,
             terms=len(self.terms),
-            untold=self.terms.untold,
+            overflow=self.terms.overflow,
             wordless=self._wordless,
             top=self.terms.top(top, self._labels),
             unseen=unseen,
@@ -451,7 +462,7 @@ class _Tally:
 def term_texts(
     split: Split, terms: Iterable[TermCount], tokenizer: tokenizers.Tokenizer
 ) -> list[str]:
-    """Return the text of the first mention of each term, as the tokenizer decodes its words.
+    """Return the text of each term's first mention, decoded word by word.
 
     Raises:
         ShardError: A shard is missing or damaged.
@@ -460,8 +471,8 @@ def term_texts(
     for term in terms:
         examples = split.examples(term.row, term.row + 1)
         ids = examples.input_ids.values[term.start : term.end]
-        of_words = examples.word_ids.values[term.start : term.end]
-        words = np.split(ids, np.flatnonzero(np.diff(of_words)) + 1)
+        word_ids = examples.word_ids.values[term.start : term.end]
+        words = np.split(ids, np.flatnonzero(np.diff(word_ids)) + 1)
         texts.append(" ".join(word_strings(Ragged.from_rows(words, np.int32), tokenizer)))
     return texts
 
@@ -471,18 +482,19 @@ def term_texts(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """What a build read of a split, and what became of it, by reason.
+    """Documents and mentions that a build read, kept and lost in a split, by reason.
 
     Attributes:
-        read: Documents that were read.
-        written: Documents with a row.
-        given_mentions: Mentions that the source or the annotator gave.
-        mentions: Mentions in rows.
-        not_chosen: Reason -> records that the pipeline did not choose.
-        set_aside: Reason -> documents without a row. Numbers within reasons are left out.
-        left_out: Reason -> mentions that are in no row.
-        changed: Reason -> mentions that differ from the source's.
-        copies: `exact` and `near` -> documents that are copies of others, where they are counted.
+        read: Number of documents read.
+        written: Number of documents with at least one row.
+        given_mentions: Number of mentions from the source or annotator.
+        mentions: Number of mentions in rows.
+        not_chosen: Reason -> number of records that the pipeline did not choose.
+        set_aside: Reason -> number of documents without rows. Numbers in reasons are replaced by
+            "…".
+        left_out: Reason -> number of mentions in no row.
+        changed: Reason -> number of mentions that differ from the source's.
+        copies: `exact` and `near` -> number of documents that are copies of others, if counted.
     """
 
     read: int
@@ -497,7 +509,7 @@ class Losses:
 
 
 class _SetAside(msgspec.Struct):
-    """A line of `set_aside.jsonl`, as far as it is counted."""
+    """The counted fields of a line in `set_aside.jsonl`."""
 
     split: str
     reason: str
@@ -506,18 +518,19 @@ class _SetAside(msgspec.Struct):
 def count_losses(
     records: Mapping[str, SplitRecord], set_aside: Iterable[bytes]
 ) -> dict[str, Losses]:
-    """Count what a build lost of each split.
+    """Count the documents and mentions that a build lost in each split.
 
     Args:
-        records: Name of a split -> what the manifest says of it.
-        set_aside: The lines of `set_aside.jsonl`.
+        records: Name of a split -> its record in the manifest.
+        set_aside: Lines of `set_aside.jsonl`.
 
     Raises:
-        msgspec.DecodeError: A line that is not one of `set_aside.jsonl`.
+        msgspec.DecodeError: A line is not valid.
     """
     decode = msgspec.json.Decoder(_SetAside).decode
     reasons: dict[str, Counter[str]] = {name: Counter() for name in records}
     for line in set_aside:
+        # Numbers in reasons are replaced, so that reasons such as "line 3: …" count as one.
         aside = decode(line)
         if aside.split in reasons:
             reasons[aside.split][_NUMBER.sub("…", aside.reason)] += 1
@@ -539,7 +552,7 @@ def count_losses(
 
 
 def _changed(record: SplitRecord) -> dict[str, int]:
-    """Return the mentions that encoding changed, by reason, none of them 0."""
+    """Return the number of mentions changed by encoding, by reason, without zeros."""
     changed = {
         "longer than a row, and cut": record.cut_mentions,
         "widened to whole tokens": record.widened_mentions,

@@ -1,4 +1,4 @@
-"""The counts of what a strategy hides in a corpus; `tally` makes them."""
+"""Counts of the masks of a strategy in a corpus; `tally` computes them."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from mslm_data.draw import macros, notebook_html
 from mslm_data.stats.weights import MaskSpecificWeights
 
 LONGEST_RUN = 32
-"""The last place of the histogram of runs; it counts longer runs too."""
+"""Last bin of the histogram of runs, which also counts longer runs."""
 
-MOST_MASKED = 128
-"""The last place of the histogram of masked tokens in a row; it counts rows with more too."""
+MAX_MASKED = 128
+"""Last bin of the histogram of masked tokens per row, which also counts rows with more."""
 
-ALL_MASKED = "every token is masked, so the model sees no word that it could predict others by"
-"""`MaskStats.all_masked` in words."""
+ALL_MASKED = "every token is masked, so the model sees no context for its predictions"
+"""Text of the warning for `MaskStats.all_masked`."""
 
 RATE_BINS = 20
-"""The number of bins of the histogram of a row's masked share."""
+"""Number of bins of the histogram of masked shares per row."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelCounts:
-    """Counts of what is hidden of some mentions.
+    """Counts of mentions and their masks.
 
     Attributes:
         mentions: Number of mentions, in one epoch.
-        mention_tokens: Sub-words in these mentions, in one epoch.
-        masked_mentions: Mentions whose every token is masked as ENTITY, over all epochs.
+        mention_tokens: Number of tokens in mentions, in one epoch.
+        masked_mentions: Number of mentions with every token masked as ENTITY, over all epochs.
     """
 
     mentions: int
@@ -37,14 +37,14 @@ class LabelCounts:
 
 @dataclass(frozen=True, slots=True)
 class LengthCounts:
-    """Counts of what is hidden in some rows.
+    """Counts of rows, tokens and masked tokens.
 
     Attributes:
-        sequences: Number of rows, in one epoch. The name is the key of `mask-stats --json`.
-        tokens: Sub-words, special tokens included, in one epoch.
-        maskable_tokens: Sub-words that are not special tokens, in one epoch.
-        n_elm: Tokens masked as ENTITY, over all epochs.
-        n_blm: Tokens masked as BASE, over all epochs.
+        sequences: Number of rows, in one epoch. The name is that of the JSON key.
+        tokens: Number of tokens with special tokens, in one epoch.
+        maskable_tokens: Number of non-special tokens, in one epoch.
+        n_elm: Number of tokens masked as ENTITY, over all epochs.
+        n_blm: Number of tokens masked as BASE, over all epochs.
     """
 
     sequences: int
@@ -56,53 +56,52 @@ class LengthCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MaskStats:
-    """Counts of what a strategy hides in a split, by the keys of `mask-stats --json`.
+    """Counts of the masks of a strategy in a split.
 
-    Rows, tokens and mentions are counted in one epoch. Everything masked is counted over all
-    epochs, and a row or mention that is counted by its masks is counted once in each epoch.
+    The names are the keys of `mask-stats --json`. Rows, tokens and mentions are counted in one
+    epoch, masked tokens over all epochs. Rows and mentions counted by their masks are counted once
+    per epoch.
 
     Attributes:
         sequences: Number of rows.
-        tokens: Sub-words, special tokens included.
-        maskable_tokens: Sub-words that are not special tokens.
+        tokens: Number of tokens, with special tokens.
+        maskable_tokens: Number of non-special tokens.
         mentions: Number of mentions.
-        mention_tokens: Sub-words in mentions.
-        masked_mentions: Mentions whose every token is masked as ENTITY.
-        n_elm: Tokens masked as ENTITY.
-        n_blm: Tokens masked as BASE.
-        mean_words: Average number of words of a row; 0 if there is no row.
-        shorter: Counts of rows with fewer words than the average (Abaho et al. 2024, Table 5). Rows
-            of exactly the average length are in neither group.
-        longer: Counts of rows with more words than the average.
-        labels: Label -> its counts, in the order of `span_labels`.
+        mention_tokens: Number of tokens in mentions.
+        masked_mentions: Number of mentions with every token masked as ENTITY.
+        n_elm: Number of tokens masked as ENTITY.
+        n_blm: Number of tokens masked as BASE.
+        mean_words: Mean number of words per row; 0 without rows.
+        shorter: Counts of rows with fewer words than the mean (Abaho et al. 2024, Table 5). Rows of
+            exactly the mean length are in neither group.
+        longer: Counts of rows with more words than the mean.
+        labels: Label -> counts, in the order of `span_labels`.
         masked_tokens: `n_elm + n_blm`.
-        realised_rate: Masked share of the tokens that are not special; 0 if there are none.
-        realised_elm: Share of the mentions whose every token is masked as ENTITY; 0 if there are
-            none. A rate of ELM may be far below, as each row's budget is rounded up.
-        effective_blm: Share of the tokens that are not special that is masked as BASE; 0 if there
-            are none. A rate of BLM may differ from it for the same reason.
-        rows_under_budget: Rows that could not spend their budget: `MaskPlan.unspent` is above 0.
-        rows_without_mask: Rows with no masked token.
-        share_in_mentions: Share of the masked tokens that lie in mentions; 0 if none is masked.
-        mentions_whole: Mentions whose every token is masked, as ENTITY or BASE.
-        mentions_partly: Mentions with masked tokens and others.
-        mentions_untouched: Mentions with no masked token.
-        mean_run_length: Average length of runs of masked tokens side by side; 0 if none is masked.
-        run_lengths: At k, number of runs of k tokens; at `LONGEST_RUN`, of that many or more. Zeros
-            at the end are left out.
-        masked_per_row: At k, number of rows with k masked tokens; at `MOST_MASKED`, with that many
-            or more. Zeros at the end are left out.
-        owing_per_row: The part of `masked_per_row` that is under budget. Zeros at the end are left
-            out.
-        rate_per_row: Rows by the masked share of their tokens, in `RATE_BINS` equal bins of
-            `[0, 1]`. Rows with nothing but special tokens are in no bin.
-        masked_words: Number of words with a masked token; None where words were not counted, as for
-            the next two.
-        masked_word_types: Number of different words with a masked token.
-        masked_word_entropy: Entropy of the distribution of masked words, in bits; 0 if one word
-            takes all masks.
-        digest: SHA-256 of all kinds in the order of the rows. Of several epochs, SHA-256 of the
-            epochs' digests. Equal digests are equal masks.
+        realised_rate: Masked share of the non-special tokens; 0 without tokens.
+        realised_elm: Share of mentions with every token masked as ENTITY; 0 without mentions. May
+            be far above the rate of ELM, because each row's budget is rounded up.
+        effective_blm: Share of non-special tokens masked as BASE; 0 without tokens. May differ from
+            the rate of BLM for the same reason.
+        rows_under_budget: Number of rows with an unspent budget: `MaskPlan.unspent` is above 0.
+        rows_without_mask: Number of rows without masked tokens.
+        share_in_mentions: Share of masked tokens inside mentions; 0 without masks.
+        mentions_whole: Number of mentions with every token masked, as ENTITY or BASE.
+        mentions_partly: Number of mentions with masked and unmasked tokens.
+        mentions_untouched: Number of mentions without masked tokens.
+        mean_run_length: Mean length of runs of masked tokens; 0 without masks.
+        run_lengths: At k, number of runs of k masked tokens; at `LONGEST_RUN`, of that length or
+            more. Without trailing zeros.
+        masked_per_row: At k, number of rows with k masked tokens; at `MAX_MASKED`, with that number
+            or more. Without trailing zeros.
+        owing_per_row: The rows of `masked_per_row` with an unspent budget. Without trailing zeros.
+        rate_per_row: Number of rows by masked share of their tokens, in `RATE_BINS` equal bins of
+            `[0, 1]`. Rows of special tokens alone are in no bin.
+        masked_words: Number of words with a masked token. None if words were not counted.
+        masked_word_types: Number of different words with a masked token, or None.
+        masked_word_entropy: Entropy of the distribution of masked words in bits, or None; 0 if a
+            single word takes all masks.
+        digest: SHA-256 of all kinds, in the order of rows; for several epochs, SHA-256 of the
+            epochs' digests. Equal digests mean equal masks.
     """
 
     sequences: int
@@ -139,16 +138,16 @@ class MaskStats:
 
     @property
     def weights(self) -> MaskSpecificWeights:
-        """The paper's loss weights that follow from `n_elm` and `n_blm`."""
+        """The paper's loss weights from `n_elm` and `n_blm`."""
         return MaskSpecificWeights.from_counts(self.n_elm, self.n_blm)
 
     @property
     def all_masked(self) -> bool:
-        """Return whether every token of the split, special ones apart, is masked in each epoch."""
+        """Whether every non-special token is masked in each epoch."""
         return self.realised_rate == 1
 
     def facts(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-        """Return the name and value of what readers look for first, and of what else there is."""
+        """Return names and values for display: the most important ones, and all others."""
         weights = self.weights
         first = [
             ("tokens masked", f"{self.realised_rate:.2%}"),
@@ -160,9 +159,9 @@ class MaskStats:
             ("N_ELM", f"{self.n_elm:,}"),
             ("N_BLM", f"{self.n_blm:,}"),
             ("rows", f"{self.sequences:,}"),
-            ("tokens that can be masked", f"{self.maskable_tokens:,}"),
+            ("maskable tokens", f"{self.maskable_tokens:,}"),
             ("mentions", f"{self.mentions:,}"),
-            ("masks that lie in mentions", f"{self.share_in_mentions:.1%}"),
+            ("masks inside mentions", f"{self.share_in_mentions:.1%}"),
             ("rows under budget", f"{self.rows_under_budget:,}"),
             ("rows with no mask", f"{self.rows_without_mask:,}"),
             ("mean run of masks", f"{self.mean_run_length:.2f} tokens"),
@@ -172,7 +171,7 @@ class MaskStats:
         return first, others
 
     def by_label(self) -> str:
-        """Return an HTML table of what is hidden of each label's mentions."""
+        """Return an HTML table of the masks of each label's mentions."""
         rows = [
             (label, counts.mentions, counts.mention_tokens, counts.masked_mentions)
             for label, counts in self.labels.items()
@@ -190,7 +189,7 @@ class MaskStats:
         )
 
     def _repr_html_(self) -> str:
-        """Return the first numbers and those of labels, as notebooks show them."""
+        """Return the counts as HTML, for notebooks."""
         first, others = self.facts()
 
         tiles = macros("parts.html").tiles

@@ -1,4 +1,4 @@
-"""Counts what a strategy hides at all the rates that the paper tries, in one pass over the rows.
+"""Count the masks of a strategy at all rates of the paper, in one pass over the rows.
 
 The rates are those of Abaho et al. 2024, Tables 4 and 5.
 """
@@ -15,30 +15,29 @@ from mslm_data.kernels.tally import tally_rows, tally_units
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import varied
 from mslm_data.stats.counts import LONGEST_RUN, LengthCounts
-from mslm_data.stats.tally import LengthTable, check_epochs, count_rows, words_of_rows
+from mslm_data.stats.tally import LengthTable, check_epochs, count_row_words, count_rows
 from mslm_data.stats.weights import MaskSpecificWeights
 
 ELMS = (0.25, 0.5, 0.75, 1.0)
-"""The paper's rates of entity-level masking."""
+"""The paper's rates of ELM."""
 
 BLMS = (0.0, 0.075, 0.15, 0.225)
-"""The paper's rates of base-level masking."""
+"""The paper's rates of BLM."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPoint:
-    """Counts of what a strategy hides at one pair of rates.
+    """Counts of the masks of a strategy at one pair of rates.
 
     Attributes:
-        elm: The rate of ELM.
-        blm: The rate of BLM.
-        epochs: Number of epochs that masked tokens are counted over.
-        mean_words: Average number of words of a row; 0 if there is no row.
-        realised_elm: Share of the mentions whose every token is masked as ENTITY; 0 if there are
-            none.
+        elm: Rate of ELM.
+        blm: Rate of BLM.
+        epochs: Number of epochs over which masked tokens are counted.
+        mean_words: Mean number of words per row; 0 without rows.
+        realised_elm: Share of mentions with every token masked as ENTITY; 0 without mentions.
         whole: Counts of all rows.
-        shorter: Counts of the rows with fewer words than the average.
-        longer: Counts of the rows with more words than the average.
+        shorter: Counts of rows with fewer words than the mean.
+        longer: Counts of rows with more words than the mean.
     """
 
     elm: float
@@ -52,23 +51,23 @@ class SweepPoint:
 
     @property
     def weights(self) -> MaskSpecificWeights:
-        """The loss weights that follow from all rows."""
+        """The paper's loss weights, from all rows."""
         return MaskSpecificWeights.from_counts(self.whole.n_elm, self.whole.n_blm)
 
     @property
     def effective_blm(self) -> float:
-        """Share of the tokens that are not special that is masked as BASE; 0 if there are none."""
+        """Share of non-special tokens masked as BASE; 0 without tokens."""
         tokens = self.whole.maskable_tokens * self.epochs
         return self.whole.n_blm / tokens if tokens else 0.0
 
     def rate(self, counts: LengthCounts) -> float:
-        """Return the masked share of some rows' tokens, specials aside; 0 if there are none."""
+        """Return the masked share of the non-special tokens of some rows; 0 without tokens."""
         tokens = counts.maskable_tokens * self.epochs
         return (counts.n_elm + counts.n_blm) / tokens if tokens else 0.0
 
 
 def has_both_rates(strategy: Strategy) -> bool:
-    """Return whether a strategy was made with options `elm` and `blm`, so it can be swept."""
+    """Return whether a strategy has the options `elm` and `blm`, as a sweep requires."""
     return strategy.origin is not None and {"elm", "blm"} <= strategy.origin.options.keys()
 
 
@@ -81,22 +80,21 @@ def sweep(
     seed: int = 0,
     epochs: int = 1,
 ) -> list[SweepPoint]:
-    """Count what a strategy hides at each pair of rates, in one pass over the rows.
+    """Count the masks of a strategy at each pair of rates, in one pass over the rows.
 
     Args:
-        chunks: Called once; gives the split's rows in chunks of any size.
-        strategy: One with the options `elm` and `blm`; its other options stay.
-        elms: Rates of ELM.
-        blms: Rates of BLM.
-        seed: As in training.
-        epochs: Epochs `[0, epochs)` are planned for each pair.
+        chunks: Function that returns the split's rows in chunks of any size. Called once.
+        strategy: A strategy with the options `elm` and `blm`. Its other options stay.
+        elms: Rates of ELM. Default: the paper's.
+        blms: Rates of BLM. Default: the paper's.
+        seed: Seed of the training. Default: 0.
+        epochs: Number of epochs to plan for each pair, from epoch 0. Default: 1.
 
     Returns:
-        One point for each pair, all of the first `elm` first.
+        A point for each pair of rates, sorted by `elm`, then by `blm`.
 
     Raises:
-        ValueError: There is no epoch to count, the strategy has no such options, or it refuses a
-            rate.
+        ValueError: `epochs` is below 1, the strategy has no such options, or a rate is invalid.
     """
     check_epochs(epochs)
     if not has_both_rates(strategy):
@@ -105,12 +103,13 @@ def sweep(
     rates = [(elm, blm) for elm in elms for blm in blms]
     strategies = [varied(strategy, elm=elm, blm=blm) for elm, blm in rates]
     tables = [LengthTable() for _ in rates]
-    runs = np.zeros(LONGEST_RUN + 1, np.int64)  # the kernel counts runs too; unused here
+    runs = np.zeros(LONGEST_RUN + 1, np.int64)  # output of the kernel, unused here
     masked_mentions = [0] * len(rates)
     num_mentions = 0
 
     for examples in chunks():
-        words = words_of_rows(examples)
+        # Counts without masks are the same for all rates.
+        words = count_row_words(examples)
         rows = count_rows(examples)
         masked = np.empty((len(examples), 2), np.int64)
 

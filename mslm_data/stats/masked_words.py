@@ -1,6 +1,6 @@
-"""Counts which words are masked how often.
+"""Count the masks of each word.
 
-A word type is a sequence of sub-words. A word counts as masked if one of its sub-words is.
+A word type is a sequence of sub-words. A word counts as masked if one of its sub-words is masked.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from mslm_data.mask.strategy import Strategy
 
 @dataclass(frozen=True, slots=True)
 class MaskedWord:
-    """A word type, and how often it is masked.
+    """A word type with its number of masks.
 
     Attributes:
         tokens: Its sub-words.
-        masked: How often it is masked, over all epochs.
-        occurrences: How often it occurs in the rows, in one epoch.
+        masked: Number of masked occurrences, over all epochs.
+        occurrences: Number of occurrences, in one epoch.
     """
 
     tokens: tuple[int, ...]
@@ -36,24 +36,24 @@ class MaskedWord:
 
 
 class MaskedWords:
-    """Counts masked words by type; holds each type's sub-words, and about 40 bytes besides."""
+    """Counts masked words by type. Memory: the sub-words of each type, and about 40 bytes."""
 
     def __init__(self) -> None:
-        """Begin with no word."""
+        """Start without words."""
         self._numbers = WordNumbers()
         self._masked = np.zeros(0, np.int64)
         self._seen: npt.NDArray[np.int32] = np.empty(0, np.int32)
 
     def see(self, examples: Examples) -> None:
-        """Number the words of rows, which `add` then counts."""
+        """Number the words of some rows, for `add`."""
         self._seen = self._numbers.number(examples).values
 
     def add(self, examples: Examples, kinds: Array) -> None:
-        """Count the masked words of the rows last seen.
+        """Count the masked words of the rows last passed to `see`.
 
         Args:
-            examples: These rows.
-            kinds: uint8 `[T]`, of one plan of them.
+            examples: The same rows.
+            kinds: uint8 `[T]`, the kinds of a plan of these rows.
         """
         masked = np.empty(len(self._seen), np.uint8)
         find_masked_words(examples.word_ids.offsets, examples.word_ids.values, kinds, masked)
@@ -63,17 +63,18 @@ class MaskedWords:
         self._masked = added
 
     def counts(self) -> npt.NDArray[np.int64]:
-        """Return how often each type is masked, in order of first appearance, `[W]` or fewer."""
+        """Return the number of masks of each type, in order of first appearance, `[W]` or fewer."""
         return self._masked
 
     def entropy(self) -> float:
-        """Return the entropy of the masked words' distribution, in bits; 0 if none is masked."""
+        """Return the entropy of the distribution of masked words, in bits; 0 without masks."""
         counts = self._masked[self._masked > 0]
         total = int(counts.sum())
         if not total:
             return 0.0
 
-        # Different counts are few, and sorted: the sum does not depend on the order of the rows.
+        # Sum over distinct counts, which are few and sorted: the result does not depend on the
+        # order of rows.
         values, times = np.unique(counts, return_counts=True)
         terms = [
             n * k * math.log2(total / n)
@@ -82,7 +83,7 @@ class MaskedWords:
         return math.fsum(terms) / total
 
     def top(self, count: int) -> list[MaskedWord]:
-        """Return the words masked most; of equals, the first in the corpus comes first."""
+        """Return the most masked words. Ties in order of first appearance."""
         words = self._numbers.words()
         order = np.argsort(-self._masked, kind="stable")[:count]
 
@@ -104,11 +105,11 @@ def most_masked_words(
     """Return the words that a strategy masks most often, in one pass over the rows.
 
     Args:
-        chunks: Called once; gives the split's rows in chunks of any size.
-        strategy: What plans the masks.
-        seed: As in training.
-        epochs: Epochs `[0, epochs)` are planned.
-        count: Maximum number of words.
+        chunks: Function that returns the split's rows in chunks of any size. Called once.
+        strategy: The strategy.
+        seed: Seed of the training. Default: 0.
+        epochs: Number of epochs to plan, from epoch 0. Default: 1.
+        count: Maximum number of words. Default: 20.
     """
     words = MaskedWords()
     for examples in chunks():
@@ -121,5 +122,5 @@ def most_masked_words(
 
 
 def word_texts(words: Sequence[MaskedWord], tokenizer: tokenizers.Tokenizer) -> list[str]:
-    """Return words as a folder's tokenizer writes them; see `lexicon.word_types.word_strings`."""
+    """Return the text of words, decoded by `lexicon.word_types.word_strings`."""
     return word_strings(Ragged.from_rows([word.tokens for word in words], np.int32), tokenizer)

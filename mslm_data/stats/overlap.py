@@ -1,17 +1,16 @@
-"""Finds the sentences that two splits share, exactly or nearly, whatever tokenizers made them.
+"""Find the sentences that two splits share, exactly or nearly, for any tokenizers.
 
-Sentences are compared by their *normal words*: the runs of letters and digits of what the tokenizer
-decodes, in small letters and without accents. So punctuation, capitals and spaces do not count,
-and neither does whether a corpus came as running text or cut into words. A word of which the
-tokenizer knows nothing is left out.
+Sentences are compared by their *normal words*: the runs of letters and digits in the decoded text,
+in lower case and without accents. Punctuation, case and white space do not matter, and running text
+equals text cut into words. A word that contains `[UNK]` is ignored.
 
 * Two sentences are equal if they have the same normal words in the same order.
-* A sentence is nearly in a split if 13 of its normal words, side by side, stand side by side in a
-  sentence of that split too. Brown et al. 2020 (appendix C) look for test sets in training text by
-  this rule. A sentence of fewer words can only be in a split exactly.
+* A sentence is nearly in a split if the split has a sentence with the same 13 consecutive normal
+  words. Brown et al. 2020 (appendix C) search test sets in training text by this rule. A sentence
+  of fewer than 13 words can only be found exactly.
 
-A row counts as a sentence, and so does each sentence of a row that joins several. Hashes of 64 bits
-stand for the words, so two that differ count as equal with a chance of 2^-64.
+A row is a sentence. A row of several joined sentences is several. Words are compared by 64-bit
+hashes, so two different words are equal with probability 2^-64.
 """
 
 from __future__ import annotations
@@ -36,21 +35,21 @@ from mslm_data.lexicon.word_types import WordNumbers, word_strings
 from mslm_data.shard.split import Split
 
 WORDS = 13
-"""Normal words that stand side by side in both of two sentences that are nearly equal."""
+"""Number of consecutive normal words that nearly equal sentences share."""
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _WORD = re.compile(r"[^\W_]+")
-_MOST_TYPES = 500_000
-"""Word types after which they are numbered anew, so that memory stays bounded."""
+_MAX_TYPES = 500_000
+"""Maximum number of cached word types. Above it, the cache is cleared, which bounds memory."""
 
 
 # Normal words -------------------------------------------------------------------------------------
 
 
 def normal_words(text: str) -> list[str]:
-    """Return the runs of letters and digits of a text, in small letters and without accents."""
+    """Return the runs of letters and digits of a text, in lower case and without accents."""
     if not text.isascii():
         apart = unicodedata.normalize("NFKD", text)
         text = "".join(char for char in apart if not unicodedata.combining(char))
@@ -58,16 +57,16 @@ def normal_words(text: str) -> list[str]:
 
 
 class NormalWords:
-    """Turns the tokens of a tokenizer into hashes of normal words; each word type is decoded once.
+    """Converts the tokens of a tokenizer to hashes of normal words. Each word type is decoded once.
 
-    It holds at most half a million word types.
+    Memory holds at most half a million word types.
     """
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, ids: TokenIds) -> None:
-        """Begin with no word.
+        """Start without words.
 
         Args:
-            tokenizer: Made the tokens.
+            tokenizer: The tokenizer of the rows.
             ids: Its special ids.
         """
         self._tokenizer = tokenizer
@@ -75,21 +74,22 @@ class NormalWords:
         self._clear()
 
     def hashes(self, ids: Ragged, words: Array) -> Ragged:
-        """Return the hash of each normal word, uint64, in N rows.
+        """Return the hashes of the normal words in N rows, uint64.
 
         Args:
             ids: int32, T tokens in N rows.
-            words: int32 `[T]`, the number of each token's word; -1 on special tokens.
+            words: int32 `[T]`, the word number of each token; -1 for special tokens.
         """
-        if len(self._offsets.values) > _MOST_TYPES:
+        if len(self._offsets.values) > _MAX_TYPES:
             self._clear()
         numbers = self._numbers.number_tokens(ids, words, size=self._ids.size)
         self._learn()
 
-        of_words = Ragged(self._hashes.values, self._offsets.values).take(
+        # Look up the normal words of each token word, then regroup them by row.
+        hashes = Ragged(self._hashes.values, self._offsets.values).take(
             numbers.values.astype(np.int64)
         )
-        return Ragged(of_words.values, of_words.offsets[numbers.offsets])
+        return Ragged(hashes.values, hashes.offsets[numbers.offsets])
 
     def _clear(self) -> None:
         self._numbers = WordNumbers()
@@ -97,11 +97,12 @@ class NormalWords:
         self._hashes = Growing(np.empty(0, np.uint64))
 
     def _learn(self) -> None:
-        """Decode the word types that are new."""
+        """Decode and hash the new word types."""
         types = self._numbers.tokens_from(len(self._offsets.values) - 1)
         if not len(types):
             return
 
+        # A word with [UNK] has no known text, so it has no normal words.
         words = [normal_words(text) for text in word_strings(types, self._tokenizer)]
         for number, tokens in enumerate(types.tolist()):
             if self._ids.unk in tokens:
@@ -110,11 +111,13 @@ class NormalWords:
         before = len(self._hashes.values)
         counts = np.fromiter(map(len, words), np.int64, len(words))
         self._offsets.extend(before + np.cumsum(counts))
-        self._hashes.extend(np.array([_hash(word) for of_type in words for word in of_type], "<u8"))
+        self._hashes.extend(
+            np.array([_hash(word) for type_words in words for word in type_words], "<u8")
+        )
 
 
 def _hash(word: str) -> int:
-    """Return 64 bits that stand for a word, on every machine the same."""
+    """Return a 64-bit hash of a word, equal on all machines."""
     digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
@@ -123,12 +126,11 @@ def _hash(word: str) -> int:
 
 
 class Places(NamedTuple):
-    """Where the hashes of some sentences and their 13-grams stand in a `Fingerprints`.
+    """Indices of sentences and 13-grams in a `Fingerprints`.
 
     Attributes:
-        sentences: int64 `[N]`, the place of each sentence in `Fingerprints.sentences`; -1 where it
-            is not there.
-        grams: int64, N rows: the place of each 13-gram in `Fingerprints.grams`, or -1.
+        sentences: int64 `[N]`, the index of each sentence in `Fingerprints.sentences`, or -1.
+        grams: int64, N rows: the index of each 13-gram in `Fingerprints.grams`, or -1.
     """
 
     sentences: Ints
@@ -136,20 +138,20 @@ class Places(NamedTuple):
 
 
 class Fingerprints:
-    """The hashes of some sentences, and of all runs of 13 words in them (13-grams).
+    """The distinct hashes of sentences and of their 13-grams, the runs of 13 words.
 
-    Each hash is there once, in 8 bytes. While hashes are collected and sorted, each takes up to 24.
+    Each distinct hash takes 8 bytes. While hashes are collected and sorted, each takes up to 24.
 
     Attributes:
-        sentences: uint64 `[S]`, rising: a hash of each sentence that has words.
-        grams: uint64 `[G]`, rising: a hash of each 13-gram.
+        sentences: uint64 `[S]`, ascending: the hashes of sentences with words.
+        grams: uint64 `[G]`, ascending: the hashes of 13-grams.
     """
 
     def __init__(self, rows: Iterable[Ragged]) -> None:
         """Hash sentences and their 13-grams.
 
         Args:
-            rows: The hashes of the normal words of some sentences at a time, one sentence a row.
+            rows: Chunks of hashed normal words, one sentence per row.
         """
         sentences = []
         grams = []
@@ -161,31 +163,31 @@ class Fingerprints:
         self.grams = _each_once(grams)
 
     def find(self, words: Ragged) -> Places:
-        """Find the places of sentences and of their 13-grams.
+        """Find the indices of sentences and of their 13-grams.
 
         Args:
-            words: The hashes of the normal words of N sentences.
+            words: Hashed normal words of N sentences.
         """
         sentences = self.sentence_places(words)
         grams = gram_hashes(words)
         return Places(sentences, Ragged(_places(self.grams, grams.values), grams.offsets))
 
     def sentence_places(self, words: Ragged) -> Ints:
-        """Find the places of sentences as wholes, `[N]`; see `Places.sentences`."""
+        """Find the indices of whole sentences, int64 `[N]`; see `Places.sentences`."""
         places = _places(self.sentences, sentence_hashes(words))
         places[words.lengths == 0] = -1
         return places
 
 
 def sentence_hashes(words: Ragged) -> npt.NDArray[np.uint64]:
-    """Return a hash of each sentence, `[N]`, of the hashes of its words."""
+    """Hash each sentence from its hashed words, uint64 `[N]`."""
     out = np.empty(len(words), np.uint64)
     hash_rows(words.values, words.offsets, out)
     return out
 
 
 def gram_hashes(words: Ragged) -> Ragged:
-    """Return a hash of each 13-gram, uint64, N rows, of the hashes of words."""
+    """Hash each 13-gram from its hashed words, uint64, N rows."""
     offsets = make_offsets(np.maximum(words.lengths - WORDS + 1, 0))
     out = np.empty(offsets[-1], np.uint64)
     hash_ngrams(words.values, words.offsets, WORDS, out)
@@ -193,34 +195,35 @@ def gram_hashes(words: Ragged) -> Ragged:
 
 
 def has_any(places: Ragged) -> Bools:
-    """Return whether a row has a place other than -1, `[N]`."""
-    found = make_offsets(places.values >= 0)
-    return np.diff(found[places.offsets]) > 0
+    """Return whether each row has an index other than -1, bool `[N]`."""
+    running_total = make_offsets(places.values >= 0)
+    return np.diff(running_total[places.offsets]) > 0
 
 
 def _each_once(parts: list[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
-    """Return hashes sorted, each once; the list is emptied on the way."""
-    together = np.concatenate([np.empty(0, np.uint64), *parts])
+    """Return the distinct hashes, sorted. The list is emptied to free memory."""
+    # Free the parts before sorting, so that memory holds two copies at most.
+    hashes = np.concatenate([np.empty(0, np.uint64), *parts])
     parts.clear()
-    together.sort()
-    is_first = np.ones(len(together), np.bool_)
-    np.not_equal(together[1:], together[:-1], out=is_first[1:])
-    return together[is_first]
+    hashes.sort()
+    is_first = np.ones(len(hashes), np.bool_)
+    np.not_equal(hashes[1:], hashes[:-1], out=is_first[1:])
+    return hashes[is_first]
 
 
-def _places(known: npt.NDArray[np.uint64], asked: npt.NDArray[np.uint64]) -> Ints:
-    """Return the place of each hash in a sorted array, -1 where it is not there."""
+def _places(known: npt.NDArray[np.uint64], hashes: npt.NDArray[np.uint64]) -> Ints:
+    """Return the index of each hash in a sorted array, or -1."""
     if not len(known):
-        return np.full(len(asked), -1, np.int64)
+        return np.full(len(hashes), -1, np.int64)
 
-    # In rising order, neighbouring searches look at the same memory.
-    order = np.argsort(asked)
-    rising = asked[order]
-    places = np.searchsorted(known, rising)
+    # Search in ascending order: consecutive searches then read the same memory.
+    order = np.argsort(hashes)
+    ascending = hashes[order]
+    places = np.searchsorted(known, ascending)
     places[places == len(known)] = 0
-    places[known[places] != rising] = -1
+    places[known[places] != ascending] = -1
 
-    out = np.empty(len(asked), np.int64)
+    out = np.empty(len(hashes), np.int64)
     out[order] = places
     return out
 
@@ -230,14 +233,15 @@ def _places(known: npt.NDArray[np.uint64], asked: npt.NDArray[np.uint64]) -> Int
 
 @dataclass(frozen=True, eq=False)
 class Overlap:
-    """The sentences of one split that stand in another too.
+    """The sentences of one split that another split contains too.
 
     Attributes:
-        sentences: Number of sentences of the first split.
-        short: How many sentences of `exact` have fewer than 13 words, and so often say little.
-        exact: int64, rising: the row of each sentence that equals a sentence of the other split.
-        near: int64, rising: the row of each sentence that shares a run of 13 words with a sentence
-            of the other split, and equals none.
+        sentences: Number of sentences in the first split.
+        short: Number of sentences in `exact` with fewer than 13 words, which are often
+            uninformative.
+        exact: int64, ascending: the row of each sentence that equals a sentence of the other split.
+        near: int64, ascending: the row of each other sentence that shares 13 consecutive words with
+            a sentence of the other split.
     """
 
     sentences: int
@@ -247,7 +251,7 @@ class Overlap:
 
     @property
     def share(self) -> float:
-        """Return the share of the sentences that stand in the other split, exactly or nearly."""
+        """Share of the sentences that the other split contains, exactly or nearly."""
         return (len(self.exact) + len(self.near)) / max(self.sentences, 1)
 
 
@@ -259,17 +263,21 @@ def overlap(
     *,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> tuple[Overlap, Overlap]:
-    """Find the sentences of each of two splits that stand in the other.
+    """Find the sentences that two splits share.
 
-    Only the hashes of the smaller split are held in memory. So the larger split is read once and
-    the smaller one twice: to hash it, and to look its sentences up by what the larger one has.
+    Memory holds the hashes of the smaller split only. The larger split is read once. The smaller
+    split is read twice: to hash its sentences, and to look up which of them the larger split
+    contains.
 
     Args:
         first: A split.
-        second: Another, of any tokenizer.
-        words_of_first: Of the tokenizer of `first`.
-        words_of_second: Of that of `second`.
-        progress: Called with the rows that are read, and all rows to read.
+        second: Another split, with any tokenizer.
+        words_of_first: Normal words of the tokenizer of `first`.
+        words_of_second: Normal words of the tokenizer of `second`.
+        progress: Callback with the number of rows read and the number of rows to read.
+
+    Returns:
+        The overlap of `first` with `second`, and of `second` with `first`.
 
     Raises:
         ShardError: A shard is missing or damaged.
@@ -282,38 +290,41 @@ def overlap(
     progress(done, total)
 
     def rows(split: Split, words: NormalWords) -> Iterator[tuple[Ints, Ragged]]:
-        """Give the row and the words of each sentence, some rows at a time."""
+        """Yield the rows and words of sentences, chunk by chunk, and report progress."""
         nonlocal done
         before = done
-        for row_of, sentences in words_of_rows(split, words):
+        for row_of, sentences in hash_sentences(split, words):
             yield row_of, sentences
             done = before + int(row_of[-1]) + 1
             progress(done, total)
 
     known = Fingerprints(words for _, words in rows(first, words_of_first))
 
-    # Place -1, which stands for a fingerprint that is not known, leads to an item that stays False.
+    # One item more than there are fingerprints: place -1, an unknown fingerprint, reads this last
+    # item, which stays False.
     is_shared = np.zeros(len(known.sentences) + 1, np.bool_)
     is_shared_gram = np.zeros(len(known.grams) + 1, np.bool_)
 
-    of_second = _Finding()
+    # Look up the larger split, and mark its fingerprints.
+    second_counter = _OverlapCounter()
     for row_of, words in rows(second, words_of_second):
         places = known.find(words)
         is_shared[places.sentences[places.sentences >= 0]] = True
         is_shared_gram[places.grams.values[places.grams.values >= 0]] = True
-        of_second.add(row_of, words, places)
+        second_counter.add(row_of, words, places)
 
-    of_first = _Finding()
+    # Read the smaller split again, and keep only marked fingerprints.
+    first_counter = _OverlapCounter()
     for row_of, words in rows(first, words_of_first):
         places = known.find(words)
         places.sentences[~is_shared[places.sentences]] = -1
         places.grams.values[~is_shared_gram[places.grams.values]] = -1
-        of_first.add(row_of, words, places)
-    return of_first.overlap(), of_second.overlap()
+        first_counter.add(row_of, words, places)
+    return first_counter.overlap(), second_counter.overlap()
 
 
-def words_of_rows(split: Split, words: NormalWords) -> Iterator[tuple[Ints, Ragged]]:
-    """Give the row and the hashed words of each sentence of a split, some rows at a time.
+def hash_sentences(split: Split, words: NormalWords) -> Iterator[tuple[Ints, Ragged]]:
+    """Yield the rows and the hashed words of a split's sentences, chunk by chunk.
 
     Raises:
         ShardError: A shard is missing or damaged.
@@ -325,8 +336,8 @@ def words_of_rows(split: Split, words: NormalWords) -> Iterator[tuple[Ints, Ragg
         start += len(examples)
 
 
-class _Finding:
-    """Adds up the `Overlap` of one split with another, some sentences at a time."""
+class _OverlapCounter:
+    """Accumulates the `Overlap` of one split with another."""
 
     def __init__(self) -> None:
         self._sentences = 0
@@ -338,9 +349,9 @@ class _Finding:
         """Add sentences.
 
         Args:
-            row_of: int64 `[N]`, the row of each.
-            words: Their words.
-            places: Where they stand in the other split.
+            row_of: int64 `[N]`, the row of each sentence.
+            words: Their hashed words.
+            places: Their indices in the other split's fingerprints.
         """
         is_exact = places.sentences >= 0
         is_near = has_any(places.grams) & ~is_exact
@@ -351,7 +362,7 @@ class _Finding:
         self._near.append(row_of[is_near])
 
     def overlap(self) -> Overlap:
-        """Return all that was found."""
+        """Return the overlap of all sentences added so far."""
         nothing = np.empty(0, np.int64)
         return Overlap(
             sentences=self._sentences,
@@ -362,7 +373,7 @@ class _Finding:
 
 
 def _sentences(examples: Examples) -> tuple[Ints, Ragged]:
-    """Return the row of each sentence, and the tokens of each sentence."""
+    """Return the row and the tokens of each sentence."""
     rows = np.arange(len(examples))
     if examples.sentence_starts is not None:
         rows = np.repeat(rows, examples.sentence_starts.lengths)
@@ -370,11 +381,11 @@ def _sentences(examples: Examples) -> tuple[Ints, Ragged]:
 
 
 def doc_ids(split: Split, rows: Ints) -> list[str]:
-    """Return the document of each of some rows.
+    """Return the document id of each row.
 
     Args:
-        split: Their split.
-        rows: int64, rising.
+        split: The split.
+        rows: int64, ascending.
 
     Raises:
         ShardError: A shard is missing or damaged.
@@ -388,10 +399,10 @@ def doc_ids(split: Split, rows: Ints) -> list[str]:
     return ids
 
 
-def shared_rows(split: Split, found: Overlap) -> Sequence[dict[str, int | str]]:
-    """Return the row, the document and the kind of overlap, `exact` or `near`, of each sentence."""
-    rows = np.concatenate([found.exact, found.near])
-    is_near = np.arange(len(rows)) >= len(found.exact)
+def shared_rows(split: Split, shared: Overlap) -> Sequence[dict[str, int | str]]:
+    """Return the row, document id and kind (`exact` or `near`) of each shared sentence."""
+    rows = np.concatenate([shared.exact, shared.near])
+    is_near = np.arange(len(rows)) >= len(shared.exact)
     order = np.argsort(rows, kind="stable")
     ids = doc_ids(split, rows[order])
     return [

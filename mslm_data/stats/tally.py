@@ -1,4 +1,4 @@
-"""Counts what a strategy hides in a corpus, exactly as training with the same seed will hide it."""
+"""Count the masks of a strategy in a corpus, exactly as in training with the same seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mslm_data.mask.plan import MaskPlan
 from mslm_data.mask.strategy import Strategy
 from mslm_data.stats.counts import (
     LONGEST_RUN,
-    MOST_MASKED,
+    MAX_MASKED,
     RATE_BINS,
     LabelCounts,
     LengthCounts,
@@ -34,20 +34,20 @@ def mask_stats(
     epochs: int = 1,
     labels: Sequence[str],
 ) -> MaskStats:
-    """Count what a strategy hides, in one pass over the rows.
+    """Count the masks of a strategy, in one pass over the rows.
 
-    One chunk at a time is in memory, and the types of all words.
+    Memory holds one chunk, and the types of all words.
 
     Args:
-        chunks: Called once; gives the split's rows in chunks of any size.
-        strategy: What plans the masks.
-        seed: As in training.
-        epochs: Epochs `[0, epochs)` are planned.
-        labels: The names that `span_labels` index.
+        chunks: Function that returns the split's rows in chunks of any size. Called once.
+        strategy: The strategy.
+        seed: Seed of the training. Default: 0.
+        epochs: Number of epochs to plan, from epoch 0. Default: 1.
+        labels: Labels, by `span_labels`.
 
     Raises:
-        ValueError: There is no epoch to count, the seed is out of range, or a rate of the strategy
-            follows the steps or tokens of training.
+        ValueError: `epochs` is below 1, the seed is out of range, or a rate depends on the training
+            step or tokens.
     """
     check_epochs(epochs)
     tally = Tally(labels, epochs)
@@ -60,24 +60,24 @@ def mask_stats(
 
 
 def check_epochs(epochs: int) -> None:
-    """Refuse to count nothing.
+    """Check that there is at least one epoch.
 
     Raises:
-        ValueError: Fewer than one epoch.
+        ValueError: `epochs` is below 1.
     """
     if epochs < 1:
         raise ValueError(f"epochs: expected 1 or more, got {epochs}")
 
 
-def words_of_rows(examples: Examples) -> Counts:
-    """Return the number of words of each row, `[N]`: distinct `word_ids` that are not -1."""
+def count_row_words(examples: Examples) -> Counts:
+    """Count the words of each row, int64 `[N]`."""
     words = np.empty(len(examples), np.int64)
     count_words(examples.word_ids.offsets, examples.word_ids.values, words)
     return words
 
 
 def count_rows(examples: Examples) -> Counts:
-    """Return the fields of `LengthCounts` for each row, `[N, 5]`; nothing is masked yet."""
+    """Return the fields of `LengthCounts` for each row, int64 `[N, 5]`, with nothing masked."""
     maskable = np.empty(len(examples), np.int64)
     count_numbered(examples.word_ids.offsets, examples.word_ids.values, maskable)
 
@@ -89,22 +89,22 @@ def count_rows(examples: Examples) -> Counts:
 
 
 class LengthTable:
-    """Sums over rows by their number of words.
+    """Sums over rows, by their number of words.
 
-    The average length is known only after the last row. The sums tell rows shorter than average
-    from longer ones without a second pass.
+    The mean length is known only after the last row. From these sums, rows shorter and longer than
+    the mean can be separated without a second pass.
     """
 
     def __init__(self) -> None:
-        """Begin with no row."""
+        """Start without rows."""
         self._sums = np.zeros((0, 5), np.int64)
 
     def add(self, words: Counts, rows: Counts) -> None:
         """Add rows.
 
         Args:
-            words: `[N]`, number of words of each row.
-            rows: `[N, 5]`, the fields of `LengthCounts`.
+            words: `[N]`, the number of words in each row.
+            rows: `[N, 5]`, the fields of `LengthCounts` for each row.
         """
         missing = int(words.max(initial=-1)) + 1 - len(self._sums)
         if missing > 0:
@@ -113,15 +113,15 @@ class LengthTable:
         np.add.at(self._sums, words, rows)
 
     def mean_words(self) -> float:
-        """Return the average number of words of a row; 0 if there is no row."""
+        """Return the mean number of words per row; 0 without rows."""
         rows, words = self._totals()
         return words / rows if rows else 0.0
 
     def groups(self) -> tuple[LengthCounts, LengthCounts, LengthCounts]:
-        """Return the counts of all rows, of the shorter ones and of the longer ones."""
+        """Return the counts of all rows, of shorter rows, and of longer rows."""
         rows, words = self._totals()
 
-        # `length < words / rows` in whole numbers, so that no average is rounded.
+        # Compare `length < words / rows` in integers, without rounding.
         side = np.sign(np.arange(len(self._sums)) * rows - words)
 
         groups = (self._sums, self._sums[side < 0], self._sums[side > 0])
@@ -129,35 +129,35 @@ class LengthTable:
         return whole, shorter, longer
 
     def _totals(self) -> tuple[int, int]:
-        """Return the number of rows, and of their words."""
+        """Return the numbers of rows and of words."""
         rows = self._sums[:, 0]
         return int(rows.sum()), int(rows @ np.arange(len(rows)))
 
 
 class Tally:
-    """Adds up what plans hide."""
+    """Accumulates the masks of plans."""
 
     def __init__(self, labels: Sequence[str], epochs: int, *, words: bool = True) -> None:
-        """Begin with no row.
+        """Start without rows.
 
         Args:
-            labels: The names that `span_labels` index.
-            epochs: How many plans each chunk will have.
-            words: Whether masked words are counted too, which takes half of the time.
+            labels: Labels, by `span_labels`.
+            epochs: Number of plans per chunk.
+            words: Whether to count masked words too, which takes half of the time. Default: True.
         """
         self._labels = labels
         self._lengths = LengthTable()
         self._words = MaskedWords() if words else None
         self._digests = [hashlib.sha256() for _ in range(epochs)]
 
-        # Of each label: mentions, tokens in them, mentions masked whole as ENTITY.
+        # Per label: mentions, tokens in mentions, mentions masked whole as ENTITY.
         self._per_label = np.zeros((len(labels), 3), np.int64)
 
-        # Mentions untouched, masked partly, masked whole; and masked tokens in mentions.
+        # Mentions untouched, masked in part, masked whole; and masked tokens in mentions.
         self._mentions = np.zeros(4, np.int64)
 
-        # Rows by masked tokens: those that spent their whole budget, then those that did not.
-        self._per_row = np.zeros((2, MOST_MASKED + 1), np.int64)
+        # Rows by number of masked tokens: row 0 with a spent budget, row 1 with an unspent one.
+        self._per_row = np.zeros((2, MAX_MASKED + 1), np.int64)
 
         self._rates = np.zeros(RATE_BINS, np.int64)
         self._runs = np.zeros(LONGEST_RUN + 1, np.int64)
@@ -184,23 +184,23 @@ class Tally:
             if self._words is not None:
                 self._words.add(examples, kinds)
 
-        self._lengths.add(words_of_rows(examples), columns)
+        self._lengths.add(count_row_words(examples), columns)
 
     def stats(self) -> MaskStats:
-        """Return the counts of all rows that were added."""
+        """Return the counts of all rows added so far."""
         whole, shorter, longer = self._lengths.groups()
         masked = whole.n_elm + whole.n_blm
         words = None if self._words is None else self._words.counts()
         epochs = len(self._digests)
 
         mentions = LabelCounts(*self._per_label.sum(axis=0).tolist())
-        untouched, partly, all_of, inside = self._mentions.tolist()
+        untouched, partly, whole_mentions, tokens_inside = self._mentions.tolist()
         labels = {
             label: LabelCounts(*counts)
             for label, counts in zip(self._labels, self._per_label.tolist(), strict=True)
         }
 
-        owing = self._per_row[1]
+        under_budget = self._per_row[1]
         per_row = self._per_row.sum(axis=0)
         return MaskStats(
             sequences=whole.sequences,
@@ -219,16 +219,16 @@ class Tally:
             realised_rate=_share(masked, whole.maskable_tokens * epochs),
             realised_elm=_share(mentions.masked_mentions, mentions.mentions * epochs),
             effective_blm=_share(whole.n_blm, whole.maskable_tokens * epochs),
-            rows_under_budget=int(owing.sum()),
+            rows_under_budget=int(under_budget.sum()),
             rows_without_mask=int(per_row[0]),
-            share_in_mentions=_share(inside, masked),
-            mentions_whole=all_of,
+            share_in_mentions=_share(tokens_inside, masked),
+            mentions_whole=whole_mentions,
             mentions_partly=partly,
             mentions_untouched=untouched,
             mean_run_length=_share(masked, int(self._runs.sum())),
             run_lengths=_trimmed(self._runs),
             masked_per_row=_trimmed(per_row),
-            owing_per_row=_trimmed(owing),
+            owing_per_row=_trimmed(under_budget),
             rate_per_row=tuple(self._rates.tolist()),
             masked_words=None if words is None else int(words.sum()),
             masked_word_types=None if words is None else int(np.count_nonzero(words)),
@@ -237,32 +237,33 @@ class Tally:
         )
 
     def _add_mentions(self, examples: Examples) -> Counts:
-        """Count the mentions of each label, and return the number of tokens of each mention."""
+        """Count the mentions of each label, and return the number of tokens in each mention."""
         lengths = (examples.span_ends.values - examples.span_starts.values).astype(np.int64)
         columns = np.stack([np.ones_like(lengths), lengths, np.zeros_like(lengths)], axis=1)
         np.add.at(self._per_label, examples.span_labels.values, columns)
         return lengths
 
     def _add_masked_rows(self, plan: MaskPlan, maskable: Counts) -> Counts:
-        """Count the rows of one plan, and return the ENTITY and BASE tokens of each, `[N, 2]`."""
+        """Count the masks of one plan by row, and return the ENTITY and BASE tokens, `[N, 2]`."""
         counts = np.empty((len(plan.kinds), 2), np.int64)
         tally_rows(plan.kinds.offsets, plan.kinds.values, self._runs, counts)
         masked = counts.sum(axis=1)
 
-        owing = np.zeros(len(masked), np.int64)
+        under_budget = np.zeros(len(masked), np.int64)
         if plan.unspent is not None:
-            owing = (plan.unspent > 0).astype(np.int64)
-        np.add.at(self._per_row, (owing, np.minimum(masked, MOST_MASKED)), 1)
+            under_budget = (plan.unspent > 0).astype(np.int64)
+        np.add.at(self._per_row, (under_budget, np.minimum(masked, MAX_MASKED)), 1)
 
         # A rate of exactly 1 falls into the last bin.
-        some = maskable > 0
-        bins = np.minimum(masked[some] * RATE_BINS // maskable[some], RATE_BINS - 1)
+        has_tokens = maskable > 0
+        bins = masked[has_tokens] * RATE_BINS // maskable[has_tokens]
+        bins = np.minimum(bins, RATE_BINS - 1)
         self._rates += np.bincount(bins, minlength=RATE_BINS)
 
         return counts
 
     def _add_masked_mentions(self, examples: Examples, plan: MaskPlan, lengths: Counts) -> None:
-        """Count which mentions one plan masks, and how much of each."""
+        """Count the masks of one plan by mention."""
         starts = examples.span_starts
         counts = np.empty((len(lengths), 2), np.int64)
         tally_units(
@@ -279,13 +280,13 @@ class Tally:
         labels = examples.span_labels.values
         np.add.at(self._per_label[:, 2], labels[as_entity == lengths], 1)
 
-        # 0 for untouched mentions, 1 for those masked partly, 2 for those masked whole.
+        # 0: untouched, 1: masked in part, 2: masked whole.
         state = (masked > 0).astype(np.int64) + (masked == lengths)
         self._mentions[:3] += np.bincount(state, minlength=3)
         self._mentions[3] += masked.sum()
 
     def _digest(self) -> str:
-        """Return the digest of the only epoch, or that of the epochs' digests."""
+        """Return the digest of the epoch, or of the epochs' digests."""
         if len(self._digests) == 1:
             return self._digests[0].hexdigest()
         return hashlib.sha256(b"".join(digest.digest() for digest in self._digests)).hexdigest()
@@ -296,5 +297,5 @@ def _share(part: int, whole: int) -> float:
 
 
 def _trimmed(histogram: Counts) -> tuple[int, ...]:
-    """Return a histogram without the zeros at its end."""
+    """Return a histogram without trailing zeros."""
     return tuple(np.trim_zeros(histogram, "b").tolist())

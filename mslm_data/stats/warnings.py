@@ -1,4 +1,4 @@
-"""Says what makes training with counted masks pointless, or other than it seems."""
+"""Warnings about counted masks with which training is pointless or not as intended."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from mslm_data.stats.counts import ALL_MASKED, MaskStats
 from mslm_data.stats.weights import SATURATED
 
 
-def warnings_of(strategy: Strategy, stats: MaskStats) -> Iterator[str]:
-    """Yield a sentence for each warning, with what helps."""
+def find_warnings(strategy: Strategy, stats: MaskStats) -> Iterator[str]:
+    """Yield a sentence for each warning, with a remedy."""
     if stats.weights.saturated:
         yield f"{SATURATED}; lower --elm or raise --blm"
     if stats.all_masked:
         yield f"{ALL_MASKED}; lower the rates"
     if "mentions" in strategy.needs and not stats.mentions:
         yield (
-            "the strategy masks mentions, and no row has any; build the corpus with an annotator "
-            "([annotate] use), or choose a strategy that needs none, such as token"
+            "the strategy masks mentions, but no row has a mention; build the corpus with an "
+            "annotator ([annotate] use), or choose a strategy without mentions, such as token"
         )
     yield from _limit(strategy, stats)
 
 
 def _limit(strategy: Strategy, stats: MaskStats) -> Iterator[str]:
-    """Yield that a limit for each row, and not the rate, says how much is masked."""
+    """Yield a warning if the limit per row lowers the share of masked tokens."""
     options = {} if strategy.origin is None else strategy.origin.options
     max_masked = options.get("max_masked")
     rate = options.get("rate")
@@ -36,6 +36,6 @@ def _limit(strategy: Strategy, stats: MaskStats) -> Iterator[str]:
     if at_limit > rows / 10 and stats.realised_rate < 0.9 * rate:
         yield (
             f"{at_limit:,} of {rows:,} rows reach the limit of {max_masked} masked tokens, so "
-            f"{stats.realised_rate:.2%} of the tokens are masked where the rate is {rate:.2%}; "
-            "pass --set max_masked=0 to lift the limit"
+            f"{stats.realised_rate:.2%} of the tokens are masked instead of {rate:.2%}; "
+            "pass --set max_masked=0 to remove the limit"
         )

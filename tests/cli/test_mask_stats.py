@@ -124,7 +124,7 @@ def test_mask_stats__warns_where_there_are_no_mentions_to_hide(tmp_path: Path) -
     token = run("mask-stats", tmp_path / "out", "--strategy", "token")
 
     assert joint.json["mentions"] == 0
-    assert "warning: the strategy masks mentions, and no row has any" in joint.err
+    assert "warning: the strategy masks mentions, but no row has a mention" in joint.err
     assert token.err == ""
 
 
@@ -143,7 +143,7 @@ def test_mask_stats__warns_when_a_limit_holds_rows_below_the_rate(built: Path) -
     usual = run(*bert)
 
     assert "rows reach the limit of 2 masked tokens, so" in limited.err
-    assert "where the rate is 15.00%" in limited.err
+    assert "instead of 15.00%" in limited.err
     assert unlimited.err == usual.err == ""
 
 

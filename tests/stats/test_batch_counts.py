@@ -85,12 +85,12 @@ def test_batch_stats__of_the_first_steps_estimate_an_epoch(
     whole = batch_stats(train, BatchOptions(**options))
     most = whole.steps // 2
 
-    part = batch_stats(train, BatchOptions(**options), most_steps=most)
+    part = batch_stats(train, BatchOptions(**options), max_steps=most)
 
     assert part.steps == most
     assert part.share == part.rows / len(train) < 1
     assert part.steps_per_epoch == pytest.approx(whole.steps, rel=0.5)
-    assert batch_stats(train, BatchOptions(**options), most_steps=whole.steps) == whole
+    assert batch_stats(train, BatchOptions(**options), max_steps=whole.steps) == whole
 
 
 def test_batch_stats__do_not_depend_on_how_many_lengths_are_read_at_once(

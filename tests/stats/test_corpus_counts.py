@@ -79,7 +79,7 @@ def test_count_corpus__terms_are_the_twins(shards: md.Shards) -> None:
         of_split = counts[name]
         assert of_split.wordless == expected.pop((), 0)
         assert of_split.terms == len(expected)
-        assert of_split.untold == 0
+        assert of_split.overflow == 0
 
         top = {
             twin.term(split[one.row], one.start, one.end, tokenizer, unk): one.mentions
@@ -162,7 +162,7 @@ def test_count_corpus__of_a_sample_says_so(
     monkeypatch.setattr(corpus_module, "_SAMPLE_CHUNK", 4)
     read: list[tuple[int, int]] = []
 
-    counts = counted(shards, most_rows=8, progress=lambda *counts: read.append(counts))
+    counts = counted(shards, max_rows=8, progress=lambda *counts: read.append(counts))
 
     train = counts["train"]
     assert train.is_sample
@@ -186,20 +186,20 @@ def test_count_corpus__of_more_terms_than_there_is_room(
     shards: md.Shards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = counted(shards)["train"]
-    monkeypatch.setattr(corpus_module, "MOST_TERMS", 3)
+    monkeypatch.setattr(corpus_module, "MAX_TERMS", 3)
 
     train = counted(shards)["train"]
 
     assert train.terms == 3
-    assert train.untold > 0
-    told = sum(term.mentions for term in train.top)
-    assert told + train.untold + train.wordless == train.mentions == whole.mentions
+    assert train.overflow > 0
+    counted_mentions = sum(term.mentions for term in train.top)
+    assert counted_mentions + train.overflow + train.wordless == train.mentions == whole.mentions
 
 
 @given(st.lists(st.lists(st.integers(0, 40), max_size=60), max_size=8), st.integers(1, 50))
 def test_term_table__equals_the_twin(chunks: list[list[int]], most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpus_module, "MOST_TERMS", most)
+        patch.setattr(corpus_module, "MAX_TERMS", most)
         table = TermTable()
         place = 0
         for chunk in chunks:
@@ -214,7 +214,7 @@ def test_term_table__equals_the_twin(chunks: list[list[int]], most: int) -> None
     expected = Counter(term for term in given_terms if term in known)
     assert len(table) == len(known)
     assert table.counts.tolist() == [expected[term] for term in known]
-    assert table.untold == len(given_terms) - sum(expected.values())
+    assert table.overflow == len(given_terms) - sum(expected.values())
     by_row = sorted(table.top(most, "AB"), key=lambda term: term.row)
     assert [term.row for term in by_row] == [given_terms.index(term) for term in known]
     for term, found in zip(known, by_row, strict=True):

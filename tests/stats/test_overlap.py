@@ -210,7 +210,7 @@ def test_normal_words__begin_anew_when_there_are_too_many(monkeypatch: pytest.Mo
     tokens = NormalWords(made.word_piece().core, made.word_piece().ids)
     expected = hashes_of(tokens, examples)
 
-    monkeypatch.setattr("mslm_data.stats.overlap._MOST_TYPES", 2)
+    monkeypatch.setattr("mslm_data.stats.overlap._MAX_TYPES", 2)
 
     assert hashes_of(tokens, examples) == expected
     assert len(expected[0]) == 24 > WORDS

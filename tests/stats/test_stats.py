@@ -29,7 +29,7 @@ from mslm_data.stats import (
     schemes,
     sweep,
 )
-from mslm_data.stats.counts import LONGEST_RUN, MOST_MASKED
+from mslm_data.stats.counts import LONGEST_RUN, MAX_MASKED
 from mslm_data.stats.grid import BLMS, ELMS, has_both_rates
 from tests.generate import examples_of, fixed_examples, random_examples, row_of, rows_of, take
 from tests.reference import joint as twins
@@ -145,13 +145,13 @@ def test_schemes__have_their_numbers_in_their_names_and_stand_there_once():
         ("fixed", r"expected fixed=W_ELM,W_BLM, got 'fixed'"),
         ("fixed=1", r"expected fixed=W_ELM,W_BLM, got 'fixed=1'"),
         ("fixed=1,x", r"expected fixed=W_ELM,W_BLM, got 'fixed=1,x'"),
-        ("fixed=1,-1", r"expected two numbers of 0 or more for fixed, got 1 and -1"),
-        ("fixed=nan,1", r"expected two numbers of 0 or more for fixed, got nan and 1"),
+        ("fixed=1,-1", r"fixed needs two numbers of 0 or more, got 1 and -1"),
+        ("fixed=nan,1", r"fixed needs two numbers of 0 or more, got nan and 1"),
         (
             "effective-number=x",
             r"expected effective-number or effective-number=BETA, got 'effective-number=x'",
         ),
-        ("effective-number=1", r"expected a beta in \[0, 1\) for effective-number, got 1"),
+        ("effective-number=1", r"effective-number needs a beta in \[0, 1\), got 1"),
     ],
 )
 def test_scheme__wrong(text, message):
@@ -346,12 +346,12 @@ def test_mask_stats__rows_under_budget_are_those_that_owe():
 
 
 def test_mask_stats__histograms_end():
-    rows = [row_of([1] * (MOST_MASKED + 50), [(0, MOST_MASKED + 50)])]
+    rows = [row_of([1] * (MAX_MASKED + 50), [(0, MAX_MASKED + 50)])]
     stats = mask_stats(lambda: [examples_of(rows)], md.strategy("elm"), labels=["a"])
 
-    assert stats.masked_per_row == (0,) * MOST_MASKED + (1,)
+    assert stats.masked_per_row == (0,) * MAX_MASKED + (1,)
     assert stats.run_lengths == (0,) * LONGEST_RUN + (1,)
-    assert stats.mean_run_length == MOST_MASKED + 50
+    assert stats.mean_run_length == MAX_MASKED + 50
 
 
 def test_mask_stats__digest_is_of_the_kinds_in_stored_order():

@@ -167,7 +167,7 @@ def _counting(
             progress(number, 6)
             options = BatchOptions(**given)
             try:
-                stats = batch_stats(split, options, most_steps=most)
+                stats = batch_stats(split, options, max_steps=most)
                 shapes = first_batches(split, options, epoch=epoch, count=DRAWN)
             except ValueError as error:
                 raise CallError(f"{name}: {error}") from None

@@ -12,7 +12,7 @@ from mslm_data.look.jobs import Job, Progress
 from mslm_data.look.state import State
 from mslm_data.stats.corpus_counts import (
     LONGEST_MENTION,
-    MOST_MENTIONS,
+    MAX_MENTIONS,
     TRAINING,
     Losses,
     SplitCounts,
@@ -79,13 +79,13 @@ def context(corpus: Corpus, state: State) -> dict[str, Any]:
 
 
 def _counting(
-    corpus: Corpus, most_rows: int | None
+    corpus: Corpus, max_rows: int | None
 ) -> Callable[[Progress], dict[str, SplitCounts]]:
     """Return a function that counts all splits, or some rows of each."""
 
     def count(progress: Progress) -> dict[str, SplitCounts]:
         words = NormalWords(corpus.tokenizer, corpus.shards.manifest.token_ids)
-        return count_corpus(dict(corpus.shards), words, most_rows=most_rows, progress=progress)
+        return count_corpus(dict(corpus.shards), words, max_rows=max_rows, progress=progress)
 
     return count
 
@@ -98,7 +98,7 @@ def _charts(counts: SplitCounts) -> list[Histogram]:
     ]
     return [
         _lengths(counts),
-        _chart("Mentions in a row", "rows", counts.mentions_per_row, 0, MOST_MENTIONS),
+        _chart("Mentions in a row", "rows", counts.mentions_per_row, 0, MAX_MENTIONS),
         _chart("Words in a mention", "mentions", by_words[1:], 1, LONGEST_MENTION),
     ]
 

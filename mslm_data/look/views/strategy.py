@@ -8,9 +8,9 @@ from mslm_data.draw.charts import Histogram, cut_tail, histogram, name_bins
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.counts import count_strategies
 from mslm_data.look.state import State
-from mslm_data.stats.counts import LONGEST_RUN, MOST_MASKED, RATE_BINS, MaskStats
-from mslm_data.stats.realised import effective_rates
-from mslm_data.stats.warnings import warnings_of
+from mslm_data.stats.counts import LONGEST_RUN, MAX_MASKED, RATE_BINS, MaskStats
+from mslm_data.stats.effective_rates import effective_rates
+from mslm_data.stats.warnings import find_warnings
 from mslm_data.stats.weights import schemes
 
 TITLE = "Strategy"
@@ -32,7 +32,7 @@ def context(corpus: Corpus, state: State) -> dict[str, Any]:
             "schemes": [
                 (scheme.name, *scheme.weigh(of.split.n_elm, of.split.n_blm)) for scheme in schemes()
             ],
-            "warnings": list(warnings_of(of.strategy, of.split)),
+            "warnings": list(find_warnings(of.strategy, of.split)),
             "charts": [draw(of.split, top) for draw, top in zip(_CHARTS, tops, strict=True)],
         }
         for of in counted
@@ -47,7 +47,7 @@ def _per_row(stats: MaskStats, top: int) -> Histogram:
     rows = cut_tail(stats.masked_per_row)
     owing = [*stats.owing_per_row, *[0] * (len(rows) - len(stats.owing_per_row))]
     owing = [*owing[: len(rows) - 1], sum(owing[len(rows) - 1 :])]
-    is_open = len(rows) < len(stats.masked_per_row) or len(rows) > MOST_MASKED
+    is_open = len(rows) < len(stats.masked_per_row) or len(rows) > MAX_MASKED
     return histogram(
         name_bins(0, len(rows), open_end=is_open),
         rows,

@@ -1,4 +1,4 @@
-"""Counts what a strategy hides of each split of a mix."""
+"""Count the masks of a strategy in each split of a mix."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mslm_data.stats.tally import mask_stats
 
 
 class PartStats(NamedTuple):
-    """Counts of what an epoch takes of one split of a mix.
+    """Counts of the rows that an epoch takes from one split of a mix.
 
     Attributes:
         part: The split.
@@ -24,19 +24,19 @@ class PartStats(NamedTuple):
 
 
 def count_splits(rows: Rows, strategy: Strategy, *, seed: int = 0) -> list[PartStats]:
-    """Count what a strategy hides of each split of a mix, in the order of `rows.splits`.
+    """Count the masks of a strategy in each split of a mix, in the order of `rows.splits`.
 
-    The rows are those that the first shuffled epoch takes of the split. One that comes again counts
-    again, as it has a mask of its own each time.
+    The rows are those of the first shuffled epoch. A repeated row is counted each time, because it
+    has a new mask each time.
 
     Args:
-        rows: A mix, or a split alone.
-        strategy: What plans the masks.
-        seed: As in training.
+        rows: A mix, or a single split.
+        strategy: The strategy.
+        seed: Seed of the training. Default: 0.
 
     Raises:
         ValueError: See `mask_stats`.
-        ShardError: A shard is missing or damaged, or has changed meanwhile.
+        ShardError: A shard is missing or damaged, or has changed since the split was opened.
     """
     parts = []
     for number, part in enumerate(rows.splits):

@@ -1,0 +1,49 @@
+"""The effective share of masked tokens or mentions, for each rate of a strategy."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mslm_data.mask.strategy import Strategy
+from mslm_data.stats.counts import MaskStats
+
+
+class EffectiveRate(NamedTuple):
+    """A rate of a strategy, and the share that is masked.
+
+    The names are the keys of `rates` in `mask-stats --json`.
+
+    Attributes:
+        name: The strategy's option: `elm`, `blm` or `rate`.
+        asked: Its value, or None for a rate that varies.
+        masked: The masked share: for `elm` of mentions, whole and as ENTITY; for `blm` of
+            non-special tokens, as BASE; for `rate` of non-special tokens.
+        of: The base of the share: `mentions` or `tokens`.
+    """
+
+    name: str
+    asked: float | None
+    masked: float
+    of: str
+
+
+def effective_rates(strategy: Strategy, stats: MaskStats) -> list[EffectiveRate]:
+    """Return the rates of a strategy with the masked shares.
+
+    They differ because each row's budget is rounded up, and because `rate` may count words or
+    n-grams. A strategy made of picks has no such options, and an empty list.
+    """
+    options = {} if strategy.origin is None else strategy.origin.options
+    shares = (
+        ("elm", stats.realised_elm, "mentions"),
+        ("blm", stats.effective_blm, "tokens"),
+        ("rate", stats.realised_rate, "tokens"),
+    )
+
+    rates = []
+    for name, masked, base in shares:
+        if name in options:
+            value = options[name]
+            asked = float(value) if isinstance(value, float | int) else None
+            rates.append(EffectiveRate(name, asked, masked, base))
+    return rates

@@ -23,7 +23,7 @@ from experiments.training import reading
 from mslm_data.api.loading import Shards, load
 from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.shard.split import Split
-from mslm_data.torch.model.forward import padded, places_by_length
+from mslm_data.torch.model.forward import batch_by_length, padded
 
 TASK = "MSLM_DATA_EXPERIMENTS_TASK"
 """Environment variable: the folder of a task's rows."""
@@ -85,7 +85,7 @@ def probabilities(model: Classifier, rows: Sequence[Any], *, pad: int) -> Tensor
     ids = Ragged(np.concatenate([np.asarray(row) for row in rows]), make_offsets(lengths))
     found = torch.zeros(len(rows), model.out.out_features)
     with reading(model) as device:
-        for places in places_by_length(lengths, BATCH):
+        for places in batch_by_length(lengths, BATCH):
             input_ids = torch.from_numpy(padded(ids.take(places), pad))
             present = torch.arange(input_ids.shape[1]) < torch.from_numpy(lengths[places])[:, None]
             logits = model(input_ids.to(device), present.long().to(device)).logits

@@ -26,7 +26,7 @@ from mslm_data.shard.row_protocol import Rows
 from mslm_data.shard.split import Split
 from mslm_data.torch import MslmModel, mention_confidence
 from mslm_data.torch.model.families import find_decoder
-from mslm_data.torch.model.forward import padded, places_by_length
+from mslm_data.torch.model.forward import batch_by_length, padded
 
 GROUPS = 100
 BATCH = 64
@@ -119,7 +119,7 @@ def _predicted_tags(model: MslmModel, split: Split) -> Iterator[_Batch]:
     examples = split.examples()
     lengths = examples.input_ids.lengths
     with reading(model) as device:
-        for rows in places_by_length(lengths, BATCH):
+        for rows in batch_by_length(lengths, BATCH):
             ids, gold, words = _padded(examples, rows)
             present = np.arange(ids.shape[1]) < lengths[rows, None]
             output = model(
@@ -218,7 +218,7 @@ def _predicted(
     groups = np.zeros((GROUPS, 3))  # hits, tokens, sum of losses
     lengths = examples.input_ids.lengths
     with reading(model) as device:
-        for places in places_by_length(lengths, BATCH):
+        for places in batch_by_length(lengths, BATCH):
             true = padded(examples.input_ids.take(places), max(examples.ids.pad, 0))
             present = np.arange(true.shape[1]) < lengths[places, None]
             asked = (padded(plan.kinds.take(places), 0) == int(kind)) & present

@@ -1,15 +1,15 @@
 """Attention within the rows of a packed batch, without an `[L, L]` mask.
 
-A mask of all pairs of tokens costs the square of a packed row's length, and nearly all of it is
-forbidden. Here the rows are gathered into a few padded groups of like length, attended there, and
-scattered back. Everything else of the encoder sees packed rows without padding. The result is that
-of the rows alone, and the cost grows with the tokens.
+A mask of all pairs of tokens grows with the square of the packed row's length, and is mostly False.
+Instead, rows are gathered into a few padded groups of similar length, attended to, and scattered
+back. All other layers of the encoder see packed rows without padding. The result equals that of
+unpacked rows, and the cost grows with the number of tokens.
 
-It is an attention function of transformers: `model.set_attn_implementation(BY_ROW)` selects it.
-Batches that are not packed it hands on to `sdpa`.
+`model.set_attn_implementation(BY_ROW)` selects it in transformers. Unpacked batches get `sdpa`
+attention.
 
-Dimensions: B packed rows, L tokens, H heads, D width of a head; R rows of a group, M tokens of its
-longest.
+Dimensions: B packed rows, L tokens, T = B * L, H heads, D head size; R rows in a group, M tokens of
+its longest row.
 """
 
 from __future__ import annotations
@@ -34,22 +34,21 @@ else:
     from transformers.masking_utils import sdpa_mask
 
 BY_ROW = "mslm_by_row"
-"""The name of this attention in transformers."""
+"""Name of this attention in transformers."""
 
 _GROUPS = 4
-"""Groups of rows of like length: more pad less, and cost more calls."""
+"""Number of groups: with more, there is less padding but more kernel calls."""
 _PLAIN_TOKENS = 128
-"""Rows up to which a CPU attends by plain operations, which are then faster than sdpa's."""
+"""Maximum row length for plain matrix products on CPUs, which are faster than sdpa up to here."""
 
 
 class RowGroup(NamedTuple):
     """Rows of similar length, from all packed rows of a batch.
 
     Attributes:
-        places: int64 `[R, M]`, the tokens of each row among the `B * L` of the batch; 0 where a row
-            is shorter.
-        is_token: bool `[R, M]`, whether the row has such a token; None where all have.
-        inner: int64 `[T]`, the places of the rows' tokens among the `R * M` of the group.
+        places: int64 `[R, M]`, index of each token in the flattened batch; 0 on padding.
+        is_token: bool `[R, M]`, False on padding; None if there is no padding.
+        inner: int64 `[N]`, indices of the N tokens in the flattened group.
     """
 
     places: Tensor
@@ -57,14 +56,16 @@ class RowGroup(NamedTuple):
     inner: Tensor
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]  # the shapes follow from the numbers
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # shapes depend on values
 def row_groups(sequences_BL: Tensor) -> tuple[RowGroup, ...]:
     """Group the rows of a packed batch by length.
 
     Args:
-        sequences_BL: int64, the number of each token's row within its packed row, -1 on padding.
+        sequences_BL: int64, number of each token's row within its packed row, -1 on padding.
     """
     sequences = sequences_BL.cpu().numpy()
+
+    # First token and length of each row; padding (-1) counts as a row until it is removed.
     begins = np.diff(sequences, axis=1, prepend=-2) != 0
     firsts = np.flatnonzero(begins)
     lengths = np.diff(np.append(firsts, sequences.size))
@@ -78,12 +79,12 @@ def row_groups(sequences_BL: Tensor) -> tuple[RowGroup, ...]:
 
 
 def _group(firsts: Any, lengths: Any, device: torch.device) -> RowGroup:
-    """Make a group of rows.
+    """Create a group.
 
     Args:
-        firsts: int64 `[R]`, the first token of each row.
-        lengths: int64 `[R]`, tokens of each.
-        device: Where the group is needed.
+        firsts: int64 `[R]`, index of each row's first token in the flattened batch.
+        lengths: int64 `[R]`, number of tokens.
+        device: Device of the group.
     """
     within = np.arange(lengths.max())
     is_token = within < lengths[:, None]
@@ -111,22 +112,23 @@ def attention_by_row(
     row_groups: Sequence[RowGroup] | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """Compute attention within each row; the signature is that of transformers' functions.
+    """Compute attention within each row; an attention function of transformers.
 
     Args:
         module: The attention layer.
         query: `[B, H, L, D]`.
         key: `[B, H, L, D]`.
         value: `[B, H, L, D]`.
-        attention_mask: Used where the batch is not packed.
-        dropout: Of attention weights.
-        scaling: Of scores; None: by the square root of D.
-        sliding_window: How many tokens a token sees to each side, itself counted; None: all.
-        row_groups: The rows; None where the batch is not packed.
-        others: What other attention functions take.
+        attention_mask: Only used for unpacked batches.
+        dropout: Dropout probability of attention weights.
+        scaling: Factor of the scores. Default: 1 / sqrt(D).
+        sliding_window: Number of tokens visible on each side, including the token itself. Default:
+            all.
+        row_groups: The rows, from `row_groups`; None for unpacked batches.
+        others: Further arguments of attention functions.
 
     Returns:
-        `[B, L, H, D]`, 0 on padding; and no weights.
+        The attention output `[B, L, H, D]`, 0 on padding; and None for the weights.
     """
     if row_groups is None:
         result: tuple[Tensor, None] = sdpa_attention_forward(
@@ -139,25 +141,26 @@ def attention_by_row(
         states.transpose(1, 2).reshape(size * width, heads, depth) for states in (query, key, value)
     )
 
+    # Gather, attend and scatter, group by group.
     attended = []
-    tokens = []
+    indices = []
     for group in row_groups:
         query_RHMD, key_RHMD, value_RHMD = (
             states[group.places].transpose(1, 2) for states in (query_THD, key_THD, value_THD)
         )
         mask = _mask(group, sliding_window)
-        found = _attend(query_RHMD, key_RHMD, value_RHMD, mask, dropout, scaling)
+        group_output = _attend(query_RHMD, key_RHMD, value_RHMD, mask, dropout, scaling)
 
-        attended.append(found.transpose(1, 2).reshape(-1, heads, depth)[group.inner])
-        tokens.append(group.places.flatten()[group.inner])
+        attended.append(group_output.transpose(1, 2).reshape(-1, heads, depth)[group.inner])
+        indices.append(group.places.flatten()[group.inner])
 
-    nothing = query_THD.new_zeros(size * width, heads, depth)
-    output = nothing.index_copy(0, torch.cat(tokens), torch.cat(attended))
+    zeros = query_THD.new_zeros(size * width, heads, depth)
+    output = zeros.index_copy(0, torch.cat(indices), torch.cat(attended))
     return output.view(size, width, heads, depth), None
 
 
 def _mask(group: RowGroup, sliding_window: int | None) -> Tensor | None:
-    """Return the attention mask of a group, `[R or 1, 1, M or 1, M]`."""
+    """Return the attention mask of a group, `[R or 1, 1, M or 1, M]`; None if all is visible."""
     mask = None if group.is_token is None else group.is_token[:, None, None, :]
     max_length = group.places.shape[1]
     if sliding_window is None or max_length <= sliding_window:
@@ -168,8 +171,8 @@ def _mask(group: RowGroup, sliding_window: int | None) -> Tensor | None:
     if mask is None:
         return near
 
-    # The rectangle's tokens beyond a row's end see nothing of it if it ends too far before them, so
-    # they see themselves: a softmax over none is not a number.
+    # Padding may be further from its row than the window. It attends to itself: a softmax over no
+    # tokens would be NaN.
     itself = torch.eye(max_length, dtype=torch.bool, device=near.device)[None, None]
     return (mask & near) | itself
 
@@ -182,7 +185,7 @@ def _attend(
     dropout: float,
     scaling: float | None,
 ) -> Tensor:
-    """Compute the attention of padded rows, `[R, H, M, D]`."""
+    """Compute the attention of padded rows `[R, H, M, D]`."""
     if query.device.type != "cpu" or query.shape[2] > _PLAIN_TOKENS:
         return F.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, dropout_p=dropout, scale=scaling

@@ -21,28 +21,26 @@ else:
 
 
 class MaskEpochCallback(TrainerCallback):
-    """Set the epoch of the training rows' masks: `Trainer(..., callbacks=[MaskEpochCallback()])`.
+    """Set the epoch of the training masks: `Trainer(..., callbacks=[MaskEpochCallback()])`.
 
-    `MslmTrainer` has one already.
+    The Trainer does not pass the epoch to datasets and collators, which raise an error without one.
+    The callback finds the training dataset and the collator itself. `MslmTrainer` adds it by
+    default.
 
-    Needed because the Trainer does not tell its rows and their collator which epoch begins: they
-    refuse to mask rows before they know. It finds the training dataset and the collator itself.
-
-    Where training begins it refuses rows of another tokenizer or with other labels than the
-    model's, and packed rows in a model that lets them see each other. `MslmTrainer` does so by
-    itself. An `MslmModel` that is to learn from patients'
-    text is marked as one (`config.protected`), so that it is not uploaded later on.
+    When training begins, it checks that tokenizer and labels of the rows match the model, and that
+    packed rows do not attend to each other. It sets `config.protected` of an `MslmModel` that is
+    trained on patients' text, which prevents uploads.
     """
 
     def __init__(self, *targets: Any) -> None:
-        """Choose whom to tell.
+        """Choose the objects whose epoch is set.
 
         Args:
-            *targets: Masked rows, collators, or objects with `set_epoch`; without any, the training
-                dataset, the collator, and what deals out batches.
+            *targets: Masked datasets, collators, or objects with `set_epoch`. Default: the training
+                dataset, its collator and its batch sampler.
 
         Raises:
-            TypeError: One has no epoch, such as a split.
+            TypeError: A target has no epoch.
         """
         for target in targets:
             if not (isinstance(target, FollowsEpoch) or hasattr(target, "set_epoch")):
@@ -57,7 +55,7 @@ class MaskEpochCallback(TrainerCallback):
 
         Raises:
             ValueError: See `check_training`.
-            PushError: The same.
+            PushError: See `check_training`.
         """
         loader, model = kwargs.get("train_dataloader"), kwargs.get("model")
         datasets, collator = getattr(loader, "dataset", None), _find_collator(loader)
@@ -67,39 +65,40 @@ class MaskEpochCallback(TrainerCallback):
         mark_protected(model, datasets, [collator])
 
     def on_push_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """Raise an error before a model trained on patients' text is uploaded.
+        """Check that a model to upload is not trained on patients' text.
 
         Raises:
-            PushError: It does.
+            PushError: The model is trained on patients' text.
         """
         loaders = {name: kwargs.get(f"{name}_dataloader") for name in ("train", "eval")}
         collators = [_find_collator(loader) for loader in loaders.values()]
         check_shareable("Trainer.push_to_hub", kwargs.get("model"), loaders, collators)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """Set the epoch of all targets, also when training resumes from a checkpoint."""
-        # The Trainer counts epochs in steps, as a float: 1.9999999 is the epoch after two passes.
+        """Set the epoch of all targets, also after resuming from a checkpoint."""
+        # The Trainer's epoch is a float, steps / steps per epoch: after two passes it may be
+        # 1.9999999.
         epoch = int((state.epoch or 0) + 1e-6)
-        for target in self._targets or _found(kwargs.get("train_dataloader")):
+        for target in self._targets or _find_targets(kwargs.get("train_dataloader")):
             if isinstance(target, FollowsEpoch):
                 target.epoch = epoch
             elif hasattr(target, "set_epoch"):
                 target.set_epoch(epoch)
 
 
-def _found(loader: Any) -> list[Any]:
-    """Return the datasets, collator and samplers of a loader that follow the epoch."""
-    return [*_below(loader), _find_collator(loader), getattr(loader, "batch_sampler", None)]
+def _find_targets(loader: Any) -> list[Any]:
+    """Return the datasets, the collator and the batch sampler of a loader."""
+    return [*_iter_datasets(loader), _find_collator(loader), getattr(loader, "batch_sampler", None)]
 
 
-def _below(rows: Any) -> Iterator[Any]:
-    """Yield a dataset and the datasets inside it, of subsets and concatenations too."""
+def _iter_datasets(rows: Any) -> Iterator[Any]:
+    """Yield the datasets inside a loader, a subset or a concatenation, at any depth."""
     for inner in unwrap_datasets(rows):
         yield inner
-        yield from _below(inner)
+        yield from _iter_datasets(inner)
 
 
 def _find_collator(loader: Any) -> Any:
-    """Return the collator of a loader, unwrapped from the one of the Trainer."""
+    """Return the collator of a loader; the Trainer wraps it to remove columns."""
     collator = getattr(loader, "collate_fn", None)
     return getattr(collator, "data_collator", collator)

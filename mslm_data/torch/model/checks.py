@@ -1,4 +1,4 @@
-"""Checks that catch silent mistakes: mismatched tokenizers or labels, shared patients' text."""
+"""Checks that catch silent mistakes: mismatched tokenizers or labels, uploads of patients' text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mslm_data.log import LOGGER
 from mslm_data.shard.row_protocol import Rows
 
 _SPARE_IDS = 512
-"""A model's vocabulary is often rounded up, to a multiple of 64 or 128: it has fewer spare ids."""
+"""Upper limit of unused ids: vocabularies are often padded to a multiple of 64 or 128."""
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 
 
@@ -25,23 +25,23 @@ def check_training(
     """Check rows, model and Trainer options before the first step.
 
     Args:
-        where: The beginning of the message.
-        arguments: Its TrainingArguments.
-        model: The model that is trained.
-        datasets: The rows, also several by name; those that are not masked rows are not checked.
-        collator: What makes batches of them.
+        where: Prefix of error messages.
+        arguments: The TrainingArguments.
+        model: The model to train.
+        datasets: The rows, or a mapping of names to rows. Rows of other datasets are not checked.
+        collator: The collator of the rows.
 
     Raises:
-        ValueError: The rows have another tokenizer or other labels than the model, or packed rows
-            would see each other.
-        PushError: Each checkpoint of a model that learns from patients' text would be uploaded.
+        ValueError: Tokenizer or labels of the rows differ from the model's, or tokens of packed
+            rows would attend to other rows.
+        PushError: Checkpoints of a model trained on patients' text would be uploaded.
     """
     if arguments.push_to_hub:
         check_shareable(where, model, datasets, [collator])
 
     splits = _find_splits(datasets)
-    known = [getattr(split, "token_ids", None) for split in splits]
-    for ids in [*known, getattr(collator, "ids", None)]:
+    token_ids = [getattr(split, "token_ids", None) for split in splits]
+    for ids in [*token_ids, getattr(collator, "ids", None)]:
         if ids is not None:
             check_tokenizer(where, model, ids)
     if is_mslm(model):
@@ -60,14 +60,13 @@ def check_training(
 def check_tokenizer(where: str, model: Any, ids: TokenIds) -> None:
     """Check that rows and model use the same tokenizer, as far as both are known.
 
-    Known of a model are the size of its vocabulary and its padding; and, where an `MslmModel` has
-    its tokenizer, or the folder or the copy of a hub's repository that a model was loaded from has
-    one, its mask and unknown token.
+    Compares vocabulary size and padding id; also the ids of mask and unknown token if the tokenizer
+    of the model is known: from an `MslmModel`, the model's folder, or the local cache of the hub.
 
     Args:
-        where: The beginning of the message.
-        model: Any; one without a configuration of Hugging Face is not checked.
-        ids: Those of the rows' tokenizer.
+        where: Prefix of error messages.
+        model: The model. Models without a Hugging Face configuration are not checked.
+        ids: Token ids of the rows' tokenizer.
 
     Raises:
         ValueError: The tokenizers differ.
@@ -78,35 +77,40 @@ def check_tokenizer(where: str, model: Any, ids: TokenIds) -> None:
     if size is None:
         return
 
+    # `model_ids`: -1 and None mean that the model, or the rows' tokenizer, has no such token.
     if not ids.size <= size < ids.size + _SPARE_IDS:
-        differ = f"{size:,} ids in the model and {ids.size:,} in the rows"
+        difference = f"{size:,} ids in the model and {ids.size:,} in the rows"
     else:
-        kept = getattr(model, "tokenizer", None)
-        own = _own_ids(str(getattr(config, "_name_or_path", ""))) if kept is None else kept.ids
+        tokenizer = getattr(model, "tokenizer", None)
+        tokenizer_ids = (
+            _load_token_ids(str(getattr(config, "_name_or_path", "")))
+            if tokenizer is None
+            else tokenizer.ids
+        )
         pad = getattr(config, "pad_token_id", None)
         model_ids = {
-            "pad": pad if own is None else own.pad,
-            "mask": None if own is None else own.mask,
-            "unk": None if own is None else own.unk,
+            "pad": pad if tokenizer_ids is None else tokenizer_ids.pad,
+            "mask": None if tokenizer_ids is None else tokenizer_ids.mask,
+            "unk": None if tokenizer_ids is None else tokenizer_ids.unk,
         }
-        other = [
-            f"{kind} {known} in the model and {getattr(ids, kind)} in the rows"
-            for kind, known in model_ids.items()
-            if known is not None and known >= 0 and getattr(ids, kind) not in (-1, known)
+        differences = [
+            f"{kind} {id_} in the model and {getattr(ids, kind)} in the rows"
+            for kind, id_ in model_ids.items()
+            if id_ is not None and id_ >= 0 and getattr(ids, kind) not in (-1, id_)
         ]
-        if not other:
+        if not differences:
             return
-        differ = f"{', '.join(other)}"
+        difference = f"{', '.join(differences)}"
 
     raise ValueError(
-        f"{where}: model and rows have different tokenizers: {differ}; build the shards with the "
-        "tokenizer of the model, or create a new model with the vocab_size and pad_token_id of "
+        f"{where}: model and rows have different tokenizers: {difference}; build the shards with "
+        "the tokenizer of the model, or create a new model with the vocab_size and pad_token_id of "
         "the shards' manifest.token_ids"
     )
 
 
 def _check_labels(where: str, model_labels: Sequence[str], split: Any) -> None:
-    """Check that the labels of rows are the first labels of a model, in the same order."""
+    """Check that the labels of rows are the first labels of the model, in the same order."""
     row_labels = getattr(split, "labels", ())
     if model_labels and [*row_labels] != [*model_labels][: len(row_labels)]:
         raise ValueError(
@@ -119,17 +123,17 @@ def _check_labels(where: str, model_labels: Sequence[str], split: Any) -> None:
 def check_shareable(
     where: str, model: Any, datasets: Mapping[str, Any] | Any, collators: Sequence[Any] = ()
 ) -> None:
-    """Check that a model which the Trainer uploads is not trained on patients' text.
+    """Check that a model to upload is not trained on patients' text.
 
     Args:
-        where: The beginning of the message.
-        model: The model that is trained.
-        datasets: The rows, also several by name.
-        collators: What makes batches of them. One knows the split whose tokenizer it was given, as
-            where the rows are of the `datasets` library.
+        where: Prefix of error messages.
+        model: The model to upload.
+        datasets: The rows, or a mapping of names to rows.
+        collators: The collators of the rows. For rows of the `datasets` library, only the collator
+            knows the split, through its tokenizer.
 
     Raises:
-        PushError: It does, by its configuration, its rows, or their collator.
+        PushError: The model's configuration, the rows or a collator are protected.
     """
     is_protected = getattr(getattr(model, "config", None), "protected", False)
     if is_protected or _are_patients_text(datasets, collators):
@@ -141,14 +145,14 @@ def check_shareable(
 
 
 def mark_protected(model: Any, datasets: Mapping[str, Any] | Any, collators: Sequence[Any]) -> None:
-    """Mark an `MslmModel` that is trained on patients' text, so that it is not uploaded."""
+    """Set `config.protected` of an `MslmModel` that is trained on patients' text."""
     if is_mslm(model) and not model.config.protected and _are_patients_text(datasets, collators):
         LOGGER.info("the model is trained on patients' text: config.protected is set to True")
         model.config.protected = True
 
 
 def is_mslm(model: Any) -> bool:
-    """Return whether a model is an `MslmModel`, also inside an adapter, by its configuration."""
+    """Return whether a model is an `MslmModel`, by its configuration: also inside an adapter."""
     return getattr(getattr(model, "config", None), "model_type", None) == "mslm"
 
 
@@ -159,25 +163,27 @@ def unwrap_datasets(rows: Any) -> list[Any]:
 
 
 def _are_patients_text(datasets: Mapping[str, Any] | Any, collators: Sequence[Any]) -> bool:
-    known = [*_find_splits(datasets), *collators]
-    return any(getattr(one, "protected", False) for one in known)
+    sources = [*_find_splits(datasets), *collators]
+    return any(getattr(source, "protected", False) for source in sources)
 
 
 def _find_splits(datasets: Mapping[str, Any] | Any) -> list[Any]:
-    """Return the splits below datasets or loaders; None for a dataset without a split."""
+    """Return the splits of datasets or loaders; None for a dataset without a split."""
     every = list(datasets.values()) if isinstance(datasets, Mapping) else [datasets]
-    found: list[Any] = []
-    for one in every:
-        inner = unwrap_datasets(one)
+    splits: list[Any] = []
+    for dataset in every:
+        inner = unwrap_datasets(dataset)
         if inner:
-            found += _find_splits(dict(enumerate(inner)))
+            splits += _find_splits(dict(enumerate(inner)))
+        elif isinstance(dataset, Rows):
+            splits.append(dataset)
         else:
-            found.append(one if isinstance(one, Rows) else getattr(one, "split", None))
-    return found
+            splits.append(getattr(dataset, "split", None))
+    return splits
 
 
-def _own_ids(name: str) -> TokenIds | None:
-    """Return the special ids of the tokenizer in a model's folder; None if it has none."""
+def _load_token_ids(name: str) -> TokenIds | None:
+    """Return the token ids of the tokenizer beside a model; None if there is none."""
     if not name:
         return None
     with suppress(hub.NotFetchedError, TokenizerError):

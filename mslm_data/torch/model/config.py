@@ -24,30 +24,29 @@ class MslmConfig(PreTrainedConfig):
 
     Attributes:
         masked_lm: Configuration of the masked language model.
-        labels: Entity types, in the order of the shards' manifest. Without any the model has no
+        labels: Entity types, in the order of the shards' manifest. A model without labels has no
             heads.
-        w_elm: Weight of entity tokens in Eq. 6.
-        w_blm: Weight of other masked tokens in Eq. 6.
-        balance: How Eq. 12 weighs its three parts. "means": each is divided by its own count, Eq. 6
-            by masked tokens, Eq. 8 by tagged tokens, Eq. 11 by mentions. "sums": the paper's sums,
-            all divided by the masked tokens.
-        per_rate: Whether Eq. 6 divides each masked token's loss by the rate of its row, as masked
-            diffusion does; batches then need `mask_rates`, as `md.strategy("diffusion")` gives. A
-            rate below 0.001 counts as 0.001.
-        normaliser: With `per_rate`, what Eq. 6 is divided by in place of masked tokens: "tokens",
-            all that are not special, so that the loss is a bound in nats a token; "masked"; or
-            "rows".
-        two_views: Whether the heads read rows as they were before masking, in a second pass of
-            the encoder; True by default where there are labels. The paper has them read masked rows
-            (False), and a head that sees hidden mentions alone finds none in text.
-        detection_size: k of Eq. 7.
-        classification_size: d of Eq. 10.
-        dropout: Of the heads.
-        special_ids: Ids that are in no mention, such as `[CLS] [SEP] [PAD]` (not `[UNK]`). None
-            takes those that the configuration of the masked language model names.
-        protected: Whether the model learns from patients' text, as `shards.manifest.protected`
-            says; then it is not uploaded. A Trainer with `MaskEpochCallback`, as `MslmTrainer` has,
-            sets it where its rows are such text.
+        w_elm: Weight of tokens masked by ELM in Eq. 6.
+        w_blm: Weight of tokens masked by BLM in Eq. 6.
+        balance: How the losses of Eq. 12 are divided. "means": each by its own count, Eq. 6 by
+            masked tokens, Eq. 8 by tagged tokens, Eq. 11 by mentions. "sums": the paper's sums, all
+            divided by the number of masked tokens.
+        per_rate: Whether Eq. 6 divides each token's loss by its row's masking rate, as masked
+            diffusion does. Requires `mask_rates` in batches (`md.strategy("diffusion")`). Rates
+            below 0.001 are raised to it.
+        normaliser: Divisor of Eq. 6 with `per_rate`: "tokens", all non-special tokens, which makes
+            the loss a bound in nats per token; "masked", masked tokens; or "rows".
+        two_views: Whether the heads read unmasked rows, in a second pass of the encoder. Default:
+            True for models with labels. With False, the heads read masked rows, as in the paper; if
+            all mentions are masked, they then find few mentions in text.
+        detection_size: k in Eq. 7.
+        classification_size: d in Eq. 10.
+        dropout: Dropout probability of the heads.
+        special_ids: Ids of tokens outside of all mentions, such as `[CLS] [SEP] [PAD]` (not
+            `[UNK]`). Default: the special ids in the configuration of the masked language model.
+        protected: Whether the model is trained on patients' text (`shards.manifest.protected`) and
+            must not be uploaded. `MslmTrainer` and `MaskEpochCallback` set it if the training rows
+            are protected.
     """
 
     model_type = "mslm"
@@ -78,11 +77,11 @@ class MslmConfig(PreTrainedConfig):
         protected: bool = False,
         **others: Any,
     ) -> None:
-        """Take the attributes above, and what every Hugging Face configuration takes.
+        """Set the attributes; `others` are options of any Hugging Face configuration.
 
         Raises:
-            ValueError: There is no masked language model, a weight is negative, the balance or the
-                normaliser is not known, or there are two views without labels.
+            ValueError: `masked_lm` is None, labels repeat, a weight is negative, `balance` or
+                `normaliser` is unknown, or `two_views` is set without labels.
         """
         if masked_lm is None:
             raise ValueError(
@@ -103,15 +102,15 @@ class MslmConfig(PreTrainedConfig):
                 "a model without labels lacks"
             )
 
-        # Before `masked_lm` is set: transformers would reset the attention implementation that it
-        # has.
+        # First, as `PreTrainedConfig.__init__` resets the attention implementation of
+        # sub-configurations.
         super().__init__(**others)
 
         if isinstance(masked_lm, dict):
             options = dict(masked_lm)
             masked_lm = AutoConfig.for_model(options.pop("model_type"), **options)
         if special_ids is None:
-            special_ids = _named_ids(masked_lm)
+            special_ids = _find_special_ids(masked_lm)
 
         self.masked_lm = masked_lm
         self.labels = list(labels)
@@ -129,21 +128,18 @@ class MslmConfig(PreTrainedConfig):
 
     @classmethod
     def options(cls) -> list[str]:
-        """Return the names of the options of an `MslmModel`; see the attributes above."""
-        named = inspect.signature(cls.__init__).parameters.values()
-        return [one.name for one in named if one.kind is one.KEYWORD_ONLY]
+        """Return the names of the options of an `MslmModel`, which are keyword arguments here."""
+        parameters = inspect.signature(cls.__init__).parameters.values()
+        return [option.name for option in parameters if option.kind is option.KEYWORD_ONLY]
 
     @property
     def tags(self) -> list[str]:
-        """Tag names, in the order of `bio`."""
+        """Tag names, in the numbering of `bio`."""
         return tag_names(self.labels)
 
 
-def _named_ids(config: PreTrainedConfig) -> list[int]:
-    """Return the ids of special tokens that a configuration names.
-
-    Configurations have None, or -1, for what a model lacks.
-    """
+def _find_special_ids(config: PreTrainedConfig) -> list[int]:
+    """Return the ids of special tokens in a configuration, skipping None and -1."""
     names = ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")
     ids = [getattr(config, name, None) for name in names]
     return [id_ for id_ in ids if isinstance(id_, int) and id_ >= 0]

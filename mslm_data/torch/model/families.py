@@ -1,7 +1,8 @@
-"""Find the head of a masked language model, to call it on masked tokens only.
+"""Find the decoder of a masked language model, to project only masked tokens.
 
-Hugging Face has no common name for it, and `get_output_embeddings` is another layer in DeBERTa. A
-family that is not in the table trains too, but all its positions are projected to the vocabulary.
+Hugging Face has no common attribute for it: `get_output_embeddings` returns another layer in
+DeBERTa. Model families that are not listed here can be trained too, but all their positions are
+projected to the vocabulary.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ def _modernbert(model: Any) -> Decoder:
 
 
 def _deberta(model: Any) -> Decoder:
-    """Return the head of DeBERTa, which has two forms.
+    """Return the decoder of DeBERTa.
 
-    Checkpoints from before 2024 are `legacy` and have a head like BERT's. Others use the input
+    Checkpoints from before 2024 are `legacy` and have BERT's head. Others reuse the input
     embeddings.
     """
     if model.legacy:
@@ -66,16 +67,16 @@ FAMILIES: Mapping[str, Callable[[Any], Decoder]] = MappingProxyType(
         "xlm-roberta": _lm_head,
     }
 )
-"""`config.model_type` -> function that returns the decoder of a masked language model."""
+"""`config.model_type` -> function that returns the decoder."""
 
 
 def find_decoder(masked_lm: Any) -> Decoder | None:
-    """Return a model's head, hidden states `[M, H]` to logits `[M, V]`; None if unknown.
+    """Return a model's decoder, from hidden states `[M, H]` to logits `[M, V]`.
 
-    None if its family is not known here.
+    Returns None if the model family is unknown.
 
     Raises:
-        TypeError: The model has no such head, as an encoder alone or a classifier.
+        TypeError: The model has no such head, for example an encoder or a classifier.
     """
     make = FAMILIES.get(masked_lm.config.model_type)
     try:

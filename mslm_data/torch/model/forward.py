@@ -1,4 +1,4 @@
-"""Run a model for evaluation: no gradients, no dropout, batches of rows of similar length.
+"""Run a model for evaluation: without gradients and dropout, on batches of rows of similar length.
 
 Dimensions: B rows, L tokens.
 """
@@ -22,17 +22,19 @@ from mslm_data.kernels.pad import IGNORED, pad_rows
 from mslm_data.shard.row_protocol import Rows
 
 Model: TypeAlias = Callable[..., Any]
-"""A module, a method of one, or any callable with `input_ids` and `attention_mask`, int64 `[B, L]`,
-by name."""
+"""A module, a bound method of one, or any callable.
+
+It is called with `input_ids` and `attention_mask`, int64 `[B, L]`, by name.
+"""
 
 
 def padded(rows: Ragged, fill: int, *, width: int = 0) -> npt.NDArray[np.int64]:
     """Pad rows to a rectangle, int64 `[B, L]`.
 
     Args:
-        rows: Any.
-        fill: What stands behind a row's values.
-        width: L, where no row is longer; else L is the longest row's length.
+        rows: The rows.
+        fill: Padding value.
+        width: Minimum of L. Default: the length of the longest row.
     """
     out = np.empty((len(rows), max(width, int(rows.lengths.max(initial=0)))), np.int64)
     pad_rows(np.arange(len(rows)), rows.offsets, rows.values, fill, out)
@@ -40,7 +42,7 @@ def padded(rows: Ragged, fill: int, *, width: int = 0) -> npt.NDArray[np.int64]:
 
 
 def unmasked(input_ids_BL: Tensor, labels_BL: Tensor) -> Tensor:
-    """Restore the ids before masking, int64 `[B, L]`, from the labels."""
+    """Restore the original ids from the labels, int64 `[B, L]`."""
     return torch.where(labels_BL == IGNORED, input_ids_BL, labels_BL)
 
 
@@ -48,7 +50,7 @@ def check_batches(batches: object) -> None:
     """Check that an argument yields batches, not rows.
 
     Raises:
-        TypeError: A split, a dataset, or rows of one.
+        TypeError: It is a split, a dataset or rows.
     """
     if isinstance(batches, Dataset | Rows | Examples):
         raise TypeError(
@@ -58,13 +60,13 @@ def check_batches(batches: object) -> None:
 
 
 def check_numbers(scores: npt.NDArray[np.floating[Any]]) -> None:
-    """Check that scores are not NaN; argmax of NaN would silently pick the first tag.
+    """Check that scores are not NaN: their argmax would be the first tag, without an error.
 
     Args:
-        scores: Logits or probabilities of words, of any shape.
+        scores: Logits or probabilities, any shape.
 
     Raises:
-        AnnotateError: One is not a number.
+        AnnotateError: A score is NaN.
     """
     if np.isnan(scores).any():
         raise AnnotateError(
@@ -73,10 +75,10 @@ def check_numbers(scores: npt.NDArray[np.floating[Any]]) -> None:
         )
 
 
-def places_by_length(
+def batch_by_length(
     lengths: npt.NDArray[np.int64], batch_size: int
 ) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the row indices of each batch, longest rows first. Empty rows are left out.
+    """Yield the row indices of each batch, longest rows first. Empty rows are skipped.
 
     Raises:
         ValueError: The batch size is below 1.
@@ -94,25 +96,25 @@ def places_by_length(
 def run(
     model: Model, input_ids: Tensor | npt.NDArray[Any], attention_mask: Tensor | npt.NDArray[Any]
 ) -> Any:
-    """Run a model on a batch without gradients, on the device of its parameters."""
+    """Run a model on a batch, on its device and without gradients."""
     device = find_device(model)
     ids = torch.as_tensor(input_ids).to(device)
-    present = torch.as_tensor(attention_mask).to(device)
+    mask = torch.as_tensor(attention_mask).to(device)
     with torch.inference_mode():
-        return model(input_ids=ids, attention_mask=present)
+        return model(input_ids=ids, attention_mask=mask)
 
 
 def get_logits(output: Any, *names: str) -> Tensor:
-    """Return the logits `[B, L, .]` of a model's output.
+    """Return the logits `[B, L, .]` in a model's output.
 
     Args:
-        output: A tensor, or a mapping or object that holds one under a name.
-        *names: Names to look for, the first found counts.
+        output: A tensor, or a mapping or object that contains one.
+        *names: Keys or attributes to try, in this order.
 
     Raises:
-        ValueError: There are no logits.
+        ValueError: The output has no logits.
     """
-    candidates = [output] if isinstance(output, Tensor) else [_named(output, n) for n in names]
+    candidates = [output] if isinstance(output, Tensor) else [_get(output, n) for n in names]
     for candidate in candidates:
         if isinstance(candidate, Tensor) and candidate.dim() == 3:
             return candidate
@@ -124,13 +126,13 @@ def get_logits(output: Any, *names: str) -> Tensor:
 
 
 def language_model(model: Model) -> Model:
-    """Return the model inside an `MslmModel`; any other model is returned unchanged."""
+    """Return the masked language model inside an `MslmModel`, any other model unchanged."""
     wrapped: Model = getattr(model, "masked_lm", model)
     return wrapped
 
 
 def find_device(model: Model) -> torch.device:
-    """Return the device of a module's first parameter; the CPU if it has none."""
+    """Return the device of a model's first parameter; the CPU if it has no parameters."""
     module = find_module(model)
     parameters = iter(()) if module is None else module.parameters()
     return next((parameter.device for parameter in parameters), torch.device("cpu"))
@@ -138,7 +140,7 @@ def find_device(model: Model) -> torch.device:
 
 @contextmanager
 def evaluating(model: Model) -> Iterator[None]:
-    """Set a module to evaluation mode within a `with` block, then restore the mode of each part."""
+    """Set a module to evaluation mode within a `with` block, then restore its modes."""
     module = find_module(model)
     with nullcontext() if module is None else in_mode(module, training=False):
         yield
@@ -146,24 +148,24 @@ def evaluating(model: Model) -> Iterator[None]:
 
 @contextmanager
 def in_mode(module: nn.Module, *, training: bool) -> Iterator[None]:
-    """Set all parts of a module to one mode within a `with` block, then restore them."""
-    parts = list(module.modules())
-    modes = [part.training for part in parts]
+    """Set all submodules to one mode within a `with` block, then restore them."""
+    submodules = list(module.modules())
+    modes = [submodule.training for submodule in submodules]
 
     try:
-        for part in parts:
-            part.training = training
+        for submodule in submodules:
+            submodule.training = training
         yield
     finally:
-        for part, mode in zip(parts, modes, strict=True):
-            part.training = mode
+        for submodule, mode in zip(submodules, modes, strict=True):
+            submodule.training = mode
 
 
 def find_module(model: Model) -> nn.Module | None:
-    """Return a model that is a module, or the module of a bound method; None otherwise."""
+    """Return the module of a model or bound method; None for other callables."""
     owner = getattr(model, "__self__", model)
     return owner if isinstance(owner, nn.Module) else None
 
 
-def _named(output: Any, name: str) -> Any:
+def _get(output: Any, name: str) -> Any:
     return output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)

@@ -1,11 +1,10 @@
-"""The two heads of MSLM (Abaho et al. 2024, Eq. 7 to 11): entity detection and entity types.
+"""The two heads of MSLM (Abaho et al. 2024, Eq. 7 to 11): entity detection and classification.
 
-The paper concatenates one trained vector with each hidden state before `f`, and does not say what
-`f` is. Here `f` is a hidden layer as wide as the encoder, ReLU, dropout, and a layer to the
-classes. A vector that is the same for all tokens adds only a bias to the affine layer behind it,
-and it is computed as that bias.
+The paper concatenates a trained vector W with each hidden state, and applies an unspecified
+function f. Here f is a hidden layer of the encoder's size, ReLU, dropout and an output layer. Since
+W is the same for all tokens, it only adds a bias to the hidden layer, and is computed as one.
 
-Dimensions: B rows, L tokens, S mentions (padded), H hidden width, C tags, E types.
+Dimensions: B rows, L tokens, S mentions (padded), H hidden size, C tags, E entity types.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from mslm_data.torch.model.loss import LossSum, token_losses
 from mslm_data.torch.model.ranges import NO_SPAN, pool_spans
 
 VECTOR_SIZE = 100
-"""k and d of the paper's Table 7."""
+"""Default for k and d (paper, Table 7)."""
 
 
 class VectorHead(nn.Module):
-    """Classify `f(h o W)`: W is a trained vector shared by all h, `o` is concatenation.
+    """Classify hidden states h as `f(h o W)`: W is a trained vector, `o` is concatenation.
 
     Attributes:
         vector: W, `[vector_size]`.
@@ -37,16 +36,16 @@ class VectorHead(nn.Module):
         vector_size: int = VECTOR_SIZE,
         dropout: float = 0.1,
     ) -> None:
-        """Make the layers with random weights.
+        """Create the layers with random weights.
 
         Args:
             hidden_size: H.
-            classes: Number of classes to tell apart.
-            vector_size: k of Eq. 7 or d of Eq. 10.
-            dropout: Between the two layers.
+            classes: Number of output classes.
+            vector_size: k in Eq. 7, d in Eq. 10.
+            dropout: Dropout probability between the two layers.
 
         Raises:
-            ValueError: There is no class.
+            ValueError: `classes` is less than 1.
         """
         super().__init__()
         if classes < 1:
@@ -58,9 +57,9 @@ class VectorHead(nn.Module):
         self.out = nn.Linear(hidden_size, classes)
 
     def classify(self, h: Tensor) -> Tensor:
-        """Return logits `[..., classes]` of vectors `[..., H]`."""
-        # weight @ (h o W) = weight[:, :H] @ h + weight[:, H:] @ W, of which the second part is the
-        # same for all h.
+        """Return logits `[..., classes]` of hidden states `[..., H]`."""
+        # weight @ (h o W) = weight[:, :H] @ h + weight[:, H:] @ W. The second term is the same for
+        # all h, so it joins the bias.
         width = h.shape[-1]
         hidden_weight = self.hidden.weight[:, :width]
         vector_weight = self.hidden.weight[:, width:]
@@ -83,10 +82,10 @@ class EntityDetectionHead(VectorHead):
 
     @staticmethod
     def loss(logits_BLC: Tensor, bio_BL: Tensor) -> LossSum:
-        """Sum the cross-entropy of all tokens that have a tag (Eq. 8), and count these tokens.
+        """Sum the cross-entropy of tagged tokens (Eq. 8), and count them.
 
         Args:
-            logits_BLC: Any float.
+            logits_BLC: Logits, any float dtype.
             bio_BL: int64, -100 on special tokens and padding.
         """
         losses_N = token_losses(logits_BLC.flatten(0, 1), bio_BL.flatten())
@@ -94,19 +93,19 @@ class EntityDetectionHead(VectorHead):
 
 
 class EntityClassificationHead(VectorHead):
-    """Predict the type of each mention from the mean of its tokens (Eq. 9, 10).
+    """Predict the type of each mention from the mean of its hidden states (Eq. 9, 10).
 
-    `classes` is the number of types E, `vector_size` is d. With one type the softmax is 1 and the
-    loss 0, whatever the head computes.
+    `classes` is the number of entity types E, `vector_size` is d. With a single type the loss is
+    always 0.
     """
 
     def forward(self, hidden_BLH: Tensor, starts_BS: Tensor, ends_BS: Tensor) -> Tensor:
-        """Return logits `[B, S, E]` of mentions: gold ones in training, else predicted ones.
+        """Return logits `[B, S, E]` of gold mentions (training) or predicted mentions.
 
         Args:
             hidden_BLH: Last hidden states of the encoder.
-            starts_BS: int64, first tokens, padded with -1.
-            ends_BS: int64, tokens after the last, padded with -1.
+            starts_BS: int64, first token of each mention, padded with -1.
+            ends_BS: int64, token after the last, padded with -1.
         """
         return self.classify(pool_spans(hidden_BLH, starts_BS, ends_BS))
 
@@ -115,7 +114,7 @@ class EntityClassificationHead(VectorHead):
         """Sum the cross-entropy of all mentions (Eq. 11), and count them.
 
         Args:
-            logits_BSE: Any float.
+            logits_BSE: Logits, any float dtype.
             labels_BS: int64, padded with -1.
         """
         losses_N = token_losses(logits_BSE.flatten(0, 1), labels_BS.flatten(), ignored=NO_SPAN)

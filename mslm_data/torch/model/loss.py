@@ -1,9 +1,9 @@
 """The mask-specific loss (Abaho et al. 2024, Eq. 6), and the variant of the released code.
 
-Losses are sums here, each with the number of items that it is of. Batches of one optimizer step are
-divided by a count that they have in common, which `mslm_data.torch.model.steps` finds.
+A loss is a sum with its number of items. The sums of all batches of an optimizer step are divided
+by one shared count, from `mslm_data.torch.model.steps`.
 
-Dimensions: B rows, L tokens, H hidden width, V vocabulary; M masked tokens; N items of any kind.
+Dimensions: B rows, L tokens, H hidden size, V vocabulary size; M masked tokens; N items.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from mslm_data.registry import did_you_mean
 RELEASED_REDUCTIONS = ("none", "sum", "mean")
 
 Decoder: TypeAlias = Callable[[Tensor], Tensor]
-"""Hidden states `[M, H]` to logits `[M, V]`, each token on its own."""
+"""Maps hidden states `[M, H]` to logits `[M, V]`, one token at a time."""
 
 
 class LossSum(NamedTuple):
-    """A loss as a sum with its number of items, divided once per optimizer step.
+    """A summed loss with its number of items, divided once per optimizer step.
 
-    Divide once, by the items of all batches of the optimizer step, and call `backward` of the
-    result::
+    With one batch per optimizer step::
 
         loss = MaskSpecificLoss(w_elm, w_blm)(logits, batch["labels"], batch["mask_kinds"])
         loss.per_item().backward()
 
+    With several batches, divide each sum by the number of items in all of them.
+
     Attributes:
-        total: Scalar, float32 or wider. Without any item it is 0 and still has a path for
-            gradients.
-        items: Scalar int64, how many items it is a sum of: masked tokens, tagged tokens or
-            mentions.
+        total: Scalar, float32 or wider. With no items it is 0, but still part of the autograd
+            graph.
+        items: Scalar int64, number of summed items: masked tokens, tagged tokens or mentions.
     """
 
     total: Tensor
@@ -49,9 +49,9 @@ class LossSum(NamedTuple):
         """Divide the sum by a number of items. This is the only division in Eq. 12.
 
         Args:
-            items: Scalar, the items of all batches of the optimizer step. It may be a fraction
-                where gradients are averaged over ranks. None takes the items of this batch. A
-                count of 0 divides nothing.
+            items: Scalar, number of items in all batches of the optimizer step; a fraction if
+                gradients are averaged over ranks. Default: the number of items of this batch. With
+                a count of 0 the sum is returned unchanged.
         """
         if items is None:
             items = self.items
@@ -60,10 +60,9 @@ class LossSum(NamedTuple):
 
 
 def token_losses(logits_NV: Tensor, labels_N: Tensor, *, ignored: int = IGNORED) -> Tensor:
-    """Return the cross-entropy of each item `[N]`, in natural logarithms.
+    """Return the cross-entropy of each item `[N]`, in nats; 0 where the label is `ignored`.
 
-    It is 0 where the label is `ignored`. It is computed in float32 or wider, under autocast too:
-    sums in bfloat16 are off by 1 %.
+    Computed in float32 or wider, even under autocast: bfloat16 sums are off by 1 %.
     """
     wide = torch.promote_types(logits_NV.dtype, torch.float32)
     return F.cross_entropy(logits_NV.to(wide), labels_N, ignore_index=ignored, reduction="none")
@@ -72,14 +71,14 @@ def token_losses(logits_NV: Tensor, labels_N: Tensor, *, ignored: int = IGNORED)
 class MaskSpecificLoss(nn.Module):
     """Sum the cross-entropy of masked tokens, weighted by mask kind (Eq. 6).
 
-    Tokens that ELM masked weigh `w_elm`, those that BLM masked weigh `w_blm`, tokens of other kinds
-    nothing. The count beside the sum is the number of masked tokens. It is not the sum of their
-    weights, which would cancel the weights where one kind is alone. With both weights 1, sum by
-    count is plain cross-entropy.
+    Tokens masked by ELM have weight `w_elm`, tokens masked by BLM `w_blm`, all others 0. The item
+    count is the number of masked tokens, not the sum of their weights: dividing by weights would
+    cancel them in batches with a single mask kind. With both weights 1, total / items is the usual
+    masked language modeling loss.
 
-    With `per_rate`, each token's loss is divided by the rate of its row besides: the loss of masked
-    diffusion (Sahoo et al. 2024, Eq. 10). With both weights 1, sum by the number of tokens that are
-    not special is then a bound on their -log p, which is what LLaDA trains on::
+    With `per_rate`, each token's loss is also divided by its row's masking rate, which gives the
+    loss of masked diffusion (Sahoo et al. 2024, Eq. 10). With both weights 1, dividing the sum by
+    the number of non-special tokens then bounds their -log p, the training objective of LLaDA::
 
         loss = MaskSpecificLoss(1, 1, per_rate=True)(
             logits, batch["labels"], batch["mask_kinds"], batch["mask_rates"]
@@ -90,13 +89,13 @@ class MaskSpecificLoss(nn.Module):
     def __init__(
         self, w_elm: float, w_blm: float, *, per_rate: bool = False, low: float = 0.001
     ) -> None:
-        """Take the two weights, those of Eq. 5 or any others.
+        """Set the weights; `md.mask_specific_weights` computes those of Eq. 5.
 
         Args:
-            w_elm: Weight of tokens that ELM masked.
-            w_blm: Weight of tokens that BLM masked.
-            per_rate: Divide by the rates that `md.strategy("diffusion")` gives.
-            low: The lowest rate that a loss is divided by, in place of any lower one.
+            w_elm: Weight of tokens masked by ELM.
+            w_blm: Weight of tokens masked by BLM.
+            per_rate: Whether to divide by the masking rates of `md.strategy("diffusion")`.
+            low: Minimum divisor. Lower rates are raised to it.
 
         Raises:
             ValueError: A weight is negative or not finite, or `low` is not in `(0, 1]`.
@@ -119,17 +118,16 @@ class MaskSpecificLoss(nn.Module):
     ) -> LossSum:
         """Compute the loss from the logits of all positions.
 
-        Args:
-            logits_BLV: Any float.
-            labels_BL: int64, original ids, -100 where nothing is predicted.
-            mask_kinds_BL: uint8, `MaskKind`.
-            mask_rates: float32 `[B]` or `[B, L]`, needed with `per_rate` and unused without.
+        The B x L tokens may also be in one row: logits `[N, V]`, other tensors `[N]`.
 
-        Tensors may also have their tokens in one long row: `[N, V]`, and `[N]` three times.
+        Args:
+            logits_BLV: Logits, any float dtype.
+            labels_BL: int64, original ids of masked tokens, -100 elsewhere.
+            mask_kinds_BL: uint8, `MaskKind`.
+            mask_rates: float32 `[B]` or `[B, L]`. Required with `per_rate`, otherwise ignored.
 
         Raises:
-            ValueError: Labels, kinds or rates are not of the tokens of the logits, or there are no
-                rates to divide by.
+            ValueError: Shapes differ, or `per_rate` is set and `mask_rates` is None.
         """
         return self.from_hidden(logits_BLV, _identity, labels_BL, mask_kinds_BL, mask_rates)
 
@@ -143,20 +141,19 @@ class MaskSpecificLoss(nn.Module):
     ) -> LossSum:
         """Compute the loss from hidden states, projecting only masked tokens to the vocabulary.
 
-        Only masked tokens are projected to the vocabulary, so `[B, L, V]` is never made.
-        `torch.compile(..., fullgraph=True)` makes one graph of it for any number of masked tokens
-        (torch 2.13). Without `fullgraph` the graph breaks where masked tokens are looked for.
+        Logits are `[M, V]` instead of `[B, L, V]`. `torch.compile(..., fullgraph=True)` compiles it
+        into a single graph for any M (torch 2.13). Without `fullgraph`, the graph breaks at
+        `nonzero`.
 
         Args:
             hidden_BLH: Last hidden states of the encoder.
-            decoder: Head of the language model, called with `[M, H]`.
-            labels_BL: int64, original ids, -100 where nothing is predicted.
+            decoder: The language modeling head, called with `[M, H]`.
+            labels_BL: int64, original ids of masked tokens, -100 elsewhere.
             mask_kinds_BL: uint8, `MaskKind`.
-            mask_rates: As of `forward`.
+            mask_rates: See `forward`.
 
         Raises:
-            ValueError: Labels, kinds or rates are not of the tokens of the hidden states, or there
-                are no rates to divide by.
+            ValueError: Shapes differ, or `per_rate` is set and `mask_rates` is None.
         """
         tokens = hidden_BLH.shape[:-1]
         if labels_BL.shape != tokens or mask_kinds_BL.shape != tokens:
@@ -165,27 +162,30 @@ class MaskSpecificLoss(nn.Module):
                 f"{_sizes(labels_BL.shape)} labels and {_sizes(mask_kinds_BL.shape)} kinds"
             )
 
-        # Places of masked tokens in the batch as one long row of B x L tokens.
+        # Indices of masked tokens in the flattened batch, so that the decoder sees only these.
         masked_BL = labels_BL != IGNORED
         at_M = masked_BL.flatten().nonzero().squeeze(1)
 
         logits_MV = decoder(hidden_BLH.flatten(0, -2).index_select(0, at_M))
         losses_M = token_losses(logits_MV, labels_BL.flatten().index_select(0, at_M))
 
-        # Filled with Python numbers: the weights stay exact, whatever type the model is cast to.
+        # Fill with Python floats: weights stay exact even if the model is cast to half precision.
         kinds_M = mask_kinds_BL.flatten().index_select(0, at_M)
         weights_M = torch.zeros_like(losses_M)
         weights_M = weights_M.masked_fill(kinds_M == int(MaskKind.ENTITY), self.w_elm)
         weights_M = weights_M.masked_fill(kinds_M == int(MaskKind.BASE), self.w_blm)
+
+        # Masked diffusion: 1 / rate, bounded so that a row with a tiny rate does not dominate the
+        # step.
         if self.per_rate:
-            rates_BL = _rates_of_tokens(mask_rates, labels_BL.shape)
+            rates_BL = _expand_rates(mask_rates, labels_BL.shape)
             rates_M = rates_BL.flatten().index_select(0, at_M)
             weights_M = weights_M / rates_M.to(weights_M.dtype).clamp(min=self.low)
 
         return LossSum(total=(losses_M * weights_M).sum(), items=masked_BL.sum())
 
     def extra_repr(self) -> str:
-        """Return the weights, for `print`."""
+        """Return the weights for `print(model)`."""
         rates = f", per_rate=True, low={self.low}" if self.per_rate else ""
         return f"w_elm={self.w_elm}, w_blm={self.w_blm}{rates}"
 
@@ -193,21 +193,26 @@ class MaskSpecificLoss(nn.Module):
 class ReleasedLoss(nn.Module):
     """Compute Eq. 6 as the released code (mykelismyname/MSLM) does, for comparison only.
 
-    * Every position is predicted, with weight 1: also those that are not masked, and padding.
-    * "none", the default of that code, is the unweighted mean over all positions, "sum" their
-      unweighted sum.
-    * With "mean" a masked token weighs `w` plus one for each of the two weights that equals it: `1
-      + w`, or `2 + w` where both are equal. The mean over the L positions of a row is multiplied by
-      one plus the number of those ones. Then the mean over the batch is taken.
+    Differences from `MaskSpecificLoss`:
 
-    That code pads all rows to 256 tokens, so L is part of the result.
+    * All positions are predicted with weight 1, including unmasked tokens and padding. The released
+      code pads rows to 256 tokens, so the loss depends on L.
+    * "none", its default, is the unweighted mean over all positions; "sum" is the unweighted sum.
+    * With "mean", a masked token has weight `w + 1`, or `w + 2` if both weights are equal. The mean
+      over the L positions of a row is multiplied by 1 + the sum of these increments, then averaged
+      over the batch.
     """
 
     def __init__(self, w_elm: float, w_blm: float, *, reduction: str = "none") -> None:
-        """Take the two weights and the reduction, by the names of the released code.
+        """Set weights and reduction.
+
+        Args:
+            w_elm: Weight of tokens masked by ELM.
+            w_blm: Weight of tokens masked by BLM.
+            reduction: "none", "sum" or "mean", as named by the released code.
 
         Raises:
-            ValueError: A weight is negative or not finite, or the reduction is not known.
+            ValueError: A weight is negative or not finite, or the reduction is unknown.
         """
         super().__init__()
         check_weights("ReleasedLoss", w_elm, w_blm)
@@ -225,11 +230,12 @@ class ReleasedLoss(nn.Module):
         """Compute the loss, a scalar.
 
         Args:
-            logits_BLV: Any float.
-            input_ids_BL: What the model saw, which is the original id wherever there is no label.
-            labels_BL: int64, original ids, -100 where nothing is predicted.
+            logits_BLV: Logits, any float dtype.
+            input_ids_BL: int64, the corrupted ids.
+            labels_BL: int64, original ids of masked tokens, -100 elsewhere.
             mask_kinds_BL: uint8, `MaskKind`.
         """
+        # Unmasked positions are predicted too: their original ids are the input ids.
         original_BL = torch.where(labels_BL == IGNORED, input_ids_BL, labels_BL)
         losses_BL = token_losses(logits_BLV.flatten(0, 1), original_BL.flatten())
         losses_BL = losses_BL.view_as(original_BL)
@@ -243,8 +249,8 @@ class ReleasedLoss(nn.Module):
         weights_BL = weights_BL.masked_fill(mask_kinds_BL == int(MaskKind.ENTITY), self.w_elm)
         weights_BL = weights_BL.masked_fill(mask_kinds_BL == int(MaskKind.BASE), self.w_blm)
 
-        # That code compares weights by value, so that positions of weight 1 are hit too where a
-        # weight is 1.
+        # The released code finds masked tokens by comparing weights. If a weight is 1, this also
+        # matches unmasked positions.
         ones_BL = (weights_BL == self.w_elm).to(losses_BL.dtype)
         ones_BL = ones_BL + (weights_BL == self.w_blm)
 
@@ -252,12 +258,12 @@ class ReleasedLoss(nn.Module):
         return (means_B * (1 + ones_BL.sum(1))).mean()
 
     def extra_repr(self) -> str:
-        """Return the weights and the reduction, for `print`."""
+        """Return weights and reduction for `print(model)`."""
         return f"w_elm={self.w_elm}, w_blm={self.w_blm}, reduction={self.reduction}"
 
 
 def check_weights(where: str, w_elm: float, w_blm: float) -> None:
-    """Check that loss weights are finite and not negative.
+    """Check that both loss weights are finite and at least 0.
 
     Raises:
         ValueError: A weight is negative or not finite.
@@ -268,10 +274,10 @@ def check_weights(where: str, w_elm: float, w_blm: float) -> None:
 
 
 def check_name(where: str, option: str, name: str, known: tuple[str, ...]) -> str:
-    """Check the value of an option against the allowed names, and return it.
+    """Check an option against its allowed values, and return it.
 
     Raises:
-        ValueError: The name is not known; the message lists those that are.
+        ValueError: The value is not allowed.
     """
     if name not in known:
         hint = did_you_mean(str(name), known)
@@ -279,12 +285,8 @@ def check_name(where: str, option: str, name: str, known: tuple[str, ...]) -> st
     return name
 
 
-def _rates_of_tokens(mask_rates: Tensor | None, tokens: torch.Size) -> Tensor:
-    """Return the rate of each token's row.
-
-    Raises:
-        ValueError: There are none, or they are of other rows.
-    """
+def _expand_rates(mask_rates: Tensor | None, tokens: torch.Size) -> Tensor:
+    """Expand the masking rates `[B]` to tokens `[B, L]`."""
     if mask_rates is None:
         raise ValueError(
             "MaskSpecificLoss: expected mask_rates with per_rate=True, got none; make batches with "

@@ -1,6 +1,7 @@
 """A Hugging Face masked language model with MSLM's loss and heads (Abaho et al. 2024, Eq. 6 to 12).
 
-Dimensions: B rows, L tokens, S mentions (padded), H hidden width, V vocabulary, C tags, E types.
+Dimensions: B rows, L tokens, S mentions (padded), H hidden size, V vocabulary size, C tags, E
+entity types.
 """
 
 from __future__ import annotations
@@ -43,29 +44,28 @@ else:
 
 
 _ENOUGH_MENTIONS = 100
-"""Tokens of mentions after which heads that saw hidden ones alone are warned of."""
+"""Mention tokens, all of them masked, after which the model warns about heads in one view."""
 
 
 class MslmModel(PreTrainedModel):
     """A masked language model trained with Eq. 12, the sum of Eq. 6, Eq. 8 and Eq. 11.
 
-    It is saved, loaded and pushed like any Hugging Face model, except that one trained on patients'
-    text (`config.protected`) is not pushed unless the caller insists.
+    It is saved, loaded and pushed like any Hugging Face model. A model trained on patients' text
+    (`config.protected`) is only pushed with `share_protected=True`.
 
-    How the three parts weigh against each other is `config.balance`. By default each is a mean of
-    its own: Eq. 6 over masked tokens, Eq. 8 over tagged tokens, Eq. 11 over mentions. The paper
-    adds plain sums, to which tagged tokens contribute about five times as often as masked ones at
-    the usual rates; `balance="sums"` keeps that balance and divides by one common count.
+    **Balance.** By default the three losses are means over masked tokens (Eq. 6), tagged tokens
+    (Eq. 8) and mentions (Eq. 11). The paper adds plain sums; at its masking rates there are about
+    five times as many tagged as masked tokens. `balance="sums"` keeps these proportions, and
+    divides all three sums by the number of masked tokens.
 
-    With `config.two_views`, the default of a model with labels, Eq. 6 is of the masked rows, and
-    Eq. 7 to 11 of the same rows unmasked. This costs a second pass of the encoder where tokens are
-    masked. The paper has one pass, of masked rows alone: `two_views=False`.
+    **Two views.** By default, a model with labels encodes each row twice: masked for Eq. 6, and
+    unmasked for Eq. 7 to 11. The paper encodes only masked rows; use `two_views=False` for that.
 
     Attributes:
-        masked_lm: The wrapped model. `masked_lm.save_pretrained` saves it adapted, in its own form.
+        masked_lm: The wrapped model. `masked_lm.save_pretrained` saves it in its own architecture.
         detection: Head of Eq. 7; None without labels.
         classification: Head of Eq. 10; None without labels.
-        tokenizer: The tokenizer of its rows, which is saved beside the weights; None if not known.
+        tokenizer: Tokenizer of the rows, saved beside the weights; None if unknown.
     """
 
     config_class = MslmConfig
@@ -80,11 +80,11 @@ class MslmModel(PreTrainedModel):
     _supports_attention_backend = True
 
     def __init__(self, config: MslmConfig, masked_lm: PreTrainedModel | None = None) -> None:
-        """Make a model. Use `wrap` or `from_pretrained` for one with trained weights.
+        """Create a model. To start from trained weights, use `wrap` or `from_pretrained`.
 
         Args:
-            config: Its configuration.
-            masked_lm: The model to wrap; None makes one with random weights.
+            config: The configuration.
+            masked_lm: The model to wrap. Default: a new model with random weights.
         """
         super().__init__(config)
         if masked_lm is None:
@@ -93,8 +93,8 @@ class MslmModel(PreTrainedModel):
         self.config.masked_lm = self.masked_lm.config
         self.tokenizer: Tokenizer | None = None
         self._word_starts: tuple[Tokenizer, WordStarts] | None = None
-        self._hidden_mentions: int | None = 0
-        """Tokens of mentions that heads in one view have seen, all hidden; None if some was not."""
+        self._masked_mention_tokens: int | None = 0
+        """Number of mention tokens seen in training, for `_watch_mentions`; None: stop counting."""
         self._is_warned_of_mode = False
 
         self.mask_specific_loss = MaskSpecificLoss(
@@ -116,7 +116,7 @@ class MslmModel(PreTrainedModel):
                 vector_size=config.classification_size,
                 dropout=config.dropout,
             )
-            # A checkpoint in half precision is loaded in it, with `device_map` onto a GPU.
+            # The wrapped model may be in half precision, or on a GPU through `device_map`.
             for head in (self.detection, self.classification):
                 head.to(self.masked_lm.device, self.masked_lm.dtype)
 
@@ -139,28 +139,29 @@ class MslmModel(PreTrainedModel):
     ) -> MslmModel:
         """Add MSLM's loss and heads to a masked language model.
 
-        The result is in training or evaluation mode as the model is: transformers loads models in
-        evaluation mode, so call `train()` before a training loop of your own. The heads have the
-        model's precision and device.
+        The heads get the model's dtype and device. Training or evaluation mode stays as it is:
+        transformers loads models in evaluation mode, so call `train()` before your own training
+        loop.
 
         Args:
-            masked_lm: A model with its embeddings at their final size, or a folder or hub name of
+            masked_lm: A model with resized embeddings, if any were added; or its folder or hub
+                name.
+            tokenizer: Tokenizer of the rows: `shards.tokenizer`, a path, a hub name, or a fast
+                tokenizer of transformers. Default: the tokenizer in the model's folder, if there is
                 one.
-            tokenizer: That of the rows, such as `shards.tokenizer`: a path, a hub name, or a fast
-                tokenizer of transformers. None takes the one in the model's folder, if it has one.
-            options: Passed to `MslmConfig`: labels, two_views, w_elm, w_blm, balance, per_rate, …
+            options: Options of `MslmConfig`: labels, two_views, w_elm, w_blm, balance, per_rate, …
 
         Raises:
-            TypeError: The model has no head for hidden tokens, or is not one of transformers.
+            TypeError: `masked_lm` is not a model of transformers, or has no language modeling head.
             TokenizerError: The tokenizer cannot be loaded, or has more ids than the model.
-            ValueError: It is another than the model's, as far as both are known; an option is
-                unknown; or the model is an `MslmModel`.
+            ValueError: The tokenizer does not match the model, an option is unknown, or `masked_lm`
+                is an `MslmModel`.
         """
         known = MslmConfig.options()
         unknown = [name for name in options if name not in known]
         if unknown:
-            near = did_you_mean(unknown[0], known)
-            raise ValueError(f"MslmModel.wrap: unknown option '{unknown[0]}'{near}")
+            hint = did_you_mean(unknown[0], known)
+            raise ValueError(f"MslmModel.wrap: unknown option '{unknown[0]}'{hint}")
         if isinstance(masked_lm, MslmModel):
             raise ValueError(
                 "MslmModel.wrap: expected a masked language model, got an MslmModel; wrap its "
@@ -174,26 +175,30 @@ class MslmModel(PreTrainedModel):
             )
 
         model: Any = masked_lm
-        beside: str | os.PathLike[str] = ""
+        model_folder: str | os.PathLike[str] = ""
         if not isinstance(masked_lm, PreTrainedModel):
             model = transformers.AutoModelForMaskedLM.from_pretrained(masked_lm)
-            beside = masked_lm
+            model_folder = masked_lm
         elif Path(masked_lm.name_or_path or "").is_dir():
-            beside = masked_lm.name_or_path or ""
+            model_folder = masked_lm.name_or_path or ""
 
-        found = saved.find_tokenizer(beside) if tokenizer is None else saved.as_tokenizer(tokenizer)
-        if found is not None:
-            saved.check_size(found, model)
-            check_tokenizer("MslmModel.wrap", model, found.ids)
-            options.setdefault("special_ids", saved.special_ids(found))
+        # The tokenizer decides which ids are special, and must fit the model's embeddings.
+        if tokenizer is None:
+            rows_tokenizer = saved.find_tokenizer(model_folder)
+        else:
+            rows_tokenizer = saved.as_tokenizer(tokenizer)
+        if rows_tokenizer is not None:
+            saved.check_size(rows_tokenizer, model)
+            check_tokenizer("MslmModel.wrap", model, rows_tokenizer.ids)
+            options.setdefault("special_ids", saved.special_ids(rows_tokenizer))
 
-        # `post_init` would otherwise draw its weights anew, with those of the heads.
+        # Keep the trained weights: `post_init` initialises all modules without this flag.
         for module in model.modules():
             module._is_hf_initialized = True
 
         wrapped = cls(MslmConfig(model.config, **options), model)
         wrapped.train(model.training)
-        wrapped.tokenizer = found
+        wrapped.tokenizer = rows_tokenizer
         return wrapped
 
     @classmethod
@@ -204,16 +209,17 @@ class MslmModel(PreTrainedModel):
         tokenizer: Any = None,
         **options: Any,
     ) -> Any:
-        """Load a saved model with its tokenizer, like every Hugging Face model.
+        """Load a saved model with its tokenizer, like any Hugging Face model.
 
         Args:
             pretrained_model_name_or_path: A folder or hub name.
             *args: Passed to transformers.
-            tokenizer: See `wrap`.
+            tokenizer: See `wrap`. Default: the saved tokenizer.
             **options: Passed to transformers.
         """
         load: Any = super().from_pretrained
         loaded = load(pretrained_model_name_or_path, *args, **options)
+        # With `output_loading_info=True`, transformers returns a tuple.
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         if tokenizer is None:
             model.tokenizer = saved.find_tokenizer(pretrained_model_name_or_path)
@@ -223,10 +229,10 @@ class MslmModel(PreTrainedModel):
         return loaded
 
     def encoder(self) -> PreTrainedModel:
-        """Return the adapted encoder as a plain model, to be saved and loaded by `AutoModel`.
+        """Return the adapted encoder as a plain model, for saving and `AutoModel`.
 
-        It has the same weights, not a copy. It is a plain model: nothing keeps it from being
-        pushed.
+        Its weights are shared, not copied. As a plain model it can be pushed even if
+        `config.protected`.
         """
         base: PreTrainedModel = self.masked_lm.base_model
         return base
@@ -240,21 +246,20 @@ class MslmModel(PreTrainedModel):
     def push_to_hub(  # type: ignore[override] # transformers declares it as an attribute
         self, repo_id: str, *, share_protected: bool = False, **options: Any
     ) -> Any:
-        """Upload the model with its tokenizer and card. A card on the hub is kept.
+        """Upload the model with its tokenizer and model card. An existing card on the hub is kept.
 
         Args:
-            repo_id: `OWNER/NAME` on the hub, or `NAME` for your own; made if it is missing.
-            share_protected: Upload a model of patients' text too. Data use agreements usually
-                forbid that; the caller answers for it.
-            **options: Those of transformers but `tags`: `private`, `token`, `revision`,
-                `create_pr`, `commit_message`, `commit_description` and `max_shard_size`.
+            repo_id: `OWNER/NAME`, or `NAME` for your own namespace. Created if missing.
+            share_protected: Whether to upload a model trained on patients' text. Data use
+                agreements usually forbid this.
+            **options: Options of transformers, except `tags`: `private`, `token`, `revision`,
+                `create_pr`, `commit_message`, `commit_description`, `max_shard_size`.
 
         Returns:
-            What the hub's client says of the commit; a text, its address.
+            The commit, as returned by `huggingface_hub`; a string with its URL.
 
         Raises:
-            PushError: The model learns from patients' text; or the hub refused, or could not be
-                asked.
+            PushError: The model is protected, or the upload failed.
         """
         with tempfile.TemporaryDirectory() as folder:
             return self.save_pretrained(
@@ -275,19 +280,20 @@ class MslmModel(PreTrainedModel):
         share_protected: bool = False,
         **options: Any,
     ) -> Any:
-        """Save the model, with its tokenizer and a model card.
+        """Save the model with its tokenizer and a model card.
 
         Args:
-            save_directory: Made if it is missing.
-            is_main_process: Whether this process is the one that writes.
-            state_dict: The weights, where they are not the model's own.
-            push_to_hub: Upload it too. Other files of the folder stay here.
+            save_directory: The folder. Created if missing.
+            is_main_process: Whether this process writes the files.
+            state_dict: Weights to save instead of the model's own.
+            push_to_hub: Whether to upload the saved files too. Other files in the folder are not
+                uploaded.
             share_protected: See `push_to_hub`.
-            **options: Those of transformers. With `push_to_hub` those of `MslmModel.push_to_hub`
-                too, and `repo_id`, which is the folder's name where it is not given.
+            **options: Options of transformers. With `push_to_hub` also the options of
+                `MslmModel.push_to_hub`; `repo_id` defaults to the name of the folder.
 
         Returns:
-            None; with `push_to_hub` what the hub's client says of the commit.
+            None; with `push_to_hub` the commit.
 
         Raises:
             PushError: See `push_to_hub`.
@@ -315,7 +321,7 @@ class MslmModel(PreTrainedModel):
             )
 
     def get_input_embeddings(self) -> Any:
-        """Return the encoder's token embeddings."""
+        """Return the token embeddings of the encoder."""
         return self.masked_lm.get_input_embeddings()
 
     def resize_token_embeddings(self, *args: Any, **options: Any) -> Any:
@@ -343,46 +349,44 @@ class MslmModel(PreTrainedModel):
         num_items_in_batch: Tensor | int | None = None,
         **others: Any,
     ) -> MslmOutput:
-        """Encode a batch, and compute each part of Eq. 12 for which the batch has labels.
+        """Encode a batch, and compute the losses of Eq. 12 for which the batch has labels.
 
-        While `torch.distributed` runs, ranks in training mode must call this together: without
-        `num_items_in_batch` they add up their counts here, so that the average of their gradients
-        is that of one large batch. Where a step adds up the gradients of several batches, pass
-        `num_items_in_batch`.
+        With `torch.distributed`, all ranks must call this together in training mode: without
+        `num_items_in_batch` they sum their item counts, so that averaged gradients equal those of
+        one large batch. With gradient accumulation, pass `num_items_in_batch`.
 
         Args:
             input_ids: int64 `[B, L]`.
             attention_mask: `[B, L]`.
-            labels: int64 `[B, L]`, -100 where nothing is predicted.
-            mask_kinds: uint8 `[B, L]`, needed if labels are given.
-            mask_rates: float32 `[B]` or `[B, L]`, needed with `per_rate` if labels are given.
+            labels: int64 `[B, L]`, original ids of masked tokens, -100 elsewhere.
+            mask_kinds: uint8 `[B, L]`. Required with labels.
+            mask_rates: float32 `[B]` or `[B, L]`. Required with labels and `per_rate`.
             bio: int64 `[B, L]`, -100 on special tokens and padding.
-            span_starts: int64 `[B, S]`, first tokens of gold mentions, padded with -1.
-            span_ends: int64 `[B, S]`, tokens after the last, padded with -1.
-            span_labels: int64 `[B, S]`, types, padded with -1.
-            keys: int64, one for each row; read only by `normaliser="rows"`.
-            num_items_in_batch: Items of all batches of the optimizer step. Either `[4]` from
-                `count_items`, or masked tokens alone, as Hugging Face's Trainer counts them. The
-                latter is enough for Eq. 6, for `balance="sums"`, and for a step of one batch. None:
-                the step is this batch.
-            others: Passed to the encoder, but for `doc_labels`, which batches may have. The columns
-                of packed rows tell it which tokens are a row; an encoder that cannot be told sees
-                the rows unpacked.
+            span_starts: int64 `[B, S]`, first token of each gold mention, padded with -1.
+            span_ends: int64 `[B, S]`, token after the last, padded with -1.
+            span_labels: int64 `[B, S]`, entity types, padded with -1.
+            keys: int64, row keys. Only used by `normaliser="rows"`, to count rows.
+            num_items_in_batch: Item counts of the optimizer step, over all batches and ranks: `[4]`
+                from `count_items`, or the number of masked tokens, as counted by the Trainer. The
+                latter suffices without heads, with `balance="sums"`, or for a step of one batch.
+                Default: the counts of this batch.
+            others: Passed to the encoder, except `doc_labels`. Columns of packed rows are converted
+                to the encoder's arguments; encoders without support for packed rows get unpacked
+                rows.
 
         Returns:
-            `loss` is the sum of the parts `mslm_loss`, `detection_loss` and `classification_loss`,
-            each divided already, to be logged as they are. They are None where the batch has no
-            labels for them. In two views, logits are of the rows unmasked, where the batch has
-            tags or mentions.
+            `loss` is the sum of `mslm_loss`, `detection_loss` and `classification_loss`, which are
+            None without labels for them. With two views, logits are those of the unmasked rows if
+            the batch has tags or mentions.
 
         Warns:
-            UserWarning: Once each: where heads in one view have seen no mention that is not hidden,
-                and where the loss is asked for gradients in evaluation mode.
+            UserWarning: All mentions so far were masked, and the heads see only masked rows; or
+                `backward` is called in evaluation mode. Each warning is issued once.
 
         Raises:
-            TypeError: A batch of NumPy, such as of `md.Batches`.
-            ValueError: Labels come without mask kinds or are of other tokens, or the counts of a
-                step of several batches are not known.
+            TypeError: The batch has NumPy arrays, such as those of `md.Batches`.
+            ValueError: `mask_kinds` or `mask_rates` is missing, shapes differ, or the counts of an
+                accumulated step are unknown.
         """
         _check_tensor(input_ids, "MaskedDataset(split, strategy).loader(...) makes tensors")
         if labels is not None and mask_kinds is None:
@@ -398,13 +402,14 @@ class MslmModel(PreTrainedModel):
         tag_logits = None
         span_logits = None
 
-        # Eq. 6: which tokens were masked.
+        # Eq. 6: predict masked tokens.
         if labels is not None and mask_kinds is not None:
             part = self._mslm_loss(hidden, logits, labels, mask_kinds, mask_rates)
             counted = {"input_ids": input_ids, "labels": labels, "bio": bio, "keys": keys}
             items = count_normaliser(counted, self.config.normaliser)
             sums["mslm_loss"] = part._replace(items=items)
 
+        # Two views: the heads read the original ids. Skip the second pass if no token is masked.
         has_tags = bio is not None or span_starts is not None
         if labels is not None and has_tags:
             if not self.config.two_views:
@@ -413,19 +418,19 @@ class MslmModel(PreTrainedModel):
                 plain_ids = unmasked(input_ids, labels)
                 hidden, _ = self._encode(plain_ids, attention_mask, others, for_mslm=False)
 
-        # Eq. 7 and 8: which tokens are entities.
+        # Eq. 7 and 8: tag each token.
         if self.detection is not None:
             tag_logits = self.detection(hidden)
             if bio is not None:
                 sums["detection_loss"] = self.detection.loss(tag_logits, bio)
 
-        # Eq. 9 to 11: which type each mention has.
+        # Eq. 9 to 11: classify each mention.
         if self.classification is not None and span_starts is not None and span_ends is not None:
             span_logits = self.classification(hidden, span_starts, span_ends)
             if span_labels is not None:
                 sums["classification_loss"] = self.classification.loss(span_logits, span_labels)
 
-        # Eq. 12.
+        # Eq. 12: divide each sum once, then add.
         trains = self.training and torch.is_grad_enabled()
         losses = divide(
             sums,
@@ -435,6 +440,7 @@ class MslmModel(PreTrainedModel):
             training=trains,
         )
         loss = torch.stack(list(losses.values())).sum() if losses else None
+        # Checks that run in `backward`, since only then the loss is known to be used for training.
         if loss is not None and loss.requires_grad:
             if not self.training:
                 loss.register_hook(self._warn_about_mode)  # type: ignore[no-untyped-call]
@@ -443,18 +449,18 @@ class MslmModel(PreTrainedModel):
         return MslmOutput(loss=loss, tag_logits=tag_logits, span_logits=span_logits, **losses)
 
     def _watch_mentions(self, bio: Tensor | None, labels: Tensor) -> None:
-        """Warn once if the heads are trained on masked mentions only."""
-        if bio is None or not self.training or self._hidden_mentions is None:
+        """Warn once if all mentions so far were masked: such heads find few mentions in text."""
+        if bio is None or not self.training or self._masked_mention_tokens is None:
             return
 
         is_mention = bio > 0
         if bool((is_mention & (labels == IGNORED)).any()):
-            self._hidden_mentions = None
+            self._masked_mention_tokens = None
             return
 
-        self._hidden_mentions += int(is_mention.sum())
-        if self._hidden_mentions >= _ENOUGH_MENTIONS:
-            self._hidden_mentions = None
+        self._masked_mention_tokens += int(is_mention.sum())
+        if self._masked_mention_tokens >= _ENOUGH_MENTIONS:
+            self._masked_mention_tokens = None
             warnings.warn(
                 "MslmModel: all mentions so far were masked, so the heads will find few in plain "
                 "text; wrap the model with two_views=True, or mask fewer mentions, for example "
@@ -463,7 +469,7 @@ class MslmModel(PreTrainedModel):
             )
 
     def _warn_about_mode(self, _: Tensor) -> None:
-        """Warn once that `backward` is called on a loss without dropout."""
+        """Warn once if `backward` runs while dropout is off."""
         has_dropout = any(isinstance(part, nn.Dropout) and part.p > 0 for part in self.modules())
         if has_dropout and not self._is_warned_of_mode:
             self._is_warned_of_mode = True
@@ -481,34 +487,35 @@ class MslmModel(PreTrainedModel):
         *,
         for_mslm: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the last hidden states `[B, L, H]`; also logits if the head is unknown."""
-        # Not a parameter of `forward`: the Trainer takes those with "label" in their names for
-        # labels that every batch must have.
+        """Return the last hidden states `[B, L, H]`, and all logits if the decoder is unknown."""
+        # `forward` has no parameter `doc_labels`: the Trainer would expect it, like all arguments
+        # with "label" in their names, in every batch.
         others = {name: value for name, value in others.items() if name != "doc_labels"}
         others |= {"input_ids": input_ids, "attention_mask": attention_mask}
 
         needs_logits = for_mslm and find_decoder(self.masked_lm) is None
         run = self._hidden_and_logits if needs_logits else self._hidden
+
         if "sequence_ids" in others:
-            found = run_packed(run, others, self.masked_lm)
+            outputs = run_packed(run, others, self.masked_lm)
         else:
-            found = run(others)
-        return found[0], found[1] if needs_logits else None
+            outputs = run(others)
+        return outputs[0], outputs[1] if needs_logits else None
 
     def _hidden(self, inputs: dict[str, Any]) -> tuple[Tensor, ...]:
         return (self.masked_lm.base_model(**inputs)[0],)
 
     def _hidden_and_logits(self, inputs: dict[str, Any]) -> tuple[Tensor, ...]:
-        """Return the hidden states, captured by a hook, and the logits of all positions."""
-        seen: list[Tensor] = []
-        watch = self.masked_lm.base_model.register_forward_hook(
-            lambda *call: seen.append(call[-1][0])
+        """Return hidden states, captured by a forward hook, and logits of all positions."""
+        captured: list[Tensor] = []
+        hook = self.masked_lm.base_model.register_forward_hook(
+            lambda *call: captured.append(call[-1][0])
         )
         try:
             logits = self.masked_lm(**inputs).logits
         finally:
-            watch.remove()
-        return seen[-1], logits
+            hook.remove()
+        return captured[-1], logits
 
     def _mslm_loss(
         self,
@@ -537,25 +544,25 @@ class MslmModel(PreTrainedModel):
         word_ids: Tensor | None = None,
         **others: Any,
     ) -> Prediction:
-        """Find the entities of unmasked text, without dropout.
+        """Predict the entities of unmasked text, without dropout.
 
-        A word has the tag of its first token, so that entities begin and end where words do.
+        All tokens of a word get the tag of its first token, so entities begin and end at word
+        boundaries.
 
         Args:
             input_ids: int64 `[B, L]`.
-            attention_mask: `[B, L]`; None is all ones.
-            special_tokens_mask: `[B, L]`, as tokenizers give it: 1 on tokens that are in no
-                mention. None takes the configuration's `special_ids`.
-            word_ids: int64 `[B, L]`, the number of each token's word, -1 on special tokens: where
-                text was split into words of its own. None takes runs of letters and digits for
-                words, which the model's tokenizer tells by the ids; without a tokenizer each token
-                is a word.
-            others: As of `forward`.
+            attention_mask: `[B, L]`. Default: all ones.
+            special_tokens_mask: `[B, L]`, 1 on tokens outside of all mentions, as returned by
+                tokenizers. Default: `config.special_ids`.
+            word_ids: int64 `[B, L]`, word number of each token, -1 on special tokens; for
+                pre-tokenised text. Default: runs of letters and digits, found with the model's
+                tokenizer; without a tokenizer, each token is a word.
+            others: See `forward`.
 
         Raises:
-            TypeError: `input_ids` is not a tensor, such as text.
+            TypeError: `input_ids` is not a tensor.
             ValueError: The model has no labels.
-            AnnotateError: The model's scores are not numbers.
+            AnnotateError: The model's scores are NaN.
         """
         _check_tensor(input_ids, "`mslm-data annotate` reads text")
         if self.detection is None or self.classification is None:
@@ -564,16 +571,18 @@ class MslmModel(PreTrainedModel):
         with evaluating(self):
             hidden, _ = self._encode(input_ids, attention_mask, others, for_mslm=False)
             sequence_ids = others.get("sequence_ids")
-            outside = self._find_unlabelled(input_ids, attention_mask, special_tokens_mask)
+            outside = self._find_untagged(input_ids, attention_mask, special_tokens_mask)
             logits = self.detection(hidden)
             _check_numbers(logits[~outside])
             tags = logits.argmax(-1).masked_fill(outside, IGNORED)
+
+            # Extend the tag of each word's first token to the whole word.
             first = self._find_first_tokens(input_ids, word_ids)
             if first is not None:
                 tags = take_first_tags(tags, first).masked_fill(outside, IGNORED)
             starts, ends, _ = decode_spans(tags, sequence_ids)
 
-            # The classification head has the last word on types, see `Prediction`.
+            # The classification head decides the types, see `Prediction`.
             logits = self.classification(hidden, starts, ends)
             _check_numbers(logits[starts != NO_SPAN])
             types = logits.argmax(-1).masked_fill(starts == NO_SPAN, NO_SPAN)
@@ -585,16 +594,15 @@ class MslmModel(PreTrainedModel):
         """Find the entities of texts of any length; see `mslm_data.torch.predict.tagger`.
 
         Args:
-            texts: Any.
-            batch_size: How many windows of full length are read at once, or as many tokens in
-                shorter rows. What is found does not depend on it.
+            texts: The texts.
+            batch_size: Maximum number of windows of full length in a batch, or of shorter rows with
+                as many tokens. Does not change the results.
 
         Returns:
-            For each text its entities in order: start, end (half open, in characters of the text),
-            label and score.
+            For each text, its entities in order: start and end in characters, label and score.
 
         Raises:
-            AnnotateError: The model has no labels, or its scores are not numbers.
+            AnnotateError: The model has no labels, or its scores are NaN.
             TokenizerError: The model has no tokenizer.
         """
         if self.tokenizer is None:
@@ -605,7 +613,7 @@ class MslmModel(PreTrainedModel):
         return Tagger(self, self.tokenizer).annotate(texts, batch_size=batch_size)
 
     def _find_first_tokens(self, input_ids: Tensor, word_ids: Tensor | None) -> Tensor | None:
-        """Return which tokens begin a word, bool `[B, L]`; None if words are unknown."""
+        """Find the tokens that begin a word, bool `[B, L]`; None if words are unknown."""
         if word_ids is not None:
             first = torch.ones_like(word_ids, dtype=torch.bool)
             first[:, 1:] = (word_ids[:, 1:] != word_ids[:, :-1]) | (word_ids[:, 1:] < 0)
@@ -613,15 +621,16 @@ class MslmModel(PreTrainedModel):
         if self.tokenizer is None:
             return None
 
+        # Cached by tokenizer: the attribute may be replaced.
         if self._word_starts is None or self._word_starts[0] is not self.tokenizer:
             self._word_starts = (self.tokenizer, WordStarts.from_tokenizer(self.tokenizer))
-        find_first_tokens = self._word_starts[1].find_first_tokens(input_ids.cpu().numpy())
-        return torch.from_numpy(find_first_tokens).to(input_ids.device)
+        first_tokens = self._word_starts[1].find_first_tokens(input_ids.cpu().numpy())
+        return torch.from_numpy(first_tokens).to(input_ids.device)
 
-    def _find_unlabelled(
+    def _find_untagged(
         self, input_ids: Tensor, attention_mask: Tensor | None, special: Tensor | None
     ) -> Tensor:
-        """Return which tokens are special or padding, bool `[B, L]`."""
+        """Find special tokens and padding, bool `[B, L]`."""
         if special is None:
             ids = torch.tensor(self.config.special_ids, device=input_ids.device)
             special = torch.isin(input_ids, ids)
@@ -631,7 +640,6 @@ class MslmModel(PreTrainedModel):
 
 
 def _check_numbers(logits: Tensor) -> None:
-    """Check that probabilities are not NaN."""
     check_numbers(logits.float().softmax(-1).cpu().numpy())
 
 
@@ -640,11 +648,6 @@ transformers.AutoModel.register(MslmConfig, MslmModel, exist_ok=True)
 
 
 def _check_tensor(input_ids: object, advice: str) -> None:
-    """Check that input ids are a tensor.
-
-    Raises:
-        TypeError: It is not.
-    """
     if not isinstance(input_ids, Tensor):
         raise TypeError(
             "input_ids: expected a tensor [B, L] of the tokenizer's ids, got "

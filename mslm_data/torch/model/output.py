@@ -1,6 +1,6 @@
 """The output of an `MslmModel`.
 
-Dimensions: B rows, L tokens, S mentions (padded), C tags, E types.
+Dimensions: B rows, L tokens, S mentions (padded), C tags, E entity types.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class FoundEntity(NamedTuple):
 class MslmOutput(ModelOutput):
     """The output of a forward pass.
 
-    The three parts of the loss are divided by their counts already and add up to `loss`, so that
-    they can be logged as they are. A part is None where the batch had no labels for it.
+    The three losses are already divided, and add up to `loss`. A loss is None without labels for it
+    in the batch.
 
     Attributes:
         loss: Eq. 12, scalar.
-        tag_logits: `[B, L, C]`, Eq. 7 before its softmax.
-        span_logits: `[B, S, E]` of the mentions that were given, Eq. 10 before its softmax.
+        tag_logits: `[B, L, C]`, logits of Eq. 7.
+        span_logits: `[B, S, E]`, logits of Eq. 10 for the mentions of the batch.
         mslm_loss: Eq. 6, scalar.
         detection_loss: Eq. 8, scalar.
         classification_loss: Eq. 11, scalar.
@@ -59,17 +59,17 @@ class MslmOutput(ModelOutput):
 class Prediction:
     """The predicted entities of a batch.
 
-    Where an entity is, the detection head says; its type is that of the classification head, as in
-    the paper.
+    As in the paper, the detection head predicts their boundaries, the classification head their
+    types.
 
     Attributes:
-        tags: int64 `[B, L]`, coded as `bio`, -100 on special tokens and padding.
-        span_starts: int64 `[B, S]`, first tokens, padded with -1.
-        span_ends: int64 `[B, S]`, tokens after the last, padded with -1.
-        span_labels: int64 `[B, S]`, types, padded with -1.
-        labels: The name of each type.
-        sequence_ids: int64 `[B, L]`, the number of each token's row within its packed row, -1 on
-            padding; None where rows are not packed.
+        tags: int64 `[B, L]`, numbered as `bio`, -100 on special tokens and padding.
+        span_starts: int64 `[B, S]`, first token of each entity, padded with -1.
+        span_ends: int64 `[B, S]`, token after the last, padded with -1.
+        span_labels: int64 `[B, S]`, entity types, padded with -1.
+        labels: Names of the entity types.
+        sequence_ids: int64 `[B, L]`, number of each token's row within its packed row, -1 on
+            padding; None if rows are not packed.
     """
 
     tags: Tensor
@@ -80,30 +80,30 @@ class Prediction:
     sequence_ids: Tensor | None = None
 
     def mentions(self) -> list[list[FoundEntity]]:
-        """Return the entities of each row with the names of their types.
+        """Return the entities of each row, with the names of their types.
 
-        Of packed rows these are the rows that were packed, in the order of the batch's `keys`, and
-        entities are in tokens of their own row.
+        Packed rows are split: there is one list per original row, in the order of the batch's
+        `keys`, and token indices are those of the original row.
         """
         spans_BS3 = torch.stack([self.span_starts, self.span_ends, self.span_labels], dim=-1)
         numbers_BL = [] if self.sequence_ids is None else self.sequence_ids.tolist()
 
         rows = []
-        for line, spans in enumerate(spans_BS3.tolist()):
-            # The first token of each row of this line.
-            firsts = _firsts(numbers_BL[line]) if numbers_BL else [0]
-            found: list[list[FoundEntity]] = [[] for _ in firsts]
+        for index, spans in enumerate(spans_BS3.tolist()):
+            # First token of each original row in this (packed) row.
+            firsts = _find_row_starts(numbers_BL[index]) if numbers_BL else [0]
+            entities: list[list[FoundEntity]] = [[] for _ in firsts]
             for start, end, label in spans:
                 if start == NO_SPAN:
                     continue
                 row = bisect_right(firsts, start) - 1
                 first = firsts[row]
-                found[row].append(FoundEntity(start - first, end - first, self.labels[label]))
-            rows += found
+                entities[row].append(FoundEntity(start - first, end - first, self.labels[label]))
+            rows += entities
         return rows
 
 
-def _firsts(numbers: Sequence[int]) -> list[int]:
+def _find_row_starts(numbers: Sequence[int]) -> list[int]:
     """Return the first token of each row in a packed row."""
     return [
         place

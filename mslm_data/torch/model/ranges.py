@@ -1,6 +1,6 @@
-"""Mentions of a batch as token ranges: decode tags to ranges, pool ranges to vectors.
+"""Decode tags to mentions, and pool the hidden states of mentions.
 
-Dimensions: B rows, L tokens, S mentions (padded), H hidden width.
+Dimensions: B rows, L tokens, S mentions (padded), H hidden size.
 """
 
 from __future__ import annotations
@@ -21,31 +21,37 @@ NO_SPAN = -1
 def decode_spans(
     tags_BL: Tensor, sequence_ids_BL: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Decode BIO tags to mentions: starts, ends (half open) and labels.
+    """Decode BIO tags to mentions, as described in `mslm_data.data.bio`.
 
-    Each is int64 `[B, S]`, padded with -1, on the device of the tags. `mslm_data.data.bio` says
-    what tags mean. It reads them on the CPU, so this waits for an accelerator.
+    Decoding runs on the CPU, so this synchronises with the GPU.
 
     Args:
-        tags_BL: Integers, numbered as in `bio`. A token below 0 has no tag, and ends a mention.
-        sequence_ids_BL: Of packed rows, the number of each token's row, with which mentions end.
+        tags_BL: Integers, numbered as `bio`. Negative values are no tags, and end a mention.
+        sequence_ids_BL: Number of each token's row within its packed row; mentions end with their
+            row. Default: rows are not packed.
+
+    Returns:
+        Starts, ends (half open) and labels, each int64 `[B, S]`, padded with -1, on the device of
+        the tags.
     """
     size, width = tags_BL.shape
-    begins = np.zeros((size, width), np.bool_)
-    begins[:, :1] = True
+    is_first = np.zeros((size, width), np.bool_)
+    is_first[:, :1] = True
     if sequence_ids_BL is not None:
-        begins[:, 1:] = np.diff(sequence_ids_BL.cpu().numpy(), axis=1) != 0
+        is_first[:, 1:] = np.diff(sequence_ids_BL.cpu().numpy(), axis=1) != 0
 
-    firsts = np.flatnonzero(begins)
+    # Decode each original row by itself: `firsts` are their first tokens in the flattened batch.
+    firsts = np.flatnonzero(is_first)
     starts, ends, labels = bio.mentions(
         Ragged(tags_BL.cpu().numpy().ravel(), np.append(firsts, size * width))
     )
 
-    # From tokens of a row to tokens of its packed row, and all mentions of a packed row together.
-    moves = np.repeat(firsts % max(width, 1), starts.lengths)
-    lines = np.append(0, np.cumsum(begins.sum(axis=1)))
-    offsets = starts.offsets[lines]
-    columns = (starts.values + moves, ends.values + moves, labels.values)
+    # Convert token indices of original rows to those of packed rows, and group mentions by packed
+    # row.
+    shifts = np.repeat(firsts % max(width, 1), starts.lengths)
+    row_counts = np.append(0, np.cumsum(is_first.sum(axis=1)))
+    offsets = starts.offsets[row_counts]
+    columns = (starts.values + shifts, ends.values + shifts, labels.values)
     starts_BS, ends_BS, labels_BS = (
         torch.from_numpy(padded(Ragged(values, offsets), NO_SPAN)).to(tags_BL.device)
         for values in columns
@@ -57,14 +63,16 @@ def take_first_tags(tags_BL: Tensor, first_BL: Tensor) -> Tensor:
     """Give all tokens of a word the tag of its first token.
 
     Args:
-        tags_BL: int64, numbered as in `bio`; below 0 without a tag.
-        first_BL: bool, which tokens begin a word; those of a row's first column do.
+        tags_BL: int64, numbered as `bio`; negative without a tag.
+        first_BL: bool, whether a token begins a word. True in the first column.
     """
     t_L = torch.arange(tags_BL.shape[1], device=tags_BL.device)
+
+    # Index of the first token of each token's word.
     heads_BL = t_L.where(first_BL, 0).cummax(dim=1).values
     head_tags_BL = tags_BL.gather(1, heads_BL)
 
-    # B-X is odd, and the next number is I-X.
+    # B-X has an odd number, I-X the next: later tokens of a word that begins a mention are inside.
     begins_BL = (head_tags_BL > OUTSIDE) & (head_tags_BL % 2 == 1)
     return tags_BL.where(first_BL, head_tags_BL + begins_BL)
 
@@ -73,11 +81,11 @@ def pool_spans(hidden_BLH: Tensor, starts_BS: Tensor, ends_BS: Tensor) -> Tensor
     """Average the hidden states of each mention, `[B, S, H]` (Eq. 9); zeros on padding.
 
     Args:
-        hidden_BLH: Any float.
-        starts_BS: int64, first tokens, padded with -1.
-        ends_BS: int64, tokens after the last, padded with -1.
+        hidden_BLH: Hidden states, any float dtype.
+        starts_BS: int64, first token of each mention, padded with -1.
+        ends_BS: int64, token after the last, padded with -1.
     """
-    # Sums are a matrix product with a mask of 0 and 1, of which padding has no 1.
+    # Sum by a matrix product with a 0/1 mask, whose rows are 0 for padding.
     t_L = torch.arange(hidden_BLH.shape[1], device=hidden_BLH.device)
     inside_BSL = (t_L >= starts_BS[..., None]) & (t_L < ends_BS[..., None])
     sums_BSH = inside_BSL.to(hidden_BLH.dtype) @ hidden_BLH

@@ -1,4 +1,4 @@
-"""Write the files beside the weights of a saved model, and upload them."""
+"""Write the files beside a saved model's weights, and upload them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from mslm_data.log import LOGGER
 
 _FILE = "tokenizer.json"
 _FILES = (_FILE, "vocab.txt", "vocab.json")
-"""Of these a folder with a tokenizer has one."""
+"""Files that hold a tokenizer; a folder with a tokenizer has one of them."""
 _KINDS = ("mask", "pad", "unk")
 _CARD = "README.md"
 _UPLOADED = ("config.json", "model*.safetensors*", _FILE, "tokenizer_config.json")
-"""Files of a saved model, beside its card."""
+"""Files of a saved model, besides the card."""
 _MESSAGE = "Upload a model adapted by mask-specific language modeling"
 UPLOAD_OPTIONS = (
     "private",
@@ -33,34 +33,34 @@ UPLOAD_OPTIONS = (
     "commit_message",
     "commit_description",
 )
-"""Options of `push_to_hub` that are not of `save_pretrained`."""
+"""Options of `push_to_hub` that `save_pretrained` of transformers does not have."""
 
 
-def as_tokenizer(given: Any) -> Tokenizer:
+def as_tokenizer(tokenizer: Any) -> Tokenizer:
     """Load a tokenizer from a path, a hub name or a tokenizer of transformers.
 
     Args:
-        given: A tokenizer of this package or a fast one of transformers; or the path of a
-            `tokenizer.json` or `vocab.txt`, a folder, or a hub name.
+        tokenizer: A tokenizer of this package, or a fast tokenizer of transformers; or the path of
+            a `tokenizer.json` or `vocab.txt`, a folder, or a hub name.
 
     Raises:
-        TokenizerError: It cannot be loaded, or it is not a tokenizer.
+        TokenizerError: It cannot be loaded, or has another type.
     """
-    if isinstance(given, Tokenizer):
-        return given
-    if isinstance(given, str | os.PathLike):
-        # A folder's own file has the names of unusual special tokens beside it.
-        path = Path(given)
-        return tokenizers.load_tokenizer(str(path.parent if path.name == _FILE else given))
+    if isinstance(tokenizer, Tokenizer):
+        return tokenizer
+    if isinstance(tokenizer, str | os.PathLike):
+        # Load the folder of a `tokenizer.json`: its other files name unusual special tokens.
+        path = Path(tokenizer)
+        return tokenizers.load_tokenizer(str(path.parent if path.name == _FILE else tokenizer))
 
-    core = getattr(given, "backend_tokenizer", None)
+    core = getattr(tokenizer, "backend_tokenizer", None)
     if core is None:
         raise TokenizerError(
             f"tokenizer: expected a path, a hub name, or a fast tokenizer of transformers, got "
-            f"{type(given).__name__}"
+            f"{type(tokenizer).__name__}"
         )
-    found = {kind: getattr(given, f"{kind}_token", None) for kind in _KINDS}
-    names = {kind: str(name) for kind, name in found.items() if name is not None}
+    tokens = {kind: getattr(tokenizer, f"{kind}_token", None) for kind in _KINDS}
+    names = {kind: str(token) for kind, token in tokens.items() if token is not None}
     return tokenizers.parse_tokenizer(core.to_str(), names)
 
 
@@ -68,7 +68,7 @@ def find_tokenizer(model: str | os.PathLike[str]) -> Tokenizer | None:
     """Load the tokenizer in a model's folder; None if there is none.
 
     Args:
-        model: A folder or hub name, "" for none.
+        model: A folder or hub name; "" returns None.
     """
     name = str(model)
     folder = Path(name)
@@ -86,64 +86,63 @@ def check_size(tokenizer: Tokenizer, model: Any) -> None:
     """Check that a model has an embedding for each id of a tokenizer.
 
     Raises:
-        TokenizerError: It has not.
+        TokenizerError: The tokenizer has more ids.
     """
-    known = model.get_input_embeddings().num_embeddings
-    if tokenizer.ids.size > known:
+    embeddings = model.get_input_embeddings().num_embeddings
+    if tokenizer.ids.size > embeddings:
         raise TokenizerError(
-            f"tokenizer: expected at most the {known} ids of the model, got {tokenizer.ids.size}; "
-            "pass the tokenizer that the model was trained with, or resize the model's embeddings"
+            f"tokenizer: expected at most the {embeddings} ids of the model, got "
+            f"{tokenizer.ids.size}; pass the tokenizer that the model was trained with, or resize "
+            "the model's embeddings"
         )
 
 
 def special_ids(tokenizer: Tokenizer) -> list[int]:
-    """Return the special ids that can be in no mention."""
+    """Return the ids of tokens outside of all mentions: prefix, suffix and padding."""
     ids = {*tokenizer.prefix, *tokenizer.suffix, tokenizer.ids.pad}
     return sorted(id_ for id_ in ids if id_ >= 0)
 
 
 def longest_row(model: nn.Module) -> int | None:
-    """Return the maximum number of tokens of a row; None if the model has no limit.
-
-    Families whose positions begin after that of padding have fewer positions than embeddings.
-    """
+    """Return the maximum number of tokens of a row; None if the model has no limit."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            before = 0 if module.padding_idx is None else module.padding_idx + 1
-            return module.num_embeddings - before
+            # RoBERTa-like families number positions from `padding_idx + 1`.
+            first = 0 if module.padding_idx is None else module.padding_idx + 1
+            return module.num_embeddings - first
 
     config: Any = model.config
-    longest = getattr(config, "max_position_embeddings", None)
-    return longest if isinstance(longest, int) and longest > 0 else None
+    limit = getattr(config, "max_position_embeddings", None)
+    return limit if isinstance(limit, int) and limit > 0 else None
 
 
 def upload(folder: Path, repo_id: str, options: dict[str, Any]) -> Any:
-    """Upload a saved model with its tokenizer and card. A card on the hub is kept.
+    """Upload a saved model with its tokenizer and card. An existing card on the hub is kept.
 
-    The upload of transformers replaces the folder's card by an empty one. Ours may have to say that
-    the model learns from patients' text.
+    Replaces the upload of transformers, which overwrites the card with an empty one. The card may
+    warn that the model is trained on patients' text.
 
     Args:
-        folder: Where the model was saved; other files in it stay here.
-        repo_id: `OWNER/NAME` on the hub, or `NAME` for the user's own; made if it is missing.
-        options: Those of `UPLOAD_OPTIONS`, as in `push_to_hub` of transformers.
+        folder: Folder of the saved model. Other files in it are not uploaded.
+        repo_id: `OWNER/NAME`, or `NAME` for the user's own namespace. Created if missing.
+        options: `UPLOAD_OPTIONS` by name, as for `push_to_hub` of transformers.
 
     Returns:
-        What the hub's client says of the commit.
+        The commit, as returned by `huggingface_hub`.
 
     Raises:
-        PushError: The hub refused, or could not be asked.
+        PushError: The upload failed.
     """
     private, token = options.pop("private", None), options.pop("token", None)
     revision = options.get("revision")
 
     with uploading(repo_id, wanted_by="MslmModel.push_to_hub", token=token) as api:
-        made = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
+        repo = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
         if revision is not None and not revision.startswith("refs/pr"):
-            api.create_branch(made, branch=revision, exist_ok=True)
-        has_card = api.file_exists(made, _CARD, revision=revision)
+            api.create_branch(repo, branch=revision, exist_ok=True)
+        has_card = api.file_exists(repo, _CARD, revision=revision)
         return api.upload_folder(
-            repo_id=made,
+            repo_id=repo,
             folder_path=str(folder),
             allow_patterns=[*_UPLOADED, *([] if has_card else [_CARD])],
             **{"commit_message": _MESSAGE} | options,
@@ -151,7 +150,7 @@ def upload(folder: Path, repo_id: str, options: dict[str, Any]) -> Any:
 
 
 def write_tokenizer(folder: Path, tokenizer: Tokenizer, model: nn.Module) -> None:
-    """Write a tokenizer in the form that `AutoTokenizer` reads."""
+    """Write a tokenizer in the format of `AutoTokenizer`."""
     config = tokenizer.config(max_tokens=longest_row(model))
     write_whole(folder / _FILE, [tokenizer.json.encode()])
     write_whole(folder / "tokenizer_config.json", [canonical_json(config)])
@@ -161,8 +160,8 @@ def write_card(folder: Path, config: Any) -> None:
     """Write a model card, unless the folder has one.
 
     Args:
-        folder: Where the model was saved.
-        config: The `MslmConfig` of the model.
+        folder: Folder of the saved model.
+        config: The model's `MslmConfig`.
     """
     path = folder / _CARD
     if path.exists():

@@ -1,4 +1,7 @@
-"""Hugging Face's Trainer for an `MslmModel`: exact gradient accumulation, separate loss logs."""
+"""Hugging Face's Trainer for an `MslmModel`: exact gradient accumulation, a log of each loss.
+
+Dimensions: P losses of Eq. 12.
+"""
 
 from __future__ import annotations
 
@@ -31,33 +34,32 @@ else:
 
 
 class MslmTrainer(Trainer):
-    """Train an `MslmModel` as Hugging Face's Trainer does, with five differences.
+    """Train an `MslmModel` with Hugging Face's Trainer, with five differences.
 
-    * It counts all items of an optimizer step, not masked tokens alone. So each part of Eq. 12 is
-      exact for any `gradient_accumulation_steps` and any number of ranks: 32 batches of one row
-      take the step of one batch of 32.
-    * Beside `loss` it logs `mslm_loss` (Eq. 6), `detection_loss` (Eq. 8) and `classification_loss`
-      (Eq. 11), which add up to it; beside `eval_loss`, `eval_mslm_loss` and so on. Losses of an
-      evaluation are divided once, by the items of all its batches, so that they do not depend on
-      how rows fall into batches. With several ranks the Trainer may repeat a few rows to fill up
-      the last batches. `compute_metrics` gets all rows of a `MaskedLoader`, on one rank.
-    * `train_dataset`, `eval_dataset` and what `predict` gets may be a `MaskedLoader`, whose batches
-      it takes as they are: filled by tokens, packed, in buckets. `per_device_train_batch_size` is
-      unused then.
-    * It tells rows and collator of each epoch, as `MaskEpochCallback` does in any other Trainer.
-    * Without a `data_collator` it takes `MaskingCollator()`, for rows of a `MaskedDataset`; tensors
-      that are masked already need `transformers.default_data_collator`.
+    * It counts all items of an optimizer step, not only masked tokens, so each loss of Eq. 12 is
+      exact for any `gradient_accumulation_steps` and number of ranks: 32 batches of one row give
+      the same step as one batch of 32 rows.
+    * Next to `loss`, it logs `mslm_loss` (Eq. 6), `detection_loss` (Eq. 8) and
+      `classification_loss` (Eq. 11), which add up to it; in evaluation `eval_mslm_loss` and so on.
+      Evaluation losses are divided once, by the items of all batches, so they do not depend on the
+      batch size. With several ranks, the Trainer may repeat a few rows to fill the last batches.
+      For a `MaskedLoader`, `compute_metrics` gets all rows, and needs a single rank.
+    * `train_dataset`, `eval_dataset` and the argument of `predict` may be a `MaskedLoader`, whose
+      batches are used as they are: filled by tokens, packed or bucketed.
+      `per_device_train_batch_size` is then ignored.
+    * It sets the epoch of rows and collator, like `MaskEpochCallback` in other Trainers.
+    * The default `data_collator` is `MaskingCollator()`, for rows of a `MaskedDataset`. Use
+      `transformers.default_data_collator` for rows that are already masked tensors.
 
-    It refuses rows of another tokenizer, or with other labels, than the model's.
+    Tokenizer and labels of the rows must match those of the model.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Take what Hugging Face's Trainer takes.
+        """Take the arguments of Hugging Face's Trainer.
 
         Raises:
             TypeError: The model is not an `MslmModel`.
-            ValueError: See `check_training`; or nobody says when the masks of the rows to evaluate
-                change.
+            ValueError: See `check_training`; or the evaluation rows have no epoch.
             PushError: See `check_training`.
         """
         super().__init__(*args, **options)
@@ -77,17 +79,16 @@ class MslmTrainer(Trainer):
                 datasets=datasets,
                 collator=self.data_collator,
             )
-        if not any(
-            isinstance(known, MaskEpochCallback) for known in self.callback_handler.callbacks
-        ):
+        callbacks = self.callback_handler.callbacks
+        if not any(isinstance(callback, MaskEpochCallback) for callback in callbacks):
             self.add_callback(MaskEpochCallback)
-        _check_epochs(self.eval_dataset, besides=self.train_dataset)
+        _check_epochs(self.eval_dataset, training_rows=self.train_dataset)
         self._part_sums: dict[str, Tensor] = {}
         self._summed_from_step = 0
         self._evaluated: dict[str, LossSum] = {}
 
     def train(self, *args: Any, **options: Any) -> Any:
-        """Train. Logged parts of the loss start from zero."""
+        """Train. Sums of losses for the log start at zero."""
         self._part_sums = {}
         return super().train(*args, **options)
 
@@ -95,24 +96,24 @@ class MslmTrainer(Trainer):
         """Return the training batches; a `MaskedLoader` is already sharded over ranks."""
         if isinstance(self.train_dataset, MaskedLoader):
             return self.train_dataset.for_trainer()
-        # A sampler by length reads all rows before the callback says which epoch begins.
-        for rows in _masked_rows(self.train_dataset):
+        # A sampler by length reads all rows before the callback sets the epoch.
+        for rows in _find_masked_datasets(self.train_dataset):
             if rows.epoch is None:
                 rows.epoch = 0
         return super().get_train_dataloader()
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
         """Return the evaluation batches."""
-        chosen: Any = self.eval_dataset if eval_dataset is None else eval_dataset
-        if isinstance(chosen, str):  # one of several by name
-            named: Any = self.eval_dataset
-            chosen = named[chosen]
-        if isinstance(chosen, MaskedLoader):
-            return chosen.for_trainer()
+        dataset: Any = self.eval_dataset if eval_dataset is None else eval_dataset
+        if isinstance(dataset, str):  # a key of several datasets
+            datasets: Any = self.eval_dataset
+            dataset = datasets[dataset]
+        if isinstance(dataset, MaskedLoader):
+            return dataset.for_trainer()
         return super().get_eval_dataloader(eval_dataset)
 
     def get_test_dataloader(self, test_dataset: Any) -> Any:
-        """Return the batches to predict; predictions have the order of their rows."""
+        """Return the batches for `predict`, in the order of the rows."""
         if isinstance(test_dataset, MaskedLoader):
             return test_dataset.for_trainer()
         return super().get_test_dataloader(test_dataset)
@@ -124,9 +125,9 @@ class MslmTrainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        """Compute a batch's share of the loss of its step, and keep its parts for the log.
+        """Compute a batch's share of the step's loss, and sum the parts for the log.
 
-        In evaluation the loss is that of the batch alone.
+        In evaluation, returns the loss of the batch alone.
         """
         if not model.training:
             loss, outputs = self._evaluation_loss(model, inputs)
@@ -140,13 +141,13 @@ class MslmTrainer(Trainer):
         for name in PARTS:
             part = outputs.get(name)
             if part is not None:
-                share = part.detach().mean() * self._times
+                share = part.detach().mean() * self._loss_scale
                 self._part_sums[name] = self._part_sums.get(name, 0) + share
 
         return (loss, outputs) if return_outputs else loss
 
     def evaluation_loop(self, dataloader: Any, *args: Any, **options: Any) -> Any:
-        """Evaluate, and add each part of the loss over all batches to the metrics.
+        """Evaluate; the metrics include each loss, divided by the items of all batches.
 
         Raises:
             ValueError: `compute_metrics` or `predict` with a `MaskedLoader` on several ranks.
@@ -161,18 +162,19 @@ class MslmTrainer(Trainer):
                     "on several ranks, whose batches differ in size; pass MaskedDataset(..., "
                     "static=True) instead"
                 )
-            # The usual function cuts the last batch as that of the training rows is to be cut.
+            # The default `gather_for_metrics` would cut the last batch to the remainder of the
+            # training rows.
             self.gather_function = self.accelerator.gather
         self._evaluated = {}
         output: Any = super().evaluation_loop(dataloader, *args, **options)
         if not self._evaluated:
             return output
 
-        # Over all ranks. These have the same parts, as they have batches of the same columns.
-        own_P2 = torch.stack([torch.stack(part) for part in self._evaluated.values()])
+        # Sum over ranks. All ranks have the same losses, since their batches have the same columns.
+        rank_P2 = torch.stack([torch.stack(part) for part in self._evaluated.values()])
         if self.accelerator.num_processes > 1:
-            own_P2 = own_P2.to(self.args.device)  # NCCL wants a GPU
-        totals_P, items_P = self.accelerator.gather(own_P2[None]).sum(0).unbind(-1)
+            rank_P2 = rank_P2.to(self.args.device)  # NCCL wants a GPU
+        totals_P, items_P = self.accelerator.gather(rank_P2[None]).sum(0).unbind(-1)
         sums = {
             name: LossSum(total, items)
             for name, total, items in zip(self._evaluated, totals_P, items_P, strict=True)
@@ -185,32 +187,30 @@ class MslmTrainer(Trainer):
         return output
 
     def _evaluation_loss(self, model: Any, inputs: dict[str, Any]) -> tuple[Tensor, Any]:
-        """Return the loss and outputs of a batch, and add its sums to those of the evaluation."""
-        # Divided by 1, the parts are sums.
-        undivided = torch.ones_like(count_batch_items(inputs), dtype=torch.float32).to(
-            self.args.device
-        )
+        """Return loss and outputs of a batch, and add its sums to `_evaluated`."""
+        # With all counts 1, the model returns sums.
+        ones = torch.ones_like(count_batch_items(inputs), dtype=torch.float32).to(self.args.device)
         if self.args.n_gpu > 1:
-            undivided = undivided.expand(self.args.n_gpu, -1)
+            ones = ones.expand(self.args.n_gpu, -1)
         _, outputs = super().compute_loss(
-            model, inputs, return_outputs=True, num_items_in_batch=undivided
+            model, inputs, return_outputs=True, num_items_in_batch=ones
         )
 
         batch = {}
-        for name, counted in zip(PARTS, count_batch_items(inputs), strict=False):
+        for name, count in zip(PARTS, count_batch_items(inputs), strict=False):
             part = outputs.get(name)
             if part is None:
                 continue
             is_first = name == PARTS[0]
-            items = count_normaliser(inputs, self._normaliser) if is_first else counted
-            # Added up in float64 on the CPU, as Apple's GPUs have none.
+            items = count_normaliser(inputs, self._normaliser) if is_first else count
+            # Summed in float64 on the CPU, since Apple GPUs lack float64.
             batch[name] = LossSum(part.detach().cpu().double().sum(), items.cpu().double())
-            before = self._evaluated.get(name)
-            if before is None:
+            previous = self._evaluated.get(name)
+            if previous is None:
                 self._evaluated[name] = batch[name]
             else:
-                total = before.total + batch[name].total
-                self._evaluated[name] = LossSum(total, before.items + batch[name].items)
+                total = previous.total + batch[name].total
+                self._evaluated[name] = LossSum(total, previous.items + batch[name].items)
 
         losses = divide(batch, balance=self._balance)
         loss = torch.stack(list(losses.values())).sum().to(torch.float32)
@@ -233,13 +233,13 @@ class MslmTrainer(Trainer):
 
     @property
     def _normaliser(self) -> str:
-        """What the model divides Eq. 6 by."""
+        """The divisor of Eq. 6."""
         model: Any = self.model
         return str(model.config.normaliser)
 
     @property
-    def _times(self) -> int:
-        """Factor by which the Trainer compensates for the average of gradients over ranks."""
+    def _loss_scale(self) -> int:
+        """The Trainer's factor to undo the averaging of gradients over ranks."""
         if not self.args.average_tokens_across_devices:
             return 1
         if self.args.n_gpu > 1:
@@ -249,30 +249,30 @@ class MslmTrainer(Trainer):
     def _get_num_items_in_batch(
         self, batch_samples: Sequence[Mapping[str, Tensor]], device: torch.device
     ) -> Tensor:
-        """Count all items of a step, not only its masked tokens."""
-        counts = count_items(batch_samples, device=device) * self._times
-        # DataParallel gives each of its GPUs one row.
+        """Count all items of a step; the Trainer's own method counts only masked tokens."""
+        counts = count_items(batch_samples, device=device) * self._loss_scale
+        # DataParallel splits the first dimension over GPUs: give each GPU a row of counts.
         return counts.expand(self.args.n_gpu, -1) if self.args.n_gpu > 1 else counts
 
 
-def _masked_rows(rows: Any) -> list[FollowsEpoch]:
-    """Return the masked datasets below rows, whose epoch must be set."""
+def _find_masked_datasets(rows: Any) -> list[FollowsEpoch]:
+    """Return the datasets below `rows` whose epoch must be set."""
     if isinstance(rows, MaskedLoader):  # it knows the epoch
         return []
 
-    inner = [masked for part in unwrap_datasets(rows) for masked in _masked_rows(part)]
+    inner = [masked for part in unwrap_datasets(rows) for masked in _find_masked_datasets(part)]
     return [rows, *inner] if isinstance(rows, FollowsEpoch) else inner
 
 
-def _check_epochs(datasets: Any, *, besides: Any) -> None:
-    """Check before training that the epoch of the evaluation rows will be known.
+def _check_epochs(datasets: Any, *, training_rows: Any) -> None:
+    """Check before training that the epoch of the evaluation rows will be set.
 
     Raises:
-        ValueError: Their epoch is not known, and they are not among the rows that are trained on.
+        ValueError: They have no epoch, and are not training rows, whose epoch the callback sets.
     """
-    trained = _masked_rows(besides)
+    trained = _find_masked_datasets(training_rows)
     every = datasets.values() if isinstance(datasets, Mapping) else [datasets]
-    for rows in [masked for given in every for masked in _masked_rows(given)]:
+    for rows in [masked for dataset in every for masked in _find_masked_datasets(dataset)]:
         if rows.epoch is None and rows not in trained:
             raise ValueError(
                 "MslmTrainer: the masks of eval_dataset depend on an epoch that is never set; pass "

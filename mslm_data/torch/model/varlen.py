@@ -1,14 +1,13 @@
-"""Variable-length attention kernel for packed batches on CUDA.
+"""Attention within the rows of a packed batch by torch's FlashAttention kernel, on CUDA.
 
-The kernel is FlashAttention as torch 2.11 and later bring it. It takes the rows side by side, and
-where each begins: no mask of pairs is made and nothing is padded. It computes in half precision,
-and has no dropout of attention weights.
+`torch.nn.attention.varlen` (torch 2.11 or later) takes rows side by side with the start of each: no
+mask, no padding. It needs half precision, and has no dropout of attention weights.
 
-It is an attention function of transformers: `model.set_attn_implementation(VARLEN)` selects it.
-Batches that are not packed go to `sdpa`.
+`model.set_attn_implementation(VARLEN)` selects it in transformers. Unpacked batches get `sdpa`
+attention.
 
-Dimensions: B packed rows, L tokens, T = B * L, H heads, D width of a head; R rows of all packed
-rows, where the padding of a packed row counts as one.
+Dimensions: B packed rows, L tokens, T = B * L, H heads, D head size; R rows of all packed rows; the
+padding of a packed row counts as a row.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ else:
     from transformers.masking_utils import sdpa_mask
 
 varlen_attn: Any = None
-"""The kernel; None where torch has none with windows."""
+"""The kernel; None if torch has none, or none with windows."""
 try:
     from torch.nn.attention import varlen
 except ImportError:
@@ -44,20 +43,20 @@ else:
         varlen_attn = varlen.varlen_attn
 
 VARLEN = "mslm_varlen"
-"""The name of this attention in transformers."""
+"""Name of this attention in transformers."""
 
 _AMPERE = (8, 0)
-"""The first compute capability that FlashAttention runs on."""
+"""Minimum compute capability of the kernel."""
 _DROPOUT_OPTIONS = ("attention_probs_dropout_prob", "attention_dropout")
-"""Options of encoders' configurations that drop attention weights."""
+"""Configuration options for dropout of attention weights."""
 
 
 def can_use_varlen(batch: Mapping[str, Any], model: Any) -> bool:
-    """Return whether the kernel supports a model's attention over a batch.
+    """Return whether the kernel supports a model and a batch.
 
     Args:
-        batch: A packed batch, where the model is.
-        model: A model of Hugging Face.
+        batch: A packed batch, on the model's device.
+        model: A Hugging Face model.
     """
     if varlen_attn is None or not batch["input_ids"].is_cuda:
         return False
@@ -77,17 +76,20 @@ def _is_ampere_or_later() -> bool:
 
 
 def row_bounds(sequences_BL: Tensor) -> tuple[Tensor, int]:
-    """Return where each row begins among all T tokens, int32 `[R + 1]`, and the maximum length.
+    """Return the start of each row in the flattened batch, and the length of the longest.
 
-    Padding is a row of its own. The kernel leaves tokens that are in no row as the memory was.
+    Padding counts as a row: the kernel leaves tokens outside all rows uninitialised.
 
     Args:
-        sequences_BL: int64, the number of each token's row within its packed row, -1 on padding.
-    """
-    begins_BL = torch.ones_like(sequences_BL, dtype=torch.bool)
-    begins_BL[:, 1:] = sequences_BL[:, 1:] != sequences_BL[:, :-1]
+        sequences_BL: int64, number of each token's row within its packed row, -1 on padding.
 
-    firsts_R = begins_BL.flatten().nonzero().squeeze(1)
+    Returns:
+        int32 `[R + 1]`, starts of rows and the end of the last; and the length of the longest row.
+    """
+    is_first_BL = torch.ones_like(sequences_BL, dtype=torch.bool)
+    is_first_BL[:, 1:] = sequences_BL[:, 1:] != sequences_BL[:, :-1]
+
+    firsts_R = is_first_BL.flatten().nonzero().squeeze(1)
     bounds = F.pad(firsts_R, (0, 1), value=sequences_BL.numel()).to(torch.int32)
     return bounds, int(bounds.diff().max())
 
@@ -105,26 +107,27 @@ def attention_by_bounds(
     longest_row: int = 0,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """Compute attention within each row; the signature is that of transformers' functions.
+    """Compute attention within each row; an attention function of transformers.
 
     Args:
         module: The attention layer.
         query: `[B, H, L, D]`, float16 or bfloat16.
         key: `[B, H, L, D]`.
         value: `[B, H, L, D]`.
-        attention_mask: Used where the batch is not packed.
-        dropout: Of attention weights; refused where the batch is packed.
-        scaling: Of scores; None: by the square root of D.
-        sliding_window: How many tokens a token sees to each side, itself counted; None: all.
-        row_bounds: int32 `[R + 1]`; None where the batch is not packed.
+        attention_mask: Only used for unpacked batches.
+        dropout: Dropout probability of attention weights; must be 0 for packed batches.
+        scaling: Factor of the scores. Default: 1 / sqrt(D).
+        sliding_window: Number of tokens visible on each side, including the token itself. Default:
+            all.
+        row_bounds: int32 `[R + 1]`, from `row_bounds`; None for unpacked batches.
         longest_row: Length of the longest row.
-        others: What other attention functions take.
+        others: Further arguments of attention functions.
 
     Returns:
-        `[B, L, H, D]`; and no weights.
+        The attention output `[B, L, H, D]`; and None for the weights.
 
     Raises:
-        ValueError: Attention weights are to be dropped.
+        ValueError: `dropout` is not 0.
     """
     if row_bounds is None:
         result: tuple[Tensor, None] = sdpa_attention_forward(
@@ -142,8 +145,8 @@ def attention_by_bounds(
     query_THD, key_THD, value_THD = (
         states.transpose(1, 2).reshape(size * width, heads, depth) for states in (query, key, value)
     )
-    # The kernel does not count the token itself.
-    beside = -1 if sliding_window is None else sliding_window - 1
+    # The kernel's window does not include the token itself; -1 is unlimited.
+    window = -1 if sliding_window is None else sliding_window - 1
 
     attended_THD: Tensor = varlen_attn(
         query_THD,
@@ -154,7 +157,7 @@ def attention_by_bounds(
         longest_row,
         longest_row,
         scale=scaling,
-        window_size=(beside, beside),
+        window_size=(window, window),
     )
     return attended_THD.view(size, width, heads, depth), None
 

@@ -24,13 +24,13 @@ from mslm_data.shard.row_protocol import Rows
 from mslm_data.torch.model.checks import check_tokenizer
 from mslm_data.torch.model.forward import (
     Model,
+    batch_by_length,
     evaluating,
     find_device,
     find_module,
     get_logits,
     language_model,
     padded,
-    places_by_length,
     run,
 )
 from mslm_data.torch.model.loss import token_losses
@@ -155,7 +155,7 @@ def _losses(
     corrupted = corrupt(examples, plan, Corruption(), seed=0, epoch=0)
     out = np.zeros(len(ids.values))
     device = find_device(model)
-    for places in places_by_length(ids.lengths, batch_size):
+    for places in batch_by_length(ids.lengths, batch_size):
         seen = padded(corrupted.take(places), max(examples.ids.pad, 0))
         is_masked = padded(plan.kinds.take(places), 0) > 0
         if not is_masked.any():

@@ -17,11 +17,11 @@ from mslm_data.data.examples import Examples, check_examples
 from mslm_data.data.ragged import Ragged, make_offsets
 from mslm_data.torch.model.forward import (
     Model,
+    batch_by_length,
     evaluating,
     get_logits,
     language_model,
     padded,
-    places_by_length,
     run,
 )
 
@@ -114,7 +114,7 @@ def mention_confidence(
     logs = np.empty(offsets[-1], np.float64)
 
     with evaluating(model):
-        for places in places_by_length(examples.input_ids.lengths[mention_rows], batch_size):
+        for places in batch_by_length(examples.input_ids.lengths[mention_rows], batch_size):
             rows = mention_rows[places]
             true = padded(examples.input_ids.take(rows), max(examples.ids.pad, 0))
 

@@ -27,6 +27,7 @@ from mslm_data.shard.row_protocol import Rows
 from mslm_data.torch.model.checks import check_tokenizer
 from mslm_data.torch.model.forward import (
     Model,
+    batch_by_length,
     check_batches,
     check_numbers,
     evaluating,
@@ -35,7 +36,6 @@ from mslm_data.torch.model.forward import (
     get_logits,
     language_model,
     padded,
-    places_by_length,
     run,
 )
 from mslm_data.torch.model.loss import token_losses
@@ -206,10 +206,12 @@ def _masked_logits(model: Model, batch: Mapping[str, Any]) -> Tensor:
         )
 
     # Needs transformers, as that model does.
-    from mslm_data.torch.model.packed import OF_ENCODER, run_packed
+    from mslm_data.torch.model.packed import ENCODER_COLUMNS, run_packed
 
     device = find_device(model)
-    inputs = {name: torch.as_tensor(batch[name]).to(device) for name in OF_ENCODER if name in batch}
+    inputs = {
+        name: torch.as_tensor(batch[name]).to(device) for name in ENCODER_COLUMNS if name in batch
+    }
     with torch.inference_mode():
         (logits,) = run_packed(
             lambda inputs: (get_logits(model(**inputs), "logits"),), inputs, model
@@ -291,7 +293,7 @@ def _score(
         nothing = np.zeros((empty, 0), np.int64)
         scores.add(nothing, nothing, nothing)
 
-    for places in places_by_length(ids.lengths, batch_size):
+    for places in batch_by_length(ids.lengths, batch_size):
         input_ids = padded(ids.take(places), max(examples.ids.pad, 0))
         present = np.arange(input_ids.shape[1]) < ids.lengths[places, None]
         output = run(model, input_ids, present.astype(np.int64))

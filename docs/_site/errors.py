@@ -157,8 +157,8 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
     ),
     "torch/data/epoch.py": (
         Warned(
-            "epoch: expected another after a pass over the data",
-            "A second pass over a dataset gives each row the mask that it had.",
+            "epoch: a second pass over the data",
+            "Rows get the same masks as in the pass before.",
             "Set `epoch` before each pass, as the message says.",
         ),
     ),

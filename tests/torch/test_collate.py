@@ -691,7 +691,7 @@ def test_collator__warns_once_where_the_epoch_never_changes(train: Any) -> None:
         collator(rows)
 
     with pytest.warns(
-        UserWarning, match="got 0 again, so each row has the mask that it had; pass MaskEp"
+        UserWarning, match="in epoch 0, so each row has the same mask again; pass MaskEp"
     ) as said:
         list(map(collator, batches * 2))
 

@@ -1,4 +1,4 @@
-"""A collator that masks rows, pads them and converts them to tensors."""
+"""A collator that masks and pads rows, and converts them to tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mslm_data.mask.rng import check_count
 from mslm_data.mask.strategy import Strategy
 from mslm_data.registry import check_names, did_you_mean
 from mslm_data.torch.data.epoch import Epoch, FollowsEpoch
-from mslm_data.torch.data.masked_row import MaskedRow, placed
+from mslm_data.torch.data.masked_row import MaskedRow, merge_chunks
 from mslm_data.torch.data.rows import CHARACTERS, SPANS, Row, make_examples, token_ids
 
 COLUMNS = (
@@ -39,20 +39,17 @@ COLUMNS = (
     "max_length_q",
     "max_length_k",
 )
-"""Names of the arrays of a batch. `mslm_data.batches.collate.Batch` has their types and shapes."""
-_COLUMNS_OF = {
+"""Names of a batch's arrays; see `mslm_data.batches.collate.Batch` for dtypes and shapes."""
+_REQUIRED_COLUMNS = {
     "word_ids": ("word_ids",),
     "mentions": SPANS,
     "scores": ("key",),
     "text": CHARACTERS,
 }
-"""Need of a strategy -> the columns of a row that meet it.
-
-A score column finds a row's scores by its key.
-"""
-_HOW = (
+"""Need of a strategy -> required columns of a row. Scores are looked up by key."""
+_SET_EPOCH = (
     "pass MaskEpochCallback() to the Trainer, set collator.epoch before each pass of your own, or "
-    "make the collator with static=True if its masks are to stay (evaluation)"
+    "for evaluation create the collator with static=True"
 )
 _MIXED = (
     "rows: got rows of a MaskedDataset mixed with other or modified rows; pass rows of one kind"
@@ -67,41 +64,45 @@ class MaskingCollator(FollowsEpoch):
         collator = MaskingCollator(md.strategy("bert"), tokenizer)
         Trainer(..., data_collator=collator, callbacks=[MaskEpochCallback()])
 
-    **Rows of a `MaskedDataset`** are masked already, so that `MaskingCollator()` is enough; they
-    are padded without touching Python lists, and the Trainer leaves their columns alone.
+    **Rows of a `MaskedDataset`** are already masked: use `MaskingCollator()`. They are padded
+    without conversion to Python lists, and the Trainer does not remove their columns.
 
-    **Any other rows** (of a `datasets.Dataset`, dicts, BatchEncodings; lists, arrays or tensors)
-    are masked here. The collator reads `input_ids` and, if there is such a column:
+    **Any other rows** (of a `datasets.Dataset`, dicts or BatchEncodings; lists, arrays or tensors)
+    are masked by the collator. Columns besides `input_ids` are optional:
 
-    * `key`: seeds the row's mask. Without it a digest of the ids does, so equal texts get equal
-      masks; but what the Trainer leaves of the rows of shards is refused.
-    * `word_ids`: the tokenizer's, None or -1 on special tokens. Without it each token is a word of
-      its own.
-    * `special_tokens_mask`: more special tokens, used without `word_ids`. The tokenizer's special
-      ids are never hidden, also where the text itself spells one, as `</s>`.
-    * `span_starts`, `span_ends`, `span_labels`: mentions in tokens, half open. Or `bio`: tags as
-      numbered in shards. Or, with `tags`, `labels` of token classification. Without any of these,
-      rows have no mentions.
-    * `token_starts`, `token_ends`: characters of each token, half open, for strategies that look at
-      the text.
-    * `sentence_starts`: tokens at which the row's sentences begin; no n-gram of a lexicon lies in
-      two. Without it the row is one sentence.
-    * `attention_mask`: tokens that are padding already are left out.
-    * `token_type_ids`: refused unless 0, as batches have no such column.
+    * `key`: Seeds the row's mask. Default: a hash of its `input_ids`, so rows with equal tokens get
+      equal masks. Rows of shards from which the Trainer removed the column raise an error.
+    * `word_ids`: Word number of each token, None or -1 on special tokens, as returned by
+      tokenizers. Default: each token is a word.
+    * `special_tokens_mask`: 1 on special tokens, in addition to the tokenizer's special ids;
+      ignored with `word_ids`. Special ids are never masked, even if the text itself contains them
+      (`</s>`).
+    * `span_starts`, `span_ends`, `span_labels`: Mentions as half-open token ranges. Alternatives
+      are `bio`, tags numbered as in shards, and token classification `labels`, with the argument
+      `tags`. Default: no mentions.
+    * `token_starts`, `token_ends`: Character range of each token, half open; for strategies that
+      read text.
+    * `sentence_starts`: First token of each sentence. N-grams of a lexicon do not cross sentences.
+      Default: one sentence.
+    * `attention_mask`: Tokens with 0 are removed as padding.
+    * `token_type_ids`: Must be 0, since batches have no such column.
 
-    **Columns that the Trainer drops.** By default it takes from a `datasets.Dataset`, and from
-    dicts, every column that the model's `forward` does not name, and with them words and mentions.
-    Pass `remove_unused_columns=False` in `TrainingArguments`, or train on a `MaskedDataset`. Rows
-    without a column that the strategy needs (`Strategy.needs`) are refused.
+    **Columns removed by the Trainer.** By default, the Trainer removes all columns that are not
+    arguments of the model's `forward`, including words and mentions. Pass
+    `remove_unused_columns=False` in `TrainingArguments`, or train on a `MaskedDataset`. Missing
+    columns that the strategy needs (`Strategy.needs`) raise an error.
 
     Masks are a pure function of (key, seed, epoch, strategy): rows of
-    `datasets.load_from_disk(folder)` get those of `MaskedDataset` and `md.Batches`.
+    `datasets.load_from_disk(folder)` get the same masks as in `MaskedDataset` and `md.Batches`.
 
-    A batch is a dict of tensors. int64 `[B, L]`: `input_ids` (corrupted), `attention_mask`,
-    `labels` (-100 where nothing is predicted), `bio` (-100 on special tokens and padding); uint8:
-    `mask_kinds`. int64 `[B, S]`, padded with -1: `span_starts`, `span_ends`, `span_labels`. int64
-    `[B]`: `keys`, the 64 bits of the shards' uint64, for which torch has few operations. float32
-    `[B]`, or `[B, L]` of packed rows: `mask_rates`, of strategies that have them.
+    A batch is a dict of tensors, for B rows of L tokens with at most S mentions:
+
+    * int64 `[B, L]`: `input_ids` (corrupted), `attention_mask`, `labels` (original ids of masked
+      tokens, -100 elsewhere), `bio` (-100 on special tokens and padding).
+    * uint8 `[B, L]`: `mask_kinds`.
+    * int64 `[B, S]`, padded with -1: `span_starts`, `span_ends`, `span_labels`.
+    * int64 `[B]`: `keys`, the bits of the shards' uint64, which few torch operations support.
+    * float32 `[B]`, or `[B, L]` for packed rows: `mask_rates`, if the strategy has rates.
     """
 
     def __init__(
@@ -120,32 +121,32 @@ class MaskingCollator(FollowsEpoch):
         columns: Sequence[str] | None = None,
         dtypes: Mapping[str, torch.dtype] | None = None,
     ) -> None:
-        """Configure how rows are masked, unless they are masked already, and what a batch holds.
+        """Configure masking and the columns of a batch.
 
         Args:
-            strategy: What masks: `md.strategy(...)`, or a name for a strategy's defaults. None for
-                rows of a `MaskedDataset`.
-            tokenizer: A tokenizer of Hugging Face, or a split of loaded shards. None for rows of a
+            strategy: `md.strategy(...)`, or the name of a strategy. Default: None, for rows of a
                 `MaskedDataset`.
-            seed: Seeds the masks, in `[0, 2**63)`.
-            epoch: The first epoch; None: not known before `epoch` is set. No row is masked
-                without it.
-            static: Keep the masks of `epoch`, for evaluation. Default: of epoch 0.
-            tags: Names of the tags in the rows' `labels`, as
-                `dataset.features["labels"].feature.names` has them.
-            plain: Accept rows that lack what the strategy needs, or a key, as plain text does: each
-                token is then a word.
-            row_tokens: Pack the rows of a batch side by side into rows of so many tokens.
-            flat: Put all rows of a batch side by side into one flat row.
-            multiple_of: A batch's width is rounded up to a multiple of this: 8 suits tensor cores.
-            columns: Which of `COLUMNS` a batch has; None keeps all.
-            dtypes: Column -> another dtype, such as `{"attention_mask": torch.bool}`.
+            tokenizer: A Hugging Face tokenizer, or a split of loaded shards. Default: None, for
+                rows of a `MaskedDataset`.
+            seed: Seed of the masks, in `[0, 2**63)`.
+            epoch: The first epoch. Default: None, set `epoch` before the first row is masked.
+            static: Whether rows keep the masks of `epoch` (default 0), for evaluation.
+            tags: Names of the tags in the rows' `labels`, such as
+                `dataset.features["labels"].feature.names`.
+            plain: Whether to accept rows without the columns that the strategy needs, such as plain
+                text: each token is then a word, without mentions.
+            row_tokens: Number of tokens of packed rows. Default: rows are not packed.
+            flat: Whether to concatenate the rows of a batch into one flat row.
+            multiple_of: Pad rows to a multiple of this number of tokens, such as 8 for tensor
+                cores.
+            columns: Columns of a batch, a subset of `COLUMNS`. Default: all.
+            dtypes: Column -> dtype, such as `{"attention_mask": torch.bool}`.
 
         Raises:
-            ValueError: A number out of range, an unknown column, a strategy without a tokenizer, or
-                a rate that follows training, whose steps and tokens a collator is not told.
-            TypeError: Not a strategy, or not a tokenizer; one name where a list of them is meant,
-                or a dtype that is not one of torch.
+            ValueError: A number is out of range, a column is unknown, only one of strategy and
+                tokenizer is given, or the strategy's rate follows training, which the collator does
+                not know.
+            TypeError: An argument has the wrong type.
         """
         self.options = BatchOptions(row_tokens=row_tokens, flat=flat, multiple_of=multiple_of)
         check_count("seed", seed)
@@ -188,20 +189,19 @@ class MaskingCollator(FollowsEpoch):
         """Make a batch.
 
         Args:
-            rows: One or more.
+            rows: At least one row.
 
         Raises:
-            ValueError: The epoch is not known; rows that cannot be masked; or columns that the
-                strategy needs and that are not there.
+            ValueError: The epoch is not set, rows cannot be masked, or columns are missing.
         """
-        # Not isinstance: of an abstract class it costs more than reading a row.
+        # Compares types: isinstance is slower here than reading a row, as Mapping is abstract.
         types = {type(row) for row in rows}
         if types == {MaskedRow}:
-            return self.tensors(*placed(cast(Sequence[MaskedRow], rows)))
+            return self.tensors(*merge_chunks(cast(Sequence[MaskedRow], rows)))
         if MaskedRow in types:
             raise ValueError(_MIXED)
 
-        return self.tensors(self._masked(rows))
+        return self.tensors(self._mask(rows))
 
     def tensors(
         self,
@@ -209,34 +209,37 @@ class MaskingCollator(FollowsEpoch):
         places: npt.NDArray[np.int64] | None = None,
         packs: npt.NDArray[np.int64] | None = None,
     ) -> dict[str, Tensor]:
-        """Convert rows that were masked together to a batch of tensors.
+        """Convert masked rows to a batch of tensors.
 
         Args:
-            chunk: Rows that hold it.
-            places: `[R]`, its own rows among them; None takes all.
-            packs: `[B + 1]`, where each packed row begins among these; None packs them here, where
-                the options say so.
+            chunk: Rows that were masked together.
+            places: int64 `[R]`, indices of the batch's rows in the chunk. Default: all rows.
+            packs: int64 `[B + 1]`, first row of each packed row among these. Default: pack the rows
+                here if the options require it.
         """
         if places is None:
             places = np.arange(len(chunk))
         if packs is None and self.options.is_packed:
-            places, packs = self._packed(chunk, places)
+            places, packs = self._pack(chunk, places)
+
+        # Torch has few operations on uint64: the keys keep their bits as int64.
         batch = chunk.batch(places, packs=packs, options=self.options)
         batch["keys"] = batch["keys"].view(np.int64)
 
         if self._columns is not None:
             batch = {name: batch[name] for name in self._columns if name in batch}
-        made = dict(zip(batch, map(torch.from_numpy, batch.values()), strict=True))
+
+        tensors = dict(zip(batch, map(torch.from_numpy, batch.values()), strict=True))
         for name, dtype in self._dtypes.items():
-            if name in made:
-                made[name] = made[name].to(dtype)
+            if name in tensors:
+                tensors[name] = tensors[name].to(dtype)
 
-        return made
+        return tensors
 
-    def _packed(
+    def _pack(
         self, chunk: Masked, places: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Pack rows; return their order, and where each packed row begins in it."""
+        """Pack rows; return their order, and the first row of each packed row."""
         if self.options.row_tokens is None:
             return places, np.array([0, len(places)])
 
@@ -245,8 +248,7 @@ class MaskingCollator(FollowsEpoch):
         packed = pack(lengths, self.options.row_tokens)
         return places[np.concatenate(packed)], np.cumsum([0, *map(len, packed)])
 
-    def _masked(self, rows: Sequence[Row]) -> Masked:
-        """Mask rows that are not masked yet."""
+    def _mask(self, rows: Sequence[Row]) -> Masked:
         if not rows:
             raise ValueError("rows: expected at least one row, got none")
         if "mask_kinds" in rows[0]:
@@ -258,27 +260,30 @@ class MaskingCollator(FollowsEpoch):
                 "MaskingCollator(strategy, tokenizer)"
             )
 
-        self._check(rows[0])
-        epoch = self._epoch.require(_HOW)
+        self._check_columns(rows[0])
+        epoch = self._epoch.require(_SET_EPOCH)
         examples = make_examples(rows, self.ids, tags=self._tags)
         if not self.static:
-            self._epoch.watch(examples.keys, _HOW)
+            self._epoch.watch(examples.keys, _SET_EPOCH)
 
         return Masked.by_strategy(examples, self.strategy, seed=self.seed, epoch=epoch)
 
-    def _check(self, row: Row) -> None:
+    def _check_columns(self, row: Row) -> None:
         """Check that a row has the columns that the strategy needs.
 
-        Without a word about it, the row would be masked as one without words or mentions is.
+        Otherwise rows without words or mentions would be masked by tokens, without an error.
         """
         tags = "bio" if self._tags is None else "labels"
-        has = {name: all(column in row for column in _COLUMNS_OF[name]) for name in _COLUMNS_OF}
-        has["word_ids"] |= bool(getattr(row, "encodings", None))
-        has["mentions"] |= tags in row
+        present = {
+            name: all(column in row for column in _REQUIRED_COLUMNS[name])
+            for name in _REQUIRED_COLUMNS
+        }
+        present["word_ids"] |= bool(getattr(row, "encodings", None))
+        present["mentions"] |= tags in row
 
-        missing = [name for name in self._needs if not has[name]]
+        missing = [name for name in self._needs if not present[name]]
         if missing and "input_ids" in row:
-            columns = [column for name in missing for column in _COLUMNS_OF[name]]
+            columns = [column for name in missing for column in _REQUIRED_COLUMNS[name]]
             raise ValueError(
                 f"rows: expected columns {', '.join(columns)}, which the strategy needs, got "
                 f"{', '.join(sorted(row))} only; the Trainer drops columns that its model does not "
@@ -286,11 +291,11 @@ class MaskingCollator(FollowsEpoch):
                 "MaskedDataset; for text that has none, MaskingCollator(..., plain=True)"
             )
 
-        # What the Trainer leaves of a row of shards: of all columns an MslmModel takes the mentions
-        # and the ids, another model the ids alone.
+        # Columns of shards after the Trainer removed others: `input_ids`, and for an MslmModel
+        # mentions. Without keys, masks would not be those of the shards.
         has_mentions = any(column in row for column in ("bio", *SPANS))
-        is_rest = (has_mentions or set(row) == {"input_ids"}) and not has["word_ids"]
-        if is_rest and "key" not in row and not self._plain:
+        is_stripped = (has_mentions or set(row) == {"input_ids"}) and not present["word_ids"]
+        if is_stripped and "key" not in row and not self._plain:
             raise ValueError(
                 "rows: expected the column key, by which shards seed masks, got "
                 f"{', '.join(sorted(row))} only; the Trainer drops columns that its model does not "
@@ -300,8 +305,8 @@ class MaskingCollator(FollowsEpoch):
 
 
 def _find_required_columns(strategy: Strategy | None) -> list[str]:
-    """Return the groups of columns that rows need for a strategy."""
+    """Return the keys of `_REQUIRED_COLUMNS` that a strategy needs."""
     if strategy is None:
         return []
 
-    return [name for name in _COLUMNS_OF if name in strategy.needs]
+    return [name for name in _REQUIRED_COLUMNS if name in strategy.needs]

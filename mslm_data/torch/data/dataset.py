@@ -1,8 +1,7 @@
-"""A torch Dataset over a split: rows by index, masked as they are read.
+"""A torch Dataset over a split: rows by index, masked when they are read.
 
-The dataset is map-style and hands out `MaskedRow`: with that, the defaults of Hugging Face's
-Trainer, Accelerate and Lightning are right without a flag. Each iterable form that was tried broke
-in at least one of them.
+The dataset is map-style and returns `MaskedRow`: this works with the defaults of Hugging Face's
+Trainer, Accelerate and Lightning. Every iterable form that was tried broke in one of them.
 """
 
 from __future__ import annotations
@@ -29,24 +28,24 @@ from mslm_data.torch.data.sampler import BatchRows, ShardsOfSplits, read_epoch
 if TYPE_CHECKING:
     from mslm_data.torch.data.loader import MaskedLoader
 
-_HOW = (
+_SET_EPOCH = (
     "take the batches from dataset.loader(...), pass MaskEpochCallback() to the Trainer, set "
-    "dataset.epoch before each pass of your own, or make the dataset with static=True if its masks "
-    "are to stay (evaluation)"
+    "dataset.epoch before each pass of your own, or for evaluation create the dataset with "
+    "static=True"
 )
 
 
 class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
-    """A split with its masks, which are a pure function of (row key, seed, epoch, strategy).
+    """A split with masks, which are a pure function of (row key, seed, epoch, strategy).
 
-    Rows that are asked for together (`__getitems__`, as DataLoader does) are gathered from the
-    mapped shards and masked by one call. `MaskingCollator()` makes batches of them. The dataset can
-    be sent to forked and spawned workers; these see a new `epoch` at once, persistent ones too. Its
-    first row is masked when it is made, so that errors are raised there, and forked workers find
-    the kernels compiled.
+    Rows requested together (`__getitems__`, used by DataLoader) are gathered from memory-mapped
+    shards and masked in one call. `MaskingCollator()` makes batches of them. The dataset works in
+    forked and spawned workers, including persistent ones: all see a new `epoch` at once. The first
+    row is masked on creation, so errors are raised early and forked workers inherit compiled
+    kernels.
 
-    No row is given before its epoch is known. A `loader` sends it along with the rows;
-    `MaskEpochCallback` sets `epoch` in Hugging Face's Trainer::
+    Reading a row requires an epoch. A `loader` passes it with the rows; in Hugging Face's Trainer,
+    `MaskEpochCallback` sets `epoch`::
 
         dataset = MaskedDataset(md.load("shards/ncbi")["train"], md.strategy("joint"))
         for batch in dataset.loader(batch_size=32): ...
@@ -57,10 +56,10 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         )
 
     Attributes:
-        split: A split of a loaded folder, or a mix of several.
-        strategy: What masks.
-        seed: Seeds the masks, and the order of a `loader`.
-        static: Whether `epoch` stays, so that each row keeps its mask.
+        split: A split of a loaded folder, or a mix.
+        strategy: The masking strategy.
+        seed: Seed of the masks, and of the order of a `loader`.
+        static: Whether the epoch is fixed, so that each row keeps its mask.
     """
 
     def __init__(
@@ -75,21 +74,21 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         """Configure the masks, and mask the first row.
 
         Args:
-            split: `md.load(folder_or_url)[name]`, or `md.mix(...)` of several.
-            strategy: What masks: `md.strategy(...)`, or a name for a strategy's defaults. Its
-                lexicons are looked for in the folder of the split.
-            seed: In `[0, 2**63)`.
-            epoch: The first epoch, in `[0, 2**63)`. None: 0 for `loader`, and not known to any
-                other sampler.
-            static: Keep the masks of `epoch`, for evaluation. Default: of epoch 0.
+            split: `md.load(folder_or_url)[name]`, or `md.mix(...)`.
+            strategy: `md.strategy(...)`, or the name of a strategy. Lexicons are also searched in
+                the folder of the split.
+            seed: Seed, in `[0, 2**63)`.
+            epoch: The first epoch, in `[0, 2**63)`. Default: 0 for `loader`, not set for other
+                samplers.
+            static: Whether rows keep the masks of `epoch` (default 0), for evaluation.
 
         Raises:
-            TypeError: Not a split, such as the folder itself, or not a strategy.
-            ValueError: A seed or epoch out of range, an unknown strategy, one that reads score
-                columns for a mix, or a static dataset whose rate follows training.
-            ShardError: A shard is missing or damaged, as far as the first row tells.
-            VocabularyError: A lexicon or score column of the strategy is missing, damaged, or of
-                another tokenizer.
+            TypeError: `split` is not a split, for example a folder, or `strategy` not a strategy.
+            ValueError: Seed or epoch is out of range, the strategy is unknown, a strategy with
+                score columns is used on a mix, or `static` with a rate that follows training.
+            ShardError: A shard is missing or damaged. Only the first row is read here.
+            VocabularyError: A lexicon or score column is missing, damaged, or made with another
+                tokenizer.
         """
         check_split(split)
         check_count("seed", seed)
@@ -103,11 +102,13 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         self.seed = seed
         self.static = static
         self._epoch = Epoch(0 if static and epoch is None else epoch)
-        self._checked: int | None = None
-        """The epoch at whose first rows this process has looked at the split's files."""
-        self._kept: ShardsOfSplits | None = None
-        """Shards that the rows asked for last can be of, if that is known."""
+        self._checked_epoch: int | None = None
+        """Epoch for which this process last checked the split's files."""
+        self._kept_shards: ShardsOfSplits | None = None
+        """Shards of the last batch, if the sampler reported them."""
 
+        # Mask the first row: raises errors early, and compiles the kernels before workers are
+        # forked.
         first = np.arange(min(1, len(self)))
         self.masked(first, epoch=self.epoch or 0, step=0, tokens=0).batch()
 
@@ -118,7 +119,7 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
 
     @property
     def digest(self) -> str | None:
-        """Digest of the rows; a loader's state is checked against it."""
+        """Digest of the rows, compared when a state is loaded."""
         return self.split.digest
 
     def row_order(self, options: BatchOptions) -> RowOrder:
@@ -130,46 +131,53 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
 
     def __repr__(self) -> str:
         epoch = "not set" if self.epoch is None else self.epoch
-        kept = ", static" if self.static else ""
+        static = ", static" if self.static else ""
 
-        return f"MaskedDataset({self.split!r}, seed {self.seed}, epoch {epoch}{kept})"
+        return f"MaskedDataset({self.split!r}, seed {self.seed}, epoch {epoch}{static})"
 
     def __getitem__(self, row: int) -> MaskedRow:
         """Return one masked row; negative indices count from the end.
 
         Raises:
-            IndexError: No such row.
-            TypeError: Not a row's number, such as a slice.
-            ValueError: The epoch is not known, or a rate follows training, by its steps or tokens.
+            IndexError: The index is out of range.
+            TypeError: The index is not an integer.
+            ValueError: The epoch is not set, or the strategy's rate follows training.
         """
         number = resolve_row(row, len(self))
 
         return MaskedRow(self.masked(np.array([number], np.int64), epoch=read_epoch([row])), 0)
 
     def __getitems__(self, rows: Sequence[int]) -> list[MaskedRow]:
-        """Return several masked rows, gathered and masked in one call; DataLoader uses it.
+        """Return several masked rows, gathered and masked in one call; used by DataLoader.
 
         Raises:
-            ValueError: The epoch is not known; or a rate follows training, and the rows are not
-                those of `loader`.
+            ValueError: The epoch is not set; or the strategy's rate follows training, and the
+                sampler is not that of `loader`.
         """
         epoch = read_epoch(rows)
         step = tokens = None
         if isinstance(rows, BatchRows):
             step = rows.step
-            if rows.shards != self._kept and rows.shards is not None:
+
+            # With shuffle="shards", close the shards that are no longer in use, which frees memory
+            # and cache.
+            if rows.shards != self._kept_shards and rows.shards is not None:
                 for part, shards in zip(self.split.splits, rows.shards, strict=True):
                     if shards is not None:
                         part.split.keep(shards)
-                self._kept = rows.shards
+                self._kept_shards = rows.shards
             tokens = rows.tokens
 
         chunk = self.masked(np.asarray(rows, np.int64), epoch=epoch, step=step, tokens=tokens)
+
+        # Without an epoch from the sampler, a second pass in the same epoch would go unnoticed.
         if not self.static and epoch is None:
-            self._epoch.watch(chunk.examples.keys, _HOW)
+            self._epoch.watch(chunk.examples.keys, _SET_EPOCH)
 
         if not isinstance(rows, BatchRows) or rows.packs is None:
             return [MaskedRow(chunk, place) for place in range(len(chunk))]
+
+        # Tell the collator which rows the sampler packed together.
         packs = np.repeat(np.arange(len(rows.packs) - 1), np.diff(rows.packs)).tolist()
         return [MaskedRow(chunk, place, pack) for place, pack in enumerate(packs)]
 
@@ -181,18 +189,19 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         step: int | None = None,
         tokens: int | None = None,
     ) -> Masked:
-        """Gather and mask rows in any order.
+        """Gather and mask rows.
 
         Args:
-            rows: int64 `[R]`, each in `[0, len(self))`.
-            epoch: None takes `epoch`, as a static dataset always does.
-            step: The training step, where a rate follows it.
-            tokens: Tokens that training was given before, where a rate follows them.
+            rows: int64 `[R]`, indices in any order, each in `[0, len(self))`.
+            epoch: Default: `self.epoch`, which a static dataset always uses.
+            step: The training step, for rates that follow it.
+            tokens: Number of tokens in all earlier steps, for rates that follow them.
 
         Raises:
-            ValueError: The epoch is not known; or a rate follows the step or the tokens, and there
-                is none.
-            ShardError: A shard is missing or damaged, or has changed by the first rows of an epoch.
+            ValueError: The epoch is not set, or the strategy's rate follows training and `step` or
+                `tokens` is missing.
+            ShardError: A shard is missing, damaged, or was modified since it was opened; checked at
+                the first rows of an epoch.
         """
         if step is None and tokens is None and self.strategy.follows_training:
             raise ValueError(
@@ -202,9 +211,9 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
             )
         epoch = self.mask_epoch(epoch)
 
-        if epoch != self._checked:
+        if epoch != self._checked_epoch:
             self.split.check()
-            self._checked = epoch
+            self._checked_epoch = epoch
 
         examples = self.split.take(self.split.epoch_rows(rows, seed=self.seed, epoch=epoch))
         return Masked.by_strategy(
@@ -212,17 +221,17 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
         )
 
     def mask_epoch(self, epoch: int | None) -> int:
-        """Return the epoch that seeds the masks: the given one, or that of the dataset.
+        """Return the epoch that seeds the masks: the argument, or the epoch of the dataset.
 
         Raises:
-            ValueError: It is not known.
+            ValueError: The epoch is not set.
         """
         if epoch is None or self.static:
-            return self._epoch.require(_HOW)
+            return self._epoch.require(_SET_EPOCH)
         return epoch
 
     def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the number of tokens of each given row, `[R]`."""
+        """Return the number of tokens of each given row, int64 `[R]`."""
         return self.split.lengths(rows)
 
     def loader(  # noqa: D417 - the options of batches are explained once, in BatchOptions
@@ -247,25 +256,25 @@ class MaskedDataset(FollowsEpoch, Dataset[MaskedRow]):
     ) -> MaskedLoader:
         """Return a loader of tensor batches, for plain loops, DDP, Accelerate or Lightning.
 
-        The options not named here are those of `mslm_data.batches.batch_options.BatchOptions`, as
-        in `md.Batches`; the seed is the dataset's.
+        See `mslm_data.batches.batch_options.BatchOptions` for options not listed here; they are the
+        same as in `md.Batches`. The seed is the dataset's.
 
         Args:
-            rank: The rank of this process; None, with `world`, asks torch.distributed where it is
-                initialised.
+            rank: Rank of this process. Default, for both `rank` and `world`: as reported by
+                torch.distributed.
             world: Number of ranks.
-            workers: Number of processes that make batches; 0 makes them in this one, which is
+            workers: Number of worker processes. Default: 0, make batches in this process, which is
                 faster.
-            pin_memory: Whether batches lie in pinned memory; needs an accelerator.
-            columns: Which columns a batch has; None keeps all. `MaskingCollator` lists them.
-            dtypes: Column -> another dtype.
-            **worker_options: More of DataLoader's options, useful with workers:
-                `persistent_workers`, `prefetch_factor`, `multiprocessing_context`.
+            pin_memory: Whether to return batches in pinned memory; needs an accelerator.
+            columns: Columns of a batch, see `MaskingCollator`. Default: all.
+            dtypes: Column -> dtype.
+            **worker_options: Further options of DataLoader: `persistent_workers`,
+                `prefetch_factor`, `multiprocessing_context`.
 
         Raises:
-            TypeError: An option of DataLoader that the loader itself sets.
-            ValueError: An option that `BatchOptions`, `MaskingCollator` or DataLoader refuses; or
-                `in_order=False`. When iterated: a row has more tokens than there is room.
+            TypeError: The option of DataLoader is set by the loader itself.
+            ValueError: An option is invalid, or `in_order=False`. While iterating: a row has more
+                tokens than `batch_tokens` or `row_tokens`.
         """
         from mslm_data.torch.data.loader import MaskedLoader
 

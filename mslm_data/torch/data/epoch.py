@@ -1,11 +1,11 @@
 """The epoch of the masks, in memory shared with worker processes.
 
-A mask is made for an epoch, so no row is masked before its epoch is known. Trainers differ in whom
-they tell of a new epoch: accelerate 1.15 tells a dataset in some passes and not in others, and a
-collator never. A row would then have the same mask in every epoch, and nothing would say so. So
-`set_epoch`, which accelerate looks for, is what samplers and loaders have, and these send the epoch
-along with the rows. Datasets and collators have `epoch`, which only `MaskEpochCallback` and the
-user's own loop set.
+Masks depend on the epoch, so no row is masked before its epoch is set. Trainers differ in the
+objects they notify: accelerate 1.15 calls `set_epoch` of a dataset in some passes and not in
+others, and never that of a collator. Rows would then silently keep the same mask in all epochs.
+Therefore only samplers and loaders have `set_epoch`, and pass the epoch along with the rows.
+Datasets and collators have the attribute `epoch`, set by `MaskEpochCallback` or the user's own
+loop.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ import torch
 from mslm_data.mask.rng import check_count
 
 _UNKNOWN = -1
-"""The epoch before it is set."""
+"""Stored value while the epoch is not set."""
 
-# Places in the memory that all processes share. The keys of the marked rows come last, then whether
-# each was seen again.
+# Layout of the shared memory: epoch, number of batches, whether the warning was issued, then the
+# marked keys, and for each a flag "seen again".
 _EPOCH = 0
 _BATCHES = 1
 _WARNED = 2
 _MARKS = 3
-_MOST = 8
-"""Rows that are marked. More of them would only be compared longer."""
+_MARKED_ROWS = 8
+"""Number of marked rows. Few suffice to recognise a batch."""
 
 
 class Epoch:
-    """An epoch shared by all processes, which also detects a second pass in the same epoch.
+    """An epoch shared by all processes. Detects a second pass in the same epoch.
 
-    The marks are the keys of a few rows of an epoch's second batch. If all of them come again while
-    the epoch stands, the data began anew. (Those of the first batch would not do: samplers that
-    fill up a last batch repeat these.)
+    It marks the keys of a few rows in the epoch's second batch. Once all of them have been seen
+    again, the data has started over. (The first batch cannot be used: samplers that fill the last
+    batch repeat its rows.)
     """
 
     def __init__(self, epoch: int | None = None) -> None:
-        """Begin with an epoch, or with none.
+        """Set the first epoch, if there is one.
 
         Raises:
-            ValueError: Not an epoch.
+            ValueError: The epoch is negative or not an integer.
         """
-        shared = torch.zeros(_MARKS + 2 * _MOST, dtype=torch.int64)
+        shared = torch.zeros(_MARKS + 2 * _MARKED_ROWS, dtype=torch.int64)
         shared[_EPOCH] = _UNKNOWN
         self._shared: torch.Tensor = shared.share_memory_()  # type: ignore[no-untyped-call]
         if epoch is not None:
@@ -53,18 +53,18 @@ class Epoch:
 
     @property
     def now(self) -> int | None:
-        """The epoch; None if it has not been set."""
+        """The epoch; None if it is not set."""
         epoch = int(self._shared[_EPOCH])
         return None if epoch == _UNKNOWN else epoch
 
     def require(self, how: str) -> int:
-        """Return the epoch, or raise an error if it has not been set.
+        """Return the epoch.
 
         Args:
-            how: How to set it, for the message.
+            how: Advice on setting it, for the error message.
 
         Raises:
-            ValueError: It is not set.
+            ValueError: The epoch is not set.
         """
         epoch = self.now
         if epoch is None:
@@ -72,10 +72,10 @@ class Epoch:
         return epoch
 
     def set(self, epoch: int) -> None:
-        """Set the epoch. Setting the current epoch again changes nothing.
+        """Set the epoch. Setting the current epoch again has no effect.
 
         Raises:
-            ValueError: Not an epoch.
+            ValueError: The epoch is negative or not an integer.
         """
         check_count("epoch", epoch)
         if epoch != self.now:
@@ -87,27 +87,27 @@ class Epoch:
 
         Args:
             keys: uint64 `[B]`.
-            how: What to do so that the epoch changes, for the warning.
+            how: Advice on changing the epoch, for the warning.
         """
         shared = self._shared.numpy()
         if shared[_WARNED] or not len(keys):
             return
 
-        marks = shared[_MARKS : _MARKS + _MOST].view(np.uint64)
-        seen = shared[_MARKS + _MOST :]
+        marks = shared[_MARKS : _MARKS + _MARKED_ROWS].view(np.uint64)
+        seen = shared[_MARKS + _MARKED_ROWS :]
         shared[_BATCHES] += 1
 
         if shared[_BATCHES] == 2:
-            # A batch of fewer rows is repeated, so that every place is a mark.
-            marks[:] = np.resize(keys[:_MOST], _MOST)
+            # A batch with fewer rows is repeated to fill all marks.
+            marks[:] = np.resize(keys[:_MARKED_ROWS], _MARKED_ROWS)
             seen[:] = 0
         elif shared[_BATCHES] > 2:
             seen[(marks[:, None] == keys).any(axis=1)] = 1
             if seen.all():
                 shared[_WARNED] = 1
                 warnings.warn(
-                    f"epoch: expected another after a pass over the data, got {shared[_EPOCH]} "
-                    f"again, so each row has the mask that it had; {how}",
+                    f"epoch: a second pass over the data in epoch {shared[_EPOCH]}, so each row "
+                    f"has the same mask again; {how}",
                     stacklevel=3,
                 )
 
@@ -116,7 +116,7 @@ class FollowsEpoch:
     """Base class of objects whose masks depend on the epoch: dataset and collator.
 
     Attributes:
-        static: Whether the epoch stays as it is.
+        static: Whether the epoch is fixed.
     """
 
     static: bool
@@ -124,13 +124,13 @@ class FollowsEpoch:
 
     @property
     def epoch(self) -> int | None:
-        """The epoch of the masks; None if it has not been set.
+        """The epoch of the masks; None if it is not set.
 
-        Set it before each pass. Worker processes see it at once. It does not change if `static`,
-        nor for rows that are masked already.
+        Set it before each pass. Worker processes see the new value at once. Has no effect if
+        `static`, or for rows that are already masked.
 
         Raises:
-            ValueError: Set to what is not an epoch.
+            ValueError: The new value is negative or not an integer.
         """
         return self._epoch.now
 

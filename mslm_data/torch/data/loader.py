@@ -1,7 +1,7 @@
-"""A loader of tensor batches, made in the training process, that resumes exactly.
+"""A loader of tensor batches that resumes exactly.
 
-Passing small batches between processes costs more than making them, so workers are for trainers
-that insist on them.
+By default it makes batches in the training process: passing a small batch between processes takes
+longer than making it. Workers are for trainers that require them.
 """
 
 from __future__ import annotations
@@ -25,25 +25,26 @@ if TYPE_CHECKING:
 class MaskedLoader:
     """Iterate over the batches of one epoch as dicts of tensors; see `MaskedDataset.loader`.
 
-    Iterate again for the next epoch: after a pass that was finished it begins by itself.
+    Each further iteration starts the next epoch. On a single rank, the batches are those of
+    `md.Batches` with the same options.
 
-    With one rank these are the batches of `md.Batches` with the same options. The loader has the
-    protocol of torchdata's StatefulDataLoader (`state_dict`, `load_state_dict`), which Lightning
-    and `Accelerator.register_for_checkpointing` use. Its state counts what was handed out, never
-    what workers prepared, and is good for any number of workers and ranks.
+    The loader implements the protocol of torchdata's StatefulDataLoader (`state_dict`,
+    `load_state_dict`), which is supported by Lightning and
+    `Accelerator.register_for_checkpointing`. The state counts batches returned to the training
+    loop, not batches prefetched by workers, and can be loaded with any number of workers and ranks.
 
-    The loader deals its batches to the ranks itself, so Accelerate's `prepare` and Lightning's
-    sampler injection leave it alone. The rank is asked for when iterating begins: the loader may be
-    made before the process group::
+    The loader distributes batches over ranks itself; Accelerate's `prepare` and Lightning's sampler
+    injection leave it unchanged. The rank is read when iteration begins, so the loader can be
+    created before the process group::
 
         for epoch in range(epochs):
-            loader.set_epoch(epoch)      # does nothing within the epoch of a loaded state
+            loader.set_epoch(epoch)      # no effect within the epoch of a loaded state
             for batch in loader: ...
 
     Attributes:
         dataset: The masked rows.
-        sampler: Which rows each batch has.
-        workers: Processes that make batches; 0 makes them in this one.
+        sampler: The sampler of row indices.
+        workers: Number of worker processes; 0 makes batches in this process.
     """
 
     def __init__(
@@ -59,12 +60,12 @@ class MaskedLoader:
         dtypes: Mapping[str, torch.dtype] | None = None,
         worker_options: Mapping[str, Any],
     ) -> None:
-        """Configure the batches; `MaskedDataset.loader` explains the arguments.
+        """Configure the batches; see `MaskedDataset.loader` for the arguments.
 
         Raises:
-            TypeError: An option of DataLoader that the loader itself sets.
-            ValueError: What `ShardSampler`, `MaskingCollator` or DataLoader refuse; or
-                `in_order=False`. When iterated: a row has more tokens than there is room.
+            TypeError: An option of DataLoader is set by the loader itself.
+            ValueError: An option is invalid, or `in_order=False`. While iterating: a row has more
+                tokens than `batch_tokens` or `row_tokens`.
         """
         for name in worker_options:
             if name in _SET_HERE:
@@ -78,7 +79,7 @@ class MaskedLoader:
         self.dataset = dataset
         self.workers = workers
         self.sampler = ShardSampler(dataset, options, rank=rank, world=world)
-        self.sampler.counts = False  # workers make it hand out batches that training has not seen
+        self.sampler.counts = False  # workers prefetch: `_iter_batches` counts instead
         self._pin = pin_memory
         self._collator = MaskingCollator(
             row_tokens=options.row_tokens,
@@ -88,40 +89,40 @@ class MaskedLoader:
             dtypes=dtypes,
         )
         self._worker_options = worker_options
-        self._loader = self._data_loader(self.sampler)
+        self._loader = self._make_data_loader(self.sampler)
 
     @property
     def batch_sampler(self) -> ShardSampler:
-        """The sampler, under the name that Lightning uses during evaluation."""
+        """The sampler, under the name that Lightning uses in evaluation."""
         return self.sampler
 
     def for_trainer(self) -> DataLoader[Any]:
         """Return a DataLoader for Hugging Face's Trainer; see `EvenEpochs`.
 
-        `MslmTrainer` calls this itself.
+        `MslmTrainer` calls it for a `MaskedLoader`.
         """
-        return self._data_loader(EvenEpochs(self.sampler))
+        return self._make_data_loader(EvenEpochs(self.sampler))
 
     def set_epoch(self, epoch: int) -> None:
-        """Start `epoch` from its first batch.
+        """Start an epoch from its first batch; no effect within the current epoch.
 
-        Does nothing within the current one, so a resumed run continues.
+        A resumed run therefore continues where its state was saved.
 
         Raises:
-            ValueError: Not an epoch.
+            ValueError: The epoch is invalid.
         """
         self.sampler.set_epoch(epoch)
 
     def __len__(self) -> int:
-        """Return the number of batches of this rank in the epoch, including those before a resume.
+        """Return the number of this rank's batches in the epoch, including those before a resume.
 
-        Where rows are counted by their tokens, this reads the lengths of all rows, and so fetches
-        all shards of a remote split.
+        With `batch_tokens` or `row_tokens`, this reads the lengths of all rows, and downloads all
+        shards of a remote split.
         """
         return len(self.sampler)
 
     def __getitem__(self, row: object) -> NoReturn:
-        """Raise an error: a trainer asked for single rows, so it needs a dataset, not a loader.
+        """Raise an error: a loader yields batches, and has no single rows.
 
         Raises:
             TypeError: Always.
@@ -135,10 +136,10 @@ class MaskedLoader:
     def __iter__(self) -> Iterator[dict[str, Tensor]]:
         self.sampler.cursor.rewind()
 
-        return self._pass()
+        return self._iter_batches()
 
     def __repr__(self) -> str:
-        place = self.sampler.state_dict()
+        state = self.sampler.state_dict()
         _, world = self.sampler.ranks()
         steps = self.sampler.cursor.steps_in_words(world)
 
@@ -146,31 +147,33 @@ class MaskedLoader:
 
         return (
             f"MaskedLoader({steps} batches of {size} from {self.dataset!r}; "
-            f"epoch {place['epoch']}, {place['steps']:,} given)"
+            f"epoch {state['epoch']}, {state['steps']:,} given)"
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position in the data. `md.Batches` can load it too."""
+        """Return the position in the data, which is the same on all ranks.
+
+        `md.Batches` can load it too.
+        """
         return self.sampler.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a state, with any number of workers and ranks.
 
         Raises:
-            ValueError: A state of other rows or options, which would repeat or lose rows.
+            ValueError: The state belongs to other rows or options, and would repeat or skip rows.
         """
         self.sampler.load_state_dict(state)
 
-    def _pass(self) -> Iterator[dict[str, Tensor]]:
-        """Yield the batches from the sampler's position to the end of its epoch."""
-        batches = iter(self._loader) if self.workers else self._in_process()
+    def _iter_batches(self) -> Iterator[dict[str, Tensor]]:
+        """Yield the remaining batches of the epoch, and count them as given."""
+        batches = iter(self._loader) if self.workers else self._iter_in_process()
 
         for batch in batches:
             self.sampler.cursor.count()
             yield batch
 
-    def _data_loader(self, sampler: Sampler[BatchRows]) -> DataLoader[Any]:
-        """Return torch's DataLoader over a sampler of batches."""
+    def _make_data_loader(self, sampler: Sampler[BatchRows]) -> DataLoader[Any]:
         return DataLoader(
             self.dataset,
             batch_sampler=sampler,
@@ -180,8 +183,8 @@ class MaskedLoader:
             **self._worker_options,
         )
 
-    def _in_process(self) -> Iterator[dict[str, Tensor]]:
-        """Make batches in this process; one call gathers and masks many of them."""
+    def _iter_in_process(self) -> Iterator[dict[str, Tensor]]:
+        """Make batches in this process; rows of many batches are gathered and masked together."""
         dataset = self.dataset
         steps = self.sampler.begin()
         masked_batches = mask_batches(
@@ -207,4 +210,4 @@ _SET_HERE = {
     "batch_sampler": "make a DataLoader of the MaskedDataset with it",
     "collate_fn": "make a DataLoader of the MaskedDataset with it",
 }
-"""Option of DataLoader that the loader sets -> what to do instead."""
+"""Option of DataLoader that the loader sets itself -> the alternative."""

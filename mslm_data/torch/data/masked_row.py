@@ -1,4 +1,4 @@
-"""The row that the dataset returns: an index into rows that were masked together."""
+"""The rows of a `MaskedDataset`: indices into rows that were masked together."""
 
 from __future__ import annotations
 
@@ -12,55 +12,54 @@ import numpy.typing as npt
 
 from mslm_data.batches.masked import Masked, PlacedBatch
 
-_FIXED = (
-    "MaskedRow: expected no change, as batches are made of the rows behind it, got one; change the "
-    "batch, or a dict of the row"
+_READ_ONLY = (
+    "MaskedRow: rows are read-only, and batches would not show the change; modify the batch, or "
+    "dict(row)"
 )
 
 
 class MaskedRow(UserDict[str, Any]):
-    """One masked row: a mapping of arrays, and for `MaskingCollator` an index into a chunk.
+    """A masked row: a mapping of arrays, and for `MaskingCollator` an index into a chunk.
 
-    A `UserDict`, since Hugging Face's Trainer takes columns away from rows that are a `dict`, and
-    from no others.
+    It is a `UserDict`, because Hugging Face's Trainer removes columns from a `dict`.
 
     Attributes:
-        chunk: The rows that were masked together.
-        place: Which of them this is.
-        pack: The number of the packed row that it becomes a part of; None where none is packed.
+        chunk: Rows that were masked together.
+        place: Index of this row in the chunk.
+        pack: Number of the packed row that contains this row; None if rows are not packed.
     """
 
     def __init__(self, chunk: Masked, place: int, pack: int | None = None) -> None:
-        """Remember where the row is; nothing is copied before it is asked for."""
+        """Store the index; arrays are copied on first access."""
         self.chunk = chunk
         self.place = place
         self.pack = pack
 
     @cached_property
     def data(self) -> dict[str, Any]:  # type: ignore[override]
-        """The arrays of a batch of this row alone, without the batch dimension."""
+        """The arrays of a batch with only this row, without the batch dimension."""
         batch = self.chunk.batch(np.array([self.place], np.int64))
 
         return {name: array[0] for name, array in batch.items()}
 
     def __setitem__(self, name: str, value: Any) -> None:
-        raise TypeError(_FIXED)
+        raise TypeError(_READ_ONLY)
 
     def __delitem__(self, name: str) -> None:
-        raise TypeError(_FIXED)
+        raise TypeError(_READ_ONLY)
 
     def __copy__(self) -> MaskedRow:
         return MaskedRow(self.chunk, self.place, self.pack)
 
     def __repr__(self) -> str:
-        # Not the ids: they could be read back into text.
+        # No ids: they can be decoded to text.
         return f"MaskedRow({self.chunk.examples.input_ids.lengths[self.place]} tokens)"
 
 
-def placed(rows: Sequence[MaskedRow]) -> PlacedBatch:
-    """Merge rows into one chunk; return it and the index of each row in it.
+def merge_chunks(rows: Sequence[MaskedRow]) -> PlacedBatch:
+    """Merge rows into one chunk; return it with the index of each row, and their packing.
 
-    Only rows of several chunks are copied.
+    Rows of a single chunk are not copied.
     """
     places = np.array([row.place for row in rows], np.int64)
     packs = _find_pack_starts(rows)
@@ -68,17 +67,16 @@ def placed(rows: Sequence[MaskedRow]) -> PlacedBatch:
     if len(chunks) == 1:
         return PlacedBatch(rows[0].chunk, places, packs)
 
-    # The chunks are put one after the other: a row's place moves by the rows of the chunks before
-    # its own.
+    # Chunks are concatenated: shift each row's index by the number of rows in the chunks before.
     sizes = [len(chunk) for chunk in chunks.values()]
-    firsts = dict(zip(chunks, np.cumsum([0, *sizes]).tolist(), strict=False))
-    moves = np.array([firsts[id(row.chunk)] for row in rows])
+    chunk_starts = dict(zip(chunks, np.cumsum([0, *sizes]).tolist(), strict=False))
+    shifts = np.array([chunk_starts[id(row.chunk)] for row in rows])
 
-    return PlacedBatch(Masked.concatenate(list(chunks.values())), places + moves, packs)
+    return PlacedBatch(Masked.concatenate(list(chunks.values())), places + shifts, packs)
 
 
 def _find_pack_starts(rows: Sequence[MaskedRow]) -> npt.NDArray[np.int64] | None:
-    """Return where each packed row begins, `[B + 1]`; None if rows are not packed."""
+    """Return the first row of each packed row, `[B + 1]`; None if rows are not packed."""
     numbers = [row.pack for row in rows]
     if None in numbers:
         return None

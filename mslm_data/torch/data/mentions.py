@@ -1,4 +1,4 @@
-"""Mentions of the user's own rows: given as spans, or decoded from tags."""
+"""Mentions of user rows: read from spans, or decoded from tags."""
 
 from __future__ import annotations
 
@@ -13,62 +13,64 @@ from mslm_data.data.ragged import Array, Ragged
 from mslm_data.kernels.pad import IGNORED
 
 Spans: TypeAlias = tuple[Ragged, Ragged, Ragged]
-"""Starts, ends and labels of S mentions in N rows, in tokens of the row, half open.
+"""Starts, ends (half open) and labels of the mentions of N rows, in tokens.
 
-Types are int32, int32, int16.
+Dtypes are int32, int32 and int16.
 """
 
 
 def no_spans(rows: int) -> Spans:
-    """Return rows without mentions."""
-    nothing = np.empty(0, np.int64)
-    return _ragged(nothing, nothing, nothing, np.zeros(rows + 1, np.int64))
+    """Return N rows without mentions."""
+    empty = np.empty(0, np.int64)
+    return _make_spans(empty, empty, empty, np.zeros(rows + 1, np.int64))
 
 
 def read_tag_spans(tags: Ragged, words: Ragged, names: Sequence[str] | None) -> Spans:
     """Decode mentions from BIO tags; see `mslm_data.data.bio.mentions`.
 
-    A token without a tag, as a word's further tokens have in token classification, continues the
-    tag of the last token before it that has one. Special tokens are in no mention.
+    A token without a tag, such as a later token of a word in token classification, continues the
+    last tag before it. Special tokens are outside of all mentions.
 
     Args:
-        tags: One a token, -100 where there is none.
-        words: The word of each token, -1 on special ones.
-        names: Of the tags (`O`, `B-X`, `I-X`), in any order; labels are then numbered as they first
-            stand there. None is the numbering of shards, which `mslm_data.data.bio` has.
+        tags: Tag of each token, -100 for none.
+        words: Word of each token, -1 on special tokens.
+        names: Names of the tags (`O`, `B-X`, `I-X`) in any order; labels are numbered by first
+            occurrence. Default: tags are numbered as in shards, see `mslm_data.data.bio`.
 
     Raises:
-        ValueError: A name that is not O, B-X or I-X, or a tag without a name.
+        ValueError: A name is not O, B-X or I-X, or a tag has no name.
     """
     coded = _renumber_tags(tags.values, names)
     special = words.values < 0
     coded[special] = bio.OUTSIDE
 
-    # Each token without a tag takes that of the nearest token before it in its row that has one.
-    bare = (tags.values == IGNORED) & ~special
+    # Forward fill within the row: each token without a tag takes the tag of the nearest tagged
+    # token before it.
+    is_missing = (tags.values == IGNORED) & ~special
     places = np.arange(len(coded))
     first = np.repeat(tags.offsets[:-1], tags.lengths)
-    nearest = np.maximum.accumulate(np.where(bare, first, places)) if len(places) else places
-    coded[bare] = bio.continued(coded[nearest])[bare]
+    nearest = np.maximum.accumulate(np.where(is_missing, first, places)) if len(places) else places
+    coded[is_missing] = bio.continued(coded[nearest])[is_missing]
 
     return bio.mentions(Ragged(coded, tags.offsets))
 
 
 def _renumber_tags(tags: Array, names: Sequence[str] | None) -> npt.NDArray[np.int64]:
-    """Convert tags to the numbering of shards; positions without a tag become O."""
+    """Convert tags to the numbering of shards; missing tags become O."""
     size = bio.count_tags(bio.MAX_LABELS) if names is None else len(names)
-    real = tags[tags != IGNORED]
-    if len(real) and (real.min() < 0 or real.max() >= size):
+    present = tags[tags != IGNORED]
+    if len(present) and (present.min() < 0 or present.max() >= size):
         raise ValueError(
-            f"rows: expected tags in [0, {size}) or {IGNORED}, got {real.min()} to {real.max()}"
+            f"rows: expected tags in [0, {size}) or {IGNORED}, got {present.min()} to "
+            f"{present.max()}"
         )
 
-    known = np.where(tags == IGNORED, bio.OUTSIDE, tags).astype(np.int64)
-    return known if names is None else _number_tags(names)[known]
+    filled = np.where(tags == IGNORED, bio.OUTSIDE, tags).astype(np.int64)
+    return filled if names is None else _number_tags(names)[filled]
 
 
 def _number_tags(names: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Return the number that shards use for each tag name."""
+    """Return the number of each tag name in shards."""
     labels: dict[str, int] = {}
     numbers = []
     for name in names:
@@ -83,7 +85,9 @@ def _number_tags(names: Sequence[str]) -> npt.NDArray[np.int64]:
     return np.array(numbers, np.int64)
 
 
-def _ragged(starts: Array, ends: Array, labels: Array, offsets: npt.NDArray[np.int64]) -> Spans:
-    parts = zip((starts, ends, labels), (np.int32, np.int32, np.int16), strict=True)
-    first, second, third = (Ragged(values.astype(of), offsets) for values, of in parts)
-    return first, second, third
+def _make_spans(starts: Array, ends: Array, labels: Array, offsets: npt.NDArray[np.int64]) -> Spans:
+    return (
+        Ragged(starts.astype(np.int32), offsets),
+        Ragged(ends.astype(np.int32), offsets),
+        Ragged(labels.astype(np.int16), offsets),
+    )

@@ -1,7 +1,6 @@
-"""Samples batches of rows: shuffled, bucketed, sharded over ranks, resumable in mid-epoch.
+"""Samples batches of row indices: shuffled, bucketed, sharded over ranks, resumable in mid-epoch.
 
-Which rows each batch has is decided in `mslm_data.batches.order`; with one rank they are those of
-`md.Batches`.
+`mslm_data.batches.order` decides the rows of each batch, as for `md.Batches`.
 """
 
 from __future__ import annotations
@@ -20,39 +19,40 @@ from mslm_data.batches.order import Cursor, EpochOrder, Place, Step
 from mslm_data.mask.rng import check_count
 
 ShardsOfSplits: TypeAlias = tuple[frozenset[int] | None, ...]
-"""The shards of each split of which rows come; None for any shard."""
+"""For each split the numbers of the shards in use, or None for all shards."""
 
 
 class EpochRow(int):
-    """A row index that carries its epoch; any DataLoader treats it as an int.
+    """A row index that carries its epoch; an int for any DataLoader.
 
-    The epoch comes with each number, not with the batch alone, as trainers cut batches of a sampler
-    and put others together.
+    Each index has the epoch, not only the batch, because trainers split and merge the batches of a
+    sampler.
 
     Attributes:
-        epoch: Which pass over the data.
+        epoch: Number of the pass over the data.
     """
 
     epoch: int
 
 
 def read_epoch(rows: Sequence[int]) -> int | None:
-    """Return the epoch that all rows carry; None if they carry none."""
+    """Return the epoch of `EpochRow` indices; None if they differ, or for plain integers."""
     epochs = {getattr(row, "epoch", None) for row in rows}
 
     return epochs.pop() if len(epochs) == 1 else None
 
 
 class BatchRows(list[int]):
-    """The row indices of a batch with its training step; any DataLoader treats it as a list.
+    """The row indices of a batch, with its training step; a list for any DataLoader.
 
     Attributes:
-        epoch: Which pass over the data; each row has it too.
-        step: Batches of this rank before, those of earlier epochs included.
-        tokens: Tokens that all ranks were given before this step; None where they are not known.
-        packs: int64 `[B + 1]`, where each packed row begins among the rows; None where none is.
-        shards: For each split, the shards of which rows come now, None for any of them; None where
-            rows come of any shard of all splits.
+        epoch: Epoch of all rows.
+        step: Number of batches of this rank before, including earlier epochs.
+        tokens: Number of tokens in all earlier steps, over all ranks; None if unknown.
+        packs: int64 `[B + 1]`, index in this list of the first row of each packed row; None if rows
+            are not packed.
+        shards: For each split the numbers of the shards in use, None for all; None if the order is
+            not by shards.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class BatchRows(list[int]):
         packs: npt.NDArray[np.int64] | None = None,
         shards: ShardsOfSplits | None = None,
     ) -> None:
-        """Give each row the epoch."""
-        numbers = [EpochRow(row) for row in rows]
-        for number in numbers:
-            number.epoch = epoch
+        """Create the row indices with their epoch."""
+        indices = [EpochRow(row) for row in rows]
+        for index in indices:
+            index.epoch = epoch
 
-        super().__init__(numbers)
+        super().__init__(indices)
         self.epoch = epoch
         self.step = step
         self.tokens = tokens
@@ -78,42 +78,40 @@ class BatchRows(list[int]):
         self.shards = shards
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # To workers as plain numbers: each by itself would take twenty times as long.
-        return _rows, ([int(row) for row in self], vars(self))
+        # Sent to workers as plain ints: pickling each EpochRow takes twenty times as long.
+        return _restore_batch, ([int(row) for row in self], vars(self))
 
 
-def _rows(rows: list[int], options: dict[str, Any]) -> BatchRows:
+def _restore_batch(rows: list[int], options: dict[str, Any]) -> BatchRows:
     return BatchRows(rows, **options)
 
 
 class ShardSampler(Sampler[BatchRows]):
     """Yield the row indices of each batch; a `batch_sampler` for any DataLoader.
 
-    In a loader of torch's::
+    Example::
 
         sampler = ShardSampler(dataset, BatchOptions(batch_size=32, seed=dataset.seed))
         DataLoader(dataset, batch_sampler=sampler, collate_fn=MaskingCollator())
 
-    Every rank gives the same number of batches, so DDP never waits for one that has ended: where
-    the last step has fewer batches than ranks, their rows are shared out evenly. A step needs a row
-    for each rank: where fewer than that are left for the last one, as when an epoch is resumed near
-    its end on more ranks, some of them are given twice.
+    **Ranks.** All ranks get the same number of batches, so DDP does not hang. If the last step has
+    fewer batches than ranks, its rows are distributed evenly over the ranks. If it has fewer rows
+    than ranks, which can happen after resuming with more ranks, some rows are repeated. Keep the
+    defaults of `rank` and `world` if the trainer shards batches itself (Accelerate's `prepare`):
+    sharding twice silently loses rows.
 
-    A pass begins at the epoch's first batch, and after a pass that was finished the next epoch
-    begins; after `load_state_dict` the next pass begins where the state was taken. The epoch comes
-    with each row. With workers, DataLoader asks for batches ahead of training: take the state from
-    `MaskedLoader`, or from torchdata's StatefulDataLoader, which count what training has seen.
-
-    Leave `rank` and `world` alone where the trainer shards batches itself (Accelerate's `prepare`):
-    batches that are sharded twice lose rows, and nothing says so.
+    **Epochs and resuming.** Each iteration yields one epoch, and the next iteration the next. After
+    `load_state_dict`, iteration continues within the epoch of the state. Each row index carries its
+    epoch. DataLoader workers prefetch batches, so save the state of `MaskedLoader`, or of
+    torchdata's StatefulDataLoader, which count batches returned to the training loop.
 
     Attributes:
         dataset: The rows.
-        options: What a rank's batch is made of.
-        drop_last: Whether batches that are not full are left out.
-        cursor: How far the present pass has come.
-        counts: Whether batches count as given when they are handed out here. `MaskedLoader` counts
-            what training has seen instead.
+        options: The options of batches.
+        drop_last: Whether to drop incomplete batches.
+        cursor: The position in the epoch.
+        counts: Whether batches are counted when this sampler yields them. `MaskedLoader` sets it to
+            False, and counts batches returned to the training loop.
     """
 
     def __init__(
@@ -128,17 +126,18 @@ class ShardSampler(Sampler[BatchRows]):
         """Configure the order of a dataset's rows.
 
         Args:
-            dataset: Anything of some length; `bucketed` and tokens to be counted need one with
-                `lengths` and `tokens`, as `MaskedDataset` has.
-            options: Of the batches. `MaskingCollator` needs rows of a `MaskedDataset` where they
-                are packed.
-            epoch: The first epoch; None takes the dataset's, or 0.
-            rank: Which of the ranks this is; None, with `world`, asks torch.distributed whenever
-                iterating begins.
-            world: How many ranks there are.
+            dataset: Any sized dataset. Bucketing and `batch_tokens` need `lengths` and `tokens`, as
+                in `MaskedDataset`.
+            options: The options of batches. With packed rows, `MaskingCollator` needs rows of a
+                `MaskedDataset`.
+            epoch: The first epoch. Default: `dataset.epoch`, or 0.
+            rank: Rank of this process. With None for both `rank` and `world`, torch.distributed is
+                asked at the start of each iteration.
+            world: Number of ranks. Default: 1.
 
         Raises:
-            ValueError: A rank or epoch out of range, or buckets of rows without lengths.
+            ValueError: Rank or epoch is out of range, or the options need `lengths` and the dataset
+                has none.
         """
         if (rank is None) != (world is None):
             raise ValueError(
@@ -157,10 +156,10 @@ class ShardSampler(Sampler[BatchRows]):
         self.cursor = Cursor(
             EpochOrder.from_options(dataset, options), 0 if first is None else first
         )
-        self._announced = self.epoch
-        """The epoch of the next pass, if somebody said it; else 0."""
-        self._moves = 0
-        """How often another place was set: passes that began before are over."""
+        self._next_epoch = self.epoch
+        """Epoch set or loaded for the next pass, otherwise 0."""
+        self._jumps = 0
+        """Number of jumps to another position; they invalidate running iterators."""
 
     @property
     def sampler(self) -> ShardSampler:
@@ -169,7 +168,7 @@ class ShardSampler(Sampler[BatchRows]):
 
     @property
     def batch_size(self) -> int | None:
-        """Rows per batch and rank, read by Accelerate; None if batches are filled by tokens."""
+        """Number of rows per batch and rank, read by Accelerate; None with `batch_tokens`."""
         return self.options.batch_size
 
     @property
@@ -178,32 +177,32 @@ class ShardSampler(Sampler[BatchRows]):
         return self.cursor.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Start `epoch` from its first batch.
+        """Start an epoch from its first batch; no effect within the current epoch.
 
-        Does nothing within the current one, so a resumed run continues.
+        A resumed run therefore continues where its state was saved.
 
         Raises:
-            ValueError: Not an epoch; or one before that which was set or loaded, with no batch in
-                between.
+            ValueError: The epoch is invalid, or lower than the epoch set or loaded before, without
+                a batch in between.
         """
         check_count("epoch", epoch)
-        if epoch < self._announced:
-            # A loader that Accelerate has prepared sets the number of its own passes, which begins
-            # at 0 after a resume too: masks of earlier epochs would come again.
+        if epoch < self._next_epoch:
+            # Loaders prepared by Accelerate call this with their own count of passes, which
+            # restarts at 0 when training resumes: the masks of earlier epochs would be repeated.
             raise ValueError(
-                f"epoch: expected at least {self._announced}, which was set before, got {epoch}; "
+                f"epoch: expected at least {self._next_epoch}, which was set before, got {epoch}; "
                 "call set_epoch of the loader that Accelerate has "
                 "prepared, or take the batches from dataset.loader(...), unprepared"
             )
-        self._moves += epoch != self.epoch
+        self._jumps += epoch != self.epoch
         self.cursor.set_epoch(epoch)
-        self._announced = epoch
+        self._next_epoch = epoch
 
     def __len__(self) -> int:
-        """Return the number of batches of this rank in the epoch, including those before a resume.
+        """Return the number of this rank's batches in the epoch, including those before a resume.
 
-        Where rows are counted by their tokens, this reads the lengths of all rows, and so fetches
-        all shards of a remote split.
+        With `batch_tokens` or `row_tokens`, this reads the lengths of all rows, and downloads all
+        shards of a remote split.
         """
         _, world = self.ranks()
 
@@ -212,42 +211,48 @@ class ShardSampler(Sampler[BatchRows]):
     def __iter__(self) -> Iterator[BatchRows]:
         self.cursor.rewind()
 
-        return self._pass()
+        return self._iter_batches()
 
-    def _pass(self) -> Iterator[BatchRows]:
-        """Yield the batches from the cursor's position to the end of its epoch.
+    def _iter_batches(self) -> Iterator[BatchRows]:
+        """Yield the remaining batches of the epoch.
 
         Raises:
-            ValueError: Another epoch was set after the pass began.
+            ValueError: Another epoch was set during iteration.
         """
         steps = self.begin()
         epoch = self.epoch
-        moves = self._moves
+        jumps = self._jumps
         order = self.cursor.order
-        uses = order.row_order.shard_uses(seed=self.options.seed, epoch=epoch)
-        is_by_shards = any(of_split is not None for of_split in uses)
+        shard_orders = order.row_order.shard_uses(seed=self.options.seed, epoch=epoch)
+        is_by_shards = any(shard_order is not None for shard_order in shard_orders)
         place = Place(epoch)
-        ranges: list[tuple[int, int]] = []
+        windows: list[tuple[int, int]] = []
         shards: ShardsOfSplits | None = None
         for step in steps:
-            if self._moves != moves:
-                # Lightning does so where it resumes a DataLoader with workers, which ask for
-                # batches before an epoch is set. They would have the masks of an earlier one.
+            if self._jumps != jumps:
+                # Lightning does this when it resumes a DataLoader with workers: they prefetch
+                # before the epoch is set, and would use the masks of an earlier epoch.
                 raise ValueError(
                     f"epoch: set to {self.epoch} after workers had started epoch {epoch}; take the "
                     "batches from dataset.loader(...), which resumes from checkpoints, or set the "
                     "epoch before iterating"
                 )
+
+            # Report the shards that this step needs, so that the dataset can close all others.
             if is_by_shards:
-                before = ranges
-                ranges = [
-                    order.needed_shards(own, place, step.after) for own in uses if own is not None
+                previous = windows
+                windows = [
+                    order.needed_shards(shard_order, place, step.after)
+                    for shard_order in shard_orders
+                    if shard_order is not None
                 ]
-                if ranges != before:
-                    left = iter(ranges)
+                if windows != previous:
+                    remaining = iter(windows)
                     shards = tuple(
-                        None if own is None else frozenset(own.shards[slice(*next(left))].tolist())
-                        for own in uses
+                        None
+                        if shard_order is None
+                        else frozenset(shard_order.shards[slice(*next(remaining))].tolist())
+                        for shard_order in shard_orders
                     )
                 place = step.after
             if self.counts:
@@ -262,9 +267,9 @@ class ShardSampler(Sampler[BatchRows]):
             )
 
     def begin(self) -> Iterator[Step]:
-        """Start a pass and return its steps; call `cursor.count` for each."""
+        """Start a pass and return its steps; the caller counts each with `cursor.count`."""
         rank, world = self.ranks()
-        self._announced = 0
+        self._next_epoch = 0
 
         return self.cursor.begin(rank=rank, world=world)
 
@@ -273,51 +278,50 @@ class ShardSampler(Sampler[BatchRows]):
         if self._rank is not None and self._world is not None:
             return self._rank, self._world
 
-        # Asked anew each time, as a loader is often made before its trainer starts the process
-        # group.
+        # Not cached, since loaders are often created before the process group.
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return torch.distributed.get_rank(), torch.distributed.get_world_size()
 
         return 0, 1
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position in the data; it is equal on all ranks and fits any number of them."""
+        """Return the position in the data, which is the same on all ranks."""
         return self.cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a state.
 
-        The ranks may be others now. Without buckets, so may the batch size.
+        The number of ranks may change; without `bucketed` the batch size too.
 
         Raises:
-            ValueError: A state of other rows or options, which would repeat or lose rows.
+            ValueError: The state belongs to other rows or options, and would repeat or skip rows.
         """
         self.cursor.load_state_dict(state)
-        self._moves += 1
-        self._announced = self.epoch
+        self._jumps += 1
+        self._next_epoch = self.epoch
 
 
 class EvenEpochs(Sampler[BatchRows]):
-    """Yield the same number of batches in each epoch, that of the first.
+    """Yield the same number of batches in all epochs: that of the first.
 
-    The Trainer asks once for the number of steps. Where rows are counted by their tokens, epochs of
-    the rows differ by a few batches, which would be left out without a word. So each epoch here
-    goes on with the rows where the one before ended: no row is passed over, and the last epoch may
-    end some batches before or after the rows do.
+    The Trainer reads the number of steps once. With `batch_tokens`, the number of batches varies
+    between epochs, and surplus batches would be silently skipped. Here each epoch starts where the
+    one before ended, so no row is skipped; training may end a few batches before or after an epoch
+    of the rows.
 
     Attributes:
-        sampler: Whose batches; those of this rank.
+        sampler: The sampler of this rank's batches.
     """
 
     def __init__(self, sampler: ShardSampler) -> None:
-        """Begin with epoch 0, whatever epoch the sampler is at."""
+        """Start at epoch 0, regardless of the sampler's position."""
         self.sampler = sampler
         self._epoch = 0
-        self._counted: dict[tuple[int, int], int] = {}
-        """Epoch of the rows and number of ranks -> this rank's batches."""
+        self._batch_counts: dict[tuple[int, int], int] = {}
+        """(Epoch of the rows, number of ranks) -> number of this rank's batches."""
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the first batch of an epoch."""
+        """Move to the first batch of an epoch."""
         self._epoch = epoch
 
     def __len__(self) -> int:
@@ -326,26 +330,27 @@ class EvenEpochs(Sampler[BatchRows]):
 
     def __iter__(self) -> Iterator[BatchRows]:
         """Yield the batches of the current epoch."""
-        # In which epoch of the rows its first batch is, and how many batches of that come before.
-        before = self._epoch * len(self)
+        # Find the epoch of the rows that contains the first batch, and the batch's index in it.
+        skip = self._epoch * len(self)
         epoch = 0
-        while before >= (batches := self._count_batches(epoch)) > 0:
-            before -= batches
+        while skip >= (batches := self._count_batches(epoch)) > 0:
+            skip -= batches
             epoch += 1
 
-        left = len(self)
-        while left:
+        # Take batches from there on, across epochs of the rows.
+        remaining = len(self)
+        while remaining:
             self.sampler.set_epoch(epoch)
-            for rows in islice(self.sampler, before, before + left):
-                left -= 1
+            for rows in islice(self.sampler, skip, skip + remaining):
+                remaining -= 1
                 yield rows
-            before = 0
+            skip = 0
             epoch += 1
 
     def _count_batches(self, epoch: int) -> int:
         """Return the number of this rank's batches in an epoch of the rows."""
         _, world = self.sampler.ranks()
-        if (epoch, world) not in self._counted:
+        if (epoch, world) not in self._batch_counts:
             order = self.sampler.cursor.order
-            self._counted[epoch, world] = order.steps(Place(epoch), world)
-        return self._counted[epoch, world]
+            self._batch_counts[epoch, world] = order.steps(Place(epoch), world)
+        return self._batch_counts[epoch, world]

@@ -1,21 +1,22 @@
-"""Builds a folder of shards from a pipeline, inputs and a tokenizer, offline.
+"""Builds a folder of shards from a pipeline, input files and a tokenizer.
 
-| file | what it holds |
+| file | contents |
 |---|---|
-| `story`, `rounds` | what a build does, in order; how engines are given it, round by round |
-| `tasks`, `worker` | the tasks, and the worker that does them in any process |
-| `scan`, `plan` | the input files; shards and work units; a record of all that decides bytes |
-| `stages` | the source, annotator and segmenter that a pipeline names |
-| `reading`, `crash_log`, `work_unit` | one unit, from its documents to its piece and receipt |
-| `entity_lines` | the other writer: lines of entities in place of rows, for `mslm-data annotate` |
-| `decontaminate` | removes training documents that share text with other folders |
-| `duplicates` | documents that are copies of others |
-| `duplicate_ids` | finds ids that occur in more than one unit |
-| `folder` | the unfinished folder: its locks, its plan, its receipts |
-| `finish` | the files beside the shards, `manifest.json` last |
-| `texts`, `audit` | the same stages for other ends: training a vocabulary, weighing weak labels |
+| `story`, `rounds` | the order of a build's tasks; passes them to an engine, round by round |
+| `tasks`, `worker` | the tasks, and the worker that runs them in any process |
+| `scan`, `plan` | input files; shards, work units, and the record of a build |
+| `stages` | makes the source, annotator and segmenter of a pipeline |
+| `reading`, `crash_log`, `work_unit` | one work unit, from its documents to its piece and receipt |
+| `entity_lines` | writes JSON lines of entities instead of rows, for `mslm-data annotate` |
+| `decontaminate` | removes training documents with text of held-out folders |
+| `duplicates` | finds copies of documents |
+| `duplicate_ids` | finds ids in more than one work unit |
+| `data_loss` | decides when lost documents and mentions are errors |
+| `folder` | the unfinished folder: locks, plan, receipts |
+| `finish`, `card` | the files beside the shards, `manifest.json` last |
+| `audit`, `subset` | scores weak labels; writes a subset of a built folder |
 
-A build that was interrupted is resumed by the same call, and ends with the same bytes.
+Building is offline. The same call resumes an interrupted build, and the bytes are the same.
 """
 
 from __future__ import annotations
@@ -70,27 +71,27 @@ def build(
     part: tuple[int, int] | None = None,
     progress: Callable[[Progress], None] = lambda _: None,
 ) -> Manifest | None:
-    """Build a folder, or resume a build that was interrupted.
+    """Build a folder, or resume an interrupted build.
 
     Args:
-        pipeline: How the corpus is read, annotated, segmented, encoded and sharded.
-        inputs: Files or folders of this machine.
-        tokenizer: Makes the tokens.
-        out: The folder, which is made if need be.
-        workers: Number of processes; None: one for small inputs, else as many as the engine has
+        pipeline: Options of the source, annotator, segmenter, encoder and shards.
+        inputs: Local files or folders.
+        tokenizer: The tokenizer.
+        out: The output folder, created if missing.
+        workers: Number of processes. Default: 1 for small inputs, otherwise the engine's number of
             CPUs.
-        engine: The name of the engine that runs the work units.
-        part: `(i, n)`: do every n-th unit, beginning with unit i (from 1), and do not finish the
-            folder.
-        progress: Called at the start and as units finish.
+        engine: Name of the engine that runs the work units. Default: `local`.
+        part: `(i, n)` builds every n-th work unit from unit i, counted from 1, and leaves the
+            folder unfinished. Default: all units.
+        progress: Called at the start and after each work unit.
 
     Returns:
-        The folder's manifest; None if `part` left it unfinished. A finished folder is built again
-        if its files are missing or damaged.
+        The manifest; None if `part` is given and the folder is unfinished. A finished folder with
+            missing or damaged files is built again.
 
     Raises:
-        BuildError: Another build has the folder, it was built from something else, or the build
-            cannot be completed.
+        BuildError: Another build uses the folder, the folder was built from other inputs or
+            options, or the build cannot be completed.
         MslmDataError: The inputs, the pipeline or the tokenizer are wrong.
     """
     return build_found(
@@ -114,11 +115,11 @@ def build_found(
     part: tuple[int, int] | None,
     progress: Callable[[Progress], None],
 ) -> Manifest | None:
-    """Build a folder as `build` does, of files that `find` has found.
+    """Build a folder from the input files of `find`; otherwise like `build`.
 
     Raises:
-        BuildError: As from `build`.
-        MslmDataError: As from `build`.
+        BuildError: As in `build`.
+        MslmDataError: As in `build`.
     """
     identity = collect_identity(found, tokenizer)
     if not is_built(out):
@@ -129,14 +130,16 @@ def build_found(
             return manifest
 
     with claimed(out, part), named_if_gone(out):
-        if is_built(out):  # by another process, before this one had the lock; or it is damaged
+        # Check again under the lock: another process may have finished the folder meanwhile.
+        if is_built(out):
             manifest, damaged = _finished(out, found, identity)
             if not damaged:
                 return manifest
             check_output(out, found.files)
             begin_again(out, damaged)
 
-        # What a part finds half written may be that of another part at work.
+        # Only a build of all units may clear half-written files: they may belong to another part
+        # that is running.
         alone = part is None
         prepare(out, found.files)
         if alone:
@@ -156,8 +159,8 @@ def build_found(
         try:
             return _run(steps, worker, counter, engine=engine, workers=workers)
         except BaseException:
-            # The engine has killed the workers, whatever they were at.
-            with suppress(OSError):  # the disk may be what has failed
+            # No worker runs any more: the engine has killed them.
+            with suppress(OSError):  # a full or failed disk may be the first error
                 if alone:
                     clear_leftovers(out, found.files)
             raise
@@ -166,18 +169,21 @@ def build_found(
 def annotate_found(
     found: Inputs, out: Path, *, show_text: bool, progress: Callable[[Progress], None]
 ) -> LineCounts:
-    """Write a file of lines of entities, or resume one that was interrupted, in this process.
+    """Write a file of JSON lines of entities, or resume an interrupted run, in this process.
 
     Args:
-        found: From `find`; the pipeline's annotator finds the entities.
-        out: The file.
-        show_text: Whether entities have their characters too.
-        progress: Called at the start and as units finish.
+        found: Input files, from `find`. The pipeline's annotator finds the entities.
+        out: The output file.
+        show_text: Whether to write the text of each entity.
+        progress: Called at the start and after each work unit.
+
+    Returns:
+        The counts of the whole file.
 
     Raises:
-        AnnotateError: The file is there, and is not of an earlier run.
-        BuildError: Another process writes the file, it was made of something else, or too many
-            documents are set aside.
+        AnnotateError: The output file exists and was not written by this command.
+        BuildError: Another process writes the file, it was made from other inputs or options, or
+            too many documents are set aside.
         MslmDataError: The inputs, the pipeline or the model are wrong.
     """
     from mslm_data.builds import entity_lines as lines  # no build needs it
@@ -192,7 +198,7 @@ def annotate_found(
     check_output(parts, ())
     with claimed(parts, None), named_if_gone(parts):
         counts = lines.finished(out, found, identity)
-        if counts is not None:  # by another process, before this one had the lock
+        if counts is not None:  # another process has finished it before this one had the lock
             shutil.rmtree(parts, ignore_errors=True)
             return counts
 
@@ -208,14 +214,14 @@ def annotate_found(
         counter = story.Counter(parts, progress)
         steps = lines.tell(out, parts, found, identity, counter=counter)
         made = _run(steps, worker, counter, engine="local", workers=1)
-        assert made is not None  # noqa: S101 - it has come to its end
+        assert made is not None  # noqa: S101 - the story has ended
         return made
 
 
 def _run(
     steps: Story[T], worker: UnitWorker, counter: story.Counter, *, engine: str, workers: int | None
 ) -> T | None:
-    """Have an engine do what a story asks for, and return what it has made."""
+    """Run a story on an engine, and return its result; None if the story ends without one."""
     rounds = Rounds(steps, done=counter.count)
     run = ENGINES.load(engine)
     preload = _preload(worker.pipeline)
@@ -224,19 +230,19 @@ def _run(
 
 
 def planned(found: Inputs, tokenizer: Tokenizer, out: Path) -> tuple[Plan, tuple[str, ...]]:
-    """Plan a build, and write nothing; compressed files stay as they are.
+    """Plan a build without writing anything. Compressed files are not unpacked.
 
     Args:
-        found: From `find`.
-        tokenizer: As of `build`.
-        out: The folder.
+        found: Input files, from `find`.
+        tokenizer: The tokenizer.
+        out: The output folder.
 
     Returns:
-        The plan, and the label of each index. Where the pipeline has no labels, all documents are
-        read for them.
+        The plan, and the label of each index. If the pipeline names no labels, all documents are
+            read to collect them.
 
     Raises:
-        BuildError: The folder holds something else.
+        BuildError: The folder was built from other inputs or options, or has other files.
         MslmDataError: The inputs or the pipeline are wrong.
     """
     identity = collect_identity(found, tokenizer)
@@ -247,17 +253,18 @@ def planned(found: Inputs, tokenizer: Tokenizer, out: Path) -> tuple[Plan, tuple
 
     worker = BuildWorker(pipeline=found.pipeline, tokenizer=tokenizer, folder="", stamps={})
     rounds = Rounds(scan.scan_inputs(found, staging=None))
+    # Scan in this process: a plan is not worth starting workers for.
     tasks = deque(rounds.first())
     while tasks:
         tasks += rounds.take(worker(tasks.popleft()))
-    assert rounds.made is not None  # noqa: S101 - it has come to its end
+    assert rounds.made is not None  # noqa: S101 - the story has ended
     return make_plan(found, rounds.made, identity), labels_of(found)
 
 
 def _finished(out: Path, found: Inputs, identity: Mapping[str, Any]) -> tuple[Manifest, list[str]]:
-    """Return the manifest of a finished folder of these inputs, and its files that are damaged.
+    """Return the manifest of a finished folder, and the names of its damaged files.
 
-    What the build has left is cleared if no file is.
+    Without damage, the unfinished state of the build is removed.
     """
     manifest = _load_manifest(out, found, identity)
     damaged = damaged_files(out, manifest)
@@ -267,17 +274,15 @@ def _finished(out: Path, found: Inputs, identity: Mapping[str, Any]) -> tuple[Ma
 
 
 def _load_manifest(out: Path, found: Inputs, identity: Mapping[str, Any]) -> Manifest:
-    """Return the manifest of a folder that is finished, if it is made of these inputs."""
+    """Return the manifest of a finished folder, after checking its inputs and options."""
     files = found.every_file()
     digests = scan.digest(Digest(0, tuple(map(str, files))))
     return finished_already(out, found, identity, dict(zip(files, digests, strict=True)))
 
 
 def _count_bytes(found: Inputs) -> int:
-    """Return the bytes of all inputs."""
     return sum(path.stat().st_size for path in found.splits_of_paths())
 
 
 def _preload(pipeline: Pipeline) -> Preload:
-    """Return the function that loads what workers need, and which stages these are."""
     return Preload("mslm_data.builds.worker:load_stages", pipeline.to_preload())

@@ -1,8 +1,8 @@
 """Compares weak labels with gold mentions of the same text: precision, recall and F1.
 
-Their 95 % intervals are percentiles of the bootstrap over documents (Efron 1979): documents are
-drawn with replacement, as many as there are, and scored anew. Mentions of one document are not
-independent of each other, so drawing mentions would give intervals that are too narrow.
+95 % intervals are percentiles of the bootstrap over documents (Efron 1979), which draws as many
+documents with replacement and scores them again. Drawing mentions would give intervals that are too
+narrow, because mentions of one document are not independent.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from mslm_data.segment import Segmenter
 from mslm_data.shard.manifest import Manifest
 
 Place: TypeAlias = tuple[int, int]
-"""Start and end of a mention, half open."""
+"""Start and end of a mention in characters, half open."""
 Floats = npt.NDArray[np.float64]
 
 _GOLD = CommandWords(begin="audit, --gold: ", set="--gold-set", input="--gold")
 _LABELS_SHOWN = 20
-"""Labels of the gold mentions that a message lists."""
+"""Maximum number of labels in a message."""
 
 
 class Scores(NamedTuple):
-    """Precision, recall and F1, exact and by overlap; 0 instead of a division by 0.
+    """Precision, recall and F1, for exact matches and for overlaps; 0 instead of a division by 0.
 
-    Each is one number, or a number for each of several counts.
+    Each is a number, or an array with a number per set of counts.
     """
 
     exact_precision: Any
@@ -66,21 +66,21 @@ class Scores(NamedTuple):
 
 
 class Agreement:
-    """Counts of one label, in each document.
+    """Counts of one label, per document.
 
     Attributes:
-        gold: Gold mentions.
-        found: Mentions that the annotator found.
-        exact: Found mentions that equal a gold one: same label, start and end.
-        found_overlapping: Found mentions that share a character with a gold one of the label.
-        gold_overlapping: Gold mentions that share a character with a found one of the label.
+        gold: Number of gold mentions.
+        found: Number of found mentions.
+        exact: Number of found mentions with the start and end of a gold one.
+        found_overlapping: Number of found mentions that share a character with a gold one.
+        gold_overlapping: Number of gold mentions that share a character with a found one.
     """
 
     def __init__(self) -> None:
         self._of_documents: list[tuple[int, int, int, int, int]] = []
 
     def add(self, gold: Sequence[Place], found: Sequence[Place]) -> None:
-        """Add a document's mentions, flat and sorted: those that it has and those found."""
+        """Add the flat, sorted mentions of a document."""
         self._of_documents.append(
             (
                 len(gold),
@@ -93,21 +93,21 @@ class Agreement:
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """Return the counts above in that order, of each document, `[D, 5]`."""
+        """The counts of each document in the order above, int64 `[D, 5]`."""
         return np.array(self._of_documents, np.int64).reshape(-1, 5)
 
     def totals(self) -> dict[str, int]:
-        """Return the first three counts of all documents together."""
+        """Return the totals of `gold`, `found` and `exact`."""
         gold, found, exact, _, _ = self.counts.sum(axis=0).tolist()
         return {"gold": gold, "found": found, "exact": exact}
 
     def scores(self) -> dict[str, float]:
-        """Return the scores of all documents together, by their names in `Scores`."""
+        """Return name -> score over all documents; see `Scores`."""
         scores = _scores(self.counts.sum(axis=0))
         return {name: float(value) for name, value in scores._asdict().items()}
 
     def intervals(self) -> dict[str, tuple[float, float]]:
-        """Return the 95 % interval of each score, the same at each call."""
+        """Return name -> 95 % interval of the score. The same counts give the same intervals."""
         drawn = _scores(resample(self.counts))
         return {name: interval(values) for name, values in drawn._asdict().items()}
 
@@ -117,15 +117,16 @@ class Audit:
     """The result of an audit.
 
     Attributes:
-        documents: Gold documents annotated.
-        set_aside: Reason -> gold documents that could not be used.
-        first: Reason -> where the first of these stands.
-        gold_mentions: Mentions of the annotated gold documents, those that are left out included.
-        gold_left_out: Reason -> gold mentions that are not compared.
-        found_left_out: Reason -> mentions that the annotator found, and that the folder's pipeline
-            leaves out by their context.
-        refused: Those of `set_aside` on which the folder's models failed.
-        labels: Label -> counts.
+        documents: Number of gold documents that were annotated.
+        set_aside: Reason -> number of gold documents that could not be used.
+        first: Reason -> place of its first document.
+        gold_mentions: Number of mentions in the annotated gold documents, including those left out.
+        gold_left_out: Reason -> number of gold mentions that are not compared.
+        found_left_out: Reason -> number of found mentions that the folder's pipeline leaves out by
+            context.
+        refused: Reason -> number of gold documents on which the folder's models failed; also in
+            `set_aside`.
+        labels: Label -> its counts.
     """
 
     documents: int = 0
@@ -138,7 +139,7 @@ class Audit:
     labels: dict[str, Agreement] = field(default_factory=dict)
 
     def refuse(self, document: Documents, reason: Reason) -> None:
-        """Take a gold document out that the folder's models cannot take, as a build does."""
+        """Set aside a gold document on which the folder's models failed, as a build does."""
         self.documents -= 1
         self.refused[reason] += 1
         self.set_aside[reason] += 1
@@ -154,24 +155,24 @@ def audit(
     *,
     labels: Mapping[str, str],
 ) -> Audit:
-    """Annotate the gold documents' own text as the folder's was, and compare.
+    """Annotate gold documents with the folder's annotator, and compare the mentions.
 
     Args:
-        manifest: Of the folder whose labels are audited.
-        weak: The pipeline that made it, with the files that the manifest does not hold. What finds
-            its mentions is used, and, if it leaves mentions out by their context, what cuts its
-            sentences.
-        gold: Says how the gold files are read, their labels renamed, and how much may be lost.
-            Their own mentions are the gold ones, whatever annotator it names; "none" ignores them.
+        manifest: Manifest of the folder to audit.
+        weak: The pipeline that built the folder, with model files, which the manifest does not
+            name. Its annotator finds the mentions. Its segmenter is used only if it leaves out
+            mentions by context.
+        gold: The pipeline that reads the gold files, with its renamed labels and `max_loss`. The
+            mentions of the files are the gold ones, whatever its annotator; "none" ignores them.
         inputs: Gold files or folders.
-        labels: Gold label -> the folder's label; only these are compared, as gold says nothing of
-            others.
+        labels: Gold label -> the folder's label. Only these labels are compared, because gold may
+            not annotate others.
 
     Raises:
-        AnnotateError: A model or table is not the one that made the folder.
+        AnnotateError: A model or table differs from the one that built the folder.
         BuildError: More of the gold is lost than its pipeline allows, or it has no mention.
-        PipelineError: No gold mention has one of the labels, which its pipeline does not name.
-        SourceError: No gold documents there.
+        PipelineError: A label is not named by the gold pipeline, and no gold mention has it.
+        SourceError: There are no gold documents.
     """
     forget_annotator()
     by_context = bool(weak.annotate.leave_out_context)
@@ -189,7 +190,7 @@ def audit(
             for theirs, ours in zip(expected.spans(starts), found.spans(starts), strict=True):
                 _compare(theirs, ours, result.labels)
 
-    # Documents that the source of the gold could not read have been counted by then.
+    # `_read_gold` has checked the losses of reading; check those of the models.
     check_share(
         result.refused,
         result.documents + result.refused.total(),
@@ -203,12 +204,12 @@ def audit(
 
 
 def _check_same_models(manifest: Manifest, weak: Pipeline, *, by_context: bool) -> None:
-    """Raise unless the models and tables are those that made the folder.
+    """Check that the models and tables are those that built the folder.
 
     Args:
-        manifest: Of the folder.
-        weak: Names them.
-        by_context: Whether sentences decide which mentions the folder has.
+        manifest: Manifest of the folder.
+        weak: The pipeline, with model files.
+        by_context: Whether mentions are left out by context, which depends on sentences.
     """
     _check_same_digest(
         manifest.annotator,
@@ -227,7 +228,7 @@ def _check_same_models(manifest: Manifest, weak: Pipeline, *, by_context: bool) 
 
 
 def _check_same_digest(expected: str, got: str, *, what: str, advice: str) -> None:
-    """Raise unless two digests of a model are the same; of one without files it is empty."""
+    """Check that two digests of a model are equal. The digest of a model without files is ""."""
     if got != expected:
         raise AnnotateError(
             f"audit: expected {what} (digest {expected[:16] or 'none'}), got "
@@ -240,10 +241,10 @@ def _check_same_digest(expected: str, got: str, *, what: str, advice: str) -> No
 
 @dataclass(frozen=True, kw_only=True)
 class _GoldAccount:
-    """An account of the gold documents of a split; see `data_loss.Accounted`.
+    """Counts of the gold documents of a split; see `data_loss.Accounted`.
 
     Attributes:
-        labels: Of all mentions, those included that are not compared.
+        labels: Labels of all mentions, including those that are not compared.
     """
 
     read: int
@@ -261,14 +262,14 @@ def _read_gold(
 ) -> list[Documents]:
     """Read the gold documents, with flat mentions of the compared labels.
 
-    They are held in memory: gold corpora are small, and a slow model is not to begin with a corpus
-    that is refused.
+    They are kept in memory. Gold corpora are small, and a corpus with too much loss must be an
+    error before a slow model starts.
 
     Args:
         gold: See `audit`.
         inputs: See `audit`.
-        labels: Gold labels.
-        result: What is lost is counted there.
+        labels: Gold labels to compare.
+        result: Losses are added here.
     """
     compared = replace(
         gold.annotate,
@@ -298,12 +299,11 @@ def _read_split(
 
     Args:
         found: The gold files.
-        split: One of their splits.
-        labels: Gold labels that are compared.
+        split: Name of the split.
+        labels: Gold labels to compare.
 
     Returns:
-        The documents with their flat mentions of these labels, and an account of all that was
-        read.
+        The documents with flat mentions of these labels, and the counts of everything read.
     """
     annotator = make_annotator(found.pipeline).start()
     batches: list[Documents] = []
@@ -350,11 +350,11 @@ def _read_split(
 
 
 def _first_of_each_id(documents: Documents, ids: set[str]) -> tuple[Documents, list[SetAside]]:
-    """Set aside the documents whose id came before, as a build does.
+    """Set aside documents with the id of an earlier document, as a build does.
 
     Args:
         documents: Documents of a split.
-        ids: Those of its documents before; these are added.
+        ids: Ids of earlier documents of the split; updated.
     """
     kept = []
     duplicates = []
@@ -368,7 +368,7 @@ def _first_of_each_id(documents: Documents, ids: set[str]) -> tuple[Documents, l
 
 
 def _count(account: _GoldAccount, result: Audit) -> None:
-    """Add what became of a split's gold documents to the result."""
+    """Add the counts of a split to the result."""
     result.documents += account.read - len(account.set_aside)
     for aside in account.set_aside:
         result.set_aside[aside.reason] += 1
@@ -378,13 +378,13 @@ def _count(account: _GoldAccount, result: Audit) -> None:
 
 
 def _check_losses(found: Inputs, accounts: Mapping[str, _GoldAccount]) -> None:
-    """Check the gold as a build does.
+    """Check labels and data loss of the gold, as a build does.
 
-    Mentions of other labels than those that are compared do not matter here: the labels of the
-    command may leave out every mention of a small corpus.
+    Mentions with labels that are not compared do not count as lost. Otherwise the labels of the
+    command could leave out nearly all mentions of a small corpus.
 
     Raises:
-        BuildError: As from `check_labels` and `check_losses`.
+        BuildError: From `check_labels` and `check_losses`.
     """
     of_any_label = {
         split: [
@@ -414,12 +414,12 @@ def _check_losses(found: Inputs, accounts: Mapping[str, _GoldAccount]) -> None:
 
 
 def _check_labels_exist(labels: Collection[str], there: Collection[str], gold: Pipeline) -> None:
-    """Raise if neither a gold mention has a label nor the gold pipeline names it.
+    """Check that each label is named by the gold pipeline, or is the label of a gold mention.
 
     Args:
-        labels: Gold labels that are compared.
-        there: Labels that gold mentions have.
-        gold: Its pipeline. A label that it names need not occur in a small corpus.
+        labels: Gold labels to compare.
+        there: Labels of gold mentions.
+        gold: The gold pipeline. Labels that it names need not occur in a small corpus.
     """
     unknown = sorted(set(labels) - set(there) - set(gold.annotate.labels))
     if not unknown:
@@ -445,14 +445,14 @@ def _find(
     weak: Pipeline,
     result: Audit,
 ) -> Mentions:
-    """Find flat mentions as a build of the folder's pipeline does.
+    """Find flat mentions, as the build of the folder did.
 
     Args:
         documents: Gold documents.
-        annotator: The folder's.
-        segmenter: The folder's; None if its mentions are not left out by context.
+        annotator: The folder's annotator.
+        segmenter: The folder's segmenter; None if no mentions are left out by context.
         weak: The folder's pipeline.
-        result: What is left out by context is counted there.
+        result: Mentions left out by context are added here.
     """
     annotate = weak.annotate
     found = annotator.annotate(documents).mentions
@@ -462,7 +462,7 @@ def _find(
 
     from mslm_data.annotate.context import contexts, without  # most folders do not need it
 
-    # Sentences cut no mention, so they follow from those that were found, not from gold.
+    # A segmenter never splits a mention, so use the found mentions, as in the build, not gold.
     given = documents.with_mentions(flat)
     sentences = segmenter.sentences(given)
     mentions = replace(flat, contexts=contexts(given, sentences))
@@ -475,7 +475,7 @@ def _find(
 
 
 def _compare(gold: Sequence[Span], found: Sequence[Span], labels: Mapping[str, Agreement]) -> None:
-    """Add one document's flat, sorted mentions to the counts."""
+    """Add a document's flat, sorted mentions to the counts."""
     of_gold = _by_label(gold)
     of_found = _by_label(found)
     for label, agreement in labels.items():
@@ -490,14 +490,14 @@ def _by_label(spans: Sequence[Span]) -> dict[str, list[Place]]:
 
 
 def _overlaps(span: Place, others: Sequence[Place]) -> bool:
-    """Return whether a span shares a character with one of others.
+    """Return whether a span shares a character with another.
 
     Args:
-        span: Start and end.
-        others: Sorted, and not overlapping each other: so only the last one that starts before the
-            span's end can reach into it.
+        span: Start and end, half open.
+        others: Sorted spans without overlaps.
     """
     start, end = span
+    # Without overlaps, only the last span that starts before `end` can reach into this one.
     at = bisect_right(others, end - 1, key=lambda other: other[0]) - 1
     return at >= 0 and others[at][1] > start
 

@@ -1,4 +1,4 @@
-"""Writes the dataset card of a built folder, with the metadata that the Hugging Face hub reads."""
+"""Writes the dataset card of a built folder, with metadata for the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _PROTECTED = (
 _FACTS = (("Home", "homepage"), ("Licence of the source", "licence"), ("Please cite", "citation"))
 _NOT_A_NAME = re.compile(r"[^a-z0-9.]+")
 _LONGEST_NAME = 60
-"""Characters of a licence's name; the card has all of it besides."""
+"""Maximum number of characters of `license_name`. The card has the full licence below."""
 _GOLD = ("gold", "none")
-"""Annotators that find nothing themselves."""
+"""Annotators that use no model, so that mentions are not machine-generated."""
 _SIZES = ("1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T")
-"""Limits between the hub's categories of sizes, from 1,000 rows, each 10 times the one before."""
+"""Bounds of the hub's size categories, each 10 times the one before."""
 
 
 def card(manifest: Manifest) -> str:
@@ -92,14 +92,14 @@ files beside them.
 
 
 def _metadata(manifest: Manifest) -> Iterator[str]:
-    """Give the lines of YAML that the hub reads, as far as they are known here."""
+    """Yield the lines of the YAML header, as far as the values are known."""
     about = manifest.about
     if about["title"]:
         yield f"pretty_name: {yaml(about['title'])}"
     yield from _list("language", about.get("language", ()))
     yield from _licence(about["licence"], about.get("licence_id", ""))
 
-    # Rows with mentions serve to find them, rows with labels of documents to tell documents apart.
+    # Tasks that the rows can train: mentions for token, document labels for text classification.
     weak = manifest.pipeline["annotate"]["use"] not in _GOLD
     has_classes = bool(manifest.doc_labels)
     tasks = {
@@ -123,14 +123,14 @@ def _metadata(manifest: Manifest) -> Iterator[str]:
 
 
 def _list(name: str, values: Sequence[str]) -> Iterator[str]:
-    """Give a list; nothing where it is empty."""
+    """Yield a YAML list; nothing if it is empty."""
     if values:
         yield f"{name}:"
         yield from (f"- {yaml(value)}" for value in values)
 
 
 def _licence(words: str, identifier: str) -> Iterator[str]:
-    """Give the licence by its identifier; else by a name, or as unknown."""
+    """Yield the licence by its hub identifier; otherwise as `other` with a name, or `unknown`."""
     if identifier:
         yield f"license: {yaml(identifier)}"
     elif not words or words.startswith("unknown"):
@@ -142,7 +142,7 @@ def _licence(words: str, identifier: str) -> Iterator[str]:
 
 
 def size_category(rows: int) -> str:
-    """Return the hub's category for a number of rows, such as `1K<n<10K`."""
+    """Return the hub's size category for a number of rows, such as `1K<n<10K`."""
     limits = [10 ** (3 + k) for k in range(len(_SIZES))]
     if rows < limits[0]:
         return f"n<{_SIZES[0]}"
@@ -152,18 +152,18 @@ def size_category(rows: int) -> str:
     return f"n>{_SIZES[-1]}"
 
 
-# Accounts -----------------------------------------------------------------------------------------
+# Counts -------------------------------------------------------------------------------------------
 
 
 def _counts(manifest: Manifest) -> Iterator[str]:
-    """Give the table of splits, in which each record of the source is accounted for."""
+    """Yield the table of splits, which accounts for each record of the source."""
     yield "| split | records | documents | set aside | not chosen | rows | tokens | mentions |"
     yield "|---|---:|---:|---:|---:|---:|---:|---:|"
-    for name, of in manifest.splits.items():
-        not_chosen = sum(of.not_chosen.values())
-        records = of.read + not_chosen
-        documents = (records, of.written, of.set_aside, not_chosen)
-        counts = (*documents, of.sequences, of.tokens, of.mentions)
+    for name, split in manifest.splits.items():
+        not_chosen = sum(split.not_chosen.values())
+        records = split.read + not_chosen
+        documents = (records, split.written, split.set_aside, not_chosen)
+        counts = (*documents, split.sequences, split.tokens, split.mentions)
         yield f"| {markdown(name)} | {' | '.join(f'{count:,}' for count in counts)} |"
     yield ""
     yield "Each record of the source is either a document with rows, set aside with a reason in"
@@ -172,7 +172,7 @@ def _counts(manifest: Manifest) -> Iterator[str]:
 
 
 def _not_chosen(manifest: Manifest) -> list[str]:
-    """Return the lines about records outside the corpus that was asked for."""
+    """Return the list of records outside the corpus, by reason."""
     reasons = [
         f"* {markdown(name)}: {count:,} ({markdown(reason)})"
         for name, split in manifest.splits.items()
@@ -182,7 +182,7 @@ def _not_chosen(manifest: Manifest) -> list[str]:
 
 
 def _mentions(manifest: Manifest) -> list[str]:
-    """Return the lines about the source's mentions that are in no row, or cut by a row's end."""
+    """Return the list of mentions left out or cut, by reason."""
     reasons = []
     for name, split in manifest.splits.items():
         for reason, count in split.left_out.items():
@@ -200,7 +200,7 @@ def _mentions(manifest: Manifest) -> list[str]:
 
 
 def _agreement(manifest: Manifest) -> list[str]:
-    """Return the lines about the agreement of several annotators."""
+    """Return the table of agreement between annotators."""
     if manifest.found_by is None:
         return []
     lines = [

@@ -1,8 +1,8 @@
-"""Finds the document that crashes workers, so that it is set aside and the build goes on.
+"""Finds the document that crashes a worker, so that the build can skip it.
 
-Nearly all work units finish without a log. If a worker may have crashed at a unit, the unit is
-built again document by document, and the number of each document is logged before it is annotated.
-Only crashes that the engine sees count; an interrupted build is not a crash.
+Most work units never need a log. After a possible crash in a unit, it is built again document by
+document, and the number of each document is logged before annotation. Interrupting a build is not a
+crash.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ _FATAL = 2
 """Recorded crashes before a document is skipped. The first crash is not recorded, so a document may
 crash three times."""
 _MAX_BEFORE_FIRST = 3
-"""Maximum number of crashes before the first document: the model cannot be loaded."""
+"""Maximum number of crashes before the first document, while the model is loaded."""
 _MAX_CRASHES = 20
-"""Maximum number of crashes in a unit."""
+"""Maximum number of crashes in a work unit."""
 _UNKNOWN, _BEFORE = "unknown", "-1"
-"""Places of a crash: before there was a log, and before the first document."""
+"""Keys for crashes without a document: unlogged, and before the first document."""
 
 _ANY_CRASH = "out of memory?", "fewer --workers need less memory"
 _BUS_ERROR = (
-    "as a file became shorter while it was read, or a disk is full or cannot be read",
-    "restore the file or see to the disk",
+    "a file was cut short while it was read, or a disk is full or cannot be read",
+    "restore the file or check the disk",
 )
 _SIGBUS = f"signal {int(getattr(signal, 'SIGBUS', 0))}"
 
 
 class CrashLog:
-    """The crashes at one work unit; files in the unfinished folder.
+    """The crash log of a work unit, kept as files in the unfinished folder.
 
     Attributes:
-        careful: Whether documents are processed one by one and logged.
+        careful: Whether documents are annotated one by one and logged.
         fatal: Numbers of documents to set aside, from 0 in reading order.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
-        """Read the crashes so far at the task `name`."""
+        """Load the crashes recorded for the task `name`."""
         self._name = name
         self._folder = folder / ".build" / "crashes"
         self._crashes_file = self._folder / f"{name}.json"
@@ -72,19 +72,21 @@ class CrashLog:
             self._handle = -1
 
     def at(self, number: int) -> None:
-        """Log the number of the next document. It outlives the process, not the machine."""
+        """Log the number of the document about to be annotated."""
+        # No fsync: the log must outlive the process, not the machine. Fixed width, so that each
+        # number overwrites the last one.
         os.pwrite(self._handle, b"%-12d" % number, 0)
 
     def suspect(self) -> None:
-        """Process this unit's documents one by one from now on."""
+        """Annotate the unit's documents one by one from now on."""
         if not self.careful:
             self._save()
 
     def died(self, how: str) -> None:
-        """Record a crash at this unit.
+        """Record a crash of this unit.
 
         Args:
-            how: A signal, an exit code or the class of an error.
+            how: A signal, an exit code or an error class.
 
         Raises:
             BuildError: The maximum number of crashes is reached.

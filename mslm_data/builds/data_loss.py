@@ -1,9 +1,10 @@
-"""Decides which losses of data are errors: more than the pipeline allows, or no mention at all.
+"""Decides when lost data is an error: above the pipeline's maximum, or when no mention is left.
 
-Every loss is counted anyway, by a `Reason` that is made where it is found. A reason says whether a
-rule asks for the loss, and which option would help.
+All losses are counted by `Reason`, made by the code that loses a document or mention. A reason says
+whether a rule of the pipeline asks for the loss, and which option helps.
 
-Labels that are texts are errors too: labels stand in the manifest, the card and messages.
+Labels that seem to be texts are errors too, because labels are written to the manifest, the card
+and messages.
 """
 
 from __future__ import annotations
@@ -23,29 +24,29 @@ from mslm_data.pipeline import Pipeline
 from mslm_data.source.reading import cells
 
 _IN_ASIDE = "in documents set aside: "
-"""Stands before the reason of a document in that of its mentions."""
+"""Prefix of the reason for mentions in documents set aside."""
 _FILES_SHOWN = 3
-"""Files whose columns a message names."""
+"""Maximum number of files whose columns a message lists."""
 _SHOWN = 3
-"""Reasons that a message names."""
+"""Maximum number of reasons in a message."""
 _LONGEST_LABEL = 256
-"""Most characters of a label: the longest titles of ICD-10-CM have some 230."""
+"""Maximum number of characters of a label. The longest titles of ICD-10-CM have about 230."""
 _LONG_LABEL = 64
-"""Labels that are longer have to repeat, however few there are."""
+"""Labels with more characters must repeat, however few there are."""
 _MANY = 20
-"""So many labels and more have to repeat, however short they are."""
+"""With at least this number of different labels, they must repeat, however short they are."""
 _NEARLY_ALL = 0.8
-"""Labels repeat where there are fewer than this share of what has them."""
+"""Labels repeat if their number is below this share of the documents or mentions that have them."""
 
 
 class CommandWords(NamedTuple):
-    """The words of a command that messages need.
+    """The words of a command in messages.
 
     Attributes:
-        begin: Prefix of each message.
-        set: The option that sets an option of the pipeline.
-        input: The option that names the input.
-        again: Advice on how to run the command again.
+        begin: Prefix of each message. Default: none.
+        set: Option that sets an option of the pipeline. Default: `--set`.
+        input: Option for the input. Default: `--input`.
+        again: How to run the command again.
     """
 
     begin: str = ""
@@ -62,11 +63,11 @@ class Accounted(Protocol):
 
     @property
     def read(self) -> int:
-        """Number of documents that were read."""
+        """Number of documents read."""
 
     @property
     def not_chosen(self) -> Mapping[str, int]:
-        """Reason -> number of records that are not part of the corpus."""
+        """Reason -> number of records outside the corpus."""
 
     @property
     def set_aside(self) -> Sequence[SetAside]:
@@ -74,23 +75,23 @@ class Accounted(Protocol):
 
     @property
     def given_mentions(self) -> int:
-        """Number of mentions from the source or the annotator."""
+        """Number of mentions from the source or annotator."""
 
     @property
     def lost_mentions(self) -> Counter[Reason]:
-        """Reason -> number of mentions that are in no row."""
+        """Reason -> number of mentions in no row."""
 
     @property
     def labels(self) -> Sequence[str]:
-        """The labels of all mentions, including mentions that were left out."""
+        """Labels of all mentions, including those left out."""
 
     @property
     def unwanted(self) -> Sequence[str]:
-        """The labels whose mentions were left out, because the pipeline does not name them."""
+        """Labels whose mentions were left out because the pipeline does not name them."""
 
     @property
     def doc_labels(self) -> Sequence[str]:
-        """The labels of its documents."""
+        """Labels of documents."""
 
 
 def check_losses(
@@ -98,15 +99,14 @@ def check_losses(
 ) -> None:
     """Check that the data loss is acceptable, and that documents and mentions are left.
 
-    In each split, at most a share of `source.max_loss` of the documents may be set aside, and of
-    the source's mentions left out. Losses that a rule of the pipeline asks for do not count.
-    Mentions of documents that are set aside count. If their number is unknown, the mean number of
-    mentions per document is used.
+    In each split, at most the share `source.max_loss` of the documents may be set aside, and of the
+    source's mentions left out. Losses by a rule of the pipeline do not count. The mentions of
+    documents set aside count; if their number is unknown, the mean per document is used.
 
     Args:
         inputs: The pipeline and its files.
         receipts: Split -> counts of its documents, such as receipts of work units.
-        words: The words of the command, for messages.
+        words: Words of the command in messages.
 
     Raises:
         BuildError: A split lost too much, or no document or no mention is left.
@@ -117,6 +117,9 @@ def check_losses(
         where = f"pipeline '{pipeline.name}', split '{split}'"
         read = sum(receipt.read for receipt in of_split)
         aside = check_set_aside(pipeline, split, of_split, words=words)
+
+        # Gold mentions are lost with their documents. What an annotator would have found there is
+        # unknown.
         if pipeline.annotate.use == "gold":
             given = sum(receipt.given_mentions for receipt in of_split)
             in_aside = _mentions_in(aside, given, read=read)
@@ -132,16 +135,16 @@ def check_losses(
 def check_set_aside(
     pipeline: Pipeline, split: str, receipts: Sequence[Accounted], *, words: CommandWords = _BUILD
 ) -> list[SetAside]:
-    """Check the share of a split's documents that was set aside, and return these documents.
+    """Check the share of a split's documents that were set aside. Return these documents.
 
     Args:
-        pipeline: The pipeline, with its `max_loss`.
+        pipeline: The pipeline, with `max_loss`.
         split: Name of the split.
-        receipts: Accounts of its documents.
-        words: Those of the command.
+        receipts: Counts of its documents.
+        words: Words of the command in messages.
 
     Raises:
-        BuildError: More than `source.max_loss` was set aside.
+        BuildError: More than the share `source.max_loss` was set aside.
     """
     aside = [document for receipt in receipts for document in receipt.set_aside]
     first: dict[Reason, str] = {}
@@ -169,16 +172,16 @@ def check_share(
     first: Mapping[Reason, str] | None = None,
     words: CommandWords = _BUILD,
 ) -> None:
-    """Check that at most a share of `source.max_loss` is lost for reasons that are not rules.
+    """Check that at most the share `source.max_loss` was lost, without losses by rule.
 
     Args:
         reasons: Reason -> number of losses.
-        total: Total number, with the losses.
+        total: Total number, including losses.
         what: The noun for the message, such as "documents set aside".
-        pipeline: Has `max_loss`; its source has the options for the advice.
+        pipeline: The pipeline, with `max_loss`. Its source's options decide the advice.
         where: Prefix of the message.
-        first: Reason -> place of the first loss, if known.
-        words: The words of the command, for messages.
+        first: Reason -> place of its first loss, if known.
+        words: Words of the command in messages.
 
     Raises:
         BuildError: The share is larger. The message has the most frequent reasons, with advice.
@@ -212,7 +215,7 @@ def check_share(
 
 
 def _by_code(reasons: Counter[Reason]) -> list[Counter[Reason]]:
-    """Return reasons in groups that differ in numbers alone, such as offsets; most first."""
+    """Group reasons that differ only in numbers, such as offsets; most frequent first."""
     groups: dict[str, Counter[Reason]] = {}
     for reason, count in reasons.items():
         groups.setdefault(reason.code or reason.text, Counter())[reason] = count
@@ -220,7 +223,7 @@ def _by_code(reasons: Counter[Reason]) -> list[Counter[Reason]]:
 
 
 def _advice(reason: Reason, pipeline: Pipeline, words: CommandWords) -> str:
-    """Return what helps against a loss where the source has an option for it, else ""."""
+    """Return advice against a loss, if the source has the option for it; otherwise ""."""
     options = {option.name for option in fields(make_source(pipeline))}
     helps = [advice for option, advice in reason.advice.items() if option in options]
     return helps[0].replace("{set}", words.set) if helps else ""
@@ -231,13 +234,14 @@ def _lost_mentions(receipts: Iterable[Accounted]) -> Counter[Reason]:
 
 
 def _mentions_in(set_aside: Sequence[SetAside], given: int, *, read: int) -> Counter[Reason]:
-    """Return reason -> mentions of the documents that were set aside for it, by no rule.
+    """Return reason -> number of mentions in documents set aside for it, without rules.
 
     Args:
-        set_aside: The documents.
-        given: The mentions of all others.
-        read: Number of documents, those that were set aside included.
+        set_aside: The documents set aside.
+        given: Number of mentions in all other documents.
+        read: Number of all documents.
     """
+    # A record that cannot be read has an unknown number of mentions, given as -1.
     usual = given / max(read - len(set_aside), 1)
     counts: dict[Reason, float] = {}
     for document in set_aside:
@@ -261,21 +265,20 @@ def check_labels(
     documents: float = math.inf,
     words: CommandWords = _BUILD,
 ) -> None:
-    """Check that labels are not texts, as where a column of texts was named for that of labels.
+    """Check that labels are not texts, for example because the option names the wrong column.
 
-    A label is short and repeats. Labels of mentions that the pipeline names are what somebody
-    wanted.
+    Labels are short and repeat. Labels of mentions are not checked if the pipeline names them.
 
     Args:
-        pipeline: Says where labels stand.
-        labels: Labels of mentions, each once.
-        mentions: Mentions that have them; infinite as long as it is not known.
-        doc_labels: Labels of documents, each once.
-        documents: Documents that have them; infinite as long as it is not known.
-        words: Those of the command.
+        pipeline: The pipeline.
+        labels: Labels of mentions, without duplicates.
+        mentions: Number of mentions with a label. Default: infinite, for unknown.
+        doc_labels: Labels of documents, without duplicates.
+        documents: Number of documents with a label. Default: infinite, for unknown.
+        words: Words of the command in messages.
 
     Raises:
-        BuildError: Labels are long, or nearly as many as the documents or mentions that have them.
+        BuildError: Labels are long, or nearly as many as the documents or mentions.
     """
     where = f"{words.begin}pipeline '{pipeline.name}', [source]"
     if seem_texts(doc_labels, documents):
@@ -288,17 +291,18 @@ def check_labels(
     if are_free and seem_texts(labels, mentions):
         raise BuildError(
             f"{where}: expected labels of mentions that are short and repeat, got "
-            f"{_shape(labels, mentions)}; say where labels stand{_label_options(pipeline)}, "
-            f"or choose some with {words.set} 'annotate.labels=[...]'"
+            f"{_shape(labels, mentions)}; name the column or field of labels"
+            f"{_label_options(pipeline)}, or choose some with "
+            f"{words.set} 'annotate.labels=[...]'"
         )
 
 
 def seem_texts(labels: Collection[str], items: float) -> bool:
-    """Return whether labels seem to be texts: long, or nearly as many as what has them.
+    """Return whether labels seem to be texts: long, or hardly ever repeated.
 
     Args:
-        labels: Labels, each once.
-        items: Documents or mentions that they are of.
+        labels: Labels, without duplicates.
+        items: Number of documents or mentions with a label.
     """
     longest = max(map(len, labels), default=0)
     if longest > _LONGEST_LABEL:
@@ -308,13 +312,13 @@ def seem_texts(labels: Collection[str], items: float) -> bool:
 
 
 def _shape(labels: Collection[str], items: float) -> str:
-    """Describe labels by their number and the length of the longest, without showing any."""
+    """Describe the number and maximum length of labels, without showing one."""
     of = "" if math.isinf(items) else f" in {items:,} places"
     return f"{len(labels):,}{of}, of up to {max(map(len, labels)):,} characters"
 
 
 def _label_options(pipeline: Pipeline) -> str:
-    """Return the options of the source that were set and speak of labels, for a message."""
+    """Return the source's label options that are set, for a message."""
     given = {
         name: value
         for name, value in pipeline.source.options.items()
@@ -325,7 +329,7 @@ def _label_options(pipeline: Pipeline) -> str:
 
 
 def _check_documents(receipts: Sequence[Accounted], words: CommandWords) -> None:
-    """Check that at least one document can be used, whatever `max_loss` is."""
+    """Check that at least one document is left, whatever `max_loss` is."""
     aside = [document for receipt in receipts for document in receipt.set_aside]
     read = sum(receipt.read for receipt in receipts)
     if read > len(aside):
@@ -344,7 +348,7 @@ def _check_documents(receipts: Sequence[Accounted], words: CommandWords) -> None
 
 
 def _check_mentions(inputs: Inputs, receipts: Sequence[Accounted], words: CommandWords) -> None:
-    """Check that at least one mention is left, unless the pipeline wants none."""
+    """Check that at least one mention is left, unless the pipeline needs none."""
     pipeline = inputs.pipeline
     annotate = pipeline.annotate
     may_be_bare = inputs.source.without_mentions or pipeline.has_doc_labels
@@ -377,7 +381,7 @@ def _check_mentions(inputs: Inputs, receipts: Sequence[Accounted], words: Comman
 
 
 def _columns(inputs: Inputs) -> str:
-    """Return which columns the first files have, where their records have named ones."""
+    """Return the column names of the first files, for a message; "" if there are none."""
     paths = next(iter(inputs.files.values()), [])
     names = dict.fromkeys(
         name
@@ -391,7 +395,7 @@ def _columns(inputs: Inputs) -> str:
 def _check_doc_labels(
     pipeline: Pipeline, receipts: Sequence[Accounted], words: CommandWords
 ) -> None:
-    """Check that at least one document has a label, if the pipeline reads labels of documents."""
+    """Check that a document has a label, if the pipeline reads labels of documents."""
     if pipeline.has_doc_labels and not any(receipt.doc_labels for receipt in receipts):
         column = pipeline.source.options["doc_label"]
         raise BuildError(
@@ -401,7 +405,7 @@ def _check_doc_labels(
 
 
 def _warn_of_absent_labels(pipeline: Pipeline, receipts: Sequence[Accounted]) -> None:
-    """Log a warning for labels of the pipeline that no mention has; they may be misspelt."""
+    """Log a warning for labels of the pipeline that no mention has: they may be misspelt."""
     there = {label for receipt in receipts for label in receipt.labels}
     absent = [label for label in pipeline.annotate.labels if label not in there]
     if absent:
@@ -417,7 +421,7 @@ def _warn_of_absent_labels(pipeline: Pipeline, receipts: Sequence[Accounted]) ->
 
 
 def _unwanted(receipts: Sequence[Accounted]) -> str:
-    """Return the labels of mentions that were left out because of them, for a message."""
+    """Return the labels that the pipeline does not name, for a message."""
     unwanted = {label for receipt in receipts for label in receipt.unwanted}
     given = sum(receipt.given_mentions for receipt in receipts)
     if seem_texts(unwanted, given):
@@ -426,5 +430,5 @@ def _unwanted(receipts: Sequence[Accounted]) -> str:
 
 
 def _listed(labels: Iterable[str]) -> str:
-    """Return labels as a list for a message, each once, sorted."""
+    """Return labels for a message, sorted and without duplicates."""
     return ", ".join(f"'{plain(label)}'" for label in sorted(set(labels)))

@@ -1,15 +1,16 @@
 """Removes training documents that share text with the folders of `source.decontaminate`.
 
-A document is removed as a whole, because removing single sentences would tear its text. It is
-removed if
+A document is removed if
 
-* all of it equals a sentence of a folder,
-* one of its sentences of at least 8 words equals one, or
+* its whole text equals a sentence of a folder,
+* one of its sentences of at least 8 words does, or
 * it shares 13 consecutive words with a folder.
 
-Words are compared in the normal form of `stats.overlap`. Documents are tokenised with the
-tokenizer of each folder, so that both sides lose the same characters. The splits `validation` and
-`test` keep all of their documents.
+Documents are removed as a whole, because removing single sentences would tear their text. The
+splits `validation` and `test` keep all documents.
+
+Words are compared in the normal form of `stats.overlap`. Documents are tokenised with the tokenizer
+of each folder, so that both sides lose the same characters.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ def describe_folders(folders: Sequence[str]) -> list[dict[str, Any]]:
     """Return the name, splits and manifest digest of each folder, for the manifest.
 
     Raises:
-        ShardError: One of them is not a built folder, nor a split of one.
+        ShardError: A folder is neither a built folder nor a split of one.
     """
     from mslm_data.shard.built_folder import load_splits
 
-    # The cache is keyed by path, and an earlier build may have read other folders at these paths.
+    # The cache key is a path, and the folder may have changed since an earlier build.
     _LOADED.clear()
 
     record = []
@@ -79,8 +80,8 @@ class _HeldOut(NamedTuple):
 
 
 MIN_SENTENCE_WORDS = 8
-"""Minimum number of words of a shared sentence that removes a longer document. Radford et al. 2019
-compare runs of 8 words. Shorter sentences are often phrases, such as `A case report.`."""
+"""Minimum number of words in a shared sentence. Radford et al. 2019 compare runs of 8 words;
+shorter sentences are often phrases, such as `A case report.`"""
 _LOADED: dict[tuple[str, ...], list[_HeldOut]] = {}
 """Cache of the folders that were loaded last: at most one key."""
 
@@ -89,12 +90,12 @@ def find_shared(pipeline: Pipeline, documents: Documents, sentences: Ranges) -> 
     """Find documents that share a sentence, and documents that share 13 words: bool `[D]` each.
 
     Args:
-        pipeline: Names the folders.
+        pipeline: The pipeline, with the folders.
         documents: D documents.
         sentences: Their sentences.
 
     Raises:
-        ShardError: A shard of the folders is missing or damaged.
+        ShardError: A shard of a folder is missing or damaged.
     """
     from mslm_data.stats.overlap import has_any
 
@@ -107,7 +108,8 @@ def find_shared(pipeline: Pipeline, documents: Documents, sentences: Ranges) -> 
         is_shared = held_out.fingerprints.sentence_places(words) >= 0
         exact[layout.sentence_documents[is_shared & (words.lengths >= MIN_SENTENCE_WORDS)]] = True
 
-        # Sentences may end elsewhere in the folder, so 13 words may run over the end of a sentence.
+        # Compare whole documents too: the folder may have other sentence boundaries, so 13 words
+        # may cross the end of a sentence.
         whole = Ragged(words.values, words.offsets[sentences.offsets])
         places = held_out.fingerprints.find(whole)
         exact |= places.sentences >= 0
@@ -116,18 +118,18 @@ def find_shared(pipeline: Pipeline, documents: Documents, sentences: Ranges) -> 
 
 
 def find_contaminated(pipeline: Pipeline, split: str, documents: Documents) -> Bools:
-    """Predict which documents will be removed, before they are annotated: bool `[D]`.
+    """Predict before annotation which documents will be removed: bool `[D]`.
 
-    A mention can join two sentences. Mentions are not known yet, so the prediction is wrong for a
+    A mention can join two sentences, but mentions are not known yet. The prediction is wrong for a
     document that shares only one of two such sentences.
 
     Args:
-        pipeline: Names the folders.
-        split: The split of the documents.
-        documents: D documents; their mentions do not matter.
+        pipeline: The pipeline, with the folders.
+        split: Split of the documents.
+        documents: D documents. Their mentions are ignored.
 
     Raises:
-        ShardError: A shard of the folders is missing or damaged.
+        ShardError: A shard of a folder is missing or damaged.
     """
     none = np.zeros(len(documents), np.bool_)
     if not pipeline.decontaminate or split in KEPT_WHOLE or not len(documents):
@@ -138,7 +140,7 @@ def find_contaminated(pipeline: Pipeline, split: str, documents: Documents) -> B
         sentences = make_segmenter(pipeline).sentences(bare)
     except OURS:
         raise
-    except Exception:  # noqa: BLE001 - the build reports the document later
+    except Exception:  # noqa: BLE001 - the work unit sets the document aside later
         if len(documents) == 1:
             return none
         singles = split_documents(documents)
@@ -153,17 +155,17 @@ def remove_contaminated(
     """Set aside training documents that share text with the folders of `source.decontaminate`.
 
     Args:
-        pipeline: Names the folders.
-        split: The split of the documents.
+        pipeline: The pipeline, with the folders.
+        split: Split of the documents.
         documents: Documents with flat mentions.
         sentences: Their sentences.
 
     Returns:
-        The remaining documents and their sentences, the documents that were set aside, and
-        reason -> number of mentions of these.
+        The remaining documents, their sentences, the documents set aside, and reason -> number of
+            mentions in these.
 
     Raises:
-        ShardError: A shard of the folders is missing or damaged.
+        ShardError: A shard of a folder is missing or damaged.
     """
     left_out = Counter[Reason]()
     if not pipeline.decontaminate or split in KEPT_WHOLE:
@@ -182,10 +184,10 @@ def remove_contaminated(
 
 
 def load_folders(folders: tuple[str, ...]) -> list[_HeldOut]:
-    """Load the folders of each tokenizer; the result is cached.
+    """Load the folders, grouped by tokenizer; cached.
 
     Raises:
-        ShardError: A shard of the folders is missing or damaged.
+        ShardError: A shard of a folder is missing or damaged.
     """
     from mslm_data.shard.built_folder import load_splits
 
@@ -200,7 +202,7 @@ def load_folders(folders: tuple[str, ...]) -> list[_HeldOut]:
 
 
 def _read(opened: Sequence[tuple[BuiltFolder, tuple[str, ...]]]) -> _HeldOut:
-    """Read folders that have the same tokenizer."""
+    """Read folders with the same tokenizer."""
     from mslm_data.stats.overlap import Fingerprints, NormalWords, hash_sentences
 
     first, _ = opened[0]

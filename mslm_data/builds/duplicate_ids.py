@@ -1,8 +1,8 @@
 """Finds document ids that occur in more than one work unit.
 
-A single unit cannot see such ids. They are compared when all units are done, and units with a
-duplicate id are built again without it. The result is the same as if the whole file were one unit,
-so the size of units does not matter.
+A work unit cannot see the ids of others. They are compared after all units are done, and a unit
+with a duplicate id is built again without that document. The result is the same as for one unit per
+file, so unit sizes never matter.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ from mslm_data.io.files import canonical_json, read_sealed, write_sealed
 from mslm_data.shard.pieces import document_hashes, document_ids, hash_ids
 
 COMPARED_AT_ONCE = 1_000_000
-"""Approximate number of documents that one task compares, at some 16 bytes each."""
+"""Approximate number of documents per `Compare` task, at 16 bytes each."""
 
 
 def load_duplicate_ids(out: Path, units: Sequence[WorkUnit]) -> list[WorkUnit] | None:
-    """Load the duplicate ids of units. Return the units with them, or None if not compared yet.
+    """Load the saved duplicate ids.
 
     Args:
         out: The unfinished folder.
-        units: Its units.
+        units: Its work units.
+
+    Returns:
+        The units with their duplicate ids; None if ids were not compared yet.
     """
     data = read_sealed(_file(out))
     if data is None:
@@ -42,15 +45,15 @@ def plan_comparisons(out: Path, units: Sequence[WorkUnit]) -> list[Compare]:
     """Return the tasks that compare the ids of all units.
 
     Args:
-        out: The unfinished folder, in which every unit is done.
-        units: Its units, in order.
+        out: The unfinished folder, with all units done.
+        units: Its work units, in order.
 
     Raises:
         BuildError: A unit is not done.
     """
     tasks = []
     for split, members in _by_split(units).items():
-        if len(members) < 2:
+        if len(members) < 2:  # a single unit finds its own duplicates
             continue
         documents = sum(require_receipt(out, unit).read for unit in members)
         shares = -(-documents // COMPARED_AT_ONCE)
@@ -60,16 +63,17 @@ def plan_comparisons(out: Path, units: Sequence[WorkUnit]) -> list[Compare]:
 
 
 def compare(task: Compare, out: Path) -> list[tuple[str, list[str]]]:
-    """Find the ids that occur in more than one unit, among those of a task's share.
+    """Find the ids in more than one unit, for the task's share of the hashes.
 
     Args:
         task: The task.
         out: The unfinished folder.
 
     Returns:
-        `(unit, ids)` of each unit with such ids, in order.
+        `(unit, ids)` of each unit with duplicate ids, in order.
     """
     paths = [piece_path(out, name) for name in task.pieces]
+    # Ids within a unit are unique, so equal neighbours in the sorted hashes are of two units.
     hashes = [_share(document_hashes(path), task) for path in paths]
     together = np.concatenate(hashes)
     together.sort()
@@ -77,6 +81,7 @@ def compare(task: Compare, out: Path) -> list[tuple[str, list[str]]]:
     if not len(duplicates):
         return []
 
+    # Read ids only for units with duplicate hashes. Most builds have none.
     found = []
     for name, path, unit_hashes in zip(task.pieces, paths, hashes, strict=True):
         if np.isin(unit_hashes, duplicates, assume_unique=True).any():
@@ -89,15 +94,15 @@ def compare(task: Compare, out: Path) -> list[tuple[str, list[str]]]:
 def save_duplicate_ids(
     out: Path, units: Sequence[WorkUnit], answers: Iterable[Sequence[tuple[str, Sequence[str]]]]
 ) -> list[WorkUnit]:
-    """Decide which ids are duplicates, and save them.
+    """Find which candidate ids are duplicates, and save them.
 
     Args:
         out: The unfinished folder.
-        units: Its units, in order.
-        answers: The answers of all tasks of `plan_comparisons`, in any order.
+        units: Its work units, in order.
+        answers: The answers to all tasks of `plan_comparisons`, in any order.
 
     Returns:
-        The units, each with its ids that occur in earlier units.
+        The units with their duplicate ids.
 
     Raises:
         BuildError: Documents of different files have the same id.
@@ -105,7 +110,7 @@ def save_duplicate_ids(
     named = {unit.name: unit for unit in units}
     duplicates: dict[str, list[str]] = {}
     for candidates in answers:
-        # Hashes can collide, so compare the ids themselves. No id is in two shares.
+        # Hashes can collide, so compare ids. Each id is in the answer of exactly one task.
         first_unit: dict[str, WorkUnit] = {}
         for name, ids in candidates:
             unit = named[name]
@@ -124,7 +129,6 @@ def _file(out: Path) -> Path:
 
 
 def _by_split(units: Sequence[WorkUnit]) -> dict[str, list[WorkUnit]]:
-    """Return split -> its units."""
     splits: dict[str, list[WorkUnit]] = {}
     for unit in units:
         splits.setdefault(unit.split, []).append(unit)
@@ -132,16 +136,17 @@ def _by_split(units: Sequence[WorkUnit]) -> dict[str, list[WorkUnit]]:
 
 
 def _share(hashes: npt.NDArray[np.uint64], task: Compare) -> npt.NDArray[np.uint64]:
-    """Return the part of sorted hashes that belongs to a task."""
-    width = (1 << 64) // task.of
+    """Return the hashes in the task's share of the range, from sorted hashes."""
+    width = (1 << 64) // task.shares
     start = np.searchsorted(hashes, np.uint64(task.number * width))
-    if task.number + 1 == task.of:
+    # The last share takes the remainder of the division too.
+    if task.number + 1 == task.shares:
         return hashes[start:]
     return hashes[start : np.searchsorted(hashes, np.uint64((task.number + 1) * width))]
 
 
 def _check_same_file(before: WorkUnit, unit: WorkUnit, doc_id: str) -> None:
-    """Check that two units are parts of the same file."""
+    """Check that a shared id belongs to two parts of one file."""
     paths = {part.path for part in unit.parts}
     paths_before = {part.path for part in before.parts}
     if not paths & paths_before:

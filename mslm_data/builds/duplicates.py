@@ -1,17 +1,18 @@
-"""Finds documents that are copies of others, which `source.duplicates` counts or leaves out.
+"""Finds copies of documents, which `source.duplicates` counts or removes.
 
-A copy is *exact* if it has the words of another document: runs of letters and digits in small
-letters, placeholders left out. It is *near* if at least `source.duplicate_similarity` of the runs
-of 5 words (shingles) that one of the two has stand in both (Jaccard's similarity). That share
-is estimated by MinHash (Broder 1997), and candidates are found by bands of the signatures (LSH), so
-a copy near the bound may be missed or taken.
+An *exact* copy has the same words as another document. A word is a run of letters and digits; case
+and placeholders are ignored. A *near* copy has a Jaccard similarity of at least
+`source.duplicate_similarity` to another document, over their shingles, runs of 5 words. MinHash
+(Broder 1997) estimates the similarity, and LSH finds candidates by bands of the signatures, so a
+copy near the threshold may be missed or taken wrongly.
 
-Of documents that are copies of each other the first stays: first those of `validation` and `test`,
-which keep all of theirs, then in the order of the corpus. A document is compared with those that
-stay, so each one left out is a copy of one that stays, and no chain of small changes takes more.
-Documents that `source.decontaminate` removes are removed first: no document is a copy of one.
+The first of several copies is kept: documents of `validation` and `test` come first, and all of
+them are kept; others follow in the order of the corpus. Documents are compared only with kept
+documents. So each removed document is a copy of a kept one, and a chain of small changes cannot
+remove more. Documents that `source.decontaminate` removes are removed before, and nothing is a copy
+of them.
 
-A build signs its work units first, each by a task, then one task matches all signatures.
+A build signs each work unit in a task. Then one task matches all signatures.
 """
 
 from __future__ import annotations
@@ -41,28 +42,29 @@ from mslm_data.shard.pieces import hash_ids
 
 EXACT = Reason("expected a text of its own, got that of a document that stays", is_rule=True)
 NEAR = Reason("expected a text of its own, got nearly that of a document that stays", is_rule=True)
-"""Why documents are set aside."""
+"""Reasons for documents set aside."""
 KINDS = ("", "exact", "near")
-"""The number of each kind of document in the file of its unit: no copy, or one of these."""
+"""Kinds of documents, by their number in the file of a unit: no copy, exact, near."""
 
 WORDS = 5
-"""Words of a shingle."""
+"""Number of words in a shingle."""
 PLACES = 128
-"""Minima of a signature: their equal share is off by 0.035 (one standard deviation) at 0.8."""
+"""Number of minima in a signature. The standard deviation of the estimated similarity is 0.035 at a
+similarity of 0.8."""
 _SEED = 1
 _CERTAIN = 0.99
-"""Least share of the copies just at the bound that share a band and so are compared at all."""
+"""Minimum probability that a pair exactly at the threshold shares a band, and so is compared."""
 
 
 class Signatures(NamedTuple):
-    """Identify the D documents of a work unit, and sum their words up.
+    """The signatures of D documents, with B bands.
 
     Attributes:
-        ids: uint64 `[D]`, a hash of each id.
-        words: int64 `[D]`, number of words; 0 for a document that is compared with none.
-        exact: uint64 `[D]`, a hash of the words.
-        bands: uint64 `[D, B]`, a hash of each band of the signature.
-        places: uint8 `[D, 128]`, the signature, of each minimum the low byte.
+        ids: uint64 `[D]`, hash of the id.
+        words: int64 `[D]`, number of words; 0 for documents that are not compared.
+        exact: uint64 `[D]`, hash of all words.
+        bands: uint64 `[D, B]`, hash of each band of the signature.
+        places: uint8 `[D, 128]`, low byte of each minimum of the signature.
     """
 
     ids: npt.NDArray[np.uint64]
@@ -72,27 +74,30 @@ class Signatures(NamedTuple):
     places: npt.NDArray[np.uint8]
 
 
-# The first pass: signatures -----------------------------------------------------------------------
+# Signatures of documents --------------------------------------------------------------------------
 
 
 def choose_bands(similarity: float) -> tuple[int, int]:
-    """Return the number of bands, and the minima of each.
+    """Return the number of bands, and the number of minima per band.
 
-    Bands are as wide as can be while documents of this similarity share one with a chance of 0.99.
+    Bands are as wide as possible while two documents of this similarity share a band with a
+    probability of at least 0.99. Wider bands give fewer candidates.
     """
     for width in range(PLACES, 1, -1):
         bands = PLACES // width
+        # A band is equal with probability similarity ** width, all minima of it being equal.
         if 1 - (1 - similarity**width) ** bands >= _CERTAIN:
             return bands, width
     return PLACES, 1
 
 
 def sign(documents: Documents, similarity: float) -> Signatures:
-    """Return the signatures of documents.
+    """Compute the signatures of documents.
 
     Args:
         documents: D documents.
-        similarity: That of near copies; 1 for exact copies alone, which need no package.
+        similarity: Minimum similarity of near copies; 1 for exact copies only, which need no
+            package.
 
     Raises:
         MissingExtraError: The package rensa is missing.
@@ -115,12 +120,13 @@ def sign(documents: Documents, similarity: float) -> Signatures:
 
 
 def write_signatures(task: Sign, records: Iterable[Any], pipeline: Pipeline, out: Path) -> None:
-    """Sign a work unit's documents, in the order in which they are read."""
+    """Write the signatures of a work unit's documents, in reading order."""
     similarity = pipeline.duplicate_similarity
     parts = [sign(Documents.from_documents([]), similarity)]
     for _, record in records:
         if isinstance(record, Documents):
             signed = sign(record, similarity)
+            # With 0 words, nothing is a copy of a document that is removed anyway.
             goes = find_contaminated(pipeline, task.unit.split, record)
             parts.append(signed._replace(words=np.where(goes, 0, signed.words)))
     together = Signatures(*map(np.concatenate, zip(*parts, strict=True)))
@@ -131,14 +137,15 @@ def write_signatures(task: Sign, records: Iterable[Any], pipeline: Pipeline, out
 
 
 def _words(documents: Documents) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """Return a hash of each word, uint64 `[W]`, and the words of each document, `[D + 1]`."""
+    """Return word hashes, uint64 `[W]`, and the word offsets of documents, int64 `[D + 1]`."""
     texts = find_text_words(documents.codes(), documents.starts, taken_out(documents))
     starts, ends = texts.words[:, 0].astype(np.int64), texts.words[:, 1].astype(np.int64)
+    # Keep words inside a document: the texts are concatenated, so others cross two of them.
     owners = np.searchsorted(documents.starts, starts, side="right") - 1
     is_word = (owners >= 0) & (ends <= np.append(documents.ends, 0)[owners])
     is_word &= texts.are_letters()
 
-    # The characters of the words side by side, as the kernel wants them.
+    # Gather the characters of all words without gaps, because the kernel needs rows.
     lengths = (ends - starts)[is_word]
     bounds = make_offsets(lengths)
     places = np.arange(bounds[-1]) + np.repeat(starts[is_word] - bounds[:-1], lengths)
@@ -148,7 +155,7 @@ def _words(documents: Documents) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np
 
 
 def _minima(words: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64]) -> Array:
-    """Return the signatures of documents, uint32 `[D, 128]`, of the hashes of their words."""
+    """Return the signatures, uint32 `[D, 128]`, from word hashes and offsets."""
     rensa = load("rensa", wanted_by="source.duplicates with near copies")
     shingle_offsets = make_offsets(np.maximum(np.diff(offsets) - WORDS + 1, 0))
     shingles = np.empty(shingle_offsets[-1], np.uint64)
@@ -160,20 +167,20 @@ def _minima(words: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64]) -> Ar
     return np.array(made.to_rows(), np.uint32).reshape(-1, PLACES)
 
 
-# The second pass: which documents are copies ------------------------------------------------------
+# Matching -----------------------------------------------------------------------------------------
 
 
 def match(task: Match, pipeline: Pipeline, out: Path) -> None:
-    """Find the copies among all documents, and write which documents of each unit they are.
+    """Find the copies among all documents, and write the kinds of documents of each work unit.
 
-    It holds about 600 bytes a document: 1.2 GB for two million, which take 5 seconds.
+    It needs about 600 bytes per document: 1.2 GB and 5 seconds for two million.
 
     Args:
-        task: Names the units.
-        pipeline: Says how similar copies are.
-        out: The unfinished folder, in which every unit is signed.
+        task: The task, with the names of the units.
+        pipeline: The pipeline, with `duplicate_similarity`.
+        out: The unfinished folder, with all units signed.
     """
-    # Stable: in the order of the corpus, after the splits that keep theirs.
+    # Splits that keep all documents come first; the sort is stable, so others keep their order.
     units = sorted(task.units, key=lambda unit: unit[0] not in KEPT_WHOLE)
     signed = [_signed(_signatures(out, name), pipeline.duplicate_similarity) for _, name in units]
     sizes = [len(unit.ids) for unit in signed]
@@ -182,7 +189,7 @@ def match(task: Match, pipeline: Pipeline, out: Path) -> None:
     stays = np.repeat([split in KEPT_WHOLE for split, _ in units], sizes)
 
     together = Signatures(*map(np.concatenate, zip(*signed, strict=True)))
-    del signed
+    del signed  # half of the memory
     kinds = find_copies(together, of_splits, stays, pipeline.duplicate_similarity)
 
     bounds = make_offsets(np.array(sizes, np.int64))
@@ -196,19 +203,20 @@ def find_copies(
     stays: npt.NDArray[np.bool_],
     similarity: float,
 ) -> npt.NDArray[np.uint8]:
-    """Return what each document is, `[D]`, as a place in `KINDS`.
+    """Return the kind of each document, uint8 `[D]`, as an index of `KINDS`.
 
     Args:
-        signed: The documents' signatures, in the order in which they are preferred.
-        splits: The split of each; ids are compared within one.
-        stays: Whether each is one that stays in any case.
-        similarity: That of near copies.
+        signed: Signatures of D documents, documents to prefer first.
+        splits: int64 `[D]`, split of each document. Ids are compared within a split.
+        stays: bool `[D]`, whether a document is kept in any case.
+        similarity: Minimum similarity of near copies; 1 for exact copies only.
     """
     has_words = signed.words > 0
     is_new = _is_first(np.stack([splits.astype(np.uint64), signed.ids], axis=1))
     kinds = np.zeros(len(is_new), np.uint8)
 
-    # A document whose id came before is set aside for that, so nothing is a copy of it.
+    # Exact copies: an earlier document has the same hash of words. A document with a duplicate id
+    # is set aside for its id, so it is no original.
     originals = np.flatnonzero(is_new & has_words)
     hashes, firsts = np.unique(signed.exact[originals], return_index=True)
     if len(hashes):
@@ -217,6 +225,7 @@ def find_copies(
         comes_later = originals[firsts[places]] < np.arange(len(kinds))
         kinds[has_words & is_known & comes_later] = KINDS.index("exact")
 
+    # Near copies: the kernel compares the remaining documents with those it has kept so far.
     if similarity < 1:
         is_compared = (kinds == 0) & (signed.words >= WORDS)
         roles = np.where(is_new, np.where(stays, STAYS, MAY_STAY), GOES)
@@ -229,17 +238,19 @@ def find_copies(
 def _near(
     signed: Signatures, roles: npt.NDArray[np.uint8], similarity: float
 ) -> npt.NDArray[np.bool_]:
-    """Return which documents are near copies, `[D]`, by their roles as the kernel has them."""
+    """Return whether each document is a near copy, bool `[D]`, given its role in the kernel."""
     num, num_bands = signed.bands.shape
     buckets = np.full((num, num_bands), -1, np.int32)
-    most = 1
+    max_buckets = 1
     for band in range(num_bands):
-        _, of, sizes = np.unique(signed.bands[:, band], return_inverse=True, return_counts=True)
+        # Number the buckets of a band that have several documents; -1 for a document alone.
+        hashes = signed.bands[:, band]
+        _, inverse, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
         numbers = np.where(sizes > 1, np.cumsum(sizes > 1) - 1, -1)
-        buckets[:, band] = numbers[of]
-        most = max(most, int(numbers.max(initial=-1)) + 1)
+        buckets[:, band] = numbers[inverse]
+        max_buckets = max(max_buckets, int(numbers.max(initial=-1)) + 1)
 
-    # The low bytes of two different minima are equal by chance once in 256.
+    # Low bytes of different minima are equal by chance with a probability of 1/256.
     share = similarity + (1 - similarity) / 256
     copies = np.empty(num, np.uint8)
     thin(
@@ -247,7 +258,7 @@ def _near(
         buckets,
         roles,
         int(np.ceil(share * PLACES)),
-        np.full((num_bands, most), -1, np.int32),
+        np.full((num_bands, max_buckets), -1, np.int32),
         np.full((num, num_bands), -1, np.int32),
         np.full(num, -1, np.int32),
         copies,
@@ -256,7 +267,7 @@ def _near(
 
 
 def _is_first(rows: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Return which rows, `[D, N]`, equal none before them."""
+    """Return whether each row of `[D, N]` is the first of its kind, bool `[D]`."""
     order = np.lexsort(rows.T)
     in_order = rows[order]
     is_new = np.ones(len(rows), np.bool_)
@@ -270,29 +281,29 @@ def _is_first(rows: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
 
 
 def is_matched(out: Path, units: Iterable[WorkUnit]) -> bool:
-    """Return whether it is known which documents of these units are copies."""
+    """Return whether the copies among the documents of these units are known."""
     return all(read_sealed(_copies(out, unit.name)) is not None for unit in units)
 
 
 def is_signed(out: Path, unit: WorkUnit) -> bool:
-    """Return whether a unit has left its signatures."""
+    """Return whether a unit has signatures."""
     return read_sealed(_signatures(out, unit.name)) is not None
 
 
 class Copies:
-    """The copies of one work unit, as it is read.
+    """The copies among the documents of a work unit, in reading order.
 
     Attributes:
-        counts: `exact` and `near` -> documents that are copies and stay, where copies are counted.
+        counts: `exact` and `near` -> number of copies that are counted but kept.
     """
 
     def __init__(self, pipeline: Pipeline, out: Path, name: str) -> None:
-        """Read which documents of a unit are copies.
+        """Load the kinds of a unit's documents.
 
         Args:
-            pipeline: Says what becomes of them.
+            pipeline: The pipeline, with `source.duplicates`.
             out: The unfinished folder.
-            name: The unit's name.
+            name: Name of the work unit.
         """
         self.counts = Counter[str]()
         self._drops = pipeline.duplicates == "drop"
@@ -302,10 +313,10 @@ class Copies:
             self._kinds = np.frombuffer(_read(_copies(out, name)), np.uint8)
 
     def choose(self, documents: Documents) -> tuple[Documents, list[SetAside]]:
-        """Return the documents to keep, and the copies that are set aside.
+        """Return the documents to keep, and the copies to set aside.
 
         Args:
-            documents: The next documents of the unit, as its parts have them.
+            documents: The next documents of the unit.
         """
         if self._kinds is None:
             return documents, []
@@ -337,7 +348,7 @@ def _copies(out: Path, name: str) -> Path:
 
 
 def _records(similarity: float) -> np.dtype[np.void]:
-    """Return the type of a document's signatures as a file of them has it."""
+    """Return the dtype of a document's signatures in a file."""
     bands, places = (choose_bands(similarity)[0], PLACES) if similarity < 1 else (0, 0)
     return np.dtype(
         [
@@ -356,7 +367,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _read(path: Path) -> bytes:
-    """Return what `_write` wrote.
+    """Read a file written by `_write`.
 
     Raises:
         BuildError: The file is missing or damaged.

@@ -1,12 +1,11 @@
-"""Writes lines of entities in place of rows: what `mslm-data annotate` makes of work units.
+"""Writes JSON lines of entities instead of rows, for `mslm-data annotate`.
 
-A line is a JSON object with a document's id and its entities; it never holds text unless that is
-asked for. Units are those of a build, with their receipts, in `FILE.jsonl.parts` until the last one
-is done. Then their pieces become the file at once, with a record of what made it beside it.
+A line has a document's id and entities, and no text unless asked for. Work units and receipts are
+those of a build, in `FILE.jsonl.parts`. At the end, the pieces are joined into the file.
 
 FILE.jsonl              the lines
-FILE.jsonl.made.json    what made them: model, options, input files; and what was counted
-FILE.jsonl.parts/.build the unfinished work, as `folder` describes it
+FILE.jsonl.made.json    the model, options and input files that produced them, and counts
+FILE.jsonl.parts/.build unfinished work; see `folder`
 """
 
 from __future__ import annotations
@@ -62,21 +61,21 @@ from mslm_data.source.reading.files import stem
 from mslm_data.source.reading.records import NOT_UTF8
 
 MAX_BYTES = 64 << 20
-"""Maximum size of a text that is one document."""
+"""Maximum size of a text file that is one document, in bytes."""
 TOO_LARGE = Reason(f"expected a document of at most {MAX_BYTES} bytes, got more")
 _MARK = "\ufeff"
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineCounts:
-    """The counts of an annotation run, with the reasons for missing documents.
+    """The counts of an annotation run.
 
     Attributes:
-        documents: Documents with a line.
-        entities: Entities of these.
-        left_out: Reason -> mentions that the model found and that are not given.
-        set_aside: Reason -> documents that have no line.
-        places: Reason -> where the first of these stands.
+        documents: Number of documents with a line.
+        entities: Number of entities in these lines.
+        left_out: Reason -> number of mentions that were found and left out.
+        set_aside: Reason -> number of documents without a line.
+        places: Reason -> place of its first document.
     """
 
     documents: int
@@ -86,7 +85,7 @@ class LineCounts:
     places: Mapping[str, str]
 
 
-# One unit -----------------------------------------------------------------------------------------
+# A work unit --------------------------------------------------------------------------------------
 
 
 def write_lines(
@@ -98,18 +97,18 @@ def write_lines(
     show_text: bool,
     folder: Path = Path(),
 ) -> Receipt:
-    """Write a line for each document of a unit, batch by batch.
+    """Write a line per document of a work unit, batch by batch.
 
     Args:
-        unit: The unit.
-        records: Those of its parts.
-        pipeline: Says which model finds entities.
-        write: Called with the lines of a batch.
-        show_text: Whether entities have their characters too.
-        folder: The unfinished folder, where deaths of processes are noted.
+        unit: The work unit.
+        records: Records of its parts.
+        pipeline: The pipeline, with the annotator.
+        write: Called with the lines of each batch.
+        show_text: Whether to write the text of each entity.
+        folder: The unfinished folder, for crash logs. Default: the working directory.
 
     Returns:
-        The unit's receipt; its piece is called as the unit is.
+        The receipt of the unit.
     """
     digest_of_lines = hashlib.sha256()
     documents = entities = size = 0
@@ -155,11 +154,11 @@ def _line(document: Document, *, show_text: bool) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class LineWorker(UnitWorker):
-    """Writes lines of entities; see `engine.Worker`.
+    """Runs the tasks of an annotation run; see `engine.Worker`.
 
     Attributes:
-        names: File that may be a document as a whole -> its path below the input.
-        show_text: Whether entities have their characters too.
+        names: Path of a file that may be one document -> its path relative to the input.
+        show_text: Whether to write the text of each entity.
     """
 
     names: Mapping[str, str]
@@ -187,15 +186,15 @@ class LineWorker(UnitWorker):
         return None
 
 
-# Texts as they are given --------------------------------------------------------------------------
+# Whole files --------------------------------------------------------------------------------------
 
 
 def names_of(inputs: Inputs, *, staging: Path | None) -> dict[str, str]:
-    """Return file that may be a document as a whole -> its path below the input.
+    """Return path -> relative path of all files that may be one document each.
 
     Args:
-        inputs: The files.
-        staging: The folder into which large compressed files are unpacked; None if none are.
+        inputs: The input files.
+        staging: The folder for unpacked files; None if files are not unpacked.
     """
     names: dict[str, str] = {}
     if isinstance(inputs.source, PlainText) and inputs.source.documents == "file":
@@ -211,19 +210,21 @@ def names_of(inputs: Inputs, *, staging: Path | None) -> dict[str, str]:
 def records_as_given(
     split: str, parts: Iterable[Part], pipeline: Pipeline, names: Mapping[str, str]
 ) -> Iterator[Record]:
-    """Give the records of parts of files, with every character of whole files as it stands.
+    """Yield the records of parts of files. Whole files keep every character.
 
     Args:
-        split: The split that has the parts.
-        parts: The parts.
-        pipeline: Its source reads them.
-        names: See `LineWorker`. A document that is a whole file has this name, without its suffix.
+        split: The split of the parts.
+        parts: Parts of files.
+        pipeline: The pipeline, with the source.
+        names: See `LineWorker`. The id of a whole file is this name without its suffix.
     """
     source = make_source(pipeline).for_split(split)
 
     def records() -> Iterator[Any]:
         for part in parts:
             path = Path(part.path)
+            # Text sources normalise line ends and blank lines; read the bytes, so that character
+            # offsets count from the beginning of the file.
             if isinstance(source, PlainText) and part.path in names and source.is_lines(path):
                 doc_id = (Path(names[part.path]).parent / stem(path)).as_posix()
                 yield whole_text(source.utf8(path), doc_id, f"{path.name}:1")
@@ -235,7 +236,7 @@ def records_as_given(
 
 
 def whole_text(data: bytes, doc_id: str, place: str) -> Document | SetAside:
-    """Return a document of all the bytes of a text, but for a byte order mark."""
+    """Decode a whole file as a document, without a byte order mark."""
     if len(data) > MAX_BYTES:
         return SetAside(doc_id, place, TOO_LARGE)
     try:
@@ -245,7 +246,7 @@ def whole_text(data: bytes, doc_id: str, place: str) -> Document | SetAside:
     return Document(id=doc_id, text=text.removeprefix(_MARK), place=place)
 
 
-# All units ----------------------------------------------------------------------------------------
+# The run ------------------------------------------------------------------------------------------
 
 
 def tell(
@@ -256,7 +257,7 @@ def tell(
     *,
     counter: Counter,
 ) -> Story[LineCounts]:
-    """Write a file of lines, from the first scan of the files on.
+    """Write a file of lines, from the first scan of the input files.
 
     Args:
         out: The file.
@@ -266,7 +267,7 @@ def tell(
         counter: Counts finished units.
 
     Raises:
-        BuildError: The unfinished folder follows another plan, or too much is set aside.
+        BuildError: The unfinished folder has another plan, or too many documents are set aside.
         SourceError: An input has changed since the command began.
     """
     scan = yield from scan_inputs(inputs, staging=parts / ".build" / "staging")
@@ -286,6 +287,7 @@ def tell(
         raise
     mark_accepted(parts)
 
+    # Join the pieces in the order of the input.
     counts = count(chain.from_iterable(receipts.values()))
     pieces = [piece_path(parts, unit.name, suffix=".jsonl") for unit in plan.units]
     with writing_file(out, made_of(identity, plan.sources)) as (write, keep):
@@ -297,13 +299,17 @@ def tell(
 
 
 def check_losses(inputs: Inputs, receipts: Mapping[str, Sequence[Receipt]]) -> None:
-    """Raise BuildError if more documents of a split are set aside than the pipeline allows."""
+    """Check the share of documents set aside in each split.
+
+    Raises:
+        BuildError: More than the share `source.max_loss` was set aside.
+    """
     for split, of_split in receipts.items():
         check_set_aside(inputs.pipeline, split, of_split)
 
 
 def count(receipts: Iterable[Receipt]) -> LineCounts:
-    """Add up the receipts of units."""
+    """Add up the receipts of work units."""
     documents = entities = 0
     left_out: Counts[str] = Counts()
     set_aside: Counts[str] = Counts()
@@ -328,12 +334,12 @@ def count(receipts: Iterable[Receipt]) -> LineCounts:
 
 
 def parts_of(out: Path) -> Path:
-    """Return the folder of the unfinished work on a file."""
+    """Return the folder for the unfinished work on a file."""
     return out.with_name(f"{out.name}.parts")
 
 
 def collect_identity(inputs: Inputs, *, show_text: bool) -> dict[str, Any]:
-    """Return all that decides the lines besides the input files, as plain values."""
+    """Return everything that decides the lines besides the input files, as plain values."""
     pipeline = inputs.pipeline
     return {
         "annotator": make_annotator(pipeline).digest(),
@@ -345,7 +351,7 @@ def collect_identity(inputs: Inputs, *, show_text: bool) -> dict[str, Any]:
 
 
 def made_of(identity: Mapping[str, Any], sources: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what made a file of lines, as its record says it."""
+    """Return the record of the model, options and inputs that produce a file."""
     made: dict[str, Any] = msgspec.json.decode(canonical_json({**identity, "sources": sources}))
     return made
 
@@ -354,16 +360,15 @@ def made_of(identity: Mapping[str, Any], sources: Mapping[str, Any]) -> dict[str
 def writing_file(
     out: Path, made: Mapping[str, Any]
 ) -> Iterator[tuple[Callable[[bytes], None], Callable[[LineCounts], None]]]:
-    """Write a file of lines whole or not at all.
+    """Write a file of lines, complete or not at all.
 
     Args:
         out: The file.
         made: From `made_of`.
 
-    Returns:
-        A function that takes bytes of the file, and one that takes the counts, to be called last:
-        it writes the record. A file without a record is somebody else's, so the record is there
-        first.
+    Yields:
+        A function that writes bytes, and one that takes the counts and writes the record. The
+            second must be called last.
     """
     digest_of_file = hashlib.sha256()
     with writing_whole(out) as file:
@@ -372,6 +377,7 @@ def writing_file(
             digest_of_file.update(data)
             file.write(data)
 
+        # The record exists before the file: a file without a record is somebody else's.
         def keep(counts: LineCounts) -> None:
             record = {
                 "counts": asdict(counts),
@@ -384,11 +390,11 @@ def writing_file(
 
 
 def finished(out: Path, inputs: Inputs, identity: Mapping[str, Any]) -> LineCounts | None:
-    """Return the counts of a file that is there already, None where it is not.
+    """Return the counts of an existing file; None if there is none.
 
     Raises:
-        AnnotateError: It is another program's, or not as it was written.
-        BuildError: It was made of something else.
+        AnnotateError: The file was written by another program, or changed.
+        BuildError: The file was made from other inputs or options.
     """
     if not out.exists():
         return None
@@ -403,7 +409,11 @@ def finished(out: Path, inputs: Inputs, identity: Mapping[str, Any]) -> LineCoun
 
 
 def check_output(out: Path) -> None:
-    """Raise AnnotateError for a file that this command did not write, or that was changed since."""
+    """Check that a file does not exist, or was written by this command and not changed since.
+
+    Raises:
+        AnnotateError: The file was written by another program, or changed.
+    """
     if not out.exists():
         return
     record = _read_record(out)

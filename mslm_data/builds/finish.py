@@ -1,4 +1,4 @@
-"""Finishes a folder whose work units are all done: files beside the shards, the manifest last."""
+"""Finishes a folder after all work units: writes the files beside the shards, the manifest last."""
 
 from __future__ import annotations
 
@@ -34,14 +34,17 @@ def finish(
     doc_labels: Sequence[str] | None,
     tokenizer: Tokenizer,
 ) -> Manifest:
-    """Finish a folder whose shards are all joined.
+    """Write the files beside the joined shards, and remove the unfinished state.
 
     Args:
         out: The folder.
         plan: Its plan.
-        labels: The label of each index.
-        doc_labels: The label of each index of documents; None where the source has none.
-        tokenizer: Made the tokens.
+        labels: Labels of mentions, by index.
+        doc_labels: Labels of documents, by index; None if the source has none.
+        tokenizer: The tokenizer.
+
+    Returns:
+        The manifest.
 
     Raises:
         BuildError: A unit is not done, or a shard is not joined.
@@ -117,7 +120,7 @@ def _split_record(
 
 
 def _found_by(receipts: Mapping[str, Sequence[Receipt]]) -> tuple[FoundByRecord, ...]:
-    """Add up what several annotators found in all splits."""
+    """Add up the mentions per label and set of annotators over all splits."""
     sums: Counter[tuple[str, tuple[str, ...]]] = Counter()
     for of_split in receipts.values():
         for receipt in of_split:
@@ -135,13 +138,15 @@ def _found_by(receipts: Mapping[str, Sequence[Receipt]]) -> tuple[FoundByRecord,
 def write_files(
     out: Path, manifest: Manifest, tokenizer: Tokenizer, set_aside: Iterable[bytes]
 ) -> None:
-    """Write everything beside the shards. The file that makes a folder look built comes last.
+    """Write all files beside the shards.
+
+    The manifest is last, because it marks a folder as finished.
 
     Args:
         out: The folder, with all shards.
-        manifest: Its manifest.
-        tokenizer: Its tokenizer.
-        set_aside: The lines of `set_aside.jsonl`.
+        manifest: The manifest.
+        tokenizer: The tokenizer.
+        set_aside: Lines of `set_aside.jsonl`.
     """
     info = _info(manifest)
     for split, record in manifest.splits.items():
@@ -160,7 +165,7 @@ def write_files(
 
 
 def _info(manifest: Manifest) -> dict[str, Any]:
-    """Return what `datasets` wants to know of a split's columns."""
+    """Return the content of `dataset_info.json` for `datasets`."""
     info: dict[str, Any] = msgspec.json.decode(manifest.schema.metadata[b"huggingface"])["info"]
     about = manifest.about
     return info | {
@@ -172,7 +177,7 @@ def _info(manifest: Manifest) -> dict[str, Any]:
 
 
 def _state(manifest: Manifest, split: str, record: SplitRecord) -> dict[str, Any]:
-    """Return what `datasets` wants to know of a split's folder; it needs all seven keys."""
+    """Return the content of `state.json` for `datasets`, which needs all seven keys."""
     return {
         "_data_files": [{"filename": shard.file} for shard in record.shards],
         "_fingerprint": hashlib.sha256(f"{manifest.plan} {split}".encode()).hexdigest()[:16],
@@ -185,7 +190,7 @@ def _state(manifest: Manifest, split: str, record: SplitRecord) -> dict[str, Any
 
 
 def _set_aside(receipts: dict[str, list[Receipt]]) -> Iterator[bytes]:
-    """Give the lines of `set_aside.jsonl`."""
+    """Yield the lines of `set_aside.jsonl`."""
     for split, of_split in receipts.items():
         for receipt in of_split:
             for aside in receipt.set_aside:

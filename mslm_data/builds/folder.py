@@ -1,19 +1,19 @@
-"""Guards an unfinished folder: its locks, its plan, and the receipts of units that are done.
+"""Keeps the state of an unfinished build in its folder: locks, plan and receipts.
 
-DIR/.build/locks/       one lock for a whole build, one for each part
+DIR/.build/locks/       a lock for a whole build, and a lock per part
 DIR/.build/plan.json    the record of the plan
 DIR/.build/staging/     large compressed inputs, unpacked
-DIR/.build/pieces/      the rows of each work unit, until they are joined into shards
-DIR/.build/duplicate_ids.json   ids that occur in more than one work unit
-DIR/.build/signatures/  signatures of each unit's documents, with source.duplicates
-DIR/.build/copies/      documents of each unit that are copies
-DIR/.build/receipts/    one for each finished work unit
-DIR/.build/shards/      one record for each finished shard
-DIR/.build/refused      exists if all units are done and the data loss is too large
-DIR/.build/crashes/     crash logs of units
+DIR/.build/pieces/      rows of work units, until they are joined into shards
+DIR/.build/duplicate_ids.json   ids in more than one work unit
+DIR/.build/signatures/  signatures of documents per work unit, with `source.duplicates`
+DIR/.build/copies/      documents that are copies, per work unit
+DIR/.build/receipts/    a receipt per finished work unit
+DIR/.build/shards/      a record per finished shard
+DIR/.build/refused      exists if all units are done, but too much data is lost
+DIR/.build/crashes/     crash logs of work units
 DIR/SPLIT/              the shards
 
-A resumed build checks every file of `.build` against a digest, and makes it again if it differs.
+A resumed build checks each file of `.build` by its digest, and makes damaged files again.
 """
 
 from __future__ import annotations
@@ -54,25 +54,25 @@ from mslm_data.shard.write import ShardRecord
 T = TypeVar("T")
 
 _PATIENCE_S = 10.0
-"""Maximum wait of a part for the lock of the whole build. Other parts hold it only briefly."""
+"""Maximum wait of a part for the lock of the whole build, in seconds. Other parts hold it
+briefly."""
 
 
-# Who may write ------------------------------------------------------------------------------------
+# The output folder and its locks ------------------------------------------------------------------
 
 
 def check_output(out: Path, splits: Iterable[str]) -> None:
-    """Check that a folder is new, empty, or an unfinished build of ours.
+    """Check that a folder is missing, empty, or an unfinished build.
 
-    The folder may be a link, but folders within it may not: readers reject shards outside of the
-    folder, and the target of a link would not be removed when the build is finished.
+    The folder itself may be a link, but the folders inside may not. Readers reject shards outside
+    of the folder, and finishing a build would remove the link but not its target.
 
     Args:
         out: The folder.
         splits: The splits to build.
 
     Raises:
-        BuildError: It is a file or a broken link, holds other files, or a folder within it is a
-            link.
+        BuildError: It is a file or a broken link, has other files, or contains a linked folder.
     """
     if not out.exists():
         if out.is_symlink():
@@ -96,14 +96,14 @@ def check_output(out: Path, splits: Iterable[str]) -> None:
 
 @contextmanager
 def claimed(out: Path, part: tuple[int, int] | None) -> Iterator[None]:
-    """Hold a folder for a build or for a part of it.
+    """Lock a folder for a build, or for a part of a build.
 
-    A part holds its own lock, and checks that no whole build is running. A whole build holds the
-    build lock and the locks of all parts. Locks are released however this process ends; see
+    A whole build holds the build lock and the locks of all parts. A part holds its own lock, and
+    checks that no whole build is running. Locks are released however the process ends; see
     `io.locks`.
 
     Raises:
-        BuildError: Another process holds it, or the file system refuses locks.
+        BuildError: Another process holds a lock, or the file system has no locks.
     """
     locks = out / ".build" / "locks"
     make_folder(locks)
@@ -116,6 +116,7 @@ def claimed(out: Path, part: tuple[int, int] | None) -> Iterator[None]:
             else:
                 own = locks / f"part-{part[0]}-of-{part[1]}"
                 held.enter_context(locked(own, error=BuildError, patience=0))
+                # Take the build lock and release it: fails if a whole build is running.
                 with _whole_build(out):
                     pass
             yield
@@ -128,10 +129,10 @@ def claimed(out: Path, part: tuple[int, int] | None) -> Iterator[None]:
 
 @contextmanager
 def named_if_gone(out: Path) -> Iterator[None]:
-    """Name the folder of a build in the error of one that was removed meanwhile.
+    """Replace an error by one that names the folder, if the folder was removed during the build.
 
     Raises:
-        BuildError: Something failed, and the folder or what a build keeps in it is gone.
+        BuildError: An error occurred, and the folder or its `.build` is gone.
     """
     try:
         yield
@@ -145,12 +146,12 @@ def named_if_gone(out: Path) -> Iterator[None]:
 
 
 def _parts(locks: Path) -> list[str]:
-    """Return the names of the locks of parts."""
+    """Return the file names of the parts' locks."""
     return sorted({path.name.removesuffix(".owner") for path in locks.glob("part-*")})
 
 
 def prepare(out: Path, splits: Iterable[str]) -> None:
-    """Make the folders that tasks write into."""
+    """Create the folders that tasks write into."""
     own = [out / ".build" / name for name in ("pieces", "receipts", "shards")]
     for folder in (*own, *(out / split for split in splits)):
         make_folder(folder)
@@ -163,18 +164,18 @@ def clear_leftovers(out: Path, splits: Iterable[str]) -> None:
         clear_temporaries(folder)
 
 
-# Which plan it follows ----------------------------------------------------------------------------
+# The plan -----------------------------------------------------------------------------------------
 
 
 def keep_plan(out: Path, plan: Plan, *, alone: bool) -> None:
-    """Write the plan, or check that it equals the plan of the unfinished build.
+    """Write the plan, or check that the unfinished build has the same plan.
 
-    Remove the output of a rejected build when its plan has changed.
+    A build that was rejected for its data loss is discarded if the plan has changed.
 
     Args:
         out: The folder.
         plan: The plan of this build.
-        alone: Whether the caller holds the lock of the whole build; parts do not.
+        alone: Whether the caller holds the lock of the whole build. Parts do not.
 
     Raises:
         BuildError: The unfinished build has another plan, or its plan is damaged.
@@ -183,12 +184,12 @@ def keep_plan(out: Path, plan: Plan, *, alone: bool) -> None:
     record = canonical_json(plan.record)
     if _is_refused(out, record):
         with _whole_build(out) if not alone else nullcontext():
-            # Another part may have started over in the meantime.
+            # Check again under the lock: another part may have started over meanwhile.
             if _is_refused(out, record):
                 discard_build(out)
     if not path.is_file():
         with _whole_build(out) if not alone else nullcontext():
-            # Parts may start at the same time: only the first one writes its plan.
+            # Parts may start at the same time; only the first one writes the plan.
             if not path.is_file():
                 write_sealed(path, record)
 
@@ -207,12 +208,12 @@ def keep_plan(out: Path, plan: Plan, *, alone: bool) -> None:
 
 
 def mark_refused(out: Path) -> None:
-    """Mark the build as rejected: all units are done, and the data loss is too large."""
+    """Mark the build as rejected: all units are done, but too much data is lost."""
     write_whole(_refused(out), [b""])
 
 
 def mark_accepted(out: Path) -> None:
-    """Remove the mark of a rejected build, because its data loss is accepted now."""
+    """Remove the mark of a rejected build, after its data loss was accepted."""
     _refused(out).unlink(missing_ok=True)
 
 
@@ -225,19 +226,20 @@ def _refused(out: Path) -> Path:
 
 
 def _is_refused(out: Path, record: bytes) -> bool:
-    """Return whether a build with another plan was rejected."""
+    """Return whether a rejected build has a plan other than this record."""
     return _refused(out).is_file() and read_sealed(_plan(out)) not in (None, record)
 
 
 def _whole_build(out: Path) -> AbstractContextManager[None]:
-    """Return a context in which no other part starts over, and no whole build starts."""
+    """Return the lock of the whole build, which keeps other builds and parts from starting over."""
     return locked(out / ".build" / "locks" / "build", error=BuildError, patience=_PATIENCE_S)
 
 
 def discard_build(out: Path) -> None:
     """Remove the output of a build. The caller must hold the lock of the whole build."""
     build = out / ".build"
-    # Remove the records of shards first: a shard without a record is joined again.
+    # Remove the record of a shard before the shard, so that an interruption leaves no record of a
+    # missing file.
     for path in (build / "shards").glob("*.json"):
         record = _read(path, ShardRecord)
         path.unlink(missing_ok=True)
@@ -263,16 +265,17 @@ def finished_already(
     identity: Mapping[str, Any],
     of_files: Mapping[Path, Fingerprint],
 ) -> Manifest:
-    """Return the manifest of a finished folder.
+    """Load the manifest of a finished folder, and check that it has these inputs and options.
 
     Args:
         out: The folder.
-        found: The input files that it should be made of.
-        identity: All else that should have made it; see `plan.collect_identity`.
+        found: The input files of this build.
+        identity: Everything else that decides bytes; see `plan.collect_identity`.
         of_files: File -> its fingerprint.
 
     Raises:
-        BuildError: It was made of something else, or its manifest cannot be read.
+        BuildError: The folder was built from other inputs or options, or its manifest cannot be
+            read.
     """
     try:
         manifest = read_manifest(out)
@@ -291,7 +294,7 @@ def finished_already(
     }
     now = {**identity, "sources": fingerprints(found, of_files)}
 
-    # Labels that the pipeline does not name follow from it and the sources.
+    # Without labels in the pipeline, they follow from the sources, which are compared.
     now["labels"] = now["labels"] or before["labels"]
     now = msgspec.json.decode(canonical_json(now))
     check_same_record(out, before, now, "what was built from something else")
@@ -301,7 +304,7 @@ def finished_already(
 def damaged_files(out: Path, manifest: Manifest) -> list[str]:
     """Return the files of a finished folder that are missing or do not match the manifest.
 
-    Files without a digest are only checked for existence.
+    For files without a digest, only a missing file is found.
     """
     records = {
         f"{name}/{shard.file}": shard
@@ -316,7 +319,7 @@ def damaged_files(out: Path, manifest: Manifest) -> list[str]:
         elif name == "tokenizer.json":
             good = path.is_file() and hash_file(path) == manifest.tokenizer["sha256"]
         else:
-            # Folders of earlier versions lack the last.
+            # Folders of earlier versions have no tokenizer_config.json.
             good = path.is_file() or name == "tokenizer_config.json"
         if not good:
             damaged.append(name)
@@ -324,13 +327,14 @@ def damaged_files(out: Path, manifest: Manifest) -> list[str]:
 
 
 def begin_again(out: Path, damaged: Sequence[str]) -> None:
-    """Make a finished folder one whose build begins; the caller holds its lock.
+    """Reopen a finished folder with damaged files, so that it is built again.
 
-    The same inputs give the same bytes, so what was made of the shards, such as lexicons, stays.
+    The caller must hold the folder's lock. Other files, such as lexicons made from the shards, are
+    kept, because the same inputs give the same bytes.
 
     Args:
         out: The folder.
-        damaged: Its files that are missing or damaged, at least one.
+        damaged: Its missing or damaged files, at least one.
     """
     LOGGER.warning(
         "%s: %d of its files are missing or damaged, such as %s; building the folder again",
@@ -340,14 +344,24 @@ def begin_again(out: Path, damaged: Sequence[str]) -> None:
 
 
 def clear_unfinished(out: Path) -> None:
-    """Remove the unfinished state of a folder that is finished."""
+    """Remove `.build` from a finished folder."""
     shutil.rmtree(out / ".build", ignore_errors=True)
 
 
 def check_same_record(
     out: Path, before: Mapping[str, Any], now: Mapping[str, Any], what: str
 ) -> None:
-    """Raise BuildError unless two records are equal, and name what differs."""
+    """Check that two records are equal.
+
+    Args:
+        out: The folder, for the message.
+        before: The record of the folder.
+        now: The record of this build.
+        what: Describes the content of the folder in the message.
+
+    Raises:
+        BuildError: The records differ. The message lists the differing keys.
+    """
     different = list(_differences(before, now, ""))
     if different:
         raise BuildError(
@@ -357,7 +371,7 @@ def check_same_record(
 
 
 def _differences(before: Any, now: Any, path: str) -> Iterator[str]:
-    """Give the paths at which two records differ."""
+    """Yield the dotted keys at which two records differ."""
     if isinstance(before, dict) and isinstance(now, dict):
         for name in sorted({*before, *now}):
             below = f"{path}.{name}" if path else name
@@ -366,7 +380,7 @@ def _differences(before: Any, now: Any, path: str) -> Iterator[str]:
         yield path
 
 
-# Which units are done -----------------------------------------------------------------------------
+# Receipts of work units ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -374,15 +388,14 @@ class Receipt(Counts):
     """The outcome of a work unit.
 
     Attributes:
-        reasons: Those that `left_out` counts by their texts, sorted.
-        set_aside: The documents that it set aside.
-        duplicate_ids: Ids of its documents that occur in earlier units, as far as that was
-            known; sorted.
-        labels: The labels of its mentions, before overlaps were resolved.
-        unwanted: The labels of mentions that were left out because of them.
-        doc_labels: The labels of its documents.
-        found_by: Mentions that the same ones of several annotators found.
-        piece: The rows or lines that it left.
+        reasons: The reasons that `left_out` counts by text, sorted.
+        set_aside: The documents set aside.
+        duplicate_ids: The duplicate ids that the unit was built without, sorted.
+        labels: Labels of mentions before overlaps were resolved.
+        unwanted: Labels of mentions left out because of their label.
+        doc_labels: Labels of documents.
+        found_by: Number of mentions per label and set of annotators that found them.
+        piece: The piece, of rows or lines.
     """
 
     reasons: tuple[Reason, ...]
@@ -396,32 +409,32 @@ class Receipt(Counts):
 
     @property
     def lost_mentions(self) -> Counter[Reason]:
-        """Return reason -> mentions that are in no row."""
+        """Return reason -> number of mentions in no row."""
         return Counter({reason: self.left_out[reason.text] for reason in self.reasons})
 
 
 def receipts_folder(out: Path) -> Path:
-    """Return the folder of an unfinished build's receipts."""
+    """Return the folder of receipts of an unfinished build."""
     return out / ".build" / "receipts"
 
 
 def piece_path(out: Path, unit: str, *, suffix: str = ".arrow") -> Path:
-    """Return where the unit of this name leaves its piece."""
+    """Return the path of a work unit's piece."""
     return out / ".build" / "pieces" / f"{unit}{suffix}"
 
 
 def write_receipt(out: Path, unit: WorkUnit, receipt: Receipt) -> None:
-    """Write a unit's receipt, which makes the unit done."""
+    """Write a unit's receipt. After this, the unit is done."""
     _write(receipts_folder(out) / f"{unit.name}.json", asdict(receipt))
 
 
 def read_receipt(out: Path, unit: WorkUnit) -> Receipt | None:
-    """Return a unit's receipt, or None if there is none that can be read."""
+    """Read a unit's receipt; None if it is missing or damaged."""
     return _read(receipts_folder(out) / f"{unit.name}.json", Receipt)
 
 
 def is_done(out: Path, unit: WorkUnit) -> bool:
-    """Return whether a unit has left its receipt and all of its piece."""
+    """Return whether a unit has a receipt for the same duplicate ids, and a complete piece."""
     receipt = read_receipt(out, unit)
     if receipt is None or receipt.duplicate_ids != tuple(sorted(unit.duplicate_ids)):
         return False
@@ -429,7 +442,7 @@ def is_done(out: Path, unit: WorkUnit) -> bool:
 
 
 def require_receipt(out: Path, unit: WorkUnit) -> Receipt:
-    """Return the receipt of a unit that must be done.
+    """Read the receipt of a unit.
 
     Raises:
         BuildError: The unit is not done.
@@ -440,27 +453,27 @@ def require_receipt(out: Path, unit: WorkUnit) -> Receipt:
     return receipt
 
 
-# Which shards are joined --------------------------------------------------------------------------
+# Records of shards --------------------------------------------------------------------------------
 
 
 def write_joined(out: Path, name: str, record: ShardRecord) -> None:
-    """Write what a shard became, which makes it joined."""
+    """Write the record of a shard. After this, the shard is joined."""
     _write(out / ".build" / "shards" / f"{name}.json", asdict(record))
 
 
 def read_joined(out: Path, shard: PlannedShard | Join) -> ShardRecord | None:
-    """Return what a shard became, or None if it is not joined."""
+    """Read the record of a shard; None if it is missing or damaged."""
     return _read(out / ".build" / "shards" / f"{shard.name}.json", ShardRecord)
 
 
 def is_joined(out: Path, shard: PlannedShard | Join) -> bool:
-    """Return whether a shard is joined and there, every byte of it."""
+    """Return whether a shard has a record, and all of its bytes."""
     record = read_joined(out, shard)
     return record is not None and is_whole(out / shard.split / record.file, record)
 
 
 def is_whole(path: Path, record: ShardRecord) -> bool:
-    """Return whether a file has the bytes that a record says."""
+    """Return whether a file has the size and digest of its record."""
     try:
         return path.stat().st_size == record.bytes and hash_file(path) == record.sha256
     except OSError:
@@ -468,7 +481,7 @@ def is_whole(path: Path, record: ShardRecord) -> bool:
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a receipt. It need not outlive a crash of the machine: what it lacks is done again."""
+    # No fsync: after a crash of the machine, a unit without its receipt is built again.
     write_sealed(path, canonical_json(content), durable=False)
 
 

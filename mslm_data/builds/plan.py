@@ -1,6 +1,6 @@
-"""Plans a build: shards and work units, and all that decides bytes.
+"""Plans a build: its shards, its work units, and the record of everything that decides bytes.
 
-They are a pure function of the inputs and the pipeline.
+A plan is a pure function of the inputs and the pipeline.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from mslm_data.pipeline import Pipeline
 from mslm_data.shard.manifest import OF_FOLDER, SPLIT_NAME
 
 _WRITERS = ("numpy", "pyarrow", "tokenizers")
-"""Packages besides this one whose version can change bytes."""
+"""Packages besides this one whose versions can change bytes."""
 _TAKEN = {name.casefold() for name in (*OF_FOLDER, "vocab")}
-"""Names that no split may have, on disks that take capitals for small letters too."""
+"""Names that splits cannot have, compared without case because some file systems ignore it."""
 _LISTED = 64
-"""Input files that a manifest names one by one; of more it holds one digest over all."""
+"""Maximum number of input files that a manifest lists; more are recorded as one digest."""
 
 
 class Stamp(NamedTuple):
-    """Size and times of a file, which change with its bytes.
+    """Size and times of a file, to detect changes without reading it.
 
-    No program can set `ctime_ns`. The inode is not compared: mounts of buckets and sshfs give a
-    file another one when they have forgotten it.
+    Programs cannot set `ctime_ns`. The inode is not compared, because mounts of buckets and sshfs
+    may give a file a new one at any time.
     """
 
     path: str
@@ -63,14 +63,14 @@ class Stamp(NamedTuple):
 
 
 class PlannedShard(NamedTuple):
-    """Name a shard, and what it is made of.
+    """A shard of the plan.
 
     Attributes:
-        split: The split that it belongs to.
-        number: Its number within the split, from 0.
-        parts: The pieces of input, in order.
-        units: The work units that these are cut into.
-        sizes: About how many bytes of input each unit has.
+        split: Its split.
+        number: Its number in the split, from 0.
+        parts: Its parts of input files, in order.
+        units: The work units that read these parts.
+        sizes: Approximate number of input bytes of each unit.
     """
 
     split: str
@@ -81,20 +81,20 @@ class PlannedShard(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the name that receipts and messages use."""
+        """Name for receipts and messages."""
         return f"{self.split}-{self.number:05d}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The shards of a build, with all that decides its bytes.
+    """The shards of a build, and everything that decides its bytes.
 
     Attributes:
-        pipeline: As it was given, with the options that only all inputs together could decide.
-        shards: Shards, in order within their split.
+        pipeline: The pipeline, with the options that depend on all input files.
+        shards: All shards, in order within each split.
         sources: Split -> name, bytes and sha256 of its input files.
-        record: Everything that decides bytes, as plain values. Its labels are the pipeline's; where
-            it has none, they are the source's, which are known when every document has been read.
+        record: Everything that decides bytes, as plain values. If the pipeline names no labels, the
+            record has none, because they are known only after all documents are read.
     """
 
     pipeline: Pipeline
@@ -104,12 +104,12 @@ class Plan:
 
     @property
     def units(self) -> list[WorkUnit]:
-        """Every work unit, in order."""
+        """All work units, in order."""
         return [unit for shard in self.shards for unit in shard.units]
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Name of a work unit -> about how many bytes of input it has."""
+        """Work unit name -> approximate number of input bytes."""
         return {
             unit.name: size
             for shard in self.shards
@@ -117,16 +117,16 @@ class Plan:
         }
 
     def digest(self, labels: Sequence[str]) -> str:
-        """Return the SHA-256 of the record: two builds are the same if it is equal.
+        """Return the SHA-256 of the record with labels; equal builds have equal digests.
 
         Args:
-            labels: The label of each index.
+            labels: Labels of mentions, by index.
         """
         whole = {**self.record, "labels": list(labels)}
         return hashlib.sha256(canonical_json(whole)).hexdigest()
 
     def totals(self) -> dict[str, int]:
-        """Return the number of shards of each split."""
+        """Return split -> number of shards."""
         totals = dict.fromkeys(self.sources, 0)
         for shard in self.shards:
             totals[shard.split] += 1
@@ -134,17 +134,18 @@ class Plan:
 
 
 def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
-    """Find the files of a build, and check what can be checked without reading them.
+    """Find the input files of a build, and make all checks that need no reading.
 
     Args:
-        pipeline: How the corpus is read, annotated, segmented, encoded and sharded.
+        pipeline: Options of the source, annotator, segmenter, encoder and shards.
         inputs: Files or folders.
 
     Raises:
-        SourceError: There are no inputs of this format, or one has a name that is not text.
-        PipelineError: There are no labels or too many, or a split's name cannot be a folder's.
+        SourceError: No file has this format, or a file name is not UTF-8.
+        PipelineError: The pipeline has no labels or too many, or a split's name cannot be a
+            folder's.
     """
-    # Workers may have another working folder.
+    # Make paths absolute: workers may have another working directory.
     decontaminate = tuple(str(Path(folder).absolute()) for folder in pipeline.decontaminate)
     found = find_inputs(replace(pipeline, decontaminate=decontaminate), inputs)
     _check_names_are_utf8(found)
@@ -175,11 +176,7 @@ def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
 
 
 def _check_names_are_utf8(found: Inputs) -> None:
-    """Check that file names are UTF-8, because document ids are made of them.
-
-    Raises:
-        SourceError: A name is not UTF-8.
-    """
+    """Check that file names are UTF-8, because document ids are made from them."""
     for path in found.every_file():
         try:
             str(path).encode()
@@ -191,7 +188,7 @@ def _check_names_are_utf8(found: Inputs) -> None:
 
 
 def check_label_count(pipeline: Pipeline, labels: Sequence[str]) -> None:
-    """Check that there are not more labels than the `bio` column can hold."""
+    """Check that the `bio` column can hold the number of labels."""
     if len(labels) > MAX_LABELS:
         raise PipelineError(
             f"pipeline '{pipeline.name}': expected at most {MAX_LABELS} labels, got {len(labels)}; "
@@ -204,8 +201,8 @@ def make_plan(found: Inputs, scan: Scan, identity: Mapping[str, Any]) -> Plan:
 
     Args:
         found: The files of each split.
-        scan: What they hold.
-        identity: All that decides bytes besides the files; see `collect_identity`.
+        scan: Digests and cuts of these files.
+        identity: Everything else that decides bytes; see `collect_identity`.
     """
     pipeline = found.pipeline
     shards = tuple(_shards(found, scan))
@@ -220,13 +217,13 @@ def make_plan(found: Inputs, scan: Scan, identity: Mapping[str, Any]) -> Plan:
 
 
 def collect_identity(found: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return all that decides a build's bytes besides its input files, as plain values.
+    """Return everything that decides a build's bytes besides its input files, as plain values.
 
     Raises:
         AnnotateError: The annotator's model or table is missing or damaged.
         PipelineError: The segmenter's model is missing.
     """
-    # A build begins: the annotator that this process used last may have other files by now.
+    # Digest the files as they are now, not as an earlier build of this process loaded them.
     forget_annotator()
 
     pipeline = found.pipeline
@@ -249,13 +246,13 @@ def collect_identity(found: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions of the packages that write bytes."""
+    """Return the versions of this package and of the packages that write bytes."""
     others = {name: importlib.metadata.version(name) for name in _WRITERS}
     return {"mslm-data": __version__} | others
 
 
 def collect_versions(pipeline: Pipeline) -> dict[str, str]:
-    """Return the versions of all packages that decide bytes of what a pipeline makes."""
+    """Return the versions of all packages that decide a pipeline's bytes, including plug-ins."""
     found = versions() | {plugin.distribution: plugin.version for plugin in list_plugins(pipeline)}
     if pipeline.duplicates != "keep" and pipeline.duplicate_similarity != 1:
         load("rensa", wanted_by="source.duplicates with near copies")
@@ -264,7 +261,7 @@ def collect_versions(pipeline: Pipeline) -> dict[str, str]:
 
 
 def _record_of(shard: PlannedShard) -> list[Any]:
-    """Return a shard as plain values, its files without their folders."""
+    """Return a shard as plain values, without the folders of its files."""
     parts = [[Path(part.path).name, *part[1:]] for part in shard.parts]
     return [shard.split, shard.number, parts]
 
@@ -273,7 +270,7 @@ def _record_of(shard: PlannedShard) -> list[Any]:
 
 
 class _Piece(NamedTuple):
-    """A part of a file, with its bytes and the parts of it that work units read."""
+    """A part of a file for one shard, with its size and its parts for work units."""
 
     part: Part
     bytes: int
@@ -281,7 +278,7 @@ class _Piece(NamedTuple):
 
 
 def _shards(found: Inputs, scan: Scan) -> Iterator[PlannedShard]:
-    """Give the shards of all splits."""
+    """Yield the shards of all splits."""
     shard_bytes = found.pipeline.shard.unit_bytes
     for split, paths in found.files.items():
         pieces = (_pieces(scan.cuts[split, path]) for path in paths)
@@ -295,15 +292,15 @@ def _shards(found: Inputs, scan: Scan) -> Iterator[PlannedShard]:
 
 
 def _pieces(cuts: Mapping[Part, list[Part]]) -> list[_Piece]:
-    """Return the parts of one file that make a shard each, or the whole file alone."""
+    """Return the parts of a file that need a shard each; or the whole file as one part."""
     size = Path(next(iter(cuts)).path).stat().st_size
     return [_Piece(part, size // len(cuts), parts) for part, parts in cuts.items()]
 
 
 def _pack(files: Iterable[list[_Piece]], shard_bytes: int) -> Iterator[list[_Piece]]:
-    """Give what each shard is made of, files in order.
+    """Yield the parts of each shard, files in order.
 
-    A large file makes several shards; small files that follow each other share one.
+    A large file makes several shards. Consecutive small files share a shard.
     """
     group: list[_Piece] = []
     filled = 0
@@ -325,7 +322,10 @@ def _pack(files: Iterable[list[_Piece]], shard_bytes: int) -> Iterator[list[_Pie
 def _units(
     split: str, shard: int, pieces: Sequence[_Piece], unit_bytes: int
 ) -> tuple[tuple[WorkUnit, ...], tuple[int, ...]]:
-    """Return the work units of a shard, and the bytes of each; small parts share one."""
+    """Return the work units of a shard, and the bytes of each.
+
+    Consecutive small parts share a unit.
+    """
     groups: list[list[Part]] = []
     sizes: list[int] = []
     for piece in pieces:
@@ -337,7 +337,7 @@ def _units(
             else:
                 groups.append([part])
                 sizes.append(size)
-    units = [WorkUnit(split, shard, number, tuple(of)) for number, of in enumerate(groups)]
+    units = [WorkUnit(split, shard, number, tuple(parts)) for number, parts in enumerate(groups)]
     return tuple(units), tuple(sizes)
 
 
@@ -345,7 +345,7 @@ def _units(
 
 
 def labels_of(found: Inputs) -> tuple[str, ...]:
-    """Return the labels of a build, sorted; where the pipeline has none, by reading the source.
+    """Return the labels of a build, sorted; read the source if the pipeline names none.
 
     Raises:
         SourceError: A file cannot be read.
@@ -367,25 +367,25 @@ def labels_of(found: Inputs) -> tuple[str, ...]:
     return tuple(sorted(labels))
 
 
-# Whether inputs are the same ----------------------------------------------------------------------
+# Changed inputs -----------------------------------------------------------------------------------
 
 
 def take_stamps(found: Inputs) -> dict[str, tuple[Stamp, ...]]:
-    """Return input -> stamps of its files, to be taken before the build reads anything."""
+    """Return input -> stamps of its files; call it before the build reads anything."""
     return {
         str(path): tuple(map(_stamp, found.source.files(path))) for path in found.splits_of_paths()
     }
 
 
 def check_unchanged_files(stamps: Mapping[str, Sequence[Stamp]], paths: Iterable[str]) -> None:
-    """Check that inputs are still those that a build or another run began with.
+    """Check that inputs have not changed since their stamps were taken.
 
     Args:
-        stamps: Input -> stamps of its files; an input without stamps is not checked.
-        paths: Inputs.
+        stamps: Input -> stamps of its files. Inputs without stamps are not checked.
+        paths: The inputs to check.
 
     Raises:
-        SourceError: A file has changed or is gone.
+        SourceError: A file has changed or is missing.
     """
     for stamp in chain.from_iterable(stamps.get(path, ()) for path in paths):
         try:
@@ -397,7 +397,7 @@ def check_unchanged_files(stamps: Mapping[str, Sequence[Stamp]], paths: Iterable
 
 
 def changed(path: str | Path) -> SourceError:
-    """Return the error for an input that has changed since the command began."""
+    """Return the error for an input that changed during the command."""
     return SourceError(
         f"{path}: the file has changed since the command began; restore it and run the same "
         "command again, or choose another --out"
@@ -412,7 +412,7 @@ def _stamp(path: Path) -> Stamp:
 def fingerprints(
     found: Inputs, of_files: Mapping[Path, Fingerprint]
 ) -> dict[str, tuple[Mapping[str, Any], ...]]:
-    """Return split -> name, size and digest of its input files, or of all together if many.
+    """Return split -> name, size and digest of its input files; one entry in total if many.
 
     Args:
         found: The files of each split.

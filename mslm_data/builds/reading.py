@@ -1,4 +1,4 @@
-"""Reads and annotates the documents of a work unit, and counts those that go elsewhere."""
+"""Reads and annotates the documents of a work unit, and counts what is left out."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from mslm_data.source.reading.records import NAME_THE_ID
 T = TypeVar("T")
 
 Record: TypeAlias = tuple[Part, Documents | SetAside | NotChosen]
-"""Documents in columns, or a record that cannot or must not be one, with its part of a file."""
+"""A batch of documents, or a record that is set aside or not chosen, with its part of a file."""
 
 DUPLICATE_ID = Reason(
     "expected an id that no document before it has",
     advice=NAME_THE_ID
     | {"ids": "{set} source.ids=line if they are different documents of one PMID"},
 )
-"""Reason for a document whose id another has, of the same split and file."""
+"""Reason for a document with the id of an earlier document of the same split and file."""
 
 
 def read_records(unit: WorkUnit, pipeline: Pipeline) -> Iterator[Record]:
-    """Give the records of a work unit's parts, each with its part."""
+    """Yield the records of a work unit, each with its part of a file."""
     source = make_source(pipeline).for_split(unit.split)
     for part in unit.parts:
         for record in source.batches(part):
@@ -48,13 +48,13 @@ def read_records(unit: WorkUnit, pipeline: Pipeline) -> Iterator[Record]:
 
 
 def begun(items: Iterator[T]) -> Iterator[T]:
-    """Give the same items, the first of which is made meanwhile, in a thread of its own."""
+    """Yield the same items, but make the first one in a thread, starting now."""
     first = SimpleQueue[list[T] | BaseException]()
 
     def make() -> None:
         try:
             first.put([*itertools.islice(items, 1)])
-        except BaseException as error:  # noqa: BLE001 - it is raised where the item is asked for
+        except BaseException as error:  # noqa: BLE001 - raised again in the consumer
             first.put(error)
 
     def made() -> Iterator[T]:
@@ -69,18 +69,17 @@ def begun(items: Iterator[T]) -> Iterator[T]:
 
 
 class Reading:
-    """The reading of one work unit.
+    """Reads one work unit, and keeps the counts for its receipt.
 
     Attributes:
-        read: Documents of the corpus that was asked for.
-        not_chosen: Reason -> records that are not part of it.
-        given: Mentions that the annotator found, with those that it left out.
-        left_out: Reason -> mentions that documents do not have.
-        found_by: Number of mentions, of wanted labels, that the same ones of several annotators
-            found.
-        adjusted: Reason -> mentions not just as the source has them.
-        labels: Labels of mentions, as keys, before overlaps were resolved.
-        unwanted: Labels of mentions that were left out because of them, as keys.
+        read: Number of documents read.
+        not_chosen: Reason -> number of records outside the corpus.
+        given: Number of mentions from the annotator, including those it left out.
+        left_out: Reason -> number of mentions left out.
+        found_by: Number of mentions per label and set of annotators that found them.
+        adjusted: Reason -> number of mentions that differ from the source.
+        labels: Labels of mentions before overlaps were resolved, as keys.
+        unwanted: Labels of mentions left out because of their label, as keys.
         set_aside: Documents that cannot be used.
     """
 
@@ -95,10 +94,11 @@ class Reading:
         """Load the annotator.
 
         Args:
-            pipeline: Says how documents are read and annotated.
-            duplicate_ids: Ids that occur in earlier units. None: documents may share an id.
-            copies: Its documents that are copies of others.
-            crash_log: The crashes at this unit.
+            pipeline: Options of the source and the annotator.
+            duplicate_ids: Ids of earlier units, whose documents are set aside. None allows
+                documents to share an id.
+            copies: The unit's documents that are copies of others.
+            crash_log: The unit's crashes.
         """
         self._pipeline = pipeline
         self._are_unique = duplicate_ids is not None
@@ -118,13 +118,13 @@ class Reading:
         self.set_aside: list[SetAside] = []
 
     def batches(self, records: Iterable[Record]) -> Iterator[Documents]:
-        """Give the unit's documents with flat mentions of the wanted labels, some at a time.
+        """Yield the unit's documents in batches, with flat mentions of the wanted labels.
 
-        A batch is large enough for one call of the model and fits in memory. After a crash at the
-        unit it is one document.
+        A batch is large enough for one call of the model, and fits in memory. After a crash in the
+        unit, it is a single document.
 
         Args:
-            records: Those of the unit, from `read_records`.
+            records: Records of the unit, from `read_records`.
         """
         for number, documents in self._usable(records):
             yield from self._annotated(number, documents)
@@ -137,14 +137,14 @@ class Reading:
         *,
         are_annotated: bool = True,
     ) -> Iterator[tuple[Documents, T]]:
-        """Give what a model says of documents at once or, if one of them makes it fail, of each.
+        """Call a model as `stages.attempts` does. Set aside the documents on which it fails.
 
         Args:
-            documents: Those on which it fails alone are set aside.
-            call: Asks the model.
-            who: The model, as reasons name it.
-            are_annotated: Whether their mentions are among `given`. Those of a document that is set
-                aside are then counted as left out.
+            documents: The documents.
+            call: Calls the model.
+            who: Name of the model in reasons.
+            are_annotated: Whether `given` includes their mentions. If so, the mentions of a
+                document that is set aside are counted as left out. Default: True.
         """
 
         def refuse(document: Documents, reason: Reason) -> None:
@@ -155,7 +155,7 @@ class Reading:
         return attempts(documents, call, who, refuse)
 
     def in_context(self, documents: Documents, sentences: Ranges) -> Documents:
-        """Give mentions their context, and leave out those whose context is not wanted.
+        """Find the context of each mention, and leave out mentions by `annotate.leave_out_context`.
 
         Args:
             documents: Documents with flat mentions.
@@ -173,12 +173,12 @@ class Reading:
         return documents.with_mentions(kept)
 
     def _refuse(self, documents: Documents, reason: Reason, *, are_counted: bool = False) -> None:
-        """Set documents aside that a model cannot take.
+        """Set aside documents on which a model fails.
 
         Args:
             documents: The documents.
-            reason: Says why.
-            are_counted: Whether their mentions are among `given`.
+            reason: The reason.
+            are_counted: Whether `given` includes their mentions. Default: False.
         """
         mentions = np.diff(documents.mentions.offsets) * (not are_counted)
         self.set_aside += map(
@@ -186,11 +186,10 @@ class Reading:
         )
 
     def _usable(self, records: Iterable[Record]) -> Iterator[tuple[int, Documents]]:
-        """Give the documents among records that are not copies and whose id is new.
+        """Yield the documents of records, without copies and duplicate ids.
 
-        The number before them is that of the first document they were chosen from, in the order in
-        which the unit is read. It stays the same if the unit is done again with more duplicate ids,
-        as the crash log needs.
+        The number in front is the position of a batch's first document in the unit. It must not
+        depend on the duplicate ids, because the crash log of an earlier attempt refers to it.
         """
         path_of: dict[str, str] = {}
         for part, record in records:
@@ -213,15 +212,15 @@ class Reading:
     def _first_of_each_id(
         self, documents: Documents, part: Part, path_of: dict[str, str]
     ) -> Documents:
-        """Set aside the documents whose id came before.
+        """Set aside documents with the id of an earlier document.
 
         Args:
-            documents: Documents.
-            part: The piece of a file that they stand in.
-            path_of: Id -> path of the file that had it last; changed.
+            documents: The documents.
+            part: Their part of a file.
+            path_of: Id -> path of the file that had it last; updated.
         """
-        # Nearly always every id is new, which two sets say at once. Of two views of keys the
-        # shorter is gone through; of a view and a dict it would be the dict.
+        # Fast path: all ids are new. `isdisjoint` of two key views iterates over the shorter one;
+        # of a view and a dict, it would iterate over the dict.
         ids = dict.fromkeys(documents.ids, part.path)
         is_new = ids.keys().isdisjoint(path_of.keys()) and ids.keys().isdisjoint(
             self._duplicate_ids
@@ -241,16 +240,17 @@ class Reading:
         return documents.take(np.array(kept, np.int64))
 
     def _annotated(self, number: int, documents: Documents) -> Iterator[Documents]:
-        """Give documents their mentions: found, renamed, chosen by label, flat.
+        """Yield documents with mentions: found, renamed, chosen by label, and flat.
 
         Args:
-            number: The number of the first document in the crash log.
-            documents: Documents.
+            number: Position of the first document in the unit.
+            documents: The documents.
         """
+        # Log before annotating: if the process dies, the log names this document.
         if self._crash_log.careful:
             self._crash_log.at(number)
         if number in self._crash_log.fatal:
-            died = no_text_for_models("a process that died of it each time")
+            died = no_text_for_models("a process that died each time")
             self._refuse(documents, died)
             return
 
@@ -259,6 +259,7 @@ class Reading:
             documents, self._annotator.annotate, "annotator", are_annotated=False
         )
         for some, found in answers:
+            # Count what the annotator found and left out, before choosing labels.
             left_out = count_by_reason(found.left_out)
             self.given += len(found.mentions) + left_out.total()
             for (label, by), mentions in found.found_by.items():
@@ -267,6 +268,7 @@ class Reading:
                     self.found_by[FoundBy(ours, by)] += mentions
             self.adjusted.update(count_by_reason(some.adjusted))
 
+            # Rename labels, choose the wanted ones, and resolve overlaps among these.
             wanted, unwanted = relabel(
                 found.mentions, rename=annotate.rename, labels=annotate.labels
             )
@@ -276,6 +278,7 @@ class Reading:
                     annotate.rename.get(label, label) for label in found.mentions.labels_found()
                 }
                 self.unwanted |= dict.fromkeys(there.difference(annotate.labels))
+
             flat, overlapping = flatten(wanted)
             for reasons in (left_out, unwanted, overlapping):
                 self.left_out.update(reasons)
@@ -286,12 +289,12 @@ def _is_duplicate(doc_id: str, part: Part, path_of: dict[str, str]) -> bool:
     """Return whether an earlier document of the file has the same id, and record the id.
 
     Args:
-        doc_id: The id of a document.
-        part: The piece of a file that it stands in.
-        path_of: Id -> path of the file that had it last; changed.
+        doc_id: Id of a document.
+        part: Its part of a file.
+        path_of: Id -> path of the file that had it last; updated.
 
     Raises:
-        BuildError: A document of another file had it.
+        BuildError: A document of another file has the id.
     """
     before = path_of.get(doc_id)
     path_of[doc_id] = part.path
@@ -301,9 +304,9 @@ def _is_duplicate(doc_id: str, part: Part, path_of: dict[str, str]) -> bool:
 
 
 def shared_id(doc_id: str, before: str, path: str) -> BuildError:
-    """Return the error for an id that documents of two files have.
+    """Return the error for documents of two files with the same id.
 
-    Setting them aside, as within a file, could silently lose the second file as a whole.
+    Within a file, duplicates are set aside. Between files this could silently lose a whole file.
     """
     return BuildError(
         f"{path}: document id {doc_id} is also in {before}; rename a file if its name is part of "

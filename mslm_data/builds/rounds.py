@@ -1,8 +1,7 @@
 """Runs a build that is written as a generator of tasks.
 
-A story yields a round of tasks that may run in parallel in any process, and receives their answers
-when the last task is done. So a build reads from top to bottom, although its tasks run in many
-processes.
+A story yields a round of tasks, which may run in parallel in any process, and receives their
+answers after the last one. So a build reads from top to bottom although many processes run it.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from mslm_data.builds.tasks import Task, read_answer
 
 T = TypeVar("T")
 Answers: TypeAlias = Mapping[str, Any]
-"""Name of a task -> the value of its answer."""
+"""Task name -> the value of its answer."""
 Story: TypeAlias = Generator[Sequence[Task], Answers, T]
-"""Yields rounds of tasks, receives the answers of each round, and returns its result."""
+"""Yields rounds of tasks, receives their answers, and returns a result."""
 
 
 def together(stories: Iterable[Story[T]]) -> Story[list[T]]:
-    """Run stories in parallel: their next rounds are joined into one round.
+    """Run stories in parallel by merging their next rounds into one.
 
     Returns:
         The result of each story, in order.
@@ -37,6 +36,7 @@ def together(stories: Iterable[Story[T]]) -> Story[list[T]]:
                 made[number] = end.value
                 del running[number]
 
+        # Stories that have ended drop out; each remaining story gets only its own answers.
         if rounds:
             every = yield [task for tasks in rounds.values() for task in tasks]
             for number, tasks in rounds.items():
@@ -49,7 +49,7 @@ def advance(story: Story[Any], answers: Answers | None) -> Sequence[Task]:
 
     Args:
         story: The story.
-        answers: The answers of the previous round; None before the first round.
+        answers: The answers to its last round; None starts the story.
 
     Raises:
         StopIteration: The story has ended.
@@ -61,18 +61,18 @@ def advance(story: Story[Any], answers: Answers | None) -> Sequence[Task]:
 
 
 class Rounds(Generic[T]):
-    """Gives the rounds of a story to an engine, and the answers to the story.
+    """Passes the rounds of a story to an engine, and the answers back to the story.
 
     Attributes:
-        made: The result of the story when it has ended, None before.
+        made: The result of the story; None until it ends.
     """
 
     def __init__(self, story: Story[T], *, done: Callable[[str], object] = lambda _: None) -> None:
-        """Begin a story.
+        """Start a story.
 
         Args:
             story: The story.
-            done: Called with the name of each task that is done.
+            done: Called with the name of each finished task.
         """
         self._story = story
         self._done = done
@@ -81,14 +81,13 @@ class Rounds(Generic[T]):
         self.made: T | None = None
 
     def first(self) -> Sequence[Task]:
-        """Return the tasks of the first round."""
         return self._next(None)
 
     def take(self, text: str) -> Sequence[Task]:
-        """Take the answer of a task. Return the next round if it was the last task of its round.
+        """Take the answer of a task. Return the next round after the last answer of this one.
 
         Raises:
-            MslmDataError: Raised by the story.
+            MslmDataError: From the story.
         """
         name, value = read_answer(text)
         self._waiting.discard(name)

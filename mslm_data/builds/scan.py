@@ -1,6 +1,6 @@
-"""Scans the input files: their digests, and where they are cut into shards and work units.
+"""Scans input files: computes their digests, and cuts them into shards and work units.
 
-Every file is scanned by tasks of its own, so that a build's first readings run on all workers.
+Each file has its own tasks, so that scanning uses all workers.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from mslm_data.source import Source
 from mslm_data.source.reading.files import folder_name, opened
 
 UNIT_BYTES = 4 << 20
-"""About how many bytes of input a work unit has, whatever the size of shards: enough to be worth a
-task, and few enough that every core has some and that memory stays small."""
+"""Approximate input bytes of a work unit, for any shard size. Smaller units would cost more than
+they compute; larger ones would leave cores idle and need more memory."""
 SLOW_UNIT_BYTES = 256 << 10
-"""The same for a slow annotator: some minutes of a core that runs a BERT."""
+"""Approximate input bytes of a work unit for a slow annotator: minutes of one core with BERT."""
 _DIGESTED_AT_ONCE = 64 << 20
-"""Bytes of small files that one task digests."""
+"""Input bytes of small files per `Digest` task."""
 _RATIO = 4
-"""Ratio of a text's size to its compressed size, roughly, for texts that compress badly."""
+"""Assumed ratio of text size to compressed size: a low estimate."""
 _AT_ONCE = 1 << 20
-"""Bytes that are unpacked at a time."""
+"""Bytes per read while unpacking."""
 
 
 class Fingerprint(NamedTuple):
-    """Identify an input file: its name, size and SHA-256."""
+    """Name, size and SHA-256 of an input file."""
 
     name: str
     bytes: int
@@ -50,13 +50,12 @@ class Fingerprint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What the input files hold.
+    """The result of scanning the input files.
 
     Attributes:
-        unit_bytes: About how many bytes of input a work unit gets.
+        unit_bytes: Approximate number of input bytes per work unit.
         fingerprints: File -> its fingerprint.
-        cuts: Split, file -> the parts that make a shard each (if there are several), and the parts
-            of each of these that work units read.
+        cuts: (split, file) -> the part of each shard -> its parts for work units.
     """
 
     unit_bytes: int
@@ -65,16 +64,16 @@ class Scan:
 
 
 def scan_inputs(inputs: Inputs, *, staging: Path | None) -> Story[Scan]:
-    """Digest the input files, unpack large compressed ones, and cut all into shards and units.
+    """Digest all input files, unpack large compressed ones, and cut them into shards and units.
 
     Args:
         inputs: The files of each split.
-        staging: A folder into which large compressed files are unpacked; None leaves them whole.
+        staging: The folder for unpacked files; None does not unpack.
     """
     unit_bytes = choose_unit_bytes(inputs.pipeline)
     cutter = _Cutter(inputs, staging, unit_bytes)
 
-    # A file is cut while others, and itself, are digested.
+    # Digesting and cutting are independent, so all tasks run at the same time.
     splits = inputs.splits_of_paths()
     cut_files = [cutter.cut_file(number, path, splits[path]) for number, path in enumerate(splits)]
     fingerprints, *cuts = yield from together([digest_files(inputs), *cut_files])
@@ -86,13 +85,13 @@ def scan_inputs(inputs: Inputs, *, staging: Path | None) -> Story[Scan]:
 
 
 def choose_unit_bytes(pipeline: Pipeline) -> int:
-    """Return about how many bytes of input a work unit gets."""
+    """Return the approximate number of input bytes per work unit."""
     is_slow = make_annotator(pipeline).slow
     return min(SLOW_UNIT_BYTES if is_slow else UNIT_BYTES, pipeline.shard.unit_bytes)
 
 
 def digest_files(inputs: Inputs) -> Story[dict[Any, Any]]:
-    """Digest all files; return file -> its fingerprint."""
+    """Digest all files. Return file -> its fingerprint."""
     groups = _in_groups(inputs.every_file())
     tasks = [Digest(number, tuple(map(str, paths))) for number, paths in enumerate(groups)]
     answers = yield tasks
@@ -104,7 +103,7 @@ def digest_files(inputs: Inputs) -> Story[dict[Any, Any]]:
 
 
 class _Cutter:
-    """Cuts files; its tasks are numbered over all of them."""
+    """Cuts files by tasks, which it numbers across all files."""
 
     def __init__(self, inputs: Inputs, staging: Path | None, unit_bytes: int) -> None:
         self._source = inputs.source
@@ -114,12 +113,12 @@ class _Cutter:
         self._numbers = itertools.count()
 
     def cut_file(self, number: int, path: Path, splits: Sequence[str]) -> Story[dict[Any, Any]]:
-        """Cut a file; return split, file -> the part of each shard, and its work units' parts.
+        """Cut a file. Return (split, file) -> the part of each shard -> its parts for work units.
 
         Args:
-            number: Of the file.
+            number: Number of the file.
             path: The file.
-            splits: Those that have documents of it.
+            splits: The splits that read the file.
         """
         plain = path
         if self._staging is not None and self._is_worth_unpacking(path):
@@ -131,7 +130,8 @@ class _Cutter:
         return {(split, path): cuts for split, cuts in zip(splits, in_splits, strict=True)}
 
     def _cut_split(self, split: str, plain: Path) -> Story[dict[Part, list[Part]]]:
-        """Cut what a split has of a file: into shards, and these into work units."""
+        """Cut a split's share of a file into shards, and the shards into work units."""
+        # A file of at most one shard is cut here: a task would cost more than the cut.
         whole = Part(str(plain))
         if plain.stat().st_size > self._shard_bytes:
             shards = (yield from self._cut(split, [whole], self._shard_bytes))[0]
@@ -146,17 +146,17 @@ class _Cutter:
         return dict(zip(shards, units, strict=True))
 
     def _cut(self, split: str, parts: Sequence[Part], target_bytes: int) -> Story[list[list[Part]]]:
-        """Cut parts of a file, by a task each."""
+        """Cut each part of a file by a task."""
         cuts = [Cut(next(self._numbers), split, part, target_bytes) for part in parts]
         answers = yield cuts
         return [[Part(cut.part.path, *row) for row in answers[cut.name]] for cut in cuts]
 
     def _is_worth_unpacking(self, path: Path) -> bool:
-        """Return whether a compressed file is worth unpacking once.
+        """Return whether to unpack a compressed file before reading it.
 
-        A gzip file can only be read from its beginning, so it makes one unit, however large.
-        Unpacked, it is cut like a plain file. Not where documents lie in several files: these stay
-        together.
+        A gzip file can only be read from its beginning, so it would be one work unit of any size.
+        Unpacked, it is cut like a plain file. Documents that span several files are not unpacked,
+        because their files must stay together.
         """
         return (
             path.suffix == ".gz"
@@ -166,7 +166,7 @@ class _Cutter:
 
 
 def _in_groups(paths: Iterable[Path]) -> Iterator[list[Path]]:
-    """Put small files together that one task digests."""
+    """Group small files, so that one task digests a group."""
     group: list[Path] = []
     filled = 0
     for path in paths:
@@ -180,41 +180,41 @@ def _in_groups(paths: Iterable[Path]) -> Iterator[list[Path]]:
         yield group
 
 
-# What the tasks do --------------------------------------------------------------------------------
+# The tasks ----------------------------------------------------------------------------------------
 
 
 def digest(task: Digest) -> list[Fingerprint]:
-    """Digest files."""
+    """Return the fingerprints of a task's files."""
     paths = map(Path, task.paths)
     return [Fingerprint(path.name, path.stat().st_size, hash_file(path)) for path in paths]
 
 
 def is_short(task: Digest) -> bool:
-    """Return whether digesting takes about a tenth of a second at most."""
+    """Return whether digesting takes at most about 0.1 s."""
     try:
         return sum(Path(path).stat().st_size for path in task.paths) <= 2 * _DIGESTED_AT_ONCE
-    except OSError:  # whoever digests it says so
+    except OSError:  # the task itself reports the error
         return False
 
 
 def cut(task: Cut, source: Source) -> list[tuple[int, int, int, int]]:
-    """Cut a part of a file, and return `start, stop, first, line` of each part of it."""
+    """Cut a part of a file. Return `(start, stop, first, line)` of each new part."""
     parts = source.for_split(task.split).cut(task.part, target_bytes=task.target_bytes)
     return [(part.start, part.stop, part.first, part.line) for part in parts]
 
 
 def unpack(task: Unpack, check_unchanged: Callable[[], object]) -> None:
-    """Unpack a file into a folder of the unfinished build, if it is not there yet, whole.
+    """Unpack a file into the unfinished folder, unless a complete copy exists.
 
-    It may be patients' text: the folder is private, and goes when the build is finished.
+    The text may be patients' data. The folder is private, and removed with the unfinished build.
 
     Args:
-        task: Names the file.
-        check_unchanged: Called when all of it was read, before anything is kept. It raises if the
-            file has changed by then.
+        task: The task.
+        check_unchanged: Called after the last read and before the copy is kept. Raises if the file
+            has changed.
 
     Raises:
-        SourceError: As from `files.opened`, or from `check_unchanged`.
+        SourceError: From `files.opened` or `check_unchanged`.
     """
     into = Path(task.into)
     record = into.with_name(f"{into.name}.sha256")
@@ -227,10 +227,12 @@ def unpack(task: Unpack, check_unchanged: Callable[[], object]) -> None:
 
 
 def staged(staging: Path, path: Path) -> Path:
-    """Return where a compressed file is unpacked to, under its own name without `.gz`.
+    """Return the path of the unpacked copy of a compressed file.
 
-    Its folder has the name of the original's folder, as that may be the document's id.
+    The copy keeps the file name without `.gz` and the name of its folder, because document ids may
+    be made of either.
     """
+    # The key changes with the file, so a stale copy is never read.
     status = path.stat()
     stamp = f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
     key = hashlib.sha256(stamp.encode()).hexdigest()[:16]

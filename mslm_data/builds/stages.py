@@ -1,4 +1,4 @@
-"""Makes the stages that a pipeline names: source, annotator and segmenter, and a loaded model."""
+"""Makes the stages of a pipeline: source, annotator and segmenter."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mslm_data.source.reading.splits import Unread, check_one_form, unread
 T = TypeVar("T")
 
 OURS = (MslmDataError, MemoryError, OSError)
-"""Exceptions of a stage that no document is to blame for."""
+"""Errors that no document causes, so no document is set aside for them."""
 
 
 def make_source(pipeline: Pipeline) -> Source:
@@ -57,7 +57,7 @@ def make_segmenter(pipeline: Pipeline) -> Segmenter:
 
 
 def list_plugins(pipeline: Pipeline) -> list[Plugin]:
-    """Return the plug-ins that a pipeline's stages are."""
+    """Return the plug-ins among a pipeline's stages."""
     uses = [(SOURCES, pipeline.source.use), (SEGMENTERS, pipeline.segment.use)]
     uses += [(ANNOTATORS, use) for use in pipeline.annotate.uses()]
     found = [registry.plugin(use) for registry, use in uses]
@@ -67,12 +67,12 @@ def list_plugins(pipeline: Pipeline) -> list[Plugin]:
 def make_schema(
     pipeline: Pipeline, labels: Sequence[str], doc_labels: Sequence[str] | None
 ) -> pa.Schema:
-    """Return the schema of the rows that the stages make together.
+    """Return the Arrow schema of a pipeline's rows.
 
     Args:
-        pipeline: Says which columns there are.
-        labels: The label of each index.
-        doc_labels: The label of each index of documents; None where the source has none.
+        pipeline: Its options decide the columns.
+        labels: Labels of mentions, by index.
+        doc_labels: Labels of documents, by index; None if the source has none.
     """
     return schema(
         labels,
@@ -85,13 +85,13 @@ def make_schema(
 
 
 class Inputs(NamedTuple):
-    """The files of a pipeline's source.
+    """The input files of a pipeline.
 
     Attributes:
-        pipeline: As it was given, with the options that only all files together could decide.
-        source: The source of that pipeline.
+        pipeline: The pipeline, with the options that `Source.settle` derives from all files.
+        source: The source of this pipeline.
         files: Split -> its files.
-        given: The files or folders that they were found in.
+        given: The files or folders named by the user.
     """
 
     pipeline: Pipeline
@@ -100,7 +100,7 @@ class Inputs(NamedTuple):
     given: tuple[Path, ...] = ()
 
     def splits_of_paths(self) -> dict[Path, list[str]]:
-        """Return file -> the splits that have it, files in order."""
+        """Return file -> its splits, files in order."""
         splits: dict[Path, list[str]] = {}
         for split, paths in self.files.items():
             for path in paths:
@@ -108,22 +108,22 @@ class Inputs(NamedTuple):
         return splits
 
     def every_file(self) -> list[Path]:
-        """Return every file that is read, with those that stand beside others, each once."""
+        """Return all files to read, including companion files, without duplicates."""
         read = chain.from_iterable(map(self.source.files, self.splits_of_paths()))
         return list(dict.fromkeys(read))
 
     def names(self) -> dict[str, list[str]]:
-        """Return split -> its files, by their paths below the input."""
+        """Return split -> the paths of its files, relative to the input folder."""
         roots = [path for path in self.given if path.is_dir()]
         return {
             split: [_below(path, roots) for path in paths] for split, paths in self.files.items()
         }
 
     def unread(self, *, apart_from: Path) -> list[Unread]:
-        """Return the files below input folders that are not read, each with the reason.
+        """Return the files in input folders that are not read, each with the reason.
 
         Args:
-            apart_from: The folder that is built; it may lie below an input.
+            apart_from: The output folder, which may be inside an input folder.
         """
         return unread(
             self.given,
@@ -136,19 +136,18 @@ class Inputs(NamedTuple):
         )
 
     def batches(self, split: str) -> Iterator[Documents | SetAside | NotChosen]:
-        """Read a split in columns, file by file."""
+        """Yield the records of a split in batches, file by file."""
         source = self.source.for_split(split)
         return chain.from_iterable(map(source.batches, self.parts(split)))
 
     def parts(self, split: str) -> Iterator[Part]:
-        """Give the parts that a split's files are cut into."""
+        """Yield the parts of a split's files, each of about `shard.unit_bytes`."""
         source = self.source.for_split(split)
         for path in self.files[split]:
             yield from source.cut(Part(str(path)), target_bytes=self.pipeline.shard.unit_bytes)
 
 
 def _below(path: Path, roots: Sequence[Path]) -> str:
-    """Return a path below the input folder that it lies in, else its name."""
     for root in roots:
         if path.is_relative_to(root):
             return path.relative_to(root).as_posix()
@@ -156,14 +155,14 @@ def _below(path: Path, roots: Sequence[Path]) -> str:
 
 
 def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
-    """Find the files of a pipeline's source, and what only all of them together can decide.
+    """Find the input files of a pipeline, and settle options that depend on all of them.
 
     Args:
-        pipeline: Only its source and `unit_bytes` are used.
+        pipeline: Uses its source and `shard.unit_bytes`.
         inputs: Files or folders.
 
     Raises:
-        SourceError: No inputs of this format, two forms of one split, or a file that cannot be
+        SourceError: No file has this format, a split has files of two forms, or a file cannot be
             read.
     """
     source = make_source(pipeline)
@@ -182,11 +181,11 @@ def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
 
 
 _LOADED: dict[str, LoadedAnnotator] = {}
-"""The annotator that this process used last, with its model: one key."""
+"""Cache of the loaded annotator that this process used last: at most one key."""
 
 
 def load_annotator(annotate: AnnotateOptions) -> LoadedAnnotator:
-    """Load an annotator's model, once for all work units that this process does in a build.
+    """Load an annotator with its model; cached, so a process loads it once for all work units.
 
     Raises:
         AnnotateError: The model is missing or damaged.
@@ -202,16 +201,16 @@ def load_annotator(annotate: AnnotateOptions) -> LoadedAnnotator:
 
 
 def forget_annotator() -> None:
-    """Forget the annotator that this process used last, so that its files are read again.
+    """Clear the annotator cache, because its files may have changed.
 
-    An annotator is known by its options, which name its files. To be called before these are
-    digested, as the digest must be that of the model that annotates.
+    The cache key has the paths of files, not their content. Call this before digesting the files,
+    so that the digest matches the loaded model.
     """
     _LOADED.clear()
 
 
 _TABLES: dict[str, WordTable] = {}
-"""The words of the tokenizer that this process used last, and what became of them: one key."""
+"""Cache of the word table that this process used last: at most one key."""
 
 
 def attempts(
@@ -220,19 +219,22 @@ def attempts(
     who: str,
     refuse: Callable[[Documents, Reason], None],
 ) -> Iterator[tuple[Documents, T]]:
-    """Give what a model says of documents at once or, if one of them makes it fail, of each.
+    """Call a model on a batch of documents; if it raises, call it on each document alone.
 
     Args:
-        documents: Those on which it fails alone are refused.
-        call: Asks the model.
-        who: The model, as reasons name it.
-        refuse: Called with each document that is refused, alone, and the reason.
+        documents: The batch.
+        call: Calls the model.
+        who: Name of the model in reasons.
+        refuse: Called with each document that makes the model raise alone, and the reason.
+
+    Yields:
+        Documents, and the result of the call.
     """
     try:
         found = call(documents)
     except OURS:
         raise
-    except Exception as error:  # noqa: BLE001 - it may be anything, and hold text
+    except Exception as error:  # noqa: BLE001 - any class, and its message may contain text
         if len(documents) > 1:
             for document in split_documents(documents):
                 yield from attempts(document, call, who, refuse)
@@ -243,12 +245,12 @@ def attempts(
 
 
 def no_text_for_models(got: str) -> Reason:
-    """Return the reason to set a document aside on which a model fails."""
+    """Return the reason for a document on which a model fails."""
     return Reason(f"expected text that the models of the pipeline can take, got {got}")
 
 
 def load_word_table(tokenizer: Tokenizer) -> WordTable:
-    """Return the table of words that this process has tokenised so far."""
+    """Return the table of words tokenised by this process so far; cached."""
     if tokenizer.digest not in _TABLES:
         _TABLES.clear()
         _TABLES[tokenizer.digest] = WordTable(tokenizer)

@@ -1,7 +1,7 @@
-"""The story of a build: scan, plan, units, ids, losses, shards, and the files beside them.
+"""The order of a build: scan, plan, build units, compare ids, check data loss, join, finish.
 
-The leading process tells it, and does nothing that takes time in the size of the input: tasks do
-that, on any process, and it adds up their receipts.
+The leading process runs the story. Everything whose time grows with the input is a task, so that it
+can run in any process; the story only adds up receipts.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from mslm_data.shard.manifest import Manifest
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a build is; never text.
+    """Progress of a build, as counts only.
 
     Attributes:
-        done: Work units done, in earlier builds too.
-        total: Work units; 0 as long as the input files are looked at.
-        bytes_done: Bytes of input of the units done.
-        bytes_total: Bytes of input.
-        documents: Documents read.
-        rows: Rows written.
+        done: Number of finished work units, including earlier builds.
+        total: Number of work units; 0 while input files are scanned.
+        bytes_done: Input bytes of the finished units.
+        bytes_total: Input bytes of all units.
+        documents: Number of documents read.
+        rows: Number of rows written.
     """
 
     done: int
@@ -70,30 +70,31 @@ def tell(
     part: tuple[int, int] | None,
     counter: Counter,
 ) -> Story[Manifest | None]:
-    """Build a folder, from the first scan of the files to the manifest.
+    """Build a folder, from the first scan of the input files to the manifest.
 
     Args:
         out: The folder.
         inputs: The files of each split.
-        tokenizer: Makes the tokens.
-        identity: From `plan.identity`.
-        part: `(i, n)`: do every n-th unit, beginning with unit i (from 1), and then nothing.
+        tokenizer: The tokenizer.
+        identity: From `plan.collect_identity`.
+        part: `(i, n)` builds every n-th unit from unit i, counted from 1, and then stops. None
+            builds all units and finishes the folder.
         counter: Counts finished units.
 
     Returns:
-        The folder's manifest; None where only a part was built.
+        The manifest; None if `part` is given.
 
     Raises:
-        BuildError: The folder follows another plan, documents of two files share an id, or too much
-            of the corpus is lost.
+        BuildError: The folder has another plan, documents of two files have the same id, or too
+            much data is lost.
         SourceError: An input has changed since the build began.
     """
-    # What the files hold, and which units that makes. Another plan is refused here.
+    # Scan the files and plan the units. A folder with another plan is an error.
     scan = yield from scan_inputs(inputs, staging=out / ".build" / "staging")
     plan = make_plan(inputs, scan, identity)
     keep_plan(out, plan, alone=part is None)
 
-    # The units that are not done. Pieces of a shard are removed when it is joined.
+    # Find the units to build. Joining a shard removes its pieces, so its units count as done.
     compared = load_duplicate_ids(out, plan.units)
     units = plan.units if compared is None else compared
     wanted = units if part is None else units[part[0] - 1 :: part[1]]
@@ -101,25 +102,29 @@ def tell(
     missing = [unit for unit in wanted if unit.name not in joined and not is_done(out, unit)]
     counter.start(wanted, missing, plan.sizes)
 
-    # Copies are found before any unit is done: a unit writes the documents that are kept.
+    # Find copies before building units, because units write only the documents to keep.
     looks_for_copies = plan.pipeline.duplicates != "keep" and missing
     if looks_for_copies and not is_matched(out, plan.units):
         yield [Sign(unit) for unit in plan.units if not is_signed(out, unit)]
         yield [Match(tuple((unit.split, unit.name) for unit in plan.units))]
 
-    # Build the units. Other parts do the rest.
+    # Build the units. With `part`, other processes build the remaining ones.
     yield missing
     if part is not None:
         return None
 
-    # Units with ids that occur in earlier units are built again without these documents.
+    # A unit cannot see the ids of other units, so they are compared now. Units with an id of an
+    # earlier unit are built again without that document.
     if compared is None:
         answers = yield plan_comparisons(out, units)
         units = save_duplicate_ids(out, units, answers.values())
         yield [unit for unit in units if unit.duplicate_ids]
 
+    # All inputs are read: check them once more, and whether the data loss is acceptable.
     yield from check_unchanged(out, inputs, scan)
     labels, doc_labels = _accepted_labels(out, inputs, plan)
+
+    # Join the pieces of each shard. Label indices are known only now.
     totals = plan.totals()
     yield [
         Join(
@@ -137,12 +142,12 @@ def tell(
 
 
 def check_unchanged(out: Path, inputs: Inputs, scan: Scan) -> Story[None]:
-    """Digest the inputs again, when nothing reads them any more.
+    """Digest the inputs again after the last reading, and compare.
 
-    Stamps do not show every change: a network file system may keep times to the second.
+    File times alone do not show every change: network file systems may round them to seconds.
 
     Raises:
-        SourceError: An input has changed since it was scanned; what was made of it is discarded.
+        SourceError: An input has changed since it was scanned. All output made from it is removed.
     """
     fingerprints = yield from digest_files(inputs)
     for path, fingerprint in fingerprints.items():
@@ -152,7 +157,7 @@ def check_unchanged(out: Path, inputs: Inputs, scan: Scan) -> Story[None]:
 
 
 def _joined_units(out: Path, plan: Plan) -> set[str]:
-    """Return the names of units whose shards are written, and whose receipts are there."""
+    """Return the names of units with a receipt whose shard is complete."""
     return {
         unit.name
         for shard in plan.shards
@@ -165,12 +170,12 @@ def _joined_units(out: Path, plan: Plan) -> set[str]:
 def _accepted_labels(
     out: Path, inputs: Inputs, plan: Plan
 ) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    """Return the labels of mentions and of documents, if what the units lost is accepted.
+    """Check labels and data loss. Return the labels of mentions and of documents.
 
-    All receipts are in memory here, and not while shards are joined.
+    The receipts of all units are in memory here, but not while shards are joined.
 
     Raises:
-        BuildError: Labels are texts, or too much is lost.
+        BuildError: Labels seem to be texts, or too much data is lost.
     """
     receipts = load_receipts(out, plan)
     every = [*chain.from_iterable(receipts.values())]
@@ -185,7 +190,7 @@ def _accepted_labels(
             documents=sum(receipt.read - len(receipt.set_aside) for receipt in every),
         )
     except BuildError:
-        discard_build(out)  # receipts have labels, and must not have text
+        discard_build(out)  # receipts contain labels, and must not contain text
         raise
 
     try:
@@ -198,7 +203,7 @@ def _accepted_labels(
 
 
 def _labels(plan: Plan, receipts: Sequence[Receipt]) -> tuple[str, ...]:
-    """Return the label of each index: the pipeline's, or those of the source, sorted."""
+    """Return the labels of mentions by index: the pipeline's, otherwise the source's, sorted."""
     pipeline = plan.pipeline
     if pipeline.annotate.labels:
         return pipeline.annotate.labels
@@ -209,7 +214,7 @@ def _labels(plan: Plan, receipts: Sequence[Receipt]) -> tuple[str, ...]:
 
 
 def _doc_labels(plan: Plan, receipts: Sequence[Receipt]) -> tuple[str, ...] | None:
-    """Return the labels of documents, sorted; None where the source has none."""
+    """Return the labels of documents, sorted; None if the source has none."""
     if not plan.pipeline.has_doc_labels:
         return None
     labels = {label for receipt in receipts for label in receipt.doc_labels}
@@ -218,7 +223,7 @@ def _doc_labels(plan: Plan, receipts: Sequence[Receipt]) -> tuple[str, ...] | No
 
 
 class Counter:
-    """Turns names of finished units into progress."""
+    """Counts finished units, and reports progress."""
 
     def __init__(self, out: Path, progress: Callable[[Progress], None]) -> None:
         self._out = out
@@ -232,12 +237,12 @@ class Counter:
     def start(
         self, units: Sequence[WorkUnit], missing: Sequence[WorkUnit], sizes: Mapping[str, int]
     ) -> None:
-        """Count the units that earlier builds have done.
+        """Count the units finished by earlier builds.
 
         Args:
-            units: Units of this build.
-            missing: Units that are to be done.
-            sizes: Name of a unit -> about how many bytes of input it has.
+            units: All units of this build.
+            missing: Units to build.
+            sizes: Unit name -> approximate number of input bytes.
         """
         self._sizes = {unit.name: (unit, sizes[unit.name]) for unit in units}
         to_do = {unit.name for unit in missing}
@@ -247,7 +252,7 @@ class Counter:
         self._tell()
 
     def count(self, name: str) -> None:
-        """Count a unit, unless it was done again or is not a unit."""
+        """Count a unit once; ignore the names of other tasks."""
         if name in self._sizes and name not in self._done:
             self._add(name)
             self._tell()

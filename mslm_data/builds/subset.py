@@ -1,4 +1,4 @@
-"""Writes a few documents of a built folder as a folder of its own: what `mslm-data subset` does."""
+"""Writes some documents of a built folder as a new folder, for `mslm-data subset`."""
 
 from __future__ import annotations
 
@@ -39,17 +39,18 @@ def write_subset(
     *,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Manifest:
-    """Write a folder with some documents of one split, and the other splits whole.
+    """Write a folder with some documents of one split, and complete copies of the other splits.
 
-    Rows keep their keys, and so their masks; labels keep their indices. The same subset gives the
-    same bytes. The folder appears when it is whole.
+    Rows keep their keys and therefore their masks; labels keep their indices. The same subset gives
+    the same bytes. The folder is created complete or not at all.
 
     Args:
-        folder: The folder that the documents come from.
+        folder: The built folder.
         subset: Documents of one of its splits.
-        drawn: How they were drawn, for the manifest: `seed`, and `documents`, `share` or `shots`.
+        drawn: How the documents were drawn, for the manifest: `seed`, and one of `documents`,
+            `share`, `shots`.
         out: The new folder.
-        progress: Called with the number of rows that are written, and of all rows.
+        progress: Called with the number of written rows and of all rows.
 
     Raises:
         BuildError: `out` exists already.
@@ -67,6 +68,7 @@ def write_subset(
     total = sum(len(split) for name, split in folder.items() if name != chosen) + len(subset)
     make_folder(place.parent)
     with making_folder(place) as temporary:
+        # Write the rows of the chosen split, and copy the shards of the others.
         records: dict[str, SplitRecord] = {}
         done = 0
         for name, split in folder.items():
@@ -106,7 +108,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _subset_batches(subset: Subset) -> Iterator[pa.RecordBatch]:
-    """Yield the subset's rows of each shard that has some, with all columns."""
+    """Yield the rows of the subset with all columns, a batch per shard that has any."""
     ends = [*accumulate(subset.split.shard_rows)]
     starts = [0, *ends[:-1]]
     bounds = np.searchsorted(subset.numbers, [0, *ends])
@@ -121,7 +123,7 @@ def _count_shards(subset: Subset) -> int:
 
 
 def _subset_record(record: SplitRecord, subset: Subset, shards: list[ShardRecord]) -> SplitRecord:
-    """Return the account of the split: its documents and mentions are those of the rows."""
+    """Return the record of the split, with counts of the subset's rows."""
     mentions = sum(shard.mentions for shard in shards)
     return replace(
         record,
@@ -151,7 +153,7 @@ def _manifest(
     drawn: Mapping[str, Any],
     records: Mapping[str, SplitRecord],
 ) -> Manifest:
-    """Return the manifest of the subset: the folder's, with a plan of its own."""
+    """Return the folder's manifest with the subset's splits and a new plan digest."""
     whole = folder.manifest
     taken = {
         "plan": whole.plan,
@@ -165,7 +167,7 @@ def _manifest(
 
 
 def _set_aside(folder: Path, chosen: str) -> Iterator[bytes]:
-    """Yield the lines of the folder's `set_aside.jsonl` that are of splits which stay whole."""
+    """Yield the lines of `set_aside.jsonl` of splits other than the chosen one."""
     lines = (folder / "set_aside.jsonl").read_bytes().splitlines(keepends=True)
     prefix = f'{{"split":"{chosen}",'.encode()
     yield from (line for line in lines if not line.startswith(prefix))

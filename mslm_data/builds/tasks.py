@@ -1,15 +1,16 @@
-"""The tasks of a build: what an engine's workers do, one at a time.
+"""The tasks of a build, each run by one worker.
 
-A build has these kinds, in this order. `story` says what comes between them.
+In order:
 
-1. `Unpack` large compressed files, so that they can be cut like others.
-2. `Digest` files and `Cut` them, first into the parts for one shard each, then into work units.
-3. With `source.duplicates`, `Sign` the documents of each work unit, and `Match` all signatures.
-4. Build each `WorkUnit`: read a few megabytes of input and write a *piece*, the rows of them.
+1. `Unpack` large compressed files, so that they can be cut.
+2. `Digest` files and `Cut` them, first into a part per shard, then into parts of work units.
+3. With `source.duplicates`: `Sign` the documents of each work unit, then `Match` all signatures.
+4. Build each `WorkUnit`: read a few megabytes of input, and write its rows as a *piece*.
 5. `Compare` the ids of all units. Units with ids of earlier units are built again without them.
 6. `Join` the pieces of each shard.
 
-A task's answer is its name and a value, as JSON; never text of a document.
+`story` says what happens between them. The answer of a task is its name and a value, as JSON. It
+never contains text of a document.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from mslm_data.data.document import Part
 
 
 class Unpack(NamedTuple):
-    """Unpack a compressed file into the unfinished folder; answers with nothing.
+    """Unpack a compressed file into the unfinished folder. Answer: none.
 
     Attributes:
-        number: Its number among the build's files.
-        path: The file.
-        into: The path of the unpacked file.
+        number: Number of the file in the build.
+        path: The compressed file.
+        into: Path of the unpacked file.
     """
 
     number: int
@@ -36,20 +37,20 @@ class Unpack(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name that messages use."""
+        """Name for messages."""
         return f"unpack-{self.number:05d}"
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files that are read."""
+        """The input file."""
         return (self.path,)
 
 
 class Digest(NamedTuple):
-    """Digest files; answers with `[name, bytes, sha256]` of each.
+    """Digest files. Answer: `[name, bytes, sha256]` of each.
 
     Attributes:
-        number: The task's number among those of its kind.
+        number: Number of the task.
         paths: The files.
     """
 
@@ -58,18 +59,18 @@ class Digest(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name that messages use."""
+        """Name for messages."""
         return f"digest-{self.number:05d}"
 
 
 class Cut(NamedTuple):
-    """Cut a part of a file; answers with `[start, stop, first, line]` of each part of it.
+    """Cut a part of a file. Answer: `[start, stop, first, line]` of each new part.
 
     Attributes:
-        number: The task's number among those of its kind.
-        split: The split whose records are cut.
+        number: Number of the task.
+        split: The split to read.
         part: The part to cut.
-        target_bytes: Approximate number of bytes of the split in each part.
+        target_bytes: Approximate size of the new parts, in bytes of the split.
     """
 
     number: int
@@ -79,27 +80,27 @@ class Cut(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name that messages use."""
+        """Name for messages."""
         return f"cut-{self.number:05d}"
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files that are read."""
+        """The input file."""
         return (self.part.path,)
 
 
 class WorkUnit(NamedTuple):
-    """Read parts of files, and write the piece of a shard that they make; answers with nothing.
+    """Read parts of files, and write their rows as a piece of a shard. Answer: none.
 
-    The receipt counts what happened to the documents. Units are a pure function of the inputs and
-    the pipeline.
+    A unit is a pure function of the inputs and the pipeline. Its receipt counts all documents.
 
     Attributes:
-        split: The split that the shard belongs to.
-        shard: The shard's number within the split, from 0.
-        number: The piece's number within the shard, from 0.
-        parts: The pieces of input, in order.
-        duplicate_ids: Ids of its documents that occur in earlier units; see `duplicate_ids`.
+        split: The split of the shard.
+        shard: Number of the shard in the split, from 0.
+        number: Number of the piece in the shard, from 0.
+        parts: Parts of input files, in order.
+        duplicate_ids: Ids of its documents that are also in earlier units; see the module
+            `duplicate_ids`.
     """
 
     split: str
@@ -110,110 +111,110 @@ class WorkUnit(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name that receipts and messages use."""
+        """Name for receipts and messages."""
         return f"{self.split}-{self.shard:05d}-{self.number:05d}"
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files that are read."""
+        """The input files."""
         return tuple(dict.fromkeys(part.path for part in self.parts))
 
 
 class Sign(NamedTuple):
-    """Read a work unit, and write the signatures of its documents; answers with nothing.
+    """Read a work unit, and write the signatures of its documents. Answer: none.
 
     Attributes:
-        unit: The unit.
+        unit: The work unit.
     """
 
     unit: WorkUnit
 
     @property
     def name(self) -> str:
-        """The name that messages use."""
+        """Name for messages."""
         return f"sign-{self.unit.name}"
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files that are read."""
+        """The input files."""
         return self.unit.paths
 
 
 class Match(NamedTuple):
-    """Find the documents that are copies of others by their signatures; answers with nothing.
+    """Find copies of documents by their signatures. Answer: none.
 
     Attributes:
-        units: Split and name of every unit, in order.
+        units: Split and name of each work unit, in order.
     """
 
     units: tuple[tuple[str, str], ...]
 
     @property
     def name(self) -> str:
-        """The name that messages use."""
+        """Name for messages."""
         return "match"
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The input files that are read: none."""
+        """The input files: none."""
         return ()
 
 
 class Compare(NamedTuple):
-    """Find ids that occur in more than one unit of a split; answers with `[unit, ids]` of each.
+    """Find ids in more than one unit of a split. Answer: `[unit, ids]` of each such unit.
 
-    Each task compares a share of the ids: those whose hashes are in one of `of` equal ranges.
+    The range of id hashes is divided equally among the tasks of a split.
 
     Attributes:
-        split: The split whose units are compared.
-        number: The share, from 0.
-        of: Number of shares.
+        split: The split.
+        number: Number of the task, from 0.
+        shares: Number of tasks for the split.
         pieces: Names of the split's units, in order.
     """
 
     split: str
     number: int
-    of: int
+    shares: int
     pieces: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        """The name that messages use."""
+        """Name for messages."""
         return f"compare-{self.split}-{self.number:05d}"
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The input files that are read: none."""
+        """The input files: none."""
         return ()
 
 
 class Join(NamedTuple):
-    """Write a shard from its pieces, and remove these; answers with nothing.
+    """Write a shard from its pieces, then remove the pieces. Answer: none.
 
     Attributes:
-        split: The split that the shard belongs to.
-        shard: Its number within the split, from 0.
-        of: Number of the split's shards.
-        pieces: Names of the units that wrote its pieces, in order.
-        labels: The label of each index.
-        doc_labels: The label of each index of documents; None where the source has none.
+        split: The split of the shard.
+        shard: Number of the shard in the split, from 0.
+        num_shards: Number of shards in the split.
+        pieces: Names of the shard's units, in order.
+        labels: Labels of mentions, by index.
+        doc_labels: Labels of documents, by index; None if the source has none.
     """
 
     split: str
     shard: int
-    of: int
+    num_shards: int
     pieces: tuple[str, ...]
     labels: tuple[str, ...]
     doc_labels: tuple[str, ...] | None = None
 
     @property
     def name(self) -> str:
-        """The name that receipts and messages use."""
+        """Name for receipts and messages."""
         return f"{self.split}-{self.shard:05d}"
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The input files that are read: none."""
+        """The input files: none."""
         return ()
 
 
@@ -221,11 +222,11 @@ Task: TypeAlias = Unpack | Digest | Cut | Sign | Match | WorkUnit | Compare | Jo
 
 
 def answer(task: Task, value: Any = None) -> str:
-    """Return the answer of a worker to a finished task, as JSON."""
+    """Encode the answer to a finished task as JSON."""
     return msgspec.json.encode([task.name, value]).decode()
 
 
 def read_answer(text: str) -> tuple[str, Any]:
-    """Return the name of a finished task, and the value of its answer."""
+    """Decode the answer to a task into its name and value."""
     name, value = msgspec.json.decode(text)
     return name, value

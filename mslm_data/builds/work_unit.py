@@ -1,4 +1,4 @@
-"""Builds one work unit: reads, annotates, segments, encodes, and leaves a piece and a receipt."""
+"""Builds a work unit: reads, annotates, segments and encodes, then writes a piece and a receipt."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def build_unit(
     tokenizer: Tokenizer,
     out: Path,
 ) -> None:
-    """Build one work unit: leave its piece, and then its receipt.
+    """Build a work unit: write its piece, then its receipt.
 
     Args:
-        unit: The unit.
-        records: Those of its parts.
-        pipeline: Says how.
-        tokenizer: Makes the tokens.
+        unit: The work unit.
+        records: Records of its parts.
+        pipeline: The pipeline.
+        tokenizer: The tokenizer.
         out: The unfinished folder.
     """
     account = Account()
@@ -59,7 +59,8 @@ def build_unit(
     schema = make_schema(pipeline, [*labels], named)
     piece = write_piece(piece_path(out, unit.name), examples, schema)
     receipt = make_receipt(unit, reading, account, named or [], piece)
-    # Many labels may be but those of this unit; long ones are refused before they stand anywhere.
+    # One unit is too small to tell how many labels are too many, but long ones are an error before
+    # the receipt has them.
     check_labels(pipeline, labels=receipt.labels, doc_labels=receipt.doc_labels)
     write_receipt(out, unit, receipt)
 
@@ -74,17 +75,17 @@ def _examples(
     pipeline: Pipeline,
     tokenizer: Tokenizer,
 ) -> Examples:
-    """Turn a unit's documents into rows.
+    """Encode the documents of a unit as rows.
 
     Args:
-        split: The unit's.
-        records: Those of the unit.
-        reading: Gives their documents.
-        account: Counts of mentions and rows, added to.
-        labels: Label -> index. Labels that the pipeline does not name are added as they come.
-        doc_labels: The same of whole documents; None where the source has none.
-        pipeline: Says how.
-        tokenizer: Makes the tokens.
+        split: The unit's split.
+        records: Records of the unit.
+        reading: Reads the documents.
+        account: Counts of mentions and rows; updated.
+        labels: Label of mentions -> index. Labels that the pipeline does not name are added.
+        doc_labels: Label of documents -> index; updated. None if the source has none.
+        pipeline: The pipeline.
+        tokenizer: The tokenizer.
     """
     segmenter = make_segmenter(pipeline)
     encode = pipeline.encode
@@ -103,6 +104,7 @@ def _examples(
 
     parts = []
     for batch in reading.batches(records):
+        # Indices follow the first occurrence in this unit; joining maps them to the shard's.
         for label in batch.mentions.labels_found():
             labels.setdefault(label, len(labels))
         check_label_count(pipeline, [*labels])
@@ -119,7 +121,7 @@ def _examples(
             reading.set_aside += _without_rows(documents, examples)
             parts.append(examples)
     if not parts:
-        # Rows of no document still have every column, that of contexts among them.
+        # Encode an empty batch, so that the piece has all columns.
         nothing = Documents.from_documents([])
         given = reading.in_context(nothing, nothing.sentences)
         parts.append(encoder.encode(given, nothing.sentences, account))
@@ -133,7 +135,7 @@ def make_receipt(
     doc_labels: Sequence[str],
     piece: ShardRecord,
 ) -> Receipt:
-    """Return the receipt of a unit whose piece is written."""
+    """Return the receipt of a unit after its piece is written."""
     left_out = reading.left_out + account.left_out
     return Receipt(
         read=reading.read,
@@ -162,7 +164,7 @@ def make_receipt(
 
 
 def _without_rows(documents: Documents, examples: Examples) -> Iterator[SetAside]:
-    """Give the documents that no row comes from."""
+    """Yield the documents without any row."""
     with_rows = set(examples.doc_ids or ())
     if len(with_rows) == len(documents):
         return
@@ -172,9 +174,10 @@ def _without_rows(documents: Documents, examples: Examples) -> Iterator[SetAside
 
 
 def _in_order(set_aside: Sequence[SetAside], unit: WorkUnit) -> list[SetAside]:
-    """Return documents that were set aside in the order in which they stand in the input.
+    """Sort documents that were set aside by their place in the input.
 
-    Stages set aside in their own order, batch by batch, which depends on the size of units.
+    Each stage sets documents aside in its own order, batch by batch. Without sorting, the order
+    would depend on the size of units.
     """
     names = [Path(path).name for path in unit.paths]
 

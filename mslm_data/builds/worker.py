@@ -1,7 +1,7 @@
-"""Does the tasks of a build, in any process.
+"""Runs the tasks of a build in any process.
 
-`UnitWorker` does the tasks that come before the work units. `BuildWorker` writes rows, and
-`entity_lines.LineWorker` writes lines of entities.
+`UnitWorker` runs the tasks before the work units. `BuildWorker` adds tasks that write rows,
+`entity_lines.LineWorker` the task that writes lines of entities.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from mslm_data.source import SOURCES
 
 @dataclass(frozen=True, kw_only=True)
 class UnitWorker:
-    """Scans the input files, and yields the records of work units; see `engine.Worker`.
+    """Scans input files, and reads the records of work units; see `engine.Worker`.
 
     Attributes:
         pipeline: The pipeline.
@@ -58,10 +58,10 @@ class UnitWorker:
     folder: str
     stamps: Mapping[str, tuple[Stamp, ...]]
     _begun: dict[WorkUnit, Iterator[Record]] = field(default_factory=dict, init=False, repr=False)
-    """Records of units whose reading has begun, while the unit before is encoded."""
+    """Work unit -> its records, read in advance while the unit before is encoded."""
 
     def __call__(self, task: Task) -> str:
-        """Do one task, and return its answer.
+        """Run a task, and return its answer.
 
         Raises:
             SourceError: An input file has changed since the build began.
@@ -72,20 +72,20 @@ class UnitWorker:
         return answer(task, value)
 
     def expect(self, task: Task) -> None:
-        """Begin to read a work unit in another thread; see `engine.Worker`."""
+        """Start reading the next work unit in a thread; see `engine.Worker`."""
         if isinstance(task, WorkUnit):
             self._begun[task] = begun(self._read(task))
 
     def is_light(self, task: Task) -> bool:
-        """Return whether a task needs no kernel, model or tokenizer; see `engine.Worker`."""
+        """Return whether a task needs no kernels, model or tokenizer; see `engine.Worker`."""
         return isinstance(task, Digest) and scan.is_short(task)
 
     def suspect(self, task: Task) -> None:
-        """Log each document of a task from now on; see `engine.Worker`."""
+        """Log each document of the task from now on; see `engine.Worker`."""
         CrashLog(Path(self.folder), task.name).suspect()
 
     def died(self, task: Task, how: str) -> None:
-        """Record that a process died at a task; see `engine.Worker`."""
+        """Record a crash of the task; see `engine.Worker`."""
         CrashLog(Path(self.folder), task.name).died(how)
 
     def _do(self, task: Task) -> Any:
@@ -99,14 +99,13 @@ class UnitWorker:
         return None
 
     def _read(self, unit: WorkUnit) -> Iterator[Record]:
-        """Yield the records of a work unit."""
         return read_records(unit, self.pipeline)
 
     def _records(self, unit: WorkUnit) -> Iterator[Record]:
-        """Yield the records of a work unit, and check its inputs again after the last one.
+        """Yield the records of a work unit, then check its inputs again.
 
-        The result of the unit is written after this check. So a resumed build never finds results
-        of inputs that were changed meanwhile and then restored.
+        Results are written after this check. So a resumed build never uses results of inputs that
+        were changed meanwhile and then restored.
         """
         yield from self._begun.pop(unit, None) or self._read(unit)
         check_unchanged_files(self.stamps, unit.paths)
@@ -114,7 +113,7 @@ class UnitWorker:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildWorker(UnitWorker):
-    """Does the tasks of a build; see `engine.Worker`.
+    """Runs all tasks of a build; see `engine.Worker`.
 
     Attributes:
         tokenizer: The tokenizer.
@@ -150,11 +149,11 @@ class BuildWorker(UnitWorker):
     def _join(self, task: Join) -> None:
         out = Path(self.folder)
         pieces = [piece_path(out, name) for name in task.pieces]
-        # A process that died while it removed pieces leaves a joined shard and an unfinished task.
+        # The shard may be complete: a process can die while it removes the pieces.
         if not is_joined(out, task):
             record = join(
                 pieces,
-                out / task.split / f"data-{task.shard:05d}-of-{task.of:05d}.arrow",
+                out / task.split / f"data-{task.shard:05d}-of-{task.num_shards:05d}.arrow",
                 make_schema(self.pipeline, task.labels, task.doc_labels),
             )
             write_joined(out, task.name, record)
@@ -163,7 +162,7 @@ class BuildWorker(UnitWorker):
 
 
 class _Stages(msgspec.Struct):
-    """Stages of the pipeline that is built, from `Pipeline.to_preload`."""
+    """Stages to load in advance, from `Pipeline.to_preload`."""
 
     source: str
     annotate: AnnotateOptions
@@ -174,7 +173,7 @@ class _Stages(msgspec.Struct):
 def load_stages(argument: str) -> None:
     """Load models, compiled kernels and held-out folders, so that worker processes share them.
 
-    Errors are ignored here: the worker processes meet them again and report them.
+    Errors are ignored here. Workers meet them again, and report them.
 
     Args:
         argument: From `Pipeline.to_preload`.
@@ -187,7 +186,7 @@ def load_stages(argument: str) -> None:
     with suppress(MslmDataError):
         load_annotator(stages.annotate)
     if stages.decontaminate:
-        # A tokenizer that has started threads before a fork prints a warning in each process.
+        # A tokenizer that started threads before a fork prints a warning in each worker.
         threads = os.environ.get("TOKENIZERS_PARALLELISM")
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
         with suppress(MslmDataError):

@@ -86,7 +86,7 @@ def test_build__sets_a_document_aside_whose_worker_dies_each_time(
 
     assert manifest
     assert works.deaths(out) == 3
-    assert aside(out)["21"] == f"{SET_ASIDE} a process that died of it each time"
+    assert aside(out)["21"] == f"{SET_ASIDE} a process that died each time"
     train = manifest.splits["train"]
     assert (train.read, train.set_aside) == (60, whole["set_aside.jsonl"].count(b"\n") + 1)
     assert verify(out)[1] == []
@@ -142,7 +142,7 @@ def test_build__gives_up_on_a_unit_whose_process_died_too_often(tmp_path: Path) 
     ("how", "why"),
     [
         ("signal 9", r"out of memory\?\); fewer --workers"),
-        (f"signal {int(signal.SIGBUS)}", "as a file became shorter.* restore the file or see to"),
+        (f"signal {int(signal.SIGBUS)}", "a file was cut short.* restore the file or check"),
     ],
 )
 def test_crash_log__gives_up_before_the_first_document(how: str, why: str, tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""What users call: build, load, mix and show folders, and annotate texts."""
+"""The public functions: build, load, mix and show folders, and annotate texts."""

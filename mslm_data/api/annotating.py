@@ -1,7 +1,7 @@
-"""Texts in, lines of entities out: what `mslm-data annotate` does.
+"""Writes entities of texts as JSON lines, for `mslm-data annotate`.
 
-A file of lines is written by `builds`, as folders of shards are: in work units, resumably. Lines
-for standard output, and those of standard input, are written as they come, and not resumed.
+A file is written by `builds` in work units, and can be resumed. Lines for standard output, or from
+standard input, are written immediately and cannot be resumed.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 STDIN = "-"
 _STDIN_ID = "stdin"
 _PROTECTED = "about.protected"
-"""The option besides those of the source that is heeded: it warns of readers of patients' text."""
+"""The only option outside of `[source]` with an effect: a warning about readable patients' text."""
 _OF_BUILDS = ("decontaminate", "duplicates", "duplicate_similarity", "sample", "fetch")
-"""Options of `[source]` that are not the source's own, and do nothing here."""
+"""Options of `[source]` with an effect on builds only."""
 _BLANKS = " \t\r\n\f\v"
-"""Characters of a blank line."""
+"""Characters of blank lines."""
 
 
 # Options ------------------------------------------------------------------------------------------
 
 
 def check_sets(sets: Sequence[str]) -> None:
-    """Check that assignments change options that have a say in how documents are read.
+    """Check that `--set` changes only options for reading documents.
 
     Args:
-        sets: What `--set` was given; what is not `stage.option=value` is left to `pipeline.read`.
+        sets: Values of `--set`. `pipeline.read` reports those not of the form `stage.option=value`.
 
     Raises:
-        PipelineError: One is not of the source, or only builds have it.
+        PipelineError: An option belongs to another stage, or to builds only.
     """
     for text in sets:
         path = text.partition("=")[0].strip()
@@ -62,19 +62,20 @@ def check_sets(sets: Sequence[str]) -> None:
 
 
 def with_model(pipeline: Pipeline, model: str, *, batch_size: int) -> Pipeline:
-    """Return a pipeline that reads documents as before, and whose annotator is a model.
+    """Return the pipeline with a token-classification model as its annotator.
 
-    The model runs on a GPU if there is one, else with as many threads as torch chooses.
+    The model runs on a GPU if available, otherwise on the CPU with torch's default number of
+    threads.
 
     Args:
-        pipeline: Its source reads the documents.
-        model: A folder that `MslmModel` saved, or one of a token-classification model of
-            transformers, or a hub name.
+        pipeline: The pipeline that reads documents.
+        model: A folder saved by `MslmModel`, a token-classification model of transformers, or a hub
+            id.
         batch_size: See `ModelNer`.
 
     Raises:
-        AnnotateError: There is no such model, it needs code or pickles, or it has no labels.
-        TokenizerError: It has no tokenizer.
+        AnnotateError: The model is missing, needs code or pickles, or has no labels.
+        TokenizerError: The model has no tokenizer.
         MissingExtraError: torch or transformers is not installed.
     """
     from mslm_data import _optional
@@ -91,7 +92,7 @@ def with_model(pipeline: Pipeline, model: str, *, batch_size: int) -> Pipeline:
         "device": "cuda" if torch.cuda.is_available() else "cpu",
         "threads": torch.get_num_threads(),
     }
-    # Loaded once, and before anything is written: what is no model leaves no file.
+    # Load the model before anything is written, so that a wrong model leaves no file. It is cached.
     forget_annotator()
     load_annotator(AnnotateOptions(use="model", options=options))
     labels = ModelNer(model=model).labels()
@@ -107,19 +108,19 @@ def with_model(pipeline: Pipeline, model: str, *, batch_size: int) -> Pipeline:
 
 
 def find_texts(pipeline: Pipeline, given: Sequence[str]) -> Inputs:
-    """Find the texts of a run.
+    """Find the input texts.
 
     Args:
-        pipeline: Its source reads them.
-        given: Files, folders or URLs; or `-` alone for standard input, which holds one text, or one
-            a line where the source's `documents` says so.
+        pipeline: The pipeline that reads documents.
+        given: Files, folders or URLs; or only `-` for standard input, with a text in total or per
+            line, as the source's option `documents` says.
 
     Returns:
-        The files; none for standard input.
+        The input files; no files for standard input.
 
     Raises:
-        CallError: Standard input beside others, or of a source that needs files.
-        SourceError: An input is missing, or not of the source's format.
+        CallError: Standard input is combined with other inputs, or the source needs files.
+        SourceError: An input is missing, or has another format.
     """
     from mslm_data.builds import find
     from mslm_data.builds.stages import Inputs, make_source
@@ -146,37 +147,40 @@ def annotate(
     show_text: bool = False,
     progress: Callable[[Progress], None] = lambda _: None,
 ) -> LineCounts:
-    """Write a line for each document; as in a build, no entity touches a placeholder.
+    """Write a line of entities per document. As in builds, entities never touch placeholders.
 
     Args:
         inputs: From `find_texts`.
-        out: The file that gets the lines, None for `write`.
-        write: Called with the lines of some documents.
-        show_text: Whether an entity has its characters too.
-        progress: Called as work units finish.
+        out: Output file; None calls `write` instead.
+        write: Called with the lines of each batch.
+        show_text: Whether to write the text of each entity. Default: False.
+        progress: Called after each work unit.
+
+    Returns:
+        The counts.
 
     Raises:
-        AnnotateError: The file is there, and is not of an earlier run.
-        BuildError: Another process writes the file, it was made of something else, or too many
-            documents are set aside.
-        SourceError: An input is not of the source's format, or has changed meanwhile.
+        AnnotateError: The output file exists and was not written by this command.
+        BuildError: Another process writes the file, it was made from other inputs or options, or
+            too many documents are set aside.
+        SourceError: An input has another format, or has changed meanwhile.
     """
-    from mslm_data.builds import annotate_found, entity_lines
+    from mslm_data.builds import annotate_inputs, entity_lines
 
     if out is None:
         return _annotate_at_once(inputs, write, show_text=show_text)
 
-    out = out.resolve()  # a link is the file that it leads to
+    out = out.resolve()  # writing replaces the target of a link, not the link
     make_folder(out.parent)
     if any(inputs.files.values()):
-        return annotate_found(inputs, out, show_text=show_text, progress=progress)
+        return annotate_inputs(inputs, out, show_text=show_text, progress=progress)
 
     if out.exists():
         raise AnnotateError(
             f"{out}: the file exists, and texts from standard input cannot be resumed; name "
             "another --out, or remove the file"
         )
-    made = entity_lines.made_of(
+    made = entity_lines.make_record(
         entity_lines.collect_identity(inputs, show_text=show_text), {"train": [STDIN]}
     )
     with entity_lines.writing_file(out, made) as (write_bytes, keep):
@@ -190,7 +194,7 @@ def annotate(
 def _annotate_at_once(
     inputs: Inputs, write: Callable[[str], object], *, show_text: bool
 ) -> LineCounts:
-    """Annotate all documents as one work unit for each split, and write lines as they come."""
+    """Annotate each split as one work unit, and write lines immediately."""
     from mslm_data.builds import entity_lines
     from mslm_data.builds.tasks import WorkUnit
 
@@ -207,18 +211,18 @@ def _annotate_at_once(
 
 
 def _records(inputs: Inputs, split: str) -> Iterator[Record]:
-    """Give the records of a split, or those of standard input."""
-    from mslm_data.builds.entity_lines import names_of, records_as_given
+    """Yield the records of a split, or of standard input."""
+    from mslm_data.builds.entity_lines import list_document_names, records_as_given
     from mslm_data.builds.plan import check_unchanged_files, take_stamps
     from mslm_data.data.documents import in_batches
 
     if not inputs.files[split]:
-        for record in in_batches(_of_stdin(inputs)):
+        for record in in_batches(_read_stdin(inputs)):
             yield Part(STDIN), record
         return
 
     stamps = take_stamps(inputs)
-    names = names_of(inputs, staging=None)
+    names = list_document_names(inputs, staging=None)
     yield from records_as_given(split, inputs.parts(split), inputs.pipeline, names)
     check_unchanged_files(stamps, stamps)
 
@@ -226,12 +230,12 @@ def _records(inputs: Inputs, split: str) -> Iterator[Record]:
 # Standard input -----------------------------------------------------------------------------------
 
 
-def _of_stdin(inputs: Inputs) -> Iterator[Document | SetAside]:
-    """Read standard input in the encoding that the source says, whole or line by line."""
+def _read_stdin(inputs: Inputs) -> Iterator[Document | SetAside]:
+    """Read documents from standard input: the whole text, or a document per line."""
     from mslm_data.builds.entity_lines import MAX_BYTES, whole_text
     from mslm_data.source.reading.encodings import marked, to_utf8
 
-    source = cast("PlainText", inputs.source)  # as `find_texts` has seen to
+    source = cast("PlainText", inputs.source)  # checked by `find_texts`
     if source.documents == "line":
         yield from _read_stdin_lines(source.encoding)
         return
@@ -242,14 +246,14 @@ def _of_stdin(inputs: Inputs) -> Iterator[Document | SetAside]:
 
 
 def _read_stdin_lines(encoding: str) -> Iterator[Document | SetAside]:
-    """Read the lines of standard input as they come; blank ones are passed over."""
+    """Yield a document per line of standard input as it arrives, skipping blank lines."""
     from mslm_data.builds.entity_lines import MAX_BYTES, TOO_LARGE
     from mslm_data.source.reading.encodings import DAMAGED, DAMAGED_LETTER
     from mslm_data.source.reading.records import NOT_UTF8
 
     stream = io.TextIOWrapper(
         sys.stdin.buffer,
-        # A byte order mark stands before the first line, and is not of it.
+        # utf-8-sig drops a byte order mark at the beginning.
         encoding="utf-8-sig" if encoding == "utf-8" else encoding,
         errors=DAMAGED,
         newline="\n",
@@ -266,17 +270,17 @@ def _read_stdin_lines(encoding: str) -> Iterator[Document | SetAside]:
             number += 1
             if len(line) > MAX_BYTES:
                 yield SetAside(doc_id, place, TOO_LARGE)
-                _pass_over_line(stream, line)
+                _skip_line(stream, line)
             elif DAMAGED_LETTER in text:
                 yield SetAside(doc_id, place, NOT_UTF8)
             else:
                 yield Document(id=doc_id, text=text, place=place)
     finally:
-        stream.detach()  # or standard input would be closed
+        stream.detach()  # otherwise the wrapper closes standard input
 
 
-def _pass_over_line(stream: IO[str], read: str) -> None:
-    """Read the rest of a line of which some has been read."""
+def _skip_line(stream: IO[str], read: str) -> None:
+    """Read the rest of a line, given the part that was read."""
     from mslm_data.builds.entity_lines import MAX_BYTES
 
     while read and not read.endswith("\n"):

@@ -1,7 +1,7 @@
-"""Builds a folder from what a user asks for: `md.build`, and what `mslm-data build` calls.
+"""Builds a folder from user arguments: `md.build`, and the work of `mslm-data build`.
 
-Here a name becomes a pipeline, a tokenizer and files of this machine, with the checks that the
-command and the call share. `builds` makes a folder of them.
+This module turns names into a pipeline, a tokenizer and local files, with checks shared by the
+command and the function. `builds` does the rest.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from mslm_data.log import LOGGER, TO_KEEP
 from mslm_data.pipeline import Pipeline, read
 from mslm_data.registry import did_you_mean
 
-# Kernels and Arrow take most of a second to import, so each function imports what it needs. Workers
-# can load the same meanwhile.
+# Importing kernels and Arrow takes most of a second, so each function imports only what it needs.
+# Meanwhile the workers start.
 if TYPE_CHECKING:
     from mslm_data.api.loading import Shards
     from mslm_data.builds import Progress
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
     from mslm_data.source.recognise import Recognised
 
 AUTO = "auto"
-"""The source that is found by looking at the files."""
+"""The source name that selects a source by the input files."""
 _OF_DOCUMENTS = "jsonl"
-"""The source that reads documents from Python, once they are written down."""
+"""The source for documents from Python, which are written to files first."""
 _FILES_LOOKED_AT = 1000
-"""Maximum number of files of an input folder whose sizes are added up."""
+"""Maximum number of files per input folder to estimate its size."""
 
 _LONGEST_NAME = 255
-"""Maximum bytes of a file name, on nearly all file systems."""
+"""Maximum size of a file name on nearly all file systems, in bytes."""
 
 Source = str | Path | Mapping[str, Any]
-"""A name of a shipped pipeline or source, the path of a TOML file, or the tables of such a file."""
+"""Name of a shipped pipeline or source, path of a TOML file, or the tables of one."""
 Input = str | Path | Sequence[str | Path]
-"""One file, folder or URL, or several."""
+"""A file, folder or URL, or several."""
 Downloading = Callable[[], AbstractContextManager[Callable[[str, int, int], None]]]
-"""Context of a download; gives a callback that takes a file name, bytes so far and total bytes."""
+"""Context of a download. It gives a callback of file name, bytes so far and total bytes."""
 
 
 @overload
@@ -102,47 +102,46 @@ def build(
     part: tuple[int, int] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Shards | None:
-    """Turn a corpus into a folder of Arrow shards, and open it; what `mslm-data build` does.
+    """Build a folder of Arrow shards from a corpus, and open it, as `mslm-data build` does.
 
-    The same call resumes a build that was interrupted, and only opens a folder that is finished.
-    Errors name the command's options, which have the names of the arguments here: `--out` is `out`,
-    and `--set encode.keep_text=true` is `options={"encode.keep_text": True}`.
+    The same call resumes an interrupted build, or opens a finished folder. Errors name the options
+    of the command: `--out` is the argument `out`, and `--set encode.keep_text=true` is
+    `options={"encode.keep_text": True}`.
 
     Args:
-        source: The name of a shipped pipeline, or of a source such as `label-studio`; the path of a
-            TOML file; the tables that such a file would give, with a `name`; or `auto` for what is
-            found by looking at the files. None, with `documents`: `jsonl`.
-        input: Files or folders, here or at any URL that fsspec knows. Empty: the corpus is fetched
-            from its public home.
-        documents: Documents from Python, in place of files: mappings, or objects with attributes,
-            of `id`, `text`, `entities` (each `(start, end, label)`, a mapping or an object of
-            these, in characters, half open) and `split` (`train`, `validation` or `test`; None:
-            `train`). A mapping may have any other columns that the source `jsonl` reads, and
-            documents without an id are numbered. They are written to a private folder beside `out`
-            and read from there as files of JSON lines are, which gives the same bytes; the folder
-            is deleted at the end. Give the same documents to resume.
-        tokenizer: A `tokenizer.json`, a `vocab.txt`, a Hugging Face folder or a hub id. None: the
-            one that the pipeline names.
-        out: The folder. None: `shards/NAME`.
-        workers: Number of work units that are done at a time. None: by the size of the input,
-            and by the CPUs that may be used.
-        engine: `local`, processes of this machine, or `ray`, a Ray cluster.
-        options: `stage.option` -> value, on top of the pipeline.
-        sample: Whether the small corpus and tokenizer that the package ships are built.
-        part: `(i, n)`, from 1: do every n-th work unit only, beginning with unit i. The call
-            without it finishes the folder.
-        progress: Called at the start and as work units finish.
+        source: Name of a shipped pipeline or of a source such as `label-studio`, path of a TOML
+            file, or the tables of such a file with a `name`. `auto` selects a source by the files.
+            Default: `jsonl` if `documents` are given, otherwise required.
+        input: Files or folders, as paths or fsspec URLs. Default: download the corpus from its
+            public home.
+        documents: Documents from Python instead of files: mappings, or objects with attributes
+            `id`, `text`, `entities` and `split`. Each entity is `(start, end, label)`, or a mapping
+            or object with these names, in characters, half open. `split` is `train` (default),
+            `validation` or `test`. Mappings may have more columns, as for the source `jsonl`.
+            Documents without an id are numbered. They are written to a private folder beside `out`
+            while the build runs, and give the same bytes as JSON lines. Pass the same documents to
+            resume.
+        tokenizer: A `tokenizer.json`, a `vocab.txt`, a Hugging Face folder or a hub id. Default:
+            the pipeline's.
+        out: Output folder. Default: `shards/NAME`.
+        workers: Number of parallel work units. Default: chosen by the input size and the available
+            CPUs.
+        engine: `local` for processes on this machine (default), or `ray` for a Ray cluster.
+        options: `stage.option` -> value; overrides options of the pipeline.
+        sample: Whether to build the shipped sample corpus with its tokenizer. Default: False.
+        part: `(i, n)` builds every n-th work unit from unit i, counted from 1, and leaves the
+            folder unfinished. A call without `part` finishes it. Default: all units.
+        progress: Called at the start and after each work unit.
 
     Returns:
-        The folder, as `load` opens it; None with `part`, which leaves it unfinished.
+        The opened folder, as from `load`; None with `part`.
 
     Raises:
-        CallError: Arguments that do not go together, a number out of range, or a document that
-            cannot be one.
-        PipelineError: The pipeline or an option is unknown or wrong, or a tokenizer is missing.
-        SourceError: An input is missing, or not in the format that the pipeline names.
-        BuildError: The folder holds something else, or the build cannot be completed.
-        MslmDataError: Anything else that is wrong with what was passed, or with the machine.
+        CallError: Arguments that cannot be combined, a number out of range, or an invalid document.
+        PipelineError: The pipeline or an option is unknown or wrong, or no tokenizer is named.
+        SourceError: An input is missing, or has another format than the pipeline's.
+        BuildError: The folder has other content, or the build cannot be completed.
+        MslmDataError: Any other error of the arguments or the machine.
     """
     if part is not None and not _is_part(part):
         raise CallError(f"part: expected (i, n) with 1 <= i <= n, such as (2, 8), got {part!r}")
@@ -176,16 +175,16 @@ def build(
         from mslm_data.api.loading import load
 
         return load(ready.out) if part is None else None
-    except OSError as error:  # the command words these itself, with advice
+    except OSError as error:  # the command has its own messages for these
         raise MslmDataError(system_message(error) or type(error).__name__) from error
 
 
 def _placed(source: Source | None, out: str | Path | None) -> tuple[Source, Path]:
-    """Return the source that reads documents from Python, and the folder that is built.
+    """Return the source for documents from Python, and the output folder.
 
     Raises:
-        CallError: The source reads no JSON lines; or nothing names the folder.
-        PipelineError: There is no such source.
+        CallError: The source is not `jsonl`, or the folder is not named.
+        PipelineError: The source is unknown.
     """
     if source is None:
         if out is None:
@@ -203,9 +202,9 @@ def _placed(source: Source | None, out: str | Path | None) -> tuple[Source, Path
 
 @contextmanager
 def _spooled(documents: Iterable[Any], out: Path) -> Iterator[Path]:
-    """Write documents from Python to a folder of their own, and delete it afterwards.
+    """Write documents from Python to a temporary folder.
 
-    It lies beside the folder that is built, where workers on other machines see it too.
+    The folder is beside the output folder, so that workers on other machines can read it.
     """
     from mslm_data.source.inputs.spool import spool
 
@@ -223,17 +222,17 @@ def _spooled(documents: Iterable[Any], out: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A build that can begin: what was asked for has been read, checked, and brought here.
+    """A build that is ready to run, with checked arguments, local inputs and a loaded tokenizer.
 
     Attributes:
-        pipeline: How the corpus is built.
-        inputs: Files or folders of this machine; none if the source itself fetches them.
-        tokenizer: Makes the tokens.
-        out: The folder.
-        copies: Cache folders that hold copies of inputs, from a URL or unpacked.
+        pipeline: The pipeline.
+        inputs: Local files or folders; empty if the source fetches its own input.
+        tokenizer: The tokenizer.
+        out: The output folder.
+        copies: Cache folders with copies of inputs, downloaded or unpacked.
         workers: See `build`.
         engine: See `build`.
-        recognised: What was found by looking at the files; None where a source was named.
+        recognised: The source selected by `auto`; None if a source was named.
     """
 
     pipeline: Pipeline
@@ -247,7 +246,7 @@ class Prepared:
 
     @cached_property
     def found(self) -> Inputs:
-        """The files of each split; found once, as the hub may have to be asked for them.
+        """The input files of each split; cached, because the hub may be asked for them.
 
         Raises:
             SourceError: See `build`.
@@ -258,28 +257,28 @@ class Prepared:
         return find(self.pipeline, self.inputs)
 
     def files(self) -> tuple[dict[str, list[str]], list[Unread]]:
-        """Return split -> the files that are read, and those that are not, with the reason.
+        """Return split -> the files to read, and the files not read, with reasons.
 
-        Names are those below the input.
+        Paths are relative to the input.
         """
         return self.found.names(), self.found.unread(apart_from=self.out)
 
     def plan(self) -> tuple[Plan, tuple[str, ...]]:
-        """Return what would be built, and the label of each index; nothing is written.
+        """Return the plan of the build and the label of each index, without writing anything.
 
         Raises:
             MslmDataError: See `build`.
         """
         from mslm_data import builds
 
-        return builds.planned(self.found, self.tokenizer, self.out)
+        return builds.plan_build(self.found, self.tokenizer, self.out)
 
     def run(
         self, *, part: tuple[int, int] | None, progress: Callable[[Progress], None]
     ) -> Manifest | None:
-        """Build the folder, as `builds.build` does.
+        """Build the folder; see `builds.build`.
 
-        A warning is logged if patients' text goes where others can enter.
+        Logs a warning if patients' text is written to folders that other users can read.
 
         Raises:
             MslmDataError: See `build`.
@@ -289,7 +288,7 @@ class Prepared:
 
         if self.pipeline.about.protected or self.pipeline.encode.keep_text:
             warn_readable([self.out, *self.copies])
-        return builds.build_found(
+        return builds.build_inputs(
             self.found,
             self.tokenizer,
             self.out,
@@ -301,39 +300,37 @@ class Prepared:
 
 
 def _check_is_path(argument: str, value: object) -> None:
-    """Raise CallError for text that no file system takes for a path."""
+    """Check that a value can be a path: encodable, without NUL, and with short names."""
     if not isinstance(value, str | Path):
         return
+    problem = ""
     try:
         path = os.fsencode(value)
     except UnicodeEncodeError:
-        wrong = "other characters than text has"
+        problem = "characters that cannot be encoded"
     else:
         is_long = b"://" not in path and max(map(len, path.split(b"/"))) > _LONGEST_NAME
-        wrong = ""
         if is_long:
-            wrong = f"a name of more than {_LONGEST_NAME} bytes"
+            problem = f"a name of more than {_LONGEST_NAME} bytes"
         elif b"\0" in path:
-            wrong = "a NUL"
-    if wrong:
-        raise CallError(f"{argument}: expected a valid file name or path, got one with {wrong}")
+            problem = "a NUL"
+    if problem:
+        raise CallError(f"{argument}: expected a valid file name or path, got one with {problem}")
 
 
-def _are_numbers(*given: object) -> bool:
-    """Return whether these are whole numbers of at least 1."""
-    return all(isinstance(number, int) and number >= 1 for number in given)
+def _are_positive(*values: object) -> bool:
+    return all(isinstance(value, int) and value >= 1 for value in values)
 
 
 def _is_part(part: Any) -> bool:
-    """Return whether these are a unit's number and how many units there are."""
+    """Return whether a value is `(i, n)` with 1 <= i <= n."""
     if not isinstance(part, tuple | list) or len(part) != 2:
         return False
-    return _are_numbers(*part) and bool(part[0] <= part[1])
+    return _are_positive(*part) and bool(part[0] <= part[1])
 
 
 @contextmanager
 def _unseen() -> Iterator[Callable[[str, int, int], None]]:
-    """Show nothing of a download."""
     yield lambda *_: None
 
 
@@ -351,9 +348,10 @@ def prepared(
     sample: bool = False,
     downloading: Downloading = _unseen,
 ) -> Iterator[Prepared]:
-    """Read, check and fetch what a build needs.
+    """Prepare a build: check the arguments, fetch inputs, and load the tokenizer.
 
-    If it will have several workers here, what they need is loaded meanwhile and kept for the block.
+    If the build will use several local workers, they start loading their modules inside the
+    context.
 
     Args:
         source: See `build`.
@@ -363,14 +361,14 @@ def prepared(
         workers: See `build`.
         engine: See `build`.
         options: See `build`.
-        sets: The same as `options` in the words of a command, `stage.option=value`.
+        sets: Options as `stage.option=value`, from the command line.
         sample: See `build`.
-        downloading: Shows how far the download of a corpus is.
+        downloading: Shows the progress of a download. Default: shows nothing.
 
     Raises:
         MslmDataError: See `build`.
     """
-    if workers is not None and not _are_numbers(workers):
+    if workers is not None and not _are_positive(workers):
         raise CallError(
             f"workers: expected a number from 1, got {workers!r}; leave it out for a number that "
             "suits the input"
@@ -381,6 +379,8 @@ def prepared(
             f"{type(options).__name__}"
         )
     ENGINES.resolve(engine)
+
+    # Check all paths before anything is read, so that errors name the argument.
     given = [input] if isinstance(input, str | Path) else list(input)
     paths_of: dict[str, list[Any]] = {
         "source": [source],
@@ -391,6 +391,7 @@ def prepared(
     for argument, values in paths_of.items():
         for value in values:
             _check_is_path(argument, value)
+
     recognised = None
     if source == AUTO:
         recognised = _recognised(given, sample=sample)
@@ -400,12 +401,13 @@ def prepared(
         pipeline = pipeline.sampled()
 
     with ExitStack() as until_built:
+        # Start loading what workers need while this process fetches the input.
         several = _worth_workers(given) if workers is None else workers > 1
         if several and engine == "local":
             preload = Preload("mslm_data.builds.worker:load_stages", pipeline.to_preload())
             until_built.enter_context(ahead(preload))
 
-        loaded = tokenizer_of(pipeline, tokenizer, sample=sample)
+        loaded = choose_tokenizer(pipeline, tokenizer, sample=sample)
         paths = choose_inputs(pipeline, given, sample=sample, downloading=downloading)
         yield Prepared(
             pipeline=pipeline,
@@ -422,15 +424,15 @@ def prepared(
 def read_named(
     source: Source, *, sets: Sequence[str] = (), options: Mapping[str, Any] | None = None
 ) -> Pipeline:
-    """Read a shipped pipeline, a TOML file, the tables of one, or a source with its usual options.
+    """Read a shipped pipeline, a TOML file or its tables, or use the defaults of a source.
 
     Args:
-        source: `blurb/ncbi-disease`, `my.toml`, tables with a `name`, or `label-studio`.
+        source: Such as `blurb/ncbi-disease`, `my.toml`, tables with a `name`, or `label-studio`.
         sets: See `pipeline.read`.
         options: See `pipeline.read`.
 
     Raises:
-        PipelineError: There is nothing of that name; or as from `pipeline.read`.
+        PipelineError: The name is unknown, or from `pipeline.read`.
     """
     shipped = resources.pipeline_names()
     if isinstance(source, Mapping) or str(source).endswith(".toml") or source in shipped:
@@ -446,7 +448,7 @@ def read_named(
 
 
 def _recognised(given: Sequence[str | Path], *, sample: bool) -> Recognised:
-    """Look at files for what reads them, and say what was found.
+    """Select a source by the input files, and log the result.
 
     Raises:
         CallError: There are no files.
@@ -470,9 +472,9 @@ def _recognised(given: Sequence[str | Path], *, sample: bool) -> Recognised:
 
 
 def _worth_workers(given: Sequence[str | Path]) -> bool:
-    """Return whether files and folders of this machine are large enough for several workers.
+    """Return whether local inputs are large enough for several workers.
 
-    What has to be fetched or unpacked counts as it lies here.
+    URLs count as 0 bytes, compressed files by their compressed size.
     """
     found = 0
     for path in map(Path, given):
@@ -485,7 +487,6 @@ def _worth_workers(given: Sequence[str | Path]) -> bool:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    """Give the files below a folder; none where there is no folder."""
     for place, _, names in os.walk(folder):
         for name in names:
             file = Path(place, name)
@@ -494,10 +495,10 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def default_folder(source: Source, pipeline: Pipeline, *, sample: bool) -> Path:
-    """Return the folder of a build that is given none: below `shards/`, by its name.
+    """Return the default output folder: the pipeline's name in `shards/`.
 
     Raises:
-        PipelineError: No folder can have the name.
+        PipelineError: The name cannot be a folder's name.
     """
     name = pipeline.name if isinstance(source, Mapping) else str(source)
     last = Path(name).stem
@@ -513,18 +514,18 @@ def choose_inputs(
     sample: bool,
     downloading: Downloading = _unseen,
 ) -> list[Path]:
-    """Return the files or folders to read: the sample, the user's own, or those fetched.
+    """Return the files or folders to read: the sample, the given inputs, or a download.
 
     Args:
-        pipeline: Says where its corpus is.
-        given: The user's own, here or at URLs.
-        sample: Whether the shipped sample is read.
-        downloading: See `prepare`.
+        pipeline: The pipeline, with its sample and download.
+        given: Inputs from the user, as paths or URLs.
+        sample: Whether to read the shipped sample.
+        downloading: See `prepared`.
 
     Raises:
-        CallError: Both a sample and an input.
+        CallError: Both a sample and an input are given.
         PipelineError: The pipeline has no sample.
-        SourceError: An input is missing, or cannot be fetched.
+        SourceError: An input is missing or cannot be fetched.
     """
     from mslm_data.source.inputs.fetch import fetch
     from mslm_data.source.inputs.localise import localise
@@ -543,18 +544,18 @@ def choose_inputs(
 
     if given:
         return localise(given)
-    if pipeline.source.options.get("dataset"):  # of the hub: the source itself fetches it
+    if pipeline.source.options.get("dataset"):  # the source fetches it from the hub
         return []
     with downloading() as progress:
         return fetch(pipeline.name, pipeline.fetch, progress=progress)
 
 
-def tokenizer_of(pipeline: Pipeline, name: str | Path | None, *, sample: bool) -> Tokenizer:
-    """Load the tokenizer that the user names, else the pipeline's, else the sample's.
+def choose_tokenizer(pipeline: Pipeline, name: str | Path | None, *, sample: bool) -> Tokenizer:
+    """Load the given tokenizer; otherwise the pipeline's, otherwise the sample's.
 
     Raises:
-        PipelineError: Nobody names one.
-        TokenizerError: It cannot be loaded, or lacks what masking needs.
+        PipelineError: No tokenizer is named.
+        TokenizerError: It cannot be loaded, or has no mask token.
     """
     from mslm_data.encode.tokenizer import load_tokenizer
 
@@ -570,7 +571,7 @@ def tokenizer_of(pipeline: Pipeline, name: str | Path | None, *, sample: bool) -
 
 
 def _copies(paths: Sequence[Path], given: Sequence[str | Path]) -> list[Path]:
-    """Return the cache folders that hold copies of inputs, which came from a URL or were packed."""
+    """Return the cache folders with copies of inputs, downloaded or unpacked."""
     from mslm_data.io import cache
 
     names = [str(name) for name in given]

@@ -1,4 +1,4 @@
-"""Opens built folders: their splits, and the strategies that need their lexicons.
+"""Opens built folders, and makes strategies with their lexicons.
 
 shards = md.load("shards/ncbi")
 train = shards["train"]
@@ -34,23 +34,21 @@ if TYPE_CHECKING:
 def load(folder: str | Path, *, cache_bytes: int | None = None) -> Shards:
     """Open a built folder.
 
-    Only its manifest is read; each shard is opened when a row of it is first asked for, and its
-    size and checksum are compared with the manifest. A split of at most 16 MiB is read into memory,
-    a larger one is mapped; see `Split.check`.
+    Only the manifest is read. A shard is opened at its first row, and its size and checksum are
+    compared with the manifest. Splits of at most 16 MiB are read into memory, larger ones are
+    memory-mapped; see `Split.check`.
 
     Args:
-        folder: A path, or a URL that fsspec knows. Of a URL each shard is fetched when a row of it
-            is first asked for, checked against the manifest, and kept in the cache folder (see
-            `mslm_data.io.cache`).
-        cache_bytes: Bytes that the shards of a URL may take there. Those that were used first are
-            removed for others, but none that a process with this bound is reading. None removes
-            nothing. A path has no such shards.
+        folder: A path or an fsspec URL. Shards of a URL are downloaded at their first row, checked
+            against the manifest, and kept in the cache folder; see `mslm_data.io.cache`.
+        cache_bytes: Maximum size of the cached shards of a URL. The shards used least recently are
+            removed, except those in use by a process with the same maximum. Default: no maximum.
 
     Raises:
-        TypeError: Neither a path nor a URL.
+        TypeError: `folder` is neither a path nor a URL.
         ValueError: `cache_bytes` is not a number of bytes.
-        ShardError: Not a built folder, an unfinished one, or one of a newer format.
-        SourceError: Nothing at the URL, or out of reach.
+        ShardError: It is not a built folder, unfinished, or of a newer format.
+        SourceError: The URL does not exist or cannot be reached.
     """
     if not isinstance(folder, str | os.PathLike):
         raise TypeError(
@@ -60,11 +58,10 @@ def load(folder: str | Path, *, cache_bytes: int | None = None) -> Shards:
 
 
 def _fetched_manifest(folder: RemoteFolder) -> Manifest:
-    """Fetch a manifest, and load the kernels that batches need while waiting for it.
+    """Fetch a manifest, and load the kernels of batches meanwhile.
 
-    Their machine code, and what numba sets up before the first of it, take 0.2 s of every process.
-    The thread has ended when this returns: a process that is forked while numba compiles would wait
-    for ever.
+    Loading machine code and setting up numba takes 0.2 s per process. The thread ends before this
+    returns, because a process forked while numba compiles would deadlock.
     """
     kernels = Thread(target=_load_batch_kernels, name="mslm-data-kernels")
     kernels.start()
@@ -80,12 +77,12 @@ def _load_batch_kernels() -> None:
 
 
 class Shards(BuiltFolder):
-    """A built folder that `load` opened: a mapping of split names to `Split`.
+    """An opened folder: a mapping from split names to `Split`.
 
     Attributes:
-        folder: Where it is, as it was named.
-        place: The same, not relative to a working directory that may change.
-        manifest: What made it, and what is in it.
+        folder: The path or URL, as given.
+        place: The absolute path or URL.
+        manifest: How it was built, and its contents.
     """
 
     def _read_manifest(self) -> Manifest:
@@ -94,19 +91,20 @@ class Shards(BuiltFolder):
         return super()._read_manifest()
 
     def strategy(self, name: str | Path | Strategy, **options: Any) -> Strategy:
-        """Make a strategy for these shards, as `mslm_data.strategy` makes one for any.
+        """Make a strategy for these shards; see `mslm_data.strategy`.
 
-        Lexicons and score columns are looked for in the folder's `vocab/` first, where `mslm-data
-        vocab` puts them, so that `shards.strategy("pmi")` needs no path.
+        Lexicons and score columns are searched in the folder's `vocab/` first, the default output
+        of `mslm-data vocab`, so `shards.strategy("pmi")` needs no path.
 
         Args:
-            name: A registered name, or a TOML file with a table `[mask]`; or a strategy that is
-                made already, whose lexicons and score columns are looked for.
-            **options: The strategy's options; a strategy that is made has none.
+            name: A registered name, or a TOML file with a table `[mask]`; or a strategy whose
+                lexicons and score columns are to be found.
+            **options: Options of the strategy; none if `name` is a strategy.
 
         Raises:
-            TypeError: Neither a name, a path nor a strategy; or options for one that is made.
-            PipelineError: An unknown name or option, or a value that the strategy refuses.
+            TypeError: `name` is neither a name, a path nor a strategy; or options are given for a
+                strategy.
+            PipelineError: The name or an option is unknown, or a value is wrong.
             VocabularyError: A lexicon or score column is missing, damaged, or of another tokenizer.
         """
         if not isinstance(name, Strategy):
@@ -126,21 +124,21 @@ class Shards(BuiltFolder):
         splits: Sequence[str] | None = None,
         progress: Callable[[int, int], None] = lambda *_: None,
     ) -> Export:
-        """Write rows for tools that do not read Arrow; what `mslm-data export` does.
+        """Write rows for tools that do not read Arrow, as `mslm-data export` does.
 
         Args:
             to: `parquet`, `mds` or `jsonl` with all columns; or `gliner`, `docbin` or `conll` with
-                words and mentions, for a folder built with `encode.keep_text`.
-            out: A new folder, which appears when it is whole. If it holds this export already,
-                nothing is done.
-            splits: Names of the splits. None: all.
-            progress: Called with the rows that are done, and all rows.
+                words and mentions, for folders built with `encode.keep_text`.
+            out: A new folder, created complete or not at all. Does nothing if it has this export
+                already.
+            splits: Names of splits. Default: all.
+            progress: Called with the number of written rows and of all rows.
 
         Raises:
-            CallError: An unknown `to`.
-            ExportError: `out` holds something else.
-            ShardError: No such split, or a shard is missing or damaged.
-            TypeError: One name as `splits`.
+            CallError: `to` is unknown.
+            ExportError: `out` has other content.
+            ShardError: A split does not exist, or a shard is missing or damaged.
+            TypeError: `splits` is a single name.
         """
         from mslm_data.shard.export import export
 
@@ -151,7 +149,7 @@ class Shards(BuiltFolder):
         )
 
     def _file(self, name: str, kind: ArtefactKind) -> str:
-        """Return where a lexicon or score column is, which must be of this tokenizer."""
+        """Return the path of a lexicon or score column for this tokenizer."""
         tokenizer = self.manifest.tokenizer["sha256"]
         return str(find_artefact(self.place, name, kind, tokenizer=tokenizer))
 
@@ -164,7 +162,7 @@ class Shards(BuiltFolder):
         return f"Shards({str(self.folder)!r}: rows {rows}; labels {labels})"
 
     def _repr_html_(self) -> str:
-        """Return the splits and some rows of the first, as notebooks show them."""
+        """Return the table of splits, and rows of the first split, for notebooks."""
         title = self.manifest.about["title"] or self.manifest.name
         about = f"{self.folder}; labels: {', '.join(self.labels) or 'none'}"
         if self.doc_labels:

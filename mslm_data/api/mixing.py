@@ -1,4 +1,4 @@
-"""Mixes corpora: several built folders as one, in given shares.
+"""Mixes several built folders in given shares.
 
 mixed = md.mix({"shards/pubmed": 0.7, "shards/notes": 0.3})
 for batch in md.Batches(mixed, md.strategy("joint"), batch_tokens=16_384): ...
@@ -20,11 +20,12 @@ from mslm_data.shard.row_protocol import SplitShare
 from mslm_data.shard.split import Split
 
 Folder: TypeAlias = str | Path | Shards | Split
-"""A built folder, or its path or URL, of which one split is taken; or a split itself."""
+"""A built folder, its path or URL, of which one split is used; or a split."""
 EpochSize: TypeAlias = int | Literal["total", "longest", "shortest"]
-"""How much an epoch has; see `mix`."""
-MOST_ROWS = 1 << 53
-"""Rows of an epoch at most, so that numbers of rows and rounds are far from those of int64."""
+"""Size of an epoch; see `mix`."""
+MAX_ROWS = 1 << 53
+"""Maximum number of rows per epoch. It keeps row numbers and rounds far below the limit of
+int64."""
 
 
 def mix(
@@ -35,31 +36,31 @@ def mix(
     temperature: float | None = None,
     epoch_size: EpochSize = "total",
 ) -> Mix:
-    """Mix the rows of several built folders in given shares. The result goes wherever a split goes.
+    """Mix the rows of several built folders in given shares. The result can be used like a split.
 
-    Each epoch has the same number of rows of each folder. Rows of a small folder come again, each
-    time with a mask of their own; of a large one the next epoch has those that this one has not.
+    Each epoch has the same number of rows from each folder. Small folders are repeated, with
+    different masks each time. Large folders continue in the next epoch with the remaining rows.
 
     Args:
-        folders: Folder -> weight, of which the shares follow: `{"shards/pubmed": 0.7,
-            "shards/notes": 0.3}`. Or a list of folders, whose weights are their sizes. A folder is
-            a path or URL, or what `md.load` returned, or one of its splits.
-        split: Which split of each folder; a folder that is given as a split is that split.
-        by: Whether sizes and shares are counted in tokens or in rows.
-        temperature: Of a list of folders: weights are `size ** (1 / temperature)`, as for mT5 (Xue
-            et al. 2021) and XLM-R (Conneau et al. 2020), whose exponent 0.3 is 1 / 0.3 here. 1
-            keeps the sizes; more makes small folders come more often.
-        epoch_size: How much an epoch has. `"total"`: as much as all folders together. `"longest"`:
-            so much that each folder is used up, and the one that lasts longest just once.
-            `"shortest"`: so much that the first folder to end is used up just once. Or a number of
-            tokens (rows, with `by="rows"`).
+        folders: Folder -> weight, in proportion to the shares: `{"shards/pubmed": 0.7,
+            "shards/notes": 0.3}`. Or a list of folders, weighted by size. A folder is a path, a
+            URL, the result of `md.load`, or one of its splits.
+        split: Name of the split of each folder. Default: `train`. Ignored for folders given as
+            splits.
+        by: Unit of sizes and shares: `tokens` (default) or `rows`.
+        temperature: Weights of a list are `size ** (1 / temperature)`, as in XLM-R (Conneau et al.
+            2020) and mT5 (Xue et al. 2021), whose exponent 0.3 is a temperature of 1 / 0.3. Larger
+            values repeat small folders more often. Default: 1, proportional to size.
+        epoch_size: Size of an epoch. `"total"` (default): the size of all folders. `"longest"`:
+            until the folder that lasts longest was used exactly once. `"shortest"`: until the first
+            folder was used exactly once. Or a number of tokens (of rows with `by="rows"`).
 
     Raises:
-        TypeError: A single folder, or something else than folders.
-        ValueError: A weight, temperature or size out of range, an empty split, folders of different
-            tokenizers, or one that is named twice.
-        ShardError: Not a built folder, or one without the split.
-        SourceError: Nothing at a URL, or out of reach.
+        TypeError: `folders` is a single folder or no folders.
+        ValueError: A weight, temperature or size is out of range, a split is empty, tokenizers
+            differ, or a folder is named twice.
+        ShardError: A folder is not a built folder, or does not have the split.
+        SourceError: A URL does not exist or cannot be reached.
     """
     if by not in ("tokens", "rows"):
         raise ValueError(f"by: expected 'tokens' or 'rows', got {by!r}")
@@ -84,7 +85,9 @@ def mix(
         weights = _weights_from_sizes(sizes, temperature)
 
     shares = [weight / sum(weights) for weight in weights]
-    whole = _whole(sizes, shares, epoch_size)
+
+    # An epoch has `share` of its tokens from each folder, and rows in proportion to these.
+    whole = _epoch_size(sizes, shares, epoch_size)
     parts = [
         SplitShare(
             split=member,
@@ -93,20 +96,20 @@ def mix(
         )
         for member, size, share in zip(splits, sizes, shares, strict=True)
     ]
-    if sum(part.rows for part in parts) > MOST_ROWS:
+    if sum(part.rows for part in parts) > MAX_ROWS:
         raise ValueError(
-            f"epoch_size: expected at most {MOST_ROWS:,} rows per epoch, and {epoch_size!r} gives "
+            f"epoch_size: expected at most {MAX_ROWS:,} rows per epoch, and {epoch_size!r} gives "
             "more with these shares; pass a number"
         )
     return Mix(parts)
 
 
 def _several(folders: Any) -> list[Any]:
-    """Return the folders of a mix.
+    """Check the type of `folders`, and return them as a list.
 
     Raises:
-        TypeError: One folder alone, or something else.
-        ValueError: None.
+        TypeError: It is a single folder or no folders.
+        ValueError: It is empty.
     """
     is_one = isinstance(folders, str | Path | Shards | Split)
     if is_one or not isinstance(folders, Mapping | Sequence):
@@ -120,12 +123,12 @@ def _several(folders: Any) -> list[Any]:
 
 
 def _load_split(folder: Any, name: str) -> Split:
-    """Return one split of a folder, which is opened if only its place is given.
+    """Return a split of a folder, loading the folder if needed.
 
     Raises:
-        TypeError: Something else.
-        ShardError: Not a built folder, or one without the split.
-        SourceError: Nothing at a URL, or out of reach.
+        TypeError: It is neither a folder nor a split.
+        ShardError: It is not a built folder, or does not have the split.
+        SourceError: The URL does not exist or cannot be reached.
     """
     if isinstance(folder, Split):
         return folder
@@ -140,10 +143,10 @@ def _load_split(folder: Any, name: str) -> Split:
 
 
 def _weight(weight: Any) -> Fraction:
-    """Return a weight that was given.
+    """Return a weight as an exact fraction.
 
     Raises:
-        ValueError: Not a number above 0.
+        ValueError: It is not a number above 0.
     """
     if not _is_above_0(weight):
         raise ValueError(
@@ -154,10 +157,10 @@ def _weight(weight: Any) -> Fraction:
 
 
 def _weights_from_sizes(sizes: Sequence[int], temperature: float | None) -> list[Fraction]:
-    """Return weights that follow from sizes.
+    """Return the weights of a list of folders.
 
     Raises:
-        ValueError: A temperature that is not above 0.
+        ValueError: The temperature is not a number above 0.
     """
     if temperature is None:
         temperature = 1
@@ -184,15 +187,15 @@ def _is_above_0(value: Any) -> bool:
     return is_number and math.isfinite(value) and value > 0
 
 
-def _whole(sizes: Sequence[int], shares: Sequence[Fraction], epoch_size: Any) -> Fraction:
-    """Return how many tokens or rows an epoch has.
+def _epoch_size(sizes: Sequence[int], shares: Sequence[Fraction], epoch_size: Any) -> Fraction:
+    """Return the number of tokens or rows per epoch.
 
     Raises:
-        ValueError: Neither a name of a size nor a number.
+        ValueError: `epoch_size` is neither a known name nor a number.
     """
-    # If the epoch were so long, a folder would be used up just once.
-    lasting = [size / share for size, share in zip(sizes, shares, strict=True)]
-    named = {"total": Fraction(sum(sizes)), "longest": max(lasting), "shortest": min(lasting)}
+    # In an epoch of `size / share`, a folder is used exactly once.
+    once = [size / share for size, share in zip(sizes, shares, strict=True)]
+    named = {"total": Fraction(sum(sizes)), "longest": max(once), "shortest": min(once)}
     if isinstance(epoch_size, str) and epoch_size in named:
         return named[epoch_size]
 

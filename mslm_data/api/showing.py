@@ -1,4 +1,4 @@
-"""Shows rows with what strategies hide of them, as the page of `look` does: `md.show`.
+"""Draws rows with the masks of strategies, as `look` does: `md.show`.
 
 md.show(shards["train"], "joint", "span")
 """
@@ -26,12 +26,12 @@ from mslm_data.shard.split import Split
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Drawing:
-    """Rows, each once under every strategy, as a notebook shows them.
+    """Rows drawn for a notebook, once per strategy.
 
     Attributes:
-        rows: The numbers of the rows, for a mix those of its epoch.
-        strategies: The names of the strategies; empty for rows with their mentions alone.
-        html: The drawing, with its style sheet; it needs nothing else.
+        rows: Numbers of the rows; for a mix, within its epoch.
+        strategies: Names of the strategies; empty for rows with mentions only.
+        html: The drawing, as HTML with its own style sheet.
     """
 
     rows: tuple[int, ...]
@@ -45,7 +45,6 @@ class Drawing:
         return f"Drawing(rows {rows}{under}; a notebook shows it, .html has it)"
 
     def _repr_html_(self) -> str:
-        """Return the drawing."""
         return self.html
 
 
@@ -57,24 +56,25 @@ def show(
     epoch: int = 0,
     show_text: bool = False,
 ) -> Drawing:
-    """Draw rows with their mentions, and with what strategies hide of them.
+    """Draw rows with their mentions, and with the masks of strategies.
 
-    A notebook keeps what it shows, so patients' text is drawn only where `show_text` asks for it.
+    Notebooks save their output, so patients' text is drawn only with `show_text`.
 
     Args:
-        split: One split of a folder, or a mix.
-        *strategies: Strategies or their names; none draws mentions alone.
-        rows: How many rows, spread over the split, or the numbers of rows.
-        seed: Of the masks, as in training.
-        epoch: Which epoch's masks.
-        show_text: Whether patients' text may be drawn.
+        split: A split of a folder, or a mix.
+        *strategies: Strategies or their names. Default: none, which draws mentions only.
+        rows: Number of rows, spread over the split, or a list of row numbers. Default: 3.
+        seed: Seed of the masks, as in training. Default: 0.
+        epoch: Epoch of the masks. Default: 0.
+        show_text: Whether patients' text may be drawn. Default: False.
 
     Raises:
-        TypeError: Not a split, not a strategy, or rows that are not whole numbers.
-        ValueError: An unknown strategy, a seed or epoch out of range, fewer rows than one, or a
-            strategy that needs to be told how far training is.
-        IndexError: A row that is not there.
-        ShardError: Patients' text without `show_text`, or no tokenizer in the folder.
+        TypeError: `split` is not a split, a strategy has another type, or `rows` are not integers.
+        ValueError: A strategy is unknown or depends on the training step, a seed or epoch is out of
+            range, or `rows` is below 1.
+        IndexError: A row does not exist.
+        ShardError: The split has patients' text and `show_text` is False, or the folder has no
+            tokenizer.
         VocabularyError: A strategy needs a lexicon that the folder does not have.
     """
     check_split(split)
@@ -104,7 +104,7 @@ def show(
 
 
 def _chosen(split: Rows, rows: Any, *, seed: int) -> npt.NDArray[np.int64]:
-    """Return the numbers of the rows to draw, of their count or of the numbers themselves."""
+    """Return the row numbers, int64, for a number of rows or a list."""
     if not isinstance(rows, int | np.integer) or isinstance(rows, bool):
         return whole_numbers(rows)
     if rows < 1:
@@ -113,7 +113,7 @@ def _chosen(split: Rows, rows: Any, *, seed: int) -> npt.NDArray[np.int64]:
 
 
 def _words_of(split: Split) -> tokenizers.Tokenizer:
-    """Return the tokenizer of a split's folder, fetched first if that is remote."""
+    """Return the tokenizer of a split's folder, downloading it if needed."""
     file = split.tokenizer
     words = try_open_tokenizer(file)
     if words is None:
@@ -125,7 +125,7 @@ def _words_of(split: Split) -> tokenizers.Tokenizer:
 
 
 def _named(strategies: Sequence[Strategy]) -> dict[str, Strategy]:
-    """Return strategies by their names; equal names are numbered."""
+    """Return name -> strategy, numbering equal names."""
     named: dict[str, Strategy] = {}
     for strategy in strategies:
         name = "own" if strategy.origin is None else strategy.origin.name.rpartition(".v")[0]

@@ -30,18 +30,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mslm_data.builds import scan, story
 from mslm_data.builds.folder import (
-    begin_again,
     check_output,
-    claimed,
     clear_leftovers,
     clear_unfinished,
-    damaged_files,
-    finished_already,
+    find_damaged_files,
     is_built,
-    named_if_gone,
+    load_finished,
+    lock_build,
     prepare,
+    reopen,
+    report_if_gone,
 )
-from mslm_data.builds.plan import Plan, collect_identity, find, labels_of, make_plan, take_stamps
+from mslm_data.builds.plan import (
+    Plan,
+    collect_identity,
+    collect_labels,
+    find,
+    make_plan,
+    take_stamps,
+)
 from mslm_data.builds.rounds import Rounds, Story
 from mslm_data.builds.stages import Inputs
 from mslm_data.builds.story import Progress
@@ -55,7 +62,7 @@ from mslm_data.shard.manifest import Manifest
 if TYPE_CHECKING:
     from mslm_data.builds.entity_lines import LineCounts
 
-__all__ = ["Progress", "annotate_found", "build", "build_found", "find", "planned"]
+__all__ = ["Progress", "annotate_inputs", "build", "build_inputs", "find", "plan_build"]
 
 T = TypeVar("T")
 
@@ -94,7 +101,7 @@ def build(
             options, or the build cannot be completed.
         MslmDataError: The inputs, the pipeline or the tokenizer are wrong.
     """
-    return build_found(
+    return build_inputs(
         find(pipeline, inputs),
         tokenizer,
         out,
@@ -105,8 +112,8 @@ def build(
     )
 
 
-def build_found(
-    found: Inputs,
+def build_inputs(
+    inputs: Inputs,
     tokenizer: Tokenizer,
     out: Path,
     *,
@@ -121,58 +128,58 @@ def build_found(
         BuildError: As in `build`.
         MslmDataError: As in `build`.
     """
-    identity = collect_identity(found, tokenizer)
+    identity = collect_identity(inputs, tokenizer)
     if not is_built(out):
-        check_output(out, found.files)
+        check_output(out, inputs.files)
     else:
-        manifest, damaged = _finished(out, found, identity)
+        manifest, damaged = _load_finished(out, inputs, identity)
         if not damaged:
             return manifest
 
-    with claimed(out, part), named_if_gone(out):
+    with lock_build(out, part), report_if_gone(out):
         # Check again under the lock: another process may have finished the folder meanwhile.
         if is_built(out):
-            manifest, damaged = _finished(out, found, identity)
+            manifest, damaged = _load_finished(out, inputs, identity)
             if not damaged:
                 return manifest
-            check_output(out, found.files)
-            begin_again(out, damaged)
+            check_output(out, inputs.files)
+            reopen(out, damaged)
 
         # Only a build of all units may clear half-written files: they may belong to another part
         # that is running.
         alone = part is None
-        prepare(out, found.files)
+        prepare(out, inputs.files)
         if alone:
-            clear_leftovers(out, found.files)
+            clear_leftovers(out, inputs.files)
 
         worker = BuildWorker(
-            pipeline=found.pipeline,
+            pipeline=inputs.pipeline,
             tokenizer=tokenizer,
             folder=str(out),
-            stamps=take_stamps(found),
+            stamps=take_stamps(inputs),
         )
-        if workers is None and _count_bytes(found) < WORTH_WORKERS:
+        if workers is None and _count_bytes(inputs) < WORTH_WORKERS:
             workers = 1
 
         counter = story.Counter(out, progress)
-        steps = story.tell(out, found, tokenizer, identity, part=part, counter=counter)
+        steps = story.tell(out, inputs, tokenizer, identity, part=part, counter=counter)
         try:
             return _run(steps, worker, counter, engine=engine, workers=workers)
         except BaseException:
             # No worker runs any more: the engine has killed them.
             with suppress(OSError):  # a full or failed disk may be the first error
                 if alone:
-                    clear_leftovers(out, found.files)
+                    clear_leftovers(out, inputs.files)
             raise
 
 
-def annotate_found(
-    found: Inputs, out: Path, *, show_text: bool, progress: Callable[[Progress], None]
+def annotate_inputs(
+    inputs: Inputs, out: Path, *, show_text: bool, progress: Callable[[Progress], None]
 ) -> LineCounts:
     """Write a file of JSON lines of entities, or resume an interrupted run, in this process.
 
     Args:
-        found: Input files, from `find`. The pipeline's annotator finds the entities.
+        inputs: Input files, from `find`. The pipeline's annotator finds the entities.
         out: The output file.
         show_text: Whether to write the text of each entity.
         progress: Called at the start and after each work unit.
@@ -188,16 +195,16 @@ def annotate_found(
     """
     from mslm_data.builds import entity_lines as lines  # no build needs it
 
-    identity = lines.collect_identity(found, show_text=show_text)
-    parts = lines.parts_of(out)
-    counts = lines.finished(out, found, identity)
+    identity = lines.collect_identity(inputs, show_text=show_text)
+    parts = lines.parts_folder(out)
+    counts = lines.load_finished(out, inputs, identity)
     if counts is not None:
         shutil.rmtree(parts, ignore_errors=True)
         return counts
 
     check_output(parts, ())
-    with claimed(parts, None), named_if_gone(parts):
-        counts = lines.finished(out, found, identity)
+    with lock_build(parts, None), report_if_gone(parts):
+        counts = lines.load_finished(out, inputs, identity)
         if counts is not None:  # another process has finished it before this one had the lock
             shutil.rmtree(parts, ignore_errors=True)
             return counts
@@ -205,17 +212,17 @@ def annotate_found(
         prepare(parts, ())
         clear_leftovers(parts, ())
         worker = lines.LineWorker(
-            pipeline=found.pipeline,
+            pipeline=inputs.pipeline,
             folder=str(parts),
-            stamps=take_stamps(found),
-            names=lines.names_of(found, staging=parts / ".build" / "staging"),
+            stamps=take_stamps(inputs),
+            names=lines.list_document_names(inputs, staging=parts / ".build" / "staging"),
             show_text=show_text,
         )
         counter = story.Counter(parts, progress)
-        steps = lines.tell(out, parts, found, identity, counter=counter)
-        made = _run(steps, worker, counter, engine="local", workers=1)
-        assert made is not None  # noqa: S101 - the story has ended
-        return made
+        steps = lines.tell(out, parts, inputs, identity, counter=counter)
+        result = _run(steps, worker, counter, engine="local", workers=1)
+        assert result is not None  # noqa: S101 - the story has ended
+        return result
 
 
 def _run(
@@ -226,14 +233,14 @@ def _run(
     run = ENGINES.load(engine)
     preload = _preload(worker.pipeline)
     run(worker, rounds.first(), workers=workers, done=rounds.take, preload=preload)
-    return rounds.made
+    return rounds.result
 
 
-def planned(found: Inputs, tokenizer: Tokenizer, out: Path) -> tuple[Plan, tuple[str, ...]]:
+def plan_build(inputs: Inputs, tokenizer: Tokenizer, out: Path) -> tuple[Plan, tuple[str, ...]]:
     """Plan a build without writing anything. Compressed files are not unpacked.
 
     Args:
-        found: Input files, from `find`.
+        inputs: Input files, from `find`.
         tokenizer: The tokenizer.
         out: The output folder.
 
@@ -245,43 +252,45 @@ def planned(found: Inputs, tokenizer: Tokenizer, out: Path) -> tuple[Plan, tuple
         BuildError: The folder was built from other inputs or options, or has other files.
         MslmDataError: The inputs or the pipeline are wrong.
     """
-    identity = collect_identity(found, tokenizer)
+    identity = collect_identity(inputs, tokenizer)
     if is_built(out):
-        _load_manifest(out, found, identity)
+        _load_manifest(out, inputs, identity)
     else:
-        check_output(out, found.files)
+        check_output(out, inputs.files)
 
-    worker = BuildWorker(pipeline=found.pipeline, tokenizer=tokenizer, folder="", stamps={})
-    rounds = Rounds(scan.scan_inputs(found, staging=None))
+    worker = BuildWorker(pipeline=inputs.pipeline, tokenizer=tokenizer, folder="", stamps={})
+    rounds = Rounds(scan.scan_inputs(inputs, staging=None))
     # Scan in this process: a plan is not worth starting workers for.
     tasks = deque(rounds.first())
     while tasks:
         tasks += rounds.take(worker(tasks.popleft()))
-    assert rounds.made is not None  # noqa: S101 - the story has ended
-    return make_plan(found, rounds.made, identity), labels_of(found)
+    assert rounds.result is not None  # noqa: S101 - the story has ended
+    return make_plan(inputs, rounds.result, identity), collect_labels(inputs)
 
 
-def _finished(out: Path, found: Inputs, identity: Mapping[str, Any]) -> tuple[Manifest, list[str]]:
+def _load_finished(
+    out: Path, inputs: Inputs, identity: Mapping[str, Any]
+) -> tuple[Manifest, list[str]]:
     """Return the manifest of a finished folder, and the names of its damaged files.
 
     Without damage, the unfinished state of the build is removed.
     """
-    manifest = _load_manifest(out, found, identity)
-    damaged = damaged_files(out, manifest)
+    manifest = _load_manifest(out, inputs, identity)
+    damaged = find_damaged_files(out, manifest)
     if not damaged:
         clear_unfinished(out)
     return manifest, damaged
 
 
-def _load_manifest(out: Path, found: Inputs, identity: Mapping[str, Any]) -> Manifest:
+def _load_manifest(out: Path, inputs: Inputs, identity: Mapping[str, Any]) -> Manifest:
     """Return the manifest of a finished folder, after checking its inputs and options."""
-    files = found.every_file()
+    files = inputs.every_file()
     digests = scan.digest(Digest(0, tuple(map(str, files))))
-    return finished_already(out, found, identity, dict(zip(files, digests, strict=True)))
+    return load_finished(out, inputs, identity, dict(zip(files, digests, strict=True)))
 
 
-def _count_bytes(found: Inputs) -> int:
-    return sum(path.stat().st_size for path in found.splits_of_paths())
+def _count_bytes(inputs: Inputs) -> int:
+    return sum(path.stat().st_size for path in inputs.splits_of_paths())
 
 
 def _preload(pipeline: Pipeline) -> Preload:

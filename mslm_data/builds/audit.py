@@ -77,11 +77,11 @@ class Agreement:
     """
 
     def __init__(self) -> None:
-        self._of_documents: list[tuple[int, int, int, int, int]] = []
+        self._document_counts: list[tuple[int, int, int, int, int]] = []
 
     def add(self, gold: Sequence[Place], found: Sequence[Place]) -> None:
         """Add the flat, sorted mentions of a document."""
-        self._of_documents.append(
+        self._document_counts.append(
             (
                 len(gold),
                 len(found),
@@ -94,7 +94,7 @@ class Agreement:
     @property
     def counts(self) -> npt.NDArray[np.int64]:
         """The counts of each document in the order above, int64 `[D, 5]`."""
-        return np.array(self._of_documents, np.int64).reshape(-1, 5)
+        return np.array(self._document_counts, np.int64).reshape(-1, 5)
 
     def totals(self) -> dict[str, int]:
         """Return the totals of `gold`, `found` and `exact`."""
@@ -184,11 +184,13 @@ def audit(
     segmenter = make_segmenter(weak) if by_context else None
     find = partial(_find, annotator=annotator, segmenter=segmenter, weak=weak, result=result)
     for documents in batches:
-        for some, found in attempts(documents, find, "models of the folder", result.refuse):
-            expected, _ = relabel(some.mentions, rename=labels, labels=())
-            starts = some.starts
-            for theirs, ours in zip(expected.spans(starts), found.spans(starts), strict=True):
-                _compare(theirs, ours, result.labels)
+        for batch, found in attempts(documents, find, "models of the folder", result.refuse):
+            expected, _ = relabel(batch.mentions, rename=labels, labels=())
+            starts = batch.starts
+            for gold_spans, found_spans in zip(
+                expected.spans(starts), found.spans(starts), strict=True
+            ):
+                _compare(gold_spans, found_spans, result.labels)
 
     # `_read_gold` has checked the losses of reading; check those of the models.
     check_share(
@@ -287,8 +289,8 @@ def _read_gold(
         _count(account, result)
 
     _check_losses(found, accounts)
-    there = {label for account in accounts.values() for label in account.labels}
-    _check_labels_exist(labels, there, gold)
+    present = {label for account in accounts.values() for label in account.labels}
+    _check_labels_exist(labels, present, gold)
     return batches
 
 
@@ -310,7 +312,7 @@ def _read_split(
     aside: list[SetAside] = []
     ids: set[str] = set()
     not_chosen: Counter[str] = Counter()
-    there: dict[str, None] = {}
+    present: dict[str, None] = {}
     doc_labels: dict[str, None] = {}
     given = 0
     left_out: Counter[Reason] = Counter()
@@ -326,7 +328,7 @@ def _read_split(
         aside += duplicates
         mentions, unplaced, _ = annotator.annotate(documents)
         renamed, _ = relabel(mentions, rename=found.pipeline.annotate.rename, labels=())
-        there |= dict.fromkeys(renamed.labels_found())
+        present |= dict.fromkeys(renamed.labels_found())
         wanted, unwanted = relabel(renamed, rename={}, labels=tuple(labels))
         flat, overlapping = flatten(wanted)
 
@@ -343,7 +345,7 @@ def _read_split(
         set_aside=tuple(aside),
         given_mentions=given,
         lost_mentions=left_out,
-        labels=tuple(there),
+        labels=tuple(present),
         doc_labels=tuple(doc_labels),
     )
     return batches, account
@@ -386,7 +388,7 @@ def _check_losses(found: Inputs, accounts: Mapping[str, _GoldAccount]) -> None:
     Raises:
         BuildError: From `check_labels` and `check_losses`.
     """
-    of_any_label = {
+    without_unwanted = {
         split: [
             replace(
                 account,
@@ -401,31 +403,31 @@ def _check_losses(found: Inputs, accounts: Mapping[str, _GoldAccount]) -> None:
         ]
         for split, account in accounts.items()
     }
-    every = [*accounts.values()]
+    all_accounts = [*accounts.values()]
     check_labels(
         found.pipeline,
-        labels={label for account in every for label in account.labels},
-        mentions=sum(account.given_mentions for account in every),
-        doc_labels={label for account in every for label in account.doc_labels},
-        documents=sum(account.read - len(account.set_aside) for account in every),
+        labels={label for account in all_accounts for label in account.labels},
+        mentions=sum(account.given_mentions for account in all_accounts),
+        doc_labels={label for account in all_accounts for label in account.doc_labels},
+        documents=sum(account.read - len(account.set_aside) for account in all_accounts),
         words=_GOLD,
     )
-    check_losses(found, of_any_label, words=_GOLD)
+    check_losses(found, without_unwanted, words=_GOLD)
 
 
-def _check_labels_exist(labels: Collection[str], there: Collection[str], gold: Pipeline) -> None:
+def _check_labels_exist(labels: Collection[str], present: Collection[str], gold: Pipeline) -> None:
     """Check that each label is named by the gold pipeline, or is the label of a gold mention.
 
     Args:
         labels: Gold labels to compare.
-        there: Labels of gold mentions.
+        present: Labels of gold mentions.
         gold: The gold pipeline. Labels that it names need not occur in a small corpus.
     """
-    unknown = sorted(set(labels) - set(there) - set(gold.annotate.labels))
+    unknown = sorted(set(labels) - set(present) - set(gold.annotate.labels))
     if not unknown:
         return
 
-    known = few(sorted(there), _LABELS_SHOWN)
+    known = few(sorted(present), _LABELS_SHOWN)
     rename = gold.annotate.rename
     renamed = [f"{label} to {rename[label]}" for label in unknown if label in rename]
     hint = f"; the gold pipeline renames {', '.join(renamed)}" if renamed else ""
@@ -476,10 +478,10 @@ def _find(
 
 def _compare(gold: Sequence[Span], found: Sequence[Span], labels: Mapping[str, Agreement]) -> None:
     """Add a document's flat, sorted mentions to the counts."""
-    of_gold = _by_label(gold)
-    of_found = _by_label(found)
+    gold_places = _by_label(gold)
+    found_places = _by_label(found)
     for label, agreement in labels.items():
-        agreement.add(of_gold[label], of_found[label])
+        agreement.add(gold_places[label], found_places[label])
 
 
 def _by_label(spans: Sequence[Span]) -> dict[str, list[Place]]:

@@ -112,24 +112,24 @@ def check_losses(
         BuildError: A split lost too much, or no document or no mention is left.
     """
     pipeline = inputs.pipeline
-    every = [receipt for of_split in receipts.values() for receipt in of_split]
-    for split, of_split in receipts.items():
+    all_receipts = [receipt for split_receipts in receipts.values() for receipt in split_receipts]
+    for split, split_receipts in receipts.items():
         where = f"pipeline '{pipeline.name}', split '{split}'"
-        read = sum(receipt.read for receipt in of_split)
-        aside = check_set_aside(pipeline, split, of_split, words=words)
+        read = sum(receipt.read for receipt in split_receipts)
+        aside = check_set_aside(pipeline, split, split_receipts, words=words)
 
         # Gold mentions are lost with their documents. What an annotator would have found there is
         # unknown.
         if pipeline.annotate.use == "gold":
-            given = sum(receipt.given_mentions for receipt in of_split)
+            given = sum(receipt.given_mentions for receipt in split_receipts)
             in_aside = _mentions_in(aside, given, read=read)
-            lost = _lost_mentions(of_split) + in_aside
+            lost = _lost_mentions(split_receipts) + in_aside
             given += in_aside.total()
             check_share(lost, given, "mentions left out", pipeline, where, words=words)
-    _check_documents(every, words)
-    _check_mentions(inputs, every, words)
-    _check_doc_labels(pipeline, every, words)
-    _warn_of_absent_labels(pipeline, every)
+    _check_documents(all_receipts, words)
+    _check_mentions(inputs, all_receipts, words)
+    _check_doc_labels(pipeline, all_receipts, words)
+    _warn_of_absent_labels(pipeline, all_receipts)
 
 
 def check_set_aside(
@@ -367,11 +367,11 @@ def _check_mentions(inputs: Inputs, receipts: Sequence[Accounted], words: Comman
             f"{where}: expected mentions, found none {looked} in {read:,} documents; check "
             f"[source]{_columns(inputs)}, or {none}"
         )
-    there = _unwanted(receipts)
-    if there:
+    present = _unwanted(receipts)
+    if present:
         raise BuildError(
             f"{where}: none of the {given:,} mentions has a label of {_listed(annotate.labels)}; "
-            f"they have {there}; choose with {words.set} 'annotate.labels=[...]', or {none}"
+            f"they have {present}; choose with {words.set} 'annotate.labels=[...]', or {none}"
         )
     reason, _ = lost.most_common(1)[0]
     raise BuildError(
@@ -406,8 +406,8 @@ def _check_doc_labels(
 
 def _warn_of_absent_labels(pipeline: Pipeline, receipts: Sequence[Accounted]) -> None:
     """Log a warning for labels of the pipeline that no mention has: they may be misspelt."""
-    there = {label for receipt in receipts for label in receipt.labels}
-    absent = [label for label in pipeline.annotate.labels if label not in there]
+    present = {label for receipt in receipts for label in receipt.labels}
+    absent = [label for label in pipeline.annotate.labels if label not in present]
     if absent:
         unwanted = _unwanted(receipts)
         LOGGER.warning(

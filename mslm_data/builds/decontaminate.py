@@ -42,9 +42,9 @@ if TYPE_CHECKING:  # imported late, as most builds need nothing of it
 
 Bools = npt.NDArray[np.bool_]
 
-EXACT = Reason("expected no sentence that a folder of source.decontaminate has", is_rule=True)
+EXACT = Reason("the document shares a sentence with a folder of source.decontaminate", is_rule=True)
 NEAR = Reason(
-    "expected no 13 words side by side that a folder of source.decontaminate has", is_rule=True
+    "the document shares 13 consecutive words with a folder of source.decontaminate", is_rule=True
 )
 """Reasons why documents are set aside, and their mentions left out."""
 
@@ -197,20 +197,20 @@ def load_folders(folders: tuple[str, ...]) -> list[_HeldOut]:
         for shards, splits in map(load_splits, folders):
             digest = shards.manifest.tokenizer["sha256"]
             by_tokenizer.setdefault(digest, []).append((shards, splits))
-        _LOADED[folders] = [_read(opened) for opened in by_tokenizer.values()]
+        _LOADED[folders] = [_read(group) for group in by_tokenizer.values()]
     return _LOADED[folders]
 
 
-def _read(opened: Sequence[tuple[BuiltFolder, tuple[str, ...]]]) -> _HeldOut:
+def _read(folders: Sequence[tuple[BuiltFolder, tuple[str, ...]]]) -> _HeldOut:
     """Read folders with the same tokenizer."""
     from mslm_data.stats.overlap import Fingerprints, NormalWords, hash_sentences
 
-    first, _ = opened[0]
+    first, _ = folders[0]
     tokenizer = load_tokenizer(str(first.tokenizer))
     words = NormalWords(tokenizer.core, first.manifest.token_ids)
 
     def rows() -> Iterator[Ragged]:
-        for shards, splits in opened:
+        for shards, splits in folders:
             for split in splits:
                 for _, sentences in hash_sentences(shards[split], words):
                     yield sentences

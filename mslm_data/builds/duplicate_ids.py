@@ -75,20 +75,20 @@ def compare(task: Compare, out: Path) -> list[tuple[str, list[str]]]:
     paths = [piece_path(out, name) for name in task.pieces]
     # Ids within a unit are unique, so equal neighbours in the sorted hashes are of two units.
     hashes = [_share(document_hashes(path), task) for path in paths]
-    together = np.concatenate(hashes)
-    together.sort()
-    duplicates = np.unique(together[1:][together[1:] == together[:-1]])
+    merged = np.concatenate(hashes)
+    merged.sort()
+    duplicates = np.unique(merged[1:][merged[1:] == merged[:-1]])
     if not len(duplicates):
         return []
 
     # Read ids only for units with duplicate hashes. Most builds have none.
-    found = []
+    candidates = []
     for name, path, unit_hashes in zip(task.pieces, paths, hashes, strict=True):
         if np.isin(unit_hashes, duplicates, assume_unique=True).any():
             ids = document_ids(path)
             is_repeated = np.isin(hash_ids(ids), duplicates)
-            found.append((name, [ids[number] for number in np.flatnonzero(is_repeated)]))
-    return found
+            candidates.append((name, [ids[number] for number in np.flatnonzero(is_repeated)]))
+    return candidates
 
 
 def save_duplicate_ids(
@@ -107,13 +107,13 @@ def save_duplicate_ids(
     Raises:
         BuildError: Documents of different files have the same id.
     """
-    named = {unit.name: unit for unit in units}
+    units_by_name = {unit.name: unit for unit in units}
     duplicates: dict[str, list[str]] = {}
     for candidates in answers:
         # Hashes can collide, so compare ids. Each id is in the answer of exactly one task.
         first_unit: dict[str, WorkUnit] = {}
         for name, ids in candidates:
-            unit = named[name]
+            unit = units_by_name[name]
             for doc_id in ids:
                 before = first_unit.setdefault(doc_id, unit)
                 if before is not unit:

@@ -40,8 +40,8 @@ from mslm_data.kernels.near_copies import GOES, MAY_STAY, PASSED_OVER, STAYS, th
 from mslm_data.pipeline import KEPT_WHOLE, Pipeline
 from mslm_data.shard.pieces import hash_ids
 
-EXACT = Reason("expected a text of its own, got that of a document that stays", is_rule=True)
-NEAR = Reason("expected a text of its own, got nearly that of a document that stays", is_rule=True)
+EXACT = Reason("the document has the same words as another document, which is kept", is_rule=True)
+NEAR = Reason("the document is nearly a copy of another document, which is kept", is_rule=True)
 """Reasons for documents set aside."""
 KINDS = ("", "exact", "near")
 """Kinds of documents, by their number in the file of a unit: no copy, exact, near."""
@@ -127,12 +127,12 @@ def write_signatures(task: Sign, records: Iterable[Any], pipeline: Pipeline, out
         if isinstance(record, Documents):
             signed = sign(record, similarity)
             # With 0 words, nothing is a copy of a document that is removed anyway.
-            goes = find_contaminated(pipeline, task.unit.split, record)
-            parts.append(signed._replace(words=np.where(goes, 0, signed.words)))
-    together = Signatures(*map(np.concatenate, zip(*parts, strict=True)))
-    file = np.empty(len(together.ids), _records(similarity))
+            is_contaminated = find_contaminated(pipeline, task.unit.split, record)
+            parts.append(signed._replace(words=np.where(is_contaminated, 0, signed.words)))
+    all_signed = Signatures(*map(np.concatenate, zip(*parts, strict=True)))
+    file = np.empty(len(all_signed.ids), _records(similarity))
     for name in Signatures._fields:
-        file[name] = getattr(together, name)
+        file[name] = getattr(all_signed, name)
     _write(_signatures(out, task.unit.name), file.tobytes())
 
 
@@ -185,12 +185,12 @@ def match(task: Match, pipeline: Pipeline, out: Path) -> None:
     signed = [_signed(_signatures(out, name), pipeline.duplicate_similarity) for _, name in units]
     sizes = [len(unit.ids) for unit in signed]
     splits = {split: number for number, split in enumerate(dict.fromkeys(s for s, _ in units))}
-    of_splits = np.repeat([splits[split] for split, _ in units], sizes).astype(np.int64)
+    split_numbers = np.repeat([splits[split] for split, _ in units], sizes).astype(np.int64)
     stays = np.repeat([split in KEPT_WHOLE for split, _ in units], sizes)
 
-    together = Signatures(*map(np.concatenate, zip(*signed, strict=True)))
+    all_signed = Signatures(*map(np.concatenate, zip(*signed, strict=True)))
     del signed  # half of the memory
-    kinds = find_copies(together, of_splits, stays, pipeline.duplicate_similarity)
+    kinds = find_copies(all_signed, split_numbers, stays, pipeline.duplicate_similarity)
 
     bounds = make_offsets(np.array(sizes, np.int64))
     for (_, name), start, stop in zip(units, bounds[:-1], bounds[1:], strict=True):

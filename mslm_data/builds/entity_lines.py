@@ -189,7 +189,7 @@ class LineWorker(UnitWorker):
 # Whole files --------------------------------------------------------------------------------------
 
 
-def names_of(inputs: Inputs, *, staging: Path | None) -> dict[str, str]:
+def list_document_names(inputs: Inputs, *, staging: Path | None) -> dict[str, str]:
     """Return path -> relative path of all files that may be one document each.
 
     Args:
@@ -290,7 +290,7 @@ def tell(
     # Join the pieces in the order of the input.
     counts = count(chain.from_iterable(receipts.values()))
     pieces = [piece_path(parts, unit.name, suffix=".jsonl") for unit in plan.units]
-    with writing_file(out, made_of(identity, plan.sources)) as (write, keep):
+    with writing_file(out, make_record(identity, plan.sources)) as (write, keep):
         for piece in pieces:
             write(piece.read_bytes())
         keep(counts)
@@ -304,8 +304,8 @@ def check_losses(inputs: Inputs, receipts: Mapping[str, Sequence[Receipt]]) -> N
     Raises:
         BuildError: More than the share `source.max_loss` was set aside.
     """
-    for split, of_split in receipts.items():
-        check_set_aside(inputs.pipeline, split, of_split)
+    for split, split_receipts in receipts.items():
+        check_set_aside(inputs.pipeline, split, split_receipts)
 
 
 def count(receipts: Iterable[Receipt]) -> LineCounts:
@@ -333,7 +333,7 @@ def count(receipts: Iterable[Receipt]) -> LineCounts:
 # The file and its record --------------------------------------------------------------------------
 
 
-def parts_of(out: Path) -> Path:
+def parts_folder(out: Path) -> Path:
     """Return the folder for the unfinished work on a file."""
     return out.with_name(f"{out.name}.parts")
 
@@ -350,10 +350,10 @@ def collect_identity(inputs: Inputs, *, show_text: bool) -> dict[str, Any]:
     }
 
 
-def made_of(identity: Mapping[str, Any], sources: Mapping[str, Any]) -> dict[str, Any]:
+def make_record(identity: Mapping[str, Any], sources: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record of the model, options and inputs that produce a file."""
-    made: dict[str, Any] = msgspec.json.decode(canonical_json({**identity, "sources": sources}))
-    return made
+    record: dict[str, Any] = msgspec.json.decode(canonical_json({**identity, "sources": sources}))
+    return record
 
 
 @contextmanager
@@ -364,7 +364,7 @@ def writing_file(
 
     Args:
         out: The file.
-        made: From `made_of`.
+        made: From `make_record`.
 
     Yields:
         A function that writes bytes, and one that takes the counts and writes the record. The
@@ -389,7 +389,7 @@ def writing_file(
         yield write, keep
 
 
-def finished(out: Path, inputs: Inputs, identity: Mapping[str, Any]) -> LineCounts | None:
+def load_finished(out: Path, inputs: Inputs, identity: Mapping[str, Any]) -> LineCounts | None:
     """Return the counts of an existing file; None if there is none.
 
     Raises:
@@ -404,7 +404,9 @@ def finished(out: Path, inputs: Inputs, identity: Mapping[str, Any]) -> LineCoun
     files = inputs.every_file()
     digests = digest(Digest(0, tuple(map(str, files))))
     sources = fingerprints(inputs, dict(zip(files, digests, strict=True)))
-    check_same_record(out, record["made"], made_of(identity, sources), "lines of something else")
+    check_same_record(
+        out, record["made"], make_record(identity, sources), "lines of something else"
+    )
     return msgspec.convert(record["counts"], LineCounts)
 
 

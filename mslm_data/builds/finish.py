@@ -71,8 +71,8 @@ def finish(
         annotator=plan.record["annotator"],
         segmenter=plan.record["segmenter"],
         splits={
-            split: _split_record(plan.sources[split], of_split, shards[split])
-            for split, of_split in receipts.items()
+            split: _split_record(plan.sources[split], unit_receipts, shards[split])
+            for split, unit_receipts in receipts.items()
         },
         found_by=_found_by(receipts) if plan.pipeline.annotate.use == "ensemble" else None,
     )
@@ -122,8 +122,8 @@ def _split_record(
 def _found_by(receipts: Mapping[str, Sequence[Receipt]]) -> tuple[FoundByRecord, ...]:
     """Add up the mentions per label and set of annotators over all splits."""
     sums: Counter[tuple[str, tuple[str, ...]]] = Counter()
-    for of_split in receipts.values():
-        for receipt in of_split:
+    for unit_receipts in receipts.values():
+        for receipt in unit_receipts:
             for record in receipt.found_by:
                 sums[record.label, record.by] += record.mentions
     return tuple(
@@ -191,8 +191,8 @@ def _state(manifest: Manifest, split: str, record: SplitRecord) -> dict[str, Any
 
 def _set_aside(receipts: dict[str, list[Receipt]]) -> Iterator[bytes]:
     """Yield the lines of `set_aside.jsonl`."""
-    for split, of_split in receipts.items():
-        for receipt in of_split:
+    for split, unit_receipts in receipts.items():
+        for receipt in unit_receipts:
             for aside in receipt.set_aside:
                 line = {
                     "split": split,

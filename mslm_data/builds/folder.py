@@ -95,7 +95,7 @@ def check_output(out: Path, splits: Iterable[str]) -> None:
 
 
 @contextmanager
-def claimed(out: Path, part: tuple[int, int] | None) -> Iterator[None]:
+def lock_build(out: Path, part: tuple[int, int] | None) -> Iterator[None]:
     """Lock a folder for a build, or for a part of a build.
 
     A whole build holds the build lock and the locks of all parts. A part holds its own lock, and
@@ -128,7 +128,7 @@ def claimed(out: Path, part: tuple[int, int] | None) -> Iterator[None]:
 
 
 @contextmanager
-def named_if_gone(out: Path) -> Iterator[None]:
+def report_if_gone(out: Path) -> Iterator[None]:
     """Replace an error by one that names the folder, if the folder was removed during the build.
 
     Raises:
@@ -259,19 +259,19 @@ def is_built(out: Path) -> bool:
     return (out / manifests.NAME).is_file()
 
 
-def finished_already(
+def load_finished(
     out: Path,
-    found: Inputs,
+    inputs: Inputs,
     identity: Mapping[str, Any],
-    of_files: Mapping[Path, Fingerprint],
+    file_fingerprints: Mapping[Path, Fingerprint],
 ) -> Manifest:
     """Load the manifest of a finished folder, and check that it has these inputs and options.
 
     Args:
         out: The folder.
-        found: The input files of this build.
+        inputs: The input files of this build.
         identity: Everything else that decides bytes; see `plan.collect_identity`.
-        of_files: File -> its fingerprint.
+        file_fingerprints: File -> its fingerprint.
 
     Raises:
         BuildError: The folder was built from other inputs or options, or its manifest cannot be
@@ -292,7 +292,7 @@ def finished_already(
         "labels": list(manifest.labels),
         "sources": {name: list(split.sources) for name, split in manifest.splits.items()},
     }
-    now = {**identity, "sources": fingerprints(found, of_files)}
+    now = {**identity, "sources": fingerprints(inputs, file_fingerprints)}
 
     # Without labels in the pipeline, they follow from the sources, which are compared.
     now["labels"] = now["labels"] or before["labels"]
@@ -301,7 +301,7 @@ def finished_already(
     return manifest
 
 
-def damaged_files(out: Path, manifest: Manifest) -> list[str]:
+def find_damaged_files(out: Path, manifest: Manifest) -> list[str]:
     """Return the files of a finished folder that are missing or do not match the manifest.
 
     For files without a digest, only a missing file is found.
@@ -326,7 +326,7 @@ def damaged_files(out: Path, manifest: Manifest) -> list[str]:
     return damaged
 
 
-def begin_again(out: Path, damaged: Sequence[str]) -> None:
+def reopen(out: Path, damaged: Sequence[str]) -> None:
     """Reopen a finished folder with damaged files, so that it is built again.
 
     The caller must hold the folder's lock. Other files, such as lexicons made from the shards, are

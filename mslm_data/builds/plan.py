@@ -175,9 +175,9 @@ def find(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
     return found
 
 
-def _check_names_are_utf8(found: Inputs) -> None:
+def _check_names_are_utf8(inputs: Inputs) -> None:
     """Check that file names are UTF-8, because document ids are made from them."""
-    for path in found.every_file():
+    for path in inputs.every_file():
         try:
             str(path).encode()
         except UnicodeEncodeError:
@@ -196,17 +196,17 @@ def check_label_count(pipeline: Pipeline, labels: Sequence[str]) -> None:
         )
 
 
-def make_plan(found: Inputs, scan: Scan, identity: Mapping[str, Any]) -> Plan:
+def make_plan(inputs: Inputs, scan: Scan, identity: Mapping[str, Any]) -> Plan:
     """Plan a build.
 
     Args:
-        found: The files of each split.
+        inputs: The files of each split.
         scan: Digests and cuts of these files.
         identity: Everything else that decides bytes; see `collect_identity`.
     """
-    pipeline = found.pipeline
-    shards = tuple(_shards(found, scan))
-    sources = fingerprints(found, scan.fingerprints)
+    pipeline = inputs.pipeline
+    shards = tuple(_shards(inputs, scan))
+    sources = fingerprints(inputs, scan.fingerprints)
     record = {
         **identity,
         "format": FORMAT,
@@ -216,7 +216,7 @@ def make_plan(found: Inputs, scan: Scan, identity: Mapping[str, Any]) -> Plan:
     return Plan(pipeline=pipeline, shards=shards, sources=sources, record=record)
 
 
-def collect_identity(found: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
+def collect_identity(inputs: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
     """Return everything that decides a build's bytes besides its input files, as plain values.
 
     Raises:
@@ -226,7 +226,7 @@ def collect_identity(found: Inputs, tokenizer: Tokenizer) -> dict[str, Any]:
     # Digest the files as they are now, not as an earlier build of this process loaded them.
     forget_annotator()
 
-    pipeline = found.pipeline
+    pipeline = inputs.pipeline
     annotator = make_annotator(pipeline)
     effective = pipeline.effective()
     effective["annotate"]["weak"] = annotator.weak
@@ -253,11 +253,13 @@ def versions() -> dict[str, str]:
 
 def collect_versions(pipeline: Pipeline) -> dict[str, str]:
     """Return the versions of all packages that decide a pipeline's bytes, including plug-ins."""
-    found = versions() | {plugin.distribution: plugin.version for plugin in list_plugins(pipeline)}
+    packages = versions() | {
+        plugin.distribution: plugin.version for plugin in list_plugins(pipeline)
+    }
     if pipeline.duplicates != "keep" and pipeline.duplicate_similarity != 1:
         load("rensa", wanted_by="source.duplicates with near copies")
-        found["rensa"] = importlib.metadata.version("rensa")
-    return found
+        packages["rensa"] = importlib.metadata.version("rensa")
+    return packages
 
 
 def _record_of(shard: PlannedShard) -> list[Any]:
@@ -277,12 +279,12 @@ class _Piece(NamedTuple):
     parts: list[Part]
 
 
-def _shards(found: Inputs, scan: Scan) -> Iterator[PlannedShard]:
+def _shards(inputs: Inputs, scan: Scan) -> Iterator[PlannedShard]:
     """Yield the shards of all splits."""
-    shard_bytes = found.pipeline.shard.unit_bytes
-    for split, paths in found.files.items():
+    shard_bytes = inputs.pipeline.shard.unit_bytes
+    for split, paths in inputs.files.items():
         pieces = (_pieces(scan.cuts[split, path]) for path in paths)
-        share = found.source.estimate_share(split)
+        share = inputs.source.estimate_share(split)
         for number, shard in enumerate(_pack(pieces, shard_bytes)):
             units, sizes = _units(split, number, shard, scan.unit_bytes)
             parts = tuple(piece.part for piece in shard)
@@ -344,36 +346,37 @@ def _units(
 # Labels -------------------------------------------------------------------------------------------
 
 
-def labels_of(found: Inputs) -> tuple[str, ...]:
+def collect_labels(inputs: Inputs) -> tuple[str, ...]:
     """Return the labels of a build, sorted; read the source if the pipeline names none.
 
     Raises:
         SourceError: A file cannot be read.
         BuildError: Labels seem to be texts.
     """
-    if found.pipeline.annotate.labels:
-        return found.pipeline.annotate.labels
+    if inputs.pipeline.annotate.labels:
+        return inputs.pipeline.annotate.labels
 
     labels: set[str] = set()
     given = 0
-    for split in found.files:
-        for record in found.batches(split):
+    for split in inputs.files:
+        for record in inputs.batches(split):
             if isinstance(record, Documents):
-                rename = found.pipeline.annotate.rename
+                rename = inputs.pipeline.annotate.rename
                 mentions, _ = relabel(record.mentions, rename=rename, labels=())
                 labels.update(mentions.labels_found())
                 given += len(mentions)
-    check_labels(found.pipeline, labels=labels, mentions=given)
+    check_labels(inputs.pipeline, labels=labels, mentions=given)
     return tuple(sorted(labels))
 
 
 # Changed inputs -----------------------------------------------------------------------------------
 
 
-def take_stamps(found: Inputs) -> dict[str, tuple[Stamp, ...]]:
+def take_stamps(inputs: Inputs) -> dict[str, tuple[Stamp, ...]]:
     """Return input -> stamps of its files; call it before the build reads anything."""
     return {
-        str(path): tuple(map(_stamp, found.source.files(path))) for path in found.splits_of_paths()
+        str(path): tuple(map(_stamp, inputs.source.files(path)))
+        for path in inputs.splits_of_paths()
     }
 
 
@@ -393,10 +396,10 @@ def check_unchanged_files(stamps: Mapping[str, Sequence[Stamp]], paths: Iterable
         except OSError:
             same = False
         if not same:
-            raise changed(stamp.path)
+            raise changed_error(stamp.path)
 
 
-def changed(path: str | Path) -> SourceError:
+def changed_error(path: str | Path) -> SourceError:
     """Return the error for an input that changed during the command."""
     return SourceError(
         f"{path}: the file has changed since the command began; restore it and run the same "
@@ -410,19 +413,23 @@ def _stamp(path: Path) -> Stamp:
 
 
 def fingerprints(
-    found: Inputs, of_files: Mapping[Path, Fingerprint]
+    inputs: Inputs, file_fingerprints: Mapping[Path, Fingerprint]
 ) -> dict[str, tuple[Mapping[str, Any], ...]]:
     """Return split -> name, size and digest of its input files; one entry in total if many.
 
     Args:
-        found: The files of each split.
-        of_files: File -> its fingerprint.
+        inputs: The files of each split.
+        file_fingerprints: File -> its fingerprint.
     """
     return {
         split: _listed(
-            [of_files[file]._asdict() for path in paths for file in found.source.files(path)]
+            [
+                file_fingerprints[file]._asdict()
+                for path in paths
+                for file in inputs.source.files(path)
+            ]
         )
-        for split, paths in found.files.items()
+        for split, paths in inputs.files.items()
     }
 
 

@@ -47,7 +47,7 @@ def read_records(unit: WorkUnit, pipeline: Pipeline) -> Iterator[Record]:
             yield part, record
 
 
-def begun(items: Iterator[T]) -> Iterator[T]:
+def read_ahead(items: Iterator[T]) -> Iterator[T]:
     """Yield the same items, but make the first one in a thread, starting now."""
     first = SimpleQueue[list[T] | BaseException]()
 
@@ -58,10 +58,10 @@ def begun(items: Iterator[T]) -> Iterator[T]:
             first.put(error)
 
     def made() -> Iterator[T]:
-        found = first.get()
-        if isinstance(found, BaseException):
-            raise found
-        yield from found
+        item = first.get()
+        if isinstance(item, BaseException):
+            raise item
+        yield from item
         yield from items
 
     threading.Thread(target=make, daemon=True).start()
@@ -255,34 +255,35 @@ class Reading:
             return
 
         annotate = self._pipeline.annotate
-        answers = self.attempts(
+        annotations = self.attempts(
             documents, self._annotator.annotate, "annotator", are_annotated=False
         )
-        for some, found in answers:
+        for batch, annotation in annotations:
             # Count what the annotator found and left out, before choosing labels.
-            left_out = count_by_reason(found.left_out)
-            self.given += len(found.mentions) + left_out.total()
-            for (label, by), mentions in found.found_by.items():
+            left_out = count_by_reason(annotation.left_out)
+            self.given += len(annotation.mentions) + left_out.total()
+            for (label, by), mentions in annotation.found_by.items():
                 ours = annotate.rename.get(label, label)
                 if not annotate.labels or ours in annotate.labels:
                     self.found_by[FoundBy(ours, by)] += mentions
-            self.adjusted.update(count_by_reason(some.adjusted))
+            self.adjusted.update(count_by_reason(batch.adjusted))
 
             # Rename labels, choose the wanted ones, and resolve overlaps among these.
             wanted, unwanted = relabel(
-                found.mentions, rename=annotate.rename, labels=annotate.labels
+                annotation.mentions, rename=annotate.rename, labels=annotate.labels
             )
             self.labels |= dict.fromkeys(wanted.labels_found())
             if unwanted:
-                there = {
-                    annotate.rename.get(label, label) for label in found.mentions.labels_found()
+                present = {
+                    annotate.rename.get(label, label)
+                    for label in annotation.mentions.labels_found()
                 }
-                self.unwanted |= dict.fromkeys(there.difference(annotate.labels))
+                self.unwanted |= dict.fromkeys(present.difference(annotate.labels))
 
             flat, overlapping = flatten(wanted)
             for reasons in (left_out, unwanted, overlapping):
                 self.left_out.update(reasons)
-            yield some.with_mentions(flat)
+            yield batch.with_mentions(flat)
 
 
 def _is_duplicate(doc_id: str, part: Part, path_of: dict[str, str]) -> bool:

@@ -24,7 +24,7 @@ def together(stories: Iterable[Story[T]]) -> Story[list[T]]:
     Returns:
         The result of each story, in order.
     """
-    made: dict[int, T] = {}
+    result: dict[int, T] = {}
     running = dict(enumerate(stories))
     answers: dict[int, Answers | None] = dict.fromkeys(running)
     while running:
@@ -33,15 +33,15 @@ def together(stories: Iterable[Story[T]]) -> Story[list[T]]:
             try:
                 rounds[number] = advance(story, answers[number])
             except StopIteration as end:
-                made[number] = end.value
+                result[number] = end.value
                 del running[number]
 
         # Stories that have ended drop out; each remaining story gets only its own answers.
         if rounds:
-            every = yield [task for tasks in rounds.values() for task in tasks]
+            all_answers = yield [task for tasks in rounds.values() for task in tasks]
             for number, tasks in rounds.items():
-                answers[number] = {task.name: every[task.name] for task in tasks}
-    return [made[number] for number in sorted(made)]
+                answers[number] = {task.name: all_answers[task.name] for task in tasks}
+    return [result[number] for number in sorted(result)]
 
 
 def advance(story: Story[Any], answers: Answers | None) -> Sequence[Task]:
@@ -78,9 +78,10 @@ class Rounds(Generic[T]):
         self._done = done
         self._waiting: set[str] = set()
         self._answers: dict[str, Any] = {}
-        self.made: T | None = None
+        self.result: T | None = None
 
     def first(self) -> Sequence[Task]:
+        """Return the first round."""
         return self._next(None)
 
     def take(self, text: str) -> Sequence[Task]:
@@ -99,7 +100,7 @@ class Rounds(Generic[T]):
         try:
             tasks = advance(self._story, answers)
         except StopIteration as end:
-            self.made = end.value
+            self.result = end.value
             return ()
 
         self._waiting = {task.name for task in tasks}

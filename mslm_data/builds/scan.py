@@ -80,7 +80,9 @@ def scan_inputs(inputs: Inputs, *, staging: Path | None) -> Story[Scan]:
     return Scan(
         unit_bytes=unit_bytes,
         fingerprints=fingerprints,
-        cuts={(split, path): parts for of_file in cuts for (split, path), parts in of_file.items()},
+        cuts={
+            (split, path): parts for file_cuts in cuts for (split, path), parts in file_cuts.items()
+        },
     )
 
 
@@ -126,8 +128,8 @@ class _Cutter:
             yield [unpack]
             plain = Path(unpack.into)
 
-        in_splits = yield from together([self._cut_split(split, plain) for split in splits])
-        return {(split, path): cuts for split, cuts in zip(splits, in_splits, strict=True)}
+        split_cuts = yield from together([self._cut_split(split, plain) for split in splits])
+        return {(split, path): cuts for split, cuts in zip(splits, split_cuts, strict=True)}
 
     def _cut_split(self, split: str, plain: Path) -> Story[dict[Part, list[Part]]]:
         """Cut a split's share of a file into shards, and the shards into work units."""

@@ -60,8 +60,8 @@ def list_plugins(pipeline: Pipeline) -> list[Plugin]:
     """Return the plug-ins among a pipeline's stages."""
     uses = [(SOURCES, pipeline.source.use), (SEGMENTERS, pipeline.segment.use)]
     uses += [(ANNOTATORS, use) for use in pipeline.annotate.uses()]
-    found = [registry.plugin(use) for registry, use in uses]
-    return [plugin for plugin in found if plugin is not None]
+    plugins = [registry.plugin(use) for registry, use in uses]
+    return [plugin for plugin in plugins if plugin is not None]
 
 
 def make_schema(
@@ -172,10 +172,10 @@ def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
         check_one_form(inputs, files, suffixes=source.suffixes, by_pattern=by_pattern)
     found = Inputs(pipeline, source, files, tuple(inputs))
 
-    decided = source.settle(sorted(found.splits_of_paths()))
-    if not decided:
+    settled_options = source.settle(sorted(found.splits_of_paths()))
+    if not settled_options:
         return found
-    options = {**pipeline.source.options, **decided}
+    options = {**pipeline.source.options, **settled_options}
     settled = replace(pipeline, source=replace(pipeline.source, options=options))
     return found._replace(pipeline=settled, source=make_source(settled))
 
@@ -231,7 +231,7 @@ def attempts(
         Documents, and the result of the call.
     """
     try:
-        found = call(documents)
+        result = call(documents)
     except OURS:
         raise
     except Exception as error:  # noqa: BLE001 - any class, and its message may contain text
@@ -241,7 +241,7 @@ def attempts(
         else:
             refuse(documents, no_text_for_models(f"{type(error).__name__} from the {who}"))
     else:
-        yield documents, found
+        yield documents, result
 
 
 def no_text_for_models(got: str) -> Reason:

@@ -30,7 +30,7 @@ from mslm_data.builds.folder import (
     mark_refused,
     read_receipt,
 )
-from mslm_data.builds.plan import Plan, changed, check_label_count, make_plan
+from mslm_data.builds.plan import Plan, changed_error, check_label_count, make_plan
 from mslm_data.builds.rounds import Story
 from mslm_data.builds.scan import Scan, digest_files, scan_inputs
 from mslm_data.builds.stages import Inputs
@@ -153,7 +153,7 @@ def check_unchanged(out: Path, inputs: Inputs, scan: Scan) -> Story[None]:
     for path, fingerprint in fingerprints.items():
         if fingerprint != scan.fingerprints[path]:
             discard_build(out)
-            raise changed(str(path))
+            raise changed_error(str(path))
 
 
 def _joined_units(out: Path, plan: Plan) -> set[str]:
@@ -178,16 +178,16 @@ def _accepted_labels(
         BuildError: Labels seem to be texts, or too much data is lost.
     """
     receipts = load_receipts(out, plan)
-    every = [*chain.from_iterable(receipts.values())]
-    labels = _labels(plan, every)
-    doc_labels = _doc_labels(plan, every)
+    all_receipts = [*chain.from_iterable(receipts.values())]
+    labels = _labels(plan, all_receipts)
+    doc_labels = _doc_labels(plan, all_receipts)
     try:
         check_labels(
             inputs.pipeline,
             labels=labels,
-            mentions=sum(receipt.given_mentions for receipt in every),
+            mentions=sum(receipt.given_mentions for receipt in all_receipts),
             doc_labels=doc_labels or (),
-            documents=sum(receipt.read - len(receipt.set_aside) for receipt in every),
+            documents=sum(receipt.read - len(receipt.set_aside) for receipt in all_receipts),
         )
     except BuildError:
         discard_build(out)  # receipts contain labels, and must not contain text

@@ -55,10 +55,10 @@ def build_unit(
             unit.split, records, reading, account, labels, doc_labels, pipeline, tokenizer
         )
 
-    named = None if doc_labels is None else [*doc_labels]
-    schema = make_schema(pipeline, [*labels], named)
+    doc_label_names = None if doc_labels is None else [*doc_labels]
+    schema = make_schema(pipeline, [*labels], doc_label_names)
     piece = write_piece(piece_path(out, unit.name), examples, schema)
-    receipt = make_receipt(unit, reading, account, named or [], piece)
+    receipt = make_receipt(unit, reading, account, doc_label_names or [], piece)
     # One unit is too small to tell how many labels are too many, but long ones are an error before
     # the receipt has them.
     check_labels(pipeline, labels=receipt.labels, doc_labels=receipt.doc_labels)
@@ -109,22 +109,21 @@ def _examples(
             labels.setdefault(label, len(labels))
         check_label_count(pipeline, [*labels])
 
-        for cut, of_cut in reading.attempts(batch, segmenter.sentences, "segmenter"):
-            given = reading.in_context(cut, of_cut)
-            documents, sentences, left_out, of_these = remove_contaminated(
-                pipeline, split, given, of_cut
+        for segmented, ranges in reading.attempts(batch, segmenter.sentences, "segmenter"):
+            documents, sentences, contaminated, lost_mentions = remove_contaminated(
+                pipeline, split, reading.in_context(segmented, ranges), ranges
             )
-            reading.set_aside += left_out
-            reading.left_out += of_these
+            reading.set_aside += contaminated
+            reading.left_out += lost_mentions
 
             examples = encoder.encode(documents, sentences, account)
             reading.set_aside += _without_rows(documents, examples)
             parts.append(examples)
     if not parts:
         # Encode an empty batch, so that the piece has all columns.
-        nothing = Documents.from_documents([])
-        given = reading.in_context(nothing, nothing.sentences)
-        parts.append(encoder.encode(given, nothing.sentences, account))
+        empty = Documents.from_documents([])
+        documents = reading.in_context(empty, empty.sentences)
+        parts.append(encoder.encode(documents, empty.sentences, account))
     return concatenate(parts)
 
 

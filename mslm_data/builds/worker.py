@@ -20,7 +20,7 @@ from mslm_data.builds.crash_log import CrashLog
 from mslm_data.builds.duplicate_ids import compare
 from mslm_data.builds.folder import is_joined, piece_path, write_joined
 from mslm_data.builds.plan import Stamp, check_unchanged_files
-from mslm_data.builds.reading import Record, begun, read_records
+from mslm_data.builds.reading import Record, read_ahead, read_records
 from mslm_data.builds.stages import load_annotator, make_schema, make_source
 from mslm_data.builds.tasks import (
     Compare,
@@ -57,7 +57,9 @@ class UnitWorker:
     pipeline: Pipeline
     folder: str
     stamps: Mapping[str, tuple[Stamp, ...]]
-    _begun: dict[WorkUnit, Iterator[Record]] = field(default_factory=dict, init=False, repr=False)
+    _read_ahead: dict[WorkUnit, Iterator[Record]] = field(
+        default_factory=dict, init=False, repr=False
+    )
     """Work unit -> its records, read in advance while the unit before is encoded."""
 
     def __call__(self, task: Task) -> str:
@@ -74,7 +76,7 @@ class UnitWorker:
     def expect(self, task: Task) -> None:
         """Start reading the next work unit in a thread; see `engine.Worker`."""
         if isinstance(task, WorkUnit):
-            self._begun[task] = begun(self._read(task))
+            self._read_ahead[task] = read_ahead(self._read(task))
 
     def is_light(self, task: Task) -> bool:
         """Return whether a task needs no kernels, model or tokenizer; see `engine.Worker`."""
@@ -107,7 +109,7 @@ class UnitWorker:
         Results are written after this check. So a resumed build never uses results of inputs that
         were changed meanwhile and then restored.
         """
-        yield from self._begun.pop(unit, None) or self._read(unit)
+        yield from self._read_ahead.pop(unit, None) or self._read(unit)
         check_unchanged_files(self.stamps, unit.paths)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mslm_data.builds import find, planned
+from mslm_data.builds import find, plan_build
 from mslm_data.builds.data_loss import seem_texts
 from mslm_data.builds.stages import make_source
 from mslm_data.errors import MslmDataError, PipelineError
@@ -69,7 +69,7 @@ def test_planned__refuses_texts_as_labels(tmp_path: Path) -> None:
     found = find(made.pipeline_of(source={"use": "jsonl"}), [inputs])
 
     with pytest.raises(MslmDataError, match="labels of mentions that are short and repeat"):
-        planned(found, made.word_piece(), tmp_path / "out")
+        plan_build(found, made.word_piece(), tmp_path / "out")
 
 
 def test_build__shows_no_texts_that_stand_as_labels_which_are_not_wanted(tmp_path: Path) -> None:

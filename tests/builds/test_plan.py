@@ -21,7 +21,7 @@ NCBI = made.SAMPLE / "ncbi-disease"
 
 def plan_of(inputs: Path = NCBI, **options: object) -> Plan:
     found = builds.find(made.pipeline_of(**options), [inputs])
-    plan, _ = builds.planned(found, made.word_piece(), inputs.with_name("nothing there"))
+    plan, _ = builds.plan_build(found, made.word_piece(), inputs.with_name("nothing there"))
     return plan
 
 

@@ -12,7 +12,7 @@ from mslm_data.annotate.terms.annotator import Terms
 from mslm_data.builds import stages
 from mslm_data.builds.crash_log import CrashLog
 from mslm_data.builds.duplicates import Copies
-from mslm_data.builds.reading import Reading, begun, read_records
+from mslm_data.builds.reading import Reading, read_ahead, read_records
 from mslm_data.builds.stages import load_annotator
 from mslm_data.builds.tasks import WorkUnit
 from mslm_data.data.document import Document, Part, SetAside, Span
@@ -210,7 +210,7 @@ def test_begun__makes_the_first_item_before_it_is_asked_for() -> None:
             made_one.set()
             yield item
 
-    ahead = begun(items())
+    ahead = read_ahead(items())
 
     assert made_one.wait(PATIENCE_S)
     assert list(ahead) == ["one", "two", "three"]
@@ -223,14 +223,14 @@ def test_begun__raises_where_the_first_item_is_asked_for() -> None:
         raise SourceError("f: damaged")
         yield ""
 
-    ahead = begun(items())
+    ahead = read_ahead(items())
 
     with pytest.raises(SourceError, match="f: damaged"):
         next(ahead)
 
 
 def test_begun__of_nothing_is_nothing() -> None:
-    assert list(begun(iter(()))) == []
+    assert list(read_ahead(iter(()))) == []
 
 
 def test_build__reads_each_unit_but_the_first_ahead(

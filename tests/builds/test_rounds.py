@@ -46,14 +46,14 @@ def test_rounds__wait_for_the_last_task_and_pass_over_empty_ones() -> None:
 
     assert task_names == [["digest-00001", "digest-00002"], ["digest-00003"]]
     assert done == ["digest-00002", "digest-00001", "digest-00003"]
-    assert rounds.made == [0, 3, 0, 3, 0]
+    assert rounds.result == [0, 3, 0, 3, 0]
 
 
 def test_rounds__of_nothing_are_over_at_once() -> None:
     rounds = Rounds(story([], []))
 
     assert not rounds.first()
-    assert rounds.made == [0, 0]
+    assert rounds.result == [0, 0]
 
 
 def test_together__each_story_gets_its_own_answers() -> None:
@@ -66,7 +66,7 @@ def test_together__each_story_gets_its_own_answers() -> None:
     task_names = run(rounds)
 
     assert [len(names) for names in task_names] == [3, 2, 1]
-    assert rounds.made == [1, 5, 4, 0, 30]
+    assert rounds.result == [1, 5, 4, 0, 30]
 
 
 def test_rounds__raise_what_a_story_raises() -> None:

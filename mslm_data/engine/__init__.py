@@ -1,6 +1,6 @@
-"""Engines: run the tasks of a build, in this process, in others, or on a Ray cluster.
+"""Engines run the tasks of a build: in this process, in a process pool, or on a Ray cluster.
 
-An engine runs each task at least once; the receipts that tasks leave make it exactly once.
+An engine runs each task at least once. Tasks leave receipts, so a repeated task does nothing new.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from mslm_data.errors import BuildError, MslmDataError, system_message
 from mslm_data.registry import Registry
 
 WORTH_WORKERS = 32 << 20
-"""Bytes of input below which starting processes costs more than it saves."""
+"""Minimum input bytes for several workers. Below, starting processes costs more time than it
+saves."""
 
 
 class Task(Protocol):
-    """A piece of work that one process does, such as a work unit. It can be pickled."""
+    """A task that one process runs, such as a work unit. It must be picklable."""
 
     @property
     def name(self) -> str:
-        """The name that messages use; never text of a document."""
+        """Name for messages; never text of a document."""
         ...
 
     @property
     def paths(self) -> Sequence[str]:
-        """The input files that the task reads, so that a machine can say which it does not see."""
+        """The input files of the task. An engine reports those that a machine cannot see."""
         ...
 
 
@@ -36,54 +37,57 @@ Task_contra = TypeVar("Task_contra", bound=Task, contravariant=True)
 
 
 class Worker(Protocol[Task_contra]):
-    """Does tasks. Each process has a copy: it can be pickled, and never carries text."""
+    """Runs tasks.
+
+    It must be picklable, because each process gets a copy, and must not contain text.
+    """
 
     @property
     def folder(self) -> str:
-        """The folder that is built. Processes elsewhere check that they see it at the same path."""
+        """The output folder. Other processes check that they see it at the same path."""
         ...
 
     def __call__(self, task: Task_contra) -> str:
-        """Do a task, and return the name of the receipt that it left."""
+        """Run a task, and return its answer."""
         ...
 
     def expect(self, task: Task_contra) -> None:
-        """Learn which task this process will do after the next one, and perhaps begin some of it.
+        """Prepare for the next task of this process, while the current one runs.
 
-        Engines need not announce a task, and one that was announced may never be done.
+        Engines need not call this, and a task that was announced may never run here.
         """
         ...
 
     def is_light(self, task: Task_contra) -> bool:
-        """Return whether the leading process may do a task while its workers start.
+        """Return whether the leading process may run a task while workers start.
 
-        Such a task is short, needs nothing that is preloaded, and cannot end its process.
+        Light tasks are short, need nothing that is preloaded, and cannot crash their process.
         """
         ...
 
     def suspect(self, task: Task_contra) -> None:
-        """Do a task with more care from now on, because it may have crashed its process."""
+        """Run a task with crash logging from now on, because it may have crashed its process."""
         ...
 
     def died(self, task: Task_contra, how: str) -> None:
-        """Record that a process died during a task, which will be tried again.
+        """Record that a process died while it ran a task. The task will be run again.
 
         Args:
             task: The task.
-            how: A signal, an exit code or an error's class.
+            how: A signal, an exit code or an error class.
 
         Raises:
-            BuildError: Processes died at this task too often.
+            BuildError: The task has crashed processes too often.
         """
         ...
 
 
 class Preload(NamedTuple):
-    """A function that is called before any task, so that worker processes share what it loads.
+    """A function to call before any task, so that worker processes share the data it loads.
 
     Attributes:
-        function: The import path of the function, `package.module:name`; not imported here.
-        argument: The argument of the function; never text of a document.
+        function: Import path of the function, `package.module:name`.
+        argument: Argument of the function; never text of a document.
     """
 
     function: str
@@ -91,7 +95,7 @@ class Preload(NamedTuple):
 
 
 class Engine(Protocol):
-    """Runs tasks anywhere that sees the inputs and the folder."""
+    """Runs tasks on machines that see the inputs and the output folder."""
 
     def __call__(
         self,
@@ -102,34 +106,33 @@ class Engine(Protocol):
         done: Callable[[str], Sequence[AnyTask]],
         preload: Preload,
     ) -> None:
-        """Have `worker` do every task, and the tasks that become possible through others.
+        """Run all tasks, and those that become possible when others finish.
 
-        Tasks are begun in the order given, new ones after those that wait, and end in any order. If
-        a process dies, its task is reported to `worker.suspect` or `worker.died`, and run again.
+        Tasks start in the given order, new ones last, and finish in any order. If a process dies,
+        the engine calls `worker.suspect` or `worker.died` and runs the task again.
 
         Args:
-            worker: Does a task.
-            tasks: What can be done at once.
-            workers: Number of tasks that are done at a time. None: the number of CPUs that may be
-                used.
-            done: Called in this process as tasks finish, with the value that `worker` returned. It
-                returns the tasks that have become possible, often none.
-            preload: Loads what worker processes share, once per machine if possible.
+            worker: Runs a task.
+            tasks: The first tasks.
+            workers: Maximum number of tasks at the same time. None: the number of available CPUs.
+            done: Called in this process with the answer of each task. Returns the tasks that have
+                become possible, often none.
+            preload: Loads the data that worker processes share, once per machine if possible.
 
         Raises:
-            MslmDataError: `attempt` returned it for a task, or `worker.died` raised it. The other
-                tasks are not waited for.
+            MslmDataError: A task failed, or `worker.died` raised. Other tasks are abandoned.
         """
         ...
 
 
 def attempt(worker: Worker[AnyTask], task: AnyTask) -> str | MslmDataError:
-    """Do a task in a worker process, and return only what may be sent back.
+    """Run a task in a worker process, and return its answer or an error that is safe to send.
 
-    An exception's message can hold a note's text, so exceptions that are not ours do not travel.
+    Messages of foreign exceptions may contain text of notes, so these exceptions are not sent.
 
     Returns:
-        The receipt's name, or an error: ours unchanged, any other named by its class and place.
+        The answer, our own error unchanged, or a `BuildError` with the class and place of any
+            other.
     """
     try:
         return worker(task)
@@ -142,12 +145,12 @@ def attempt(worker: Worker[AnyTask], task: AnyTask) -> str | MslmDataError:
     except OSError as error:
         problem = system_message(error) or _unexpected(error)
         return BuildError(f"{task.name}: {problem}; fix this and run the same command again")
-    except BaseException as error:  # noqa: BLE001 - libraries in Rust raise such
+    except BaseException as error:  # noqa: BLE001 - panics of Rust libraries are BaseExceptions
         return BuildError(f"{task.name}: {_unexpected(error)}; --workers 1 with --debug shows more")
 
 
 def _unexpected(error: BaseException) -> str:
-    """Name an exception by its class and place."""
+    """Describe an exception by its class and place."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(frame.filename).name}:{frame.lineno}"
     return f"{type(error).__name__} in {place}, which should not happen"

@@ -1,8 +1,8 @@
-"""Counts the CPUs that this process may use, as its affinity and its control groups say.
+"""Counts the CPUs that this process may use, by its affinity and its control groups.
 
-A container's limit (`docker run --cpus 2`, a limit of Kubernetes) is a share of time that a control
-group gives to its processes. It takes no CPU away, so `os.sched_getaffinity` and
-`os.process_cpu_count` still count all CPUs of the machine.
+A container limit, such as `docker run --cpus 2` or a Kubernetes limit, is a share of CPU time that
+a control group grants its processes. All CPUs remain visible, so `os.sched_getaffinity` and
+`os.process_cpu_count` count all of them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _OWN_GROUP = Path("/proc/self/cgroup")
 
 
 def cpus(groups: Path = _GROUPS, own: Path = _OWN_GROUP) -> int:
-    """Return the number of CPUs that this process may use: a build starts at most so many workers.
+    """Return the number of CPUs that this process may use: the default number of workers.
 
-    A limit of 2.5 CPUs counts as 3, as two processes would leave time unused.
+    A limit of 2.5 CPUs counts as 3, because two processes would leave time unused.
 
     Args:
         groups: See `cgroup_cpus`.
@@ -32,25 +32,27 @@ def cpus(groups: Path = _GROUPS, own: Path = _OWN_GROUP) -> int:
 
 
 def usable_cpus() -> int:
-    """Return the number of CPUs that this process may run on; schedulers may limit it."""
+    """Return the number of CPUs in the affinity of this process, which schedulers may restrict."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def cgroup_cpus(groups: Path = _GROUPS, own: Path = _OWN_GROUP) -> float | None:
-    """Return the CPUs' time that control groups allow this process, in CPUs; None for all.
+    """Return the CPU limit of this process's control groups, in CPUs; None without a limit.
 
-    What cannot be read, as on other systems than Linux, sets no limit.
+    Files that cannot be read, as on systems other than Linux, set no limit.
 
     Args:
-        groups: Where control groups are mounted.
-        own: The file that names the group of this process.
+        groups: Mount point of control groups.
+        own: File that names the control groups of this process.
     """
     limits = []
     for line in _lines(own):
         _, controllers, place = (*line.split(":", 2), "", "")[:3]
         below = place.strip("/")
+        # A line without controllers names the group of version 2; others are of version 1, whose
+        # folder has the name of all its controllers or of one.
         if not controllers:
             limits += [_new_limit(group) for group in _upwards(groups, below)]
         elif "cpu" in controllers.split(","):
@@ -60,9 +62,9 @@ def cgroup_cpus(groups: Path = _GROUPS, own: Path = _OWN_GROUP) -> float | None:
 
 
 def _upwards(root: Path, below: str) -> Iterator[Path]:
-    """Give a group's folder and those above it; the limits of all of them hold.
+    """Yield a group's folder and its parents, whose limits all apply.
 
-    A container often sees the name that its group has outside, but only the folder `root`.
+    A container often sees the outside name of its group, but only the folder `root`.
     """
     folder = root / below
     yield folder
@@ -72,20 +74,20 @@ def _upwards(root: Path, below: str) -> Iterator[Path]:
 
 
 def _new_limit(group: Path) -> float | None:
-    """Return the limit of a group of version 2: `200000 100000` means 2 CPUs, `max 100000` all."""
+    """Return the limit of a version 2 group: `200000 100000` is 2 CPUs, `max 100000` none."""
     words = _words(group / "cpu.max")
     return _share(words[0], words[1]) if len(words) > 1 else None
 
 
 def _old_limit(group: Path) -> float | None:
-    """Return the limit of a group of version 1, where -1 means all CPUs."""
+    """Return the limit of a version 1 group, where -1 is no limit."""
     quota = _words(group / "cpu.cfs_quota_us")
     period = _words(group / "cpu.cfs_period_us")
     return _share(quota[0], period[0]) if quota and period else None
 
 
 def _share(quota: str, period: str) -> float | None:
-    """Return a quota as a share of its period; None where one of them is not a number."""
+    """Return quota / period; None if either is not a number."""
     if not (quota.isdecimal() and period.isdecimal() and int(period)):
         return None
     return int(quota) / int(period)
@@ -96,7 +98,7 @@ def _words(file: Path) -> list[str]:
 
 
 def _lines(file: Path) -> list[str]:
-    """Return a file's lines; nothing where it cannot be read."""
+    """Return the lines of a file; none if it cannot be read."""
     try:
         return file.read_text(encoding="utf-8", errors="replace").splitlines()
     except (OSError, ValueError):  # a name with a NUL is a ValueError

@@ -1,8 +1,8 @@
-"""The embedded engine: this process, or a pool of processes of this machine.
+"""The local engine: runs tasks in this process, or in a process pool on this machine.
 
-A pool breaks when one of its workers dies, and cannot say at which task. So the tasks that were
-under way are done again one at a time, each in a pool of one worker: if that dies too, its task is
-to blame (`Worker.died`). The receipts of tasks make this cheap.
+A pool breaks when a worker dies, and does not say at which task. All unfinished tasks are run again
+one by one, each in a pool of one worker. If that worker dies too, its task is at fault
+(`Worker.died`). Receipts make this cheap.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from mslm_data.engine.pool import Pool
 
 _EARLY: ContextVar[Pool | None] = ContextVar("early", default=None)
-"""The pool that `ahead` has started in this thread and no run has used."""
+"""The pool that `ahead` started in this context, until a run uses it."""
 
 
 @contextmanager
 def ahead(preload: Preload) -> Iterator[None]:
-    """Have what workers need be loaded while the caller finds out what they are to do.
+    """Start loading the data of workers while the caller prepares their tasks.
 
-    The first `run` within the block that needs the same takes its workers from it. At the end of
-    the block all of them are gone, whether there was such a run or not.
+    The first `run` in the context with an equal preload uses these workers. They end with the
+    context at the latest.
 
     Raises:
-        BuildError: The system starts no process.
+        BuildError: A process cannot be started.
     """
     if not _can_fork():
         yield
@@ -56,20 +56,20 @@ def run(
     done: Callable[[str], Sequence[AnyTask]],
     preload: Preload,
 ) -> None:
-    """Run tasks in this process (one worker) or in processes of this machine; see `Engine`.
+    """Run tasks in this process (1 worker) or in several local processes; see `Engine`.
 
-    On systems that cannot fork, this process does all tasks.
+    Systems without fork run all tasks in this process.
 
     Args:
         worker: See `Engine`.
         tasks: See `Engine`.
-        workers: Number of processes; None: one for each CPU that this process may use, by its
-            affinity and its control groups.
+        workers: Number of processes. None: the number of CPUs in the affinity and control groups of
+            this process.
         done: See `Engine`.
-        preload: See `Engine`; loaded once, by the process that the workers are forked from.
+        preload: See `Engine`. Loaded once, by the process that workers are forked from.
 
     Raises:
-        BuildError: Processes cannot be started, or do not live.
+        BuildError: Processes cannot be started, or keep dying.
         MslmDataError: See `Engine`.
     """
     if workers == 1 or not _can_fork():
@@ -84,29 +84,29 @@ def run(
     if not tasks:
         return
 
-    # Imported here, as a process that does everything itself needs none of them.
+    # Import late: a run in this process needs none of these.
     from mslm_data.engine.cpus import cpus
     from mslm_data.engine.pool import started
     from mslm_data.kernels import _jit
 
-    _jit.say_if_none_is_compiled()  # workers say nothing
+    _jit.say_if_none_is_compiled()  # workers print nothing
     early = _EARLY.get()
     if early is not None and early.preload == preload:
-        _EARLY.set(None)  # its workers end with this run
+        _EARLY.set(None)  # workers serve one run only
         try:
-            _work_off(worker, tasks, early, workers or cpus(), done)
+            _run_all(worker, tasks, early, workers or cpus(), done)
         finally:
             early.end()
     else:
         with started(preload) as pool:
-            _work_off(worker, tasks, pool, workers or cpus(), done)
+            _run_all(worker, tasks, pool, workers or cpus(), done)
 
 
 def _can_fork() -> bool:
     return hasattr(os, "fork")
 
 
-def _work_off(
+def _run_all(
     worker: Worker[AnyTask],
     tasks: Sequence[AnyTask],
     pool: Pool,
@@ -117,7 +117,7 @@ def _work_off(
 
     waiting = deque(tasks)
 
-    # Loading what workers need takes half a second.
+    # Run light tasks here while the workers load, which takes half a second.
     while not pool.is_ready():
         task = next(filter(worker.is_light, waiting), None)
         if task is None:
@@ -126,26 +126,27 @@ def _work_off(
         waiting += done(worker(task))
     pool.begin(worker)
 
-    under_way: dict[int, AnyTask] = {}
+    running: dict[int, AnyTask] = {}
     suspects: deque[AnyTask] = deque()
     numbers = itertools.count(1)
 
     def give(task: AnyTask, size: int) -> None:
         number = next(numbers)
-        under_way[number] = task
+        running[number] = task
         pool.give(number, task, workers=size)
 
     is_alone = False
-    while waiting or suspects or under_way:
-        if not under_way:
+    while waiting or suspects or running:
+        # Suspects run alone, and only after all other tasks have finished or died.
+        if not running:
             is_alone = bool(suspects)
             if is_alone:
                 give(suspects.popleft(), 1)
-        while waiting and not is_alone and not suspects and len(under_way) < workers:
+        while waiting and not is_alone and not suspects and len(running) < workers:
             give(waiting.popleft(), workers)
 
         number, outcome = pool.answer()
-        task = under_way.pop(number)
+        task = running.pop(number)
         if not isinstance(outcome, Died):
             waiting += done(outcome)
         elif is_alone:

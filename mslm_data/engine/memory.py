@@ -1,4 +1,4 @@
-"""Keeps the memory of a process that makes large arrays, one batch after the other."""
+"""Keeps freed memory in processes that allocate large arrays batch after batch."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ _MMAP_THRESHOLD = -3
 """Parameters of glibc's mallopt(3)."""
 
 _KEPT = 256 << 20
-"""Bytes of freed memory that a process may keep."""
+"""Maximum freed memory that a process keeps, in bytes."""
 _MAPPED_ALONE = 1 << 30
-"""Bytes from which an array gets memory of its own, which goes back when it is freed."""
+"""Minimum size of arrays with their own memory mapping, which is returned when freed, in bytes."""
 _MAPPED_ALONE_BEFORE = 32 << 20
-"""The same for versions of glibc that refuse more."""
+"""The maximum of `_MAPPED_ALONE` for older versions of glibc, in bytes."""
 
 
 def keep_freed_memory() -> None:
-    """Have this process keep memory that it frees, for its next batch.
+    """Keep freed memory in this process for its next batch.
 
-    A work unit makes arrays of some megabytes and frees them, over and over. By default such memory
-    goes back to the system, which clears it page by page before it hands it out again: a tenth of
-    a build's time. Other C libraries than glibc are left as they are.
+    Work units allocate and free arrays of megabytes all the time. By default, freed memory returns
+    to the system, which clears each page before reuse: a tenth of the time of a build. Only glibc
+    is configured.
 
-    To be called before pyarrow is imported, which else has a store of its own. For processes that
-    are ours alone, as it changes the whole process.
+    Call this before importing pyarrow, which otherwise uses its own allocator. It changes the whole
+    process, so call it only in worker processes.
     """
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 

@@ -1,17 +1,19 @@
-"""A pool of worker processes of this machine, which lives in a process of its own.
+"""A pool of local worker processes, in a process of its own.
 
 ```text
     leader ── a pipe ──→ host, with a ProcessPoolExecutor ── forks ──→ worker, worker, …
 ```
 
-The pool is the standard library's. It has a host for four reasons. A model of many gigabytes is
-loaded once, and its pages are shared by all workers. The host loads while the leader finds out what
-is to do. It has no threads yet when it forks, which the caller's program may have. And its main
-module is ours, so a script needs no `if __name__ == "__main__":`.
+The pool is the standard library's. It runs in a host process for four reasons:
 
-Nothing is left behind. The host ends its workers at SIGTERM, or when the leader's end of the pipe
-is closed. Workers leave when the host is gone. All of them hold the host's end of the pipe, so the
-leader knows that they are gone when it reads the end of the file.
+* The host loads a model of many gigabytes once, and all workers share its pages.
+* The host loads while the leader scans the input.
+* The host has no threads when it forks; the user's program may have some.
+* The host has its own main module, so scripts need no `if __name__ == "__main__":`.
+
+No process is left behind. The host kills its workers on SIGTERM, or when the leader's end of the
+pipe is closed. Workers exit when the host is gone. All of them hold the host's end of the pipe, so
+the leader reads the end of file only after all of them are gone.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from mslm_data.log import LOGGER
 
 
 class Died(NamedTuple):
-    """Answers a task that was given to a pool in which a worker died.
+    """The answer to a task whose pool broke, because a worker died.
 
     Attributes:
         how: A signal or an exit code; never text of a document.
@@ -53,14 +55,14 @@ class Died(NamedTuple):
 
 
 class Pool:
-    """Workers that do tasks, each named by a number.
+    """A pool of workers. Tasks are identified by numbers.
 
     Attributes:
-        preload: What the workers have in memory.
+        preload: The data in the memory of the workers.
     """
 
     def __init__(self, preload: Preload) -> None:
-        """Start nothing yet; see `started`."""
+        """Create the pool without starting it; see `started`."""
         self.preload = preload
         self._pipe, self._theirs = Pipe()
         self._starter = threading.Thread(target=self._start_host)
@@ -70,14 +72,15 @@ class Pool:
         self._is_ready = False
 
     def start(self) -> None:
-        """Start the host, which begins to load.
+        """Start the host, which starts loading.
 
         Raises:
-            BuildError: The system starts no process.
+            BuildError: The process cannot be started.
         """
-        # Ctrl-C is raised in the main thread. Another one starts the process whole or not at all.
+        # Ctrl-C is raised in the main thread, so start the process in another one: completely or
+        # not at all.
         self._starter.start()
-        self._has_started.wait()  # a `join` that is interrupted marks the thread as ended
+        self._has_started.wait()  # not `join`, which marks the thread as ended when interrupted
         self._theirs.close()
         if self._error is not None:
             raise _cannot_start(self._error) from None
@@ -90,8 +93,8 @@ class Pool:
             self._has_started.set()
 
     def _popen(self) -> None:
-        # The process inherits this: a terminal sends Ctrl-C to every process of a command, and the
-        # leader ends the others.
+        # A terminal sends Ctrl-C to all processes of a command. The host inherits this mask, so
+        # that only the leader reacts and ends the others.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
         command = (
@@ -108,30 +111,31 @@ class Pool:
             self._error = error
 
     def is_ready(self) -> bool:
-        """Return whether the host has loaded what workers need, or is dead."""
+        """Return whether the host has finished loading, or died."""
         return self._is_ready or self._pipe.poll(0)
 
     def begin(self, worker: Worker[Any]) -> None:
-        """Wait until the host has loaded, and tell it what is done to each task."""
+        """Wait until the host has finished loading, and send the worker."""
         self._receive()
         self._is_ready = True
         self._send(worker)
 
     def give(self, number: int, task: Task, *, workers: int) -> None:
-        """Ask for a task.
+        """Send a task.
 
         Args:
-            number: Its name in the answer.
+            number: Number of the task, for its answer.
             task: The task.
-            workers: Number of workers in the pool. It may change only while no task is under way.
+            workers: Number of workers in the pool. It may change only when no task is running.
         """
         self._send((number, workers, task))
 
     def answer(self) -> tuple[int, str | Died]:
-        """Wait for a task, and return its number and what was answered.
+        """Wait for any task, and return its number and answer.
 
         Raises:
-            BuildError: The host was killed, or starts no worker, or a worker cannot read its task.
+            BuildError: The host was killed or cannot start workers, or a worker cannot read its
+                task.
             MslmDataError: The task failed.
         """
         number, outcome = self._receive()
@@ -152,13 +156,14 @@ class Pool:
             raise _host_killed() from None
 
     def end(self) -> None:
-        """End the host and its workers, whatever they are at, and wait until they are gone."""
+        """Kill the host and its workers, and wait until they are gone."""
         if self._starter.ident is not None:
             self._has_started.wait()
         self._theirs.close()
         if self._process is not None:
             self._process.terminate()
             self._process.wait()
+            # The end of file comes when the last worker has closed its copy of the pipe.
             with suppress(OSError):
                 while os.read(self._pipe.fileno(), 1 << 16):
                     pass
@@ -168,10 +173,10 @@ class Pool:
 
 @contextmanager
 def started(preload: Preload) -> Iterator[Pool]:
-    """Give a pool whose host has begun to load, and end it afterwards.
+    """Start a pool, and end it with the context.
 
     Raises:
-        BuildError: The system starts no process.
+        BuildError: The process cannot be started.
     """
     pool = Pool(preload)
     try:
@@ -198,11 +203,11 @@ def _host_killed() -> BuildError:
 # The host's side ----------------------------------------------------------------------------------
 
 _worker: Any = None
-"""Does the tasks; worker processes inherit it by fork."""
+"""The worker that runs tasks. Worker processes inherit it by fork, without a copy."""
 
 
 def serve(handle: int) -> None:
-    """Load what workers need, then have a pool of them do tasks until the leader is gone.
+    """Load the preload, then run tasks in a pool until the leader is gone.
 
     Args:
         handle: File descriptor of the pipe to the leader.
@@ -211,7 +216,7 @@ def serve(handle: int) -> None:
     os.umask(0o077)
     os.set_inheritable(handle, False)
     keep_freed_memory()
-    LOGGER.disabled = True  # the leader speaks for all
+    LOGGER.disabled = True  # only the leader logs
 
     pipe = Connection(handle)
     try:
@@ -226,16 +231,17 @@ def serve(handle: int) -> None:
 
 
 def _load(preload: Preload) -> None:
-    # What is loaded stays. A collection would write into its pages, and so give each worker a copy.
+    # A garbage collection writes into the pages of all objects, and would copy them into each
+    # worker. Freeze the loaded objects, so that collections ignore them.
     gc.disable()
-    with suppress(Exception):  # the workers meet the error again, and report it
+    with suppress(Exception):  # workers meet the same error, and report it
         pkgutil.resolve_name(preload.function)(preload.argument)
     gc.freeze()
     gc.enable()
 
 
 def _leave() -> None:
-    """Kill all workers, wait for them so that their time counts, and end this process."""
+    """Kill all workers, wait for them so that their CPU time is counted, and exit."""
     workers = multiprocessing.active_children()
     for worker in workers:
         worker.kill()
@@ -250,22 +256,23 @@ class _Host:
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
         self._sending = threading.Lock()
-        """Held while an answer is sent, by this thread or by the pool's."""
+        """Held while sending an answer, from this thread or the pool's."""
 
         self._pool: ProcessPoolExecutor | None = None
-        self._size = 0  # of the pool; 0 if a new one is needed
+        self._size = 0  # number of workers; 0 if a new pool is needed
         self._workers: list[Any] = []
 
     def run(self) -> None:
         """Pass on tasks until the leader is gone."""
         global _worker  # noqa: PLW0603 - a fork hands it on without a copy
         try:
+            # Global, so that forked workers inherit it.
             _worker = self._pipe.recv()
             while True:
                 self._submit(*self._pipe.recv())
         except (EOFError, OSError):
             raise
-        except Exception as error:  # noqa: BLE001 - what is read may be of any class
+        except Exception as error:  # noqa: BLE001 - unpickling may raise any class
             self._answer(
                 0,
                 BuildError(
@@ -274,13 +281,13 @@ class _Host:
                     "module, or pass --workers 1"
                 ),
             )
-            self._pipe.recv()  # nothing more comes
+            self._pipe.recv()  # wait until the leader closes the pipe
 
     def _submit(self, number: int, size: int, task: Task) -> None:
         try:
             try:
                 future = self._submitted(size, task)
-            except BrokenProcessPool:  # a worker died that was not at a task
+            except BrokenProcessPool:  # a worker died between tasks
                 self._size = 0
                 future = self._submitted(size, task)
         except OSError as error:
@@ -292,7 +299,7 @@ class _Host:
         if self._pool is not None and self._size == size:
             return self._pool.submit(_attempt, task)
 
-        # All workers of the last pool are gone before those of the next one begin.
+        # Shut the last pool down first, so that the workers of two pools never run together.
         if self._pool is not None:
             self._pool.shutdown()
         self._size = size
@@ -303,7 +310,6 @@ class _Host:
         return future
 
     def _take(self, number: int, future: Future[Any]) -> None:
-        """Send the outcome of a task to the leader."""
         error = future.exception()
         if error is None:
             self._answer(number, future.result())
@@ -317,7 +323,7 @@ class _Host:
             )
 
     def _how_it_died(self) -> str:
-        """Describe how the worker ended that broke the pool."""
+        """Describe the end of the worker that broke the pool."""
         dead = wait([worker.sentinel for worker in self._workers], timeout=0)
         for worker in self._workers:
             if worker.sentinel in dead:
@@ -335,7 +341,7 @@ class _Host:
 
 
 def _begin() -> None:
-    """Have this process end as others do, and when the host is gone."""
+    """Restore the default SIGTERM, and exit when the host is gone."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_leave_with_host, daemon=True).start()
 

@@ -1,11 +1,11 @@
-"""The engine for many machines: Ray actors on nodes that all see the inputs and the folder.
+"""The Ray engine: actors on nodes that all see the inputs and the output folder.
 
-Each worker is an actor, with one task at a time, so it is never in doubt which task a worker died
-of. Ray's own tasks would do, but Ray notices within seconds that a node with actors has vanished,
-and not within minutes that one with tasks has.
+Each worker is an actor with one task at a time, so a death always belongs to a known task. Ray
+tasks would do too, but Ray notices the loss of a node with actors within seconds, and of a node
+with tasks only after minutes.
 
-Messages carry byte ranges, receipts and our own errors, never text. An actor prints nothing, as
-Ray would keep it in files that others can read.
+Messages contain byte ranges, receipts and our own errors, never text. Actors print nothing, because
+Ray writes their output to files that other users can read.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from mslm_data.errors import BuildError, MslmDataError
 from mslm_data.plugins import plugin_versions
 
 _OPTIONS = {
-    # Ray starts no actor again and calls none twice: that is done and counted here.
+    # Restarts and retries are done here, so that each death is counted.
     "max_restarts": 0,
     "max_task_retries": 0,
     "num_cpus": 1,
-    # Models are large, so the actors are spread over the nodes.
+    # Spread actors over nodes, because models are large.
     "scheduling_strategy": "SPREAD",
 }
 _FAILED_STARTS = 5
-"""Actors that may die in a row before they are ready; then the build gives up."""
+"""Number of consecutive actors that die before they are ready, after which the build fails."""
 _LOOK_S = 5.0
-"""How often new nodes are looked for."""
+"""Interval of looking for new nodes, in seconds."""
 _WITHOUT_CPU_S = 300.0
-"""How long a cluster may be without any CPU, as one is whose nodes are being replaced."""
+"""Maximum time without any CPU in the cluster, in seconds. Nodes may be in replacement."""
 _PATIENCE_S = 10.0
-"""How long a cluster may take to answer."""
+"""Timeout for connecting to the cluster, in seconds."""
 _WRITERS = ("numpy", "pyarrow", "tokenizers", "spacy", "medcat", "torch", "transformers")
-"""Packages besides this one whose version can change bytes."""
+"""Packages besides this one whose versions can change bytes."""
 
 
 def run(
@@ -63,14 +63,13 @@ def run(
     Args:
         worker: See `Engine`.
         tasks: See `Engine`.
-        workers: Maximum number of actors; None: one for each CPU of the cluster, and of nodes that
-            join later.
+        workers: Maximum number of actors. None: the number of CPUs of all nodes, including later
+            ones.
         done: See `Engine`.
-        preload: See `Engine`; each actor loads what it needs.
+        preload: See `Engine`. Each actor loads it.
 
     Raises:
-        BuildError: There is no cluster, or a node lacks something: the folder, an input, this
-            package, a version.
+        BuildError: There is no cluster, or a node lacks the folder, an input, or a package version.
         MslmDataError: See `Engine`.
     """
     if not tasks:
@@ -94,14 +93,14 @@ def run(
 
 @contextmanager
 def connected() -> Iterator[Any]:
-    """Give the package `ray`, connected to the cluster that RAY_ADDRESS names.
+    """Connect to the Ray cluster of RAY_ADDRESS, and yield the package `ray`.
 
-    A program that is connected to a cluster already stays connected to it. The address must be
-    given: by itself, and for "auto", Ray takes any cluster of this machine. That may be another
-    user's, and notes must not reach it.
+    A program that is connected already stays connected. Otherwise the address is required: without
+    one, or with "auto", Ray uses any cluster of this machine. It may belong to another user, and
+    must not receive notes.
 
     Raises:
-        BuildError: RAY_ADDRESS names no cluster that answers, or one that cannot be joined.
+        BuildError: RAY_ADDRESS names no cluster that answers, or the cluster cannot be joined.
         MissingExtraError: Ray is not installed.
     """
     ray: Any = load("ray", wanted_by="engine 'ray'")
@@ -122,13 +121,13 @@ def connected() -> Iterator[Any]:
         try:
             ray.init(address, log_to_driver=False, logging_level="ERROR")
         except Exception as error:  # noqa: BLE001 - Ray raises many kinds
-            said = str(error).partition("\n")[0]
+            first_line = str(error).partition("\n")[0]
             raise BuildError(
-                f"RAY_ADDRESS: expected a Ray cluster that can be joined at {address}, got "
-                f"{type(error).__name__} ({said}); see `ray status`"
+                f"RAY_ADDRESS: cannot join the Ray cluster at {address}: "
+                f"{type(error).__name__} ({first_line}); see `ray status`"
             ) from None
 
-        # In the main thread Ray replaces the handler that ends a command cleanly.
+        # In the main thread, `ray.init` replaces the handler that ends a command cleanly.
         if callable(on_term) and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, on_term)
         yield ray
@@ -137,7 +136,7 @@ def connected() -> Iterator[Any]:
 
 
 def _answers(address: str) -> bool:
-    """Return whether something listens at `host:port`; Ray would try for a quarter of an hour."""
+    """Return whether something listens at `host:port`; Ray itself would retry for 15 minutes."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _PATIENCE_S).close()
@@ -147,29 +146,30 @@ def _answers(address: str) -> bool:
 
 
 class _Actors(Generic[AnyTask]):
-    """The actors of a build. Ray notices their deaths, and we ask."""
+    """The actors of a build."""
 
     def __init__(
-        self, ray: Any, worker: Worker[AnyTask], most: int | None, preload: Preload
+        self, ray: Any, worker: Worker[AnyTask], max_actors: int | None, preload: Preload
     ) -> None:
         self._ray = ray
-        self._most = most
+        self._max_actors = max_actors
         self._worker = worker
-        self._shared = ray.put(worker)  # once, not with each task
+        self._shared = ray.put(worker)  # sent once per node, not with each task
         self._terms = (versions(), str(Path.cwd()), worker.folder, preload)
         self._actor = ray.remote(TaskActor).options(**_OPTIONS)
 
         self._asked: dict[Any, tuple[Any, AnyTask | None]] = {}
-        """Pending answer -> the actor that will give it, and its task; None for one that starts."""
+        """Pending answer -> its actor and task; the task is None while the actor starts."""
         self._idle: list[Any] = []
         self._failed_starts = 0
         self._last_cpu = time.monotonic()
 
     def work_off(self, tasks: Sequence[AnyTask], done: Callable[[str], Sequence[AnyTask]]) -> None:
-        """Do all tasks, and those that become possible through them; then end the actors."""
+        """Run all tasks, and those that become possible meanwhile, then kill the actors."""
         waiting = deque(tasks)
         try:
             while waiting or self._busy():
+                # Nodes may join or leave at any time, so look for room in each round.
                 self._start_missing(len(waiting))
                 while waiting and self._idle:
                     actor, task = self._idle.pop(), waiting.popleft()
@@ -182,21 +182,21 @@ class _Actors(Generic[AnyTask]):
                     self._ray.kill(actor)
 
     def _busy(self) -> int:
-        """Return how many actors are at a task."""
+        """Return the number of actors that run a task."""
         return sum(task is not None for _, task in self._asked.values())
 
     def _start_missing(self, waiting: int) -> None:
-        """Start as many actors as there are tasks and there is room for."""
+        """Start an actor for each task, as far as there is room."""
         wanted = min(waiting + self._busy(), self._room())
         for _ in range(wanted - len(self._idle) - len(self._asked)):
             actor = self._actor.remote()
             self._asked[actor.begin.remote(*self._terms)] = actor, None
 
     def _room(self) -> int:
-        """Return the number of CPUs of all nodes, or that of the actors that were asked for.
+        """Return the number of CPUs of all nodes, at most the maximum number of actors.
 
         Raises:
-            BuildError: No node has had a CPU for minutes.
+            BuildError: No node has had a CPU for `_WITHOUT_CPU_S`.
         """
         cpus = int(self._ray.cluster_resources().get("CPU", 0))
         now = time.monotonic()
@@ -207,12 +207,12 @@ class _Actors(Generic[AnyTask]):
                 "engine 'ray': expected nodes with CPUs, got none; see `ray status`, and "
                 "--num-cpus of `ray start`"
             )
-        return cpus if self._most is None else min(cpus, self._most)
+        return cpus if self._max_actors is None else min(cpus, self._max_actors)
 
     def _answers(self) -> Iterator[tuple[AnyTask, str | None]]:
-        """Give a task with its receipt, or with None if its actor died.
+        """Yield finished tasks with their receipt, or with None if the actor died.
 
-        It waits not so long that new nodes stay unused, and then gives nothing.
+        Without an answer within `_LOOK_S`, yields nothing, so that new nodes are used soon.
         """
         if not self._asked:
             time.sleep(_LOOK_S)
@@ -228,13 +228,13 @@ class _Actors(Generic[AnyTask]):
         errors = self._ray.exceptions
         try:
             outcome: str | MslmDataError = self._ray.get(answer)
-        except errors.RayTaskError as error:  # its message holds what was raised
+        except errors.RayTaskError as error:  # do not show its message, which may contain text
             raise BuildError(
                 f"engine 'ray': a node answered with {type(error.cause).__name__}; is mslm-data "
                 f"{__version__} on all nodes?"
             ) from None
         except errors.RayError as error:
-            self._ray.kill(actor)  # it may be out of reach only
+            self._ray.kill(actor)  # it may be alive but unreachable
             self._bury(task, type(error).__name__)
             return None
 
@@ -245,7 +245,11 @@ class _Actors(Generic[AnyTask]):
         return outcome
 
     def _bury(self, task: AnyTask | None, how: str) -> None:
-        """Record the death of an actor, and see whether the build should give up."""
+        """Record the death of an actor.
+
+        Raises:
+            BuildError: Too many actors died at a task or at their start.
+        """
         if task is not None:
             self._worker.died(task, how)
             return
@@ -259,19 +263,19 @@ class _Actors(Generic[AnyTask]):
 
 
 class TaskActor:
-    """Does tasks in a process on some node."""
+    """Runs tasks in a process on any node."""
 
     def begin(
         self, wanted: Mapping[str, str], cwd: str, folder: str, preload: Preload
     ) -> str | MslmDataError:
-        """Get ready, and return nothing, or why tasks cannot be done here.
+        """Prepare the process. Return "", or an error if tasks cannot run on this node.
 
-        From now on, all that this process prints goes nowhere.
+        From now on, all output of the process is discarded.
 
         Args:
-            wanted: What decides bytes -> its version, where the build was started.
-            cwd: Where the build was started; its paths may be relative to it.
-            folder: The folder that is built.
+            wanted: Package -> version in the leading process.
+            cwd: Working directory of the leading process, for relative paths.
+            folder: The output folder.
             preload: See `Preload`.
         """
         os.umask(0o077)
@@ -287,18 +291,18 @@ class TaskActor:
                     f"got {here[name]}; install the same versions on all nodes, as bytes depend on "
                     "them"
                 )
-        if not os.path.isdir(os.path.join(folder, ".build")):  # False too where it may not look
+        if not os.path.isdir(os.path.join(folder, ".build")):  # also False without permission
             return BuildError(
                 f"node {_node()}: expected to see {folder}, found no such folder; build into one "
                 "that all nodes share under the same path"
             )
 
-        with suppress(Exception):  # the tasks meet the error again, and report it
+        with suppress(Exception):  # tasks meet the same error, and report it
             pkgutil.resolve_name(preload.function)(preload.argument)
         return ""
 
     def attempt(self, worker: Worker[AnyTask], task: AnyTask) -> str | MslmDataError:
-        """Do a task; an input that this node does not see is named as the reason of a failure."""
+        """Run a task. If it fails, check that this node sees all of its inputs."""
         outcome = attempt(worker, task)
         if isinstance(outcome, MslmDataError):
             unseen = [path for path in task.paths if not os.path.exists(path)]
@@ -311,7 +315,7 @@ class TaskActor:
 
 
 def _silence() -> None:
-    """Send all that this process prints nowhere."""
+    """Redirect stdout and stderr of the process to nowhere."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
@@ -319,12 +323,12 @@ def _silence() -> None:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of all that decides bytes, as far as it is installed."""
-    found = {"mslm-data": __version__, "folder format": str(FORMAT)}
+    """Return the versions of all installed packages that decide bytes."""
+    installed = {"mslm-data": __version__, "folder format": str(FORMAT)}
     for name in _WRITERS:
         with suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found | plugin_versions()
+            installed[name] = importlib.metadata.version(name)
+    return installed | plugin_versions()
 
 
 def _node() -> str:

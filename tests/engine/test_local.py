@@ -62,7 +62,7 @@ class ScriptedPool:
 def work_off(
     worker: Fake, scripted: ScriptedPool, tasks: Sequence[WorkUnit], done: Done, workers: int
 ) -> None:
-    local._work_off(worker, tasks, scripted, workers, done)  # type: ignore[arg-type]
+    local._run_all(worker, tasks, scripted, workers, done)  # type: ignore[arg-type]
 
 
 def test_work_off__gives_as_many_tasks_as_there_are_workers(worker: Fake) -> None:

@@ -98,7 +98,7 @@ def test_connected__says_what_ray_said(fake_ray: SimpleNamespace) -> None:
     fake_ray.init = init
 
     with (
-        pytest.raises(BuildError, match=r"10\.0\.0\.1:6379, got ConnectionError \(no node here\);"),
+        pytest.raises(BuildError, match=r"10\.0\.0\.1:6379: ConnectionError \(no node here\);"),
         engine.connected(),
     ):
         pass

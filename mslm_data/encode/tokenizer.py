@@ -263,7 +263,7 @@ def _fetch_from_hub(name: str) -> Path:
         return hub.fetch_files(name, _FILES, wanted_by="a tokenizer of the hub")
     except hub.NotFetchedError as error:
         raise TokenizerError(
-            f"{name}: no such file or folder, and the hub cannot be reached ({error}); pass "
+            f"{name}: no such file or folder, and the hub {error}; pass "
             "a path to a tokenizer.json, a vocab.txt or a folder"
         ) from None
 

@@ -15,7 +15,10 @@ from mslm_data.errors import CallError, PushError
 
 
 class NotFetchedError(Exception):
-    """The hub has no such repository, or could not be asked; its text is the kind of error."""
+    """The hub has no such repository, denies access, or cannot be reached.
+
+    Its text completes "the hub ...", for messages.
+    """
 
 
 def fetch_files(
@@ -32,7 +35,7 @@ def fetch_files(
         only_here: Whether the hub is not asked; the folder may then lack files.
 
     Raises:
-        NotFetchedError: There is no such repository, or the hub could not be asked.
+        NotFetchedError: The hub has no such repository, denies access, or cannot be reached.
         MissingExtraError: The hub's client is not installed.
     """
     hub = _optional.load("huggingface_hub", wanted_by=wanted_by)
@@ -44,7 +47,7 @@ def fetch_files(
             local_files_only=only_here,
         )
     except _failures(wanted_by) as error:
-        raise NotFetchedError(type(error).__name__) from None
+        raise NotFetchedError(_explain(error, wanted_by)) from None
     return Path(folder)
 
 
@@ -89,6 +92,17 @@ def check_repository_name(repo: str, *, wanted_by: str) -> None:
         raise CallError(
             f"repo: expected OWNER/NAME, each of letters, digits, '-', '_' and '.', got '{repo}'"
         ) from None
+
+
+def _explain(error: Exception, wanted_by: str) -> str:
+    """Return a message that completes "the hub ..."."""
+    errors = _optional.load("huggingface_hub.errors", wanted_by=wanted_by)
+    if isinstance(error, errors.GatedRepoError):
+        return "denies access; request it on the repository's page and log in (`hf auth login`)"
+    # The hub answers alike for a private repository and for one that does not exist.
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return "has no such repository, or none that you may read (`hf auth login`)"
+    return f"cannot be reached ({type(error).__name__})"
 
 
 def _failures(wanted_by: str) -> tuple[type[Exception], ...]:

@@ -49,6 +49,28 @@ def test_fetched__takes_the_files_of_the_repository_itself(
     }
 
 
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("RepositoryNotFoundError", "has no such repository, or none that you may read"),
+        ("GatedRepoError", "denies access; request it"),
+        ("LocalEntryNotFoundError", r"cannot be reached \(LocalEntryNotFoundError\)"),
+    ],
+)
+def test_fetched__tells_an_answer_of_the_hub_from_no_answer(
+    kind: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = getattr(errors, kind)
+
+    def refuse(*_: Any, **__: Any) -> str:
+        raise error.__new__(error)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
+
+    with pytest.raises(hub.NotFetchedError, match=message):
+        hub.fetch_files("me/model", ("*.json",), wanted_by="a test")
+
+
 @pytest.mark.usefixtures("lost")
 def test_fetched__a_broken_connection_is_an_error_of_each_who_asks(tmp_path: Path) -> None:
     from mslm_data.encode.tokenizer import load_tokenizer

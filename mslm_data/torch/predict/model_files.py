@@ -107,7 +107,7 @@ def _find_on_hub(name: str, config: str) -> Path:
         return hub.fetch_files(name, _WANTED, wanted_by=_ASKS)
     except hub.NotFetchedError as error:
         raise AnnotateError(
-            f"{name}: no such folder, and the hub cannot be reached ({error}); pass the path "
+            f"{name}: no such folder, and the hub {error}; pass the path "
             "of a model's folder"
         ) from None
 

@@ -54,7 +54,7 @@ def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
 
     documents = reading.documents(path)
     sentences = GivenSentences().sentences(documents)
-    labels = sorted(documents.mentions.labels_found())
+    labels = sorted(documents.mentions.used_labels())
     numbers = {label: number for number, label in enumerate(labels)}
     table = _table(path, labels)
 

@@ -48,7 +48,7 @@ There, most of the time of copying goes to memory that is written for the first 
 def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all topics have this form
     """Time plan and corruption of each strategy over all rows at once."""
     read = documents(inputs.train)
-    labels = sorted(read.mentions.labels_found())
+    labels = sorted(read.mentions.used_labels())
     encoder = Encoder(
         WordTable(tokenizers.load_tokenizer(str(inputs.vocab))),
         {label: number for number, label in enumerate(labels)},

@@ -328,7 +328,7 @@ def _read_split(
         aside += duplicates
         mentions, unplaced, _ = annotator.annotate(documents)
         renamed, _ = relabel(mentions, rename=found.pipeline.annotate.rename, labels=())
-        present |= dict.fromkeys(renamed.labels_found())
+        present |= dict.fromkeys(renamed.used_labels())
         wanted, unwanted = relabel(renamed, rename={}, labels=tuple(labels))
         flat, overlapping = flatten(wanted)
 

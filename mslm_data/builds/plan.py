@@ -363,7 +363,7 @@ def collect_labels(inputs: Inputs) -> tuple[str, ...]:
             if isinstance(record, Documents):
                 rename = inputs.pipeline.annotate.rename
                 mentions, _ = relabel(record.mentions, rename=rename, labels=())
-                labels.update(mentions.labels_found())
+                labels.update(mentions.used_labels())
                 given += len(mentions)
     check_labels(inputs.pipeline, labels=labels, mentions=given)
     return tuple(sorted(labels))

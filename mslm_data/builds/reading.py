@@ -272,11 +272,11 @@ class Reading:
             wanted, unwanted = relabel(
                 annotation.mentions, rename=annotate.rename, labels=annotate.labels
             )
-            self.labels |= dict.fromkeys(wanted.labels_found())
+            self.labels |= dict.fromkeys(wanted.used_labels())
             if unwanted:
                 present = {
                     annotate.rename.get(label, label)
-                    for label in annotation.mentions.labels_found()
+                    for label in annotation.mentions.used_labels()
                 }
                 self.unwanted |= dict.fromkeys(present.difference(annotate.labels))
 

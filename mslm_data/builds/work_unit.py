@@ -105,7 +105,7 @@ def _examples(
     parts = []
     for batch in reading.batches(records):
         # Indices follow the first occurrence in this unit; joining maps them to the shard's.
-        for label in batch.mentions.labels_found():
+        for label in batch.mentions.used_labels():
             labels.setdefault(label, len(labels))
         check_label_count(pipeline, [*labels])
 

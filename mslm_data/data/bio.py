@@ -1,14 +1,18 @@
-"""The meaning of BIO tags: their numbers, their names, and the mentions that they say.
+"""BIO tags: their numbers and names, and the conversion between tags and mentions.
 
-Label `l` has two tags: `1 + 2 * l` is B, on the first token of a mention, and `2 + 2 * l` is I, on
-its other tokens. Tag 0 is O: the token is in no mention. B opens a mention. I continues an open
-mention of its label, and opens one where it cannot, as MSLM reads tags (Abaho et al. 2024) and as
-IOB1 has them.
+    tag          name   token
+    0            O      in no mention
+    1 + 2 * l    B-l    first token of a mention of label l
+    2 + 2 * l    I-l    any other token of the mention
 
-All code that writes or reads tags calls this module. The functions of one argument are arithmetic,
-so they take ints, NumPy arrays and torch tensors alike. The loops behind `paint` and `find` are
-`mslm_data.kernels.tags`, which are imported on first use: numbers and names of tags are wanted
-where numba would only cost time.
+With labels `["Chemical", "Disease"]`, tag 4 is I-Disease.
+
+B starts a mention. I continues an open mention of its label; if no such mention is open, I starts a
+mention, as in IOB1 and in MSLM (Abaho et al. 2024).
+
+All code that writes or reads tags uses this module. Functions of a single argument are arithmetic,
+and accept ints, NumPy arrays and torch tensors. `paint` and `find` import numba on first use, so
+that commands that only need tag names start faster.
 """
 
 from __future__ import annotations
@@ -24,70 +28,69 @@ if TYPE_CHECKING:
     from mslm_data.data.ragged import Array, Ragged
 
 OUTSIDE = 0
-"""The tag of a token in no mention."""
+"""Tag of a token in no mention."""
 MAX_LABELS = 16_383
-"""The most labels whose tags fit into `bio`, an int16: one tag for O and two for each label."""
+"""Maximum number of labels: `1 + 2 * MAX_LABELS` tags fit into the int16 column `bio`."""
 NO_TAG = (-1, 0, 0, 0)
-"""Code of a word without a tag, for `find`: it has no label and ends an open mention."""
+"""Row of the table `meanings` of `find` for a word outside mentions."""
 
 Mentions: TypeAlias = "tuple[Ragged, Ragged, Ragged]"
-"""Starts, ends and labels of S mentions in N rows, in tokens of the row, half open: int32, int32,
-int16."""
+"""int32 starts, int32 ends and int16 labels of S mentions in N rows, in tokens of the row."""
 
 
 def tag_names(labels: Sequence[str]) -> list[str]:
-    """Return the name of each tag: O, B-X, I-X, B-Y, I-Y and so on."""
+    """Return the tag names for some labels: O, B-X, I-X, B-Y, I-Y and so on."""
     return ["O", *(f"{prefix}-{label}" for label in labels for prefix in "BI")]
 
 
 def count_tags(labels: int) -> int:
-    """Return the number of tags for a number of labels. Valid tags are smaller."""
+    """Return the number of tags for a number of labels; valid tags are in `[0, count)`."""
     return 1 + 2 * labels
 
 
 def begin(label: Any) -> Any:
-    """Return the tag of a mention's first token, B."""
+    """Return the B tag of a label."""
     return 1 + 2 * label
 
 
 def inside(label: Any) -> Any:
-    """Return the tag of a mention's other tokens, I."""
+    """Return the I tag of a label."""
     return 2 + 2 * label
 
 
 def tag_label(tag: Any) -> Any:
-    """Return the label of a tag of 0 or more, -1 for O."""
+    """Return the label of a non-negative tag; -1 for O."""
     return (tag - 1) // 2
 
 
 def begins(tag: Any) -> Any:
-    """Return whether a tag is B."""
+    """Return whether a tag is a B tag."""
     return (tag > OUTSIDE) & (tag % 2 == 1)
 
 
 def continues(tag: Any) -> Any:
-    """Return whether a tag is I."""
+    """Return whether a tag is an I tag."""
     return (tag > OUTSIDE) & (tag % 2 == 0)
 
 
 def continued(tag: Any) -> Any:
-    """Return the tag of the next token of the same word: I after B and I, O after O."""
+    """Return the tag of the next token in the same word: I after B or I, O after O."""
     return tag + tag % 2
 
 
 def paint(
     starts: Ragged, ends: Ragged, labels: Ragged, offsets: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int16]:
-    """Return the tags of rows from their mentions.
+    """Convert mentions to tags.
 
     Args:
-        starts: First token of each mention, counted within its row; N rows.
-        ends: Token after the last, same offsets.
-        labels: Same offsets.
-        offsets: int64 `[N + 1]`, tokens of each row.
+        starts: N rows, first token of each mention, counted within its row.
+        ends: Same offsets, token after the last.
+        labels: Same offsets, label of each mention.
+        offsets: int64 `[N + 1]`, offsets of the rows' tokens.
 
     Returns:
-        int16 `[T]`, in the order of the rows.
+        int16 `[T]`, tag of each token.
     """
     from mslm_data.kernels.tags import paint_bio
 
@@ -97,11 +100,10 @@ def paint(
 
 
 def mentions(tags: Ragged) -> Mentions:
-    """Return the mentions that tags say.
+    """Convert tags to mentions.
 
     Args:
-        tags: One tag a token in N rows; negative where a token has none, which ends a mention as O
-            does.
+        tags: N rows, a tag for each token. Negative tags, such as -100 for padding, count as O.
     """
     from mslm_data.data.ragged import Ragged
 
@@ -109,7 +111,7 @@ def mentions(tags: Ragged) -> Mentions:
     labels = int(tag_label(tag_numbers.max(initial=OUTSIDE))) + 1
     mentions_found = find(tag_numbers, tags.offsets, _meanings(labels))
 
-    # `find` counts tokens over all rows; a row's own begin at its offset.
+    # `find` counts tokens over all rows, a row counts from its own first token.
     first = np.repeat(tags.offsets[:-1], np.diff(mentions_found.offsets))
     starts = (mentions_found.spans[:, 0] - first).astype(np.int32)
     ends = (mentions_found.spans[:, 1] - first).astype(np.int32)
@@ -119,13 +121,13 @@ def mentions(tags: Ragged) -> Mentions:
 
 
 class SentenceMentions(NamedTuple):
-    """The mentions of S sentences.
+    """Hold the mentions of S sentences.
 
     Attributes:
-        spans: int64 `[M, 3]`: first word, word after the last, both counted over all sentences, and
-            label.
-        offsets: int64 `[S + 1]`, mentions of each sentence.
-        late: int64 `[S]`, how many of them began with a tag that should have continued one.
+        spans: int64 `[M, 3]`, first word, word after the last, and label of each mention. Words are
+            counted over all sentences.
+        offsets: int64 `[S + 1]`, offsets of the sentences' mentions.
+        late: int64 `[S]`, number of mentions in each sentence with a late start, such as an I tag.
     """
 
     spans: npt.NDArray[np.int64]
@@ -134,14 +136,14 @@ class SentenceMentions(NamedTuple):
 
 
 def find(tags: Array, offsets: Array, meanings: npt.NDArray[np.int64]) -> SentenceMentions:
-    """Find the mentions of sentences by tags of any scheme.
+    """Find the mentions in sentences tagged by any scheme, such as BIO or BIOES.
 
     Args:
-        tags: Integers `[W]`, the row of `meanings` for each word; -1 for a word without a tag.
-        offsets: Integers `[S + 1]`, words of each sentence.
-        meanings: int64 `[M + 1, 4]`, each tag's label, and whether it continues an open mention of
-            that label, ends the mention with its word, and should not open one; `NO_TAG` comes
-            last.
+        tags: Integers `[W]`, row of `meanings` for each word; -1 for a word without a tag.
+        offsets: Integers `[S + 1]`, offsets of the sentences' words.
+        meanings: int64 `[M + 1, 4]`. A row has the label of a tag, and three booleans: the tag
+            continues an open mention of its label; the mention ends after this word; starting a
+            mention with this tag counts as late. The last row is `NO_TAG`.
     """
     from mslm_data.data.ragged import make_offsets
     from mslm_data.kernels.tags import find_mentions
@@ -162,7 +164,7 @@ def find(tags: Array, offsets: Array, meanings: npt.NDArray[np.int64]) -> Senten
 
 @functools.lru_cache(maxsize=8)
 def _meanings(labels: int) -> npt.NDArray[np.int64]:
-    """Return what the tags of so many labels mean to `find`."""
+    """Return the table `meanings` of `find` for BIO tags, int64 `[2 + 2 * labels, 4]`."""
     table = np.zeros((count_tags(labels) + 1, 4), np.int64)
     table[OUTSIDE] = NO_TAG
     table[-1] = NO_TAG
@@ -171,5 +173,5 @@ def _meanings(labels: int) -> npt.NDArray[np.int64]:
     table[begin(numbers), 0] = numbers
     table[inside(numbers), 0] = numbers
     table[inside(numbers), 1] = 1  # continues an open mention of its label
-    table[inside(numbers), 3] = 1  # should not open one
+    table[inside(numbers), 3] = 1  # is late if it starts a mention
     return table

@@ -1,4 +1,7 @@
-"""The columns of a shard, each declared once; `shard/FORMAT.md` says the same in prose."""
+"""The columns of a shard. `shard/FORMAT.md` explains them and has a worked row.
+
+Some columns are optional: an option of the pipeline adds them, see `Column.when`.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,23 @@ from mslm_data.data.context import FLAGS
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Declare one column.
+    """Declare a column.
+
+    A row::
+
+        name         type   rows   when
+        span_labels  int16  spans  always
+
+    Each row of every shard has a list of int16 in `span_labels`, with an item for each mention.
 
     Attributes:
-        name: Its name.
-        type: The Arrow type of a row's value, or of the items of a row's list.
-        rows: "row" for one value a row; "tokens", "spans" or "sentences" for a list with one item
-            for each.
-        when: "always", "weak" for weakly supervised mentions only, "text" with `encode.keep_text`
-            only, "context" with `annotate.context` only, "documents" with `source.doc_label` only,
-            "joined" with `encode.join` only.
+        name: Column name.
+        type: Arrow type of the value, or of the items of the list.
+        rows: "row" for a single value; "tokens", "spans" or "sentences" for a list with an item per
+            token, mention or sentence.
+        when: Condition for the column. "always": every shard has it (default). "weak": mentions are
+            weakly supervised. "text": `encode.keep_text`. "context": `annotate.context`.
+            "documents": `source.doc_label`. "joined": `encode.join`.
     """
 
     name: str
@@ -33,7 +43,7 @@ class Column:
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """Return the type of the whole column."""
+        """Arrow type of the whole column."""
         return self.type if self.rows == "row" else pa.list_(self.type)
 
 
@@ -56,7 +66,7 @@ COLUMNS = (
     Column("token_ends", pa.int32(), "tokens", "text"),
 )
 FORMAT = 2
-"""Version of the folder's layout that this package writes, and the only one that it reads."""
+"""Version of the folder format. Folders of other versions are not read."""
 
 
 def schema(
@@ -68,17 +78,18 @@ def schema(
     joined: bool = False,
     context: bool = False,
 ) -> pa.Schema:
-    """Return a shard's schema.
+    """Return the Arrow schema of a shard.
 
-    Its metadata holds the label and tag names, and Hugging Face's features.
+    The metadata of the schema has the names of labels and tags under `mslm_data`, and the features
+    for Hugging Face `datasets` under `huggingface`.
 
     Args:
-        labels: The label of each index.
-        weak: Include the columns of weak supervision.
-        text: Include the columns of `keep_text`.
-        doc_labels: The label of each index of `doc_label`; None leaves that column out.
-        joined: Include the column of `encode.join`.
-        context: Include the column of `annotate.context`.
+        labels: Label names, by index.
+        weak: Add the columns of weak supervision. Default: False.
+        text: Add the columns of `encode.keep_text`. Default: False.
+        doc_labels: Names of document labels, by index. Default: None, no column `doc_label`.
+        joined: Add the column of `encode.join`. Default: False.
+        context: Add the column of `annotate.context`. Default: False.
     """
     kinds = {"always"}
     if weak:
@@ -108,13 +119,13 @@ def schema(
 
 
 def features(columns: Sequence[Column]) -> dict[str, object]:
-    """Return columns as Hugging Face's `Features.to_dict()` has them."""
-    described: dict[str, object] = {}
+    """Return the columns in the format of `Features.to_dict()` of Hugging Face `datasets`."""
+    by_name: dict[str, object] = {}
     for column in columns:
-        # Arrow calls float32 "float"; all other types have one name in both.
+        # Arrow names float32 "float"; the other types have the same name in `datasets`.
         dtype = str(column.type).replace("float", "float32")
         value = {"dtype": dtype, "_type": "Value"}
-        described[column.name] = (
+        by_name[column.name] = (
             value if column.rows == "row" else {"feature": value, "_type": "List"}
         )
-    return described
+    return by_name

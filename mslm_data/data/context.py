@@ -1,4 +1,4 @@
-"""The flags that say in which context a mention stands, as bits of one number."""
+"""Context flags of mentions, such as negation, as bits of an int8."""
 
 from __future__ import annotations
 
@@ -7,22 +7,27 @@ from collections.abc import Iterable
 from mslm_data.data.reason import Reason
 
 FLAGS = ("negated", "uncertain", "hypothetical", "historical", "family")
-"""Flag `i` is the bit `1 << i`.
+"""Flag `i` is bit `1 << i`.
 
-A mention is negated if it is not there, uncertain if it may be there, hypothetical if it may come
-or is a condition, historical if it was there before, and of the family if somebody else than the
-patient has it.
+    bit  flag          example, for the mention `diabetes`
+    1    negated       denies diabetes
+    2    uncertain     possible diabetes
+    4    hypothetical  return if diabetes develops
+    8    historical    history of diabetes
+    16   family        mother with diabetes
+
+A mention with the value 17 (`1 + 16`) is negated, and about the family.
 """
 
 REASONS = {flag: Reason(f"context is {flag}", is_rule=True) for flag in FLAGS}
-"""Flag -> the reason for which mentions that have it are left out."""
+"""Flag -> reason for dropping a mention with this flag, see `annotate.leave_out_context`."""
 
 
 def encode_flags(flags: Iterable[str]) -> int:
-    """Return the number that has the bits of some flags."""
+    """Convert flags to an integer: `["negated", "family"]` -> 17."""
     return sum(1 << FLAGS.index(flag) for flag in set(flags))
 
 
 def decode_flags(bits: int) -> list[str]:
-    """Return the flags of a number, in the order of their bits."""
+    """Convert an integer to flags, in bit order: 17 -> `["negated", "family"]`."""
     return [flag for number, flag in enumerate(FLAGS) if bits >> number & 1]

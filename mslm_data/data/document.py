@@ -1,8 +1,10 @@
-"""Documents, their mentions and sentences, and the pieces of input files that they are read from.
+"""Single documents with their mentions and sentences, and parts of input files.
 
-Sources give these; `documents.py` has batches of documents, which the offline stages pass on. All
-positions are half open. Positions in a `Document` count characters of its text, those in a `Part`
-bytes of its file.
+Sources produce these records. The later stages of a build work on batches of documents, see
+`documents.py`.
+
+All ranges are half open. Positions in a `Document` count characters of its text; positions in a
+`Part` count bytes of its file.
 """
 
 from __future__ import annotations
@@ -17,24 +19,31 @@ import numpy.typing as npt
 from mslm_data.data.reason import Reason
 
 SPLITS = ("train", "validation", "test")
-"""The usual splits, in the order in which they are listed."""
+"""The usual splits, in listing order."""
 
 
 def split_order(name: str) -> tuple[int, str]:
-    """Return a key that sorts splits: the usual ones first, then others by name."""
+    """Return a sort key for splits: the usual splits come first, others follow by name."""
     place = SPLITS.index(name) if name in SPLITS else len(SPLITS)
     return place, name
 
 
 class Span(NamedTuple):
-    """Mark a mention: characters `[start, end)` of a document.
+    """Store a mention: characters `[start, end)` of a document.
+
+    A row::
+
+        start  end  label     concept   score
+            0    7  Chemical  C0004057   0.98
+
+    Characters 0 to 6, `Aspirin`, are a Chemical with CUI C0004057, found with confidence 0.98.
 
     Attributes:
         start: First character.
         end: Character after the last.
-        label: Its type, such as `Disease`.
-        concept: Its concept (a CUI), "" where none is known.
-        score: Confidence in `[0, 1]`; 1 for gold.
+        label: Entity type, such as `Disease`.
+        concept: Concept identifier (a CUI). Default: "", unknown.
+        score: Confidence in `[0, 1]`. Default: 1, as for gold mentions.
     """
 
     start: int
@@ -45,15 +54,15 @@ class Span(NamedTuple):
 
 
 class Placeholder(NamedTuple):
-    """Mark where something was taken out of a document, such as `[**2101-3-4**]`.
+    """Store the position of a de-identification mark, such as `[**2101-3-4**]`.
 
-    No mention may overlap a placeholder.
+    Mentions never overlap placeholders.
 
     Attributes:
         start: First character.
         end: Character after the last.
-        word: The word that is tokenised in its place; "" for nothing, None for the characters
-            themselves.
+        word: Word to tokenise instead of the mark; "" removes the mark. Default: None, tokenise
+            the mark itself.
     """
 
     start: int
@@ -62,7 +71,7 @@ class Placeholder(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """Mark a sentence: characters `[start, end)` of a document."""
+    """Store a sentence: characters `[start, end)` of a document."""
 
     start: int
     end: int
@@ -70,22 +79,29 @@ class Sentence(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """Hold one document of a source.
+    """Hold one document of a source. Documents are immutable; `with_…` methods make changed copies.
 
-    A stage that changes a field calls a method here for the changed copy: no other code copies
-    documents field by field. Stages pass documents on in batches, in columns; see `Documents`.
+    A row::
+
+        id       text             spans             sentences  words            place
+        train:0  Aspirin helps .  (0, 7, Chemical)  (0, 15)    (0, 7), (8, 13)  train.tsv:1
+                                                               (14, 15)
+
+    This document starts in line 1 of `train.tsv`, and has one sentence of three words and one
+    mention. `Documents` stores a batch of documents as columns.
 
     Attributes:
-        id: Unique within its split.
-        text: As the source has it, never altered.
-        spans: Mentions, in any order from sources; sorted and not overlapping after `annotate`.
-        sentences: Sentences, sorted, not overlapping; None where the source does not say.
-        words: int32 `[W, 2]`, starts and ends of words, rising; None for running text.
-        placeholders: Where something was taken out, sorted, not overlapping.
-        unplaced: Reason -> number of the source's mentions that are not in `spans`.
-        adjusted: Reason -> number of spans that differ from the source's.
-        place: Where the document begins in the input (`train.tsv:17`), for messages.
-        doc_label: The label of the whole document, "" where it has none.
+        id: Unique within the split.
+        text: The unmodified text of the source.
+        spans: Mentions. A source may give them in any order; after `annotate` they are sorted and
+            do not overlap.
+        sentences: Sorted, non-overlapping sentences. Default: None, the source has no sentences.
+        words: int32 `[W, 2]`, sorted start and end of each word. Default: None, running text.
+        placeholders: Sorted, non-overlapping placeholders.
+        unplaced: Reason -> number of mentions of the source missing from `spans`.
+        adjusted: Reason -> number of `spans` whose position differs from the source's.
+        place: Position of the document in the input, such as `train.tsv:17`, for messages.
+        doc_label: Label of the whole document. Default: "", no label.
     """
 
     id: str
@@ -104,18 +120,18 @@ class Document:
         return replace(self, spans=tuple(spans))
 
     def with_doc_label(self, label: str) -> Document:
-        """Return a copy with a label of the whole document."""
+        """Return a copy with another document label."""
         return replace(self, doc_label=label)
 
 
 class SetAside(NamedTuple):
-    """Report a document that cannot be used.
+    """Report a document that is set aside because it cannot be used.
 
     Attributes:
-        id: Its id, or "" where it could not be read.
-        place: `file:line` or `file:byte`, the file's name without its folders.
-        reason: Why it cannot be used.
-        mentions: Number of its mentions that are lost with it, -1 where nobody has counted them.
+        id: Document id, or "" if the id is unreadable.
+        place: `file:line` or `file:byte`, with the name of the file but not its folder.
+        reason: Why the document cannot be used.
+        mentions: Number of mentions lost with the document. Default: -1, unknown.
     """
 
     id: str
@@ -125,25 +141,30 @@ class SetAside(NamedTuple):
 
 
 class NotChosen(NamedTuple):
-    """Report a record outside the corpus that was asked for, such as a note of another category.
+    """Report a record excluded by an option, such as a note of another category.
 
-    It is counted by its reason. It is not among the documents that were read, nor among those set
-    aside.
+    Excluded records are counted by reason. They count neither as read nor as set aside.
     """
 
     reason: str
 
 
 class Part(NamedTuple):
-    """Name a piece of one input file that can be read alone.
+    """Name a part of an input file. Parts are read independently of each other.
+
+    A row::
+
+        path       start  stop  first  line
+        train.tsv   4096  8192     37   412
+
+    This part is the second 4 KiB of the file. It follows 37 records, and starts at line 412.
 
     Attributes:
         path: The file.
-        start: First byte; for Arrow and parquet files, first row.
-        stop: Byte or row after the last; -1 for the end of the file.
-        first: Number of the file's records before the piece, so that numbered documents keep their
-            numbers.
-        line: Number of the piece's first line, from 1.
+        start: First byte, or first row of an Arrow or parquet file. Default: 0.
+        stop: Byte or row after the last. Default: -1, the end of the file.
+        first: Number of records before the part, for sources that number their documents.
+        line: Number of the first line, counted from 1.
     """
 
     path: str
@@ -154,5 +175,5 @@ class Part(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the piece is all of its file."""
+        """Whether the part is the whole file."""
         return self.start == 0 and self.stop < 0

@@ -1,20 +1,22 @@
-r"""Documents in columns: what flows from a source to a shard.
+r"""Batches of documents as columns, the data type of the offline stages.
 
-The texts of a batch of documents stand on one *line* of characters, in order, and every position is
-a place on that line. So a stage works on flat arrays, for one document or for a hundred thousand
-alike, and hands its arrays on as they are:
+The texts of a batch are concatenated to one string, the *line*. All positions are positions on the
+line, so a stage processes a whole batch with operations on flat arrays. A batch of two documents:
 
-    line        "Aspirin helps .\nIt does ."        two documents, one character between them
-    starts      [0, 16]                             their first characters
-    ends        [15, 25]                            half open
+    line        "Aspirin helps .\nIt does ."
+    starts      [0, 16]
+    ends        [15, 25]
     mentions    offsets [0, 1, 1]   starts [0]   ends [7]   labels [0]   names ["Chemical"]
     words       offsets [0, 3, 6]   starts [0, 8, 14, 16, 19, 24]   ends [7, 13, 15, 18, 23, 25]
 
-A line may hold characters of no document: those of documents that were left out stay on it. All
-characters of a document come before those of the next.
+Document 1, `It does .`, is `line[16:25]`. It has mentions `[1, 1)`, that is none, and words
+`[3, 6)`. Its second word, `does`, is word 4: `line[19:23]`.
 
-A stage that wants one document at a time iterates over the batch, which gives `Document`s, whose
-positions count from their own first character. Only this module turns one form into the other.
+Documents are in line order and do not overlap. The line may have other characters between them:
+separators, and documents removed by `take`.
+
+Iterating over a batch yields single `Document`s, whose positions count from the start of their own
+text. Only this module converts between the two forms.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ from mslm_data.data.reason import Reason
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Other = TypeVar("Other", bound=SetAside | NotChosen)
-Key = TypeVar("Key", Reason, str)
 """Records of a source besides its documents."""
+Key = TypeVar("Key", Reason, str)
 
 DOCUMENTS_AT_ONCE = 4096
 CHARACTERS_AT_ONCE = 2 << 20
@@ -51,12 +53,21 @@ CHARACTERS_AT_ONCE = 2 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
-    """Hold the ranges of D documents, such as their sentences, as places on the line.
+    """Hold N ranges of D documents, such as their sentences or words.
+
+    Rows::
+
+        range  start  end
+            0      0   15
+            1     16   25
+
+    With offsets `[0, 1, 2]`, document 0 has range 0, and document 1 has range 1. Range 1 is
+    characters 16 to 24 of the line.
 
     Attributes:
-        offsets: int64 `[D + 1]`: those of document i are `[offsets[i], offsets[i + 1])`.
-        starts: int64 `[N]`, rising within a document.
-        ends: int64 `[N]`, half open.
+        offsets: int64 `[D + 1]`. Document i has ranges `[offsets[i], offsets[i + 1])`.
+        starts: int64 `[N]`, first character on the line, sorted within a document.
+        ends: int64 `[N]`, character after the last.
     """
 
     offsets: Ints
@@ -65,11 +76,11 @@ class Ranges:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Sequence[tuple[int, int]]], bases: Ints) -> Ranges:
-        """Make ranges of lists, one list a document, of positions within the document.
+        """Convert a list of ranges for each document.
 
         Args:
-            rows: The ranges of each document.
-            bases: int64 `[D]`, where each document begins on the line.
+            rows: `(start, end)` pairs of each document, in characters of the document.
+            bases: int64 `[D]`, first character of each document on the line.
         """
         counts = np.fromiter(map(len, rows), np.int64, len(rows))
         offsets = make_offsets(counts)
@@ -80,7 +91,7 @@ class Ranges:
 
     @classmethod
     def none(cls, documents: int) -> Ranges:
-        """Make ranges of documents that have none."""
+        """Return an empty range list for each document."""
         nothing = np.empty(0, np.int64)
         return cls(np.zeros(documents + 1, np.int64), nothing, nothing)
 
@@ -90,25 +101,34 @@ class Ranges:
         return np.diff(self.offsets)
 
     def take(self, documents: Ints) -> Ranges:
-        """Return the ranges of some documents; each is in `[0, D)`."""
+        """Return the ranges of a selection of documents, int64 `[K]` in `[0, D)`."""
         kept, offsets = _select_items(documents, self.offsets)
         return Ranges(offsets, self.starts[kept], self.ends[kept])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mentions:
-    """Hold the S mentions of D documents, as places on the line.
+    """Hold the S mentions of D documents.
+
+    Rows::
+
+        mention  start  end  label  concept   score  context
+              0      0    7      0  C0004057   0.98        0
+              1     30   39      1             0.71        1
+
+    With names `["Chemical", "Disease"]`, mention 1 is characters 30 to 38 of the line, a Disease
+    without a known concept, found with confidence 0.71 in a negated context.
 
     Attributes:
-        offsets: int64 `[D + 1]`, the mentions of each document.
-        starts: int64 `[S]`, first character; in any order within a document from sources and
-            annotators, rising and not overlapping after `annotate`.
-        ends: int64 `[S]`, half open.
-        labels: int64 `[S]`, the number of each mention's label in `names`.
-        names: Labels, each once; some may have no mention.
-        concepts: `[S]`, concepts (CUIs), "" where none is known; None where no mention has one.
-        scores: float64 `[S]`, confidences in `[0, 1]`; None where all are 1.
-        contexts: int8 `[S]`, bits of `data.context`; None where nobody has looked.
+        offsets: int64 `[D + 1]`. Document i has mentions `[offsets[i], offsets[i + 1])`.
+        starts: int64 `[S]`, first character on the line. Within a document, sources and annotators
+            give any order; after `annotate`, mentions are sorted and do not overlap.
+        ends: int64 `[S]`, character after the last.
+        labels: int64 `[S]`, index into `names`.
+        names: Distinct labels, including labels without a mention.
+        concepts: `[S]`, concept identifiers (CUIs), "" if unknown. Default: None, all unknown.
+        scores: float64 `[S]`, confidences in `[0, 1]`. Default: None, all 1.
+        contexts: int8 `[S]`, bit flags, see `data.context`. Default: None, not detected.
     """
 
     offsets: Ints
@@ -122,16 +142,16 @@ class Mentions:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Sequence[Span]], bases: Ints) -> Mentions:
-        """Make mentions of lists of spans, one list a document.
+        """Convert a list of spans for each document.
 
         Args:
             rows: The spans of each document, in characters of the document.
-            bases: int64 `[D]`, where each document begins on the line.
+            bases: int64 `[D]`, first character of each document on the line.
         """
         counts = np.fromiter(map(len, rows), np.int64, len(rows))
         shifts = np.repeat(bases, counts)
 
-        # The spans as one tuple for each of their fields, which are empty where there is no span.
+        # Transpose spans to fields. `zip` of no spans yields no fields at all.
         fields: Any = [*zip(*chain.from_iterable(rows), strict=True)] or [()] * len(Span._fields)
         starts, ends, labels, concepts, scores = fields
 
@@ -151,29 +171,29 @@ class Mentions:
 
     @property
     def documents(self) -> Ints:
-        """Number of each mention's document, `[S]`."""
+        """Document of each mention, int64 `[S]`."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
-    def labels_found(self) -> list[str]:
-        """Return the labels that a mention has, in the order of their numbers."""
+    def used_labels(self) -> list[str]:
+        """Return the names of labels with at least one mention, in the order of `names`."""
         return [self.names[number] for number in np.unique(self.labels).tolist()]
 
     def take(self, documents: Ints) -> Mentions:
-        """Return the mentions of some documents; each is in `[0, D)`."""
+        """Return the mentions of a selection of documents, int64 `[K]` in `[0, D)`."""
         kept, offsets = _select_items(documents, self.offsets)
-        return self._chosen(kept, offsets)
+        return self._select(kept, offsets)
 
     def choose(self, kept: Ints) -> Mentions:
-        """Return some mentions of the same documents, in the order given.
+        """Return a selection of mentions. The number of documents stays the same.
 
         Args:
-            kept: int64 `[K]`, numbers of mentions, those of a document after those of the one
-                before.
+            kept: int64 `[K]`, indices of mentions, grouped by document in document order. The order
+                within a document is kept.
         """
         counts = np.bincount(self.documents[kept], minlength=len(self.offsets) - 1)
-        return self._chosen(kept, make_offsets(counts))
+        return self._select(kept, make_offsets(counts))
 
-    def _chosen(self, kept: Ints, offsets: Ints) -> Mentions:
+    def _select(self, kept: Ints, offsets: Ints) -> Mentions:
         concepts = self.concepts
         return Mentions(
             offsets=offsets,
@@ -187,10 +207,10 @@ class Mentions:
         )
 
     def spans(self, bases: Ints) -> list[list[Span]]:
-        """Return the mentions of each document in characters of the document.
+        """Convert to a list of spans for each document, in characters of the document.
 
         Args:
-            bases: int64 `[D]`, where each document begins on the line.
+            bases: int64 `[D]`, first character of each document on the line.
         """
         shifts = np.repeat(bases, np.diff(self.offsets))
         starts = (self.starts - shifts).tolist()
@@ -203,24 +223,32 @@ class Mentions:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Documents:
-    """Hold D documents in columns; `Document` says what each field means.
+    """Hold D documents as columns. `Document` explains the fields.
+
+    Rows::
+
+        document  id       place        start  end  has_words  doc_label
+               0  train:0  train.tsv:1      0   15  True
+               1  train:1  train.tsv:5     16   25  True
+
+    The text of document 1 is `line[16:25]`, and starts in line 5 of `train.tsv`.
 
     Attributes:
         ids: `[D]`.
-        places: `[D]`, where each document begins in the input.
-        line: The texts, with what stands between them.
-        starts: int64 `[D]`, each document's first character on the line, never falling.
-        ends: int64 `[D]`, half open, not past the next start.
-        mentions: The documents' mentions.
-        sentences: Those that the source gives; a document has none where it does not say.
-        words: Words of documents that have them, rising on the line.
+        places: `[D]`, position of each document in the input.
+        line: The texts of all documents, with characters in between.
+        starts: int64 `[D]`, first character of each document on the line, sorted.
+        ends: int64 `[D]`, character after the last, at most the next start.
+        mentions: Mentions of all documents.
+        sentences: Sentences of the source, none for documents without.
+        words: Words of the source, none for running text.
         has_words: bool `[D]`, False for running text.
-        placeholders: Where something was taken out.
+        placeholders: De-identification marks.
         placeholder_words: The `word` of each placeholder.
-        unplaced: Reason -> int64 `[D]`.
-        adjusted: Reason -> int64 `[D]`.
-        doc_labels: `[D]`, the label of each whole document, "" where it has none; None where no
-            document has one.
+        unplaced: Reason -> int64 `[D]`, number of mentions of the source missing from `mentions`.
+        adjusted: Reason -> int64 `[D]`, number of mentions moved from their position in the source.
+        doc_labels: `[D]`, label of each document, "" if it has no label. Default: None, no document
+            has a label.
     """
 
     ids: Sequence[str]
@@ -240,7 +268,7 @@ class Documents:
 
     @classmethod
     def from_documents(cls, documents: Sequence[Document]) -> Documents:
-        """Convert single documents to columns. A newline separates their texts on the line."""
+        """Convert single documents to columns. On the line, a newline follows each text."""
         lengths = np.fromiter((len(document.text) for document in documents), np.int64)
         starts = make_offsets(lengths + 1)[:-1]
 
@@ -273,7 +301,7 @@ class Documents:
         return len(self.starts)
 
     def __iter__(self) -> Iterator[Document]:
-        """Yield single documents. `sentences` is None if the source has no sentences."""
+        """Yield single documents. `sentences` is None for documents without sentences."""
         spans = self.mentions.spans(self.starts)
         sentences = self._ranges(self.sentences, Sentence)
         placeholders = self._ranges(self.placeholders, Placeholder, self.placeholder_words)
@@ -302,21 +330,21 @@ class Documents:
     def _ranges(
         self, ranges: Ranges, kind: Callable[..., Any], *more: Sequence[Any]
     ) -> list[list[Any]]:
-        """Return ranges as lists, one a document, of positions within the document."""
+        """Convert ranges to a list for each document, in characters of the document."""
         shifts = np.repeat(self.starts, ranges.counts)
         starts = (ranges.starts - shifts).tolist()
         ends = (ranges.ends - shifts).tolist()
         return _rows([*map(kind, starts, ends, *more)], ranges.offsets)
 
     def texts(self) -> Iterator[tuple[str, list[Placeholder]]]:
-        """Give the text of each document, and its placeholders in characters of that text."""
+        """Yield the text of each document, with its placeholders in characters of the document."""
         placeholders = self._ranges(self.placeholders, Placeholder, self.placeholder_words)
         bounds = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
         for (start, end), document_placeholders in zip(bounds, placeholders, strict=True):
             yield self.line[start:end], document_placeholders
 
     def codes(self) -> npt.NDArray[np.uint32]:
-        """Return the code points of the line."""
+        """Return the code points of the line, uint32, one for each character."""
         return np.frombuffer(self.line.encode("utf-32-le", "surrogatepass"), np.uint32)
 
     def with_mentions(self, mentions: Mentions) -> Documents:
@@ -324,18 +352,18 @@ class Documents:
         return replace(self, mentions=mentions)
 
     def take(self, documents: Ints) -> Documents:
-        """Return some documents on the same line.
+        """Return a selection of documents. They keep the line, so positions stay valid.
 
         Args:
-            documents: int64 `[K]`, their numbers, rising.
+            documents: int64 `[K]`, sorted indices of documents.
         """
         if len(documents) == len(self):
             return self
 
         placeholders, _ = _select_items(documents, self.placeholders.offsets)
         return Documents(
-            ids=_chosen(self.ids, documents),
-            places=_chosen(self.places, documents),
+            ids=_pick(self.ids, documents),
+            places=_pick(self.places, documents),
             line=self.line,
             starts=self.starts[documents],
             ends=self.ends[documents],
@@ -344,17 +372,17 @@ class Documents:
             words=self.words.take(documents),
             has_words=self.has_words[documents],
             placeholders=self.placeholders.take(documents),
-            placeholder_words=_chosen(self.placeholder_words, placeholders),
+            placeholder_words=_pick(self.placeholder_words, placeholders),
             unplaced={reason: counts[documents] for reason, counts in self.unplaced.items()},
             adjusted={reason: counts[documents] for reason, counts in self.adjusted.items()},
-            doc_labels=_chosen(self.doc_labels, documents) if self.doc_labels else None,
+            doc_labels=_pick(self.doc_labels, documents) if self.doc_labels else None,
         )
 
 
 def in_batches(records: Iterable[Document | Other]) -> Iterator[Documents | Other]:
-    """Put the single documents among records together into batches, in columns.
+    """Collect single documents into batches of columns.
 
-    Other records are given as they come, and so before the documents of a batch that is not full.
+    Other records are passed on at once, ahead of the documents waiting in an unfinished batch.
     """
     batch: list[Document] = []
     characters = 0
@@ -374,12 +402,12 @@ def in_batches(records: Iterable[Document | Other]) -> Iterator[Documents | Othe
 
 
 def split_documents(documents: Documents) -> Iterator[Documents]:
-    """Give each document alone, in columns, on a line that holds nothing else."""
+    """Yield a batch for each document, whose line is the text of the document."""
     return (Documents.from_documents([document]) for document in documents)
 
 
 def spread_counts(per_document: Sequence[Mapping[Key, int]]) -> dict[Key, Ints]:
-    """Return reason -> int64 `[D]`, of reason -> number for each of D documents."""
+    """Convert counts by reason of D documents to an int64 `[D]` array for each reason."""
     reasons = dict.fromkeys(chain.from_iterable(per_document))
     return {
         reason: np.array([counts.get(reason, 0) for counts in per_document], np.int64)
@@ -388,20 +416,20 @@ def spread_counts(per_document: Sequence[Mapping[Key, int]]) -> dict[Key, Ints]:
 
 
 def count_by_reason(counts: Mapping[Key, Ints]) -> Counter[Key]:
-    """Return reason -> number of mentions in all documents, for reasons that occur."""
+    """Sum counts over documents; omit reasons with a sum of 0."""
     sums = {reason: int(per_document.sum()) for reason, per_document in counts.items()}
     return Counter({reason: number for reason, number in sums.items() if number})
 
 
 def _select_items(documents: Ints, offsets: Ints) -> tuple[Ints, Ints]:
-    """Return the numbers of the items that some documents have, and the offsets of these items.
+    """Find the items of a selection of documents.
 
     Args:
-        documents: int64 `[K]`, numbers of documents.
-        offsets: int64 `[D + 1]`, the items of every document.
+        documents: int64 `[K]`, indices of documents.
+        offsets: int64 `[D + 1]`, offsets of the items of all documents.
 
     Returns:
-        Numbers of items, and int64 `[K + 1]`, which of these each of the K documents has.
+        Indices of the items, and int64 `[K + 1]`, their offsets by selected document.
     """
     counts = np.diff(offsets)[documents]
     new_offsets = make_offsets(counts)
@@ -412,19 +440,18 @@ def _select_items(documents: Ints, offsets: Ints) -> tuple[Ints, Ints]:
 
 
 def _rows(items: list[Any], offsets: Ints) -> list[list[Any]]:
-    """Return items as one list for each document."""
     bounds = offsets.tolist()
     return [items[start:stop] for start, stop in pairwise(bounds)]
 
 
-def _chosen(values: Sequence[Any], numbers: Ints) -> list[Any]:
+def _pick(values: Sequence[Any], numbers: Ints) -> list[Any]:
     return [values[number] for number in numbers.tolist()]
 
 
 def _words(words: Sequence[npt.NDArray[np.int32] | None], bases: Ints) -> Ranges:
-    """Return the words of documents, `[W, 2]` each or None, as places on the line."""
+    """Convert the words of each document, `[W, 2]` or None, to ranges on the line."""
     nothing = np.empty((0, 2), np.int32)
-    per_document = [nothing if given is None else given for given in words]
+    per_document = [nothing if bounds is None else bounds for bounds in words]
     counts = np.fromiter(map(len, per_document), np.int64, len(per_document))
     bounds = np.concatenate([nothing, *per_document], dtype=np.int64)
     bounds += np.repeat(bases, counts)[:, None]
@@ -432,6 +459,5 @@ def _words(words: Sequence[npt.NDArray[np.int32] | None], bases: Ints) -> Ranges
 
 
 def _document_counts(counts: Mapping[Key, Ints], number: int) -> dict[Key, int]:
-    """Return one document's counts, of the reasons that it has."""
     all_counts = {reason: int(per_document[number]) for reason, per_document in counts.items()}
     return {reason: count for reason, count in all_counts.items() if count}

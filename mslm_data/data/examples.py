@@ -1,4 +1,4 @@
-"""Token rows with their tags and mentions as flat columns, which encode makes and masking reads."""
+"""Batches of token rows as flat columns: the output of `encode`, and the input of masking."""
 
 from __future__ import annotations
 
@@ -18,14 +18,21 @@ from mslm_data.kernels.user_rows import find_misplaced
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenIds:
-    """The ids of a tokenizer that masking and padding must know.
+    """Hold the special ids of a tokenizer that masking and padding need.
+
+    BERT's ids::
+
+         size  mask  pad  unk  special
+        30522   103    0  100  (0, 100, 101, 102, 103)
+
+    Ids 0 to 30521 are valid. `[CLS]` (101) and `[SEP]` (102) need no field of their own.
 
     Attributes:
-        size: Number of ids; valid ids are in `[0, size)`.
-        mask: The id of `[MASK]`, -1 if the tokenizer has none.
-        pad: The id of `[PAD]`, -1 if the tokenizer has none.
-        unk: The id of `[UNK]`, -1 if the tokenizer has none.
-        special: All special ids, rising; never drawn as a random replacement.
+        size: Vocabulary size; valid ids are in `[0, size)`.
+        mask: Id of `[MASK]`. Default: -1, the tokenizer has no such token.
+        pad: Id of `[PAD]`. Default: -1.
+        unk: Id of `[UNK]`. Default: -1.
+        special: Sorted ids of all special tokens, which are never random replacements.
     """
 
     size: int
@@ -37,33 +44,47 @@ class TokenIds:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Examples:
-    """Hold N rows of T tokens with S mentions as ragged columns.
+    """Hold N rows with T tokens and S mentions as ragged columns.
 
-    `shard/FORMAT.md` has the law of each column.
+    A row of 13 tokens and two mentions, for `Warfarin causes haemorrhage .`::
+
+        token      0   1   2   3   4    5   6   7   8   9  10  11  12
+        input_ids  2  59 242 183 942 1044 239 615 417 936 492  18   3
+        word_ids  -1   0   0   0   0    1   1   2   2   2   2   3  -1
+        bio        0   1   2   2   2    0   0   3   4   4   4   0   0
+
+        mention  span_starts  span_ends  span_labels
+              0            1          5            0
+              1            7         11            1
+
+    Mention 1 is tokens 7 to 10, the word `haemorrhage`, with label 1. Its first token has the tag
+    B of this label (3), its other tokens have I (4). `shard/FORMAT.md` specifies each column.
 
     Attributes:
-        keys: uint64 `[N]`, one digest a row, which seeds the row's draws.
-        input_ids: int32, T tokens in N rows, special tokens included.
-        word_ids: int32, same offsets: number of the word within the row; -1 on special tokens.
-        bio: int16, same offsets: tags, numbered as `mslm_data.data.bio` says.
-        span_starts: int32, S mentions in N rows: first token of the mention, counted within the
-            row; rising.
-        span_ends: int32, same offsets: half open.
-        span_labels: int16, same offsets.
-        ids: The tokenizer's special ids.
-        doc_ids: `[N]`, the document each row comes from.
-        doc_labels: int16 `[N]`, the label of each row's document; -1 where it has none. None where
-            the source has no labels of documents.
-        sentence_starts: int32, sentences in N rows: the token of the row at which each begins, the
-            first at the first token that is not special. None where each row is one sentence, or a
-            window of one.
-        span_concepts: `[S]`, CUIs; weak supervision only.
-        span_scores: float32 `[S]`, confidences in `[0, 1]`; weak supervision only.
-        span_contexts: int8 `[S]`, bits of `data.context`; with `annotate.context` only.
-        texts: `[N]`, only with `keep_text`.
-        token_starts: int32, offsets as input_ids: first character of the token in the row's text;
-            -1 on specials.
-        token_ends: int32, same offsets: half open; -1 on specials.
+        keys: uint64 `[N]`, a hash that seeds the random numbers of the row.
+        input_ids: int32, T tokens in N rows, including special tokens.
+        word_ids: int32, same offsets, word index within the row; -1 for special tokens.
+        bio: int16, same offsets, tags as numbered in `mslm_data.data.bio`.
+        span_starts: int32, S mentions in N rows, first token of the mention, counted within the
+            row, sorted.
+        span_ends: int32, same offsets, token after the last.
+        span_labels: int16, same offsets, index into the labels of the manifest.
+        ids: Special ids of the tokenizer.
+        doc_ids: `[N]`, document of each row.
+        doc_labels: int16 `[N]`, label of the row's document, -1 if the document has no label.
+            Default: None, the source has no document labels.
+        sentence_starts: int32, sentences in N rows, first token of the sentence within the row. The
+            first sentence starts at the first token that is not special. Default: None, each row is
+            one sentence or a window of one.
+        span_concepts: `[S]`, concept identifiers (CUIs). Default: None, no weak supervision.
+        span_scores: float32 `[S]`, confidences in `[0, 1]`. Default: None, no weak supervision.
+        span_contexts: int8 `[S]`, bit flags, see `data.context`. Default: None, no
+            `annotate.context`.
+        texts: `[N]`, text of each row. Default: None, no `encode.keep_text`.
+        token_starts: int32, same offsets as `input_ids`, first character of the token in the row's
+            text; -1 for special tokens. Default: None.
+        token_ends: int32, same offsets, character after the last; -1 for special tokens. Default:
+            None.
     """
 
     keys: npt.NDArray[np.uint64]
@@ -85,8 +106,9 @@ class Examples:
     token_ends: Ragged | None = None
 
     def __post_init__(self) -> None:
-        # Columns of a mapped shard are read-only. Kernels are compiled for each kind of array, so
-        # make all rows of that kind. Tags and labels stay as they are: a mix renumbers them.
+        # numba compiles a kernel separately for read-only and for writable arrays. Columns of a
+        # mapped shard are read-only, so make all others read-only too. `bio` and `span_labels` stay
+        # writable, because a mix renumbers labels in place.
         self.keys.flags.writeable = False
         for column in (self.input_ids, self.word_ids, self.span_starts, self.span_ends):
             column.values.flags.writeable = False
@@ -95,23 +117,24 @@ class Examples:
         return len(self.keys)
 
     def __repr__(self) -> str:
-        # Counts alone: the columns are long, and their ids could be read back into text.
+        # Print counts only: token ids in a log could be decoded to the text of patients.
         tokens, mentions = len(self.input_ids.values), len(self.span_starts.values)
 
         return f"Examples({len(self):,} rows, {tokens:,} tokens, {mentions:,} mentions)"
 
     @property
     def sentence_offsets(self) -> npt.NDArray[np.int64]:
-        """The first token of each sentence over all rows, and the number of tokens, `[M + 1]`.
+        """Offsets of M sentences in the tokens of all rows, int64 `[M + 1]`.
 
-        Special tokens belong to the sentence beside them. Where there are no `sentence_starts`,
-        each row is a sentence.
+        Special tokens belong to the adjacent sentence. Without `sentence_starts`, each row is a
+        sentence.
         """
         starts = self.sentence_starts
         offsets = self.input_ids.offsets
         if starts is None:
             return offsets
 
+        # The first sentence of a row includes the special tokens at the row's start.
         firsts = starts.values + np.repeat(offsets[:-1], starts.lengths)
         firsts[starts.offsets[:-1]] = offsets[:-1]
         return np.append(firsts, offsets[-1])
@@ -123,37 +146,38 @@ def examples(
     keys: Any,
     spans: tuple[Ragged, Ragged] | Sequence[Sequence[Sequence[int]]] | None = None,
 ) -> Examples:
-    """Make rows of units that are not text, such as the patches of images, from arrays alone.
+    """Make rows of units other than text, such as image patches, from arrays.
 
-    Each unit is a word of its own, no unit is special, and no tokenizer is needed: strategies plan
-    which units to hide, and `plan.kinds` says so. All ids are 0, so nothing can be corrupted.
-    Difference-Masking on video, for example, hides patches, and its spans are the stretches of
-    patches that a box of a face or body covers::
+    Strategies plan masks for these rows as for tokens; `plan.kinds` marks the masked units. No
+    tokenizer is needed. Each unit counts as a word, and no unit is special. All ids are 0, so a
+    strategy cannot corrupt these rows.
+
+    Example: Difference-Masking on video masks patches. A span is a run of patches covered by the
+    bounding box of a face or body::
 
         rows = md.examples([3780, 3780], keys=[0, 1], spans=[[(12, 15), (40, 44)], []])
         plan = md.strategy("elm").plan(rows, seed=0, epoch=0)
 
     Args:
-        lengths: Integers `[N]`, 0 or more: units of each row.
-        keys: Integers `[N]` of 64 bits, which seed the rows' draws. A row that comes again, in
-            another batch or epoch, must have the same key; different rows should have different
-            ones.
-        spans: The mentions of each row, half open in units of the row, sorted, not overlapping: a
-            list of `(start, end)` pairs for each row, or two `Ragged` of N rows, starts and ends.
-            All have label 0. None: no row has a mention.
+        lengths: Integers `[N]` of at least 0, number of units in each row.
+        keys: 64-bit integers `[N]`, seeds for the rows' random numbers. A row must have the same
+            key in every batch and epoch; different rows should have different keys.
+        spans: Mentions, half open in units of the row, sorted and non-overlapping: a list of
+            `(start, end)` pairs for each row, or two `Ragged` of N rows, starts and ends. All
+            mentions have label 0. Default: None, no mentions.
 
     Raises:
-        ValueError: Arrays of other shapes or types, numbers out of range, or mentions that are out
-            of order, overlap or end behind their row.
+        ValueError: An array has the wrong shape or dtype, a number is out of range, or mentions are
+            unsorted, overlap or exceed their row.
     """
     sizes = _integers(lengths, "lengths")
     if sizes.min(initial=0) < 0:
         row = int(np.argmin(sizes))
         raise ValueError(f"lengths: expected 0 or more, got {sizes[row]} for row {row}")
 
-    of_rows = _integers(keys, "keys").astype(np.uint64)
-    if len(of_rows) != len(sizes):
-        raise ValueError(f"keys: expected {len(sizes)}, one for each length, got {len(of_rows)}")
+    row_keys = _integers(keys, "keys").astype(np.uint64)
+    if len(row_keys) != len(sizes):
+        raise ValueError(f"keys: expected {len(sizes)}, one for each length, got {len(row_keys)}")
 
     starts, ends = _bounds(spans, len(sizes))
     labels = Ragged(np.zeros(len(starts.values), np.int16), starts.offsets)
@@ -162,7 +186,7 @@ def examples(
     offsets = make_offsets(sizes)
     words = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)
     return Examples(
-        keys=of_rows,
+        keys=row_keys,
         input_ids=Ragged(np.zeros(offsets[-1], np.int32), offsets),
         word_ids=Ragged(words.astype(np.int32), offsets),
         bio=Ragged(paint(starts, ends, labels, offsets), offsets),
@@ -174,10 +198,10 @@ def examples(
 
 
 def check_examples(name: str, examples: object) -> None:
-    """Refuse what is not rows, such as a whole split.
+    """Check that an argument is `Examples`, and not a whole split.
 
     Raises:
-        TypeError: Not `Examples`.
+        TypeError: The argument has another type.
     """
     if not isinstance(examples, Examples):
         raise TypeError(
@@ -186,17 +210,16 @@ def check_examples(name: str, examples: object) -> None:
 
 
 def check_spans(starts: Ragged, ends: Ragged, labels: Ragged, sizes: npt.NDArray[np.int64]) -> None:
-    """Refuse mentions that masking cannot take.
+    """Check that mentions are sorted, do not overlap and lie within their rows.
 
     Args:
-        starts: First token of each mention, counted within its row; N rows.
-        ends: Token after the last, half open.
-        labels: Label of each mention.
-        sizes: int64 `[N]`, tokens of the rows.
+        starts: N rows, first token of each mention, counted within its row.
+        ends: N rows, token after the last.
+        labels: N rows, label of each mention.
+        sizes: int64 `[N]`, number of tokens in each row.
 
     Raises:
-        ValueError: Columns of different lengths, or mentions that are out of order, overlap or end
-            behind their row.
+        ValueError: A mention breaks one of these rules, or the columns have different offsets.
     """
     if not (
         np.array_equal(starts.offsets, ends.offsets)
@@ -215,8 +238,9 @@ def check_spans(starts: Ragged, ends: Ragged, labels: Ragged, sizes: npt.NDArray
 
 
 def _integers(values: Any, name: str) -> npt.NDArray[Any]:
-    """Return integers of 64 bits, `[N]`; an empty list passes, though NumPy makes it floats."""
+    """Convert to 64-bit integers, `[N]`."""
     array = np.asarray(values)
+    # NumPy converts an empty list to floats, so check the dtype of non-empty arrays only.
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
         raise ValueError(
             f"{name}: expected integers of 64 bits in one dimension, "
@@ -226,7 +250,7 @@ def _integers(values: Any, name: str) -> npt.NDArray[Any]:
 
 
 def _bounds(spans: Any, rows: int) -> tuple[Ragged, Ragged]:
-    """Return the starts and ends of mentions, int32, in N rows."""
+    """Convert `spans` to starts and ends, int32, in N rows."""
     if spans is None:
         spans = [[]] * rows
     if isinstance(spans, tuple) and [type(column) for column in spans] == [Ragged, Ragged]:
@@ -242,10 +266,10 @@ def _bounds(spans: Any, rows: int) -> tuple[Ragged, Ragged]:
 
 
 def _pairs(row: Sequence[Sequence[int]], number: int) -> npt.NDArray[np.int64]:
-    """Return the `(start, end)` pairs of a row, int64 `[S, 2]`."""
+    """Convert the `(start, end)` pairs of a row to int64 `[S, 2]`."""
     try:
         pairs = np.asarray(row) if len(row) else np.empty((0, 2), np.int64)
-    except (TypeError, ValueError):  # no list, or pairs of unequal length
+    except (TypeError, ValueError):  # not a list, or pairs of unequal length
         pairs = np.empty(0)
 
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
@@ -254,15 +278,19 @@ def _pairs(row: Sequence[Sequence[int]], number: int) -> npt.NDArray[np.int64]:
 
 
 def _narrow(column: Ragged) -> Ragged:
-    """Return places as int32; those that do not fit stay too large for any row."""
+    """Convert positions to int32. Clipping keeps invalid positions invalid: -1 or `2**31 - 1`."""
     largest = np.iinfo(np.int32).max
     return Ragged(np.clip(column.values, -1, largest).astype(np.int32), column.offsets)
 
 
 def take(examples: Examples, rows: npt.NDArray[np.int64]) -> Examples:
-    """Return any rows, in any order, with the columns that masking reads.
+    """Return a selection of rows, with the columns needed for masking.
 
-    Documents, concepts, scores, contexts and texts are left behind.
+    The result has no document ids, concepts, scores, contexts or texts.
+
+    Args:
+        examples: N rows.
+        rows: int64 `[K]` in `[0, N)`, in any order.
     """
     ids, words, bio = take_alike((examples.input_ids, examples.word_ids, examples.bio), rows)
     starts, ends, labels = take_alike(
@@ -287,10 +315,10 @@ def take(examples: Examples, rows: npt.NDArray[np.int64]) -> Examples:
 
 
 def concatenate(parts: Sequence[Examples]) -> Examples:
-    """Put the rows of several one after the other.
+    """Concatenate the rows of several `Examples`.
 
     Args:
-        parts: One or more; all must have the same fields, and the ids of one tokenizer.
+        parts: At least one. All must have the same optional columns and the same tokenizer.
     """
     together: dict[str, Any] = {}
     for field in dataclasses.fields(Examples):

@@ -1,4 +1,4 @@
-"""Rows of unequal length in two flat arrays, as Arrow's lists have them."""
+"""Rows of unequal length as an array of values and an array of offsets, like lists in Arrow."""
 
 from __future__ import annotations
 
@@ -16,11 +16,18 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ragged:
-    """Hold N rows, of which row i is `values[offsets[i]:offsets[i + 1]]`.
+    """Hold N rows of unequal length; row i is `values[offsets[i]:offsets[i + 1]]`.
+
+    The rows `[7, 8]`, `[]` and `[9]`::
+
+        values   7  8  9
+        offsets  0  2  2  3
+
+    Row 1 is `values[2:2]`, which is empty.
 
     Attributes:
-        values: `[T]`, all rows one after the other.
-        offsets: int64 `[N + 1]`, never falling, `offsets[0] == 0`, `offsets[N] == T`.
+        values: `[T]`, concatenated rows.
+        offsets: int64 `[N + 1]`, non-decreasing, from 0 to T.
     """
 
     values: Array
@@ -28,14 +35,14 @@ class Ragged:
 
     @classmethod
     def from_rows(cls, rows: Iterable[Sequence[Any] | Array], dtype: npt.DTypeLike) -> Ragged:
-        """Make a ragged array from lists of equal or unequal length."""
+        """Convert lists or arrays, one per row."""
         lists = [np.asarray(row, dtype=dtype) for row in rows]
         values = np.concatenate(lists) if lists else np.empty(0, dtype)
         return cls(values, make_offsets(np.array([len(row) for row in lists], np.int64)))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Ragged]) -> Ragged:
-        """Put the rows of one or more ragged arrays one after the other."""
+        """Concatenate the rows of one or more ragged arrays."""
         lengths = np.concatenate([part.lengths for part in parts])
         return cls(np.concatenate([part.values for part in parts]), make_offsets(lengths))
 
@@ -43,28 +50,28 @@ class Ragged:
         return len(self.offsets) - 1
 
     def __getitem__(self, row: int) -> Array:
-        """Return row `row` as a view; `row` is in `[0, N)`."""
+        """Return a view of a row in `[0, N)`."""
         return self.values[self.offsets[row] : self.offsets[row + 1]]
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Length of each row, `[N]`."""
+        """Length of each row, int64 `[N]`."""
         return np.diff(self.offsets)
 
     def slice(self, start: int, stop: int) -> Ragged:
-        """Return rows `[start, stop)`, their values as a view, their offsets from 0 again."""
+        """Return rows `[start, stop)`, with a view of their values and new offsets."""
         offsets = self.offsets[start : stop + 1]
         return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
 
     def take(self, rows: npt.NDArray[np.int64]) -> Ragged:
-        """Copy any rows together, in any order; each is in `[0, N)`."""
+        """Return a copy of a selection of rows, int64 `[K]` in `[0, N)`, in any order."""
         offsets = make_offsets(self.offsets[rows + 1] - self.offsets[rows])
         out = np.empty(offsets[-1], self.values.dtype)
         gather(rows, self.offsets, self.values, offsets, out)
         return Ragged(out, offsets)
 
     def tolist(self) -> list[list[Any]]:
-        """Return the rows as lists."""
+        """Convert to a list of lists."""
         return [self[i].tolist() for i in range(len(self))]
 
 
@@ -72,11 +79,16 @@ Three: TypeAlias = tuple[Ragged, Ragged, Ragged]
 
 
 def take_alike(columns: Three, rows: npt.NDArray[np.int64]) -> Three:
-    """Copy any rows, in any order, of three columns of the same offsets; each is in `[0, N)`."""
+    """Return a copy of a selection of rows of three columns with the same offsets.
+
+    Args:
+        columns: Ragged arrays of N rows.
+        rows: int64 `[K]` in `[0, N)`, in any order.
+    """
     first, second, third = columns
     offsets = make_offsets(first.offsets[rows + 1] - first.offsets[rows])
 
-    # One pass fills all three, as most of its time is waiting for memory.
+    # One pass over the rows fills all three columns: the loop is bound by memory latency.
     values = first.values, second.values, third.values
     size = int(offsets[-1])
     out = (
@@ -89,7 +101,7 @@ def take_alike(columns: Three, rows: npt.NDArray[np.int64]) -> Three:
 
 
 def make_offsets(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Return the offsets, int64 `[N + 1]`, of rows of these lengths, `[N]`."""
+    """Convert row lengths `[N]` to offsets, int64 `[N + 1]`: `[2, 0, 1]` -> `[0, 2, 2, 3]`."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets

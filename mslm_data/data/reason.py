@@ -1,4 +1,4 @@
-"""The record of a loss: why a document or a mention is missing, and which option helps."""
+"""Reasons for data loss: why a document or a mention is missing, and which option helps."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, order=True, slots=True)
 class Reason:
-    """The reason for the loss of a document or a mention, made where the loss is found.
+    """Describe the loss of a document or a mention.
 
-    Reasons of one text are equal, and are counted together.
+    Reasons with the same text are equal, and are counted together. Other fields are ignored in
+    comparisons.
 
     Attributes:
-        text: What was expected and what came, without the document's words. It stands in
-            `set_aside.jsonl` and in the manifest.
-        code: The same for reasons that differ in numbers alone; "" where the text has none.
-        advice: Option -> what to do, for sources that have the option. `{set}` stands for the
-            command's own option, such as `--set`.
-        is_rule: Whether an option or the corpus itself asks for it: nothing is lost.
+        text: Short explanation for `set_aside.jsonl` and the manifest. It never contains text of
+            the corpus.
+        code: Common name for texts that differ in numbers only. Default: "", the text has no
+            numbers.
+        advice: Option -> advice, shown for sources that have this option. `{set}` is replaced by
+            the syntax for options, such as `--set`.
+        is_rule: Whether an option or the corpus itself excludes the document or mention; it then
+            does not count as data loss. Default: False.
     """
 
     text: str

@@ -204,7 +204,7 @@ def test_mentions__are_those_that_they_were_made_of(rows: list[list[Span]]) -> N
     assert mentions.documents.tolist() == [
         number for number, of_one in enumerate(rows) for _ in of_one
     ]
-    assert mentions.labels_found() == list(dict.fromkeys(span.label for span in every))
+    assert mentions.used_labels() == list(dict.fromkeys(span.label for span in every))
     assert (mentions.concepts is None) == all(not span.concept for span in every)
     assert (mentions.scores is None) == all(span.score == 1 for span in every)
 
@@ -241,12 +241,12 @@ def test_take__gives_the_mentions_of_documents(rows: list[list[Span]], data: st.
     assert some.spans(bases[kept]) == [rows[number] for number in kept]
 
 
-def test_labels_found__are_those_that_a_mention_has() -> None:
+def test_used_labels__are_those_that_a_mention_has() -> None:
     mentions, _ = of_rows([[Span(0, 1, "X"), Span(1, 2, "Y")], [Span(0, 1, "Z")]])
 
-    assert mentions.take(np.array([1])).labels_found() == ["Z"]
-    assert mentions.choose(np.array([0, 2])).labels_found() == ["X", "Z"]
-    assert Mentions.from_rows([], np.empty(0, np.int64)).labels_found() == []
+    assert mentions.take(np.array([1])).used_labels() == ["Z"]
+    assert mentions.choose(np.array([0, 2])).used_labels() == ["X", "Z"]
+    assert Mentions.from_rows([], np.empty(0, np.int64)).used_labels() == []
 
 
 # Ranges and counts --------------------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""Files, archives, caches, remote folders and the resources that travel with the package."""
+"""Files, archives, the cache, downloads, and the data shipped with the package."""

@@ -1,7 +1,8 @@
-"""Reads tar and zip archives of strangers, without links, bombs or paths that lead outside.
+"""Unpacks untrusted tar and zip archives safely.
 
-Python's own `filter="data"` lets links within the folder through, sets no limit and is missing from
-3.11.0 to 3.11.3; corpora and model packs need plain files only, so everything else is refused here.
+Only plain files and folders with relative paths are unpacked. Links, devices, paths outside the
+archive and decompression bombs raise an error. Python's `filter="data"` is not enough: it accepts
+links within the folder, has no size limit, and is missing from Python 3.11.0 to 3.11.3.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from mslm_data.io.files import make_folder
 from mslm_data.io.limits import LIMITS, Limits, Meter
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip")
-"""Endings of the names of archives."""
+"""File name suffixes of supported archives."""
 
 _AT_ONCE = 1 << 20
 _HEADERS = 1 << 20
-"""Most bytes between members: tarfile reads long names and what pax says of one into memory."""
+"""Maximum number of bytes between two members. tarfile reads long names and pax headers into
+memory."""
 _PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE)
 _DAMAGED = (
     OSError,
@@ -38,16 +40,16 @@ _DAMAGED = (
     RuntimeError,
     ValueError,
 )
-"""Errors that reading a damaged archive raises; RuntimeError where a zip is encrypted or
-packed in an unknown way."""
+"""Exceptions raised for damaged archives; RuntimeError for a zip that is encrypted or uses an
+unknown compression."""
 
 
 class Member(NamedTuple):
     """Hold one entry of an archive.
 
     Attributes:
-        name: Its path below the archive.
-        pieces: Its bytes in pieces, to be read before the next member; None for a folder.
+        name: Relative path in the archive.
+        pieces: Content in pieces of bytes; None for a folder. Must be read before the next member.
     """
 
     name: PurePosixPath
@@ -55,7 +57,7 @@ class Member(NamedTuple):
 
 
 def is_archive(name: str) -> bool:
-    """Return whether a file's name is that of an archive."""
+    """Return whether a file name has the suffix of an archive."""
     return name.lower().endswith(SUFFIXES)
 
 
@@ -68,17 +70,17 @@ def stem(name: str) -> str:
 def unpack(
     path: Path, folder: Path, *, error: type[MslmDataError] = SourceError, limits: Limits = LIMITS
 ) -> Path:
-    """Unpack an archive into a new folder, whole or not at all.
+    """Unpack an archive into a new folder. After an error, the folder is removed.
 
     Args:
-        path: A file whose name ends with one of `SUFFIXES`.
-        folder: Where to; it and what is in it can be read by their owner alone.
-        error: What is raised where the archive is damaged, encrypted, over a limit, or has a member
-            that is not a plain file or lies outside.
-        limits: What it may hold.
+        path: File with one of `SUFFIXES`.
+        folder: New folder. It and its content are readable only by the owner.
+        error: Exception class for archives that are damaged, encrypted or too large, or have an
+            unsafe member. Default: `SourceError`.
+        limits: Size limits. Default: `LIMITS`.
 
     Raises:
-        OSError: The disk is full or cannot be written.
+        OSError: The disk is full or not writable.
     """
     make_folder(folder.parent)
     folder.mkdir(mode=0o700)
@@ -94,7 +96,7 @@ def unpack(
 def members(
     path: Path, *, error: type[MslmDataError] = SourceError, limits: Limits = LIMITS
 ) -> Iterator[Member]:
-    """Yield the members of an archive in stored order, checked as `unpack` says."""
+    """Yield the members of an archive in stored order, after the checks of `unpack`."""
     inside = _zipped if path.name.lower().endswith(".zip") else _tarred
     with _readable(path, error):
         for number, (name, stream, size) in enumerate(
@@ -103,6 +105,8 @@ def members(
             if number > limits.members:
                 raise error(f"{path.name}: expected at most {limits.members} members, got more")
 
+            # Backslashes and drive letters are checked on all systems: an archive that is safe
+            # here is safe on Windows too.
             posix = PurePosixPath(name)
             windows = PureWindowsPath(name)
             if (
@@ -116,7 +120,7 @@ def members(
                     f"{path.name}: member '{name}': expected a path inside the archive; "
                     "not unpacked"
                 )
-            if stream is _NEITHER:
+            if stream is _UNSAFE:
                 raise error(
                     f"{path.name}: member '{name}': expected a plain file or a folder, got a link "
                     "or a device; not unpacked"
@@ -126,14 +130,13 @@ def members(
 
 
 _Entry = tuple[str, Any, int]
-"""A name as stored; a stream, None for a folder or `_NEITHER`; a size in bytes."""
-_NEITHER = object()
-"""Stands in the place of a stream: the member is neither a file nor a folder."""
+"""Stored name, stream (None for a folder, `_UNSAFE` for links and devices), size in bytes."""
+_UNSAFE = object()
 
 
 @contextmanager
 def _readable(path: Path, error: type[MslmDataError]) -> Iterator[None]:
-    """Turn what a damaged archive raises into one error that says so."""
+    """Convert exceptions for damaged archives to `error`."""
     try:
         yield
     except _DAMAGED as problem:
@@ -145,7 +148,7 @@ def _readable(path: Path, error: type[MslmDataError]) -> Iterator[None]:
 
 
 def _pieces(path: Path, stream: Any, size: int, error: type[MslmDataError]) -> Iterator[bytes]:
-    """Yield a member's bytes, and see that they are as many as its header says."""
+    """Yield the content of a member, and check its size against the header."""
     with _readable(path, error):
         left = size
         while piece := stream.read(_AT_ONCE):
@@ -158,20 +161,20 @@ def _pieces(path: Path, stream: Any, size: int, error: type[MslmDataError]) -> I
 def _tarred(path: Path, meter: Meter) -> Iterator[_Entry]:
     packed = path.name.lower().endswith("gz")
     with gzip.open(path) if packed else path.open("rb") as stream:
-        # The pipe mode reads forward only: what is counted is all that the tar holds, headers and
-        # padding included.
+        # Mode "r|" reads the stream forward only, so the meter counts every byte of the tar,
+        # including headers and padding.
         source = meter.wrap(stream)  # type: ignore[arg-type]
         source.allow(_HEADERS)
         with tarfile.open(fileobj=source, mode="r|") as tar:  # type: ignore[call-overload]
             for info in tar:
                 if info.isdir():
-                    make_stream: Any = None
+                    content: Any = None
                 elif info.type in _PLAIN and not info.issparse():
-                    make_stream = tar.extractfile(info)
+                    content = tar.extractfile(info)
                 else:
-                    make_stream = _NEITHER
+                    content = _UNSAFE
                 source.allow(info.size + _HEADERS)
-                yield info.name, make_stream, info.size
+                yield info.name, content, info.size
 
 
 def _zipped(path: Path, meter: Meter) -> Iterator[_Entry]:
@@ -179,17 +182,17 @@ def _zipped(path: Path, meter: Meter) -> Iterator[_Entry]:
         for info in archive.infolist():
             if info.is_dir():
                 yield info.filename, None, 0
+            # The upper half of `external_attr` is the Unix mode; 0 if written on another system.
             elif stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG):
                 with archive.open(info) as stream:
                     yield info.filename, meter.wrap(stream), info.file_size
             else:
-                yield info.filename, _NEITHER, 0
+                yield info.filename, _UNSAFE, 0
 
 
 def _write(
     target: Path, pieces: Iterator[bytes] | None, *, where: str, error: type[MslmDataError]
 ) -> None:
-    """Write one member."""
     try:
         if pieces is None:
             make_folder(target)

@@ -1,10 +1,12 @@
-"""Keeps fetched corpora, copied inputs, remote shards, archives and packs between runs.
+"""The cache of downloaded corpora, copied inputs, remote shards, unpacked archives and model packs.
 
-One root, private to its owner: `MSLM_DATA_CACHE`, or else the platform's cache folder. Deleting it
-costs time only. What is kept is made in a temporary beside its place, by one thread of one process
-at a time, and renamed when whole. Nothing that was fetched or unpacked is believed by its name: its
-bytes are compared with the digests recorded when it was made, or with the digest that it was
-fetched by.
+The root is `MSLM_DATA_CACHE`; its default is the cache folder of the platform. It is readable only
+by its owner. It can be deleted at any time.
+
+An entry is built in a temporary folder beside its final place, under a lock of that place, and
+renamed when complete. A process that is killed leaves the temporary folder, which the next process
+removes. Before an entry is reused, its SHA-256 is compared with the digest recorded when it was
+made, or with the digest of the download.
 """
 
 from __future__ import annotations
@@ -27,29 +29,29 @@ from mslm_data.io.locks import HeldError, locked
 
 try:
     import fcntl
-except ImportError:  # on Windows, where nothing is let go
+except ImportError:  # Windows: `make_room` never removes files
     fcntl = None  # type: ignore[assignment]
 
 VARIABLE = CACHE
 root = cache_root
 
 _CODE = ("packs",)
-"""Kinds whose files may be run: others must not be able to put another folder in their place."""
+"""Kinds of entries with executable code. No parent folder of these may be writable by others."""
 
 _HASHED: dict[Path, tuple[tuple[int, ...], str]] = {}
-"""Each cached file that this process has hashed -> its inode, times and size then, its digest."""
+"""Path -> its inode, times and size when this process hashed it, and its SHA-256."""
 
 
 def folder(
     kind: str, *, cache: Path | None = None, error: type[MslmDataError] = SourceError
 ) -> Path:
-    """Return the folder of one kind of cached thing, made if missing, for its owner alone.
+    """Return the cache folder for a kind of entries, and create it if missing.
 
     Args:
         kind: `corpora`, `inputs`, `unpacked`, `shards` or `packs`.
-        cache: The root; None for `MSLM_DATA_CACHE`, or else the platform's cache folder.
-        error: What is raised where it cannot be made, or where another user made it or may write
-            into it.
+        cache: Root folder. Default: None, `MSLM_DATA_CACHE` or the cache folder of the platform.
+        error: Exception class for a folder that cannot be created, or that other users own or can
+            write to. Default: `SourceError`.
     """
     path = (cache or root()) / kind
     try:
@@ -78,21 +80,22 @@ def make_once(
     good: Callable[[Path], bool] = Path.exists,
     error: type[MslmDataError] = SourceError,
 ) -> Path:
-    """Return a file or folder of the cache, made first if it is missing or not good.
+    """Return a cached file or folder, and make it first if it is missing or invalid.
 
-    Threads and processes that want it at the same time wait for the one that makes it. If that one
-    is killed, another makes it.
+    One thread of one process makes it, others wait. If this process is killed, the next makes it.
 
     Args:
-        place: Its final name.
-        make: Makes it at another name, where nothing is yet. An `OSError` that it raises is
-            reported as one of the disk.
-        good: Whether the file or folder at the place can be used; others are replaced.
-        error: What is raised where the disk is full or cannot be written.
+        place: Path of the cached file or folder.
+        make: Creates the file or folder at the given temporary path, which does not exist yet. An
+            `OSError` is reported as a disk error.
+        good: Returns whether an existing file or folder is valid; an invalid one is replaced.
+            Default: it exists.
+        error: Exception class for a disk that is full or not writable. Default: `SourceError`.
     """
     try:
         if not good(place):
             with hold_place(place), staging(place) as temporary:
+                # Another process may have made it while this one waited for the lock.
                 if not good(place):
                     made = temporary / place.name
                     make(made)
@@ -106,11 +109,11 @@ def make_once(
 
 
 def make_sealed(place: Path, make: Callable[[Path], object]) -> Path:
-    """Return a cached folder, made again if its files do not match their recorded digests.
+    """Return a cached folder of files, and make it again if a file does not match its digest.
 
     Args:
-        place: Where the folder and the record of its digests lie.
-        make: Makes the folder at another name, where nothing is yet; see `make_once`.
+        place: Path of the cache entry, which has the folder `files` and the digests `files.json`.
+        make: Creates the folder at the given temporary path, see `make_once`.
     """
 
     def make_and_seal(made: Path) -> None:
@@ -118,31 +121,31 @@ def make_sealed(place: Path, make: Callable[[Path], object]) -> Path:
         make(files_folder(made))
         seal(files_folder(made), digests_file(made))
 
-    def good(found: Path) -> bool:
-        return is_intact(files_folder(found), digests_file(found))
+    def good(entry: Path) -> bool:
+        return is_intact(files_folder(entry), digests_file(entry))
 
     return files_folder(make_once(place, make_and_seal, good=good))
 
 
 def files_folder(place: Path) -> Path:
-    """Return the folder of files at a place of `make_sealed`."""
+    """Return the folder of files in an entry made by `make_sealed`."""
     return place / "files"
 
 
 def digests_file(place: Path) -> Path:
-    """Return the record of the digests at a place of `make_sealed`."""
+    """Return the file of digests in an entry made by `make_sealed`."""
     return place / "files.json"
 
 
 def seal(folder: Path, record: Path) -> None:
-    """Record the SHA-256 of each file below a folder, for `is_intact`."""
+    """Write the SHA-256 of each file below a folder to `record`, for `is_intact`."""
     digests = {name: hash_file(path) for name, path in _files(folder).items()}
     with writing_whole(record, durable=False) as file:
         file.write(json.dumps(digests, sort_keys=True).encode())
 
 
 def is_intact(folder: Path, record: Path) -> bool:
-    """Return whether a folder has the files that were recorded, with their bytes, and no others."""
+    """Return whether a folder has exactly the recorded files, with the recorded digests."""
     try:
         digests = json.loads(record.read_bytes())
     except (OSError, ValueError):
@@ -160,7 +163,8 @@ def is_intact(folder: Path, record: Path) -> bool:
 
 
 def holds(path: Path, sha256: str) -> bool:
-    """Return whether a file is there with this digest; a process hashes an unchanged one once."""
+    """Return whether a file exists and has this digest."""
+    # Hash a file once per process, unless its inode, times or size change.
     try:
         state = _state(path)
         known = _HASHED.get(path)
@@ -169,29 +173,32 @@ def holds(path: Path, sha256: str) -> bool:
             _HASHED[path] = known
     except FileNotFoundError:
         return False
-    # Another thread may have removed the file by now, and with it what is known of it.
+    # Use the local variable: another thread may have removed the entry of `_HASHED` by now.
     return known[1] == sha256
 
 
 def remember(path: Path, sha256: str) -> None:
-    """Take down the digest of a file that was hashed when it was made; see `holds`."""
-    with suppress(OSError):  # gone again: opening it says so
+    """Store the digest of a file that was hashed while it was written, for `holds`."""
+    with suppress(OSError):  # already removed: opening it will fail
         _HASHED[path] = _state(path), sha256
 
 
 class Use:
-    """Hold a file of the cache, so that no process removes it to make room, until released."""
+    """Protect a cached file from removal by `make_room`, in any process, until released.
+
+    The protection is a shared lock (`flock`) of the open file.
+    """
 
     def __init__(self, handle: int, place: Path) -> None:
-        """Take over an open file that is locked; callers use `Use.open`."""
+        """Take over an open, locked file. Callers use `Use.open`."""
         self.place = place
         self._end = weakref.finalize(self, _let_go, handle, os.getpid())
 
     @classmethod
     def open(cls, place: Path) -> Use | None:
-        """Hold a file; None where it was removed meanwhile.
+        """Protect a file. Return None if it no longer exists.
 
-        Where the file system has no locks, `make_room` removes nothing.
+        On file systems without locks, `make_room` removes nothing, so no lock is needed.
         """
         try:
             handle = os.open(place, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
@@ -201,25 +208,27 @@ class Use:
             with suppress(OSError):
                 fcntl.flock(handle, fcntl.LOCK_SH)
 
+        # The file may have been removed between opening and locking it.
         if os.fstat(handle).st_nlink == 0:
             os.close(handle)
             return None
         return cls(handle, place)
 
     def release(self) -> None:
-        """Let the file go, as the one that was used last."""
+        """End the protection, and mark the file as the most recently used."""
         with suppress(OSError):
             os.utime(_lock(self.place))
         self._end()
 
 
 def make_room(sizes: Mapping[Path, int], max_bytes: int) -> bool:
-    """Remove the least recently used files of a group until it fits into `max_bytes`.
+    """Remove the least recently used files of a group until the group fits into `max_bytes`.
 
-    Files that are being made count too. Files that a process holds by `Use` stay.
+    Files protected by `Use` are never removed. Files that are being downloaded count with their
+    full size.
 
     Args:
-        sizes: The final name of each file of the group, all in one folder -> its bytes.
+        sizes: Path -> size in bytes, for all files of the group. They share a folder.
         max_bytes: Maximum total size of the group.
 
     Returns:
@@ -228,9 +237,11 @@ def make_room(sizes: Mapping[Path, int], max_bytes: int) -> bool:
     folder = next(iter(sizes)).parent
     with locked(folder / ".lock-room", error=SourceError):
         names = {entry.name for entry in os.scandir(folder)}
-        making = {name.split("-")[1] for name in names if name.startswith(".part-")}
         present = [place for place in sizes if place.name in names]
         total = sum(sizes[place] for place in present)
+
+        # `staging` names its temporary folders `.part-KEY-…`.
+        making = {name.split("-")[1] for name in names if name.startswith(".part-")}
         total += sum(sizes[place] for place in sizes.keys() - present if _key(place) in making)
 
         for place in sorted(present, key=_last_use):
@@ -242,7 +253,8 @@ def make_room(sizes: Mapping[Path, int], max_bytes: int) -> bool:
 
 
 def _last_use(place: Path) -> float:
-    """Return when a file was last released or made, as `Use.release` marks its lock."""
+    """Return the time at which a file was made or last released."""
+    # `Use.release` touches the lock file, since touching the file would change its `_state`.
     times = [0.0]
     for path in (place, _lock(place)):
         with suppress(OSError):
@@ -251,7 +263,7 @@ def _last_use(place: Path) -> float:
 
 
 def _removed(place: Path) -> bool:
-    """Remove a file that no process holds, and return whether it is gone."""
+    """Remove a file unless a process protects it; return whether the file is gone."""
     if fcntl is None:
         return False
     try:
@@ -262,7 +274,7 @@ def _removed(place: Path) -> bool:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         place.unlink(missing_ok=True)
         _HASHED.pop(place, None)
-    except OSError:  # held, or a file system without locks
+    except OSError:  # protected, or a file system without locks
         return False
     finally:
         os.close(handle)
@@ -270,7 +282,8 @@ def _removed(place: Path) -> bool:
 
 
 def _let_go(handle: int, owner: int) -> None:
-    """Close a held file. A forked process has it too, whose lock is the owner's."""
+    """Close a protected file."""
+    # A forked child shares the lock of its parent: unlocking there would unprotect the parent.
     try:
         if os.getpid() == owner and fcntl is not None:
             fcntl.flock(handle, fcntl.LOCK_UN)
@@ -281,7 +294,7 @@ def _let_go(handle: int, owner: int) -> None:
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """Return the files below a folder by their paths there."""
+    """Return relative path -> path, for all files below a folder."""
     return {
         path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()
     }
@@ -294,9 +307,9 @@ def _state(path: Path) -> tuple[int, ...]:
 
 @contextmanager
 def hold_place(place: Path) -> Iterator[None]:
-    """Hold a place as one thread of one process.
+    """Lock a place of the cache for one thread of one process.
 
-    Temporaries that killed processes left in its folder are removed.
+    Temporary folders left by killed processes are removed.
     """
     make_folder(place.parent)
     with locked(_lock(place), error=SourceError):
@@ -306,9 +319,9 @@ def hold_place(place: Path) -> Iterator[None]:
 
 @contextmanager
 def staging(place: Path) -> Iterator[Path]:
-    """Make a private folder beside a place that is held, and remove it afterwards.
+    """Create a private temporary folder beside a locked place, and remove it at the end.
 
-    What is made there is renamed when it is whole.
+    Complete files are moved to the place by `settle`.
     """
     make_folder(place.parent)
     prefix = f".part-{_key(place)}-"
@@ -319,13 +332,15 @@ def staging(place: Path) -> Iterator[Path]:
 
 
 def settle(made: Path, place: Path) -> None:
-    """Give a finished file or folder its final name, once the bytes of a file are on disk.
+    """Move a complete file or folder to its final place, and replace an existing one.
 
-    Whatever has this name goes: a folder into the temporary that `made` lies in.
+    A file is synced to disk first. The rename is durable.
     """
     if made.is_file():
         with made.open("rb") as file:
             os.fsync(file.fileno())
+    # `replace` cannot overwrite folders. Move the old one into the temporary folder of `made`,
+    # which is removed soon.
     if place.is_dir() or (made.is_dir() and place.exists()):
         place.replace(made.with_name(f"{made.name}.replaced"))
     made.replace(place)
@@ -333,9 +348,9 @@ def settle(made: Path, place: Path) -> None:
 
 
 def open_private(path: Path) -> BinaryIO:
-    """Open a file for writing that its owner alone can read, whatever the umask.
+    """Open a file for writing with mode 0600, regardless of the umask.
 
-    Folders above it are made; an existing file is emptied.
+    Parent folders are created, an existing file is truncated, a symbolic link is an error.
     """
     make_folder(path.parent)
     flags = os.O_CREAT | os.O_TRUNC | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0)
@@ -351,7 +366,7 @@ def _lock(place: Path) -> Path:
 
 
 def _clear(place: Path) -> None:
-    """Remove temporaries of a place that is held, and those beside it that nobody holds."""
+    """Remove abandoned temporary folders: those of a locked place, and of places without a lock."""
     for temporary in [*place.parent.glob(".part-*"), *place.rglob(".part-*")]:
         key = temporary.name.split("-")[1]
         if temporary.parent != place.parent or key == _key(place):

@@ -1,4 +1,8 @@
-"""Writes files whole or not at all, for their owner alone."""
+"""Writes files atomically, with access for their owner only.
+
+A file is written to a temporary file beside its final path, and renamed when complete. The writer
+locks the temporary file (`flock`), so a later process can tell whether its writer is still alive.
+"""
 
 from __future__ import annotations
 
@@ -15,38 +19,36 @@ from typing import Any, BinaryIO
 
 try:
     import fcntl
-except ImportError:  # on Windows, where nothing is held
+except ImportError:  # Windows: temporary files are not locked
     fcntl = None  # type: ignore[assignment]
 
-_LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""How to open what others may have put there: no link, and no pipe that waits for a writer."""
+_OPEN_UNTRUSTED = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Flags to open a file of unknown origin: follow no link, do not block on a pipe."""
 
 _SUFFIX = ".mslm.tmp"
-"""Ending of the names of temporaries; those of other programs stay."""
+"""Suffix of our temporary files. Those of other programs are never removed."""
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, for their owner alone; existing ones stay as they are."""
+    """Create a folder and missing parents with mode 0700; existing folders are unchanged."""
     missing = []
     while not path.is_dir():
         missing.append(path)
         path = path.parent
     for folder in reversed(missing):
-        folder.absolute().mkdir(mode=0o700, exist_ok=True)  # so that an error names it in full
+        # An absolute path, since an error names the path that it was called with.
+        folder.absolute().mkdir(mode=0o700, exist_ok=True)
         sync_folder(folder.parent)
 
 
 @contextmanager
 def writing_whole(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
-    """Open a file that gets its name when the block is left, and never if the block raises.
-
-    A temporary file beside it takes the bytes, goes to disk, takes the final name, and the folder
-    goes to disk.
+    """Write a file atomically: it appears at the end of the block, unless the block raises.
 
     Args:
-        path: Replaced if it exists; readable by its owner alone.
-        durable: Whether it must outlive a crash of the machine. A file that is made again if its
-            checksum is wrong need not, and saves waiting for the disk.
+        path: File to write, with mode 0600; an existing file is replaced.
+        durable: Whether to sync file and folder to disk, so that the file survives a crash of the
+            machine. Default: True. Set False for files that can be made again.
     """
     with _full_disk_named(path):
         handle, temporary = _temporary(path)
@@ -62,19 +64,19 @@ def writing_whole(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     if durable:
         try:
             sync_folder(path.parent)
-        except OSError:  # nobody knows whether the name is there to stay
+        except OSError:  # the rename may not survive a crash: fail as if it did not happen
             path.unlink(missing_ok=True)
             raise
 
 
 def write_whole(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    """Write a file with all its bytes or not at all, even through a crash; see `writing_whole`.
+    """Write a file atomically and durably, see `writing_whole`.
 
-    Temporaries that killed processes left in its folder go.
+    Temporary files left by killed processes in the same folder are removed.
 
     Args:
-        path: Replaced if it exists; readable by its owner alone.
-        pieces: Its bytes in order.
+        path: File to write, with mode 0600; an existing file is replaced.
+        pieces: Content, in order.
     """
     clear_abandoned(path.parent)
     with writing_whole(path) as file:
@@ -83,7 +85,7 @@ def write_whole(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
 
 
 def write_sealed(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Write a file whose first line is the SHA-256 of the rest, for `read_sealed`."""
+    """Write a file atomically, with the SHA-256 of `data` in the first line, for `read_sealed`."""
     digest = hashlib.sha256(data).hexdigest()
     with writing_whole(path, durable=durable) as file:
         file.write(f"{digest}\n".encode())
@@ -91,7 +93,7 @@ def write_sealed(path: Path, data: bytes, *, durable: bool = True) -> None:
 
 
 def read_sealed(path: Path) -> bytes | None:
-    """Return what `write_sealed` wrote; None if the file is missing or is not as it was written."""
+    """Return the data of a file written by `write_sealed`; None if it is missing or damaged."""
     try:
         digest, _, data = path.read_bytes().partition(b"\n")
     except OSError:
@@ -101,9 +103,9 @@ def read_sealed(path: Path) -> bytes | None:
 
 @contextmanager
 def making_folder(path: Path) -> Iterator[Path]:
-    """Make a private folder beside a path, and remove it with all that is left in it.
+    """Create a private temporary folder beside a path, and remove it at the end.
 
-    Temporaries that killed processes left there go.
+    Temporary files left by killed processes in the same place are removed.
     """
     clear_abandoned(path.parent)
     with _full_disk_named(path):
@@ -117,32 +119,34 @@ def making_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _full_disk_named(path: Path) -> Iterator[None]:
-    """Name what is written in the error of a disk that is full: such an error names nothing."""
+    """Add the path to errors of a full disk."""
     try:
         yield
     except OSError as error:
+        # `write` and `fsync` raise errors without a file name.
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             error.filename = str(path.absolute())
         raise
 
 
 def clear_temporaries(folder: Path) -> None:
-    """Remove what killed processes left half written; no process may be at work in the folder."""
+    """Remove all temporary files in a folder. No other process may be writing there."""
     for path in folder.glob(".*.tmp"):
         _remove(path)
 
 
 def clear_abandoned(folder: Path) -> None:
-    """Remove what killed processes left half written, and nothing that another process holds.
+    """Remove temporary files left by killed processes, but not those of running ones.
 
-    Where the file system has no locks, all of it stays.
+    On file systems without locks, nothing is removed.
     """
     for path in folder.glob(f".*{_SUFFIX}"):
         try:
-            handle = os.open(path, _LOOK)
-        except OSError:  # it has got its name, or is another user's
+            handle = os.open(path, _OPEN_UNTRUSTED)
+        except OSError:  # renamed in the meantime, or owned by another user
             continue
         try:
+            # The lock of a killed process is free.
             if _hold(handle, waits=False):
                 _remove(path)
         finally:
@@ -150,11 +154,11 @@ def clear_abandoned(folder: Path) -> None:
 
 
 def _temporary(path: Path) -> tuple[int, Path]:
-    """Make a temporary file beside a path, which this process holds as long as it is open."""
+    """Create a temporary file beside a path, and lock it until it is closed."""
     while True:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent)
-        # Another process that clears the folder may have taken it for abandoned in between. Such a
-        # one holds it first and removes it then, so only with its lock it is known to stay.
+        # Before the lock is taken, `clear_abandoned` of another process may lock and remove the
+        # file. So check that it still exists after locking it; if not, try again.
         _hold(handle, waits=True)
         if os.fstat(handle).st_nlink:
             return handle, Path(name)
@@ -162,12 +166,12 @@ def _temporary(path: Path) -> tuple[int, Path]:
 
 
 def _temporary_folder(path: Path) -> tuple[int, Path]:
-    """Make a temporary folder beside a path, and hold it as `_temporary` does a file."""
+    """Create a temporary folder beside a path, and lock it; see `_temporary`."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent))
         try:
             handle = os.open(folder, os.O_RDONLY)
-        except FileNotFoundError:  # taken for abandoned already
+        except FileNotFoundError:  # removed as abandoned, see `_temporary`
             continue
         _hold(handle, waits=True)
         if folder.is_dir():
@@ -176,11 +180,11 @@ def _temporary_folder(path: Path) -> tuple[int, Path]:
 
 
 def _hold(handle: int, *, waits: bool) -> bool:
-    """Lock an open file or folder until it is closed, and return whether this process holds it.
+    """Lock an open file or folder until it is closed; return whether this succeeded.
 
     Args:
-        handle: The file or folder.
-        waits: Whether to wait for another process that holds it.
+        handle: An open file or folder.
+        waits: Whether to wait if another process has the lock.
     """
     if fcntl is None:
         return False
@@ -199,7 +203,7 @@ def _remove(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Bring a folder's names to disk."""
+    """Sync a folder to disk, so that renames in it are durable."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -208,7 +212,7 @@ def sync_folder(path: Path) -> None:
 
 
 def canonical_json(value: Any) -> bytes:
-    """Return a value as canonical JSON: sorted keys, UTF-8, one space of indent, a newline."""
+    """Return canonical JSON: sorted keys, UTF-8, indented by one space, newline at the end."""
     return (json.dumps(value, sort_keys=True, ensure_ascii=False, indent=1) + "\n").encode()
 
 

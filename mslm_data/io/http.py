@@ -1,7 +1,6 @@
-"""Downloads files over http(s) by requests, with the tries and errors of `remote`.
+"""Downloads files over http(s) by requests, with the retries of `remote`.
 
-requests streams and times out; this module compares what came with what was announced, and explains
-what went wrong.
+The size of a file is checked against the size announced by the server before the download.
 """
 
 from __future__ import annotations
@@ -18,25 +17,23 @@ from mslm_data.io.limits import LIMITS
 from mslm_data.io.remote import RemoteError, redact_url
 
 Progress = Callable[[str, int, int], None]
-"""Called with a file's name, the bytes so far, and the bytes in all (0 if the server does not
-say)."""
+"""Callback with file name, bytes so far, and total bytes (0 if unknown)."""
 
 TIMEOUT_S = (10.0, 30.0)
-"""Seconds to connect, and between two pieces."""
+"""Timeouts in seconds: for the connection, and between two pieces of data."""
 
 _PIECE = 1 << 16
 _HEADERS = {"Accept-Encoding": "identity"}
-"""Asks for the file's own bytes: their length shows a connection that broke off, and archives stay
-packed."""
+"""Disable compression by the server, so that `Content-Length` is the size of the file."""
 
 
 class Announced(NamedTuple):
-    """Hold what a server announces of a file.
+    """Hold the version and size of a file announced by a server.
 
     Attributes:
-        etag: Its `ETag`; "" where the server does not say, as below.
-        modified: Its `Last-Modified`.
-        size: Its bytes; None where the server does not say, or packs the file on its way.
+        etag: Header `ETag`. Default: "", unknown.
+        modified: Header `Last-Modified`. Default: "", unknown.
+        size: Size in bytes. Default: None, unknown or compressed by the server.
     """
 
     etag: str = ""
@@ -45,25 +42,25 @@ class Announced(NamedTuple):
 
     @property
     def is_named(self) -> bool:
-        """Whether another version of the file would be announced in other words."""
+        """Whether the server announces a version, so that a changed file can be detected."""
         return bool(self.etag or self.modified)
 
     def contradicts(self, other: Announced) -> bool:
-        """Return whether both name the file's version, and in other words."""
+        """Return whether the announced versions differ."""
         pairs = ((self.etag, other.etag), (self.modified, other.modified))
         return any(mine and theirs and mine != theirs for mine, theirs in pairs)
 
 
 def ask(url: str) -> Announced:
-    """Ask what a URL holds, without fetching it; the answer is empty where the server has none."""
+    """Request version and size of a file by HTTP HEAD; all fields are unknown after an error."""
     import requests
 
     try:
         response = requests.head(url, allow_redirects=True, timeout=TIMEOUT_S, headers=_HEADERS)
     except requests.RequestException:
-        return Announced()  # the download itself explains what is wrong
+        return Announced()  # `download` will report the error
     version = _version(response.headers) if response.ok else Announced()
-    # Some servers answer 0 to this question, whatever the file's size.
+    # Some servers answer HEAD with size 0 for any file.
     return version._replace(size=version.size or None)
 
 
@@ -75,26 +72,27 @@ def download(
     expected: Announced | None = None,
     progress: Progress | None = None,
 ) -> Announced:
-    """Download a file, and see that it is whole and the right one.
+    """Download a file, and check its size and digest.
 
     Args:
-        url: http(s).
-        target: Written privately; unfit for use if this raises.
-        sha256: The digest that it must have, "" where it is unknown.
-        expected: What `ask` returned; the file must have this size unless it changed since.
-        progress: Told how far it is.
+        url: http(s) URL.
+        target: File to write, with mode 0600. Incomplete if an error is raised.
+        sha256: Expected digest. Default: "", not checked.
+        expected: Result of `ask`. The size must match, unless the version has changed. Default:
+            None, not checked.
+        progress: Callback for progress. Default: None.
 
     Returns:
-        What the server said of the file that came.
+        Version and size announced with the downloaded file.
 
     Raises:
-        FetchError: No network, no such file, a connection that broke off, fewer or more bytes than
-            were announced, or other bytes.
-        OSError: The disk is full or cannot be written.
+        FetchError: The file is missing or unreachable, the connection broke off, or size or digest
+            do not match.
+        OSError: The disk is full or not writable.
     """
     announced = expected
 
-    def bring() -> Announced:
+    def attempt() -> Announced:
         nonlocal announced
         try:
             with open_private(target) as file:
@@ -107,7 +105,7 @@ def download(
     try:
         if not url.startswith(("http://", "https://")):
             raise RemoteError("a URL that is not http(s)", final=True)
-        return remote.retry(bring)
+        return remote.retry(attempt)
     except RemoteError as error:
         wanted = f"a file with sha256 {sha256}" if sha256 else "a file"
         raise FetchError(
@@ -124,10 +122,10 @@ def _stream(
     progress: Progress | None,
     name: str,
 ) -> Announced:
-    """Write a URL's bytes into a file, and compare them with what was announced.
+    """Download a URL to an open file, and check size and digest.
 
     Raises:
-        RemoteError: No answer, another one than the file, or a part of it.
+        RemoteError: The download failed, or size or digest do not match.
     """
     import requests
 
@@ -139,7 +137,7 @@ def _stream(
             version = _version(response.headers)
             for piece in response.iter_content(_PIECE):
                 count += len(piece)
-                # A server may pack the file on its way all the same.
+                # The server may compress the file despite `_HEADERS`: limit the ratio.
                 max_bytes = LIMITS.max_unpacked(response.raw.tell())
                 if count > max_bytes:
                     raise RemoteError(f"more than {max_bytes} unpacked bytes", final=True)
@@ -166,7 +164,7 @@ def _stream(
 
 
 def _version(headers: Mapping[str, str]) -> Announced:
-    """Return what the headers of an answer say of the file."""
+    """Return version and size from the headers of a response."""
     size = headers.get("Content-Length", "")
     if headers.get("Content-Encoding", "identity") != "identity" or not size.isdecimal():
         size = ""
@@ -178,9 +176,10 @@ def _version(headers: Mapping[str, str]) -> Announced:
 
 
 def _in_words(error: Exception) -> str:
-    """Return the meaning of a failure of requests; the first class that fits is the closest."""
+    """Return a short explanation for an exception of requests."""
     import requests
 
+    # Subclasses come before their base classes.
     words = {
         requests.exceptions.InvalidURL: "a URL that cannot be read",
         requests.exceptions.ProxyError: "no way through the proxy",

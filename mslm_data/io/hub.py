@@ -1,7 +1,4 @@
-"""Fetches files from the Hugging Face hub, and asks it to take files.
-
-Whatever fails there becomes one error of ours.
-"""
+"""Downloads files from the Hugging Face Hub, and uploads files to it."""
 
 from __future__ import annotations
 
@@ -24,19 +21,23 @@ class NotFetchedError(Exception):
 def fetch_files(
     repo: str, files: Sequence[str], *, wanted_by: str, only_here: bool = False
 ) -> Path:
-    """Return the folder of the hub's cache with a repository's files, which are fetched if need be.
+    """Download files of a repository into the cache of `huggingface_hub`, unless they are there.
 
-    Files in folders of the repository are left out: they are other forms of a model.
+    Files in subfolders are ignored: they are other formats of a model, such as ONNX.
 
     Args:
-        repo: Its id.
-        files: Patterns of the files' names.
-        wanted_by: The part of the program that needs them, in a user's words.
-        only_here: Whether the hub is not asked; the folder may then lack files.
+        repo: Repository id.
+        files: Patterns for file names.
+        wanted_by: Name of the feature that needs the files, for messages.
+        only_here: Whether to use cached files only, without network. Default: False. Some files may
+            then be missing.
+
+    Returns:
+        Folder of the files.
 
     Raises:
         NotFetchedError: The hub has no such repository, denies access, or cannot be reached.
-        MissingExtraError: The hub's client is not installed.
+        MissingExtraError: `huggingface_hub` is not installed.
     """
     hub = _optional.load("huggingface_hub", wanted_by=wanted_by)
     try:
@@ -53,16 +54,16 @@ def fetch_files(
 
 @contextmanager
 def uploading(repo: str, *, wanted_by: str, token: str | bool | None = None) -> Iterator[Any]:
-    """Give the hub's client, whose errors become one that helps.
+    """Yield an `HfApi`, and convert its exceptions to `PushError`.
 
     Args:
-        repo: What is uploaded to, for the message.
-        wanted_by: The part of the program that needs the client, in a user's words.
-        token: Of the user; None takes the one that `hf auth login` has stored.
+        repo: Name of the repository, for messages.
+        wanted_by: Name of the feature that needs the client, for messages.
+        token: Access token. Default: None, the token stored by `hf auth login`.
 
     Raises:
-        PushError: The hub refused, or could not be asked.
-        MissingExtraError: The hub's client is not installed.
+        PushError: The upload was rejected, or the Hub is unreachable.
+        MissingExtraError: `huggingface_hub` is not installed.
     """
     hub = _optional.load("huggingface_hub", wanted_by=wanted_by)
     try:
@@ -75,15 +76,15 @@ def uploading(repo: str, *, wanted_by: str, token: str | bool | None = None) -> 
 
 
 def check_repository_name(repo: str, *, wanted_by: str) -> None:
-    """Refuse a text that cannot name a repository, before the hub is asked.
+    """Check that a repository name is valid, without network.
 
     Args:
-        repo: `OWNER/NAME`, or `NAME` alone.
-        wanted_by: The part of the program that needs the client, in a user's words.
+        repo: `OWNER/NAME` or `NAME`.
+        wanted_by: Name of the feature that needs the client, for messages.
 
     Raises:
-        CallError: It cannot.
-        MissingExtraError: The hub's client is not installed.
+        CallError: The name is invalid.
+        MissingExtraError: `huggingface_hub` is not installed.
     """
     hub = _optional.load("huggingface_hub", wanted_by=wanted_by)
     try:
@@ -106,10 +107,8 @@ def _explain(error: Exception, wanted_by: str) -> str:
 
 
 def _failures(wanted_by: str) -> tuple[type[Exception], ...]:
-    """Return what the hub's client raises.
-
-    It lets errors of the library that it sends requests with through; they are subclasses of the
-    bases of its own error.
-    """
-    refused = _optional.load("huggingface_hub.errors", wanted_by=wanted_by).HfHubHTTPError
-    return (OSError, ValueError, *refused.__bases__)
+    """Return the exception classes of `huggingface_hub`."""
+    # Its own error derives from the error of its HTTP library, requests or httpx. Errors of this
+    # library are passed through, so catch the base class.
+    http_error = _optional.load("huggingface_hub.errors", wanted_by=wanted_by).HfHubHTTPError
+    return (OSError, ValueError, *http_error.__bases__)

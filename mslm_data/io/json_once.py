@@ -1,4 +1,4 @@
-"""Decodes JSON, and refuses objects with a key twice, of which decoders silently keep the last."""
+"""Decodes JSON strictly: duplicate keys are an error. Decoders silently keep the last value."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any
 import msgspec
 
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Exceptions of `decode` and of msgspec for bytes that are not JSON."""
+"""Exceptions raised by `decode` and msgspec for invalid JSON."""
 _KEY = b'":'
 
 
 class KeyTwiceError(ValueError):
-    """An object has a key twice. The message holds neither the key nor a value."""
+    """A JSON object has a duplicate key. The message contains neither keys nor values."""
 
     def __init__(self) -> None:
         super().__init__("expected objects with each key once, got a key twice in one object")
 
 
 def decode(data: bytes) -> Any:
-    """Return what some JSON says.
+    """Decode JSON.
 
     Raises:
-        KeyTwiceError: One of its objects has a key twice.
-        msgspec.DecodeError: It is not JSON; so for the other `DECODE_ERRORS`.
+        KeyTwiceError: An object has a duplicate key.
+        msgspec.DecodeError: The data is invalid JSON. All `DECODE_ERRORS` are possible.
     """
     value = msgspec.json.decode(data)
 
-    # Each key of the result has stood in the data, so a mere count tells whether any is lost, but
-    # for characters written as \u0022.
+    # Count `":` in the data and in the encoded result: a lost key means fewer of them. Escapes such
+    # as \u0022 change the count too, so parse again if the counts differ.
     in_data = msgspec.json.format(data, indent=-1).count(_KEY)
     if in_data != msgspec.json.encode(value).count(_KEY) and _has_key_twice(data):
         raise KeyTwiceError
@@ -37,14 +37,15 @@ def decode(data: bytes) -> Any:
 
 
 def _has_key_twice(data: bytes) -> bool:
-    found = []
+    duplicates = []
 
-    def look(pairs: list[tuple[str, Any]]) -> None:
-        found.append(len({key for key, _ in pairs}) < len(pairs))
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        duplicates.append(len({key for key, _ in pairs}) < len(pairs))
 
     try:
-        json.loads(data, object_pairs_hook=look)
+        json.loads(data, object_pairs_hook=check)
     except (ValueError, RecursionError):
-        # It was decoded, so it is JSON: Python refuses integers of very many digits.
+        # msgspec decoded the data, so it is JSON that Python rejects, such as an integer of more
+        # than 4,300 digits. Reject it too.
         return True
-    return any(found)
+    return any(duplicates)

@@ -1,6 +1,6 @@
-"""Limits what is read at once, and what packed files may become.
+"""Size limits for records, lines and unpacked files.
 
-A small file must not be able to fill memory or a disk, whoever made it.
+They keep a small malicious or damaged file from filling memory or disk.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from typing import IO
 from mslm_data.errors import MslmDataError
 
 LARGEST = 256 << 20
-"""Maximum number of bytes read at once: records, or a file that cannot be cut between records."""
+"""Maximum size in bytes of a record, or of a file read as a whole."""
 LARGEST_RECORD = 32 << 20
-"""Most bytes of a record that is parsed into objects: these may take thirty times the memory."""
+"""Maximum size in bytes of a record parsed to Python objects, which take up to 30 times the
+memory."""
 TOO_LARGE = (
     f"expected records, and files that are read whole, of at most {LARGEST >> 20} MiB, got a "
     "larger one; are its line ends missing? If the file is as it should be, cut it into several"
 )
-"""Message for a file with a piece larger than `LARGEST`."""
+"""Message for a file with a record larger than `LARGEST`."""
 TOO_LARGE_RECORD = (
     f"expected a record of at most {LARGEST_RECORD >> 20} MiB, got a larger one; cut it into "
     "several"
 )
 """Message for a record larger than `LARGEST_RECORD`."""
 LONGEST_LINE = 16 << 20
-"""Most characters of a line of a table of words, names or scores."""
+"""Maximum number of characters in a line of a table of words, names or scores."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limit what a packed file may hold.
+    """Limit the content of compressed files and archives.
 
     Attributes:
-        members: Files and folders of an archive.
-        num_bytes: Bytes when unpacked.
-        ratio: Unpacked bytes per packed byte, looked at once more than `free_bytes` are unpacked.
-            Text and models pack to a fifth, annotations of one digit a token to a fiftieth, a bomb
-            to a thousandth.
-        free_bytes: Bytes that may be unpacked before the ratio is looked at.
+        members: Maximum number of files and folders. Default: 1,000,000.
+        num_bytes: Maximum unpacked size in bytes. Default: 64 GiB.
+        ratio: Maximum compression ratio. Default: 200. Text and models have a ratio of about 5,
+            annotations with one digit per token 50, decompression bombs 1,000.
+        free_bytes: Number of unpacked bytes from which the ratio is checked. Default: 64 MiB.
     """
 
     members: int = 1_000_000
@@ -49,7 +49,7 @@ class Limits:
     free_bytes: int = 64 << 20
 
     def max_unpacked(self, packed: int) -> int:
-        """Return the maximum unpacked size of `packed` bytes."""
+        """Return the maximum unpacked size of a file of `packed` bytes."""
         return min(max(self.free_bytes, packed * self.ratio), self.num_bytes)
 
 
@@ -57,18 +57,15 @@ LIMITS = Limits()
 
 
 class Meter:
-    """Count unpacked bytes, and refuse more than the limits allow.
-
-    A stream that `wrap` returns is counted as it is read.
-    """
+    """Count unpacked bytes, and raise an error above the limit."""
 
     def __init__(self, path: Path, limits: Limits, error: type[MslmDataError]) -> None:
-        """Count from 0.
+        """Start with a count of 0.
 
         Args:
             path: The packed file.
-            limits: What it may hold.
-            error: What is raised where it holds more.
+            limits: Size limits.
+            error: Exception class for a file above the limits.
         """
         self._name = path.name
         self._error = error
@@ -77,46 +74,46 @@ class Meter:
         self._num_seen = 0
 
     def add(self, count: int) -> None:
-        """Count more bytes."""
+        """Add bytes to the count."""
         self.reach(self._num_seen + count)
 
     def reach(self, position: int) -> None:
-        """Take note that so many bytes have been unpacked so far."""
+        """Set the count."""
         self._num_seen = position
         if position > self._max_bytes:
             raise self._error(
                 f"{self._name}: expected at most {self._max_bytes} bytes unpacked from a file of "
-                f"{self._packed}, got more; if you trust it, unpack it yourself and pass what "
-                "comes out"
+                f"{self._packed}, got more; if you trust it, unpack it yourself and pass the "
+                "unpacked files"
             )
 
     def too_long(self) -> MslmDataError:
-        """Return the error for an archive whose headers are longer than any that is meant well."""
+        """Return the error for an archive with oversized headers."""
         return self._error(
-            f"{self._name}: expected names of files and folders, got some that are too long to be "
-            "meant well; if you trust it, unpack it yourself and pass what comes out"
+            f"{self._name}: the header of a member is too large, and could fill memory; if you "
+            "trust the archive, unpack it yourself and pass the folder"
         )
 
     def wrap(self, stream: IO[bytes]) -> Metered:
-        """Return a stream that is counted as it is read."""
+        """Return a stream that counts the bytes read."""
         return Metered(stream, self)
 
 
 class Metered:
-    """Read a stream, and count its bytes."""
+    """A binary stream that counts the bytes read."""
 
     def __init__(self, stream: IO[bytes], meter: Meter) -> None:
-        """Read `stream`, counted by `meter`."""
+        """Wrap `stream`; `meter` counts."""
         self._stream = stream
         self._meter = meter
         self._allowed: int | None = None
 
     def allow(self, count: int) -> None:
-        """Let so many bytes be read from here on."""
+        """Limit the number of bytes read from now on."""
         self._allowed = count
 
     def read(self, count: int = -1) -> bytes:
-        """Read so many bytes, or all that are left."""
+        """Read up to `count` bytes. Default: all."""
         data = self._stream.read(count)
         self._meter.add(len(data))
         if self._allowed is not None:
@@ -127,12 +124,12 @@ class Metered:
 
 
 def iter_lines(file: IO[str], path: Path, error: type[MslmDataError]) -> Iterator[str]:
-    """Yield the lines of a text file with their ends, and refuse one that is too long.
+    """Yield the lines of a text file, including line ends.
 
     Args:
         file: An open text file.
-        path: Its path, for messages.
-        error: What is raised at a line of more than `LONGEST_LINE` characters.
+        path: Path of the file, for messages.
+        error: Exception class for a line with more than `LONGEST_LINE` characters.
     """
     number = 0
     while line := file.readline(LONGEST_LINE + 1):

@@ -1,8 +1,9 @@
-"""Locks files between processes, also where the file system cannot.
+"""Locks between processes, on file systems with and without `flock`.
 
-Where it can (`flock`), the system drops a lock however its owner ends. Elsewhere a file that names
-its owner, process and host, stands for the lock. The next process on that host removes it if the
-owner is gone; from another host nobody can know, so the error names the file.
+With `flock`, the operating system releases the lock when its owner ends, even if it was killed.
+Without `flock`, a file with the owner's process and host serves as lock. After its owner has ended,
+the next process on the same host removes it. A process on another host cannot tell, so the error
+names the file to remove.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 _MISSING = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP})
-"""Errors by which `flock` says that a file system has none, now and later, for every process."""
+"""Error numbers of `flock` on file systems without locks."""
 _WARN_AFTER_S = 10.0
-"""Seconds after which the log says for what a process waits."""
+"""Seconds of waiting before a warning is logged."""
 
 _warned: set[Path] = set()
-"""Folders of which the log has said that their locks are files."""
+"""Folders without `flock` for which a warning has been logged."""
 
 
 class HeldError(Exception):
-    """Another process holds a lock.
+    """Another process has the lock.
 
     Attributes:
-        advice: What else may be the matter, and what to do then; "" where the owner is alive.
+        advice: How to remove the lock if its owner has ended; "" with `flock`.
     """
 
     def __init__(self, advice: str) -> None:
@@ -42,15 +43,15 @@ class HeldError(Exception):
 
 @contextmanager
 def locked(path: Path, *, error: type[MslmDataError], patience: float = -1) -> Iterator[None]:
-    """Hold a lock while the block runs.
+    """Hold a lock during the block.
 
     Args:
-        path: The lock's file, in a folder that exists; it stays.
-        error: What is raised where the file system refuses locks.
-        patience: Seconds to wait for another process that holds it; -1 waits as long as it takes.
+        path: Lock file, in an existing folder. The file is kept afterwards.
+        error: Exception class for a file system that refuses to lock.
+        patience: Seconds to wait for the lock. Default: -1, wait forever.
 
     Raises:
-        HeldError: Another process still holds it.
+        HeldError: Another process still has the lock.
     """
     lock = _acquired(path, error, patience)
     try:
@@ -83,10 +84,10 @@ def _acquired(path: Path, error: type[MslmDataError], patience: float) -> BaseFi
 
 
 def _acquire(lock: BaseFileLock, patience: float) -> BaseFileLock:
-    """Take a lock, and say in the log for whom this process waits long.
+    """Acquire a lock, and log a warning after `_WARN_AFTER_S` seconds of waiting.
 
     Raises:
-        HeldError: Another process still holds it.
+        HeldError: Another process still has the lock.
     """
     from filelock import Timeout
 
@@ -111,7 +112,7 @@ def _acquire(lock: BaseFileLock, patience: float) -> BaseFileLock:
 
 
 def _advice(path: Path) -> str:
-    """Return what to do if the owner of a lock is gone, "" for locks that the system drops."""
+    """Return how to remove a lock whose owner has ended; "" for `flock`."""
     if path.suffix != ".owner":
         return ""
     try:
@@ -128,7 +129,7 @@ def _advice(path: Path) -> str:
 
 
 def _refusal(path: Path, problem: OSError, error: type[MslmDataError]) -> MslmDataError:
-    """Return the error for a file system that refuses a lock."""
+    """Return the error for a file system that refuses to lock."""
     if problem.errno == errno.ENOLCK:
         advice = (
             "its lock service does not answer: start it, mount the file system with local locks, "

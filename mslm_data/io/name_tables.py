@@ -1,4 +1,4 @@
-"""Read tables of names and concepts row by row, so that no row is lost without a word."""
+"""Reads small CSV tables, such as terms and concepts, and checks every row."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class NameRow(NamedTuple):
     """Hold a row of a table.
 
     Attributes:
-        line: Number of its first line, from 1.
-        fields: Its fields.
+        line: Number of the row's first line, counted from 1.
+        fields: Fields of the row.
     """
 
     line: int
@@ -31,17 +31,17 @@ def read_rows(
     delimiter: str = ",",
     quoted: bool = True,
 ) -> Iterator[NameRow]:
-    """Give the rows of a table that are not empty, the names of its columns first.
+    """Yield the non-empty rows of a table, starting with the header.
 
-    A quote that is not closed would take all rows up to the next quote into one field, and a comma
-    that is not quoted would move all fields after it. So both are refused.
+    All rows must have as many fields as the header: otherwise an unclosed quote would merge rows,
+    and an unquoted comma would shift fields.
 
     Args:
-        file: An open text file whose line ends are kept.
-        path: Its path, for messages.
-        error: What is raised where a row is broken, or has not as many fields as the first one.
-        delimiter: Separates fields.
-        quoted: Whether quotes may stand around a field.
+        file: A text file opened with `newline=""`.
+        path: Path of the file, for messages.
+        error: Exception class for malformed rows.
+        delimiter: Field separator. Default: ",".
+        quoted: Whether fields may be quoted. Default: True.
     """
     lines = iter_lines(file, path, error)
     if quoted:

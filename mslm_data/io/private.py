@@ -1,4 +1,4 @@
-"""A warning if text goes to a folder that others can enter."""
+"""Warns if text is written to a folder that other users can enter."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from mslm_data.log import LOGGER
 
 
 def warn_readable(folders: Iterable[Path]) -> None:
-    """Log a warning for each existing folder that others than its owner can enter or list.
+    """Log a warning for each existing folder that other users can enter or list.
 
-    Files that are written into them are readable by their owner alone all the same. Their names and
-    sizes are for all to see.
+    Files written there are readable only by their owner, but other users see their names and sizes.
     """
     if os.name != "posix":
         return

@@ -1,8 +1,9 @@
-"""Brings files from URLs that fsspec knows, with a few tries and a watch for those that stall.
+"""Downloads files from fsspec URLs, in parallel, with retries and a timeout for stalled transfers.
 
-What came is compared with what was announced, and files are brought at the same time. Errors of
-file systems may hold access tokens, and many are not an `OSError`: only the names of their classes
-and the status of HTTP are passed on.
+The size and the digest of each file are checked.
+
+fsspec file systems raise exceptions of many libraries, whose messages may contain access tokens.
+`RemoteError` replaces them. Its reason has the class name of the exception or the HTTP status only.
 """
 
 from __future__ import annotations
@@ -27,36 +28,36 @@ from mslm_data.io.cache import make_sealed, open_private
 
 T = TypeVar("T")
 Listing = tuple[str, Mapping[str, Mapping[str, Any]]]
-"""The path of a file or folder on its file system, and path -> details of each file there."""
+"""Path of a file or folder on its file system, and path -> details for each file there."""
 
 TRIES = 3
-"""Attempts at a file when the network or the server fails, or other bytes come."""
+"""Maximum number of attempts per file."""
 PAUSE_S = 1.0
-"""Seconds before the second try; each later one waits as long again."""
+"""Seconds of pause after the first attempt, twice as long after the second."""
 STALL_S = 60.0
-"""Seconds without a byte or an answer after which a try has failed."""
+"""Seconds without data after which an attempt fails."""
 
 TOGETHER = 8
-"""Files that are brought at the same time."""
+"""Number of parallel downloads."""
 
 _AT_ONCE = 1 << 20
 _AHEAD = 4
-"""Pieces that are read while others are written."""
-_LOOK_S = 0.2
-"""Interval in seconds at which a waiting fetch checks for cancellation."""
+"""Number of pieces of `_AT_ONCE` bytes read ahead of the writer."""
+_POLL_S = 0.2
+"""Seconds between two checks for cancellation while waiting for data."""
 _END_S = 5.0
-"""Seconds for the others of `together` to end after one has failed."""
+"""Seconds to wait for the threads to end after an error or interrupt."""
 _BLOCK = 16 << 20
-"""Bytes that a file system may ask for in one request, and hold in memory for each file."""
+"""Bytes per request, and of memory per file."""
 _STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs"})
-"""Object stores, which give any range of a file's bytes by one request."""
+"""Protocols of object stores, which serve any byte range of a file in one request."""
 _ACCESSED = ("atime", "time")
-"""Details of a file that reading it changes, besides those that speak of access."""
+"""Details of a file that reading changes, besides those with "access" in their name."""
 _NEVER = Event()
 _STOPPED: ContextVar[Event] = ContextVar("_STOPPED", default=_NEVER)
-"""Is set when the others of `together` have failed, and this thread's fetch shall end too."""
+"""Event that cancels the downloads of the current thread."""
 _FINAL = (PermissionError, IsADirectoryError, NotADirectoryError, ValueError, TypeError)
-"""Errors that another attempt would not change."""
+"""Exceptions after which no retry is made."""
 
 _IN_WORDS = {
     "ClientPayloadError": "a connection that broke off in the middle of the file",
@@ -70,16 +71,17 @@ _IN_WORDS = {
     "ConnectTimeoutError": "no answer in time",
     "ReadTimeoutError": "no answer in time",
 }
-"""Errors of the libraries below fsspec by name, as these libraries may be missing."""
+"""Class name -> reason, for exceptions of libraries used by fsspec. Names, since these libraries
+may not be installed."""
 
 
 class RemoteError(Exception):
-    """A remote file could not be fetched; the caller says what it was wanted for.
+    """A remote file could not be downloaded. Callers add the purpose of the file.
 
     Attributes:
-        reason: Why, in words that hold nothing secret.
-        missing: Whether the file does not exist.
-        final: Whether another attempt would change nothing.
+        reason: Short explanation without secrets.
+        missing: Whether the file does not exist. Default: False.
+        final: Whether a retry is useless. Default: False.
     """
 
     def __init__(self, reason: str, *, missing: bool = False, final: bool = False) -> None:
@@ -90,26 +92,26 @@ class RemoteError(Exception):
 
 
 def redact_url(url: str) -> str:
-    """Return a URL for messages: without user, password and query, which may hold secrets."""
+    """Remove user, password and query, which may be secret, from a URL for messages."""
     plain = re.split(r"[?#]", url, maxsplit=1)[0]
-    return "::".join(_shown(link) for link in plain.split("::"))
+    # fsspec chains URLs by `::`, such as `zip://a.txt::s3://bucket/b.zip`.
+    return "::".join(_without_user(link) for link in plain.split("::"))
 
 
-def _shown(link: str) -> str:
-    """Return one link of a chain of URLs, as `zip://` on top of another has them."""
+def _without_user(link: str) -> str:
     scheme, mark, rest = link.partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path}"
 
 
 def local(text: str) -> Path | None:
-    """Return the path that a text or a `file://` URL names; None for other URLs."""
-    scheme, found, _ = text.partition("://")
-    if not found:
+    """Return the local path for a path or `file://` URL; None for other URLs."""
+    scheme, separator, _ = text.partition("://")
+    if not separator:
         return Path(text)
     if scheme != "file":
         return None
-    from urllib.request import url2pathname  # brings half of http
+    from urllib.request import url2pathname  # slow to import
 
     return Path(url2pathname(urlsplit(text).path))
 
@@ -123,42 +125,42 @@ def fetch(
     max_bytes: int | None = None,
     sha256: str = "",
 ) -> None:
-    """Bring a file, and see that it is the right one.
+    """Download a file, and check its size and digest.
 
     Args:
-        url: A folder, or the file itself.
-        name: The file's path below the folder; "" if the URL is the file's.
-        target: Written privately; unfit for use if this raises.
-        size: Bytes that it has; None where nobody knows.
-        max_bytes: Maximum size in bytes, if `size` is not known.
-        sha256: Its digest; "" where nobody knows.
+        url: URL of the file, or of a folder above it.
+        name: Path of the file below the folder; "" if `url` is the file.
+        target: File to write, with mode 0600. Incomplete if an error is raised.
+        size: Expected size in bytes. Default: None, unknown.
+        max_bytes: Maximum size in bytes, used if `size` is None. Default: None, no limit.
+        sha256: Expected digest. Default: "", not checked.
 
     Raises:
-        RemoteError: Missing, out of reach, or another file, at the last try too.
-        MissingExtraError: fsspec knows the file system but lacks its package.
-        OSError: The disk is full or cannot be written.
+        RemoteError: The last attempt failed: the file is missing, unreachable or different.
+        MissingExtraError: The package for this protocol is not installed.
+        OSError: The disk is full or not writable.
     """
 
-    def bring() -> None:
+    def attempt() -> None:
         with open_private(target) as file:
             for piece in _checked(url, name, size=size, max_bytes=max_bytes, sha256=sha256):
                 file.write(piece)
 
-    retry(bring)
+    retry(attempt)
 
 
 def read(url: str, name: str, *, max_bytes: int, tries: int = TRIES) -> bytes:
-    """Return the bytes of a small file, at most `max_bytes` of them; see `fetch`."""
+    """Return the content of a file of at most `max_bytes` bytes; see `fetch`."""
     return retry(
         lambda: b"".join(_checked(url, name, size=None, max_bytes=max_bytes, sha256="")), tries
     )
 
 
 def listing(url: str, name: str = "") -> Listing:
-    """Return the path of a file or folder, and the files there.
+    """List the files below a remote folder; a file lists itself.
 
     Raises:
-        RemoteError: Out of reach, or nothing there.
+        RemoteError: The URL is unreachable, or there are no files.
         MissingExtraError: See `fetch`.
     """
 
@@ -166,14 +168,14 @@ def listing(url: str, name: str = "") -> Listing:
         fs, root = _opened(url, name)
         try:
             info = fs.info(root)
-        except FileNotFoundError:  # as some object stores say of folders
+        except FileNotFoundError:  # some object stores have no folders
             info = {"type": "directory"}
         yield root, {root: info} if info["type"] == "file" else fs.find(root, detail=True)
 
     def answer() -> Listing:
         with closing(_watched(ask, url)) as answers:
             root, infos = next(answers)
-        # Object stores may keep an empty object in the place of a folder.
+        # Object stores may have an empty object for a folder.
         infos = {path: info for path, info in infos.items() if not path.endswith("/")}
         if not infos:
             raise RemoteError("nothing there", missing=True, final=True)
@@ -183,18 +185,21 @@ def listing(url: str, name: str = "") -> Listing:
 
 
 def copy(url: str, folder: Path, *, name: str = "") -> Path:
-    """Copy a file, or a folder with all below it, into the cache, unless a copy looks unchanged.
+    """Copy a remote file or folder into the cache, unless it has an up-to-date copy.
 
     Args:
-        url: Its URL, or that of a folder above it.
-        folder: Where copies are kept.
-        name: Its path below the URL.
+        url: URL of the file or folder, or of a folder above it.
+        folder: Local folder of all copies.
+        name: Path below the URL. Default: "".
+
+    Returns:
+        Path of the copy.
 
     Raises:
-        RemoteError: Out of reach, nothing there, changing while it is copied, or with a name that
-            leads outside.
+        RemoteError: The URL is unreachable, has no files, has a file name with `..`, or changed
+            during each of `TRIES` attempts.
         MissingExtraError: See `fetch`.
-        SourceError: The disk is full or cannot be written.
+        SourceError: The disk is full or not writable.
     """
     for _ in range(TRIES):
         root, infos = listing(url, name)
@@ -202,7 +207,8 @@ def copy(url: str, folder: Path, *, name: str = "") -> Path:
         if top in ("", ".."):
             top = "input"
 
-        # All that the file system says of the files (sizes, times, tags) names the copy.
+        # Name the copy by all details of the listing (sizes, times, etags), so that a changed file
+        # leads to a new copy.
         stamp = repr((url, name, _details(infos)))
         place = folder / hashlib.sha256(stamp.encode()).hexdigest()[:16]
         make = partial(_copy_all, url, name, top, root, infos)
@@ -214,25 +220,25 @@ def copy(url: str, folder: Path, *, name: str = "") -> Path:
 
 
 class _ChangedError(Exception):
-    """Files differ from what was listed before."""
+    """The listing of remote files has changed."""
 
 
 def _copy_all(
     url: str, name: str, top: str, root: str, infos: Mapping[str, Mapping[str, Any]], made: Path
 ) -> None:
-    """Copy all listed files at the same time, and see that they stayed the same meanwhile.
+    """Copy all listed files in parallel, and check that they did not change meanwhile.
 
     Raises:
-        _ChangedError: They did not.
+        _ChangedError: The files changed.
         RemoteError: See `copy`.
     """
     jobs = []
     for remote, info in infos.items():
         below = _inside(root, remote)
         path = "/".join(filter(None, (name, below)))
-        size = info.get("size")
-        known = size if isinstance(size, int) else None
-        jobs.append(partial(_fetch_listed, url, path, below, made / top / below, known))
+        listed = info.get("size")
+        size = listed if isinstance(listed, int) else None
+        jobs.append(partial(_fetch_listed, url, path, below, made / top / below, size))
 
     failure: RemoteError | None = None
     try:
@@ -240,20 +246,21 @@ def _copy_all(
     except RemoteError as error:
         failure = error
 
-    # An object that changes between two requests for parts of it may give a bit of each version.
+    # List again: a file that changes between two range requests is copied as a mix of two versions.
+    # A change also explains an error, so it takes precedence.
     try:
-        now = listing(url, name)[1]
+        infos_after = listing(url, name)[1]
     except RemoteError as error:
-        now = {} if error.missing else infos
+        infos_after = {} if error.missing else infos
         failure = failure or error
-    if _details(now) != _details(infos):
+    if _details(infos_after) != _details(infos):
         raise _ChangedError
     if failure is not None:
         raise failure
 
 
 def _fetch_listed(url: str, path: str, below: str, target: Path, size: int | None) -> None:
-    """Bring a file of a folder; errors name it, as their callers name the folder alone."""
+    """Download a file of a folder, and name it in errors. Callers name the folder only."""
     try:
         fetch(url, path, target, size=size)
     except RemoteError as error:
@@ -262,7 +269,7 @@ def _fetch_listed(url: str, path: str, below: str, target: Path, size: int | Non
 
 
 def _details(infos: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[tuple[str, Any]]]]:
-    """Return all that is known of files, in order, but for what reading them changes."""
+    """Return the details of files in comparable form, except access times."""
     return [
         (
             path,
@@ -277,7 +284,7 @@ def _details(infos: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[tup
 
 
 def together(jobs: Iterable[Callable[[], object]]) -> None:
-    """Do jobs that fetch at the same time, `TOGETHER` at most; the first error ends all of them."""
+    """Run download jobs in up to `TOGETHER` threads. The first error cancels all others."""
     todo = deque(jobs)
     stop = Event()
     errors: list[BaseException] = []
@@ -305,8 +312,8 @@ def together(jobs: Iterable[Callable[[], object]]) -> None:
         for thread in threads:
             thread.join()
     finally:
-        # After an interrupt too, half files are removed before this returns; one that waits for
-        # another process is left alone, as it has none.
+        # Give the threads time to remove incomplete files, also after an interrupt. A thread that
+        # waits for the lock of another process does not end in time, but has no such file.
         stop.set()
         for thread in threads:
             thread.join(timeout=_END_S)
@@ -315,10 +322,10 @@ def together(jobs: Iterable[Callable[[], object]]) -> None:
 
 
 class Ahead:
-    """Does jobs that fetch, in threads of its own, while the caller does something else."""
+    """Runs download jobs in background threads."""
 
     def __init__(self) -> None:
-        """Begin without a thread."""
+        """Start without threads; `add` starts them."""
         self._todo: deque[Callable[[], object]] = deque()
         self._changed = Condition()
         self._stop = Event()
@@ -326,10 +333,10 @@ class Ahead:
         self._error: BaseException | None = None
 
     def add(self, jobs: Iterable[Callable[[], object]]) -> None:
-        """Have more jobs done, `TOGETHER` of all of them at a time.
+        """Queue jobs. Up to `TOGETHER` jobs run in parallel.
 
         Raises:
-            Exception: What an earlier job raised; the others have ended by it.
+            Exception: The exception of an earlier job, which has cancelled all others.
         """
         with self._changed:
             if self._error is not None:
@@ -344,7 +351,7 @@ class Ahead:
             thread.start()
 
     def close(self) -> None:
-        """End the threads; one that waits for another process is left alone after a while."""
+        """Stop the threads, and wait up to `_END_S` seconds for each."""
         self._end()
         for thread in self._threads:
             thread.join(timeout=_END_S)
@@ -371,18 +378,19 @@ class Ahead:
 
 
 def _inside(root: str, remote: str) -> str:
-    """Return the path of a remote file below the remote folder; "" if they are the same."""
+    """Return the path of a remote file relative to its root; "" if the file is the root."""
     name = _path_of(remote).removeprefix(_path_of(root).rstrip("/")).lstrip("/")
     if ".." in PurePosixPath(name).parts or "\0" in name:
-        raise RemoteError("a name that leads out of the folder", final=True)
+        raise RemoteError("a file name that points outside the folder", final=True)
     return name
 
 
 def _opened(url: str, name: str) -> tuple[Any, str]:
-    """Return a file system with an empty cache, and the path on it of a file below a URL."""
+    """Return the file system for a URL, and the path of a file below the URL."""
     import fsspec
 
     fs, root = fsspec.url_to_fs(url)
+    # fsspec shares instances and caches listings, which may be outdated.
     fs.invalidate_cache()
     return fs, _below(root, name) if name else root
 
@@ -390,11 +398,11 @@ def _opened(url: str, name: str) -> tuple[Any, str]:
 def _checked(
     url: str, name: str, *, size: int | None, max_bytes: int | None, sha256: str
 ) -> Iterator[bytes]:
-    """Yield a file's bytes in pieces, and raise if their number or digest is not as expected."""
+    """Yield the content of a file in pieces, and check its size and digest."""
     limit = max_bytes if size is None else size
     digest = hashlib.sha256()
     count = 0
-    # What the store says of a file with a known digest is not needed, so it is not asked.
+    # With a known size and digest, the size in the store need not be checked: saves a request.
     known = size if sha256 else None
     with closing(_watched(lambda: _pieces(url, name, known), url)) as pieces:
         for piece in pieces:
@@ -410,7 +418,7 @@ def _checked(
 
 
 def _pieces(url: str, name: str, known: int | None) -> Generator[bytes, None, None]:
-    """Yield a file's bytes; `known` is its size, if only its bytes are to be asked for."""
+    """Yield the content of a file in pieces. With a known size, request only byte ranges."""
     fs, path = _opened(url, name)
     protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
     if known is not None and protocols & _STORES:
@@ -429,7 +437,7 @@ def _pieces(url: str, name: str, known: int | None) -> Generator[bytes, None, No
 
 
 def _ranges(fs: Any, path: str, size: int) -> Iterator[bytes]:
-    """Yield the bytes of a file of an object store, asked for range by range."""
+    """Yield the content of a file in an object store, one range request per `_BLOCK`."""
     for start in range(0, size, _BLOCK):
         block = fs.cat_file(path, start=start, end=min(start + _BLOCK, size))
         for first in range(0, len(block), _AT_ONCE):
@@ -437,7 +445,7 @@ def _ranges(fs: Any, path: str, size: int) -> Iterator[bytes]:
 
 
 def _below(root: str, name: str) -> str:
-    """Return the path of a file in a folder; the query of a signed URL stays at the end."""
+    """Return the path of a file in a folder, and keep the query of a signed URL at the end."""
     path = _path_of(root)
     return f"{path.rstrip('/')}/{name}{root.removeprefix(path)}" if path else name
 
@@ -447,35 +455,47 @@ def _path_of(root: str) -> str:
 
 
 def retry(ask: Callable[[], T], tries: int = TRIES) -> T:
-    """Call `ask` up to `tries` times, with growing pauses, until it returns or fails for good."""
+    """Call `ask` until it returns, up to `tries` times, with growing pauses.
+
+    Raises:
+        RemoteError: The error of the last attempt, or the first final error.
+    """
     for attempt in range(1, tries + 1):
         try:
             return ask()
         except RemoteError as error:
             if error.final or attempt == tries:
-                said = f"{error.reason} ({attempt} tries)" if attempt > 1 else error.reason
-                raise RemoteError(said, missing=error.missing, final=error.final) from None
+                reason = f"{error.reason} ({attempt} tries)" if attempt > 1 else error.reason
+                raise RemoteError(reason, missing=error.missing, final=error.final) from None
         time.sleep(PAUSE_S * attempt)
         _check_not_stopped()
     raise AssertionError("the last try returns or raises")
 
 
 def _check_not_stopped() -> None:
-    """Raise if another fetch has failed for which this one was made."""
+    """Raise if the downloads of this thread are cancelled."""
     if _STOPPED.get().is_set():
-        raise RemoteError("an end before all had come", final=True)
+        raise RemoteError("a cancelled download", final=True)
 
 
 def _watched(make: Callable[[], Generator[T, None, None]], url: str) -> Generator[T, None, None]:
-    """Yield the items of an iterator that runs in a thread of its own; one that hangs is abandoned.
+    """Yield the items of a generator that runs in a daemon thread.
+
+    A library may block without a timeout, and a thread cannot be killed. After a timeout, the
+    thread is abandoned.
+
+    Args:
+        make: Makes the generator, in the thread.
+        url: URL for error messages.
 
     Raises:
-        RemoteError: The iterator raised, or nothing came for `STALL_S` seconds.
+        RemoteError: The generator raised an exception, or yielded nothing for `STALL_S` seconds.
     """
     items: Queue[Any] = Queue(_AHEAD)
     over = Event()
 
     def put(item: Any) -> None:
+        # Wait with a timeout: the consumer may have stopped, and the queue stays full.
         while not over.is_set():
             try:
                 items.put(item, timeout=0.1)
@@ -490,7 +510,7 @@ def _watched(make: Callable[[], Generator[T, None, None]], url: str) -> Generato
                     put((item, None))
                     if over.is_set():
                         return
-        except Exception as error:  # noqa: BLE001 - the other thread says what it is
+        except Exception as error:  # noqa: BLE001 - the other thread raises it
             put((None, error))
         else:
             put((None, StopIteration()))
@@ -501,7 +521,7 @@ def _watched(make: Callable[[], Generator[T, None, None]], url: str) -> Generato
         while True:
             _check_not_stopped()
             try:
-                item, error = items.get(timeout=min(STALL_S, _LOOK_S))
+                item, error = items.get(timeout=min(STALL_S, _POLL_S))
             except Empty:
                 if time.monotonic() - last < STALL_S:
                     continue
@@ -517,17 +537,19 @@ def _watched(make: Callable[[], Generator[T, None, None]], url: str) -> Generato
 
 
 def _in_words(error: Exception, url: str) -> Exception:
-    """Return the exception to raise in the place of a file system's own."""
+    """Convert an exception of a file system to a `RemoteError` or `MissingExtraError`."""
     if isinstance(error, RemoteError):
         return error
     if isinstance(error, ImportError):
         return MissingExtraError(f"{redact_url(url)}: fsspec needs another package: {error}")
     if isinstance(error, FileNotFoundError):
         return RemoteError("no such file", missing=True, final=True)
+
     reason = type(error).__name__
     protocol = url.partition("://")[0]
     if isinstance(error, ValueError) and protocol not in _protocols():
-        reason = f"a protocol that fsspec does not know, '{protocol}'"
+        reason = f"the protocol '{protocol}', which is unknown to fsspec"
+    # A message of the operating system has no secrets; a library may set another one.
     if isinstance(error, OSError) and error.errno and error.strerror == os.strerror(error.errno):
         reason = str(error.strerror)
     status = _status(error)
@@ -541,16 +563,17 @@ def _in_words(error: Exception, url: str) -> Exception:
 def _protocols() -> list[str]:
     import fsspec
 
-    known: list[str] = fsspec.available_protocols()
-    return known
+    protocols: list[str] = fsspec.available_protocols()
+    return protocols
 
 
 def _status(error: BaseException | None) -> int:
-    """Return the HTTP status that an error or its cause holds; 0 if there is none."""
+    """Return the HTTP status of an exception or its causes; 0 if there is none."""
     while error is not None:
-        answer = getattr(error, "response", None)  # as botocore has it
-        about = answer.get("ResponseMetadata", {}) if isinstance(answer, dict) else {}
-        status = about.get("HTTPStatusCode", getattr(error, "status", 0))
+        # botocore has the status in a dict `response`, aiohttp in the attribute `status`.
+        response = getattr(error, "response", None)
+        metadata = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
+        status = metadata.get("HTTPStatusCode", getattr(error, "status", 0))
         if isinstance(status, int) and status >= 400:
             return status
         error = error.__cause__

@@ -25,7 +25,7 @@ def test_meter__refuses_what_is_beyond_and_says_what_to_do(tmp_path: Path) -> No
     with pytest.raises(
         SourceError,
         match=r"^a\.gz: expected at most 10 bytes unpacked from a file of 5, got more; if you trust "
-        "it, unpack it yourself and pass what comes out$",
+        "it, unpack it yourself and pass the unpacked files$",
     ):
         meter.add(1)
 

@@ -327,7 +327,9 @@ def test_localise__names_the_missing_package(
 
 
 def test_localise__says_that_it_does_not_know_a_scheme(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="got a protocol that fsspec does not know, 'nonsense'"):
+    with pytest.raises(
+        SourceError, match="got the protocol 'nonsense', which is unknown to fsspec"
+    ):
         localise(["nonsense://a"], cache=tmp_path)
 
 

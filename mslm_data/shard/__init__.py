@@ -1,1 +1,1 @@
-"""Shards: `Examples` as Arrow files, with a manifest; FORMAT.md is the data model."""
+"""Built folders: `Examples` in Arrow files, with a manifest. FORMAT.md is the specification."""

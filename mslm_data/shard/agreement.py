@@ -1,7 +1,7 @@
-"""Agreement of annotators: mentions of a build by the annotators that found them.
+"""Computes the agreement of annotators of an ensemble.
 
-Annotators that found a mention are those that found its very characters with its label. So F1 of
-two of them is that of one against the other as gold, whichever is taken for gold.
+Two annotators find the same mention if its characters and its label are equal. Their agreement is
+the F1 score of one against the other as gold, which is symmetric.
 """
 
 from __future__ import annotations
@@ -16,12 +16,19 @@ from mslm_data.shard.write import Count
 
 @dataclass(frozen=True, kw_only=True)
 class FoundByRecord:
-    """Number of mentions of one label that the same annotators found.
+    """Number of mentions of a label that were found by exactly these annotators.
+
+    A row::
+
+        label    by          mentions
+        Disease  bc5cdr,ncbi      527
+
+    The annotators `bc5cdr` and `ncbi` found 527 diseases that no other annotator found.
 
     Attributes:
-        label: Their label.
-        by: The annotators that found them, sorted.
-        mentions: Their number, before any were left out.
+        label: Label of the mentions.
+        by: Sorted names of the annotators.
+        mentions: Number of mentions, before the annotators are combined.
     """
 
     label: str
@@ -34,11 +41,11 @@ class PairAgreement(NamedTuple):
 
     Attributes:
         label: The label.
-        first: The name of an annotator.
-        second: The name of another.
-        of_first: Mentions that the first one found.
-        of_second: Mentions that the second one found.
-        both: Mentions that both found.
+        first: Name of the first annotator.
+        second: Name of the second annotator.
+        of_first: Number of mentions found by the first annotator.
+        of_second: Number of mentions found by the second annotator.
+        both: Number of mentions found by both.
     """
 
     label: str
@@ -50,9 +57,9 @@ class PairAgreement(NamedTuple):
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall; 0 if neither annotator found a mention."""
-        every = self.of_first + self.of_second
-        return 2 * self.both / every if every else 0.0
+        """F1 score of one annotator against the other; 0 if neither found a mention."""
+        total = self.of_first + self.of_second
+        return 2 * self.both / total if total else 0.0
 
 
 def pairs(records: Sequence[FoundByRecord]) -> Iterator[PairAgreement]:

@@ -1,4 +1,4 @@
-"""Opens built folders: a mapping of split names to `Split`, with the manifest."""
+"""Opens built folders. `md.load` returns a `BuiltFolder`."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class BuiltFolder(Mapping[str, Split]):
     """A built folder, as a mapping of split names to `Split`.
 
     Attributes:
-        folder: Where it is, as it was named.
-        place: The same, not relative to a working directory that may change.
-        manifest: What made it, and what is in it.
+        folder: Path or remote folder, as passed by the caller.
+        place: Absolute path, or remote folder.
+        manifest: Manifest of the folder.
     """
 
     def __init__(self, folder: Path | RemoteFolder) -> None:
         """Read the manifest of `folder`.
 
         Raises:
-            ShardError: Not a built folder, an unfinished one, or one of a newer format.
-            SourceError: A remote folder is out of reach.
+            ShardError: The folder is not a built folder, is unfinished, or has another format.
+            SourceError: A remote folder is unreachable.
         """
         self.folder = folder
         self.place = folder if isinstance(folder, RemoteFolder) else folder.absolute()
@@ -68,11 +68,11 @@ class BuiltFolder(Mapping[str, Split]):
 
     @property
     def tokenizer(self) -> Path:
-        """Path of the tokenizer; for a remote folder it is downloaded and checked first.
+        """Path of the tokenizer. A remote file is downloaded and checked.
 
         Raises:
-            ShardError: There is none.
-            SourceError: The file is out of reach, or not the one that the manifest names.
+            ShardError: The file is missing.
+            SourceError: The remote file is unreachable, or differs from the manifest.
         """
         return tokenizer_file(self.place, self.manifest)
 
@@ -91,7 +91,7 @@ class BuiltFolder(Mapping[str, Split]):
     def get(self, split: str, /, default: Split | T) -> Split | T: ...
 
     def get(self, split: str, /, default: object = None) -> object:
-        """Return a split, or the default where there is none of that name."""
+        """Return a split, or `default` if no split has this name."""
         return self._splits.get(split, default)
 
     def __contains__(self, split: object) -> bool:
@@ -109,24 +109,24 @@ class BuiltFolder(Mapping[str, Split]):
 
 
 def load_splits(folder: str | Path) -> tuple[BuiltFolder, tuple[str, ...]]:
-    """Open a built folder, or one split of it by the path of the split's folder.
+    """Open a built folder, or a single split of it.
 
     Args:
-        folder: A path or URL, such as `shards/ncbi`, or the path of a folder below it, such as
+        folder: Path or URL of a built folder, such as `shards/ncbi`, or path of a split, such as
             `shards/ncbi/test`.
 
     Returns:
-        The folder, and the names of the splits that were asked for.
+        The built folder, and the names of the selected splits.
 
     Raises:
-        ShardError: As from `BuiltFolder`, or no such split.
-        SourceError: As from `BuiltFolder`.
+        ShardError: See `BuiltFolder`, or the folder has no such split.
+        SourceError: See `BuiltFolder`.
     """
     path = local(str(folder))
     if path is not None and not (path / MANIFEST).is_file():
-        whole = path.absolute().parent
-        if (whole / MANIFEST).is_file():
-            opened = BuiltFolder(whole)
+        parent = path.absolute().parent
+        if (parent / MANIFEST).is_file():
+            opened = BuiltFolder(parent)
             return opened, (opened[path.absolute().name].name,)
 
     opened = BuiltFolder(path or RemoteFolder(str(folder)))

@@ -1,11 +1,11 @@
 """Exports a built folder for trainers and tools that do not read Arrow.
 
-Parquet, MDS and JSON lines have all columns. GLiNER's, spaCy's and CoNLL's files have the words of
-the rows with their mentions, for which the folder must hold its text.
+Parquet, MDS and JSON Lines have all columns. GLiNER, spaCy and CoNLL files have words and mentions;
+they need a folder built with `encode.keep_text`.
 
-An export is made in a private folder beside its own, which takes the name when all of it is on the
-disk. So a folder with `export.json` is whole, and one that a killed process left is removed by the
-next export that is made beside it.
+An export is written to a temporary folder, which is renamed when complete. So a folder with
+`export.json` is complete. The next export in the same place removes temporary folders left by
+killed processes.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from mslm_data.shard.row_words import RowWords, words_in_row
 from mslm_data.shard.split import Split
 
 NAME = "export.json"
-"""The record of an export; it is in each folder that is whole."""
+"""File name of the record of an export."""
 _CONLL_MARK = b"-DOCSTART- -X- O O\n\n"
-"""The line of CoNLL-2003 before a document, the only one that spaCy knows."""
+"""Document separator of CoNLL-2003, the only one that spaCy supports."""
 _ROWS_AT_ONCE = 1024
-"""Rows that are turned into JSON at a time."""
+"""Number of rows converted to Python objects at once."""
 Bytes = Annotated[int, msgspec.Meta(ge=0)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedFile:
-    """One file of an export.
+    """Describe a file of an export.
 
     Attributes:
-        file: Its name in the folder of its split.
-        rows: Number of its rows.
-        bytes: Its size.
-        sha256: Its digest.
+        file: File name, in the folder of the split.
+        rows: Number of rows.
+        bytes: Size of the file.
+        sha256: Digest of the file.
     """
 
     file: str
@@ -64,19 +64,19 @@ class ExportedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """The contents of an export, stored in `export.json`.
+    """Describe an export; the content of `export.json`.
 
     Attributes:
-        to: `parquet`, `mds`, `jsonl`, `gliner`, `docbin` or `conll`.
-        format: The format of the built folder, whose FORMAT.md says what the columns mean.
-        name: The name of the pipeline that built it.
-        plan: SHA-256 of all that made its rows.
-        about: What the pipeline says of the corpus; `protected` marks patients' text.
-        tokenizer: Its SHA-256 and special ids.
-        labels: The label of each index of `span_labels`.
-        tags: The tag of each index of `bio`.
-        doc_labels: The label of each index of `doc_label`; None where there is no such column.
-        splits: Name -> its files, in order.
+        to: Format of the files: `parquet`, `mds`, `jsonl`, `gliner`, `docbin` or `conll`.
+        format: Version of the format of the built folder, which FORMAT.md specifies.
+        name: Name of the pipeline.
+        plan: SHA-256 of inputs, pipeline, tokenizer, versions and work units of the build.
+        about: Table `[about]` of the pipeline; `protected` marks patients' text.
+        tokenizer: SHA-256 and special ids of the tokenizer.
+        labels: Label names, indexed by `span_labels`.
+        tags: Tag names, indexed by `bio`.
+        doc_labels: Document label names, indexed by `doc_label`; None without this column.
+        splits: Name -> files, in order.
     """
 
     to: str
@@ -92,7 +92,7 @@ class Export:
 
     @property
     def has_words(self) -> bool:
-        """Whether the files hold words instead of columns."""
+        """Whether the files have words instead of columns."""
         return self.to in OF_WORDS
 
     @property
@@ -110,22 +110,24 @@ def export(
     out: Path,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Export:
-    """Write splits in another format, one shard in memory at a time.
+    """Write splits in another format, with one shard in memory at a time.
 
     Args:
-        splits: Name -> the split; at least one.
-        manifest: Of their folder.
-        tokenizer: Its tokenizer's file, of which the export gets a copy.
-        to: One of `WRITERS`.
-        out: The export's folder. If it is an export of the same rows already, nothing is done.
-        progress: Called with the rows that are done, and all rows.
+        splits: Name -> split, at least one.
+        manifest: Manifest of the built folder.
+        tokenizer: Tokenizer file, which is copied to the export.
+        to: Format, one of `WRITERS`.
+        out: Folder to write. If it already has an export of the same rows, this is checked and
+            returned.
+        progress: Callback with the number of rows written, and of all rows.
 
     Raises:
-        CallError: An unknown `to`.
-        ExportError: `out` holds something else, or an export of these rows that is damaged.
+        CallError: `to` is unknown.
+        ExportError: `out` has other files or a damaged export, or the format needs text and the
+            built folder has none.
         ShardError: A shard is missing or damaged.
-        FetchError: A shard of a remote folder is out of reach.
-        MissingExtraError: spaCy is wanted and not installed.
+        FetchError: A remote shard is unreachable.
+        MissingExtraError: `to` is `docbin` and spaCy is not installed.
     """
     if to not in WRITERS:
         raise CallError(
@@ -136,9 +138,9 @@ def export(
             f"{out}: --to {to} needs the text of the rows, which the folder does not keep; build "
             "it with --set encode.keep_text=true"
         )
-    there = _already(out, to, manifest, splits)
-    if there is not None:
-        return there
+    existing = _already(out, to, manifest, splits)
+    if existing is not None:
+        return existing
 
     place = out.resolve()
     make_folder(place.parent)
@@ -176,7 +178,7 @@ def _already(out: Path, to: str, manifest: Manifest, splits: Mapping[str, Split]
     """Return the finished export in a folder, or None if the folder is free.
 
     Raises:
-        ExportError: It holds something else, or an export that is damaged.
+        ExportError: The folder has other files, another export or a damaged one.
     """
     if not out.exists() and not out.is_symlink():
         return None
@@ -186,35 +188,36 @@ def _already(out: Path, to: str, manifest: Manifest, splits: Mapping[str, Split]
         return None
 
     try:
-        found = msgspec.json.decode((out / NAME).read_bytes(), type=Export)
+        existing = msgspec.json.decode((out / NAME).read_bytes(), type=Export)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise _occupied(out) from None
-    asked = {name: len(split) for name, split in splits.items()}
-    held = {name: sum(file.rows for file in files) for name, files in found.splits.items()}
-    if (found.to, found.plan, held) != (to, manifest.plan, asked):
+
+    requested_rows = {name: len(split) for name, split in splits.items()}
+    rows = {name: sum(file.rows for file in files) for name, files in existing.splits.items()}
+    if (existing.to, existing.plan, rows) != (to, manifest.plan, requested_rows):
         raise ExportError(
-            f"{out}: expected a new folder, got an export to {found.to} of "
-            f"{', '.join(found.splits)} that differs from the one requested; choose another --out, "
-            "or remove the folder"
+            f"{out}: expected a new folder, got an export to {existing.to} of "
+            f"{', '.join(existing.splits)} that differs from the one requested; choose another "
+            "--out, or remove the folder"
         )
-    _check_export(out, found)
-    return replace(found, splits={name: found.splits[name] for name in splits})
+    _check_export(out, existing)
+    return replace(existing, splits={name: existing.splits[name] for name in splits})
 
 
-def _check_export(out: Path, found: Export) -> None:
-    """Check that the files of an export were not changed.
+def _check_export(out: Path, existing: Export) -> None:
+    """Check that the files of an export exist and are unchanged.
 
     Raises:
-        ExportError: Naming the first of them.
+        ExportError: A file is missing or has changed.
     """
     digests = {
         f"{split}/{file.file}": file.sha256
-        for split, files in found.splits.items()
+        for split, files in existing.splits.items()
         for file in files
     }
     beside = ["tokenizer.json"]
-    if found.to == "mds":
-        beside += [f"{split}/index.json" for split in found.splits]
+    if existing.to == "mds":
+        beside += [f"{split}/index.json" for split in existing.splits]
 
     for name in (*beside, *digests):
         path = out / name
@@ -278,7 +281,7 @@ _READ = {
     'rows = StreamingDataset(local="this folder", split="{split}", batch_size=32)',
     "gliner": "import json\n"
     'with open("this folder/{split}/FILE.json") as file:\n'
-    "    rows = json.load(file)  # what GLiNER trains on",
+    "    rows = json.load(file)  # training data for GLiNER",
     "docbin": "import spacy\n"
     "from spacy.tokens import DocBin\n"
     'docs = DocBin().from_disk("this folder/{split}/FILE.spacy").get_docs(spacy.blank("en").vocab)',
@@ -286,7 +289,7 @@ _READ = {
     'with open("this folder/{split}/FILE.conll") as file:\n'
     '    docs = list(conll_ner_to_docs(file.read().replace("\\t", " ")))',
 }
-"""How files of each kind are read."""
+"""Format -> Python code that reads its files, for the README."""
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -299,7 +302,7 @@ def _write(path: Path, data: bytes) -> None:
 
 def _parquet(split: Split, folder: Path) -> Iterator[ExportedFile]:
     """Write a Parquet file per shard."""
-    # Not imported by those who open a folder: it takes a tenth of a second.
+    # Imported here, since it takes 0.1 s.
     from pyarrow import parquet
 
     for name, batch in _shards(split, "parquet"):
@@ -309,9 +312,9 @@ def _parquet(split: Split, folder: Path) -> Iterator[ExportedFile]:
 
 
 def _jsonl(split: Split, folder: Path) -> Iterator[ExportedFile]:
-    """Write a JSON Lines file per shard; keys are decimal strings.
+    """Write a JSON Lines file per shard, with keys as decimal strings.
 
-    Many readers of JSON take numbers above 2**53 as floats, so that keys would be rounded.
+    Many JSON parsers convert integers above 2**53 to floats, which would round keys.
     """
     encode = msgspec.json.encode
     for name, batch in _shards(split, "jsonl"):
@@ -325,7 +328,7 @@ def _jsonl(split: Split, folder: Path) -> Iterator[ExportedFile]:
 
 
 def _mds(split: Split, folder: Path) -> Iterator[ExportedFile]:
-    """Write MDS files of at most 64 MiB, and their index."""
+    """Write MDS files of at most 64 MiB, and an index."""
     index: list[tuple[str, int, mds.MdsFile]] = []
     for batch in split.batches():
         for file in mds.make_files(batch):
@@ -340,7 +343,7 @@ def _mds(split: Split, folder: Path) -> Iterator[ExportedFile]:
 
 
 def _gliner(split: Split, folder: Path) -> Iterator[ExportedFile]:
-    """Write a list of `{"tokenized_text", "ner"}` per shard; `ner` ends are inclusive."""
+    """Write a JSON list of `{"tokenized_text", "ner"}` per shard; ends in `ner` are inclusive."""
     for name, batch in _shards(split, "json"):
         with writing_whole(folder / name) as file:
             before = b"[\n"
@@ -354,7 +357,7 @@ def _gliner(split: Split, folder: Path) -> Iterator[ExportedFile]:
 
 
 def _conll(split: Split, folder: Path) -> Iterator[ExportedFile]:
-    """Write a word and its tag per line, TAB-separated, and a mark before each document."""
+    """Write a CoNLL file per shard, with a TAB-separated word and tag per line."""
     for name, batch in _shards(split, "conll"):
         doc_id = None
         with writing_whole(folder / name) as file:
@@ -369,7 +372,7 @@ def _conll(split: Split, folder: Path) -> Iterator[ExportedFile]:
 
 
 def _docbin(split: Split, folder: Path) -> Iterator[ExportedFile]:
-    """Write a DocBin per shard: a `Doc` per row, mentions as entities."""
+    """Write a DocBin per shard, with a `Doc` per row, and mentions as entities."""
     spacy = _optional.load("spacy", wanted_by="export to docbin")
     vocab = spacy.vocab.Vocab()
     for name, batch in _shards(split, "spacy"):
@@ -382,10 +385,12 @@ def _docbin(split: Split, folder: Path) -> Iterator[ExportedFile]:
 
 
 def _doc(spacy: Any, vocab: Any, row: RowWords) -> Any:
-    """Convert a row to spaCy's `Doc`; other white space than single spaces becomes tokens."""
+    """Convert a row to a spaCy `Doc` with the same text."""
     tokens: list[str] = []
     spaces: list[bool] = []
-    places = []  # of each word among the tokens
+    places = []  # index of the token of each word
+
+    # spaCy stores a single space after a token as a flag. Any other white space becomes a token.
     for word, gap in zip(["", *row.words], row.gaps, strict=True):
         has_space = bool(word) and gap.startswith(" ")
         if word:
@@ -406,15 +411,14 @@ def _doc(spacy: Any, vocab: Any, row: RowWords) -> Any:
 
 
 def _words(batch: pa.RecordBatch, split: Split) -> Iterator[RowWords]:
-    """Yield the words of the rows of a shard."""
     for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
         for row in batch.slice(start, _ROWS_AT_ONCE).to_pylist():
             yield words_in_row(row, split.manifest.labels)
 
 
 def _shards(split: Split, suffix: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield each shard with the name of its exported file."""
-    # `strict` asks for one batch more, which is when `batches` looks whether a file has changed.
+    """Yield the file name and the rows of each shard."""
+    # `strict` requests another batch at the end: `batches` then checks that no file has changed.
     for record, batch in zip(split.record.shards, split.batches(), strict=True):
         yield f"{Path(record.file).stem}.{suffix}", batch
 
@@ -434,6 +438,6 @@ WRITERS: Mapping[str, Writer] = {
     "docbin": _docbin,
     "conll": _conll,
 }
-"""Name of a kind of files -> the function that writes a split into a folder."""
+"""Format -> function that writes a split to a folder."""
 OF_WORDS = ("gliner", "docbin", "conll")
-"""Those that have words in place of columns."""
+"""Formats with words instead of columns."""

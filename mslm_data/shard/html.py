@@ -1,7 +1,8 @@
 """Renders rows of splits as HTML for notebooks.
 
-Patients' text is never drawn by itself: a notebook is saved, sent and committed with its outputs.
-Rows of a remote folder are not drawn either, as an object that is looked at should fetch nothing.
+Patients' text is not rendered automatically, because a notebook is saved and shared with its
+outputs. Rows of remote folders are not rendered, because displaying an object should not download
+files.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from mslm_data.shard.row_protocol import Rows
 
 ROWS = 3
-"""Rows that are drawn."""
+"""Number of rows rendered."""
 _PROTECTED = (
     "Patients' text, which is not shown here, as a notebook keeps what it shows. "
     "md.show(..., show_text=True) shows it."
@@ -26,7 +27,7 @@ _PROTECTED = (
 
 
 def draw_rows(rows: Rows) -> str:
-    """Render a few rows with their mentions as HTML, or a note on why there are none."""
+    """Render a few rows with their mentions as HTML, or a note that explains why not."""
     if rows.protected:
         return str(macros("parts.html").note(_PROTECTED))
 
@@ -35,7 +36,7 @@ def draw_rows(rows: Rows) -> str:
     if len(local) < len(folders):
         return ""
 
-    # Splits that are mixed have one tokenizer.
+    # All splits of a mix have the same tokenizer.
     words = try_open_tokenizer(local[0] / "tokenizer.json")
     if words is None:
         return ""

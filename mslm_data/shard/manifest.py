@@ -1,7 +1,7 @@
-"""Reads and writes `manifest.json`, the record of what made a built folder.
+"""Reads and writes `manifest.json`, the record of how a folder was built and of its contents.
 
-It holds no time, host or path, so two equal builds are equal bytes. Writing it is the last thing a
-build does: a folder without it is not finished.
+The manifest has no times, host names or paths, so that equal builds have equal bytes. A build
+writes it last: a folder without a manifest is unfinished.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ OF_FOLDER = (
     "tokenizer.json",
     "tokenizer_config.json",
 )
-"""Names of the files beside the splits' folders."""
+"""Files beside the folders of the splits."""
 _OF_SPLIT = ("dataset_info.json", "state.json")
 SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""Names that a split may have, as its name is a folder's."""
+"""Valid names of splits. They are folder names, and cannot point outside the built folder."""
 _SHARD_NAME = re.compile(r"data-[0-9]{5}-of-[0-9]{5}\.arrow")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -46,22 +46,30 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 class Counts:
     """Counts of documents and mentions of a work unit or a split.
 
+    A row::
+
+        read  given_mentions  left_out                 cut_mentions  cut_pieces
+         100             250  {"label not wanted": 5}             1           2
+
+    Of 250 mentions in 100 documents, 5 are left out. One of the others is longer than a row, and
+    was cut into 3 pieces. So the rows have `250 - 5 + 2 = 247` mentions.
+
     Attributes:
-        read: Documents (the source's records) of the corpus that was asked for.
-        not_chosen: Reason -> records outside that corpus: of other categories or subjects, or
-            outside a sample.
-        given_mentions: Mentions of the documents that could be read: the source's own, or those an
-            annotator found.
-        left_out: Reason -> mentions that are in no row.
-        adjusted: Reason -> mentions that differ from the source's: hulls, tags put right, a token
-            less.
-        cut_mentions: Mentions longer than a row.
-        cut_pieces: Spans that these became, less one each.
-        widened_mentions: Mentions that begin or end within a token, and take all of it.
-        windowed: Sequences too long for one row.
-        empty: Sequences without a token.
-        duplicates: `exact` and `near` -> documents that are copies of others and have rows all the
-            same, where copies are counted.
+        read: Number of documents read.
+        not_chosen: Reason -> number of records excluded by an option, such as a sample or a note
+            category. These are not in `read`.
+        given_mentions: Number of mentions given by the source or found by the annotator.
+        left_out: Reason -> number of mentions that are in no row.
+        adjusted: Reason -> number of mentions that differ from the source: hulls of discontinuous
+            mentions, corrected tags, shared tokens.
+        cut_mentions: Number of mentions longer than a row.
+        cut_pieces: Number of additional mentions made by cutting these.
+        widened_mentions: Number of mentions that start or end inside a token, and were extended to
+            the token.
+        windowed: Number of sequences cut because they were longer than a row.
+        empty: Number of sequences without tokens.
+        duplicates: `exact` and `near` -> number of copied documents that have rows, with
+            `source.duplicates = "count"`.
     """
 
     read: Count
@@ -79,16 +87,24 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitRecord(Counts):
-    """One split: its shards and counts.
+    """Counts, input files and shards of a split.
+
+    A row::
+
+        read  written  set_aside  sequences  tokens  mentions
+         100       98          2      1,200  31,000       247
+
+    Two of 100 documents have no row; `set_aside.jsonl` has the reasons. The others have 1,200 rows
+    with 247 mentions.
 
     Attributes:
-        written: Documents with at least one row.
-        set_aside: Documents without, each in `set_aside.jsonl`; `read = written + set_aside`.
-        sequences: Rows.
-        tokens: Sub-words, specials included.
-        mentions: Mentions in rows: `given_mentions - sum(left_out) + cut_pieces`.
+        written: Number of documents with rows.
+        set_aside: Number of documents without rows: `read = written + set_aside`.
+        sequences: Number of rows.
+        tokens: Number of tokens, including special tokens.
+        mentions: Number of mentions: `given_mentions - sum(left_out) + cut_pieces`.
         sources: Name, size and SHA-256 of each input file.
-        shards: In order.
+        shards: Shards, in order.
     """
 
     written: Count
@@ -107,26 +123,27 @@ class SplitRecord(Counts):
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """The record of how a folder was built, and of its contents.
+    """The content of `manifest.json`.
 
     Attributes:
-        format: Version of the layout.
-        name: The pipeline's name.
-        pipeline: Everything in the pipeline that changes bytes.
-        plan: SHA-256 of the build's plan: inputs, pipeline, tokenizer, versions and work units.
-        versions: Package -> version that wrote the bytes.
-        annotator: Digest of the model or table that found the mentions; "" for gold mentions.
-        segmenter: Digest of the model that found the sentences; "" for rules.
-        tokenizer: Its SHA-256 and special ids.
-        labels: The label of each index.
-        tags: The tag of each index of `bio`.
-        doc_labels: The label of each index of `doc_label`; None where there is no such column.
-        about: What the pipeline says of the corpus; `protected` marks patients' text.
-        splits: Name -> record.
-        found_by: Mentions that the same ones of several annotators found, in all splits; None where
-            there is one annotator.
-        subset: What `mslm-data subset` took of another folder: the plan of that folder, the split,
-            the number of documents and how they were drawn. None for a folder that a build made.
+        format: Version of the folder format.
+        name: Name of the pipeline.
+        pipeline: Options of the pipeline that affect the rows.
+        plan: SHA-256 of inputs, pipeline, tokenizer, versions and work units.
+        versions: Package -> version used for the build.
+        annotator: Digest of the model or table of the annotator; "" for gold mentions.
+        segmenter: Digest of the model of the segmenter; "" for rules.
+        tokenizer: SHA-256 and special ids of the tokenizer.
+        labels: Label names, by index.
+        tags: Tag names, by index.
+        doc_labels: Document label names, by index. Default: None, no column `doc_label`.
+        about: Table `[about]` of the pipeline: licence, citation, and `protected` for patients'
+            text.
+        splits: Name -> counts and shards.
+        found_by: Number of mentions by label and annotators, in all splits. Default: None, a single
+            annotator.
+        subset: For folders made by `mslm-data subset`: plan and split of the original folder,
+            number of documents, seed, and digest of the rows. Default: None.
     """
 
     format: int
@@ -147,12 +164,12 @@ class Manifest:
 
     @property
     def token_ids(self) -> TokenIds:
-        """Return the tokenizer's special ids."""
+        """Special ids of the tokenizer."""
         return msgspec.convert(self.tokenizer["ids"], TokenIds)
 
     @property
     def schema(self) -> pa.Schema:
-        """Return the schema of every shard of the folder."""
+        """Schema of all shards."""
         return schema(
             self.labels,
             weak=self.weak,
@@ -163,7 +180,7 @@ class Manifest:
         )
 
     def files(self) -> list[str]:
-        """Return the paths of all files of the build, relative to the folder."""
+        """Return the relative paths of all files of the build."""
         split_files = [
             f"{split}/{file}"
             for split, record in self.splits.items()
@@ -173,22 +190,22 @@ class Manifest:
 
     @property
     def weak(self) -> bool:
-        """Whether mentions have concepts and scores."""
+        """Whether mentions have concepts and scores (weak supervision)."""
         return bool(self.pipeline["annotate"]["weak"])
 
     @property
     def context(self) -> bool:
-        """Whether mentions have context flags, `span_contexts`."""
+        """Whether mentions have context flags (`annotate.context`)."""
         return bool(self.pipeline["annotate"].get("context", False))
 
     @property
     def joined(self) -> bool:
-        """Whether rows have several sentences, with `sentence_starts`."""
+        """Whether rows may have several sentences (`encode.join`)."""
         return bool(self.pipeline["encode"].get("join", "none") != "none")
 
     @property
     def protected(self) -> bool:
-        """Whether the text is patients' text."""
+        """Whether the rows are patients' text."""
         return bool(self.about.get("protected", False))
 
 
@@ -199,16 +216,16 @@ class _Source(msgspec.Struct):
 class _Annotate(msgspec.Struct):
     use: str
     weak: bool
-    context: bool = False  # said only where it is asked for
+    context: bool = False  # absent if False
 
 
 class _Encode(msgspec.Struct):
     keep_text: bool
-    join: Literal["none", "document"] = "none"  # older builds do not say it
+    join: Literal["none", "document"] = "none"  # absent in older builds
 
 
 class _Pipeline(msgspec.Struct):
-    """The pipeline options that readers need."""
+    """Options of the pipeline that readers need; others are not checked."""
 
     source: _Source
     annotate: _Annotate
@@ -216,12 +233,7 @@ class _Pipeline(msgspec.Struct):
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write `manifest.json`. Optional fields are written only if they are set.
-
-    Args:
-        folder: The folder that is built.
-        manifest: Its manifest.
-    """
+    """Write `manifest.json`, without optional fields that are not set."""
     content = asdict(manifest)
     for name in ("doc_labels", "found_by", "subset"):
         if content[name] is None:
@@ -236,17 +248,17 @@ def read_manifest(folder: Path) -> Manifest:
     """Read and check `manifest.json`.
 
     Raises:
-        ShardError: The folder is missing or unfinished, of another format, or its manifest is
-            damaged or contradicts itself.
+        ShardError: The folder is missing or unfinished, has another format, or its manifest is
+            damaged or inconsistent.
     """
     path = folder / NAME
     if not folder.is_dir():
         raise ShardError(f"{folder}: no such folder; make a built folder with `mslm-data build`")
     if not path.is_file():
-        whole = folder.absolute().parent
-        if (whole / NAME).is_file():
+        parent = folder.absolute().parent
+        if (parent / NAME).is_file():
             raise ShardError(
-                f"{folder}: this is a folder inside a built folder; open {whole} and select the "
+                f"{folder}: this is a folder inside a built folder; open {parent} and select the "
                 "split by name"
             )
         raise ShardError(
@@ -262,17 +274,18 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def parse_manifest(data: bytes, path: Path | str) -> Manifest:
-    """Parse and check a manifest's bytes.
+    """Parse and check the content of a manifest.
 
     Args:
-        data: The bytes.
-        path: Where they come from, for messages.
+        data: Content of the file.
+        path: Path or URL of the file, for messages.
 
     Raises:
-        ShardError: The manifest is of another format, damaged, or contradicts itself.
+        ShardError: The manifest has another format, or is damaged or inconsistent.
     """
     try:
         value = json_once.decode(data)
+        # Check the format first: a newer manifest may have other fields.
         version = value.get("format") if isinstance(value, dict) else None
         if isinstance(version, int) and not isinstance(version, bool):
             _check_format(path, version)
@@ -295,13 +308,12 @@ def parse_manifest(data: bytes, path: Path | str) -> Manifest:
     return replace(manifest, splits={name: manifest.splits[name] for name in ordered})
 
 
-def _damaged(path: Path | str, said: str) -> ShardError:
-    """Return the error for bytes that are not a manifest."""
-    return ShardError(f"{path}: expected a manifest of mslm-data: {said}; build the folder again")
+def _damaged(path: Path | str, reason: str) -> ShardError:
+    return ShardError(f"{path}: expected a manifest of mslm-data: {reason}; build the folder again")
 
 
 def _check_format(path: Path | str, version: int) -> None:
-    """Check that a folder has the format that this version reads."""
+    """Check that this version of mslm-data can read the folder."""
     if version == FORMAT:
         return
 
@@ -350,7 +362,7 @@ def _check_tokenizer(path: Path | str, manifest: Manifest, ids: TokenIds) -> Non
 
 
 def _check_shards(path: Path | str, name: str, split: SplitRecord) -> None:
-    """Check that names stay within the folder and that shard counts add up."""
+    """Check that file names stay within the folder, and that counts of shards add up."""
     if not SPLIT_NAME.fullmatch(name):
         raise ShardError(
             f"{path}: a split name has characters other than letters, digits, '.', '_' and '-'"

@@ -1,15 +1,20 @@
-"""Converts rows to mosaicml-streaming's MDS files, for its `StreamingDataset`.
+"""Converts rows to MDS, the format of mosaicml-streaming's `StreamingDataset`.
 
-A split is a folder of files `shard.NNNNN.mds` and an `index.json`. A file is, little-endian:
+A split is a folder of files `shard.NNNNN.mds` with an `index.json`. Layout of a file, in
+little-endian order:
 
-    number of rows N, uint32
-    uint32 [N + 1], the byte of the file at which each row begins, and the file's length
-    its description, JSON
-    N rows, one after the other
+    uint32           number of rows N
+    uint32 [N + 1]   byte offset of each row, and size of the file
+    JSON             description of the columns
+    N rows
 
-A row is the length of each of its values that has no fixed one, uint32, and then its values, in the
-order of the columns' names. A list of numbers is one byte (4, 5 or 6), its length in 1, 2 or 4
-bytes, and its items.
+Layout of a row, with columns sorted by name:
+
+    uint32           size of each value of variable size
+    bytes            values
+
+A list of numbers is stored as one byte (4, 5 or 6), the number of items in 1, 2 or 4 bytes, and the
+items. For example, the int32 list `[7, 9]` is the bytes `4`, `2`, `7 0 0 0`, `9 0 0 0`.
 """
 
 from __future__ import annotations
@@ -28,18 +33,18 @@ from mslm_data.io.arrow import numbers
 from mslm_data.kernels.gather import gather
 
 SIZE_LIMIT = 1 << 26
-"""Most bytes of a file, as of the package's own writer; a single row may be larger."""
+"""Maximum size of a file in bytes, the default of `MDSWriter`. A single row may be larger."""
 _ONE_DIMENSION = 1 << 2
-"""First byte of an array of one dimension, to which 0, 1 or 2 is added for the length's bytes."""
+"""First byte of an array of one dimension with a 1-byte length; plus 1 or 2 for 2 or 4 bytes."""
 
 
 class _Column(NamedTuple):
     """The values of a column as bytes.
 
     Attributes:
-        encoding: What the format calls them.
-        size: Bytes of each value; None where they are as many as the value needs.
-        parts: uint8, N rows each; those of a row are side by side in its value.
+        encoding: MDS encoding, such as `int32` or `ndarray:int16`.
+        size: Size of a value in bytes; None for variable size.
+        parts: uint8, N rows each. A value is the concatenation of its parts.
     """
 
     encoding: str
@@ -48,12 +53,12 @@ class _Column(NamedTuple):
 
 
 class MdsFile(NamedTuple):
-    """One MDS file.
+    """An MDS file.
 
     Attributes:
-        rows: Number of its rows.
-        pieces: Its bytes, in order.
-        about: How `index.json` describes its columns.
+        rows: Number of rows.
+        pieces: Content of the file, in order.
+        about: Description of the columns for `index.json`.
     """
 
     rows: int
@@ -62,7 +67,7 @@ class MdsFile(NamedTuple):
 
 
 def file_name(number: int) -> str:
-    """Return the name of a split's file number `number`, from 0."""
+    """Return the name of file `number` of a split, counted from 0."""
     return f"shard.{number:05d}.mds"
 
 
@@ -70,7 +75,7 @@ def make_index(files: Sequence[tuple[str, int, MdsFile]]) -> bytes:
     """Return the `index.json` of a split.
 
     Args:
-        files: Name, bytes and description of each file, in order; their pieces are not read.
+        files: Name, size in bytes and description of each file, in order. Pieces are not used.
     """
     shards = [
         {
@@ -88,8 +93,11 @@ def make_files(batch: pa.RecordBatch, limit: int = SIZE_LIMIT) -> Iterator[MdsFi
     """Convert the rows of a shard to MDS files.
 
     Args:
-        batch: Columns of numbers, strings, and lists of these, without nulls.
-        limit: Most bytes of a file, unless a single row has more.
+        batch: Record batch of numbers, strings, and lists of these, without nulls.
+        limit: Maximum size of a file in bytes, except for a single larger row. Default: 64 MiB.
+
+    Raises:
+        ValueError: A file would have 4 GiB or more.
     """
     names = sorted(batch.schema.names)
     columns = [_column(batch.column(name)) for name in names]
@@ -103,39 +111,41 @@ def make_files(batch: pa.RecordBatch, limit: int = SIZE_LIMIT) -> Iterator[MdsFi
         "size_limit": limit,
         "version": 2,
     }
-    described = json.dumps(about, sort_keys=True).encode()
+    description = json.dumps(about, sort_keys=True).encode()
 
-    # A row is the lengths of its values, and then these.
-    lengths = [_together(column.parts) for column in columns]
-    unfixed = [of for of, column in zip(lengths, columns, strict=True) if column.size is None]
-    heads = np.stack(unfixed, axis=1).astype("<u4")
+    # A row starts with the sizes of its values of variable size, `heads`.
+    lengths = [_total_sizes(column.parts) for column in columns]
+    variable = [
+        sizes for sizes, column in zip(lengths, columns, strict=True) if column.size is None
+    ]
+    heads = np.stack(variable, axis=1).astype("<u4")
     head_bytes = heads.shape[1] * heads.itemsize
     parts = (
         Ragged(heads.reshape(-1).view(np.uint8), _evenly(batch.num_rows, head_bytes)),
         *(part for column in columns for part in column.parts),
     )
-    sizes = _together(parts)
+    sizes = _total_sizes(parts)
 
-    # Each row also takes an offset of 4 bytes; the number of rows and the last offset take 8.
-    for start, stop in _groups(sizes + 4, limit - 8 - len(described)):
+    # A row needs 4 more bytes for its offset. The number of rows and the last offset need 8.
+    for start, stop in _groups(sizes + 4, limit - 8 - len(description)):
         to = make_offsets(sizes[start:stop])
-        offsets = to + 4 * (stop - start) + 8 + len(described)
+        offsets = to + 4 * (stop - start) + 8 + len(description)
         if offsets[-1] >= 1 << 32:
             raise ValueError(f"rows: expected less than 4 GiB per file, got {offsets[-1]} bytes")
 
         count = np.array([stop - start], "<u4")
-        pieces = (count.tobytes(), offsets.astype("<u4").tobytes(), described)
+        pieces = (count.tobytes(), offsets.astype("<u4").tobytes(), description)
         yield MdsFile(stop - start, (*pieces, _rows(parts, start, stop, to)), about)
 
 
-def _together(parts: Sequence[Ragged]) -> npt.NDArray[np.int64]:
-    """Return the total size of the parts of each row, `[N]`."""
+def _total_sizes(parts: Sequence[Ragged]) -> npt.NDArray[np.int64]:
+    """Return the total size of the parts of each row, int64 `[N]`."""
     lengths: npt.NDArray[np.int64] = np.sum([part.lengths for part in parts], axis=0)
     return lengths
 
 
 def _groups(sizes: npt.NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:
-    """Yield the longest ranges of rows within `limit` bytes, at least one row each."""
+    """Divide rows into ranges of at most `limit` bytes, and at least one row."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(sizes):
@@ -152,10 +162,10 @@ def _rows(
     """Concatenate the parts of each row `[start, stop)`.
 
     Args:
-        parts: uint8, the same rows each.
+        parts: uint8, N rows each.
         start: First row.
         stop: Row after the last.
-        to: int64 `[stop - start + 1]`, where each row begins.
+        to: int64 `[stop - start + 1]`, offsets of the rows in the result.
     """
     out = np.empty(to[-1], np.uint8)
     rows = np.arange(start, stop)
@@ -167,7 +177,7 @@ def _rows(
 
 
 def _column(array: pa.Array) -> _Column:
-    """Return the values of a column as bytes."""
+    """Convert a column to bytes."""
     if pa.types.is_string(array.type):
         return _Column("str", None, (_texts(array),))
     if not pa.types.is_list(array.type):
@@ -184,7 +194,7 @@ def _column(array: pa.Array) -> _Column:
 
 
 def _evenly(rows: int, size: int) -> npt.NDArray[np.int64]:
-    """Return the offsets of values of equal size, `[rows + 1]`."""
+    """Return the offsets of values of equal size, int64 `[rows + 1]`."""
     return np.arange(rows + 1, dtype=np.int64) * size
 
 
@@ -194,15 +204,16 @@ def _bytes(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 
 def _shapes(lengths: npt.NDArray[np.int64]) -> Ragged:
-    """Return the header of each list: the format of its length, and the length."""
+    """Return the header of each list: a byte with the width of the length, and the length."""
+    # Lengths need `2 ** power` bytes. Write all in 4 bytes, then keep the first, lower bytes.
     power = (lengths >= 1 << 8).astype(np.int64) + (lengths >= 1 << 16)
-    written = np.empty((len(lengths), 5), np.uint8)
-    written[:, 0] = _ONE_DIMENSION + power
-    written[:, 1:] = lengths.astype("<u4").view(np.uint8).reshape(-1, 4)
+    headers = np.empty((len(lengths), 5), np.uint8)
+    headers[:, 0] = _ONE_DIMENSION + power
+    headers[:, 1:] = lengths.astype("<u4").view(np.uint8).reshape(-1, 4)
 
     sizes = 1 + (1 << power)
-    is_written = np.arange(5) < sizes[:, None]
-    return Ragged(written[is_written], make_offsets(sizes))
+    is_kept = np.arange(5) < sizes[:, None]
+    return Ragged(headers[is_kept], make_offsets(sizes))
 
 
 def _texts(array: pa.Array) -> Ragged:

@@ -1,7 +1,7 @@
-"""Writes the pieces of a shard that work units make, and joins them.
+"""Writes pieces, the results of work units, and joins them to shards.
 
-A piece has the columns of a shard. Its labels are numbered as its unit met them, unless the
-pipeline says which labels there are, so joining numbers them anew.
+A piece has the same columns as a shard, but may number labels differently. Without `labels` in the
+pipeline, each work unit numbers labels in order of appearance; `join` renumbers them.
 """
 
 from __future__ import annotations
@@ -29,41 +29,39 @@ from mslm_data.shard.write import (
 )
 
 _HASHES = b"hashes"
-"""Key of a piece's metadata that holds a hash of the id of each of its documents, uint64."""
+"""Metadata key of a piece for the hashes of its document ids, a sorted uint64 array."""
 
 
 def join(paths: Sequence[Path], path: Path, schema: pa.Schema) -> ShardRecord:
     """Join pieces to a shard.
 
     Args:
-        paths: The pieces, in order.
-        path: The shard, written whole or not at all.
-        schema: That of the shard; the labels of all pieces are among those that it names.
+        paths: Files of the pieces, in order.
+        path: File of the shard, written atomically.
+        schema: Schema of the shard. Its labels include those of all pieces.
 
     Raises:
-        ShardError: More tokens than 32-bit offsets can count.
+        ShardError: The shard would have 2**31 tokens or more.
     """
     labels, doc_labels = _labels_in(schema)
     batches = [_numbered(_batch(piece), labels, doc_labels) for piece in paths]
     check_token_count(sum(len(batch.column("input_ids").values) for batch in batches))
 
-    # One column at a time: the pieces stay mapped files until it is their turn.
+    # Concatenate column by column. The pieces are memory-mapped, so only the result is in memory.
     columns = [pa.concat_arrays([batch.column(name) for batch in batches]) for name in schema.names]
     return write_batch(path, pa.RecordBatch.from_arrays(columns, schema=schema))
 
 
 def write_piece(path: Path, examples: Examples, schema: pa.Schema) -> ShardRecord:
-    """Write a piece with a hash of each document id; see `write_shard`.
-
-    It is not synced: its checksum tells whether it is whole.
-    """
+    """Write a piece, with a hash of each document id in its metadata; see `write_shard`."""
     hashes = hash_ids(list(dict.fromkeys(examples.doc_ids or ())))
     metadata = {**schema.metadata, _HASHES: np.unique(hashes).tobytes()}
+    # Not synced to disk: the receipt has a checksum, and a damaged piece is made again.
     return write_shard(path, examples, schema.with_metadata(metadata), durable=False)
 
 
 def hash_ids(doc_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
-    """Hash ids, uint64 `[D]`. Different ids may share a hash."""
+    """Hash document ids to uint64 `[D]`. Collisions are possible."""
     texts = [doc_id.encode() for doc_id in doc_ids]
     offsets = make_offsets(np.fromiter(map(len, texts), np.int64, len(texts)))
     hashes = np.empty(len(texts), np.uint64)
@@ -82,24 +80,24 @@ def document_ids(path: Path) -> list[str]:
 
 
 def _batch(path: Path) -> pa.RecordBatch:
-    """Memory-map a piece."""
     with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
         return reader.read_next_batch()
 
 
 def _numbered(batch: pa.RecordBatch, labels: list[str], doc_labels: list[str]) -> pa.RecordBatch:
-    """Convert a piece's label numbers to those of the shard."""
-    theirs, their_doc_labels = _labels_in(batch.schema)
+    """Renumber the labels of a piece as in the shard."""
+    piece_labels, piece_doc_labels = _labels_in(batch.schema)
     if "doc_label" in batch.schema.names:
-        now = [doc_labels.index(label) for label in their_doc_labels]
-        renumbered = np.array([*now, -1], np.int16)[numbers(batch.column("doc_label"))]
+        # The last item is for index -1, no label.
+        new_doc_labels = [*(doc_labels.index(label) for label in piece_doc_labels), -1]
+        renumbered = np.array(new_doc_labels, np.int16)[numbers(batch.column("doc_label"))]
         batch = _with(batch, "doc_label", to_arrow(renumbered, pa.int16()))
 
-    if theirs == labels[: len(theirs)]:
+    if piece_labels == labels[: len(piece_labels)]:
         return batch
 
-    new_labels = np.array([labels.index(label) for label in theirs], np.int16)
-    tags = np.zeros(bio.count_tags(len(theirs)), np.int16)
+    new_labels = np.array([labels.index(label) for label in piece_labels], np.int16)
+    tags = np.zeros(bio.count_tags(len(piece_labels)), np.int16)
     tags[1::2] = bio.begin(new_labels)
     tags[2::2] = bio.inside(new_labels)
 
@@ -114,11 +112,10 @@ def _numbered(batch: pa.RecordBatch, labels: list[str], doc_labels: list[str]) -
 
 
 def _labels_in(schema: pa.Schema) -> tuple[list[str], list[str]]:
-    """Return the labels and document labels in a schema."""
+    """Read labels and document labels from the metadata of a schema."""
     names = msgspec.json.decode(schema.metadata[b"mslm_data"])
     return names["labels"], names.get("doc_labels", [])
 
 
 def _with(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
-    """Replace a column of a piece."""
     return batch.set_column(batch.schema.get_field_index(name), name, column)

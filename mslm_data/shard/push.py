@@ -1,4 +1,4 @@
-"""Uploads built folders to the Hugging Face hub, but not patients' text."""
+"""Uploads built folders to the Hugging Face Hub, except patients' text."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Pushed:
     """The result of an upload.
 
     Attributes:
-        repo: The full name of the repository on the hub.
-        url: Its address.
-        private: Whether only its owner, and those whom the owner lets in, can see it.
-        files: Number of files.
-        left_behind: The other files in the folder, which no build wrote.
+        repo: Full name of the repository.
+        url: URL of the repository.
+        private: Whether the repository is private.
+        files: Number of uploaded files.
+        left_behind: Files in the folder that were not written by the build, and not uploaded.
     """
 
     repo: str
@@ -32,22 +32,21 @@ class Pushed:
 
 
 def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool = False) -> Pushed:
-    """Verify a folder and upload the files of its build; `vocab/` and others stay.
+    """Verify a built folder and upload the files of its build. Other files, such as `vocab/`, stay.
 
     Args:
-        folder: A built folder.
-        repo: `OWNER/NAME` of a dataset on the hub, or `NAME` for the user's own; made if it is
-            missing.
-        public: Whether everybody may see it; of a repository that exists, whether it may be a
-            public one.
-        share_protected: Upload patients' text too. Who says so answers for it.
+        folder: Built folder.
+        repo: Dataset repository `OWNER/NAME`, or `NAME` for one of the user. Created if missing.
+        public: Whether the repository may be public. A new repository is private by default.
+        share_protected: Whether to upload patients' text. Default: False. The caller is responsible
+            for data use agreements.
 
     Raises:
-        CallError: A text that cannot name a repository.
-        ShardError: No built folder.
-        PushError: It is protected, or not as its manifest says; or the hub refused, or could not be
-            asked.
-        MissingExtraError: The hub's client is not installed.
+        CallError: The repository name is invalid.
+        ShardError: The folder is not a built folder.
+        PushError: The folder is protected or damaged, the upload was rejected, or the Hub is
+            unreachable.
+        MissingExtraError: `huggingface_hub` is not installed.
     """
     check_not_protected(folder, read_manifest(folder), share_protected=share_protected)
     check_repository_name(repo, wanted_by="`mslm-data push`")
@@ -56,8 +55,9 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
         first = f"{problems[0].place}: {problems[0].what}"
         number = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         raise PushError(f"{folder}: the folder is damaged: {number}; the first: {first}")
-    # Verifying takes a while, after which the folder may be another.
+    # `verify` read the manifest again: the folder may have been rebuilt in between.
     check_not_protected(folder, manifest, share_protected=share_protected)
+
     files = manifest.files()
     with uploading(repo, wanted_by="`mslm-data push`") as api:
         url = api.create_repo(repo, repo_type="dataset", private=not public, exist_ok=True)
@@ -82,10 +82,10 @@ def push(folder: Path, repo: str, *, public: bool = False, share_protected: bool
 
 
 def check_not_protected(folder: Path, manifest: Manifest, *, share_protected: bool) -> None:
-    """Raise an error for patients' text, unless the caller shares it explicitly.
+    """Check that a folder may be shared.
 
     Raises:
-        PushError: The manifest marks the folder as protected.
+        PushError: The folder is protected and `share_protected` is False.
     """
     if manifest.protected and not share_protected:
         raise PushError(

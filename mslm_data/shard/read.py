@@ -1,7 +1,7 @@
 """Reads shards without copying, and checks them against the manifest.
 
-The shards of a small split are read into memory. Those of a larger one are mapped, so they are
-looked at again whenever a pass over the rows begins or ends (`Shard.check`).
+Splits of at most 16 MiB are read into memory, larger ones are memory-mapped. Bytes of a mapped file
+can change while it is open, so each pass over the rows starts and ends with `Shard.check`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mslm_data.shard.write import ShardRecord
 
 
 class _State(NamedTuple):
-    """Inode, size and times of a file; every write changes one of the times."""
+    """Inode, size and times of a file. Every write changes a time."""
 
     inode: int
     size: int
@@ -41,13 +41,13 @@ class _State(NamedTuple):
 _TYPES = {column.name: column.arrow_type for column in COLUMNS}
 _REQUIRED = [column.name for column in COLUMNS if column.when == "always"]
 _LIKE = {"tokens": "input_ids", "spans": "span_starts", "sentences": "sentence_starts"}
-"""The column whose offsets all columns of a kind share."""
+"""Kind of columns -> the column whose offsets all columns of this kind have."""
 _KNOWN: set[tuple[Path, _State, str]] = set()
-"""Path, state and digest of each mapped file that this process has read whole."""
+"""Path, state and digest of mapped files whose digest this process has checked."""
 
 
 class Shard:
-    """A shard file, opened when a row is first read."""
+    """A shard, opened when a row is first read."""
 
     def __init__(
         self,
@@ -57,15 +57,15 @@ class Shard:
         labels: int | None = MAX_LABELS,
         in_memory: bool = False,
     ) -> None:
-        """Remember where the shard is; nothing is read yet.
+        """Create the shard without opening its file.
 
         Args:
-            path: The file, in the folder of its split.
-            record: What the manifest says of it.
-            ids: The tokenizer's special ids, for the examples.
-            labels: The number of labels in the manifest; None skips the checks of the file's
-                digest, ids and labels, for callers that do their own.
-            in_memory: Whether the file is read into memory instead of being mapped.
+            path: File of the shard, in the folder of its split.
+            record: Record of the shard in the manifest.
+            ids: Special ids of the tokenizer.
+            labels: Number of labels in the manifest. None skips the checks of digest, ids and
+                labels, for `verify`, which has its own. Default: `MAX_LABELS`.
+            in_memory: Whether to read the file into memory. Default: False, memory-map it.
         """
         self.path = path
         self.record = record
@@ -87,15 +87,15 @@ class Shard:
 
     @property
     def batch(self) -> pa.RecordBatch:
-        """Return the whole shard as one record batch over the mapped file.
+        """The shard as an Arrow record batch.
 
         Raises:
-            ShardError: The file is missing, has other bytes than the manifest says, or holds
-                numbers that lead out of its rows, the vocabulary or the labels.
+            ShardError: The file is missing, its digest differs from the manifest, or it has numbers
+                out of range.
         """
         if self._batch is None:
             batch = self._open()
-            self._lists = self._lay_open(batch)
+            self._lists = self._checked_lists(batch)
             self._batch = batch
         return self._batch
 
@@ -105,7 +105,7 @@ class Shard:
         return self._batch is not None
 
     def close(self) -> None:
-        """Close the mapped file; the next read opens it again. Shards in memory stay.
+        """Close the mapped file; the next read opens it again. Shards in memory stay open.
 
         Raises:
             ShardError: See `check`.
@@ -119,12 +119,12 @@ class Shard:
         self._lists = {}
 
     def check(self) -> None:
-        """Reopen and check the file if it changed since it was opened.
+        """Reopen and check the file if it has changed since it was opened.
 
-        Nothing is done for a shard in memory, nor for one that was never opened.
+        Shards in memory and closed shards are skipped.
 
         Raises:
-            ShardError: The file is missing by now, or holds other bytes than the manifest says.
+            ShardError: The file is missing, or its digest differs from the manifest.
         """
         if self._batch is None or self._in_memory or self._is_as_opened():
             return
@@ -138,10 +138,10 @@ class Shard:
             ) from None
 
     def examples(self, start: int, stop: int) -> Examples:
-        """Return rows `[start, stop)` as views of the shard; only offsets are new.
+        """Return rows `[start, stop)` as views of the shard, with new offsets.
 
-        Tokens' characters, sentences and labels of documents come along where the shard has them;
-        texts do not.
+        The result includes `token_starts`, `token_ends`, `sentence_starts` and `doc_labels` if the
+        shard has these columns, but no texts.
         """
         optional: dict[str, Any] = {
             name: self.ragged(name, start, stop)
@@ -167,7 +167,7 @@ class Shard:
         return name in self.batch.schema.names
 
     def flat(self, name: str) -> Array:
-        """Return a column of one number per row, `[N]`, read-only."""
+        """Return a read-only view of a column with a number per row, `[N]`."""
         return plain_arrow.numbers(self.batch.column(name))
 
     def ragged(self, name: str, start: int, stop: int) -> Ragged:
@@ -177,18 +177,18 @@ class Shard:
         return Ragged(values[window[0] : window[-1]], window - window[0])
 
     def lists(self, name: str) -> tuple[Array, Array]:
-        """Return the offsets, int32 `[N + 1]`, and the values of a column of lists, read-only."""
+        """Return read-only views of offsets, int32 `[N + 1]`, and values of a column of lists."""
         self.batch  # noqa: B018 - opens and checks
         return self._lists[name]
 
     def row(self, number: int) -> dict[str, Any]:
-        """Return one row as plain Python values, all columns."""
+        """Return all columns of a row as Python values."""
         return self.batch.slice(number, 1).to_pylist()[0]  # type: ignore[no-any-return]
 
     def _open(self) -> pa.RecordBatch:
         """Read or map the file, and check it against the manifest."""
         try:
-            data = self._believed()
+            data = self._read_checked()
         except ShardError:
             self._check_same_build()
             raise
@@ -222,13 +222,12 @@ class Shard:
                 )
         return batches[0]
 
-    def _believed(self) -> pa.Buffer | None:
-        """Check the file against the manifest; return its bytes if it is read into memory."""
+    def _read_checked(self) -> pa.Buffer | None:
+        """Check the file against the manifest; return its content if it is read into memory."""
         self._check_file()
         try:
-            self._opened = _State.from_file(
-                self.path
-            )  # before a byte is read: no later change is missed
+            # Taken before the first byte is read, so that `check` sees any later change.
+            self._opened = _State.from_file(self.path)
             data = self._read() if self._in_memory else None
             if self._labels is not None:
                 self._check_digest(data)
@@ -259,8 +258,8 @@ class Shard:
             )
 
     def _check_same_build(self) -> None:
-        """Check that the folder still holds the build that was opened."""
-        if self._labels is None:  # the caller has just read the manifest
+        """Raise a clearer error if the folder was rebuilt after it was opened."""
+        if self._labels is None:  # `verify` has just read the manifest
             return
         folder = self.path.parent.parent
         try:
@@ -283,10 +282,11 @@ class Shard:
             return file.read_buffer()
 
     def _check_digest(self, data: pa.Buffer | None) -> None:
-        """Check the file's SHA-256 against the manifest.
+        """Compare the SHA-256 of the file with the manifest.
 
         Args:
-            data: The file's bytes; None hashes the file, once a process while it is unchanged.
+            data: Content of the file. None for a mapped file, which is hashed once per process
+                unless it changes.
         """
         known = (self.path.resolve(), _State.from_file(self.path), self.record.sha256)
         if data is None and known in _KNOWN:
@@ -300,8 +300,8 @@ class Shard:
         if data is None:
             _KNOWN.add(known)
 
-    def _lay_open(self, batch: pa.RecordBatch) -> dict[str, tuple[Array, Array]]:
-        """Map the list columns, and check their offsets and spans."""
+    def _checked_lists(self, batch: pa.RecordBatch) -> dict[str, tuple[Array, Array]]:
+        """Return offsets and values of all columns of lists, after checking them."""
         lists: dict[str, tuple[Array, Array]] = {}
         for column in COLUMNS:
             if column.name not in batch.schema.names:
@@ -326,12 +326,12 @@ class Shard:
     def _list(
         self, column: Column, array: pa.Array, like: tuple[Array, Array] | None
     ) -> tuple[Array, Array]:
-        """Return the offsets and values of a column of lists.
+        """Return offsets and values of a column of lists, after checking the offsets.
 
         Args:
-            column: The column.
-            array: What the file has of it.
-            like: A column with as many items in each row, where one was read before.
+            column: Declaration of the column.
+            array: Arrow array of the column.
+            like: Column that must have the same offsets; None for the first of its kind.
         """
         offsets = plain_arrow.numbers(array.offsets)
         values = plain_arrow.numbers(array.values)
@@ -350,8 +350,8 @@ class Shard:
         return offsets, values
 
     def _check_spans(self, lists: dict[str, tuple[Array, Array]]) -> None:
-        """Check that mentions are not empty and within their row."""
-        # For each mention, the length of its row.
+        """Check that mentions are not empty, and within their row."""
+        # Length of the row of each mention.
         sizes = np.repeat(np.diff(lists["input_ids"][0]), np.diff(lists["span_starts"][0]))
         starts = _used(*lists["span_starts"])
         ends = _used(*lists["span_ends"])
@@ -361,7 +361,7 @@ class Shard:
             )
 
     def _check_sentences(self, lists: dict[str, tuple[Array, Array]]) -> None:
-        """Check that every row has sentences, which begin at its tokens."""
+        """Check that every row has sentences, and that these start within the row."""
         offsets, values = lists["sentence_starts"]
         counts = np.diff(offsets)
         sizes = np.repeat(np.diff(lists["input_ids"][0]), counts)
@@ -373,27 +373,28 @@ class Shard:
             )
 
     def _check_ids(self, lists: dict[str, tuple[Array, Array]], labels: int) -> None:
-        """Check that ids and labels are in range; `verify` finds the row of a violation."""
-        for name, most in (
+        """Check that ids and labels are in range. Only `verify` reports the row."""
+        for name, maximum in (
             ("input_ids", self._ids.size - 1),
             ("bio", count_tags(labels) - 1),
             ("span_labels", labels - 1),
         ):
             values = _used(*lists[name])
-            unsigned = values.view(f"u{values.dtype.itemsize}")  # so that what is negative is large
-            if len(values) and unsigned.max() > most:
+            # Negative numbers are large when read as unsigned: one comparison checks both ends.
+            unsigned = values.view(f"u{values.dtype.itemsize}")
+            if len(values) and unsigned.max() > maximum:
                 raise ShardError(
-                    f"{self.path}: {name}: expected numbers from 0 to {most}, got "
+                    f"{self.path}: {name}: expected numbers from 0 to {maximum}, got "
                     f"{values[unsigned.argmax()]}; the file is damaged"
                 )
-        least = _used(*lists["word_ids"]).min(initial=0)
-        if least < -1:
+        minimum = _used(*lists["word_ids"]).min(initial=0)
+        if minimum < -1:
             raise ShardError(
-                f"{self.path}: word_ids: expected numbers of at least -1, got {least}; "
+                f"{self.path}: word_ids: expected numbers of at least -1, got {minimum}; "
                 "the file is damaged"
             )
 
 
 def _used(offsets: Array, values: Array) -> Array:
-    """Return the values within the offsets; a file may hold more."""
+    """Return the values within the offsets; Arrow allows more before and after."""
     return values[offsets[0] : offsets[-1]] if len(offsets) else values[:0]

@@ -1,8 +1,7 @@
-"""Opens built folders at URLs; files are downloaded to the cache on demand.
+"""Opens built folders at URLs. Files are downloaded to the cache when they are needed.
 
-The manifest is fetched whenever a folder is opened. What it names is kept under its own SHA-256, so
-equal shards of several folders are kept once, and a kept file is hashed once by each process before
-it is believed.
+The manifest is downloaded each time a folder is opened. Cached files are named by their SHA-256, so
+that folders share equal shards. Each process checks the digest of a cached file once.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from mslm_data.shard.manifest import NAME, Manifest, parse_manifest
 from mslm_data.shard.read import Shard
 from mslm_data.shard.write import ShardRecord
 
-_MOST_BYTES = 1 << 30
-"""The largest file that is fetched without a known size: the manifest or the tokenizer."""
+_MAX_BYTES = 1 << 30
+"""Maximum size in bytes of files of unknown size: manifest and tokenizer."""
 
 _FOLDERS: WeakSet[RemoteFolder] = WeakSet()
 
@@ -45,41 +44,46 @@ if hasattr(os, "register_at_fork"):
 
 
 class RemoteFolder:
-    """A built folder at a URL; small enough to be pickled to workers.
+    """A built folder at a URL. It can be pickled for worker processes.
+
+    With a limit for the cache, shards in use are protected from removal (`cache.Use`), also by
+    other processes; the least recently used ones are closed to make room.
 
     Attributes:
-        url: May hold secrets, so messages show `str(folder)` instead.
-        opened: SHA-256 of the manifest that `manifest` returned.
-        cache_bytes: Bytes that its shards may take in the cache; None for any number.
+        url: URL of the folder. It may contain secrets; messages use `str(folder)`.
+        opened: SHA-256 of the manifest returned by `manifest`.
+        cache_bytes: Maximum size of the folder's shards in the cache, in bytes; None for no limit.
     """
 
     def __init__(self, url: str, cache_bytes: int | None = None) -> None:
-        """Remember where the folder is; nothing is read yet.
+        """Create the folder without reading anything.
 
         Args:
-            url: Where.
-            cache_bytes: Bytes that its shards may take in the cache; None keeps all that come.
+            url: URL of the folder.
+            cache_bytes: Maximum size of the folder's shards in the cache, in bytes. Default: None,
+                no limit.
 
         Raises:
-            ValueError: Not a number of bytes.
+            ValueError: `cache_bytes` is not an integer of at least 1.
         """
         _check_bytes(cache_bytes)
         self.url = url
         self.opened = ""
         self.cache_bytes = cache_bytes
         self._sizes: dict[str, int] = {}
-        """Name in the cache of each shard -> its bytes."""
+        """File name in the cache -> size in bytes, for each shard."""
         self._begin()
 
     def _begin(self) -> None:
         self._held: dict[RemoteShard, int] = {}
-        """Shards that this process holds -> their bytes, the one used last at the end."""
+        """Shard protected by this process -> size in bytes; least recently used first."""
         self._lock = Lock()
-        self._said = False
+        self._warned = False
         _FOLDERS.add(self)
 
     def forget_held(self) -> None:
-        """Release all files after a fork, as another thread may have held the lock."""
+        """Release all shards in a forked child."""
+        # Another thread of the parent may have held the lock: it is never released in the child.
         self._lock = Lock()
         for shard in list(self._held):
             self.release(shard)
@@ -102,11 +106,11 @@ class RemoteFolder:
         """Download and check the manifest.
 
         Raises:
-            FetchError: None there, or out of reach.
-            ShardError: One that cannot be believed, or of a newer format.
+            FetchError: The manifest is missing or unreachable.
+            ShardError: The manifest is damaged, or has another format.
         """
         try:
-            data = remote.read(self.url, NAME, max_bytes=_MOST_BYTES)
+            data = remote.read(self.url, NAME, max_bytes=_MAX_BYTES)
         except RemoteError as error:
             raise FetchError(
                 f"{self}/{NAME}: cannot read the manifest: {error.reason}; check the URL and your "
@@ -133,27 +137,28 @@ class RemoteFolder:
         """Return the local path of a file, downloaded if it is not cached.
 
         Args:
-            name: Its path below the folder.
-            sha256: What the manifest says that it is: 64 hexadecimal digits, which it has been
-                checked for.
-            size: Its bytes; None where the manifest does not say.
-            wanted: Asked when nobody else can fetch it, before it is fetched.
+            name: Relative path of the file.
+            sha256: Digest in the manifest, already checked to be 64 hexadecimal digits.
+            size: Size in bytes. Default: None, unknown.
+            wanted: Returns whether the file is still needed. Called under the lock of the cached
+                file, right before the download. Default: always.
 
         Raises:
-            NotWantedError: It was not wanted any more, and is not in the cache.
-            FetchError: Missing, out of reach, not what the manifest says, or a disk that is full.
-            ShardError: The folder there is another by now.
+            NotWantedError: The file is neither needed nor cached.
+            FetchError: The file is missing, unreachable, or differs from the manifest; or the disk
+                is full.
+            ShardError: The remote folder has been rebuilt.
         """
         place = cache.folder("shards") / f"{sha256}{PurePosixPath(name).suffix}"
 
-        fetched = []
+        downloaded = []
 
         def make(made: Path) -> None:
             if not wanted():
                 raise NotWantedError
             self._make_room(place)
-            remote.fetch(self.url, name, made, size=size, max_bytes=_MOST_BYTES, sha256=sha256)
-            fetched.append(name)
+            remote.fetch(self.url, name, made, size=size, max_bytes=_MAX_BYTES, sha256=sha256)
+            downloaded.append(name)
 
         try:
             cache.make_once(
@@ -166,16 +171,16 @@ class RemoteFolder:
                 f"{self}/{name}: expected {expected} with sha256 {sha256}, got {error.reason}; "
                 "try again later, or build the folder there again"
             ) from None
-        if fetched:
-            cache.remember(place, sha256)  # what was fetched was hashed on its way
+        if downloaded:
+            cache.remember(place, sha256)  # hashed during the download
         return place
 
     def copy(self) -> Path:
-        """Download the whole folder, files in parallel.
+        """Download the whole folder, with parallel downloads.
 
         Raises:
-            FetchError: Nothing there, a file out of reach, or a folder that keeps changing.
-            ShardError: A URL of http, which cannot list a folder.
+            FetchError: The folder has no files, is unreachable, or keeps changing.
+            ShardError: The URL is http(s), which cannot list files.
         """
         if self.url.startswith(("http://", "https://")):
             raise ShardError(
@@ -191,10 +196,10 @@ class RemoteFolder:
             ) from None
 
     def artifact(self, name: str) -> Path | None:
-        """Download a lexicon or score column; None if `vocab/` lacks it.
+        """Download a lexicon or score column from `vocab/`; return None if it does not exist.
 
         Raises:
-            FetchError: Out of reach, or a disk that is full.
+            FetchError: The file is unreachable, or the disk is full.
         """
         if not name or PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
             return None
@@ -209,7 +214,7 @@ class RemoteFolder:
             ) from None
 
     def hold(self, shard: RemoteShard, place: Path) -> bool:
-        """Keep a file in the cache; return whether it is still there."""
+        """Protect a cached file from removal; return whether it still exists."""
         with self._lock:
             if shard.use is None:
                 shard.use = cache.Use.open(place)
@@ -218,7 +223,7 @@ class RemoteFolder:
             return shard.use is not None
 
     def release(self, shard: RemoteShard) -> None:
-        """Allow a file to be evicted from the cache."""
+        """Allow removal of a cached file."""
         with self._lock:
             if shard.use is not None:
                 shard.use.release()
@@ -226,13 +231,13 @@ class RemoteFolder:
             self._held.pop(shard, None)
 
     def close_others(self, wanted: Sequence[RemoteShard]) -> None:
-        """Close the least recently used shards until the needed ones fit."""
+        """Close the least recently used shards until `wanted` fits into `cache_bytes`."""
         if self.cache_bytes is None:
             return
         with self._lock:
             for shard in wanted:
                 if shard in self._held:
-                    self._held[shard] = self._held.pop(shard)  # to the end
+                    self._held[shard] = self._held.pop(shard)  # move to the end
             held = dict(self._held)
 
         total = sum(({**held, **{shard: shard.record.bytes for shard in wanted}}).values())
@@ -244,37 +249,36 @@ class RemoteFolder:
                 total -= size
 
     def _make_room(self, place: Path) -> None:
-        """Evict shards until another one fits; warn if they do not."""
+        """Remove cached shards to make room for another; log a warning once if there is no room."""
         if self.cache_bytes is None or place.name not in self._sizes:
             return
         sizes = {place.with_name(name): size for name, size in self._sizes.items()}
-        if cache.make_room(sizes, self.cache_bytes) or self._said:
+        if cache.make_room(sizes, self.cache_bytes) or self._warned:
             return
 
-        self._said = True
+        self._warned = True
         LOGGER.warning(
-            "%s: expected room in cache_bytes = %d for %s, got shards that are all being read; "
-            "they take more now: pass more, or a smaller open_shards",
+            "%s: expected room in cache_bytes = %d for %s, got shards that are all in use; the "
+            "cache exceeds its limit: pass a larger cache_bytes, or a smaller open_shards",
             *(self, self.cache_bytes, place.name),
         )
 
     def _check_unchanged(self) -> None:
-        """Check that the remote folder still has the manifest that was opened."""
+        """Check that the manifest has not changed since it was opened."""
         try:
-            now = hashlib.sha256(
-                remote.read(self.url, NAME, max_bytes=_MOST_BYTES, tries=1)
+            digest = hashlib.sha256(
+                remote.read(self.url, NAME, max_bytes=_MAX_BYTES, tries=1)
             ).hexdigest()
         except RemoteError as error:
-            now = "" if error.missing else self.opened
-        if now != self.opened:
-            got = "another manifest" if now else "no manifest any more"
+            digest = "" if error.missing else self.opened
+        if digest != self.opened:
+            got = "another manifest" if digest else "no manifest any more"
             raise ShardError(
                 f"{self}: the folder has changed since it was opened ({got}); load it again"
             )
 
 
 def _check_bytes(value: Any) -> None:
-    """Check that a cache size is a number of bytes or None."""
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -282,7 +286,7 @@ def _check_bytes(value: Any) -> None:
 
 
 class NotWantedError(Exception):
-    """A download was cancelled, as its file is no longer needed."""
+    """A download was cancelled because its file is no longer needed."""
 
 
 class RemoteShard(Shard):
@@ -297,25 +301,25 @@ class RemoteShard(Shard):
         labels: int | None = MAX_LABELS,
         in_memory: bool = False,
     ) -> None:
-        """Remember where the shard is; nothing is fetched yet.
+        """Create the shard without downloading its file.
 
         Args:
-            folder: The built folder.
-            name: Its path there.
-            record: What the manifest says of it.
-            ids: The tokenizer's special ids, for the examples.
-            labels: Passed to `Shard`.
-            in_memory: Passed to `Shard`.
+            folder: Built folder.
+            name: Relative path of the file.
+            record: Record of the shard in the manifest.
+            ids: Special ids of the tokenizer.
+            labels: See `Shard`.
+            in_memory: See `Shard`.
         """
         super().__init__(Path(name), record, ids, labels, in_memory)
         self._folder, self._name = folder, name
         self.use: cache.Use | None = None
-        """Keeps the file in the cache; see `RemoteFolder.hold`."""
+        """Protection of the cached file; see `RemoteFolder.hold`."""
 
     def fetch(self) -> Path:
         """Return the local path of the shard, downloaded if it is not cached.
 
-        Where the cache is bounded, the file stays there until `close`.
+        With a limit for the cache, the file is protected from removal until `close`.
 
         Raises:
             FetchError: See `RemoteFolder.file`.
@@ -326,18 +330,18 @@ class RemoteShard(Shard):
         return self._held()
 
     def _held(self) -> Path:
-        """Download the shard if needed, and keep it in the cache."""
+        """Download the shard if necessary, and protect it from removal."""
         while True:
             place = self._local()
+            # Another process may have removed it between download and protection: try again.
             if self._folder.hold(self, place):
                 return place
 
     def fetch_ahead(self, wanted: Callable[[], bool]) -> None:
-        """Download the shard; it may be evicted until it is opened.
+        """Download the shard without protecting it from removal.
 
         Args:
-            wanted: Whether it is still to be read. It is asked when a reader of the shard would
-                wait for this fetch, so that what is fetched is read next.
+            wanted: Returns whether the shard is still needed, see `RemoteFolder.file`.
 
         Raises:
             FetchError: See `RemoteFolder.file`.
@@ -351,7 +355,7 @@ class RemoteShard(Shard):
         return self._folder.file(self._name, sha256=record.sha256, size=record.bytes, wanted=wanted)
 
     def close(self) -> None:
-        """Close the file, so that it may be evicted from the cache."""
+        """Close the file, and allow its removal from the cache."""
         if not self._in_memory:
             self._forget()
             self._folder.release(self)
@@ -367,8 +371,8 @@ class RemoteShard(Shard):
 
     def _open(self) -> pa.RecordBatch:
         while True:
-            # Held while it is opened also where this cache is unbounded: another process may read
-            # the same folder with a bound.
+            # Protect the file while it is opened, even without a limit: another process may read
+            # the same folder with a limit, and remove files.
             self.path = self._held().resolve()
             try:
                 batch = super()._open()
@@ -376,19 +380,19 @@ class RemoteShard(Shard):
                 self._folder.release(self)
                 if self.path.exists():
                     raise
-                continue  # removed by hand: it comes again
+                continue  # removed by the user: download it again
             if self._in_memory or self._folder.cache_bytes is None:
                 self._folder.release(self)
             return batch
 
     def _check_digest(self, data: pa.Buffer | None) -> None:
-        """Do nothing: `RemoteFolder.file` has checked the digest."""
+        """Do nothing; `RemoteFolder.file` checks the digest."""
 
 
 def bring(shards: Iterable[Shard]) -> None:
-    """Download shards that are remote and not open, in parallel.
+    """Download remote shards that are not open, in parallel.
 
-    Where the cache is bounded, shards that were used first are closed before.
+    With a limit for the cache, the least recently used shards are closed first.
 
     Raises:
         FetchError: See `RemoteFolder.file`.
@@ -403,16 +407,16 @@ def bring(shards: Iterable[Shard]) -> None:
 def fetches_ahead(
     shards: Iterable[Shard], wanted: Callable[[], bool]
 ) -> list[Callable[[], object]]:
-    """Return functions that download shards that are remote and not open.
+    """Return download jobs for remote shards that are not open.
 
     Args:
         shards: Shards of a split.
-        wanted: Whether they are still to be read; see `RemoteShard.fetch_ahead`.
+        wanted: Returns whether the shards are still needed, see `RemoteFolder.file`.
     """
     remote_shards = [shard for shard in shards if isinstance(shard, RemoteShard)]
     return [partial(shard.fetch_ahead, wanted) for shard in _not_open(remote_shards)]
 
 
 def _not_open(shards: Iterable[RemoteShard]) -> list[RemoteShard]:
-    """Return the remote shards that are not open, each file once."""
+    """Return the shards that are not open, one for each distinct file."""
     return list({shard.record.sha256: shard for shard in shards if not shard.is_open}.values())

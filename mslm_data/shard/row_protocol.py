@@ -1,4 +1,4 @@
-"""The protocol of rows, which a split, a subset of one and a mix of splits share."""
+"""`Rows`, the common interface of a split, a subset and a mix."""
 
 from __future__ import annotations
 
@@ -25,12 +25,19 @@ CHUNK = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SplitShare:
-    """A split, and the share of it that an epoch takes.
+    """A split and its share of an epoch.
+
+    A row::
+
+        name            share   rows  times
+        shards/a/train   0.25  2,000    0.5
+
+    The split has 4,000 rows. An epoch takes 2,000 of them, which are a quarter of the epoch.
 
     Attributes:
-        split: Its rows.
-        share: The part of an epoch's tokens or rows that was asked for, in `(0, 1]`.
-        rows: Number of rows that an epoch takes of it, at least 1 in a mix.
+        split: The split.
+        share: Requested share of the tokens or rows of an epoch, in `(0, 1]`.
+        rows: Number of rows per epoch, at least 1 in a mix.
     """
 
     split: Split
@@ -39,40 +46,39 @@ class SplitShare:
 
     @property
     def name(self) -> str:
-        """Names of the folder and the split."""
+        """Folder and name of the split."""
         return f"{self.split.folder}/{self.split.name}"
 
     @property
     def tokens(self) -> int:
-        """Approximate tokens per epoch: rows times mean length."""
+        """Approximate number of tokens per epoch: rows times mean length."""
         return self.rows * self.split.tokens // len(self.split)
 
     @property
     def times(self) -> float:
-        """Average number of times that an epoch takes each row."""
+        """Mean number of times that each row of the split occurs in an epoch."""
         return self.rows / len(self.split)
 
     @property
     def described(self) -> list[Any]:
-        """Corpus, split, digest and rows, for JSON. No path, since the folder may move."""
+        """Corpus, split, digest and rows, for JSON. Without path, since folders may be moved."""
         digest = sha256("".join(shard.sha256 for shard in self.split.record.shards).encode())
         return [self.split.manifest.name, self.split.name, digest.hexdigest()[:16], self.rows]
 
 
 class Rows(ABC):
-    """Rows to train on or to measure: a `Split`, a `Subset` of one, or a `Mix` of several.
+    """Base class of `Split`, `Subset` and `Mix`, the inputs of training and statistics.
 
-    Batches, datasets, statistics and drawings use these attributes and methods alone, so that
-    whatever has them goes wherever a split goes.
+    Batches, datasets, statistics and drawings use only these attributes and methods, so each works
+    with all three classes.
 
     Attributes:
-        labels: The label of each index of `span_labels`.
-        tags: The tag of each index of `bio`.
-        doc_labels: The label of each index of `doc_labels`; empty where documents have none.
-        token_ids: The tokenizer's special ids.
-        protected: Whether some of the rows are patients' text, not to be shown or shared.
-        place: The folder in which lexicons and score columns are looked up by name; None for rows
-            of several folders.
+        labels: Label names, indexed by `span_labels`.
+        tags: Tag names, indexed by `bio`.
+        doc_labels: Document label names, indexed by `doc_labels`; empty without document labels.
+        token_ids: Special ids of the tokenizer.
+        protected: Whether some rows are patients' text, which must not be shown or shared.
+        place: Folder with lexicons and score columns in `vocab/`; None for rows of several folders.
     """
 
     labels: tuple[str, ...]
@@ -90,24 +96,24 @@ class Rows(ABC):
         """Return all columns of a row as plain Python values.
 
         Raises:
-            TypeError: Rows of a mix, which have other numbers in each epoch.
+            TypeError: The rows belong to a mix, which has different rows in each epoch.
         """
         raise TypeError(f"rows: expected one split or a subset of it, got {type(self).__name__}")
 
     @property
     @abstractmethod
     def splits(self) -> tuple[SplitShare, ...]:
-        """The splits that the rows come from, each with its share of an epoch."""
+        """Splits of the rows, with their shares of an epoch."""
 
     @property
     @abstractmethod
     def tokens(self) -> int:
-        """Number of tokens per epoch, special tokens included; approximate for a mix."""
+        """Number of tokens per epoch, including special tokens; approximate for a mix."""
 
     @property
     @abstractmethod
     def digest(self) -> str | None:
-        """Digest of the rows; None if their order identifies them."""
+        """Digest of the rows; None for a mix, whose row order has a digest."""
 
     def epoch_rows(
         self,
@@ -116,26 +122,26 @@ class Rows(ABC):
         seed: int,  # noqa: ARG002 - a mix has other rows in each epoch
         epoch: int,  # noqa: ARG002
     ) -> npt.NDArray[np.int64]:
-        """Convert row numbers within an epoch, from 0, to row numbers for `take`.
+        """Convert positions within an epoch to row numbers for `take`.
 
         Args:
-            rows: int64 `[R]`, each in `[0, len(self))`.
-            seed: In `[0, 2**63)`.
-            epoch: In `[0, 2**63)`.
+            rows: int64 `[R]` in `[0, len(self))`.
+            seed: Seed in `[0, 2**63)`.
+            epoch: Epoch in `[0, 2**63)`.
         """
         return rows
 
     @abstractmethod
     def take(self, rows: npt.NDArray[np.int64]) -> Examples:
-        """Copy rows in any order.
+        """Return a copy of a selection of rows.
 
         Args:
-            rows: int64 `[R]`, as `epoch_rows` or a `RowOrder` gives them.
+            rows: int64 `[R]`, row numbers from `epoch_rows` or a `RowOrder`, in any order.
         """
 
     @abstractmethod
     def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the number of tokens of each given row, `[R]`; see `take`."""
+        """Return the number of tokens in each of the rows, int64 `[R]`; see `take`."""
 
     @abstractmethod
     def examples(self, start: int = 0, stop: int | None = None) -> Examples:
@@ -143,36 +149,36 @@ class Rows(ABC):
 
     @abstractmethod
     def chunks(self, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0) -> Iterator[Examples]:
-        """Yield the rows of an epoch split by split, in chunks of at most `rows` rows."""
+        """Yield the rows of an epoch, split by split, in chunks of at most `rows` rows."""
 
     def chunks_from(
         self, split: int, rows: int = CHUNK, *, seed: int = 0, epoch: int = 0
     ) -> Iterator[Examples]:
-        """Yield the rows that an epoch takes of one split; see `chunks`.
+        """Yield the rows of an epoch from a single split; see `chunks`.
 
         Args:
-            split: Its number in `splits`.
-            rows: Maximum number of rows in a chunk.
-            seed: In `[0, 2**63)`.
-            epoch: In `[0, 2**63)`.
+            split: Index of the split in `splits`.
+            rows: Maximum number of rows in a chunk. Default: 8192.
+            seed: Seed in `[0, 2**63)`. Default: 0.
+            epoch: Epoch in `[0, 2**63)`. Default: 0.
         """
-        self.splits[split]
+        self.splits[split]  # raises IndexError; a split or subset has only index 0
         return self.chunks(rows, seed=seed, epoch=epoch)
 
     @abstractmethod
     def check(self) -> None:
-        """Reopen and check shards whose files changed since they were opened."""
+        """Reopen and check shards whose files have changed since they were opened."""
 
     @abstractmethod
     def bring(self) -> None:
-        """Download all shards of remote folders that are not cached."""
+        """Download all remote shards missing from the cache."""
 
 
 def whole_numbers(rows: Any) -> npt.NDArray[np.int64]:
-    """Convert row numbers to an array.
+    """Convert row numbers to an int64 array.
 
     Raises:
-        TypeError: Something else than whole numbers, such as a mask of booleans.
+        TypeError: The rows are not integers, but for example a boolean mask.
     """
     numbers = np.asarray(rows)
     if numbers.size and (numbers.dtype.kind not in "iu" or numbers.ndim != 1):
@@ -184,10 +190,10 @@ def whole_numbers(rows: Any) -> npt.NDArray[np.int64]:
 
 
 def resolve_stop(start: int, stop: int | None, rows: int) -> int:
-    """Return the end of a range of rows; None is the number of rows.
+    """Return the end of a row range; None stands for the number of rows.
 
     Raises:
-        IndexError: Not `0 <= start <= stop <= rows`.
+        IndexError: The range is not within `[0, rows]`.
     """
     stop = rows if stop is None else stop
     if not 0 <= start <= stop <= rows:
@@ -196,21 +202,21 @@ def resolve_stop(start: int, stop: int | None, rows: int) -> int:
 
 
 def check_chunk(rows: Any) -> None:
-    """Check the number of rows of a chunk.
+    """Check the number of rows in a chunk.
 
     Raises:
-        ValueError: Not a whole number of at least 1.
+        ValueError: `rows` is not an integer of at least 1.
     """
     if not isinstance(rows, int | np.integer) or rows < 1:
         raise ValueError(f"rows: expected a whole number of at least 1, got {rows!r}")
 
 
 def resolve_row(row: Any, rows: int) -> int:
-    """Return the index of a row, with negative numbers counted from the end.
+    """Convert a row index to a non-negative index; negative ones count from the end.
 
     Raises:
-        IndexError: No such row among `rows`.
-        TypeError: Not a number, such as a slice.
+        IndexError: The row is out of range.
+        TypeError: `row` is not an integer, but for example a slice.
     """
     try:
         number = operator.index(row)

@@ -1,7 +1,7 @@
-"""Converts rows with text to words with mentions, for word-based formats.
+"""Converts rows with text to words and mentions, for word-based export formats.
 
-Words are those of the row, cut at white space and where a mention begins or ends within one. What
-no token stands for is a word too, so that all of the text is there.
+A word of a row is divided at white space, and at the start or end of a mention inside the word.
+Characters without a token become words too, so that no text is lost.
 """
 
 from __future__ import annotations
@@ -16,13 +16,22 @@ _FILLED = re.compile(r"\S+")
 
 
 class RowWords(NamedTuple):
-    """The words of a row.
+    """The W words of a row, with white space and mentions.
+
+    A row::
+
+        words     Aspirin  helps  .
+        gaps      ""  " "  ""  ""
+        mentions  (0, 1, Chemical)
+
+    There is a space before `helps`. Word 0 is a mention.
 
     Attributes:
-        doc_id: The document that it comes from.
-        words: Each without white space.
-        gaps: The white space before each word; W + 1, with what follows the last one.
-        mentions: First word, word after the last, and label; sorted, not overlapping.
+        doc_id: Document of the row.
+        words: `[W]`, words without white space.
+        gaps: `[W + 1]`, white space before each word and after the last.
+        mentions: First word, word after the last, and label of each mention; sorted,
+            non-overlapping.
     """
 
     doc_id: str
@@ -43,8 +52,8 @@ def words_in_row(row: Mapping[str, Any], labels: Sequence[str]) -> RowWords:
     """Return the words of a row.
 
     Args:
-        row: A row of a folder that was built with `keep_text`.
-        labels: The label of each index of `span_labels`.
+        row: Row of a folder built with `encode.keep_text`.
+        labels: Label names, indexed by `span_labels`.
     """
     text = row["text"]
     starts = row["token_starts"]
@@ -56,16 +65,17 @@ def words_in_row(row: Mapping[str, Any], labels: Sequence[str]) -> RowWords:
         )
     ]
 
-    # A word ends where the next one begins, a mention begins or ends, or white space stands.
+    # Cut the text at the start of each word and at both ends of each mention, then at white space.
     cuts = {0, len(text)}
     cuts.update(starts[token] for token in _firsts(row["word_ids"]))
     cuts.update(itertools.chain.from_iterable(span[:2] for span in spans))
     pieces = [
-        (found.start(), found.end())
+        (match.start(), match.end())
         for start, stop in itertools.pairwise(sorted(cuts))
-        for found in _FILLED.finditer(text, start, stop)
+        for match in _FILLED.finditer(text, start, stop)
     ]
 
+    # Convert mentions from characters to words.
     begins = [start for start, _ in pieces]
     stops = [stop for _, stop in pieces]
     mentions = [
@@ -82,7 +92,7 @@ def words_in_row(row: Mapping[str, Any], labels: Sequence[str]) -> RowWords:
 
 
 def _firsts(word_ids: Sequence[int]) -> Iterator[int]:
-    """Yield the first token of each word; special tokens have none."""
+    """Yield the first token of each word."""
     before = -1
     for token, word in enumerate(word_ids):
         if word >= 0 and word != before:

@@ -1,4 +1,4 @@
-"""Reads the rows of one split across its shards."""
+"""Reads the rows of a split from all of its shards."""
 
 from __future__ import annotations
 
@@ -36,30 +36,33 @@ from mslm_data.shard.write import ShardRecord
 
 
 class Split(Rows):
-    """The rows of one split of a built folder.
+    """The rows of a split of a built folder.
+
+    `md.load(folder)["train"]` returns one. Shards are opened, and downloaded if remote, when one of
+    their rows is first read.
 
     Attributes:
-        folder: The built folder, as it was named.
-        place: The same, not relative to a working directory that may change.
-        name: The split's.
-        manifest: The folder's.
-        record: What the manifest says of the split.
-        labels: The label of each index of `span_labels`.
-        tags: The tag of each index of `bio`.
-        doc_labels: The label of each index of `doc_labels`; empty where documents have none.
-        token_ids: The tokenizer's special ids.
-        protected: Whether the manifest says that these are patients' notes, not to be shown or
-            shared.
-        cache_bytes: Bytes that shards of a remote folder may take in the cache; None for any.
+        folder: Built folder, as passed by the caller.
+        place: Absolute path of the folder, or the remote folder.
+        name: Name of the split.
+        manifest: Manifest of the folder.
+        record: Counts and shards of the split in the manifest.
+        labels: Label names, indexed by `span_labels`.
+        tags: Tag names, indexed by `bio`.
+        doc_labels: Document label names, indexed by `doc_labels`; empty without document labels.
+        token_ids: Special ids of the tokenizer.
+        protected: Whether the rows are patients' text, which must not be shown or shared.
+        cache_bytes: Maximum size of a remote folder's shards in the cache, in bytes; None for no
+            limit.
     """
 
     def __init__(self, folder: Path | RemoteFolder, name: str, manifest: Manifest) -> None:
-        """Remember where the shards are; each is opened when a row of it is first wanted.
+        """Create the split without reading shards.
 
         Args:
-            folder: The built folder.
-            name: The split's.
-            manifest: The folder's.
+            folder: Built folder.
+            name: Name of the split.
+            manifest: Manifest of the folder.
         """
         self.folder = folder
         self.place: Path | RemoteFolder = (
@@ -98,10 +101,9 @@ class Split(Rows):
 
     @property
     def digest(self) -> str:
-        """Digest of the source of the rows: corpus, split and input files.
+        """Digest of corpus name, split name and input files; independent of the shard size.
 
-        Together with the numbers of rows and tokens it tells the rows from others. It does not
-        depend on how they are divided into shards.
+        Together with the number of rows and tokens, it identifies the rows.
         """
         sources = [dict(source) for source in self.record.sources]
         origin = canonical_json([self.manifest.name, self.name, sources])
@@ -125,8 +127,8 @@ class Split(Rows):
         """Return all columns of a row as Python values; negative indices count from the end.
 
         Raises:
-            IndexError: No such row.
-            TypeError: Not a row's number, such as a slice.
+            IndexError: The row is out of range.
+            TypeError: `row` is not an integer, but for example a slice.
         """
         number = resolve_row(row, len(self))
         shard = int(np.searchsorted(self._first, number, side="right")) - 1
@@ -135,11 +137,11 @@ class Split(Rows):
 
     @property
     def tokenizer(self) -> Path:
-        """Path of the tokenizer; for a remote folder it is downloaded and checked first.
+        """Path of the tokenizer. A remote file is downloaded and checked.
 
         Raises:
-            ShardError: There is none.
-            SourceError: The file is out of reach, or not the one that the manifest names.
+            ShardError: The file is missing.
+            SourceError: The remote file is unreachable, or differs from the manifest.
         """
         return tokenizer_file(self.place, self.manifest)
 
@@ -151,46 +153,52 @@ class Split(Rows):
         shots: int | None = None,
         seed: int = 0,
     ) -> Subset:
-        """Return the rows of some documents, as a view that replaces a split anywhere.
+        """Return the rows of randomly chosen documents, as a view usable like a split.
 
-        Subsets of one seed are nested: the first ten documents are among the first fifty, and the
-        documents of 5 shots among those of 10. They depend on the seed, the ids of the documents
-        and their labels alone. Rows keep their keys, and so their masks.
+        Exactly one of `documents`, `share` and `shots` is required.
+
+        Subsets with the same seed are nested: 50 documents include the 10 documents of a smaller
+        subset, and 10 shots include 5 shots. The choice depends only on the seed, the document ids
+        and the labels of their mentions. Rows keep their keys, and therefore their masks.
 
         Args:
-            documents: Number of documents, at least 1 and at most those of the split. The first
-                document of each label comes before all others, so that small subsets have every
-                label where possible.
-            share: Share of the documents in (0, 1], rounded up, in place of their number.
-            shots: Number of mentions of each label, at least 1: for each label, documents are taken
-                until they hold that many. The subset may hold more mentions of a label, as
-                documents stay whole; it holds fewer where the split does.
-            seed: Draws the documents, in `[0, 2**63)`.
+            documents: Number of documents, from 1 to the number in the split. The first document
+                with each label is chosen before all others, so that small subsets have every label
+                if possible.
+            share: Share of the documents, in (0, 1]. The number of documents is rounded up.
+            shots: Minimum number of mentions per label, at least 1. For each label, documents are
+                added until they have this number of mentions. Documents are not divided, so the
+                subset may have more mentions. It has fewer if the split does.
+            seed: Seed for the choice, in `[0, 2**63)`. Default: 0.
 
         Raises:
-            TypeError: Not exactly one of `documents`, `share` and `shots`.
-            ValueError: A number out of range.
+            TypeError: None or several of `documents`, `share` and `shots` are given.
+            ValueError: A number is out of range.
             ShardError: A shard is missing or damaged.
         """
         return draw_subset(self, documents=documents, share=share, shots=shots, seed=seed)
 
     def check(self) -> None:
-        """Reopen and check shards whose files changed since they were opened.
+        """Reopen and check shards whose files have changed since they were opened.
 
-        It costs a look at each file's size and times; shards in memory need none. Each pass of
-        `md.Batches` and of a loader begins and ends with it.
+        Only size and times of each file are read; shards in memory are skipped. `md.Batches` and
+        loaders call this at the start and at the end of an epoch.
 
         Raises:
-            ShardError: A file is missing by now, or holds other bytes than the manifest says.
+            ShardError: A file is missing, or its digest differs from the manifest.
         """
         for shard in self._shards:
             shard.check()
 
     def examples(self, start: int = 0, stop: int | None = None) -> Examples:
-        """Return rows `[start, stop)`; views if they are in one shard.
+        """Return rows `[start, stop)`, as views if all are in the same shard.
+
+        Args:
+            start: First row. Default: 0.
+            stop: Row after the last. Default: None, the number of rows.
 
         Raises:
-            IndexError: Not `0 <= start <= stop <= len(self)`.
+            IndexError: The range is not within `[0, len(self)]`.
             ShardError: A shard is missing or damaged.
         """
         stop = resolve_stop(start, stop, len(self))
@@ -209,17 +217,18 @@ class Split(Rows):
         return parts[0] if len(parts) == 1 else concatenate(parts)
 
     def take(self, rows: Sequence[int] | npt.NDArray[np.int64]) -> Examples:
-        """Copy rows in any order.
+        """Return a copy of a selection of rows.
 
-        Tokens' characters, sentences and labels of documents come along where the shards have them.
+        The result includes `token_starts`, `token_ends`, `sentence_starts` and `doc_labels` if the
+        shards have these columns.
 
         Args:
-            rows: `[R]`, each in `[0, len(self))`.
+            rows: `[R]` in `[0, len(self))`, in any order.
 
         Raises:
-            IndexError: A row that is not there.
+            IndexError: A row is out of range.
             ShardError: A shard is missing or damaged.
-            TypeError: Something else than whole numbers.
+            TypeError: `rows` are not integers.
         """
         picks = self.picks(whole_numbers(rows))
         shards = [shard for shard, _, _ in picks]
@@ -228,7 +237,7 @@ class Split(Rows):
         return gather_rows(picks, len(rows), self.token_ids, columns=columns)
 
     def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the number of tokens of each given row, `[R]`; see `take`."""
+        """Return the number of tokens in each of the rows, int64 `[R]`; see `take`."""
         return gather_lengths(self.picks(rows), len(rows))
 
     def chunks(
@@ -238,16 +247,16 @@ class Split(Rows):
         seed: int = 0,  # noqa: ARG002
         epoch: int = 0,  # noqa: ARG002
     ) -> Iterator[Examples]:
-        """Yield all rows in stored order, in chunks of at most `rows` rows.
+        """Yield all rows in stored order, in chunks.
 
         Args:
-            rows: Maximum number of rows in a chunk.
-            seed: Ignored, as every epoch has the same rows; a mix has others in each.
-            epoch: Ignored too.
+            rows: Maximum number of rows in a chunk. Default: 8192.
+            seed: Ignored: unlike a mix, a split has the same rows in every epoch.
+            epoch: Ignored.
 
         Raises:
-            ValueError: `rows` is below 1, or not a whole number.
-            ShardError: A shard is missing or damaged, or has changed meanwhile; see `check`.
+            ValueError: `rows` is not an integer of at least 1.
+            ShardError: A shard is missing or damaged, or has changed, see `check`.
         """
         check_chunk(rows)
         self.check()
@@ -258,12 +267,12 @@ class Split(Rows):
         self.check()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield each shard as one record batch with all columns.
+        """Yield each shard as an Arrow record batch with all columns.
 
-        Shards of a remote folder are fetched one at a time.
+        Remote shards are downloaded one at a time.
 
         Raises:
-            ShardError: A shard is missing or damaged, or has changed meanwhile; see `check`.
+            ShardError: A shard is missing or damaged, or has changed, see `check`.
         """
         self.check()
         for shard in self._shards:
@@ -292,14 +301,12 @@ class Split(Rows):
         self.check()
 
     def bring(self) -> None:
-        """Download all shards of a remote folder that are not cached, in parallel.
-
-        For readers of all rows: they wait for the network once, not once a shard.
+        """Download all remote shards missing from the cache, in parallel.
 
         Raises:
-            FetchError: A shard is missing, out of reach, or not what the manifest says.
-            ShardError: The folder there is another by now.
-            ValueError: They take more than `cache_bytes`.
+            FetchError: A shard is missing, unreachable, or differs from the manifest.
+            ShardError: The remote folder has been rebuilt.
+            ValueError: The shards do not fit into `cache_bytes`.
         """
         if not self._fits:
             raise ValueError(
@@ -315,16 +322,19 @@ class Split(Rows):
 
     @property
     def shard_bytes(self) -> tuple[int, ...]:
-        """Size of each shard's file in bytes."""
+        """Size of each shard in bytes."""
         return tuple(shard.bytes for shard in self.record.shards)
 
     def keep(self, shards: Collection[int]) -> None:
-        """Close all other shards, which frees their memory and cache.
+        """Close all other shards, to free memory and cache.
 
-        Rows of a closed shard can be asked for as before. Shards in memory stay.
+        A closed shard is opened again when one of its rows is read. Shards in memory stay open.
+
+        Args:
+            shards: Indices of the shards to keep open.
 
         Raises:
-            ShardError: A file is missing by now, or holds other bytes than the manifest says.
+            ShardError: A file is missing, or its digest differs from the manifest.
         """
         for number, shard in enumerate(self._shards):
             if number not in shards:
@@ -333,11 +343,12 @@ class Split(Rows):
     def fetches_ahead(
         self, shards: Iterable[int], wanted: Callable[[], bool]
     ) -> list[Callable[[], object]]:
-        """Return functions that download shards that are remote and not open.
+        """Return download jobs for remote shards that are not open yet.
 
         Args:
-            shards: Their numbers.
-            wanted: Whether they are still to be read; it is asked when each is about to be fetched.
+            shards: Indices of shards.
+            wanted: Returns whether the shards are still needed. Each job calls this before it
+                starts its download.
         """
         return fetches_ahead((self._shards[number] for number in shards), wanted)
 
@@ -346,10 +357,13 @@ class Split(Rows):
             bring(shards)
 
     def picks(self, rows: npt.NDArray[np.int64]) -> Picks:
-        """Group rows by shard; remote shards are downloaded first.
+        """Group rows by shard, and download the remote shards among these.
+
+        Args:
+            rows: int64 `[R]`, in any order.
 
         Raises:
-            IndexError: A row that is not there.
+            IndexError: A row is out of range.
         """
         if not len(rows):
             return []
@@ -359,7 +373,7 @@ class Split(Rows):
                 f"{rows.max()}"
             )
         if len(self._shards) == 1:
-            return [(self._shards[0], slice(None), rows)]
+            return [(self._shards[0], slice(None), rows)]  # a slice avoids a copy
 
         row_shards = np.searchsorted(self._first, rows, side="right") - 1
         picks: Picks = []
@@ -398,25 +412,25 @@ def _shard(
 
 
 Picks: TypeAlias = list[tuple[Shard, slice | npt.NDArray[np.int64], npt.NDArray[np.int64]]]
-"""Shards with the places that their rows take, and these rows within the shard."""
+"""For each shard: positions of its rows in the result, and row numbers within the shard."""
 _TOKENS = ("input_ids", "word_ids", "bio")
 _SPANS = ("span_starts", "span_ends", "span_labels")
 _CHARACTERS = ("token_starts", "token_ends")
 _OPTIONAL = (*_CHARACTERS, "sentence_starts", "doc_label")
 _TYPES = {"bio": np.int16, "span_labels": np.int16}
-"""Types of the columns that are not int32."""
+"""Column -> dtype, default int32."""
 
 
 def gather_rows(picks: Picks, size: int, ids: TokenIds, *, columns: Collection[str]) -> Examples:
-    """Copy rows of one or more splits together.
+    """Copy rows from shards of one or more splits.
 
     Args:
-        picks: Of one or more splits of one tokenizer.
-        size: Number of rows.
-        ids: The tokenizer's special ids.
-        columns: Which of `token_starts`, `token_ends`, `sentence_starts` and `doc_label` come
-            along. Where a shard lacks the third, a row is one sentence; where it lacks the fourth,
-            labels of documents are -1.
+        picks: Rows by shard. All splits have the same tokenizer.
+        size: Total number of rows.
+        ids: Special ids of the tokenizer.
+        columns: Optional columns to include: `token_starts`, `token_ends`, `sentence_starts`,
+            `doc_label`. In a shard without `sentence_starts`, each row counts as one sentence; in a
+            shard without `doc_label`, labels are -1.
     """
     keys = np.empty(size, np.uint64)
     for shard, places, local in picks:
@@ -451,11 +465,11 @@ def gather_rows(picks: Picks, size: int, ids: TokenIds, *, columns: Collection[s
 
 
 def tokenizer_file(folder: Path | RemoteFolder, manifest: Manifest) -> Path:
-    """Return the path of a folder's tokenizer, downloaded and checked if the folder is remote.
+    """Return the path of the tokenizer of a folder. A remote file is downloaded and checked.
 
     Raises:
-        ShardError: There is none.
-        SourceError: The file is out of reach, or not the one that the manifest names.
+        ShardError: The file is missing.
+        SourceError: The remote file is unreachable, or differs from the manifest.
     """
     if isinstance(folder, RemoteFolder):
         return folder.file("tokenizer.json", sha256=manifest.tokenizer["sha256"])
@@ -467,12 +481,12 @@ def tokenizer_file(folder: Path | RemoteFolder, manifest: Manifest) -> Path:
 
 
 def gather_lengths(picks: Picks, size: int) -> npt.NDArray[np.int64]:
-    """Return the number of tokens of the given rows, `[size]`."""
+    """Return the number of tokens in each row, int64 `[size]`."""
     return np.diff(_make_offsets(picks, "input_ids", size))
 
 
 def _make_offsets(picks: Picks, column: str, size: int) -> npt.NDArray[np.int64]:
-    """Return the offsets `[size + 1]` of a ragged column for the given rows."""
+    """Return the offsets of a ragged column for a selection of rows, int64 `[size + 1]`."""
     lengths = np.zeros(size, np.int64)
     for shard, places, local in picks:
         offsets, _ = shard.lists(column)
@@ -481,7 +495,7 @@ def _make_offsets(picks: Picks, column: str, size: int) -> npt.NDArray[np.int64]
 
 
 def _gathered(picks: Picks, columns: tuple[str, str, str], size: int) -> Three:
-    """Copy the given rows of three columns that share offsets."""
+    """Copy rows of three columns with the same offsets."""
     to = _make_offsets(picks, columns[0], size)
     first, second, third = (np.empty(to[-1], _TYPES.get(name, np.int32)) for name in columns)
 
@@ -494,7 +508,7 @@ def _gathered(picks: Picks, columns: tuple[str, str, str], size: int) -> Three:
 
 
 def _gathered_alone(picks: Picks, column: str, to: npt.NDArray[np.int64]) -> Ragged:
-    """Copy the given rows of an int32 column."""
+    """Copy rows of an int32 column; `to` are the offsets of the result."""
     out = np.empty(to[-1], np.int32)
     for shard, places, local in picks:
         gather(local, *shard.lists(column), to[:-1][places], out)
@@ -502,7 +516,12 @@ def _gathered_alone(picks: Picks, column: str, to: npt.NDArray[np.int64]) -> Rag
 
 
 def _sentences(picks: Picks, words: Ragged) -> Ragged:
-    """Return the sentence starts of the given rows; without the column a row is one sentence."""
+    """Return the sentence starts of a selection of rows; without the column, a row is a sentence.
+
+    Args:
+        picks: Rows by shard.
+        words: `word_ids` of the selected rows.
+    """
     column = "sentence_starts"
     known = [pick for pick in picks if pick[0].has(column)]
     lengths = np.ones(len(words), np.int64)
@@ -512,7 +531,8 @@ def _sentences(picks: Picks, words: Ragged) -> Ragged:
         lengths[places] = offsets[local + 1] - offsets[local]
         is_known[places] = True
 
-    # A sentence begins at its first token that is not special.
+    # For shards without the column, find the first token of each row that is not special. A row has
+    # one or two leading special tokens, so the loop is short.
     unknown = np.flatnonzero(~is_known)
     firsts = words.offsets[:-1][unknown]
     while np.any(words.values[firsts] < 0):

@@ -1,4 +1,4 @@
-"""A few documents of a split, as rows that replace a split anywhere."""
+"""Random subsets of the documents of a split, for few-shot experiments."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ if TYPE_CHECKING:
 RowNumbers = npt.NDArray[np.int64]
 
 _ORDER = 0x5B5E7
-"""Names the stream of draws that put documents in order."""
+"""Name of the random stream for the order of documents."""
 
 
 class Subset(Rows):
-    """The rows of some documents of a split, as a view without copies.
+    """A view of the rows of some documents of a split.
 
-    `split.subset(documents=...)` makes one. Rows keep their keys, and so their masks.
+    `split.subset(documents=...)` returns one. Rows keep their keys, and therefore their masks.
 
     Attributes:
-        split: The split that the rows are of.
-        numbers: int64 `[R]`, the rows' numbers in the split, rising.
+        split: The split.
+        numbers: int64 `[R]`, sorted row numbers in the split.
         documents: Number of documents.
-        labels: The label of each index of `span_labels`, as the split has them.
-        tags: The tag of each index of `bio`.
-        doc_labels: The label of each index of `doc_labels`; empty where documents have none.
-        token_ids: The tokenizer's special ids.
-        protected: Whether these are patients' notes, not to be shown or shared.
-        place: The split's folder.
-        shard_rows: Number of rows of each shard of the split.
+        labels: Label names of the split, indexed by `span_labels`.
+        tags: Tag names, indexed by `bio`.
+        doc_labels: Document label names, indexed by `doc_labels`; empty without document labels.
+        token_ids: Special ids of the tokenizer.
+        protected: Whether the rows are patients' text, which must not be shown or shared.
+        place: Folder of the split.
+        shard_rows: Number of selected rows in each shard of the split.
     """
 
     def __init__(self, split: Split, numbers: RowNumbers, documents: int) -> None:
-        """Take rows of a split, and read their lengths.
+        """Select rows of a split, and read their lengths.
 
         Args:
             split: The split.
-            numbers: int64 `[R]`, rising.
-            documents: Number of documents that the rows are of.
+            numbers: int64 `[R]`, sorted row numbers.
+            documents: Number of documents of these rows.
         """
         self.split = split
         self.numbers = numbers
@@ -85,7 +85,7 @@ class Subset(Rows):
 
     @property
     def tokens(self) -> int:
-        """Number of tokens, special tokens included."""
+        """Number of tokens, including special tokens."""
         return self._tokens
 
     @property
@@ -104,30 +104,30 @@ class Subset(Rows):
         """Return all columns of a row as Python values; negative indices count from the end.
 
         Raises:
-            IndexError: No such row.
-            TypeError: Not a row's number, such as a slice.
+            IndexError: The row is out of range.
+            TypeError: `row` is not an integer, but for example a slice.
         """
         return self.split[int(self.numbers[resolve_row(row, len(self))])]
 
     def take(self, rows: Sequence[int] | RowNumbers) -> Examples:
-        """Copy rows in any order; see `Split.take`.
+        """Return a copy of a selection of rows; see `Split.take`.
 
         Raises:
-            IndexError: A row that is not there.
+            IndexError: A row is out of range.
             ShardError: A shard is missing or damaged.
-            TypeError: Something else than whole numbers.
+            TypeError: `rows` are not integers.
         """
         return self.split.take(self._in_split(whole_numbers(rows)))
 
     def lengths(self, rows: RowNumbers) -> RowNumbers:
-        """Return the number of tokens of each given row, `[R]`; see `take`."""
+        """Return the number of tokens in each of the rows, int64 `[R]`; see `take`."""
         return self.split.lengths(self._in_split(rows))
 
     def examples(self, start: int = 0, stop: int | None = None) -> Examples:
         """Return rows `[start, stop)`.
 
         Raises:
-            IndexError: Not `0 <= start <= stop <= len(self)`.
+            IndexError: The range is not within `[0, len(self)]`.
             ShardError: A shard is missing or damaged.
         """
         return self.split.take(self.numbers[start : resolve_stop(start, stop, len(self))])
@@ -142,8 +142,8 @@ class Subset(Rows):
         """Yield all rows in stored order, in chunks of at most `rows` rows.
 
         Raises:
-            ValueError: `rows` is below 1, or not a whole number.
-            ShardError: A shard is missing or damaged, or has changed meanwhile.
+            ValueError: `rows` is not an integer of at least 1.
+            ShardError: A shard is missing or damaged, or has changed, see `Split.check`.
         """
         check_chunk(rows)
         self.check()
@@ -152,18 +152,18 @@ class Subset(Rows):
         self.check()
 
     def check(self) -> None:
-        """Reopen and check shards whose files changed; see `Split.check`."""
+        """Reopen and check shards whose files have changed; see `Split.check`."""
         self.split.check()
 
     def bring(self) -> None:
-        """Download shards of a remote folder that are not cached; see `Split.bring`."""
+        """Download remote shards missing from the cache; see `Split.bring`."""
         self.split.bring()
 
     def _in_split(self, rows: RowNumbers) -> RowNumbers:
-        """Convert row numbers to those of the split.
+        """Convert row numbers of the subset to those of the split.
 
         Raises:
-            IndexError: A row that is not there.
+            IndexError: A row is out of range.
         """
         if len(rows) and (rows.min() < 0 or rows.max() >= len(self)):
             raise IndexError(
@@ -181,13 +181,13 @@ def draw_subset(
     shots: int | None = None,
     seed: int = 0,
 ) -> Subset:
-    """Draw documents of a split at random; see `Split.subset`."""
+    """Choose documents of a split at random; see `Split.subset`."""
     sizes = {"documents": documents, "share": share, "shots": shots}
-    given = [name for name, size in sizes.items() if size is not None]
-    if len(given) != 1:
+    options = [name for name, size in sizes.items() if size is not None]
+    if len(options) != 1:
         raise TypeError(
             "subset: expected one of documents, share and shots, got "
-            f"{' and '.join(given) or 'none'}"
+            f"{' and '.join(options) or 'none'}"
         )
     if not _is_integer(seed) or not 0 <= seed < 1 << 63:
         raise ValueError(f"seed: expected an integer in [0, 2**63), got {seed!r}")
@@ -217,10 +217,10 @@ def draw_subset(
 
 
 def _documents(split: Split) -> tuple[npt.NDArray[np.uint64], RowNumbers]:
-    """Return a hash of each document id, uint64 `[D]`, and the document of each row."""
+    """Return hashes of the document ids, uint64 `[D]`, and the document of each row, `[N]`."""
     hashes = [np.empty(0, np.uint64)]
     for batch in split.batches():
-        # Rows of a document stand side by side, so few strings are hashed.
+        # The rows of a document are contiguous: hash the id of the first row only.
         ids = batch.column("doc_id")
         begins = np.ones(len(ids), np.bool_)
         begins[1:] = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
@@ -228,12 +228,14 @@ def _documents(split: Split) -> tuple[npt.NDArray[np.uint64], RowNumbers]:
         run_hashes = hash_ids(ids.take(pa.array(firsts)).to_pylist())
         hashes.append(run_hashes[np.cumsum(begins) - 1])
 
-    ids_of_documents, document_of_row = np.unique(np.concatenate(hashes), return_inverse=True)
-    return ids_of_documents, document_of_row.astype(np.int64, copy=False)
+    document_hashes, document_of_row = np.unique(np.concatenate(hashes), return_inverse=True)
+    return document_hashes, document_of_row.astype(np.int64, copy=False)
 
 
 def _drawn_ranks(ids: npt.NDArray[np.uint64], seed: int) -> RowNumbers:
-    """Return the rank of each document in the random order, `[D]`."""
+    """Return the rank of each document in the random order, int64 `[D]`."""
+    # A random number depends on the document id and the seed only, so adding documents to a corpus
+    # does not change the relative order of the others.
     draws = np.empty(len(ids), np.uint64)
     name_streams(ids, seed, 0, _ORDER, draws)
     ranks = np.empty(len(ids), np.int64)
@@ -254,10 +256,15 @@ def _count_mentions(split: Split, document_of_row: RowNumbers, documents: int) -
 
 
 def _take_first(ranks: RowNumbers, mentions: RowNumbers, size: int) -> RowNumbers:
-    """Return the first documents of the random order.
+    """Return the first documents in the random order, int64 `[size]`.
 
-    The first document of each label moves to the front, so that small subsets have every label
-    where possible. The order does not depend on the size, so subsets are nested.
+    The first document with each label moves to the front, so that small subsets have every label if
+    possible. The order does not depend on the size, so subsets are nested.
+
+    Args:
+        ranks: int64 `[D]`, rank of each document.
+        mentions: int64 `[D, L]`, number of mentions of each label.
+        size: Number of documents.
     """
     order = np.argsort(ranks)
     has_label = mentions[order] > 0
@@ -266,10 +273,15 @@ def _take_first(ranks: RowNumbers, mentions: RowNumbers, size: int) -> RowNumber
 
 
 def _take_shots(ranks: RowNumbers, mentions: RowNumbers, shots: int) -> RowNumbers:
-    """Return the documents with the first `shots` mentions of each label.
+    """Return documents with at least `shots` mentions of each label, int64 `[K]`.
 
-    Each label takes documents in the drawn order until it has enough; the subset is the union, so
-    that fewer shots are nested in more.
+    For each label, documents with this label are chosen in the random order until they have enough
+    mentions. The result is the union over labels, so fewer shots are nested in more.
+
+    Args:
+        ranks: int64 `[D]`, rank of each document.
+        mentions: int64 `[D, L]`, number of mentions of each label.
+        shots: Minimum number of mentions per label.
     """
     order = np.argsort(ranks)
     ordered = mentions[order]

@@ -1,8 +1,7 @@
 """Checks a built folder against FORMAT.md and its own manifest.
 
-Files and their checksums come first, then the rows: their schema, counts and laws, each law once,
-by the first row that breaks it. What is found says what was expected and what is there, and never
-holds text.
+First the files and their checksums are checked, then schema, counts and values of the rows. For
+each rule, only the first violation is reported. Problems never contain text of the corpus.
 """
 
 from __future__ import annotations
@@ -29,15 +28,22 @@ from mslm_data.shard.manifest import NAME, Manifest, read_manifest
 from mslm_data.shard.read import Shard
 
 _USUAL = {"mask": ("[MASK]", "<mask>"), "pad": ("[PAD]", "<pad>"), "unk": ("[UNK]", "<unk>")}
-"""How tokenizers usually spell these special tokens."""
+"""Usual names of special tokens."""
 
 
 class Problem(NamedTuple):
-    """One violation.
+    """A violation.
+
+    A row::
+
+        place                                  what
+        train/data-00000-of-00001.arrow row 7  expected sorted mentions that do not overlap; 1 ...
+
+    Row 7 of the shard is the first with overlapping mentions.
 
     Attributes:
-        place: The file, and the row where there is one.
-        what: What was expected and what is there; never text.
+        place: File, with the row if the problem is in a row.
+        what: Expected and actual state, without text of the corpus.
     """
 
     place: str
@@ -45,12 +51,15 @@ class Problem(NamedTuple):
 
 
 def verify(folder: Path) -> tuple[Manifest, list[Problem]]:
-    """Read a built folder completely and return its problems.
+    """Check all files and rows of a built folder.
 
-    Files that no build writes, such as the `cache-*.arrow` of `datasets`, are passed over.
+    Files not written by the build are ignored, such as `cache-*.arrow` of `datasets`.
+
+    Returns:
+        The manifest, and a list of problems, empty for a valid folder.
 
     Raises:
-        ShardError: The manifest is missing, of another format, or contradicts itself.
+        ShardError: The manifest is missing, damaged or inconsistent, or has another format.
     """
     manifest = read_manifest(folder)
     problems = list(_beside(folder, manifest))
@@ -61,9 +70,11 @@ def verify(folder: Path) -> tuple[Manifest, list[Problem]]:
             path = folder / split / shard_record.file
             in_memory = record.bytes <= IN_MEMORY
             shard = Shard(path, shard_record, manifest.token_ids, None, in_memory)
-            found = list(_shard(shard, manifest))
-            problems += [Problem(f"{split}/{path.name}{place}", what) for place, what in found]
-            if not found:
+            shard_problems = list(_shard(shard, manifest))
+            problems += [
+                Problem(f"{split}/{path.name}{place}", what) for place, what in shard_problems
+            ]
+            if not shard_problems:
                 keys.append(shard.flat("key"))
                 documents += _documents(shard)
 
@@ -77,9 +88,10 @@ def verify(folder: Path) -> tuple[Manifest, list[Problem]]:
 
 
 def find_other_files(folder: Path, manifest: Manifest) -> list[str]:
-    """Return the files in a built folder that are not part of the build, sorted.
+    """Return the sorted names of files not written by the build.
 
-    `datasets` leaves a `cache-*.arrow` beside the shards for each `map`, `filter` or `shuffle`.
+    For example, `datasets` writes a `cache-*.arrow` for each `map`, `filter` or `shuffle`. Remains
+    of interrupted builds and unknown shards are not included: `verify` reports them.
     """
     left = {problem.place for problem in _left(folder, manifest)}
     names = {
@@ -87,33 +99,35 @@ def find_other_files(folder: Path, manifest: Manifest) -> list[str]:
         for path in folder.rglob("*")
         if path.is_file() and (folder / ".build") not in path.parents
     }
-    strangers = {name for split in manifest.splits for name in _strangers(folder, split, manifest)}
-    return sorted(names - left - strangers - set(manifest.files()))
+    unknown = {
+        name for split in manifest.splits for name in _unknown_shards(folder, split, manifest)
+    }
+    return sorted(names - left - unknown - set(manifest.files()))
 
 
 # Files -------------------------------------------------------------------------------------------
 
 
 def _names(folder: Path, split: str, manifest: Manifest) -> Iterator[Problem]:
-    """Check that a split's shards are numbered in order, and that there are no others."""
+    """Check that the shards of a split are numbered in order, and that there are no others."""
     known = [shard.file for shard in manifest.splits[split].shards]
     numbered = [f"data-{number:05d}-of-{len(known):05d}.arrow" for number in range(len(known))]
     if known != numbered:
         yield Problem(f"{split}", "expected shards numbered from 0 in the manifest's order")
 
-    for name in _strangers(folder, split, manifest):
+    for name in _unknown_shards(folder, split, manifest):
         yield Problem(name, "expected no shard that the manifest does not name")
 
 
-def _strangers(folder: Path, split: str, manifest: Manifest) -> list[str]:
-    """Return the shard files of a split that the manifest does not list."""
+def _unknown_shards(folder: Path, split: str, manifest: Manifest) -> list[str]:
+    """Return the shard files of a split that are not in the manifest."""
     known = {shard.file for shard in manifest.splits[split].shards}
-    found = {path.name for path in (folder / split).glob("data-*.arrow")}
-    return [f"{split}/{name}" for name in sorted(found - known)]
+    files = {path.name for path in (folder / split).glob("data-*.arrow")}
+    return [f"{split}/{name}" for name in sorted(files - known)]
 
 
 def _beside(folder: Path, manifest: Manifest) -> Iterator[Problem]:
-    """Check the other files of the folder."""
+    """Check all files except the shards."""
     yield from _tokenizer(folder / "tokenizer.json", manifest)
     yield from _set_aside(folder, manifest)
     if not (folder / "README.md").is_file():
@@ -160,14 +174,14 @@ def _left(folder: Path, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _canonical(folder: Path, name: str) -> Iterator[Problem]:
-    """Check that a JSON file is canonical, so that equal folders have equal bytes."""
+    """Check that a JSON file is canonical."""
     data = (folder / name).read_bytes()
     if canonical_json(msgspec.json.decode(data)) != data:
         yield Problem(name, "expected JSON with sorted keys, one space of indent and a newline")
 
 
 def _tokenizer(path: Path, manifest: Manifest) -> Iterator[Problem]:
-    """Check the tokenizer's digest and the special ids in the manifest."""
+    """Check the digest of the tokenizer, and the special ids in the manifest."""
     if not path.is_file() or hash_file(path) != manifest.tokenizer["sha256"]:
         yield Problem(path.name, "expected the tokenizer that the manifest names")
         return
@@ -182,7 +196,7 @@ def _tokenizer(path: Path, manifest: Manifest) -> Iterator[Problem]:
 
     if value.get("truncation") is not None or value.get("padding") is not None:
         yield Problem(path.name, "expected truncation and padding switched off")
-    for what in _strange_ids(manifest.token_ids, vocabulary, added, value.get("post_processor")):
+    for what in _wrong_ids(manifest.token_ids, vocabulary, added, value.get("post_processor")):
         yield Problem(NAME, f"tokenizer.ids: {what}, as tokenizer.json has it")
     yield from _tokenizer_config(path.parent, manifest.token_ids, vocabulary)
 
@@ -190,9 +204,9 @@ def _tokenizer(path: Path, manifest: Manifest) -> Iterator[Problem]:
 def _tokenizer_config(
     folder: Path, ids: TokenIds, vocabulary: Mapping[str, int]
 ) -> Iterator[Problem]:
-    """Check the token names for transformers; folders of earlier versions have none."""
+    """Check the names of special tokens in `tokenizer_config.json`."""
     name = "tokenizer_config.json"
-    if not (folder / name).is_file():
+    if not (folder / name).is_file():  # built by an earlier version
         return
     for kind in _USUAL:
         token = _json(folder / name, f"{kind}_token")
@@ -204,9 +218,9 @@ def _tokenizer_config(
 
 
 def _vocabulary(tokenizer: Mapping[str, Any]) -> dict[str, int]:
-    """Read token -> id from a `tokenizer.json`; a Unigram model lists pieces with scores."""
+    """Return token -> id from the content of a `tokenizer.json`."""
     pieces = tokenizer["model"]["vocab"]
-    if isinstance(pieces, list):
+    if isinstance(pieces, list):  # a Unigram model, with a list of pieces and scores
         vocabulary = {piece: number for number, (piece, _) in enumerate(pieces)}
     else:
         vocabulary = dict(pieces)
@@ -218,16 +232,16 @@ def _vocabulary(tokenizer: Mapping[str, Any]) -> dict[str, int]:
     return vocabulary
 
 
-def _strange_ids(
-    ids: TokenIds, vocabulary: Mapping[str, int], added: set[int], around: Any
+def _wrong_ids(
+    ids: TokenIds, vocabulary: Mapping[str, int], added: set[int], post_processor: Any
 ) -> Iterator[str]:
-    """Yield how the tokenizer contradicts the manifest's special ids.
+    """Yield the differences between tokenizer and special ids in the manifest.
 
     Args:
-        ids: Of the manifest.
+        ids: Special ids in the manifest.
         vocabulary: Token -> id.
-        added: The ids of special tokens that were added to the vocabulary.
-        around: What puts special tokens around a row: the tokenizer's post-processor.
+        added: Ids of the special tokens in `added_tokens`.
+        post_processor: Post-processor of the tokenizer, which adds special tokens to a row.
     """
     size = max(vocabulary.values(), default=-1) + 1
     if ids.size != size:
@@ -239,19 +253,19 @@ def _strange_ids(
         if id_ not in added and id_ not in (usual[:1] or [-1]):
             yield f"expected {kind} to be a special token's id, got {id_}"
 
-    # The tokens of [CLS] and [SEP] need not be added ones: the post-processor names their ids.
+    # [CLS] and [SEP] may be missing from `added_tokens`; the post-processor has their ids then.
     at_least = added | {id_ for id_ in named.values() if id_ >= 0}
-    at_most = at_least | _numbers_in(around)
+    at_most = at_least | _integers_in(post_processor)
     if not at_least <= set(ids.special) <= at_most or list(ids.special) != sorted(set(ids.special)):
         yield "expected special to be the rising ids of all special tokens"
 
 
-def _numbers_in(value: Any) -> set[int]:
+def _integers_in(value: Any) -> set[int]:
     """Return all integers in a JSON value."""
     if isinstance(value, dict):
-        return set().union(*map(_numbers_in, value.values()))
+        return set().union(*map(_integers_in, value.values()))
     if isinstance(value, list):
-        return set().union(*map(_numbers_in, value))
+        return set().union(*map(_integers_in, value))
     return {value} if isinstance(value, int) else set()
 
 
@@ -265,7 +279,7 @@ class _Aside(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _set_aside(folder: Path, manifest: Manifest) -> Iterator[Problem]:
-    """Check that each document without rows is listed once, in its split."""
+    """Check the lines of `set_aside.jsonl`, and their number per split."""
     name = "set_aside.jsonl"
     if not (folder / name).is_file():
         yield Problem(name, "expected the documents set aside, found no file")
@@ -281,11 +295,10 @@ def _set_aside(folder: Path, manifest: Manifest) -> Iterator[Problem]:
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 broken += 1
 
-    strange = sum(count for split, count in counts.items() if split not in manifest.splits)
-    if broken or strange:
+    broken += sum(count for split, count in counts.items() if split not in manifest.splits)
+    if broken:
         yield Problem(
-            name,
-            f"expected split, id, place and reason in each line, got {broken + strange} others",
+            name, f"expected split, id, place and reason in each line, got {broken} others"
         )
 
     for split, record in manifest.splits.items():
@@ -296,7 +309,7 @@ def _set_aside(folder: Path, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _json(path: Path, key: str) -> Any:
-    """Return a value of a JSON object in a file, None if it is missing."""
+    """Return the value of a key in a JSON file; None if it is missing."""
     try:
         value = msgspec.json.decode(path.read_bytes()) if path.is_file() else None
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -308,7 +321,7 @@ def _json(path: Path, key: str) -> Any:
 
 
 def _shard(shard: Shard, manifest: Manifest) -> Iterator[tuple[str, str]]:
-    """Check one shard; stop at the first problem that makes further reading unsafe."""
+    """Check a shard. Stop at the first problem after which reading on is not safe."""
     try:
         if shard.path.is_file() and hash_file(shard.path) != shard.record.sha256:
             yield "", "expected the manifest's checksum: bytes have changed"
@@ -332,6 +345,7 @@ def _shard(shard: Shard, manifest: Manifest) -> Iterator[tuple[str, str]]:
         if got != expected:
             yield "", f"expected {expected} {what}, got {got}"
 
+    # The other laws index by ids, words and mentions, and need valid ones.
     broken = list(_rows(_basic_laws(examples, len(manifest.labels))))
     if not broken:
         max_tokens = manifest.pipeline["encode"].get("max_tokens")
@@ -344,7 +358,7 @@ def _shard(shard: Shard, manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _has_footer(path: Path) -> bool:
-    """Return whether readers of Arrow files, which start at the footer, can open a shard."""
+    """Return whether a shard can be opened as an Arrow file, which is read from its footer."""
     try:
         with pa.memory_map(str(path)) as file:
             return bool(pa.ipc.open_file(file).num_record_batches == 1)
@@ -353,18 +367,17 @@ def _has_footer(path: Path) -> bool:
 
 
 def _buffers(batch: pa.RecordBatch) -> Iterator[pa.Buffer]:
-    """Yield all buffers of a batch."""
     for column in batch.columns:
         yield from (buffer for buffer in column.buffers() if buffer is not None)
 
 
 class _Law(NamedTuple):
-    """A condition that every row must meet.
+    """A law that holds for all rows.
 
     Attributes:
-        column: The column whose rows it is about.
-        breaks: bool, one for each value of the column, or for each row: where the law is broken.
-        what: What was expected.
+        column: Column with N rows and T values.
+        breaks: bool `[T]` or `[N]`, whether a value or a row breaks the law.
+        what: Expected state.
     """
 
     column: Ragged
@@ -373,18 +386,18 @@ class _Law(NamedTuple):
 
 
 def _rows(laws: Iterator[_Law]) -> Iterator[tuple[str, str]]:
-    """Find the first row that breaks each law."""
+    """Yield the first row that breaks each law, and the number of violations."""
     for law in laws:
-        where = np.flatnonzero(law.breaks)
-        if len(where):
-            row = int(where[0])
-            if len(law.breaks) != len(law.column):
+        violations = np.flatnonzero(law.breaks)
+        if len(violations):
+            row = int(violations[0])
+            if len(law.breaks) != len(law.column):  # the index of a value
                 row = int(np.searchsorted(law.column.offsets, row, side="right")) - 1
-            yield f" row {row}", f"expected {law.what}; {len(where)} are not"
+            yield f" row {row}", f"expected {law.what}; {len(violations)} are not"
 
 
 def _basic_laws(examples: Examples, labels: int) -> Iterator[_Law]:
-    """Yield the laws of single columns, on which the others depend."""
+    """Yield the laws of ids, words and mentions required by all others."""
     ids, words, bio = examples.input_ids, examples.word_ids.values, examples.bio.values
     yield _Law(ids, (ids.values < 0) | (ids.values >= examples.ids.size), "ids of the tokenizer")
     yield _Law(ids, words < -1, "word numbers of at least -1")
@@ -406,7 +419,8 @@ def _laws(examples: Examples, max_tokens: int) -> Iterator[_Law]:
     ids, words = examples.input_ids, examples.word_ids.values
     yield _Law(ids, ids.lengths > max_tokens, f"rows of at most {max_tokens} tokens")
 
-    # Text never becomes a special token other than [UNK]; a tokenizer without one has no choice.
+    # Text is never encoded as a special token except [UNK]. A tokenizer without [UNK] may encode
+    # text as any token, so there is no law.
     special = np.isin(ids.values, np.array(examples.ids.special, np.int64))
     if examples.ids.unk >= 0:
         around = special & (ids.values != examples.ids.unk)
@@ -428,22 +442,23 @@ def _laws(examples: Examples, max_tokens: int) -> Iterator[_Law]:
 
     before = first - ids.offsets[:-1]
     behind = ids.offsets[1:] - 1 - last
-    strange = (before != before[0]) | (behind != behind[0]) | (last - first + 1 != counts)
-    if not strange.any():
+    different = (before != before[0]) | (behind != behind[0]) | (last - first + 1 != counts)
+    if not different.any():
+        # Compare the special tokens of all rows with those of the first row.
         for place in range(int(before[0])):
-            strange |= ids.values[ids.offsets[:-1] + place] != ids.values[place]
+            different |= ids.values[ids.offsets[:-1] + place] != ids.values[place]
         for place in range(1, int(behind[0]) + 1):
-            strange |= ids.values[ids.offsets[1:] - place] != ids.values[ids.offsets[1] - place]
-    yield _Law(ids, strange, "the same special tokens around each row")
+            different |= ids.values[ids.offsets[1:] - place] != ids.values[ids.offsets[1] - place]
+    yield _Law(ids, different, "the same special tokens around each row")
     yield from _sentences(examples, before)
 
 
 def _sentences(examples: Examples, before: Array) -> Iterator[_Law]:
-    """Yield the laws of sentences, if rows have several.
+    """Yield the laws of `sentence_starts`.
 
     Args:
-        examples: Rows with a word each.
-        before: Tokens before each row's first word.
+        examples: Rows, each with at least a word.
+        before: `[N]`, number of tokens before the first word of each row.
     """
     starts = examples.sentence_starts
     if starts is None:
@@ -455,10 +470,10 @@ def _sentences(examples: Examples, before: Array) -> Iterator[_Law]:
     yield _Law(starts, counts == 0, "a sentence in each row")
     falls = ~is_first & (np.diff(starts.values, prepend=0) <= 0)
     yield _Law(starts, falls, "sentences that begin one after the other")
-    strays = is_first & (starts.values != np.repeat(before, counts))
-    yield _Law(starts, strays, "a first sentence that begins at the first token of the text")
+    late = is_first & (starts.values != np.repeat(before, counts))
+    yield _Law(starts, late, "a first sentence that begins at the first token of the text")
 
-    # Readers have checked that the numbers are tokens of their rows.
+    # `Shard` has checked that sentences start within their rows, so indexing is safe.
     places = starts.values + np.repeat(examples.input_ids.offsets[:-1], counts)
     words = examples.word_ids.values
     continues = ~is_first & (words[places] == words[places - 1])
@@ -467,7 +482,7 @@ def _sentences(examples: Examples, before: Array) -> Iterator[_Law]:
 
 
 def _falls(examples: Examples) -> Array:
-    """Return where a word number is lower than an earlier one of the row."""
+    """Return whether each token has a lower word number than the word before it in the row."""
     words = examples.word_ids
     row = np.repeat(np.arange(len(examples)), words.lengths)
     inside = np.flatnonzero(words.values >= 0)
@@ -478,7 +493,7 @@ def _falls(examples: Examples) -> Array:
 
 
 def _tags(examples: Examples) -> Iterator[tuple[str, str]]:
-    """Check tags against mentions."""
+    """Check that tags match mentions."""
     offsets = examples.bio.offsets
     expected = paint(examples.span_starts, examples.span_ends, examples.span_labels, offsets)
     different = np.flatnonzero(expected != examples.bio.values)
@@ -491,7 +506,7 @@ def _tags(examples: Examples) -> Iterator[tuple[str, str]]:
 
 
 def _texts(shard: Shard, examples: Examples) -> Iterator[_Law]:
-    """Yield the laws of characters, if the folder keeps texts."""
+    """Yield the laws of `text`, `token_starts` and `token_ends`."""
     starts, ends = examples.token_starts, examples.token_ends
     if starts is None or ends is None:
         return
@@ -508,17 +523,18 @@ def _texts(shard: Shard, examples: Examples) -> Iterator[_Law]:
     )
     yield _Law(starts, ~special & ~within, "characters within the row's text")
 
-    # Texts go from the first token's first character to the last one's last.
-    reached = np.zeros(len(starts), np.int64)
-    begun = sizes.astype(np.int64)
+    # A text starts with the first character of its tokens, and ends with the last.
+    last_ends = np.zeros(len(starts), np.int64)
+    first_starts = sizes.astype(np.int64)
     row = np.repeat(np.arange(len(starts)), starts.lengths)
-    np.maximum.at(reached, row[~special], ends.values[~special])
-    np.minimum.at(begun, row[~special], starts.values[~special])
-    yield _Law(starts, (begun != 0) | (reached != sizes), "texts that their tokens span")
+    np.maximum.at(last_ends, row[~special], ends.values[~special])
+    np.minimum.at(first_starts, row[~special], starts.values[~special])
+    is_longer = (first_starts != 0) | (last_ends != sizes)
+    yield _Law(starts, is_longer, "texts that their tokens span")
 
 
 def _weak(shard: Shard, examples: Examples) -> Iterator[tuple[str, str]]:
-    """Check the columns of weak supervision, if there are any."""
+    """Check `span_concepts` and `span_scores`, if the shard has them."""
     if "span_concepts" not in shard.batch.schema.names:
         return
 
@@ -527,29 +543,29 @@ def _weak(shard: Shard, examples: Examples) -> Iterator[tuple[str, str]]:
         yield "", "span_concepts: expected one for each mention"
 
     scores = shard.ragged("span_scores", 0, len(shard))
-    strange = ~((scores.values >= 0) & (scores.values <= 1))
-    yield from _rows(iter([_Law(scores, strange, "confidences from 0 to 1")]))
+    outside = ~((scores.values >= 0) & (scores.values <= 1))  # True for NaN
+    yield from _rows(iter([_Law(scores, outside, "confidences from 0 to 1")]))
 
 
 def _contexts(shard: Shard) -> Iterator[tuple[str, str]]:
-    """Check the column of `annotate.context`, if there is one."""
+    """Check `span_contexts`, if the shard has it."""
     if not shard.has("span_contexts"):
         return
 
     contexts = shard.ragged("span_contexts", 0, len(shard))
-    strange = (contexts.values < 0) | (contexts.values >= 1 << len(FLAGS))
-    yield from _rows(iter([_Law(contexts, strange, f"contexts of {len(FLAGS)} flags")]))
+    outside = (contexts.values < 0) | (contexts.values >= 1 << len(FLAGS))
+    yield from _rows(iter([_Law(contexts, outside, f"contexts of {len(FLAGS)} flags")]))
 
 
 def _doc_labels(examples: Examples, known: int) -> Iterator[tuple[str, str]]:
-    """Check document labels, if there are any."""
+    """Check `doc_label`, if the shard has it."""
     labels = examples.doc_labels
     if labels is not None and ((labels < -1) | (labels >= known)).any():
         yield "", f"doc_label: expected -1, or labels from 0 to {known - 1}"
 
 
 def _documents(shard: Shard) -> int:
-    """Count the documents of a shard; the rows of one are contiguous, in one shard."""
+    """Count the documents of a shard. The rows of a document are contiguous, in one shard."""
     ids = shard.batch.column("doc_id")
     if not len(ids):
         return 0
@@ -557,8 +573,8 @@ def _documents(shard: Shard) -> int:
 
 
 def _keys(split: str, keys: list[Array]) -> Iterator[Problem]:
-    """Check that row keys of a split are unique."""
-    every = np.concatenate(keys) if keys else np.empty(0, np.uint64)
-    twice = len(every) - len(np.unique(every))
-    if twice:
-        yield Problem(split, f"expected a key of its own for each row; {twice} stand twice")
+    """Check that the keys of a split are unique."""
+    all_keys = np.concatenate(keys) if keys else np.empty(0, np.uint64)
+    duplicates = len(all_keys) - len(np.unique(all_keys))
+    if duplicates:
+        yield Problem(split, f"expected a unique key for each row, got {duplicates} duplicates")

@@ -1,4 +1,8 @@
-"""Writes `Examples` as a shard."""
+"""Writes `Examples` to shards.
+
+A shard is an Arrow stream followed by the footer of an Arrow file, so that stream readers and file
+readers open it; see `write_stream_with_footer`.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +24,32 @@ from mslm_data.io.files import writing_whole
 
 _MAGIC = b"ARROW1\0\0"
 _PIECE = 256 << 10
-"""Bytes that are digested and written at once."""
+"""Number of bytes hashed and written at once."""
 _FIELDS = {"key": "keys", "doc_id": "doc_ids", "doc_label": "doc_labels", "text": "texts"}
-"""Column -> field of `Examples`, where their names differ."""
+"""Column -> field of `Examples`, if the names differ."""
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
-"""A number of things in a manifest: small enough to be added up, and to be an index."""
+"""A count in a manifest. The upper limit keeps sums of counts within 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardRecord:
-    """A shard, as listed in the manifest."""
+    """Describe a shard in the manifest.
+
+    A row::
+
+        file                       rows  tokens  mentions
+        data-00000-of-00001.arrow     1      13         2
+
+    The shard is the only one of its split, and has one row with 13 tokens and two mentions.
+
+    Attributes:
+        file: File name, in the folder of the split.
+        rows: Number of rows.
+        tokens: Number of tokens, including special tokens.
+        mentions: Number of mentions.
+        bytes: Size of the file.
+        sha256: Digest of the file.
+    """
 
     file: str
     rows: Count
@@ -42,25 +62,25 @@ class ShardRecord:
 def write_shard(
     path: Path, examples: Examples, schema: pa.Schema, *, durable: bool = True
 ) -> ShardRecord:
-    """Write a shard. Equal examples and schema give equal bytes.
+    """Write a shard. Equal examples and schemas give equal bytes.
 
     Args:
-        path: Written whole or not at all.
-        examples: With what every column of the schema needs.
-        schema: From `columns.schema`.
-        durable: As of `files.writing_whole`.
+        path: File, written atomically.
+        examples: Rows, with all columns of the schema.
+        schema: Schema made by `columns.schema`.
+        durable: Whether to sync the file to disk, see `files.writing_whole`. Default: True.
 
     Raises:
-        ShardError: More tokens than 32-bit offsets can count.
+        ShardError: The examples have 2**31 tokens or more.
     """
     return write_batch(path, record_batch(examples, schema), durable=durable)
 
 
 def record_batch(examples: Examples, schema: pa.Schema) -> pa.RecordBatch:
-    """Convert examples to Arrow columns without copying tokens.
+    """Convert examples to an Arrow record batch that shares the memory of the tokens.
 
     Raises:
-        ShardError: More tokens than 32-bit offsets can count.
+        ShardError: The examples have 2**31 tokens or more.
     """
     check_token_count(len(examples.input_ids.values))
     arrays = []
@@ -72,7 +92,7 @@ def record_batch(examples: Examples, schema: pa.Schema) -> pa.RecordBatch:
             arrays.append(to_arrow(value, column.type))
             continue
 
-        # Concepts and scores are flat, one for each mention.
+        # Concepts, scores and contexts are flat `[S]`.
         if not isinstance(value, Ragged):
             value = Ragged(value, examples.span_starts.offsets)
         offsets = to_arrow(value.offsets.astype(np.int32), pa.int32())
@@ -82,7 +102,7 @@ def record_batch(examples: Examples, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def check_token_count(tokens: int) -> None:
-    """Check that 32-bit offsets can count the tokens."""
+    """Check that the number of tokens fits into the 32-bit offsets of Arrow lists."""
     if tokens >= 1 << 31:
         raise ShardError(
             "shard: expected fewer than 2**31 tokens; choose a smaller shard.unit_bytes"
@@ -90,12 +110,12 @@ def check_token_count(tokens: int) -> None:
 
 
 def write_batch(path: Path, batch: pa.RecordBatch, *, durable: bool = True) -> ShardRecord:
-    """Write the columns of a shard.
+    """Write a record batch as a shard.
 
     Args:
-        path: Written whole or not at all.
-        batch: All columns of `columns.schema`, without nulls.
-        durable: As of `files.writing_whole`.
+        path: File, written atomically.
+        batch: All columns of the schema, without nulls.
+        durable: Whether to sync the file to disk, see `files.writing_whole`. Default: True.
     """
     with writing_whole(path, durable=durable) as file:
         size, digest = write_stream_with_footer(batch, file)
@@ -112,28 +132,28 @@ def write_batch(path: Path, batch: pa.RecordBatch, *, durable: bool = True) -> S
 def write_stream_with_footer(batch: pa.RecordBatch, file: BinaryIO) -> tuple[int, str]:
     """Write an Arrow stream that ends with the footer of an Arrow file.
 
-    Stream readers (`datasets`) stop at the end of the stream, file readers (polars,
-    pyarrow.dataset) begin at the footer: both open the one file. It is a file as pyarrow writes it,
-    less its leading magic, and with the footer's offsets less these eight bytes.
+    Stream readers (`datasets`) stop at the end of the stream. File readers (polars,
+    `pyarrow.dataset`) start at the footer. The result is the Arrow file of pyarrow without the 8
+    magic bytes at its start; the offsets in the footer are 8 smaller.
 
     Returns:
-        The number of bytes written, and their SHA-256.
+        Number of bytes written, and their SHA-256.
     """
     sink = _Sink(file)
     with pa.ipc.new_file(pa.PythonFile(sink, mode="w"), batch.schema) as writer:
         writer.write_batch(batch)
+        # The footer follows when the writer is closed.
         sink.holds_back = True
     sink.write_end()
     return sink.size, sink.sha256
 
 
 class _Sink:
-    """A file object that drops the first eight bytes of the Arrow file that pyarrow writes.
+    """File object for pyarrow that drops the 8 magic bytes at the start, and buffers the footer.
 
     Attributes:
-        holds_back: Whether the bytes that come are the file's end, which is changed before it is
-            written.
-        size: Bytes written.
+        holds_back: Whether to buffer bytes until `write_end`, which corrects the footer.
+        size: Number of bytes written.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -161,26 +181,26 @@ class _Sink:
         return len(data)
 
     def tell(self) -> int:
-        """Return the number of bytes received, including dropped ones."""
+        """Return the number of bytes received, including those dropped or buffered."""
         return self._taken
 
     def flush(self) -> None:
-        """Do nothing: the file is flushed once it is complete."""
+        """Do nothing; the caller flushes the file."""
 
     def close(self) -> None:
-        """Do nothing: the end is written later."""
+        """Mark as closed, without closing the file: `write_end` follows."""
         self.closed = True
 
     def write_end(self) -> None:
-        """Write the bytes held back, with corrected footer offsets."""
-        # They end with the footer, the footer's length in 4 bytes, and 6 bytes of magic.
+        """Write the buffered bytes, with corrected offsets in the footer."""
+        # The end of an Arrow file: footer, length of the footer in 4 bytes, 6 magic bytes.
         (length,) = struct.unpack("<i", self._end[-10:-6])
         start = len(self._end) - 10 - length
         footer = _moved(self._end[start : start + length], -len(_MAGIC))
         self._put(self._end[:start] + footer + self._end[start + length :])
 
     def _put(self, data: bytes | memoryview) -> None:
-        # In pieces that stay in the processor's cache, as each is read twice.
+        # Small pieces stay in the CPU cache between hashing and writing.
         for start in range(0, len(data), _PIECE):
             piece = data[start : start + _PIECE]
             self._digest.update(piece)
@@ -189,14 +209,16 @@ class _Sink:
 
 
 def to_arrow(values: Any, kind: pa.DataType) -> pa.Array:
-    """Return an Arrow array without nulls; numbers share memory with `values`.
-
-    `pa.array` would import pandas first, wherever that is installed, to ask if they are its.
+    """Convert to an Arrow array without nulls. Numbers share memory with `values`.
 
     Args:
-        values: A NumPy array of numbers, or a sequence of strings.
-        kind: The type of the result.
+        values: NumPy array of numbers, or a sequence of strings.
+        kind: Type of the result.
+
+    Raises:
+        ShardError: The strings have 2 GiB or more.
     """
+    # `pa.array` would first import pandas if it is installed, to recognise its arrays.
     if not pa.types.is_string(kind):
         numbers = np.ascontiguousarray(values, kind.to_pandas_dtype())
         return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
@@ -216,13 +238,17 @@ def to_arrow(values: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _moved(footer: bytes, by: int) -> bytes:
-    """Shift the block offsets of a footer, a flatbuffer table."""
+    """Add `by` to the block offsets in a footer.
+
+    The footer is a flatbuffer table: its first 4 bytes locate the table, the table starts with the
+    signed distance back to its vtable, and the vtable has a 2-byte offset per field, 0 if absent.
+    """
     moved = bytearray(footer)
     (table,) = struct.unpack_from("<I", footer)
     vtable = table - struct.unpack_from("<i", footer, table)[0]
 
-    # Fields 2 (dictionaries) and 3 (record batches) are vectors of 24-byte blocks, each of which
-    # begins with its offset.
+    # Fields 2 (dictionaries) and 3 (record batches) are vectors of 24-byte blocks. A block starts
+    # with its offset in the file, int64.
     for field in (2, 3):
         (slot,) = struct.unpack_from("<H", footer, vtable + 4 + 2 * field)
         if not slot:

@@ -448,7 +448,7 @@ def test_cache_bytes__leave_what_another_process_reads(
     list(bounded.chunks(rows=5))
 
     assert first.exists()
-    assert caplog.text.count("they take more now") == 1
+    assert caplog.text.count("the cache exceeds its limit") == 1
     bounded.keep(())
     end.set()
     process.join()

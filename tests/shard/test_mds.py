@@ -162,7 +162,7 @@ def test_export__splits_are_what_streaming_reads(one_build: Path, tmp_path: Path
 
 def test_files_of__a_file_past_its_offsets_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     large = np.array([1 << 33], np.int64)
-    monkeypatch.setattr(mds, "_together", lambda _: large)
+    monkeypatch.setattr(mds, "_total_sizes", lambda _: large)
 
     with pytest.raises(ValueError, match="expected less than 4 GiB per file, got 8589934"):
         list(mds.make_files(batch_of([{"key": 1, "doc_id": "", "doc_label": 0, "input_ids": [],

@@ -211,7 +211,7 @@ def test_verify__sees_rows_with_one_key(folder: Path) -> None:
     forge(folder, change)
 
     assert problems(folder) == [
-        Problem("train", "expected a key of its own for each row; 1 stand twice")
+        Problem("train", "expected a unique key for each row, got 1 duplicates")
     ]
 
 

@@ -1,4 +1,4 @@
-"""Tokenises documents into rows (`Examples`), and counts what becomes of every mention."""
+"""Tokenises documents into rows (`Examples`), and counts mentions that are lost or changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EIGHT_BYTES = struct.Struct("<Q")
 
 
 class Encoder:
-    """Tokenise documents and cut them into rows of at most `max_tokens`."""
+    """Encoder of documents as rows of at most `max_tokens` tokens."""
 
     def __init__(
         self,
@@ -41,25 +41,26 @@ class Encoder:
         corpus: str = "",
         doc_labels: dict[str, int] | None = None,
     ) -> None:
-        """Keep the options.
+        """Store the options.
 
         Args:
-            table: The tokenizer, with its cache of words.
-            labels: Label -> index. Callers may add labels before they encode mentions with them.
-            max_tokens: Maximum tokens of a row, special tokens included.
-            protect_mentions: Cut long sentences outside mentions where possible. False cuts before
-                the first word that does not fit, as Abaho et al. 2024 did.
-            join: Join consecutive sentences of a document into rows of at most `max_tokens`; rows
-                get `sentence_starts`.
-            keep_text: Store the text of each row and the characters of its tokens.
-            weak: Store the concept and score of each mention.
-            context: Store the context flags of each mention.
-            corpus: Name of the corpus, part of each row's key.
-            doc_labels: Label of a document -> index; new labels are added. None: no `doc_label`
-                column.
+            table: Tokenizer with its cache of words.
+            labels: Label -> index. The caller may add labels later, before they are used.
+            max_tokens: Maximum number of tokens in a row, including special tokens. Default: 512.
+            protect_mentions: Whether to cut long sentences outside mentions if possible. Default:
+                True. False cuts before the first word that does not fit, as Abaho et al. 2024 did.
+            join: Whether to join consecutive sentences of a document into a row, with
+                `sentence_starts`. Default: False.
+            keep_text: Whether to store the text of each row, and the characters of its tokens.
+                Default: False.
+            weak: Whether to store concept and score of each mention. Default: False.
+            context: Whether to store context flags of each mention. Default: False.
+            corpus: Name of the corpus, part of the key of a row. Default: "".
+            doc_labels: Document label -> index; new labels are added. Default: None, no column
+                `doc_label`.
 
         Raises:
-            TokenizerError: `max_tokens` leaves no room beside the special tokens.
+            TokenizerError: `max_tokens` is too small for special tokens and another token.
         """
         self._table = table
         self._tokenizer = table.tokenizer
@@ -81,19 +82,24 @@ class Encoder:
             )
 
     def encode(self, documents: Documents, sentences: Ranges, account: Account) -> Examples:
-        """Encode documents. The rows of a document do not depend on the other documents.
+        """Encode documents. The rows of a document do not depend on other documents.
 
         Args:
-            documents: Documents with flat, sorted mentions of known labels.
-            sentences: The sentences of each document; no mention crosses a boundary.
-            account: Counts of mentions and rows, updated.
+            documents: D documents, with sorted, non-overlapping mentions.
+            sentences: Sentences of each document; no mention crosses a boundary.
+            account: Counts of mentions and rows; updated.
         """
+        # Characters to tokens: of sentences, then of mentions.
         layout = lay_out(documents, sentences, self._table)
         mentions = align(documents.mentions, layout, self._labels, account)
+
+        # Sentences to windows, one for each row.
         windows = cut_sentences(layout, mentions, self._room, protect=self._protect)
         starts: Ragged | None = None
         if self._join:
             windows, starts = join_sentences(windows, layout.sentence_documents, self._room)
+
+        # A mention longer than a window has a piece in each of several rows.
         pieces, rows = split_at(mentions, windows.firsts)
 
         per_mention = np.bincount(pieces.sources, minlength=1)
@@ -113,15 +119,15 @@ class Encoder:
         rows: Ints,
         sentence_starts: Ragged | None,
     ) -> Examples:
-        """Add special tokens to each window, and make positions relative to the row.
+        """Add special tokens to each window, and convert positions to positions in the row.
 
         Args:
-            documents: The documents.
-            layout: Their tokens.
-            windows: Windows over these; one becomes one row.
-            pieces: Mentions over these tokens, none of them in two windows.
-            rows: int64 `[S]`, the window of each.
-            sentence_starts: int64, the tokens at which each window's sentences begin; None unless
+            documents: D documents.
+            layout: T tokens of the documents.
+            windows: N windows over the tokens, one for each row.
+            pieces: S mentions over the tokens, each within a window.
+            rows: int64 `[S]`, window of each mention.
+            sentence_starts: int64, N rows, first token of each sentence in the window; None unless
                 sentences are joined.
         """
         prefix = np.array(self._tokenizer.prefix, np.int64)
@@ -131,6 +137,7 @@ class Encoder:
         wrap_rows(windows.firsts, layout.ids, layout.words, prefix, suffix, offsets, wrapped)
         ids, words = wrapped
 
+        # Token t of the batch is token `t - first + len(prefix)` of its row.
         shifts = len(prefix) - windows.firsts[rows]
         span_offsets = make_offsets(np.bincount(rows, minlength=len(windows.firsts)))
         starts = Ragged((pieces.starts + shifts).astype(np.int32), span_offsets)
@@ -168,7 +175,7 @@ class Encoder:
     def _keys(
         self, documents: Documents, layout: Layout, windows: Windows, row_documents: Ints
     ) -> Array:
-        """Return the key of each row, uint64 `[W]`."""
+        """Return the key of each row, uint64 `[N]`."""
         digests = digest_documents(self._corpus, documents)
         sentence_numbers = layout.sentence_numbers[windows.sentences]
         keys = np.empty(len(windows.firsts), np.uint64)
@@ -177,14 +184,14 @@ class Encoder:
 
 
 def digest_documents(corpus: str, documents: Documents) -> Array:
-    """Return the digest of each document, uint64 `[D]`; row keys are derived from it.
+    """Return a digest of each document, uint64 `[D]`, from which keys of rows are derived.
 
-    The digest is BLAKE2b of the name of the corpus, the id of the document and its text, each
-    preceded by its length. The text is included because two folders that were built with the same
-    pipeline file have the same name and may have the same ids, such as `train:0`.
+    The digest is 8 bytes of BLAKE2b over corpus name, document id and text, each preceded by its
+    length. The text is necessary: folders built with the same pipeline share the corpus name, and
+    often document ids, such as `train:0`.
     """
-    # The corpus is digested once for all documents. In an ASCII line, byte offsets are character
-    # offsets, so texts need not be encoded one by one.
+    # Hash the corpus name once, and copy the state for each document. In an ASCII line, byte
+    # offsets equal character offsets, so the line is encoded once.
     beginning = hashlib.blake2b(_framed(corpus.encode("utf-8", "surrogatepass")), digest_size=8)
     is_ascii = documents.line.isascii()
     line = documents.line.encode() if is_ascii else b""
@@ -210,7 +217,7 @@ def _framed(data: bytes) -> bytes:
 
 
 def _concepts(mentions: Mentions, pieces: TokenMentions) -> dict[str, Any]:
-    """Return the concept and confidence of each piece, as fields of `Examples`."""
+    """Return concept and score of each mention, as fields of `Examples`."""
     concepts = [""] * len(mentions) if mentions.concepts is None else mentions.concepts
     scores = np.ones(len(mentions)) if mentions.scores is None else mentions.scores
     return {
@@ -220,11 +227,11 @@ def _concepts(mentions: Mentions, pieces: TokenMentions) -> dict[str, Any]:
 
 
 def _doc_labels(documents: Documents, numbers: dict[str, int]) -> Array:
-    """Return the number of each document's label, int16 `[D]`, -1 where it has none.
+    """Return the label index of each document, int16 `[D]`; -1 for no label.
 
     Args:
-        documents: The documents.
-        numbers: Label -> number; new labels are added.
+        documents: D documents.
+        numbers: Label -> index; new labels are added.
     """
     if documents.doc_labels is None:
         return np.full(len(documents), -1, np.int16)
@@ -237,19 +244,19 @@ def _doc_labels(documents: Documents, numbers: dict[str, int]) -> Array:
 def _texts(
     line: str, layout: Layout, windows: Windows, words: Array, offsets: Ints
 ) -> dict[str, Any]:
-    """Return each row's text and its tokens' characters within it, as fields of `Examples`.
+    """Return text and token positions of each row, as fields of `Examples`.
 
     Args:
-        line: The line of characters.
-        layout: Tokens on it.
-        windows: Windows over these.
-        words: int32, word of each token of the rows; -1 on special tokens.
-        offsets: int64 `[W + 1]`, tokens of each row.
+        line: Line of the documents.
+        layout: T tokens on the line.
+        windows: N windows over the tokens.
+        words: int32, word of each token of the rows; -1 for special tokens.
+        offsets: int64 `[N + 1]`, offsets of the rows' tokens.
     """
     firsts = layout.starts[windows.firsts]
     pasts = layout.ends[windows.firsts + windows.lengths - 1]
 
-    # The rows have the tokens of the line in order; special tokens between them keep -1.
+    # All tokens of the layout are in the rows, in order. Special tokens keep -1.
     starts = np.full(offsets[-1], -1, np.int32)
     ends = np.full(offsets[-1], -1, np.int32)
     shifts = np.repeat(firsts, windows.lengths)

@@ -1,6 +1,6 @@
-"""Tokenises documents into flat arrays of positions on their common line of characters.
+"""Tokenises documents to flat arrays of token positions on the line.
 
-All that `encode` does afterwards is arithmetic on the flat arrays that are made here.
+The other steps of `encode` are arithmetic on these arrays.
 """
 
 from __future__ import annotations
@@ -20,16 +20,22 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """The N sentences and T tokens of a batch of documents, as positions on the line.
+    """The N sentences and T tokens of a batch of documents.
+
+    Two tokens, of the word `Aspirin` at the start of the line::
+
+        token  id  word  start  end
+            0  59     0      0    4
+            1  73     0      4    7
 
     Attributes:
-        sentence_documents: int64 `[N]`, each sentence's document.
-        sentence_numbers: int64 `[N]`, its number within the document.
-        offsets: int64 `[N + 1]`, tokens of each sentence.
-        ids: int64 `[T]`.
-        words: int64 `[T]`, each token's word, counted over all documents.
-        starts: int64 `[T]`, first character on the line, never falling.
-        ends: int64 `[T]`, half open, never falling, past the start.
+        sentence_documents: int64 `[N]`, document of each sentence.
+        sentence_numbers: int64 `[N]`, index of the sentence within its document.
+        offsets: int64 `[N + 1]`, offsets of the sentences' tokens.
+        ids: int64 `[T]`, token ids.
+        words: int64 `[T]`, word of each token, counted over all documents.
+        starts: int64 `[T]`, first character on the line, non-decreasing.
+        ends: int64 `[T]`, character after the last, non-decreasing, greater than the start.
     """
 
     sentence_documents: Ints
@@ -42,7 +48,7 @@ class Layout:
 
     @property
     def heads(self) -> npt.NDArray[np.bool_]:
-        """Whether each token begins its word, `[T]`."""
+        """Whether each token is the first of its word, bool `[T]`."""
         heads: npt.NDArray[np.bool_] = np.diff(self.words, prepend=-1) != 0
         return heads
 
@@ -52,31 +58,31 @@ def lay_out(documents: Documents, sentences: Ranges, table: WordTable) -> Layout
 
     Args:
         documents: D documents.
-        sentences: Their sentences.
-        table: Words that are known; new ones are added to it.
+        sentences: Sentences of the documents.
+        table: Cache of tokenised words; new words are added.
     """
     line = _tokenised_line(documents)
     chars = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), np.uint32)
     on_line = np.stack([sentences.starts, sentences.ends], axis=1)
     sentence_documents = np.repeat(np.arange(len(documents)), sentences.counts)
 
-    # Words: the source's, or the stretches between white space, of which C characters have at most
-    # (C + 1) / 2.
-    given = documents.has_words[sentence_documents]
+    # Find the words: those of the source, or else character runs between white space. A sentence of
+    # C characters has at most (C + 1) / 2 runs, which bounds the size of the result.
+    has_words = documents.has_words[sentence_documents]
     words = np.stack([documents.words.starts, documents.words.ends], axis=1)
-    characters = int(np.diff(on_line[~given]).sum())
+    characters = int(np.diff(on_line[~has_words]).sum())
     room = len(words) + (characters + len(on_line)) // 2 + 1
     bounds = np.empty((room, 2), np.int64)
     counts = np.empty(len(sentence_documents), np.int64)
-    find_stretches(chars, on_line, given, words, bounds, counts)
+    find_stretches(chars, on_line, has_words, words, bounds, counts)
     bounds = bounds[: counts.sum()]
 
-    # Tokens: the pieces of each word, moved to where the word stands.
+    # Look up the pieces of each word, and move them to the position of the word.
     rows = table.rows(line, chars, bounds)
     pieces = table.offsets[rows + 1] - table.offsets[rows]
     offsets = make_offsets(pieces)[make_offsets(counts)]
     tokens = np.empty((4, offsets[-1]), np.int64)
-    lay_pieces(counts, given, rows, bounds, table.offsets, table.pieces, tokens)
+    lay_pieces(counts, has_words, rows, bounds, table.offsets, table.pieces, tokens)
 
     ids, token_words, starts, ends = tokens
     numbers = number_within(sentences.counts)
@@ -84,10 +90,10 @@ def lay_out(documents: Documents, sentences: Ranges, table: WordTable) -> Layout
 
 
 def number_within(counts: Ints) -> Ints:
-    """Number the items of each group from 0.
+    """Number the items of each group from 0: `[2, 0, 3]` -> `[0, 1, 0, 1, 2]`.
 
     Args:
-        counts: int64 `[G]`, items of each group.
+        counts: int64 `[G]`, number of items in each group.
 
     Returns:
         int64 `[counts.sum()]`.
@@ -98,10 +104,10 @@ def number_within(counts: Ints) -> Ints:
 
 
 def _tokenised_line(documents: Documents) -> str:
-    """Return the line with placeholders replaced by their words, at the same length.
+    """Return the line with placeholders replaced by their words.
 
-    The word of a placeholder takes its place. A word that has no room in its placeholder leaves
-    white space only.
+    The length stays the same: a word is padded by spaces, and a word longer than its placeholder is
+    replaced by spaces.
     """
     marks = documents.placeholders
     pieces: list[str] = []
@@ -113,6 +119,7 @@ def _tokenised_line(documents: Documents) -> str:
             continue
         room = end - start
         pieces.append(documents.line[past:start])
+        # A space before the word separates it from preceding characters.
         pieces.append(f" {word}".ljust(room) if len(word) < room else " " * room)
         past = end
     if not pieces:

@@ -17,24 +17,23 @@ NO_TOKEN = Reason("no token")
 SHARED = Reason("shares its tokens with another")
 """Reasons in `Account.left_out`."""
 NARROWED = "begins within a token that another mention has"
-"""Reason in `Account.adjusted`: a mention lacks the token that it begins in, as the one before it
-ends there."""
+"""Reason in `Account.adjusted`: the first token of a mention belongs to the mention before."""
 
 
 @dataclass(slots=True)
 class Account:
-    """Counts of mentions and rows by what became of them.
+    """Counts of lost and changed mentions, and of cut sentences.
 
-    Mentions in rows = mentions given - those left out + pieces added by cuts.
+    The rows have `given - sum(left_out) + cut_pieces` mentions.
 
     Attributes:
         left_out: Reason -> number of mentions that are in no row.
-        adjusted: Reason -> number of mentions that lack a token of theirs.
-        cut_mentions: Mentions longer than a row, which lie in several rows.
-        cut_pieces: Spans that those became, less one each.
-        windowed: Sentences that were too long for one row.
-        empty: Sentences without a token, which are in no row.
-        widened: Mentions that begin or end within a token, and were given all of it.
+        adjusted: Reason -> number of mentions without some of their tokens.
+        cut_mentions: Number of mentions divided among several rows.
+        cut_pieces: Number of additional mentions made by dividing these.
+        windowed: Number of sentences divided among several rows.
+        empty: Number of sentences without tokens, which are in no row.
+        widened: Number of mentions that start or end inside a token, and were extended to it.
     """
 
     left_out: Counter[Reason] = field(default_factory=Counter)
@@ -48,13 +47,13 @@ class Account:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenMentions:
-    """S mentions over the tokens of a `Layout`, sorted, not overlapping.
+    """S sorted, non-overlapping mentions over the tokens of a `Layout`.
 
     Attributes:
         starts: int64 `[S]`, first token.
-        ends: int64 `[S]`, half open, past the start.
-        labels: int16 `[S]`.
-        sources: int64 `[S]`, the number of the mention among those of all documents.
+        ends: int64 `[S]`, token after the last, greater than the start.
+        labels: int16 `[S]`, label index.
+        sources: int64 `[S]`, index of the mention in `Documents.mentions`.
     """
 
     starts: Ints
@@ -66,26 +65,30 @@ class TokenMentions:
 def align(
     mentions: Mentions, layout: Layout, labels: Mapping[str, int], account: Account
 ) -> TokenMentions:
-    """Find the tokens of each mention: those that overlap it and no earlier mention.
+    """Convert mentions from characters to tokens.
+
+    A mention gets all tokens that overlap it, except tokens of the mention before. A mention
+    without tokens is left out.
 
     Args:
-        mentions: Flat and sorted.
+        mentions: Sorted, non-overlapping mentions.
         layout: Tokens of the same documents.
-        labels: Label -> index, of every label that a mention has.
-        account: Counts of mentions, added to.
+        labels: Label -> index, for all labels with mentions.
+        account: Counts of mentions; updated.
     """
     begins = mentions.starts
     stops = mentions.ends
     numbers = np.array([labels.get(name, -1) for name in mentions.names], np.int16)
     indices = numbers[mentions.labels]
 
-    # The first token that ends after the mention's start, and past the last that begins before its
-    # end.
+    # A mention reaches from the first token that ends after the mention's start, to the last token
+    # that starts before the mention's end.
     starts = np.searchsorted(layout.ends, begins, side="right")
     ends = np.searchsorted(layout.starts, stops, side="left")
     is_bare = starts >= ends
 
-    # A token that two mentions share belongs to the first. Mentions without a token take none.
+    # A shared token belongs to the first mention: `taken` is the end of all mentions before.
+    # Mentions without tokens must not count, so their end is 0.
     ends = np.where(is_bare, 0, ends)
     taken = np.concatenate([[0], np.maximum.accumulate(ends)])[:-1]
     is_late = ~is_bare & (starts < taken)
@@ -106,21 +109,19 @@ def align(
 
 
 def split_at(mentions: TokenMentions, cuts: Ints) -> tuple[TokenMentions, Ints]:
-    """Split mentions at the first token of each window.
+    """Split mentions at window boundaries.
 
     Args:
         mentions: S mentions.
-        cuts: int64 `[W]`, rising, the first token of each window; `cuts[0] == 0` if there is a
-            token.
+        cuts: int64 `[W]`, sorted first token of each window, starting with 0.
 
     Returns:
-        The mentions, with one piece in each window for those that go over a cut, and the window of
-        each piece.
+        P pieces of mentions, each within a window, and int64 `[P]`, the window of each piece.
     """
     first = np.searchsorted(cuts, mentions.starts, side="right") - 1
     last = np.searchsorted(cuts, mentions.ends - 1, side="right") - 1
 
-    # Piece n of mention m lies in window `first[m] + n`.
+    # Piece n of mention m is in window `first[m] + n`.
     num_pieces = last - first + 1
     mention = np.repeat(np.arange(len(num_pieces)), num_pieces)
     nth = number_within(num_pieces)

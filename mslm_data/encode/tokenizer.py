@@ -1,8 +1,8 @@
-"""Loads tokenizers of any common form, and makes their encoding exact.
+"""Loads tokenizers from files, folders and the Hugging Face Hub.
 
-Some things are set right on every tokenizer. Truncation, padding, and the dropout of BPE, which
-draws pieces at random, are off; a `tokenizer.json` may carry them. Text that spells a special token
-(`[SEP]`) is text, never that token.
+All tokenizers are changed to encode deterministically, without loss: truncation, padding and BPE
+dropout, which a `tokenizer.json` may have, are switched off. Text that looks like a special token,
+such as `[SEP]`, is encoded as text.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _CHARACTER_MAP = re.compile(r'"precompiled_charsmap"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 _MAX_HOLES = 1 << 20
-"""Ids without a token. Tables with an item for each id are made; one huge id would fill memory."""
+"""Maximum number of ids without a token. A single huge id would otherwise fill memory, since tables
+have an item per id."""
 
 _PROBE = "\u2603\U0010fffd 7x"
-"""Characters that hardly any vocabulary has."""
+"""Text with characters missing from almost all vocabularies, to check that encoding works."""
 
 _USUAL = {"mask": ("[MASK]", "<mask>"), "pad": ("[PAD]", "<pad>"), "unk": ("[UNK]", "<unk>")}
 """Kind of special token -> its usual names."""
@@ -50,17 +51,16 @@ _USUAL = {"mask": ("[MASK]", "<mask>"), "pad": ("[PAD]", "<pad>"), "unk": ("[UNK
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokenizer:
-    """A tokenizer, its special ids, and the tokens that it puts around a row.
+    """A tokenizer with its special ids.
 
     Attributes:
-        core: The object of the `tokenizers` library.
-        ids: Its special ids.
-        prefix: Special ids before a row (`[CLS]`).
-        suffix: Special ids after it (`[SEP]`).
-        lead: Characters put before each word when it is encoded. This is a space for byte-level
-            tokenizers, whose pieces hold it, as `is_split_into_words` with `add_prefix_space` has
-            it; "" for all others.
-        json: Its `tokenizer.json`.
+        core: Tokenizer of the `tokenizers` library.
+        ids: Special ids.
+        prefix: Special ids before a row, such as `[CLS]`.
+        suffix: Special ids after a row, such as `[SEP]`.
+        lead: Characters added before each word: a space for byte-level tokenizers, whose pieces
+            include it, as with `add_prefix_space=True` in transformers; "" for others.
+        json: Content of `tokenizer.json`.
     """
 
     core: tokenizers.Tokenizer
@@ -72,16 +72,16 @@ class Tokenizer:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of its `tokenizer.json`."""
+        """SHA-256 of `tokenizer.json`."""
         return _digest_json(self.json)
 
     def config(self, *, max_tokens: int | None = None) -> dict[str, Any]:
-        """Return the contents of a `tokenizer_config.json`.
+        """Return the content of `tokenizer_config.json`.
 
-        Without it transformers takes the tokenizer for one without a mask, and without padding.
+        Without this file, `AutoTokenizer` does not know the mask and padding tokens.
 
         Args:
-            max_tokens: The longest row that a model takes; None where that is not known.
+            max_tokens: Maximum number of tokens for the model. Default: None, unknown.
         """
         ids = {kind: getattr(self.ids, kind) for kind in _USUAL}
         if self.prefix:
@@ -100,7 +100,7 @@ class Tokenizer:
         return config
 
     def _token_names(self, ids: Mapping[str, int]) -> dict[str, str]:
-        """Return kind -> token name, for ids that have a token."""
+        """Return kind -> token, for ids with a token."""
         names = {kind: self.core.id_to_token(id_) for kind, id_ in ids.items() if id_ >= 0}
         return {kind: name for kind, name in names.items() if name is not None}
 
@@ -112,22 +112,22 @@ class Tokenizer:
 
 @lru_cache(maxsize=1)
 def _digest_json(text: str) -> str:
-    """Digest a `tokenizer.json`. Cached, since every work unit asks for the digest."""
+    """Return the SHA-256 of `tokenizer.json`. Cached, since every work unit needs it."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def load_tokenizer(name: str, *, lowercase: bool | None = None) -> Tokenizer:
-    """Load a tokenizer from a file, a folder or the Hugging Face hub.
+    """Load a tokenizer from a file, a folder or the Hugging Face Hub.
 
     Args:
-        name: A `tokenizer.json`, a BERT `vocab.txt`, a folder as `save_pretrained` writes it, or a
-            hub id.
-        lowercase: For a `vocab.txt`: whether text is lower-cased. None lower-cases it if the
-            vocabulary has no capitals, whatever a config beside it says (Bio_ClinicalBERT's says
-            `do_lower_case` over a cased vocabulary).
+        name: A `tokenizer.json`, a BERT `vocab.txt`, a folder written by `save_pretrained`, or a
+            Hub id.
+        lowercase: For a `vocab.txt`: whether to convert text to lower case. Default: None, if the
+            vocabulary has no capital letters. `do_lower_case` in a config is ignored, because
+            Bio_ClinicalBERT sets it for a cased vocabulary.
 
     Raises:
-        TokenizerError: Nothing is there, or it is not a tokenizer that can be used.
+        TokenizerError: The tokenizer does not exist, is invalid or not supported.
     """
     path = Path(name)
     if path.is_dir():
@@ -143,14 +143,15 @@ def load_tokenizer(name: str, *, lowercase: bool | None = None) -> Tokenizer:
 
 
 def parse_tokenizer(text: str, names: Mapping[str, str] | None = None) -> Tokenizer:
-    """Parse the text of a `tokenizer.json`.
+    """Parse the content of a `tokenizer.json`.
 
     Args:
-        text: JSON.
-        names: `mask`, `pad`, `unk` -> the token, where it does not have one of the usual names.
+        text: Content of the file.
+        names: `mask`, `pad` or `unk` -> token, for tokens with unusual names. Default: None, the
+            usual names such as `[MASK]` and `<mask>`.
 
     Raises:
-        TokenizerError: The text is not a tokenizer.
+        TokenizerError: The text is not a valid tokenizer.
     """
     _check_character_maps(text)
     with library_errors("tokenizer.json: not a tokenizer of the tokenizers library: "):
@@ -159,15 +160,15 @@ def parse_tokenizer(text: str, names: Mapping[str, str] | None = None) -> Tokeni
 
 
 def _check_character_maps(text: str) -> None:
-    """Check the size that SentencePiece's character map declares.
+    """Check the size declared in a SentencePiece character map.
 
-    It begins with the size of a table in four bytes. The library takes that much memory before it
-    looks for the table, and a process that cannot have it is ended.
+    The map starts with the size of a table in 4 bytes. The library allocates this size without
+    checking it, and aborts the process if there is not enough memory.
     """
     for quoted in _CHARACTER_MAP.findall(text):
         try:
             data = base64.b64decode(json.loads(quoted))
-        except ValueError:  # the library says what is wrong
+        except ValueError:  # the library will report the error
             continue
         size = int.from_bytes(data[:4], "little")
         if size > len(data) - 4:
@@ -179,22 +180,22 @@ def _check_character_maps(text: str) -> None:
 
 @contextmanager
 def library_errors(expected: str, *, private: bool = False) -> Iterator[None]:
-    """Convert errors and panics of the tokenizers library to TokenizerError.
+    """Convert exceptions and panics of the `tokenizers` library to `TokenizerError`.
 
     Args:
-        expected: The beginning of the message: where, and what was expected. The library's own
-            words follow.
-        private: Whether these are left out, as they could hold the text that was encoded.
+        expected: Start of the message, followed by the message of the library.
+        private: Whether to replace the message of the library by the name of its class, because it
+            could contain text of the corpus. Default: False.
 
     Raises:
-        TokenizerError: The library raised an error.
+        TokenizerError: The library raised an exception.
     """
     try:
         yield
     except TokenizerError:
         raise
     except BaseException as error:
-        # A panic of Rust is not an Exception, and its class cannot be imported.
+        # A Rust panic is a BaseException, whose class cannot be imported.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         got = type(error).__name__ if private else error
@@ -237,8 +238,8 @@ def _read_file(path: Path, names: Mapping[str, str], lowercase: bool | None) -> 
 
 
 def _check_size(path: Path) -> None:
-    """Check that a file is not so large that loading it would take minutes."""
-    # The library reads some 3 MiB a second, and nothing can interrupt it.
+    """Check that a file is at most `LARGEST` bytes."""
+    # The library parses about 3 MiB per second, and cannot be interrupted.
     size = path.stat().st_size
     if size > LARGEST:
         raise TokenizerError(
@@ -248,7 +249,7 @@ def _check_size(path: Path) -> None:
 
 
 def _check_unique_keys(path: Path, data: bytes) -> None:
-    """Check that JSON has no duplicate key; the library reports other faults."""
+    """Check that JSON has no duplicate keys; the library reports other errors."""
     try:
         json_once.decode(data)
     except json_once.KeyTwiceError as error:
@@ -258,7 +259,7 @@ def _check_unique_keys(path: Path, data: bytes) -> None:
 
 
 def _fetch_from_hub(name: str) -> Path:
-    """Download a hub repository's tokenizer files into the hub's cache."""
+    """Download the tokenizer files of a Hub repository."""
     try:
         return hub.fetch_files(name, _FILES, wanted_by="a tokenizer of the hub")
     except hub.NotFetchedError as error:
@@ -269,7 +270,7 @@ def _fetch_from_hub(name: str) -> Path:
 
 
 def _read_token_names(folder: Path) -> dict[str, str]:
-    """Read the names of special tokens from the config files in a folder."""
+    """Read the names of special tokens from the config files of a folder."""
     names: dict[str, str] = {}
     for file in ("special_tokens_map.json", "tokenizer_config.json"):
         if not (folder / file).is_file():
@@ -300,7 +301,8 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def _make_word_piece(path: Path, text: str, lowercase: bool | None) -> tokenizers.Tokenizer:
-    """Build BERT's tokenizer from its vocabulary: a piece per line, the empty piece included."""
+    """Make a BERT tokenizer from a vocabulary with a piece per line."""
+    # An empty line is a piece too: removing it would shift the following ids.
     pieces = [line.removesuffix("\r") for line in text.split("\n")]
     if not pieces[-1]:
         pieces.pop()
@@ -333,7 +335,7 @@ def _make_word_piece(path: Path, text: str, lowercase: bool | None) -> tokenizer
 
 
 def _make_byte_level(folder: Path) -> tokenizers.Tokenizer:
-    """Build RoBERTa's tokenizer from its vocabulary and merges."""
+    """Make a RoBERTa tokenizer from its vocabulary and merges."""
     for name in ("vocab.json", "merges.txt"):
         _check_size(folder / name)
     _check_unique_keys(folder / "vocab.json", (folder / "vocab.json").read_bytes())
@@ -358,16 +360,18 @@ def _prepare(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
     """Switch off truncation, padding and dropout, and find the special ids.
 
     Args:
-        core: The tokenizer; changed.
-        names: Kind of special token -> its name, where it does not have one of the usual names.
+        core: Tokenizer of the library; changed.
+        names: Kind of special token -> token, for tokens with unusual names.
     """
     core.no_truncation()
     core.no_padding()
     if isinstance(core.model, models.BPE):
         core.model.dropout = None
-    core.encode_special_tokens = True
+    core.encode_special_tokens = True  # encode `[SEP]` in text as text
+
     size = _count_ids(core)
     text = core.to_str()
+    # ByteLevel may be nested in a Sequence, so search the whole pre-tokenizer.
     pre_tokenizer = json.dumps(json.loads(text).get("pre_tokenizer"))
     lead = " " if '"ByteLevel"' in pre_tokenizer else ""
     with library_errors("tokenizer: cannot encode text: "):
@@ -391,7 +395,7 @@ def _prepare(core: tokenizers.Tokenizer, names: Mapping[str, str]) -> Tokenizer:
 
 
 def _count_ids(core: tokenizers.Tokenizer) -> int:
-    """Return the vocabulary size: the highest id + 1."""
+    """Return the vocabulary size, the maximum id + 1."""
     ids = core.get_vocab(with_added_tokens=True).values()
     size = max(ids, default=-1) + 1
     if len(set(ids)) < len(ids):
@@ -407,7 +411,7 @@ def _count_ids(core: tokenizers.Tokenizer) -> int:
 
 
 def _find_id(core: tokenizers.Tokenizer, tokens: tuple[str, ...]) -> int:
-    """Return the id of the first token that is in the vocabulary, or -1."""
+    """Return the id of the first token in the vocabulary; -1 if there is none."""
     for token in tokens:
         id_ = core.token_to_id(token)
         if id_ is not None:
@@ -416,10 +420,8 @@ def _find_id(core: tokenizers.Tokenizer, tokens: tuple[str, ...]) -> int:
 
 
 def _around(core: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the special ids that a tokenizer puts before and after a row.
-
-    They stand around the ids of a probe that it encodes to anything at all.
-    """
+    """Return the special ids before and after a row."""
+    # Encode a short text with and without special tokens. A vocabulary may lack some of the texts.
     for probe in ("a", "0", "the", "A"):
         bare = core.encode(probe, add_special_tokens=False).ids
         full = core.encode(probe).ids

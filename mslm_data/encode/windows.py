@@ -15,16 +15,23 @@ from mslm_data.kernels.windows import cut_windows, join_windows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Windows:
-    """W windows of N sentences; each becomes a row, unless sentences are joined.
+    """W windows over N sentences. Each window becomes a row, unless sentences are joined.
 
-    A sentence that fits is one window. A sentence without a token has none.
+    Two sentences, of 700 and 20 tokens, with at most 510 tokens in a window::
+
+        window  first  length  sentence  number
+             0      0     510         0       0
+             1    510     190         0       1
+             2    700      20         1       0
+
+    A sentence without tokens has no window.
 
     Attributes:
-        firsts: int64 `[W]`, first token of each window, rising.
-        lengths: int64 `[W]`, its tokens.
-        sentences: int64 `[W]`, its sentence.
-        numbers: int64 `[W]`, its number within the sentence.
-        per_sentence: int64 `[N]`, windows of each sentence.
+        firsts: int64 `[W]`, sorted first token of each window.
+        lengths: int64 `[W]`, number of tokens.
+        sentences: int64 `[W]`, sentence of the window.
+        numbers: int64 `[W]`, index of the window within its sentence.
+        per_sentence: int64 `[N]`, number of windows of each sentence.
     """
 
     firsts: Ints
@@ -38,14 +45,14 @@ def cut_sentences(layout: Layout, mentions: TokenMentions, limit: int, *, protec
     """Cut sentences into windows of at most `limit` tokens.
 
     Args:
-        layout: The sentences and their tokens.
-        mentions: Mentions over the same tokens.
-        limit: Maximum number of tokens of a window, at least 1.
-        protect: Avoid cuts inside mentions where possible. False cuts before the first word that
-            does not fit.
+        layout: Sentences and tokens.
+        mentions: Mentions over the tokens.
+        limit: Maximum number of tokens in a window, at least 1.
+        protect: Whether to avoid cuts inside mentions. False cuts before the first word that does
+            not fit.
     """
     lengths = np.diff(layout.offsets)
-    if lengths.max(initial=0) <= limit:
+    if lengths.max(initial=0) <= limit:  # no cuts
         per_sentence = (lengths > 0).astype(np.int64)
         firsts = layout.offsets[:-1][lengths > 0]
     else:
@@ -68,13 +75,13 @@ def join_sentences(windows: Windows, documents: Ints, limit: int) -> tuple[Windo
     """Join consecutive sentences of a document into rows of at most `limit` tokens.
 
     Args:
-        windows: The sentences and the windows of those that are longer.
-        documents: int64 `[N]`, each sentence's document.
-        limit: Maximum number of tokens of a row; no window is longer.
+        windows: W windows over N sentences. Windows of a sentence that was cut are not joined.
+        documents: int64 `[N]`, document of each sentence.
+        limit: Maximum number of tokens in a row, at least that of each window.
 
     Returns:
-        The rows as windows, each with the sentence and number of its first window; and for each
-        row the first tokens of its windows, int64.
+        The rows as windows, with sentence and number of their first window, and for each row the
+        first tokens of its windows, int64.
     """
     window_documents = documents[windows.sentences]
     whole = (windows.per_sentence == 1)[windows.sentences]
@@ -95,20 +102,21 @@ def join_sentences(windows: Windows, documents: Ints, limit: int) -> tuple[Windo
 
 
 def costs(layout: Layout, mentions: TokenMentions, *, protect: bool) -> npt.NDArray[np.uint8]:
-    """Return the cost of starting a window at each token, `[T]`.
+    """Return the cost of starting a window at each token, uint8 `[T]`.
 
-    0: no cut, 1: splits a word, 2: splits a mention, 3: splits both.
+    The cost is 0 between words, 1 inside a word, 2 between words of a mention, and 3 inside a word
+    of a mention.
 
     Args:
-        layout: The tokens.
-        mentions: Mentions over them.
-        protect: Whether splitting a mention has a cost.
+        layout: T tokens.
+        mentions: Mentions over the tokens.
+        protect: Whether a cut inside a mention has a cost.
     """
     cost = (~layout.heads).astype(np.uint8)
     if not protect:
         return cost
 
-    # Tokens in a mention, but for its first, as sums of +2 after its start and -2 at its end.
+    # Add 2 for all tokens of a mention except the first, by cumulative sums of +2 and -2.
     steps = np.zeros(len(cost) + 1, np.int64)
     np.add.at(steps, mentions.starts + 1, 2)
     np.add.at(steps, mentions.ends, -2)

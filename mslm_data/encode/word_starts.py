@@ -1,7 +1,7 @@
-"""Finds the first tokens of words from token ids alone.
+"""Finds the first token of each word from token ids.
 
-Built folders store the word of each token; a batch of ids does not have it, and a model may tag the
-second half of a word as the beginning of a mention.
+Built folders store the word of each token, but a batch of ids at prediction time does not. Without
+words, a model could start a mention in the middle of a word.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from mslm_data.encode.word_table import is_mark
 Bools = npt.NDArray[np.bool_]
 
 _BEFORE = "a"
-"""Put before a token when it is decoded, so that decoders do not strip the token's space."""
+"""Token decoded before each token, because decoders strip leading white space of a text."""
 _PART = "\ufffd"
-"""Text of an incomplete UTF-8 sequence; treated as a letter."""
+"""Decoded text of an incomplete UTF-8 sequence; treated as a letter."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordStarts:
-    """Flags of V token ids: which begin a word, and which end one.
+    """Flags of V token ids that determine the starts of words.
 
-    A word is a run of letters, digits and combining marks, or one other character, as in built
-    folders whose source has running text.
+    A word is a run of letters, digits and combining marks, or a single other character, as in built
+    folders of running text.
 
     Attributes:
-        opens: bool `[V]`, whether a word begins with the token whatever stands before it: white
-            space does, or the token's first character is in no longer word.
-        closes: bool `[V]`, whether a word begins after the token whatever follows.
-        blank: bool `[V]`, whether the token is white space alone, and so of the word that follows.
+        opens: bool `[V]`, whether the token always starts a word: it starts with white space, or
+            with a character that is a word by itself.
+        closes: bool `[V]`, whether the next token always starts a word.
+        blank: bool `[V]`, whether the token is white space, which belongs to the next word.
     """
 
     opens: Bools
@@ -44,7 +44,7 @@ class WordStarts:
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Tokenizer) -> WordStarts:
-        """Classify every token of a tokenizer."""
+        """Compute the flags of all tokens of a tokenizer."""
         size = tokenizer.ids.size
         opens = np.ones(size, np.bool_)
         closes = np.ones(size, np.bool_)
@@ -57,17 +57,18 @@ class WordStarts:
                 opens[id_] = text[0].isspace() or not _goes_on(stripped[0])
                 closes[id_] = text[-1].isspace() or not _goes_on(stripped[-1])
 
-        # WordPiece replaces a whole unknown word by [UNK]; other models replace single characters.
+        # WordPiece replaces a whole unknown word by [UNK]. Other models replace single characters,
+        # which may be inside a word.
         unknown = tokenizer.ids.unk
         if unknown >= 0 and not isinstance(tokenizer.core.model, models.WordPiece):
             opens[unknown] = closes[unknown] = False
         return cls(opens, closes, blank)
 
     def find_first_tokens(self, ids: npt.NDArray[np.int64]) -> Bools:
-        """Return which tokens begin a word, bool `[B, L]`.
+        """Return whether each token starts a word, bool `[B, L]`.
 
         Args:
-            ids: `[B, L]`, each in `[0, V)`.
+            ids: int64 `[B, L]` in `[0, V)`.
         """
         first = self.opens[ids]
         first[:, :1] = True
@@ -77,7 +78,7 @@ class WordStarts:
 
 
 def _after_another(decoder: Any, token: str) -> str:
-    """Decode a token as it reads after another token, with its leading white space."""
+    """Decode a token as it is decoded after another token, with leading white space."""
     if decoder is None:
         return f" {token}"
     text: str = decoder.decode([_BEFORE, token])
@@ -85,5 +86,5 @@ def _after_another(decoder: Any, token: str) -> str:
 
 
 def _goes_on(character: str) -> bool:
-    """Return whether a character can be part of a longer word."""
+    """Return whether a character can continue a word."""
     return character == _PART or character.isalnum() or is_mark(character)

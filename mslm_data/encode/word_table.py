@@ -1,7 +1,7 @@
-"""Tokenises each distinct word once, and looks repeated words up.
+"""Tokenises each distinct word once, and caches its pieces.
 
-The `tokenizers` library encodes each item of a pre-tokenised sequence on its own, so the pieces of
-a word depend on the word alone and can be cached. Running text is split at white space first.
+The `tokenizers` library encodes each item of a pre-tokenised sequence independently. So the pieces
+of a word depend only on the word, and can be cached. Running text is split at white space first.
 """
 
 from __future__ import annotations
@@ -20,42 +20,51 @@ from mslm_data.encode.tokenizer import Tokenizer, library_errors
 from mslm_data.kernels.hashing import enter_words, look_up_words
 
 _GROUP = 512
-"""Number of words in a sequence; the tokenizers library encodes sequences in parallel."""
+"""Number of words in a sequence. The library encodes sequences in parallel."""
 
 _AT_ONCE = 1 << 18
 """Maximum number of characters in a call of the library, which needs up to 1 KiB per token."""
 
 _LONGEST = 1 << 16
-"""Length in characters above which a word is tokenised in parts, each on its own."""
+"""Maximum number of characters in a word. Longer words are tokenised in parts."""
 
 _REACH = 1 << 10
-"""Number of characters at the end of a part in which a boundary between letters is searched."""
+"""Number of characters at the end of a part that are searched for a good place to cut."""
 
 _MANY = 4096
-"""Number of words from which reading the vocabulary for the fast kernel pays off."""
+"""Number of words from which the fast kernel is used: reading its vocabulary takes as long as
+tokenising this many words."""
 
 Ints = npt.NDArray[np.int64]
 
 
 class WordTable:
-    """A cache of word -> pieces.
+    """Cache of the pieces of W words.
 
-    Words are stored as code points in a hash table, so that a lookup creates no Python object.
+    Words are stored as code points in a hash table, so a lookup creates no Python objects.
+
+    Rows of `pieces` for the run `Aspirin,`::
+
+        piece  id  start  end  word
+            0  59      0    4     0
+            1  73      4    7     0
+            2  16      7    8     1
+
+    The run has two words, as `number_words` counts: `Aspirin` and the comma.
 
     Attributes:
-        tokenizer: The tokenizer of all words.
-        offsets: int64 `[W + 1]`, pieces of each known word.
-        pieces: int32 `[P, 4]`: id; first character within the word; character after the last, past
-            the first, as every piece covers a character; for running text, the number of the word
-            within the stretch, as `number_words` counts.
+        tokenizer: The tokenizer.
+        offsets: int64 `[W + 1]`, offsets of the words' pieces.
+        pieces: int32 `[P, 4]`, id, first character and character after the last within the run, and
+            word within the run. Every piece covers at least a character.
     """
 
     def __init__(self, tokenizer: Tokenizer, *, limit: int = 500_000) -> None:
         """Start with an empty cache.
 
         Args:
-            tokenizer: The tokenizer of all words.
-            limit: Maximum number of words. A full table is cleared, so that memory stays bounded.
+            tokenizer: The tokenizer.
+            limit: Maximum number of words. A full table is cleared. Default: 500,000.
         """
         self.tokenizer = tokenizer
         self._limit = limit
@@ -65,21 +74,24 @@ class WordTable:
 
     @property
     def offsets(self) -> Ints:
-        """Pieces of each known word, `[W + 1]`."""
+        """Offsets of the words' pieces, int64 `[W + 1]`."""
         return self._offsets.values
 
     @property
     def pieces(self) -> npt.NDArray[np.int32]:
-        """Pieces of all known words, `[P, 4]`."""
+        """Pieces of all words, int32 `[P, 4]`."""
         return self._pieces.values
 
     def rows(self, line: str, chars: npt.NDArray[np.uint32], bounds: Ints) -> Ints:
-        """Return the row of each word in the table; new words are tokenised and added.
+        """Return the index of each word in the table; tokenise and add new words.
 
         Args:
-            line: Text.
-            chars: `[len(line)]`, its code points.
-            bounds: `[W, 2]`, each word's characters on the line, half open.
+            line: A text.
+            chars: uint32 `[len(line)]`, code points of the text.
+            bounds: int64 `[K, 2]`, character range of each word in the text.
+
+        Returns:
+            int64 `[K]`, indices for `offsets`.
         """
         if len(self._bounds.values) > self._limit:
             self._clear()
@@ -103,16 +115,16 @@ class WordTable:
         self._offsets = Growing(np.zeros(1, np.int64))
         self._pieces = Growing(np.empty((0, 4), np.int32))
 
-        # The characters of all words end to end, and the range of each word; a hash table of word
-        # numbers, and the hashes.
+        # Concatenated characters of all words, the range of each word in these, a hash table of
+        # word indices, and the hash of each word.
         self._chars = Growing(np.empty(0, np.uint32))
         self._bounds = Growing(np.empty((0, 2), np.int64))
         self._slots = _empty_slots(0)
         self._hashes = Growing(np.empty(0, np.uint64))
 
     def _add(self, line: str, chars: npt.NDArray[np.uint32], bounds: Ints) -> Ints:
-        """Tokenise new words, store them, and return the row of each."""
-        # Equal words are tokenised once: a temporary hash table finds the first of each.
+        """Tokenise and store new words, and return their indices."""
+        # The same word may occur several times: a temporary hash table finds its first occurrence.
         first = np.empty(len(bounds), np.int64)
         hashes = np.empty(len(bounds), np.uint64)
         enter_words(chars, bounds, 0, _empty_slots(len(bounds)), hashes, first)
@@ -131,14 +143,14 @@ class WordTable:
         return rows
 
     def _enter(self, chars: npt.NDArray[np.uint32], bounds: Ints) -> None:
-        """Store words of a line, in this order."""
+        """Store the characters of new words, and enter the words into the hash table."""
         num_known = len(self._bounds.values)
         copied, places = _copied(chars, bounds)
         self._bounds.extend(len(self._chars.values) + places)
         self._chars.extend(copied)
         self._hashes.extend(np.empty(len(bounds), np.uint64))
 
-        # Linear probing needs a table that is at most half full; a larger one gets all words.
+        # Linear probing is fast if the table is at most half full. A larger table is filled anew.
         bounds = self._bounds.values
         first = num_known
         if 2 * len(bounds) > len(self._slots):
@@ -151,11 +163,12 @@ class WordTable:
     def _cut(
         self, line: str, chars: npt.NDArray[np.uint32], bounds: Ints
     ) -> tuple[Ints, npt.NDArray[np.int32]]:
-        """Tokenise distinct words of a line.
+        """Tokenise K distinct words of a line.
 
         Returns:
-            The number of each word's pieces, and the pieces.
+            Number of pieces of each word, int64 `[K]`, and the pieces, int32 `[P, 4]`.
         """
+        # Words for the fast kernel.
         is_plain = self._plain(chars, bounds)
         plain_counts = np.empty(0, np.int64)
         plain_pieces = np.empty((0, 4), np.int32)
@@ -163,6 +176,7 @@ class WordTable:
             copied, places = _copied(chars, bounds[is_plain])
             plain_counts, plain_pieces = self._longest_match.cut(copied, places)
 
+        # Other words, by the library.
         starts, ends = bounds[~is_plain].T
         words = [line[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         word_of_piece, other_pieces = self._encoded(words, ends - starts)
@@ -175,6 +189,7 @@ class WordTable:
                     word, other_pieces[word_slice, 1].tolist()
                 )
 
+        # Merge both in the order of the words.
         counts = np.empty(len(bounds), np.int64)
         counts[is_plain] = plain_counts
         counts[~is_plain] = other_counts
@@ -186,8 +201,7 @@ class WordTable:
         return counts, pieces
 
     def _plain(self, chars: npt.NDArray[np.uint32], bounds: Ints) -> npt.NDArray[np.bool_]:
-        """Return which words the fast kernel can tokenise."""
-        # Reading the vocabulary takes as long as tokenising `_MANY` words.
+        """Return whether the fast kernel can tokenise each word, bool `[K]`."""
         if not self._has_vocabulary and len(self._bounds.values) + len(bounds) >= _MANY:
             self._longest_match = longest_match.load_longest_match(self.tokenizer)
             self._has_vocabulary = True
@@ -197,23 +211,25 @@ class WordTable:
         return self._longest_match.printable(chars, bounds)
 
     def _encoded(self, words: Sequence[str], lengths: Ints) -> tuple[Ints, npt.NDArray[np.int32]]:
-        """Tokenise words with the tokenizers library.
+        """Tokenise words with the library.
 
         Args:
             words: Distinct words.
-            lengths: Their characters.
+            lengths: Number of characters of each word.
 
         Returns:
-            The word of each piece, and the pieces, whose last column is 0.
+            Word of each piece, int64 `[P]`, and the pieces, int32 `[P, 4]`, with 0 in the last
+            column.
         """
         lead = self.tokenizer.lead
         parts, word_of_part, begins = _parts(words, lengths)
         if lead:
             texts = zip(parts, begins.tolist(), strict=True)
             parts = [part if begin else lead + part for part, begin in texts]
-        # Characters count from the word's first, so without the lead.
+        # The library counts characters from the start of the part, or of the lead.
         shifts = np.where(begins > 0, begins, -len(lead))
 
+        # Encode batches of up to `_AT_ONCE` characters.
         sizes = np.fromiter(map(len, parts), np.int64, len(parts))
         cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // _AT_ONCE)) + 1
         batches = [parts[start:end] for start, end in pairwise([0, *cuts.tolist(), len(parts)])]
@@ -224,7 +240,7 @@ class WordTable:
         )
         spans = np.concatenate([spans for _, _, spans in encoded]) + shifts[part_of_piece, None]
 
-        # A piece without a character of the word, such as the lead alone, gets the nearest one.
+        # A piece without a character of the word, such as the lead, gets the nearest character.
         word_of_piece = word_of_part[part_of_piece]
         pieces = np.zeros((len(ids), 4), np.int32)
         pieces[:, 0] = ids
@@ -233,7 +249,7 @@ class WordTable:
         return word_of_piece, pieces
 
     def _encoded_at_once(self, texts: Sequence[str]) -> tuple[Ints, Ints, Ints]:
-        """Tokenise texts; return `[P]` ids, `[P]` text numbers and `[P, 2]` character bounds."""
+        """Tokenise texts; return ids `[P]`, text indices `[P]` and character ranges `[P, 2]`."""
         groups = [texts[i : i + _GROUP] for i in range(0, len(texts), _GROUP)]
         with library_errors("tokenizer: cannot encode text: ", private=True):
             encodings = self.tokenizer.core.encode_batch(
@@ -254,10 +270,9 @@ class WordTable:
         return ids, text_of_piece, np.fromiter(spans, np.int64, 2 * len(ids)).reshape(-1, 2)
 
     def _make_unknown(self, ids: npt.NDArray[np.int32]) -> None:
-        """Replace special ids by the unknown token, in place.
-
-        A Unigram model has `<mask>` among its pieces; text must never produce it.
-        """
+        """Replace special ids by the unknown token, in place."""
+        # Unigram models have special tokens such as `<mask>` among their pieces, so text could be
+        # encoded to them.
         unk = self.tokenizer.ids.unk
         if unk < 0:
             return
@@ -266,16 +281,16 @@ class WordTable:
 
 
 class Growing:
-    """An array with amortised constant-time append: its capacity doubles."""
+    """An array with amortised constant-time append, by doubling its capacity."""
 
     def __init__(self, values: Array) -> None:
-        """Start with these values."""
+        """Start with initial values."""
         self._room = values
         self._length = len(values)
 
     @property
     def values(self) -> Array:
-        """The values so far, as a view."""
+        """A view of the values."""
         return self._room[: self._length]
 
     def extend(self, values: Array) -> None:
@@ -295,10 +310,10 @@ def _parts(words: Sequence[str], lengths: Ints) -> tuple[Sequence[str], Ints, In
 
     Args:
         words: Words.
-        lengths: Their characters.
+        lengths: Number of characters of each word.
 
     Returns:
-        The parts, and of each its word and its first character there.
+        The parts, the word of each part, and the part's first character in the word.
     """
     if lengths.max(initial=0) <= _LONGEST:
         return words, np.arange(len(words)), np.zeros(len(words), np.int64)
@@ -322,7 +337,7 @@ def _find_part_end(word: str, begin: int) -> int:
     end = begin + _LONGEST
     if end >= len(word):
         return len(word)
-    # Where a letter stands before a comma, tokenizers cut too, so the pieces stay the same.
+    # Cut between a letter and a punctuation mark, where tokenizers cut too: the pieces stay equal.
     for place in range(end, end - _REACH, -1):
         if word[place - 1].isalnum() and not word[place].isalnum():
             return place
@@ -330,7 +345,7 @@ def _find_part_end(word: str, begin: int) -> int:
 
 
 def _copied(chars: npt.NDArray[np.uint32], bounds: Ints) -> tuple[npt.NDArray[np.uint32], Ints]:
-    """Copy words end to end; return their characters and the bounds of each word."""
+    """Concatenate words; return their characters and the range of each word in these."""
     starts, ends = bounds.T
     offsets = make_offsets(ends - starts)
     shifts = np.repeat(starts - offsets[:-1], ends - starts)
@@ -344,18 +359,18 @@ def _empty_slots(words: int) -> npt.NDArray[np.int32]:
 
 
 def number_words(stretch: str, starts: Sequence[int]) -> list[int]:
-    """Number the words of a stretch of text; return the word number of each piece.
+    """Return the word of each piece of a run of text.
 
-    A word is a run of letters, digits and combining marks, or one other character: the same words
-    for every tokenizer. A piece that begins at the first character of a word begins that word. Any
-    other piece belongs to the word before it, so a piece over several words makes them one.
+    A word is a run of letters, digits and combining marks, or a single other character; this does
+    not depend on the tokenizer. A piece that starts at the first character of a word starts this
+    word. Any other piece belongs to the word before, so a piece over several words merges them.
 
     Args:
         stretch: Characters without white space.
-        starts: First character of each piece, never falling.
+        starts: First character of each piece, non-decreasing.
 
     Returns:
-        The number of each piece's word, from 0.
+        Index of each piece's word within the run, from 0.
     """
     if stretch.isalnum():
         return [0] * len(starts)
@@ -365,7 +380,7 @@ def number_words(stretch: str, starts: Sequence[int]) -> list[int]:
     number = -1
     last = -1
     for start in starts:
-        # Byte-level pieces of one character start at the same place.
+        # Byte-level pieces of the same character have equal starts.
         if start != last and (is_head[start] or number < 0):
             number += 1
         numbers.append(number)
@@ -374,7 +389,7 @@ def number_words(stretch: str, starts: Sequence[int]) -> list[int]:
 
 
 def _heads(stretch: str) -> bytearray:
-    """Return for each character whether it begins a word."""
+    """Return whether each character starts a word."""
     is_head = bytearray(len(stretch))
     inside = False
     for place, character in enumerate(stretch):
@@ -385,5 +400,5 @@ def _heads(stretch: str) -> bytearray:
 
 
 def is_mark(character: str) -> bool:
-    """Return whether a character is a combining mark, which belongs to the word before it."""
+    """Return whether a character is a combining mark, which continues a word."""
     return unicodedata.category(character)[0] == "M"

@@ -15,17 +15,17 @@ class Segmenter(Protocol):
     """Split documents into sentences."""
 
     def digest(self) -> str:
-        """Return a digest of everything beside the options that decides where sentences end.
+        """Return a digest of the model; "" for a segmenter without model.
 
-        This is the model; "" if there is none.
+        It covers everything besides the options that affects the sentences.
         """
         ...
 
     def sentences(self, documents: Documents) -> Ranges:
-        """Return the sentences of each document, sorted and not overlapping.
+        """Return the sentences of each document, sorted and non-overlapping.
 
-        Those of a document hold every character of it but white space, and no mention lies in two
-        of them. They do not depend on the other documents.
+        The sentences cover all characters except white space, do not cut mentions, and do not
+        depend on other documents. `cover` makes such sentences from their starts.
         """
         ...
 

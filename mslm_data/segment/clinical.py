@@ -13,28 +13,31 @@ from mslm_data.segment.rules import Heads, sentence_starts
 
 @dataclass(frozen=True, kw_only=True)
 class Clinical:
-    """Split clinical notes into sentences by rules.
+    """Split clinical notes into sentences by rules. Default for clinical notes.
 
-    The rules know section heads, lists, wrapped lines, lines that were joined by commas
-    (`Clear.,PLAN:,1. Rest`), abbreviations and placeholders. Measured by beginnings of sentences on
-    the snippets of `tests/segment/gold`, beside spaCy 3.8's sentencizer:
+    The rules handle section heads, lists, wrapped lines, lines joined by commas
+    (`Clear.,PLAN:,1. Rest`), abbreviations and placeholders.
 
-                    P      R      F1      sentencizer's F1
+    Precision and recall of sentence starts on the snippets of `tests/segment/gold`, compared with
+    the sentencizer of spaCy 3.8:
+
+                    P      R      F1      F1 of sentencizer
         dev         1.000  1.000  1.000   0.672
         held-out    0.974  0.965  0.969   0.717
 
-    The snippets are invented, few, and all by the author of the rules, who tuned the rules on the
-    first part only: expect less on real notes. On one core the rules do 6,500 notes of 1,800
-    characters a second, the sentencizer 500, and the same rules inside spaCy ("spacy"), with equal
-    boundaries, 400. So this is the default for clinical notes.
+    The snippets are few and invented, and written by the author of the rules, so expect lower
+    scores on real notes. The rules were tuned on the first part only.
+
+    Speed on one core, in notes of 1,800 characters per second: 6,500 for these rules, 500 for the
+    sentencizer, and 400 for the same rules as a component of spaCy (`"spacy"`).
     """
 
     heads: Annotated[
         Heads,
         Help(
-            'Whether a section head on a line of its own begins the sentence after it ("next"), or '
-            'is one ("own"). A row of two words is a poor one: budgets are rounded up, so half of '
-            "it would be masked."
+            'Sentence of a section head on a separate line: "next" makes it the start of the next '
+            'sentence, "own" a sentence by itself. Short rows are masked too much, because budgets '
+            "are rounded up: half of a row of two words."
         ),
     ] = "next"
 
@@ -43,7 +46,7 @@ class Clinical:
         return ""
 
     def sentences(self, documents: Documents) -> Ranges:
-        """Return the sentences found by the rules; none cuts a mention."""
+        """Return the sentences found by the rules, without cutting mentions."""
         starts = [
             sentence_starts(text, placeholders, heads=self.heads)
             for text, placeholders in documents.texts()

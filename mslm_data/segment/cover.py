@@ -1,4 +1,4 @@
-"""Builds sentences from their starts: the law that all segmenters keep."""
+"""Makes sentences from their starts. All segmenters use this, so that none cuts a mention."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from mslm_data.kernels.cover import cover_documents
 
 
 def cover(documents: Documents, begins: Ragged) -> Ranges:
-    """Return sentences that cover all characters but white space, and cut no mention or word.
+    """Return sentences that cover all characters except white space, and cut no mention or word.
 
-    Text between two sentences joins the first of them; text before all sentences joins the very
-    first. Where a mention or a given word crosses the beginning of a sentence, that sentence and
-    the one before become one.
+    A sentence extends to the next start, the first one back to the start of the document. A start
+    inside a mention or a word of the source is ignored.
 
     Args:
-        documents: D documents; their mentions are rising and do not overlap.
-        begins: int64, D rows: places on the line at which the sentences of each document begin,
-            rising. A document without any is one sentence.
+        documents: D documents with sorted, non-overlapping mentions.
+        begins: int64, D rows, sorted first characters of sentences on the line. A document without
+            starts is one sentence.
     """
     all_have_words = bool(documents.has_words.all())
     chars = np.empty(0, np.uint32) if all_have_words else documents.codes()
@@ -46,7 +45,8 @@ def on_line(documents: Documents, starts: list[list[int]]) -> Ragged:
 
     Args:
         documents: D documents.
-        starts: Characters of each document at which its sentences begin, rising.
+        starts: Sorted first characters of the sentences of each document, in characters of the
+            document.
     """
     by_document = Ragged.from_rows(starts, np.int64)
     shifts = np.repeat(documents.starts, by_document.lengths)

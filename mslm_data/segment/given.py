@@ -1,4 +1,4 @@
-"""Segmenters that need no model: the source's own sentences, or whole documents."""
+"""Segmenters without a model: sentences of the source, or whole documents."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from mslm_data.segment.cover import cover
 
 @dataclass(frozen=True, kw_only=True)
 class GivenSentences:
-    """The sentences (or passages) that the source marks; a document without any is one sentence."""
+    """Keep the sentences or passages of the source; a document without any is one sentence."""
 
     def digest(self) -> str:
-        """Return "": the digest of the source covers its sentences."""
+        """Return "", since the digest of the source covers its sentences."""
         return ""
 
     def sentences(self, documents: Documents) -> Ranges:
-        """Return the source's sentences, made to hold all text and to cut no mention."""
-        given = documents.sentences
-        return cover(documents, Ragged(given.starts, given.offsets))
+        """Return the sentences of the source, extended to all text, without cutting mentions."""
+        sentences = documents.sentences
+        return cover(documents, Ragged(sentences.starts, sentences.offsets))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Whole:
-    """The whole document as one sentence, as Abaho et al. 2024 took MIMIC-III's records."""
+    """Make each document one sentence, as Abaho et al. 2024 did for the notes of MIMIC-III."""
 
     def digest(self) -> str:
-        """Return "": there is nothing to decide."""
+        """Return "", since there is no model."""
         return ""
 
     def sentences(self, documents: Documents) -> Ranges:
-        """Return one sentence for each document, none for one without text."""
+        """Return one sentence for each document with text."""
         nothing = Ranges.none(len(documents))
         return cover(documents, Ragged(nothing.starts, nothing.offsets))

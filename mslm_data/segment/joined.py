@@ -1,7 +1,8 @@
-"""Splits note lines that were joined by commas.
+"""Splits lines of notes that were joined by commas.
 
-Some public sets of transcriptions have a comma wherever a line ended, as in `Lungs clear.,PLAN:,1.
-Rest.,2. Fluids.` Such a comma stands after a full stop or a head, where no other text has one.
+Some public collections of transcriptions have commas in place of line ends, as in `Lungs
+clear.,PLAN:,1. Rest.,2. Fluids.` These commas follow a full stop or a section head, where normal
+text has no comma.
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ _HEAD = re.compile(r"[A-Z][A-Za-z0-9/&()'-]*(?: [A-Za-z0-9/&()'-]+){0,5} ?:(?!\d
 _HEAD_IN_CAPITALS = re.compile(r"[A-Z][A-Z0-9 /&()'-]{2,40}: ?,")
 
 _FEWEST = 2
-"""Sentences that must end at a full stop and a comma, where no head ends at a comma."""
+"""Minimum number of sentences ending with a full stop and a comma, in a note without heads ending
+with a comma."""
 
 
 def part_lines(text: str, words: WordLists) -> str:
-    """Replace the commas of joined lines by line breaks, at the same length.
+    """Replace commas between joined lines by line breaks; the length stays the same.
 
     Args:
-        text: Masked. A text whose lines were not joined is returned as it is.
-        words: The word lists.
+        text: Masked text. Returned unchanged if its lines were not joined.
+        words: Word lists.
     """
-    # Most notes have neither, and are not looked at further.
+    # Fast exit for most notes.
     if ".," not in text and ":," not in text and ": ," not in text:
         return text
 
@@ -51,7 +53,7 @@ def part_lines(text: str, words: WordLists) -> str:
 
 
 def _were_joined(text: str, commas: Sequence[tuple[int, int]], words: WordLists) -> bool:
-    """Return whether a note has commas that no writer puts, as in `PLAN:,` or `clear.,Neck`."""
+    """Return whether a note has commas as in `PLAN:,` or `clear.,Neck`."""
     sentences = 0
     for start, end in commas:
         before = _before(text, start)
@@ -65,7 +67,7 @@ def _were_joined(text: str, commas: Sequence[tuple[int, int]], words: WordLists)
 
 
 def _joins_lines(text: str, start: int, end: int, words: WordLists) -> bool:
-    """Return whether the commas `[start, end)` of a joined note stand for a line break."""
+    """Return whether the commas `[start, end)` of a joined note replace a line break."""
     before = _before(text, start)
     follows = end
     while text[follows : follows + 1] in (" ", "\t"):
@@ -73,29 +75,31 @@ def _joins_lines(text: str, start: int, end: int, words: WordLists) -> bool:
     if not before or follows == len(text):
         return False
 
+    # Two commas replace an empty line.
     was_empty_line = text.count(",", start, end) > 1
     if before.endswith(":") or (was_empty_line and _begins(text, follows)):
         return True
     if follows == end:
         return _joins_at_once(text, before, follows)
 
-    # With a space, as in `seen by J. Doe, M.D., Chief`, an abbreviation may have ended.
+    # With a space, the full stop may belong to an abbreviation: `seen by J. Doe, M.D., Chief`.
     if _STOP.search(before):
         return _is_capital(text[follows]) and _ends_plainly(before, words)
     return _HEAD_IN_CAPITALS.match(text, follows) is not None
 
 
 def _joins_at_once(text: str, before: str, follows: int) -> bool:
-    """Return whether a comma without a following space stands for a line break."""
+    """Return whether a comma without a following space replaces a line break."""
     if _STOP.search(before) and (_begins(text, follows) or text[follows].isdigit()):
         return True
     if _HEAD.match(text, follows):
         return True
+    # A list item, but not a decimal comma as in `1,2. Fluids`.
     return _MARKER.match(text, follows) is not None and not before[-1].isdigit()
 
 
 def _begins(text: str, follows: int) -> bool:
-    """Return whether text begins like a sentence or a list item."""
+    """Return whether text starts like a sentence or a list item."""
     return _is_capital(text[follows]) or _MARKER.match(text, follows) is not None
 
 
@@ -104,12 +108,12 @@ def _is_capital(character: str) -> bool:
 
 
 def _ends_plainly(before: str, words: WordLists) -> bool:
-    """Return whether text ends with a full stop that belongs to no abbreviation."""
+    """Return whether text ends with a full stop, but not that of an abbreviation."""
     stop = _STOP.search(before)
     word = _LAST_WORD.search(before, 0, stop.start()) if stop else None
     return word is not None and is_plain(word.group().lower(), words)
 
 
 def _before(text: str, start: int) -> str:
-    """Return the last characters before commas, without trailing white space."""
+    """Return the last 32 characters before commas, without trailing white space."""
     return text[max(0, start - 32) : start].rstrip(" \t")

@@ -1,4 +1,4 @@
-"""Reads the lines of a clinical note: headings, list items, rulers and running text."""
+"""Classifies the lines of a clinical note as section heads, list items, rulers and running text."""
 
 from __future__ import annotations
 
@@ -33,32 +33,38 @@ _CAPITAL = ascii_uppercase.encode()
 
 _ENDS = ".!?"
 _DANGLING = ",(/&+"
-"""A line that ends with one of these goes on."""
+"""A line that ends with one of these continues in the next line."""
 
 _SHORTEST_WRAP = 40
 _WIDEST = 120
-"""Between these numbers of characters a line may have been wrapped at a width."""
+"""Minimum and maximum width of wrapped lines, in characters."""
 
 _RAGGED = 25
-"""Characters that a wrapped line may fall short of the width."""
+"""Maximum number of characters between the end of a wrapped line and the width."""
 
 
 @dataclass(slots=True)
 class NoteLine:
     """A line that is not blank.
 
+    A row for the line `  2. Fluids`, after an empty line and at character 40 of the note::
+
+        start  end  first  blank_before  item  number
+           42   51     40  True             3       2
+
     Attributes:
         start: First character that is not white space.
-        end: Past the last such character.
-        first: First character of the line itself, white space or not.
-        blank_before: Whether an empty line, or a new page, comes before it.
-        item: Length of its list marker with the white space after it; 0 for none.
-        number: The number in its list marker; -1 for none.
-        loose: Whether it begins with a number that could count items but continues no list.
-        head: Whether the whole line is the head of what follows.
-        run_in: Whether it begins with a head and a colon.
-        ruler: Whether it has no word in it.
-        mark_before: First character of the mark that ends the line before; -1 for none.
+        end: Character after the last that is not white space.
+        first: First character of the line, including white space.
+        blank_before: Whether an empty line or a form feed precedes the line.
+        item: Length of the list marker with the white space after it. Default: 0, no marker.
+        number: Number in the list marker. Default: -1, no number.
+        loose: Whether the line starts with a number that looks like a list marker but does not
+            continue a list.
+        head: Whether the line is a section head.
+        run_in: Whether the line starts with a head and a colon.
+        ruler: Whether the line has no words.
+        mark_before: Position of the mark at the end of the line before. Default: -1, no mark.
     """
 
     start: int
@@ -75,11 +81,11 @@ class NoteLine:
 
 
 def in_capitals(text: str) -> bool:
-    """Return whether a note is all in capitals, so that capitals carry no information.
+    """Return whether more than five in six letters of a note are capitals.
 
-    Only ASCII letters are counted.
+    Capital letters are then no sign of a new sentence. Only ASCII letters are counted.
     """
-    # Deleting bytes is many times faster than asking each character.
+    # Deleting bytes is many times faster than a loop over characters.
     letters = text.encode("ascii", "ignore")
     without_small = letters.translate(None, _SMALL)
     without_any = without_small.translate(None, _CAPITAL)
@@ -92,28 +98,28 @@ def read_lines(text: str, words: WordLists, *, capitals: bool) -> list[NoteLine]
     """Return the lines of a note that are not blank.
 
     Args:
-        text: Masked.
-        words: The word lists.
+        text: Masked text.
+        words: Word lists.
         capitals: Whether the note is written in capitals.
     """
-    # The separators of ASCII end no line of a note, but they do for `splitlines`.
-    parted = text.replace("\x1c", "\t").replace("\x1d", "\t").replace("\x1e", "\t")
+    # `splitlines` splits at ASCII separators too, which do not end lines of notes.
+    text_to_split = text.replace("\x1c", "\t").replace("\x1d", "\t").replace("\x1e", "\t")
 
     lines: list[NoteLine] = []
     past = 0
     next_first = 0
-    for whole in parted.splitlines(keepends=True):
+    for raw_line in text_to_split.splitlines(keepends=True):
         first = next_first
-        next_first += len(whole)
-        content = whole.strip()
+        next_first += len(raw_line)
+        content = raw_line.strip()
         if not content:
             continue
 
         start = first
-        if whole[0].isspace():
-            start += len(whole) - len(whole.lstrip())
+        if raw_line[0].isspace():
+            start += len(raw_line) - len(raw_line.lstrip())
 
-        # A form feed begins a page.
+        # A form feed starts a page. "\r\n" counts as one line end.
         gap = text[past:start]
         blank_before = gap != "\n" and (gap.count("\n") > 1 or gap.count("\r") > 1 or "\f" in gap)
 
@@ -125,7 +131,8 @@ def read_lines(text: str, words: WordLists, *, capitals: bool) -> list[NoteLine]
 
 
 def _describe(line: NoteLine, content: str, words: WordLists, *, capitals: bool) -> None:
-    """Classify a line: a ruler, a list item, a heading, or text with an optional heading."""
+    """Set the fields of a line by its content."""
+    # Most lines start or end with a letter or digit, which saves the search.
     has_word = content[-1].isalnum() or content[0].isalnum()
     if not has_word and _RULER.match(content):
         line.ruler = True
@@ -140,23 +147,24 @@ def _describe(line: NoteLine, content: str, words: WordLists, *, capitals: bool)
     elif _is_head(content, words, capitals=capitals):
         line.head = True
 
-    # Of a line that is a head, this is asked only where it begins with a small letter.
+    # A head that starts with a capital letter cannot be a run-in head as well.
     if not line.head or content[0].islower():
         line.run_in = _begins_with_head(content)
 
 
 def _is_head(content: str, words: WordLists, *, capitals: bool) -> bool:
-    """Return whether a line is a section heading.
-
-    It does by its colon, by its name, or because it alone is in capitals.
-    """
+    """Return whether a line is a section head: by colon, by name or by capital letters."""
+    # `Past Medical History:`
     has_colon = content[-1] == ":"
     if has_colon and _HEAD.match(content) and (not content[0].islower() or content.count(" ") < 2):
         return content.count(" ") < 8
+
+    # A known head, such as `Allergies`. Longer lines need not be searched for.
     may_be_named = has_colon or len(content) <= words.longest_head
     if may_be_named and content.lower().rstrip(" :") in words.heads:
         return True
 
+    # A short line in capitals without digits, such as `HOSPITAL COURSE`.
     if capitals or not content.isupper():
         return False
     if len(content) >= 60 or content[-1] in _ENDS or MASK in content:
@@ -168,21 +176,19 @@ def _is_head(content: str, words: WordLists, *, capitals: bool) -> bool:
 
 
 def _begins_with_head(content: str) -> bool:
-    """Return whether text begins with a heading and a colon or dash.
-
-    A head in small letters is one word: `plan: rest`, but not `he was told: rest`.
-    """
+    """Return whether text starts with a head and a colon or dash, as in `Plan: rest`."""
     head = _RUN_IN.match(content) if ":" in content else None
     if head is None and ("- " in content or "\u2013 " in content):
         head = _DASHED.match(content)
+    # A lower-case head is a single word: `plan: rest`, but not `he was told: rest`.
     return head is not None and (not content[0].islower() or " " not in head.group().strip())
 
 
 def wrap_width(text: str, lines: Sequence[NoteLine], *, capitals: bool) -> int:
-    """Estimate the width at which a note is wrapped, in characters; 0 if it is not wrapped.
+    """Return the width of a wrapped note, in characters; 0 for a note that is not wrapped.
 
-    This is the longest line that visibly goes on: the next begins with a small letter. In a note in
-    capitals it is the longest line.
+    The width is the length of the longest line followed by a line with a lower-case first letter.
+    In a note in capitals, it is the length of the longest line.
     """
     if not capitals:
         return max(_wrapped_lengths(text, lines), default=0)
@@ -191,7 +197,7 @@ def wrap_width(text: str, lines: Sequence[NoteLine], *, capitals: bool) -> int:
 
 
 def _wrapped_lengths(text: str, lines: Sequence[NoteLine]) -> Iterator[int]:
-    """Yield the lengths of lines that continue in a line with a small first letter."""
+    """Yield the lengths of lines followed by a line with a lower-case first letter."""
     for line, following in pairwise(lines):
         length = line.end - line.first
         if not _SHORTEST_WRAP <= length < _WIDEST:
@@ -203,15 +209,16 @@ def _wrapped_lengths(text: str, lines: Sequence[NoteLine]) -> Iterator[int]:
 
 
 def goes_on(text: str, line: NoteLine, following: NoteLine, width: int, words: WordLists) -> bool:
-    """Return whether a line without a final full stop continues in the next.
+    """Return whether a line without a final full stop continues in the next line.
 
     Args:
-        text: Masked.
+        text: Masked text.
         line: The line.
-        following: The next line, not an item of a list and not a head.
-        width: The width at which the note is wrapped; 0 if it is not.
-        words: The word lists.
+        following: The next line, neither a list item nor a head.
+        width: Width of the wrapped note; 0 for a note that is not wrapped.
+        words: Word lists.
     """
+    # By the last character of the line.
     last = text[line.end - 1]
     if last in _DANGLING or (last == "-" and text[line.end - 2].isalnum()):
         return True
@@ -219,19 +226,19 @@ def goes_on(text: str, line: NoteLine, following: NoteLine, width: int, words: W
     if last in ";:" and not small:
         return False
 
-    # A line was wrapped if its next word had no room. Before a small letter a ragged edge will do.
+    # A line was wrapped if the next word did not fit. Before a lower-case letter it may be shorter.
     if width:
         first_word = text[following.start : following.end].split(None, 1)[0]
         to_spare = width - (line.end - line.first) - 1 - len(first_word)
         if to_spare < 0 or (small and to_spare <= _RAGGED):
             return True
 
-    # The text of an item, indented under its marker.
+    # The next line is indented like the text of this list item.
     if line.item and not small:
         text_column = line.start - line.first + line.item
         if following.start - following.first == text_column:
             return True
 
-    # Words such as `of` and `Dr.` end no sentence.
+    # A line that ends with a word such as `of` or `Dr.` continues.
     tail = text[max(line.start, line.end - 12) : line.end].rsplit(None, 1)[-1]
     return tail in words.joiners or tail.lower().rstrip(".") in words.never

@@ -1,8 +1,12 @@
-"""Finds the starts of sentences in clinical text: a pure function of the text.
+"""Finds the starts of sentences in clinical text by rules.
 
-Both segmenters of clinical text, with spaCy and without, use it. Lines come first. An item of a
-list, a section head, and text after an empty line begin a sentence; a line that was wrapped at a
-width does not. Then come full stops within lines. No sentence begins inside a placeholder.
+The segmenters `clinical` and `spacy` use these rules. They look for starts in two ways:
+
+* By lines: list items, section heads and text after an empty line start a sentence. A continuation
+  of a wrapped line does not.
+* By full stops within lines.
+
+No sentence starts inside a placeholder. The result depends on the text and its placeholders only.
 """
 
 from __future__ import annotations
@@ -23,22 +27,23 @@ _PLACEHOLDER = re.compile(r"\[\*\*[^\[\]]{0,200}?\*\*\]|___(?<!____)(?!_)")
 _MARKS = ("[**", "**]", "___")
 
 _LONGEST_END = 8
-"""Most characters of a mark that ends a line, with the quotes and brackets that close after it."""
+"""Maximum length of a mark at the end of a line, with closing quotes and brackets."""
 
 
 def sentence_starts(
     text: str, placeholders: Sequence[Placeholder] = (), *, heads: Heads = "next"
 ) -> list[int]:
-    """Return the first character of each sentence, sorted.
+    """Return the sorted first characters of sentences.
 
-    White space comes before each sentence but the first, or a mark without it (`pain.Denies`), or
-    the commas by which lines were joined.
+    A sentence starts after white space, after a mark as in `pain.Denies`, or after a comma between
+    joined lines.
 
     Args:
-        text: The text of a note.
-        placeholders: Places where something was taken out of it, sorted. `[** **]` and `___` are
-            found without.
-        heads: Whether a section head on a line of its own begins the sentence after it, or is one.
+        text: Text of a note.
+        placeholders: Sorted placeholders. Marks `[** **]` and `___` are found automatically.
+            Default: none.
+        heads: "next" makes a section head the start of the next sentence, "own" a sentence by
+            itself. Default: "next".
     """
     words = word_lists()
     masked = part_lines(_mask(text, placeholders), words)
@@ -48,15 +53,17 @@ def sentence_starts(
 
     starts: list[int] = []
     before: NoteLine | None = None
-    number = 0  # of the last item of the list, if there is one
+    number = 0  # number of the last list item
 
+    # Walk through lines and possible sentence ends together; both are sorted.
     no_stop = (len(masked), len(masked) + 1)
-    rest = iter(stops(masked))
-    mark, follows = next(rest, no_stop)
+    remaining_stops = iter(stops(masked))
+    mark, follows = next(remaining_stops, no_stop)
     for line in lines:
+        # A mark at the end of the line before is judged together with the line break.
         if follows == line.start:
             line.mark_before = mark
-            mark, follows = next(rest, no_stop)
+            mark, follows = next(remaining_stops, no_stop)
 
         if before is not None and line.number >= 0:
             _check_number(masked, before, line, number, words)
@@ -67,11 +74,12 @@ def sentence_starts(
                 number = line.number
             before = line
 
-        # Where this line goes on from the one before, words of that line are looked at too.
+        # Marks within the line. `before` is still the previous line if this line continues it, so
+        # that the word before a mark may be at the end of the previous line.
         while follows < line.end:
             if ends_sentence(masked, mark, follows, before.start, words):
                 starts.append(follows)
-            mark, follows = next(rest, no_stop)
+            mark, follows = next(remaining_stops, no_stop)
         before = line
     return starts
 
@@ -79,17 +87,17 @@ def sentence_starts(
 def _check_number(
     text: str, before: NoteLine, line: NoteLine, number: int, words: WordLists
 ) -> None:
-    """Unmark a list item whose number cannot be a list marker.
+    """Mark a line as no list item if its number cannot be a list marker.
 
-    It cannot where it continues neither the list nor stands after the end of a sentence: `a score
-    of 2 out of` / `10. Follow up`.
+    The number of an item continues a list or follows the end of a sentence. The 10 in `a score of 2
+    out of` / `10. Follow up` does neither.
 
     Args:
-        text: Masked.
-        before: The line with any text before.
-        line: A line that begins with a number; changed.
-        number: The number of the last item of the list.
-        words: The word lists.
+        text: Masked text.
+        before: The line before.
+        line: A line that starts with a number; changed.
+        number: Number of the last list item.
+        words: Word lists.
     """
     in_order = line.number in (0, 1, number, number + 1)
     unfinished = not (before.head or before.ruler or line.blank_before)
@@ -103,7 +111,7 @@ def _check_number(
 def _begins(
     text: str, before: NoteLine, line: NoteLine, width: int, heads: Heads, words: WordLists
 ) -> bool:
-    """Return whether a line begins a sentence, given the line before."""
+    """Return whether a line starts a sentence."""
     if before.ruler or line.ruler or line.head:
         return True
     if before.head:
@@ -111,7 +119,7 @@ def _begins(
     if line.blank_before or line.run_in:
         return True
     if line.item:
-        # A number that hangs on the line before counts nothing: `a dose of` / `2. Then`.
+        # A number after an unfinished line is not a list marker: `a dose of` / `2. Then`.
         return line.number < 0 or not goes_on(text, before, line, 0, words)
     if _is_ended(text, before, line, words):
         return True
@@ -119,30 +127,27 @@ def _begins(
 
 
 def _is_ended(text: str, before: NoteLine, line: NoteLine, words: WordLists) -> bool:
-    """Return whether the final mark of the line before ends a sentence."""
+    """Return whether the mark at the end of the line before ends a sentence."""
     if line.mark_before < max(0, before.end - _LONGEST_END):
         return False
     return ends_sentence(text, line.mark_before, line.start, before.start, words)
 
 
 def _mask(text: str, placeholders: Sequence[Placeholder]) -> str:
-    """Overwrite placeholders of a text with `MASK`.
-
-    Lines that were broken in a placeholder are then whole, and nothing in it is read. Sources of
-    notes give each placeholder, so these are looked for only where a mark of one is left over.
-    """
-    masked = _written_over(text, placeholders)
+    """Replace each character of placeholders by `MASK`, including line ends inside."""
+    masked = _overwrite(text, placeholders)
+    # Sources of notes know all placeholders, so the search below is rarely necessary.
     if not any(mark in masked for mark in _MARKS):
         return masked
 
-    found = [Placeholder(*match.span()) for match in _PLACEHOLDER.finditer(text)]
-    return _written_over(_written_over(text, found), placeholders)
+    marks = [Placeholder(*match.span()) for match in _PLACEHOLDER.finditer(text)]
+    return _overwrite(_overwrite(text, marks), placeholders)
 
 
-def _written_over(text: str, places: Sequence[Placeholder]) -> str:
+def _overwrite(text: str, placeholders: Sequence[Placeholder]) -> str:
     pieces: list[str] = []
     past = 0
-    for start, end, _ in places:
+    for start, end, _ in placeholders:
         pieces.append(text[past:start])
         pieces.append(MASK * (end - start))
         past = end

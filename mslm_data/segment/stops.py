@@ -1,7 +1,7 @@
-"""Decides whether a full stop ends a sentence, from its neighbours.
+"""Decides whether a full stop ends a sentence, by the characters and words around it.
 
-Text comes masked: every character of a placeholder is `MASK`, which counts as a capitalised word of
-unknown content.
+Text is masked: all characters of placeholders are replaced by `MASK`. A placeholder counts as a
+capitalised word.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import re
 from mslm_data.segment.wordlists import WordLists
 
 MASK = "\x01"
-"""Character that stands for each one of a placeholder."""
+"""Replacement for each character of a placeholder."""
 
 _CLOSERS = "\"')]}\u201d\u2019*"
 _STOP = re.compile(
-    # One class of characters comes first, as the scan for candidates is then many times faster.
+    # The pattern starts with a single character class, which makes the search many times faster.
     rf"""[.!?](?<![.!?][.!?])
-        (?: [.!?]*+ [{re.escape(_CLOSERS)}]*+ (?:\s++ | \Z)      # and any white space after it
+        (?: [.!?]*+ [{re.escape(_CLOSERS)}]*+ (?:\s++ | \Z)      # followed by white space
           | (?<=\w\w\.)(?=[A-Z][a-z])                            # pain.Denies
         )""",
     re.VERBOSE,
@@ -25,22 +25,22 @@ _STOP = re.compile(
 _WORD = re.compile(r"\w+")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")
 _STAYS = frozenset(",;:/)]}%=")
-"""Characters before which no sentence ends."""
+"""A mark before one of these does not end a sentence."""
 _ADDRESSES = ("http", "www")
 
 _FARTHEST = 32
-"""Characters of a word before a mark that are looked at, so that time grows with length only."""
+"""Maximum number of characters read before a mark, so that run time is linear in the length."""
 
 
 def stops(text: str) -> list[tuple[int, int]]:
-    """Find possible sentence ends: marks before white space, or as in `pain.Denies`.
+    """Find possible sentence ends: marks (`.!?`) before white space, or as in `pain.Denies`.
 
     Args:
-        text: Masked.
+        text: Masked text.
 
     Returns:
-        For each, the first character of one or more of `.!?`, and the first one that follows, after
-        quotes, brackets and white space; past the text if none does.
+        Positions of the mark, and of the next character after quotes, brackets and white space, or
+        the end of the text.
     """
     return [match.span() for match in _STOP.finditer(text)]
 
@@ -49,11 +49,11 @@ def ends_sentence(text: str, mark: int, follows: int, start: int, words: WordLis
     """Return whether a mark ends a sentence.
 
     Args:
-        text: Masked.
-        mark: First character of one or more of `.!?`.
-        follows: First character that follows, as `stops` gives it.
-        start: The first character that is looked at for words before.
-        words: The word lists.
+        text: Masked text.
+        mark: Position of the mark, from `stops`.
+        follows: Position of the next character, from `stops`.
+        start: First character of the sentence; the search for words before the mark ends here.
+        words: Word lists.
     """
     after = text[follows]
     if after in _STAYS:
@@ -64,20 +64,20 @@ def ends_sentence(text: str, mark: int, follows: int, start: int, words: WordLis
     if text[mark] != "." or next_to_mark in ".!?":
         return bool(before) and not after.islower()
 
-    # A lone full stop, which may belong to an abbreviation; most words are not one.
+    # A single full stop may belong to an abbreviation, but not after most words.
     word = before.lstrip("([{\"'\u201c\u2018*").lower()
     if is_plain(word, words):
         return True
     if not word or word in words.never or (word == "no" and after.isdigit()):
         return False
-    # A quote or bracket closes after it.
+    # A closing quote or bracket follows.
     if next_to_mark in _CLOSERS and not (after.islower() or after == MASK):
         return True
     return _follows_well(text, word, mark - len(before), follows, start, words)
 
 
 def is_plain(word: str, words: WordLists) -> bool:
-    """Return whether a lone full stop after this word ends a sentence, whatever follows."""
+    """Return whether a single full stop after this word always ends a sentence."""
     return (
         len(word) > 2
         and word.isalpha()
@@ -89,24 +89,24 @@ def is_plain(word: str, words: WordLists) -> bool:
 def _follows_well(
     text: str, word: str, at: int, follows: int, start: int, words: WordLists
 ) -> bool:
-    """Return whether the text after a lone full stop begins a sentence.
+    """Return whether the text after a single full stop starts a sentence.
 
     Args:
-        text: Masked.
-        word: The word before the full stop, in lower case.
-        at: First character of that word.
-        follows: First character after the full stop that is not white space.
-        start: The first character that is looked at for words before.
-        words: The word lists.
+        text: Masked text.
+        word: Lower-case word before the full stop.
+        at: First character of this word.
+        follows: Position of the next character that is not white space.
+        start: First character of the sentence; the search for words before the mark ends here.
+        words: Word lists.
     """
     after = text[follows]
 
-    # `J. Smith` goes on, `hepatitis C. Labs` does not.
+    # `J. Smith` is not a sentence end, `hepatitis C. Labs` is.
     if len(word) == 1 and word.isalpha():
         kind = _word_before(text, _back(text, at, start), start).lower()
         return kind in words.lettered and after.isupper()
 
-    # `Plan: 1. Rest`.
+    # The number of a list item: `Plan: 1. Rest`.
     if len(word) < 3 and word.isdigit() and _opens_list(text, at, start):
         return False
 
@@ -114,7 +114,7 @@ def _follows_well(
         return _next_word(text, follows).lower() in words.starters and after.isupper()
 
     if word in words.sometimes or ("." in word and _DOTTED.fullmatch(word)):
-        # `b.i.d. PO` goes on: a word in capitals is rarely the first of a sentence.
+        # `b.i.d. PO` is not a sentence end: a word in capitals is rarely the first of a sentence.
         following = _next_word(text, follows)
         in_capitals = len(following) > 1 and following.isupper()
         return following[:1].isupper() and (not in_capitals or word in words.sometimes)
@@ -143,10 +143,7 @@ def _back(text: str, at: int, start: int) -> int:
 
 
 def _opens_list(text: str, at: int, start: int) -> bool:
-    """Return whether a number at `at` numbers a list item.
-
-    It does where it is first on its line, or after the end of a sentence or a colon.
-    """
+    """Return whether a number is the number of a list item: first, or after a mark or colon."""
     at = _back(text, at, start)
     return at == start or text[at - 1] in ".:;!?)"
 

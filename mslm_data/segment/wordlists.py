@@ -1,4 +1,4 @@
-"""Word lists of the clinical rules: `vocab/clinical-sentences.toml`."""
+"""Word lists of the clinical rules, in `vocab/clinical-sentences.toml`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mslm_data.io import resources
 
 @dataclass(frozen=True, kw_only=True)
 class WordLists:
-    """Lower-case words, and abbreviations without their final full stop.
+    """Lists of lower-case words, and of abbreviations without the final full stop.
 
-    The file says which words belong into each list.
+    The file explains each list.
     """
 
     never: frozenset[str]
@@ -26,12 +26,12 @@ class WordLists:
 
     @cached_property
     def abbreviations(self) -> frozenset[str]:
-        """Abbreviations whose full stop ends no sentence."""
+        """All abbreviations: a full stop after these may not end a sentence."""
         return self.never | self.sometimes | self.rarely
 
     @cached_property
     def longest_head(self) -> int:
-        """Length of the longest heading in characters."""
+        """Length of the longest heading, in characters."""
         return max(map(len, self.heads))
 
 

@@ -543,8 +543,8 @@ def _annotate(table: Mapping[str, Any], *, where: str) -> AnnotateOptions:
 
 
 def _list_members(options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the tables of an ensemble, `[annotate.of.NAME]`."""
-    members = options.get("of")
+    """Return the tables of an ensemble, `[annotate.annotators.NAME]`."""
+    members = options.get("annotators")
     if not isinstance(members, dict):
         return []
     return [member for member in members.values() if isinstance(member, dict)]

@@ -239,7 +239,7 @@ def test_build__names_the_version_of_one_of_several_annotators(site: Path, tmp_p
         source={"use": "text"},
         annotate={
             "use": "ensemble",
-            "of": {"mine": mine, "given": {"use": "gold"}},
+            "annotators": {"mine": mine, "given": {"use": "gold"}},
             "combine": "union",
             "priority": ["mine", "given"],
             "labels": ["X"],

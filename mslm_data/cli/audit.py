@@ -201,8 +201,8 @@ def _check_audited_options(manifest: Manifest, sets: Sequence[str]) -> None:
     made = manifest.pipeline["annotate"]
     allowed = [f"annotate.{option}" for option in (*FILES, *_HOW_FAST)]
     allowed += [
-        f"annotate.of.{name}.{option}"
-        for name in made["options"].get("of", {})
+        f"annotate.annotators.{name}.{option}"
+        for name in made["options"].get("annotators", {})
         for option in (*FILES, *_HOW_FAST)
     ]
     # Sentences decide which mentions are in a context.
@@ -216,7 +216,7 @@ def _check_audited_options(manifest: Manifest, sets: Sequence[str]) -> None:
             computing = ", ".join(f"annotate.{option}" for option in _HOW_FAST)
             raise PipelineError(
                 f"audit, --set: expected an option that names a file of the folder's annotator "
-                f"({files}; annotate.of.NAME.… in an ensemble) or says how it computes "
+                f"({files}; annotate.annotators.NAME.… in an ensemble) or says how it computes "
                 f"({computing}), got '{path}'; an audit takes all else as it made the folder, so "
                 "build a folder with this option to audit that"
             )

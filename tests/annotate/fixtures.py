@@ -92,7 +92,7 @@ def ensemble(folder: Path) -> Fixture:
             f"terms{number}": {"use": "terms", "table": table}
             for number, table in enumerate(chosen)
         }
-        return {"of": members, "combine": "union", "priority": [*members]}
+        return {"annotators": members, "combine": "union", "priority": [*members]}
 
     return Fixture(of(tables[0], tables[1]), of(tables[0], tables[0]))
 

@@ -53,7 +53,7 @@ def found(annotator: Ensemble, text: str) -> tuple[list[tuple[str, str, float]],
 
 
 def test_union__of_overlapping_mentions_the_first_annotators_stay(tmp_path: Path) -> None:
-    of = {
+    annotators = {
         "short": table(tmp_path / "a.csv", "heart:Organ", "asthma:Disease"),
         "long": table(
             tmp_path / "b.csv", "heart failure:Disease", "asthma:Disease", "pain:Symptom"
@@ -61,8 +61,8 @@ def test_union__of_overlapping_mentions_the_first_annotators_stay(tmp_path: Path
     }
     text = "heart failure, asthma, pain"
 
-    first_short = found(ensemble(of=of, priority=["short", "long"]), text)
-    first_long = found(ensemble(of=of, priority=["long", "short"]), text)
+    first_short = found(ensemble(annotators=annotators, priority=["short", "long"]), text)
+    first_long = found(ensemble(annotators=annotators, priority=["long", "short"]), text)
 
     rest = [("asthma", "Disease", 1.0), ("pain", "Symptom", 1.0)]
     assert first_short == ([("heart", "Organ", 1.0), *rest], {EARLIER: 1})
@@ -70,10 +70,12 @@ def test_union__of_overlapping_mentions_the_first_annotators_stay(tmp_path: Path
 
 
 def test_union__takes_the_sources_own_mentions_too(tmp_path: Path) -> None:
-    of = {"gold": {"use": "gold"}, "terms": table(tmp_path / "a.csv", "pain:X", "heart:Y")}
+    annotators = {"gold": {"use": "gold"}, "terms": table(tmp_path / "a.csv", "pain:X", "heart:Y")}
     document = Document(id="d", text="heart pain", spans=(Span(0, 5, "X", "C1"),))
 
-    [of_text] = made.annotated(ensemble(of=of, priority=["gold", "terms"]).start(), [document])
+    [of_text] = made.annotated(
+        ensemble(annotators=annotators, priority=["gold", "terms"]).start(), [document]
+    )
 
     assert of_text.spans == (Span(0, 5, "X", "C1"), Span(6, 10, "X"))
     assert of_text.left_out == {EARLIER: 1}
@@ -92,7 +94,8 @@ def three(tmp_path: Path, **of_a: Any) -> dict[str, Any]:
 
 def test_majority__gives_what_more_than_half_found(tmp_path: Path) -> None:
     mentions, left_out = found(
-        ensemble(of=three(tmp_path), combine="majority"), "asthma, pain, heart failure, liver"
+        ensemble(annotators=three(tmp_path), combine="majority"),
+        "asthma, pain, heart failure, liver",
     )
 
     # Only the first annotator knows the label Y, so its vote is all there is.
@@ -105,20 +108,22 @@ def test_majority__gives_what_more_than_half_found(tmp_path: Path) -> None:
 
 
 def test_majority__counts_votes_by_weights_of_labels(tmp_path: Path) -> None:
-    of = three(tmp_path, weight={"X": 2.5})
+    annotators = three(tmp_path, weight={"X": 2.5})
 
-    mentions, _ = found(ensemble(of=of, combine="majority"), "heart failure, liver, pain")
+    mentions, _ = found(
+        ensemble(annotators=annotators, combine="majority"), "heart failure, liver, pain"
+    )
 
     # Two annotators of weight 1 stand against 2.5; a label without a weight has none.
     assert mentions == [("heart", "X", 2.5 / 4.5), ("pain", "X", 3.5 / 4.5)]
 
 
 def test_majority__of_two_needs_both(tmp_path: Path) -> None:
-    of = {name: labels(tmp_path / f"{name}.csv", NAMES) for name, NAMES in
+    annotators = {name: labels(tmp_path / f"{name}.csv", NAMES) for name, NAMES in
           [("a", ("asthma", "pain")), ("b", ("asthma",))]}  # fmt: skip
-    members = {name: {"use": "terms", "table": path} for name, path in of.items()}
+    members = {name: {"use": "terms", "table": path} for name, path in annotators.items()}
 
-    mentions, left_out = found(ensemble(of=members, combine="majority"), "asthma, pain")
+    mentions, left_out = found(ensemble(annotators=members, combine="majority"), "asthma, pain")
 
     assert mentions == [("asthma", "X", 1.0)]
     assert left_out == {OUTVOTED: 1}
@@ -149,7 +154,7 @@ def test_combine__agrees_with_a_slow_twin(
 ) -> None:
     document = Document(id="d", text=" ".join(words))
     with TemporaryDirectory() as folder:
-        of = {
+        annotators = {
             name: table(Path(folder) / name, *(f"{term}:{label}" for term, label in terms.items()))
             for name, terms in zip("abc", tables, strict=True)
         }
@@ -157,10 +162,10 @@ def test_combine__agrees_with_a_slow_twin(
             name: made.annotated(
                 ANNOTATORS.make("terms", {"table": member["table"]}).start(), [document]
             )[0].spans
-            for name, member in of.items()
+            for name, member in annotators.items()
         }
-        union = ensemble(of=of, priority=priority).start()
-        majority = ensemble(of=of, combine="majority").start()
+        union = ensemble(annotators=annotators, priority=priority).start()
+        majority = ensemble(annotators=annotators, combine="majority").start()
 
     kept: list[Span] = []
     for span in itertools.chain.from_iterable(alone[name] for name in priority):
@@ -178,19 +183,19 @@ def test_combine__agrees_with_a_slow_twin(
 
 
 def test_members__have_their_labels_renamed_and_chosen(tmp_path: Path) -> None:
-    of = {
+    annotators = {
         "a": table(tmp_path / "a.csv", "asthma:DISEASE", "liver:ORGAN")
         | {"rename": {"DISEASE": "X"}, "labels": ["X"]},
         "b": table(tmp_path / "b.csv", "asthma:X"),
     }
-    options = ensemble(of=of, combine="majority")
+    options = ensemble(annotators=annotators, combine="majority")
 
     assert options.labels() == ("X",)
     assert found(options, "asthma liver") == ([("asthma", "X", 1.0)], {relabel.UNWANTED: 1})
 
 
 def test_annotate__counts_who_found_what(tmp_path: Path) -> None:
-    loaded = ensemble(of=three(tmp_path), combine="majority").start()
+    loaded = ensemble(annotators=three(tmp_path), combine="majority").start()
     documents = Documents.from_documents(
         [Document(id="d", text=text) for text in ("asthma pain", "", "asthma")]
     )
@@ -203,9 +208,11 @@ def test_annotate__counts_who_found_what(tmp_path: Path) -> None:
 
 def test_annotate__longest_of_one_annotators_mentions_counts(tmp_path: Path) -> None:
     document = Document(id="d", text="heart failure", spans=(Span(0, 5, "X"), Span(0, 13, "X")))
-    of = {"gold": {"use": "gold"}, "b": table(tmp_path / "b.csv", "heart failure:X")}
+    annotators = {"gold": {"use": "gold"}, "b": table(tmp_path / "b.csv", "heart failure:X")}
 
-    [of_text] = made.annotated(ensemble(of=of, combine="majority").start(), [document])
+    [of_text] = made.annotated(
+        ensemble(annotators=annotators, combine="majority").start(), [document]
+    )
 
     assert of_text.spans == (Span(0, 13, "X"),)
     assert of_text.left_out == {overlaps.OVERLAPS: 1}
@@ -260,7 +267,7 @@ def corpus(folder: Path, copies: int) -> Path:
 def pipeline_of(tmp_path: Path, **annotate: Any) -> Any:
     return made.pipeline_of(
         source={"use": "jsonl"},
-        annotate={"use": "ensemble", "of": three(tmp_path), "labels": ["X"], **annotate},
+        annotate={"use": "ensemble", "annotators": three(tmp_path), "labels": ["X"], **annotate},
         unit_bytes=700,
     )
 
@@ -309,7 +316,8 @@ def test_commands__print_the_agreement(tmp_path: Path) -> None:
     three(tmp_path)
     file = tmp_path / "mine.toml"
     members = "\n".join(
-        f'[annotate.of.{name}]\nuse = "terms"\ntable = "{tmp_path / name}.csv"\n' for name in "abc"
+        f'[annotate.annotators.{name}]\nuse = "terms"\ntable = "{tmp_path / name}.csv"\n'
+        for name in "abc"
     )
     file.write_text(
         '[source]\nuse = "jsonl"\n[annotate]\nuse = "ensemble"\ncombine = "majority"\n'
@@ -339,16 +347,23 @@ def test_commands__print_the_agreement(tmp_path: Path) -> None:
 
 
 def test_audit__loads_all_annotators_again_by_the_manifest(tmp_path: Path) -> None:
-    of = {
+    annotators = {
         "z": table(tmp_path / "z.csv", "nausea:Disease", "acute:Disease"),
         "a": table(tmp_path / "a.csv", "nausea:Disease", "toxicity:Disease"),
     }
     pipeline = made.pipeline_of(
-        annotate={"use": "ensemble", "of": of, "priority": ["z", "a"], "labels": ["Disease"]}
+        annotate={
+            "use": "ensemble",
+            "annotators": annotators,
+            "priority": ["z", "a"],
+            "labels": ["Disease"],
+        }
     )
     made.built(tmp_path / "out", pipeline=pipeline)
     given = ("--gold", made.SAMPLE / "ncbi-disease", "--gold-source", "blurb/ncbi-disease")
-    sets = [f"annotate.of.{name}.table={member['table']}" for name, member in of.items()]
+    sets = [
+        f"annotate.annotators.{name}.table={member['table']}" for name, member in annotators.items()
+    ]
 
     done = run("audit", tmp_path / "out", *given, "--set", sets[0], "--set", sets[1], "--json")
     without = run("audit", tmp_path / "out", *given, "--set", sets[0])
@@ -365,30 +380,30 @@ def test_audit__loads_all_annotators_again_by_the_manifest(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"of": {}}, r"of: expected two annotators or more, each in a table \[annotate.of.NAME\]"),
-        ({"of": {"a": {"use": "none"}}}, "expected two annotators or more, .* got 1"),
+        ({"annotators": {}}, r"annotators: expected two annotators or more, each in a table \[annotate.annotators.NAME\]"),
+        ({"annotators": {"a": {"use": "none"}}}, "expected two annotators or more, .* got 1"),
         ({"priority": ["a"]}, "priority: expected each of a, b once, .* got a"),
         ({}, "priority: expected each of a, b once, .* got none"),
         ({"combine": "majority", "priority": ["a", "b"]}, "priority: expected none with combine"),
         ({"combine": "vote"}, "expected one of union, majority for option 'combine', got 'vote'"),
-        ({"of": {"a": {}, "b": {}}, "combine": "majority"}, r'\[annotate.of.a\]: expected a table with use'),
-        ({"of": {"a": {"use": "terns"}, "b": {}}, "combine": "majority"}, r"unknown annotator 'terns'; did you mean 'terms'"),
-        ({"of": {"a": {"use": "terms", "tabel": ""}, "b": {}}, "combine": "majority"}, r"unknown option 'tabel'; did you mean 'table'"),
-        ({"of": {"a": {"use": "ensemble"}, "b": {}}, "combine": "majority"}, "expected a single annotator, got 'ensemble'"),
-        ({"of": {"a": {"use": "none", "weight": -1}, "b": {}}, "combine": "majority"}, "weight: expected numbers from 0"),
-        ({"of": {"a": {"use": "none", "weight": {"X": float("nan")}}, "b": {}}, "combine": "majority"}, "weight: expected numbers from 0"),
-        ({"of": {"a": {"use": "none", "weight": "much"}, "b": {}}, "combine": "majority"}, "for option 'weight'"),
+        ({"annotators": {"a": {}, "b": {}}, "combine": "majority"}, r'\[annotate.annotators.a\]: expected a table with use'),
+        ({"annotators": {"a": {"use": "terns"}, "b": {}}, "combine": "majority"}, r"unknown annotator 'terns'; did you mean 'terms'"),
+        ({"annotators": {"a": {"use": "terms", "tabel": ""}, "b": {}}, "combine": "majority"}, r"unknown option 'tabel'; did you mean 'table'"),
+        ({"annotators": {"a": {"use": "ensemble"}, "b": {}}, "combine": "majority"}, "expected a single annotator, got 'ensemble'"),
+        ({"annotators": {"a": {"use": "none", "weight": -1}, "b": {}}, "combine": "majority"}, "weight: expected numbers from 0"),
+        ({"annotators": {"a": {"use": "none", "weight": {"X": float("nan")}}, "b": {}}, "combine": "majority"}, "weight: expected numbers from 0"),
+        ({"annotators": {"a": {"use": "none", "weight": "much"}, "b": {}}, "combine": "majority"}, "for option 'weight'"),
     ],
 )  # fmt: skip
 def test_options__are_checked_at_every_depth(options: dict[str, Any], message: str) -> None:
     two = {"a": {"use": "none"}, "b": {"use": "gold"}}
 
     with pytest.raises(PipelineError, match=message):
-        ensemble(**{"of": two, **options})
+        ensemble(**{"annotators": two, **options})
 
 
 @pytest.mark.parametrize(("uses", "slow"), [(("none", "gold"), False), (("none", "model"), True)])
 def test_slow__if_one_of_them_is(uses: tuple[str, str], slow: bool) -> None:
-    options = ensemble(of={use: {"use": use} for use in uses}, combine="majority")
+    options = ensemble(annotators={use: {"use": use} for use in uses}, combine="majority")
 
     assert options.slow == slow

@@ -343,7 +343,7 @@ def test_audit__refuses_a_folder_whose_labels_were_not_found_in_text(
         "annotate.use=gold",
         'annotate.rename={Disease="Treatment"}',
         "annotate.labels=['Disease']",
-        "annotate.of.other.table=terms.csv",
+        "annotate.annotators.other.table=terms.csv",
         "source.use=text",
         "segment.use=clinical",
         "segment.model=some_pipeline",

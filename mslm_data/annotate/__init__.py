@@ -1,13 +1,12 @@
-"""Annotation: finds mentions in documents and labels them.
+"""Annotation: finds and labels mentions in documents.
 
-An annotator is a frozen dataclass whose fields are its options. `start` loads its model, once a
-process, and returns an object that annotates batches of documents. If the model takes one text at a
-time, this object is a `CachedAnnotator`. Overlaps are resolved afterwards, for all annotators
-alike, by `overlaps.flatten`.
+An annotator is a frozen dataclass whose fields are its options. `start` loads the model, once per
+process, and returns an object that annotates batches of documents. For a model of single texts,
+this object is a `CachedAnnotator`. Afterwards, `overlaps.flatten` resolves overlaps for all
+annotators.
 
-Annotators that run models of torch stand in the room `torch`, as they need its modules and those of
-`encode`. This room does not import them: the registry names them, and loads them when they are
-used.
+Annotators with torch models are in the room `torch`. The registry has their names, and imports them
+when they are used.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from mslm_data.registry import Registry
 
 
 class FoundBy(NamedTuple):
-    """A label and the annotators that found a mention of it.
+    """A label and the annotators that found a mention.
 
     Attributes:
-        label: The label.
-        by: The names of the annotators, sorted.
+        label: Label of the mention.
+        by: Sorted names of the annotators.
     """
 
     label: str
@@ -37,10 +36,10 @@ class Annotations(NamedTuple):
     """The mentions found in D documents.
 
     Attributes:
-        mentions: Those of a document in any order. They may overlap each other, but no placeholder.
-        left_out: Reason -> int64 `[D]`, mentions that the annotator found and does not give.
-        found_by: Number of mentions that the same ones of several annotators found, before any were
-            left out; empty if there is one annotator.
+        mentions: Mentions of each document, in any order. They may overlap each other, but not a
+            placeholder.
+        left_out: Reason -> int64 `[D]`, number of mentions that were found and left out.
+        found_by: Label and annotators -> number of mentions, for an ensemble. Default: empty.
     """
 
     mentions: Mentions
@@ -52,34 +51,34 @@ class LoadedAnnotator(Protocol):
     """An annotator with its model in memory."""
 
     def annotate(self, documents: Documents) -> Annotations:
-        """Annotate documents, each independently of the others.
+        """Annotate documents. The mentions of a document do not depend on the other documents.
 
         Raises:
-            AnnotateError: Something is wrong that is not one document's fault.
+            AnnotateError: The annotation failed, for any document.
         """
         ...
 
 
 class Annotator(Protocol):
-    """Options of an annotator; `start` loads it."""
+    """Options of an annotator. `start` loads it."""
 
     weak: bool
-    """Whether mentions carry concepts and confidences that belong into the shards."""
+    """Whether to store concepts and confidences of mentions in the shards."""
 
     @property
     def slow(self) -> bool:
-        """Whether the annotator reads only kilobytes per second; work units are then small."""
+        """Whether the annotator processes only kilobytes per second. Work units are then small."""
         ...
 
     def digest(self) -> str:
-        """Return a digest of everything beside the options that decides which mentions are found.
+        """Return a digest of the model or table; "" if there is none.
 
-        This is the model or the table; "" if there is neither.
+        It covers everything besides the options that affects the mentions.
         """
         ...
 
     def labels(self) -> tuple[str, ...]:
-        """Return the possible labels of mentions; empty if only the source knows them.
+        """Return the possible labels of mentions; empty if they depend on the source.
 
         Raises:
             AnnotateError: The model or table is missing or damaged.
@@ -90,8 +89,8 @@ class Annotator(Protocol):
         """Load the model.
 
         Raises:
-            AnnotateError: It is missing, damaged, or not the one whose digest was named.
-            MissingExtraError: A package is missing.
+            AnnotateError: The model is missing or damaged, or has another digest than requested.
+            MissingExtraError: A package is not installed.
         """
         ...
 

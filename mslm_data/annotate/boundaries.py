@@ -1,7 +1,7 @@
-"""Keeps mentions within lines and outside placeholders, and masks placeholders from matchers.
+"""Keeps mentions within lines and outside placeholders.
 
-Concept matchers skip punctuation and line ends between the words of a name. To them `Heart;
-failure` is a heart failure, and the last word above a blank line joins the first below it.
+Concept matchers skip punctuation and line ends between the words of a name: they find a heart
+failure in `Heart; failure`, or in two words separated by a blank line.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _LIST_MARK = re.compile(r"[\r\n][^\S\r\n]*(?:[-*+\u2022#>]|(?:\(?\d{1,3}|[A-Za-z
 
 
 def crossing(text: str, *, not_inside: str, max_line_breaks: int) -> str:
-    """Return why a mention of this text is dropped, or "".
+    """Return the reason to drop a mention; "" to keep it.
 
     Args:
-        text: The mention's characters.
-        not_inside: Characters that may not stand in it.
-        max_line_breaks: Number of line ends that may stand in it, where lines are wrapped.
+        text: Text of the mention.
+        not_inside: Characters not allowed in a mention.
+        max_line_breaks: Maximum number of line ends in a mention.
     """
     if any(character in not_inside for character in text):
         return "reaches across punctuation"
@@ -40,11 +40,11 @@ def crossing(text: str, *, not_inside: str, max_line_breaks: int) -> str:
     return ""
 
 
-def hide(text: str, placeholders: Sequence[Placeholder]) -> str:
-    """Overwrite placeholders so that no name matches in or across them, at the same length.
+def overwrite_placeholders(text: str, placeholders: Sequence[Placeholder]) -> str:
+    """Overwrite placeholders, so that no name is found in or across them. Keep the length.
 
-    `.000.` takes the place of a placeholder of five characters. MedCAT never skips full stops
-    within a name, and digits in one token take one place in its windows of context.
+    A placeholder of five characters becomes `.000.`: MedCAT does not skip full stops within a name,
+    and counts the digits as a single token of context.
     """
     if not placeholders:
         return text
@@ -62,6 +62,6 @@ def hide(text: str, placeholders: Sequence[Placeholder]) -> str:
 
 def touches(start: int, end: int, placeholders: Sequence[Placeholder]) -> bool:
     """Return whether characters `[start, end)` overlap a placeholder; placeholders are sorted."""
-    # Of those that begin before the end, the last one reaches farthest.
+    # The last placeholder that starts before the end also has the greatest end.
     before = bisect_left(placeholders, (end,))
     return before > 0 and placeholders[before - 1].end > start

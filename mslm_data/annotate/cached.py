@@ -14,15 +14,15 @@ from mslm_data.data.documents import Documents, Mentions, spread_counts
 from mslm_data.data.reason import Reason
 
 _MAX_CACHED = 1 << 12
-"""Maximum number of documents in a process's cache. Notes are copied forward, so texts recur."""
+"""Maximum number of documents in the cache of a process. Texts of notes are often repeated."""
 
 
 class FoundMentions(NamedTuple):
-    """The mentions that a model found in one document.
+    """The mentions found in a document.
 
     Attributes:
-        spans: In characters of the document, in any order.
-        left_out: Reason -> number of mentions that were found and are not given.
+        spans: Mentions in characters of the document, in any order.
+        left_out: Reason -> number of mentions that were found and left out.
     """
 
     spans: Sequence[Span]
@@ -31,16 +31,16 @@ class FoundMentions(NamedTuple):
 
 LOW_SCORE = Reason("score below min_score")
 IN_PLACEHOLDER = Reason("in a placeholder")
-"""Reasons for which annotators do not give a mention that they found."""
+"""Reasons for mentions left out by annotators."""
 
 
-def chosen(
-    found: Iterable[Span], placeholders: Sequence[Placeholder], *, min_score: float
+def filter_mentions(
+    mentions: Iterable[Span], placeholders: Sequence[Placeholder], *, min_score: float
 ) -> FoundMentions:
-    """Return the mentions of a document that are sure enough and touch no placeholder."""
+    """Leave out mentions with a score below `min_score`, or that overlap a placeholder."""
     spans: list[Span] = []
     left_out: Counter[Reason] = Counter()
-    for span in found:
+    for span in mentions:
         if span.score < min_score:
             left_out[LOW_SCORE] += 1
         elif touches(span.start, span.end, placeholders):
@@ -51,38 +51,39 @@ def chosen(
 
 
 class CachedAnnotator:
-    """A loaded annotator that calls its model on each distinct document once."""
+    """A loaded annotator that calls its model once for each distinct document."""
 
     def __init__(self, find: Callable[[Sequence[Document]], Sequence[FoundMentions]]) -> None:
         """Start with an empty cache.
 
         Args:
-            find: Calls the model; returns the mentions of each document.
+            find: Function that returns the mentions of each document.
         """
         self._find = find
         self._cache: OrderedDict[bytes, FoundMentions] = OrderedDict()
 
     def annotate(self, documents: Documents) -> Annotations:
-        """Annotate documents, those in the cache without the model; see `LoadedAnnotator`."""
+        """Annotate documents, using the cache; see `LoadedAnnotator`."""
         single = list(documents)
         keys = [_key(document) for document in single]
-        found = {key: self._cache[key] for key in keys if key in self._cache}
+        results = {key: self._cache[key] for key in keys if key in self._cache}
         new = {
-            key: document for key, document in zip(keys, single, strict=True) if key not in found
+            key: document for key, document in zip(keys, single, strict=True) if key not in results
         }
-        found |= zip(new, self._find(list(new.values())), strict=True)
+        results |= zip(new, self._find(list(new.values())), strict=True)
 
-        self._cache.update(found)
+        # Use `results` below: the cache may drop documents of a large batch.
+        self._cache.update(results)
         while len(self._cache) > _MAX_CACHED:
             self._cache.popitem(last=False)
         return Annotations(
-            Mentions.from_rows([found[key].spans for key in keys], documents.starts),
-            spread_counts([found[key].left_out for key in keys]),
+            Mentions.from_rows([results[key].spans for key in keys], documents.starts),
+            spread_counts([results[key].left_out for key in keys]),
         )
 
 
 def _key(document: Document) -> bytes:
-    """Return a digest of all that a model may look at."""
+    """Return a digest of all fields that a model may use."""
     digest = hashlib.blake2b(document.text.encode("utf-8", "surrogatepass"), digest_size=16)
     digest.update(repr((document.placeholders, document.sentences)).encode())
     if document.words is not None:

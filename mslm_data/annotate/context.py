@@ -1,10 +1,11 @@
-"""Detects the context of mentions: negated, hypothetical, historical, family.
+"""Detects the context of mentions: negated, uncertain, hypothetical, historical, family.
 
-The idea is that of NegEx and ConText (Chapman et al. 2001, Harkema et al. 2009): cues such as
-`denies` or `was ruled out` say something of the mentions that they reach in their sentence. The
-cues are those of `vocab/clinical-context.toml`, in English; `kernels.cues` says how far they
-reach. They are found as the terms of a term table are, longest match first, so `no increase in`
-hides the `no` in it. No cue overlaps a mention.
+The method is that of NegEx and ConText (Chapman et al. 2001, Harkema et al. 2009). Cues such as
+`denies` or `was ruled out` set flags of mentions in the same sentence. `kernels.cues` defines the
+scope of a cue.
+
+The English cues in `vocab/clinical-context.toml` are matched like terms of a term table, longest
+match first: in `no increase in`, `no` is not a cue. A cue never overlaps a mention.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mslm_data.annotate.terms.matcher import TermTrie, leftmost
-from mslm_data.annotate.terms.texts import TAKEN_OUT, Texts, find_text_words, set_apart, taken_out
+from mslm_data.annotate.terms.texts import (
+    PLACEHOLDER,
+    Texts,
+    find_text_words,
+    placeholder_mask,
+    set_apart,
+)
 from mslm_data.data.context import FLAGS, REASONS, encode_flags
 from mslm_data.data.documents import Documents, Mentions, Ranges
 from mslm_data.data.ragged import Array, make_offsets
@@ -36,11 +43,11 @@ _ALL = (1 << len(FLAGS)) - 1
 
 
 def contexts(documents: Documents, sentences: Ranges) -> npt.NDArray[np.int8]:
-    """Return the context flags of each mention, `[S]`; see `data.context`.
+    """Return the context flags of each mention, int8 `[S]`; see `data.context`.
 
     Args:
-        documents: Documents with flat mentions, those of a document rising.
-        sentences: Their sentences; no mention crosses from one to the next.
+        documents: Documents with sorted, non-overlapping mentions.
+        sentences: Sentences of the documents. No mention crosses a boundary.
     """
     mentions = documents.mentions
     flags = np.zeros(len(mentions), np.uint8)
@@ -48,13 +55,14 @@ def contexts(documents: Documents, sentences: Ranges) -> npt.NDArray[np.int8]:
         return flags.astype(np.int8)
 
     texts = _with_short_placeholders(
-        find_text_words(documents.codes(), documents.starts, taken_out(documents))
+        find_text_words(documents.codes(), documents.starts, placeholder_mask(documents))
     )
+    # No cue may cross the boundary of a document, sentence or mention.
     words = texts.words
     for places in (documents.ends, sentences.starts, mentions.starts, mentions.ends):
         set_apart(words, places)
 
-    # A word belongs to a mention if they share a character.
+    # The mention of each word, -1 for none. A word belongs to a mention if they share a character.
     word_mentions = np.full(len(words), -1, np.int64)
     firsts = np.searchsorted(words[:, 1], mentions.starts, side="right")
     pasts = np.searchsorted(words[:, 0], mentions.ends, side="left")
@@ -62,7 +70,7 @@ def contexts(documents: Documents, sentences: Ranges) -> npt.NDArray[np.int8]:
     shifts = np.repeat(firsts - make_offsets(lengths)[:-1], lengths)
     word_mentions[np.arange(len(shifts)) + shifts] = np.repeat(np.arange(len(mentions)), lengths)
 
-    # Only sentences with a mention matter.
+    # Skip sentences without mentions.
     bounds = np.searchsorted(words[:, 0], np.stack([sentences.starts, sentences.ends], axis=1))
     with_mentions = make_offsets(word_mentions >= 0)
     has_mention = with_mentions[bounds[:, 1]] > with_mentions[bounds[:, 0]]
@@ -73,14 +81,14 @@ def contexts(documents: Documents, sentences: Ranges) -> npt.NDArray[np.int8]:
 
 
 def without(mentions: Mentions, flags: Sequence[str]) -> tuple[Mentions, Counter[Reason]]:
-    """Drop mentions that have any of the given flags.
+    """Leave out mentions with any of the given flags.
 
     Args:
-        mentions: Mentions with contexts.
-        flags: Flags; a mention with several is counted under the first of them.
+        mentions: Mentions with context flags.
+        flags: Flags. A mention with several flags is counted for the first.
 
     Returns:
-        The other mentions, and reason -> number of those left out.
+        The other mentions, and reason -> number of mentions left out.
     """
     left_out = Counter[Reason]()
     if mentions.contexts is None:
@@ -95,24 +103,24 @@ def without(mentions: Mentions, flags: Sequence[str]) -> tuple[Mentions, Counter
 
 
 def _with_short_placeholders(texts: Texts) -> Texts:
-    """Return texts in which each placeholder counts as one word.
+    """Return texts in which each placeholder is a single word.
 
-    So a cue reaches as far over `[**2101-10-12**]` as over what stood there.
+    The scope of a cue is limited by a number of words, and `[**2101-10-12**]` replaces one word.
     """
     words = texts.words
-    is_taken_out = texts.codes[words[:, 0]] == TAKEN_OUT
-    goes_on = np.zeros(len(words), np.bool_)
-    goes_on[1:] = is_taken_out[1:] & is_taken_out[:-1] & (words[1:, 0] == words[:-1, 1])
-    return replace(texts, words=words[~goes_on])
+    in_placeholder = texts.codes[words[:, 0]] == PLACEHOLDER
+    continues = np.zeros(len(words), np.bool_)
+    continues[1:] = in_placeholder[1:] & in_placeholder[:-1] & (words[1:, 0] == words[:-1, 1])
+    return replace(texts, words=words[~continues])
 
 
 class _Cues(NamedTuple):
-    """The cues in memory.
+    """The C cues in memory.
 
     Attributes:
-        trie: Finds them.
-        flags: uint8 `[C, 3]`, of each cue: what it says of mentions after it, of mentions before
-            it, and which flags it ends.
+        trie: Matcher of the cues.
+        flags: uint8 `[C, 3]`, flags of each cue: set for mentions after it, set for mentions before
+            it, and ended by it.
     """
 
     trie: TermTrie
@@ -120,29 +128,30 @@ class _Cues(NamedTuple):
 
 
 def _cues_in(texts: Texts) -> tuple[Array, Array, Array]:
-    """Return the flags of the cue that begins at each word, uint8 `[W]` each."""
+    """Return the three columns of `_Cues.flags` for the cue that starts at each word, `[W]`."""
     cues = _cues()
     longest = cues.trie.longest(texts)
     firsts = leftmost(longest[:, 0])
     numbers, owners = cues.trie.terms(longest[firsts, 1])
 
-    found = np.zeros((3, len(texts.words)), np.uint8)
-    found[:, firsts[owners]] = cues.flags[numbers].T
+    flags = np.zeros((3, len(texts.words)), np.uint8)
+    flags[:, firsts[owners]] = cues.flags[numbers].T
 
-    # A full stop before white space ends everything: sentences may be longer than clauses.
-    first_words = texts.words[:, 0]
+    # A full stop before white space ends all flags: a sentence of the segmenter may have several.
+    first_characters = texts.words[:, 0]
     gap_after = np.append(texts.words[1:, 2], 1)
-    found[2, (texts.codes[first_words] == ord(".")) & (gap_after > 0)] = _ALL
-    return found[0], found[1], found[2]
+    flags[2, (texts.codes[first_characters] == ord(".")) & (gap_after > 0)] = _ALL
+    return flags[0], flags[1], flags[2]
 
 
 def _kinds(texts: Texts) -> npt.NDArray[np.uint8]:
-    """Return the kind of each word, `[W]`, as defined in `kernels.cues`."""
+    """Return the kind of each word for `kernels.cues.reach`, uint8 `[W]`."""
     starts = texts.words[:, 0]
     lengths = texts.words[:, 1] - starts
     kinds = np.zeros(len(starts), np.uint8)
     kinds[texts.codes[starts] == ord(",")] = COMMA
     for word in _AND:
+        # Compare character by character. Positions past the text are words of another length.
         is_word = lengths == len(word)
         for place, character in enumerate(word):
             at = np.minimum(starts + place, len(texts.codes) - 1)
@@ -166,7 +175,7 @@ def _cues() -> _Cues:
 
 
 def _cue_flags(tables: Mapping[str, Any]) -> dict[str, list[int]]:
-    """Return cue -> its row of `_Cues.flags`, from the tables of the file."""
+    """Return cue -> its row of `_Cues.flags`."""
     flags: dict[str, list[int]] = {}
 
     def add(cues: Sequence[str], column: int, bits: int) -> None:
@@ -183,7 +192,7 @@ def _cue_flags(tables: Mapping[str, Any]) -> dict[str, list[int]]:
 
 def _spelled_out(cue: str) -> Iterator[str]:
     """Expand the choices in a cue: `(a|b|) c` yields `a c`, `b c` and `c`."""
-    # Odd parts are choices.
+    # `split` with a group returns text and choices alternately.
     parts = _CHOICE.split(cue)
     forms = [part.split("|") if number % 2 else [part] for number, part in enumerate(parts)]
     for chosen in itertools.product(*forms):

@@ -1,4 +1,4 @@
-"""Keeps the source's own mentions."""
+"""Keeps the mentions of the source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mslm_data.registry import Help
 class Gold:
     """Keep the mentions of the source, whether gold or weak."""
 
-    weak: Annotated[bool, Help("Whether mentions carry concepts and confidences.")] = False
+    weak: Annotated[bool, Help("Whether to store concepts and confidences of mentions.")] = False
     slow: ClassVar[bool] = False
 
     def digest(self) -> str:

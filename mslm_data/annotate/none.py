@@ -1,4 +1,4 @@
-"""Drops all mentions, for corpora with base-level masking only."""
+"""Ignores all mentions, for corpora with base-level masking only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NoMentions:
     slow: ClassVar[bool] = False
 
     def digest(self) -> str:
-        """Return "": nothing beside the options decides."""
+        """Return "", since there is no model."""
         return ""
 
     def labels(self) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""Resolves overlapping mentions by one rule.
+"""Resolves overlapping mentions.
 
-The longest mentions stay, of equally long ones the leftmost, and of several of the same characters
-the first given. Those that overlap one that stays are counted by reason: `same place`, `inside
-another`, `overlaps another`.
+Mentions are kept in order of length, longest first; among equal lengths the leftmost comes first,
+and among equal positions the first in the input. A mention that overlaps a kept mention is left
+out, with the reason `same place`, `inside another` or `overlaps another`.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ INSIDE = Reason("inside another", is_rule=True)
 OVERLAPS = Reason("overlaps another", is_rule=True)
 
 Place: TypeAlias = tuple[int, int, int]
-"""Start and end of a mention, half open, and its number."""
+"""Start, end and index of a mention."""
 
 
 def flatten(mentions: Mentions) -> tuple[Mentions, Counter[Reason]]:
-    """Drop mentions until none overlap.
+    """Leave out mentions until none overlap.
 
     Args:
-        mentions: Those of a document in any order.
+        mentions: Mentions of each document, in any order.
 
     Returns:
-        The mentions kept, those of a document by their start, and reason -> number of the others.
+        The kept mentions, sorted within each document, and reason -> number of mentions left out.
     """
     order = np.lexsort((mentions.starts, mentions.documents))
     starts = mentions.starts[order]
     ends = mentions.ends[order]
 
-    # A mention that begins where all before it have ended begins a cluster. Documents do not share
-    # characters, so a cluster lies in one of them.
+    # A cluster is a chain of overlapping mentions: a mention that starts after the ends of all
+    # before starts a new one. Documents share no characters, so a cluster is within a document.
     ended = np.maximum.accumulate(ends)
     clusters = np.append(0, np.cumsum(starts[1:] >= ended[:-1]))
     sizes = np.bincount(clusters) if len(starts) else np.empty(0, np.int64)
@@ -47,6 +47,7 @@ def flatten(mentions: Mentions) -> tuple[Mentions, Counter[Reason]]:
         in_order = bool((order[1:] > order[:-1]).all())
         return (mentions if in_order else mentions.choose(order)), Counter()
 
+    # Only clusters of several mentions need a loop.
     left_out: Counter[Reason] = Counter()
     dropped = np.zeros(len(mentions), np.bool_)
     stops = np.cumsum(sizes)
@@ -65,15 +66,15 @@ def flatten(mentions: Mentions) -> tuple[Mentions, Counter[Reason]]:
 
 
 def clashes(places: Sequence[Place]) -> dict[int, Reason]:
-    """Return the indices of the mentions to drop, with the reason of each.
+    """Return index -> reason, for mentions to leave out.
 
     Args:
-        places: Mentions in the order given.
+        places: Mentions in the order of the input.
     """
     kept: list[Place] = []
     reasons: dict[int, Reason] = {}
     for place in sorted(places, key=lambda place: (place[0] - place[1], place[0])):
-        # Mentions kept so far are sorted and flat, so only the two neighbours can overlap this one.
+        # Kept mentions are sorted and do not overlap, so only two neighbours can overlap this one.
         at = bisect_right(kept, place[0], key=lambda other: other[0])
         before = kept[at - 1] if at else None
         after = kept[at] if at < len(kept) else None
@@ -87,12 +88,12 @@ def clashes(places: Sequence[Place]) -> dict[int, Reason]:
 
 
 def _clash(place: Place, before: Place | None, after: Place | None) -> Reason | None:
-    """Return how a mention overlaps a neighbour, or None.
+    """Return how a mention overlaps a neighbour; None for no overlap.
 
     Args:
-        place: A mention, not longer than its neighbours.
-        before: The kept mention that begins last at or before it.
-        after: The kept mention that begins first after it. It is never around this one.
+        place: A mention, at most as long as its neighbours.
+        before: Last kept mention that starts at or before the start of this one.
+        after: First kept mention that starts later.
     """
     start, end, _ = place
     if before is not None and before[1] > start:

@@ -1,4 +1,4 @@
-"""Maps the source's labels to the pipeline's."""
+"""Renames labels of mentions, and leaves out unwanted labels."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from mslm_data.data.documents import Mentions
 from mslm_data.data.reason import Reason
 
 UNWANTED = Reason("label not wanted", is_rule=True)
-"""Reason for which mentions are left out here."""
+"""Reason for mentions left out by `relabel`."""
 
 
 def relabel(
     mentions: Mentions, *, rename: Mapping[str, str], labels: Sequence[str]
 ) -> tuple[Mentions, Counter[Reason]]:
-    """Rename labels, and drop mentions of other labels.
+    """Rename labels, and leave out mentions with other labels.
 
     Args:
-        mentions: Those of any documents.
-        rename: The source's label -> ours; a label that is not here stays.
-        labels: Wanted labels, after renaming; empty for all.
+        mentions: Mentions of any documents.
+        rename: Old label -> new label. Other labels are unchanged.
+        labels: Labels to keep, after renaming; empty for all.
 
     Returns:
-        The mentions kept, in order, and reason -> number of those not kept.
+        The kept mentions, in order, and reason -> number of mentions left out.
     """
+    # Several old labels may have the same new name.
     if any(name in rename for name in mentions.names):
         renamed = [rename.get(name, name) for name in mentions.names]
         names = list(dict.fromkeys(renamed))

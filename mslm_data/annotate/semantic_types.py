@@ -1,4 +1,4 @@
-"""Reads tables of semantic types and labels, like Table 12 of Abaho et al. 2024."""
+"""Reads tables of semantic types with labels, such as Table 12 of Abaho et al. 2024."""
 
 from __future__ import annotations
 
@@ -13,45 +13,53 @@ from mslm_data.io import resources
 
 @dataclass(frozen=True, kw_only=True)
 class SemanticTypes:
-    """Semantic types that become mentions, with their labels.
+    """Semantic types with labels. Concepts of other types are no mentions.
+
+    A row::
+
+        type id  label    name
+        T047     Disease  Disease or Syndrome
+
+    Concepts of type T047 have the label Disease.
 
     Attributes:
-        labels: The labels by precedence: of two that a concept could have, it gets the first here.
-        of_type: Type id (`T047`) -> label.
+        labels: Labels in order of precedence: a concept with types of several labels gets the first
+            of these.
+        label_by_type: Type id, such as `T047`, -> label.
         names: Type id -> name.
     """
 
     labels: tuple[str, ...]
-    of_type: dict[str, str]
+    label_by_type: dict[str, str]
     names: dict[str, str]
 
     def label(self, types: Collection[str]) -> str | None:
         """Return the label of a concept with these types; None if there is none."""
-        found = self._find_labels(types)
-        return next((label for label in self.labels if label in found), None)
+        possible = self._possible_labels(types)
+        return next((label for label in self.labels if label in possible), None)
 
     def num_labels(self, types: Collection[str]) -> int:
-        """Return the number of labels that a concept with these types could have."""
-        return len(self._find_labels(types))
+        """Return the number of possible labels of a concept with these types."""
+        return len(self._possible_labels(types))
 
-    def _find_labels(self, types: Collection[str]) -> set[str]:
-        return {self.of_type[type_id] for type_id in types if type_id in self.of_type}
+    def _possible_labels(self, types: Collection[str]) -> set[str]:
+        return {self.label_by_type[type_id] for type_id in types if type_id in self.label_by_type}
 
 
 def find_table(name: str) -> Path:
-    """Return the path of a table: shipped below `vocab/`, or a path of the user."""
+    """Return the path of a table shipped in `vocab/`, or else `name` as a path."""
     shipped = resources.path("vocab", name)
     return shipped if shipped.is_file() else Path(name)
 
 
 def read(name: str) -> SemanticTypes:
-    """Read a table: `labels`, and `[[type]]` entries with `tui`, `label` and optionally `name`.
+    """Read a TOML table: `labels`, and `[[type]]` entries with `tui`, `label` and optional `name`.
 
     Args:
-        name: A file below `vocab/`, or a path.
+        name: File below `vocab/`, or a path.
 
     Raises:
-        AnnotateError: No such file, or it is not such a table.
+        AnnotateError: The file does not exist or is malformed.
     """
     path = find_table(name)
     if not path.is_file():
@@ -64,12 +72,12 @@ def read(name: str) -> SemanticTypes:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         types = content["type"]
         labels = tuple(content["labels"])
-        of_type: dict[str, str] = {}
-        twice: set[str] = set()
+        label_by_type: dict[str, str] = {}
+        ambiguous: set[str] = set()
         for entry in types:
             type_id, label = str(entry["tui"]).upper(), str(entry["label"])
-            if of_type.setdefault(type_id, label) != label:
-                twice.add(type_id)
+            if label_by_type.setdefault(type_id, label) != label:
+                ambiguous.add(type_id)
         names = {str(entry["tui"]).upper(): str(entry.get("name", "")) for entry in types}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise AnnotateError(
@@ -77,16 +85,16 @@ def read(name: str) -> SemanticTypes:
             f"got {type(error).__name__}"
         ) from None
 
-    if twice:
-        several = ", ".join(sorted(twice))
+    if ambiguous:
         raise AnnotateError(
-            f"{path}: expected one label for each type, got several for {several}; keep one of them"
+            f"{path}: expected one label for each type, got several for "
+            f"{', '.join(sorted(ambiguous))}; keep one of them"
         )
     known = ", ".join(map(str, labels)) or "(none)"
-    for type_id, label in of_type.items():
+    for type_id, label in label_by_type.items():
         if label not in labels:
             raise AnnotateError(
                 f"{path}: type {type_id}: expected one of the labels {known}, got '{label}'; "
                 f"add it to labels"
             )
-    return SemanticTypes(labels=labels, of_type=of_type, names=names)
+    return SemanticTypes(labels=labels, label_by_type=label_by_type, names=names)

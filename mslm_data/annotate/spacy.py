@@ -1,4 +1,4 @@
-"""Annotates with the entities of a spaCy pipeline, trained or with an entity ruler."""
+"""Annotates with a spaCy pipeline, trained or with an entity ruler."""
 
 from __future__ import annotations
 
@@ -23,42 +23,41 @@ _BLANK = Reason("white space only")
 class SpacyNer:
     """Find the entities (`doc.ents`) of a spaCy pipeline.
 
-    Labels are the pipeline's; `[annotate] rename` and `labels` choose among them. A mention's
-    concept is the one that an entity linker or ruler gives (`kb_id_`, else `ent_id_`). spaCy's
-    entities have no confidence, so scores are 1.
+    Mentions have the labels of the pipeline, and the concept of its entity linker or entity ruler
+    (`kb_id_`, or else `ent_id_`). spaCy's entities have no confidence, so all scores are 1.
     """
 
     model: Annotated[
         str,
         Help(
-            "The name of an installed pipeline (`en_core_sci_sm`), or its folder. Loading it runs "
-            "code that it names."
+            "Name of an installed pipeline, such as `en_core_sci_sm`, or its folder. Loading a "
+            "pipeline runs its code."
         ),
     ] = ""
     exclude: Annotated[
         tuple[str, ...],
         Help(
-            'Components that are not loaded, for speed ("parser", "tagger" …), where the entities '
-            "do not need them."
+            'Components to skip for speed, such as "parser" or "tagger", if the entities do not '
+            "need them. Default: none."
         ),
     ] = ()
     batch_size: Annotated[
         int,
         Help(
-            "Number of texts that are annotated at once. More than 1 is faster with a trained "
-            "pipeline. The result of a document may then depend on its neighbours in the last "
-            "digit of a score, and so, rarely, in an entity."
+            "Number of texts per batch. Default: 1. Larger batches are faster with a trained "
+            "pipeline, but rounding then depends on the other texts of a batch, and may rarely "
+            "change an entity."
         ),
     ] = 1
     piece: Annotated[
         int,
         Help(
-            "Maximum number of characters that are annotated at once. A longer document is cut at "
-            "an empty line, a line or a space, and no entity is found across the cut. spaCy itself "
-            "refuses a million characters (E088)."
+            "Maximum number of characters per text, below spaCy's limit of a million (E088). "
+            "Longer documents are cut at an empty line, a line end or a space; no entity is found "
+            "across a cut."
         ),
     ] = PIECE
-    weak: Annotated[bool, Help("Whether mentions carry concepts and confidences.")] = True
+    weak: Annotated[bool, Help("Whether to store concepts and confidences of mentions.")] = True
     slow: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -70,17 +69,17 @@ class SpacyNer:
             )
 
     def digest(self) -> str:
-        """Return a digest of spaCy's version and all files of the pipeline."""
+        """Return a digest of the version of spaCy and all files of the pipeline."""
         return digest_pipeline(self._named(), _ASKS)
 
     def labels(self) -> tuple[str, ...]:
-        """Return the labels of the components that set entities, sorted."""
+        """Return the sorted labels of all components that set entities."""
         nlp = self._pipeline()
-        found: set[str] = set()
+        labels: set[str] = set()
         for name in nlp.pipe_names:
             if "doc.ents" in nlp.get_pipe_meta(name).assigns:
-                found.update(nlp.pipe_labels.get(name, ()))
-        return tuple(sorted(found))
+                labels.update(nlp.pipe_labels.get(name, ()))
+        return tuple(sorted(labels))
 
     def start(self) -> CachedAnnotator:
         """Load the pipeline."""
@@ -102,7 +101,7 @@ class LoadedSpacy:
     """A spaCy pipeline in memory."""
 
     def __init__(self, options: SpacyNer, nlp: Any) -> None:
-        """Keep the pipeline and its options."""
+        """Store the pipeline and its options."""
         self._options = options
         self._nlp = nlp
 
@@ -129,17 +128,15 @@ class LoadedSpacy:
                 else:
                     spans[number].append(span)
 
-        return [
-            FoundMentions(found, reasons) for found, reasons in zip(spans, left_out, strict=True)
-        ]
+        return [FoundMentions(found, counts) for found, counts in zip(spans, left_out, strict=True)]
 
 
 def _to_span(entity: Any, offset: int) -> Span:
-    """Convert an entity to a mention without surrounding white space.
+    """Convert an entity to a mention, without surrounding white space.
 
     Args:
-        entity: spaCy's entity.
-        offset: The document's character at which spaCy's text begins.
+        entity: Entity of spaCy.
+        offset: First character of the text in the document.
     """
     text = entity.text
     num_leading = len(text) - len(text.lstrip())

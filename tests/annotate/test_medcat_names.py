@@ -11,7 +11,7 @@ from mslm_data.annotate.medcat import database, names
 from mslm_data.annotate.medcat import model as medcat_model
 from mslm_data.annotate.medcat.annotator import MedCat
 from mslm_data.annotate.medcat.library import import_module
-from mslm_data.annotate.medcat.names import FoundConcept, found_by, make_finder
+from mslm_data.annotate.medcat.names import FoundConcept, make_finder, read_concepts
 from tests.annotate.medcat_made import notes, table_of, write_table
 
 pytest.importorskip("medcat")
@@ -45,7 +45,7 @@ def agreed(cat: Any, texts: list[str]) -> list[Place]:
 
     every = []
     for text in texts:
-        expected = plain(found_by(cat(text)))
+        expected = plain(read_concepts(cat(text)))
         assert plain(finder.find(text)) == expected
         every += expected
     return every
@@ -105,5 +105,5 @@ def test_make_finder__leaves_rare_settings_to_medcat(settings: dict[str, Any], t
 
     assert make_finder(running._cat) is None
     assert plain(running._concepts("low back pain")) == plain(
-        found_by(running._cat("low back pain"))
+        read_concepts(running._cat("low back pain"))
     )

@@ -103,7 +103,7 @@ def read_terms(folder: Path) -> None:
 def read_types(folder: Path) -> None:
     """Read a table of semantic types."""
     read = semantic_types.read(str(folder / "x.toml"))
-    assert all(label in read.labels for label in read.of_type.values())
+    assert all(label in read.labels for label in read.label_by_type.values())
     read.label(("T047", "T121"))
 
 

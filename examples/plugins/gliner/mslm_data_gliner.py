@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from mslm_data import _optional
-from mslm_data.annotate.cached import CachedAnnotator, FoundMentions, chosen
+from mslm_data.annotate.cached import CachedAnnotator, FoundMentions, filter_mentions
 from mslm_data.data.document import Document, Span
 from mslm_data.data.ragged import make_offsets
 from mslm_data.errors import AnnotateError
@@ -180,7 +180,7 @@ class LoadedGliner:
 
         with threads(self._options.threads), without_blame(_ASKS):
             return [
-                chosen(self._spans(document.text), document.placeholders, min_score=0)
+                filter_mentions(self._spans(document.text), document.placeholders, min_score=0)
                 for document in documents
             ]
 

@@ -1,1 +1,1 @@
-"""Annotates with MedCAT: checks a model pack, loads it, and converts entities to mentions."""
+"""The annotator `medcat`: finds the concepts of a MedCAT model pack."""

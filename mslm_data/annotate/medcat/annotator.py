@@ -1,8 +1,8 @@
-"""MedCAT annotator: concepts of a model pack, filtered by semantic type, as weak mentions.
+"""Annotates with MedCAT: concepts filtered by semantic type.
 
-As Appendix G.1 of Abaho et al. 2024 does it. MedCAT is made to give all nested mentions. So where a
-mention is left out, a shorter one inside it can take its place: `heart` for `Heart; failure`.
-`overlaps.flatten` makes the mentions flat afterwards.
+This follows Appendix G.1 of Abaho et al. 2024. MedCAT returns all nested mentions, and
+`overlaps.flatten` removes overlaps afterwards. So if a mention is left out, a shorter mention
+inside it remains: `heart` for `Heart; failure`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mslm_data.annotate.cached import IN_PLACEHOLDER, LOW_SCORE, CachedAnnotator
 from mslm_data.annotate.medcat import pack
 from mslm_data.annotate.medcat.library import import_module
 from mslm_data.annotate.medcat.model import load_model
-from mslm_data.annotate.medcat.names import FoundConcept, found_by, make_finder
+from mslm_data.annotate.medcat.names import FoundConcept, make_finder, read_concepts
 from mslm_data.data.document import Document, Placeholder, Span
 from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError
@@ -36,57 +36,57 @@ class MedCat:
     model_pack: Annotated[
         str,
         Help(
-            "A model pack (a folder or a zip) of MedCAT 2 or 1, or a concept table (.csv) in "
-            "MedCAT's columns. A table becomes a concept database when annotation starts. Loading "
-            "a pack runs code that is in it."
+            "Model pack of MedCAT 1 or 2 (folder or zip), or concept table (.csv) with the columns "
+            "of MedCAT, which is converted when annotation starts. Loading a pack runs its code."
         ),
     ] = ""
     sha256: Annotated[
         str,
         Help(
-            "The pack's digest; no other pack is then loaded. Required for a pack that is more "
-            "than data: all but concept tables and packs of `mslm-data vocab concepts`. For a zip "
-            "the file's own SHA-256 will do as well."
+            "Digest of the pack, checked before loading; for a zip, also the SHA-256 of the file. "
+            "Required for packs that contain code. Concept tables and packs made by `mslm-data "
+            "vocab concepts` do not."
         ),
     ] = ""
     types: Annotated[
-        str, Help("Table of semantic types and their labels: a file below `vocab/`, or a path.")
+        str, Help("Table of semantic types with their labels: a file below `vocab/`, or a path.")
     ] = "semantic_types.toml"
     min_score: Annotated[
         float,
         Help(
-            "Mentions of a lower confidence are left out. A name that stands for one concept only "
-            "has confidence 1; other names have a similarity of contexts."
+            "Minimum confidence of a mention, from 0 to 1. Names of a single concept have "
+            "confidence 1; the confidence of other names is the similarity of their context."
         ),
     ] = 0.0
     tokenizer: Annotated[
         Literal["lemmas", "words", "pack"],
         Help(
-            '"lemmas": ours, which also looks plural nouns up as singulars; "words": ours, as '
-            "written, which finds what MedCAT's spaCy tokenizer finds without a lemmatizer; "
-            '"pack": the pack\'s own, thirty times slower.'
+            '"lemmas" also looks up plural nouns as singulars. "words" looks up words as written; '
+            'same results as MedCAT\'s spaCy tokenizer without lemmatizer. "pack" uses the '
+            "tokenizer of the pack, which is 30 times slower."
         ),
     ] = "lemmas"
     keep_meta: Annotated[
         Mapping[str, tuple[str, ...]],
         Help(
-            'Name of a meta-annotation -> the values that are kept (`{"Status": ["Affirmed"]}`). '
-            "If empty, the pack's meta-annotation models are not loaded; they take a hundred times "
-            "longer than everything else."
+            'Meta-annotation -> values to keep, such as `{"Status": ["Affirmed"]}`. Default: '
+            "empty, skip the meta-annotation models of the pack, which take 100 times longer than "
+            "all else."
         ),
     ] = field(default_factory=dict)
-    not_inside: Annotated[str, Help("Characters that a mention may not reach across.")] = ";():"
+    not_inside: Annotated[str, Help("Characters not allowed inside a mention.")] = ";():"
     max_line_breaks: Annotated[
-        int, Help("Line ends that a mention may reach across; never a blank line or list mark.")
+        int,
+        Help(
+            "Maximum number of line ends inside a mention. Blank lines and list marks are never "
+            "allowed."
+        ),
     ] = 1
     settings: Annotated[
         Mapping[str, Any],
-        Help(
-            "MedCAT's own settings by their tables (`components.ner.min_name_len`), for those who "
-            "know them."
-        ),
+        Help("Settings of MedCAT, as nested tables, such as `components.ner.min_name_len`."),
     ] = field(default_factory=dict)
-    weak: Annotated[bool, Help("Whether mentions carry concepts and confidences.")] = True
+    weak: Annotated[bool, Help("Whether to store concepts and confidences of mentions.")] = True
     slow: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -99,15 +99,15 @@ class MedCat:
             raise ValueError(f"expected min_score between 0 and 1, got {self.min_score}")
 
     def pack_digest(self) -> str:
-        """Return the pack's digest, to be passed as the option `sha256`.
+        """Return the digest of the pack, for the option `sha256`.
 
         Raises:
-            AnnotateError: No pack is named, or nothing is there.
+            AnnotateError: No pack is given, or it does not exist.
         """
         return pack.digest(self._path())
 
     def digest(self) -> str:
-        """Return a digest of the pack, the type table and MedCAT's version."""
+        """Return a digest of the pack, the type table and the version of MedCAT."""
         version = import_module("medcat.version").__version__
         semantic_types.read(self.types)
         table = hashlib.sha256(semantic_types.find_table(self.types).read_bytes()).hexdigest()
@@ -118,11 +118,11 @@ class MedCat:
         return semantic_types.read(self.types).labels
 
     def start(self) -> CachedAnnotator:
-        """Check the pack's digest, and load the pack."""
+        """Check the digest of the pack, and load it."""
         return CachedAnnotator(self.load().find)
 
     def load(self) -> LoadedMedCat:
-        """Check the pack's digest, and load it without a cache of equal texts."""
+        """Check the digest of the pack, and load it without a cache for texts."""
         types = semantic_types.read(self.types)
         copy = pack.checked(self._path(), self.sha256)
         with _without_collector():
@@ -132,10 +132,10 @@ class MedCat:
                     tokenizer=self.tokenizer,
                     meta=bool(self.keep_meta),
                     settings=self.settings,
-                    prefer=types.of_type,
+                    prefer=types.label_by_type,
                 )
             except AnnotateError as error:
-                # The user named the pack, not our private copy of it.
+                # Name the pack of the user, not its private copy.
                 raise AnnotateError(str(error).replace(str(copy), self.model_pack)) from None
             return LoadedMedCat(self, cat, types)
 
@@ -153,26 +153,27 @@ class LoadedMedCat:
     """MedCAT with its model in memory.
 
     Attributes:
-        counts: Number of `concepts` of the pack, of those `with_label`, and of these the ones
-            `with_two_labels`.
+        counts: Number of `concepts` of the pack, of concepts `with_label`, and of concepts
+            `with_two_labels` or more.
     """
 
     def __init__(self, options: MedCat, cat: Any, types: semantic_types.SemanticTypes) -> None:
-        """Choose the concepts whose types the table has.
+        """Select the concepts with a label.
 
         Args:
-            options: The annotator's options.
-            cat: MedCAT's `CAT`.
-            types: Semantic types and their labels.
+            options: Options of the annotator.
+            cat: `CAT` of MedCAT.
+            types: Semantic types with their labels.
 
         Raises:
-            AnnotateError: The pack has no such concept, or its own filter keeps none of them.
+            AnnotateError: The pack has no concepts with a label, or its filter excludes all of
+                them.
         """
         self._options = options
         self._cat = cat
 
         infos = cat.cdb.cui2info
-        # Many concepts have the same types, so each set of types is looked up once.
+        # Many concepts have equal sets of types: find the label once for each set.
         concept_types = {cui: frozenset(info["type_ids"]) for cui, info in infos.items()}
         num_of_types = Counter(concept_types.values())
         label_of_types = {type_set: types.label(type_set) for type_set in num_of_types}
@@ -191,10 +192,11 @@ class LoadedMedCat:
             ),
         }
 
-        # What a mention reaches across is looked at only if it has such a character.
+        # Fast test for `_crossing`: most mentions have none of these characters.
         self._may_cross = re.compile(f"[{re.escape(options.not_inside)}\r\n]")
 
-        # MedCAT filters before it removes overlaps: a concept of another type hides none of ours.
+        # MedCAT filters concepts before it resolves overlaps, so a concept without a label never
+        # suppresses a concept with one.
         filters = cat.config.components.linking.filters
         wanted = set(self._labels)
         filters.cuis = wanted & filters.cuis if filters.cuis else wanted
@@ -212,7 +214,7 @@ class LoadedMedCat:
     def _found(self, text: str, placeholders: Sequence[Placeholder]) -> FoundMentions:
         spans: list[Span] = []
         left_out: Counter[Reason] = Counter()
-        for mention in self._concepts(boundaries.hide(text, placeholders)):
+        for mention in self._concepts(boundaries.overwrite_placeholders(text, placeholders)):
             start, end, concept, similarity, entity = mention
             score = float(similarity)
             if not 0 <= score <= 1:
@@ -235,13 +237,13 @@ class LoadedMedCat:
         return FoundMentions(sorted(spans), left_out)
 
     def _concepts(self, text: str) -> list[FoundConcept]:
-        """Find the concepts of a text, with the fast finder if it is equivalent."""
+        """Find the concepts of a text, with `NameFinder` if it is equivalent to MedCAT."""
         if self._finder is not None:
             return self._finder.find(text)
-        return found_by(self._cat(text))
+        return read_concepts(self._cat(text))
 
     def _crossing(self, text: str) -> Reason | None:
-        """Return what a mention crosses and must not, or ""."""
+        """Return the reason for a mention that crosses a boundary, else None."""
         crossed = boundaries.crossing(
             text,
             not_inside=self._options.not_inside,
@@ -250,7 +252,7 @@ class LoadedMedCat:
         return Reason(crossed) if crossed else None
 
     def _other_meta(self, entity: Any) -> Reason | None:
-        """Return which meta-annotation has an excluded value."""
+        """Return the reason for a mention with an excluded meta-annotation, else None."""
         meta = self._cat.get_addon_output(entity).get("meta_anns", {})
         for name, values in self._options.keep_meta.items():
             if name not in meta:
@@ -266,7 +268,7 @@ class LoadedMedCat:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Pause garbage collection while a model is loaded, as none of its objects are freed."""
+    """Pause garbage collection while a model is loaded: none of its objects can be freed."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -277,7 +279,7 @@ def _without_collector() -> Iterator[None]:
 
 
 def _no_concept(options: MedCat, infos: Mapping[str, Any]) -> str:
-    """Return the message for a pack without concepts of the selected types."""
+    """Return the error message for a pack without concepts of the selected types."""
     all_types = {type_id for info in infos.values() for type_id in info["type_ids"]}
     examples = ", ".join(sorted(all_types)[:3])
     types = f"types such as {examples}" if examples else "no types"

@@ -1,8 +1,8 @@
-"""Detects MedCAT model packs that contain data only, so that loading runs no code from them.
+"""Detects MedCAT model packs with data only, whose loading runs no code of the pack.
 
-Packs of `mslm-data vocab concepts` are such packs. MedCAT's JSON form names for each folder the
-class to make of it, and a class for some values too. Here only MedCAT's own classes that keep data
-may be named, and only its default components.
+`mslm-data vocab concepts` makes such packs. In the JSON format of MedCAT, each folder and some
+values name the class to create. A pack is data only if it names only data classes and default
+components of MedCAT.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ _CLASSES: dict[str, tuple[str, ...]] = {
     ),
     **{f"medcat.config.config.{name}": () for name in _CONFIGS},
 }  # fmt: skip
-"""Class that keeps data -> the arguments that it may be made with."""
+"""Data class -> allowed arguments of its constructor."""
 
 _TABLES = ("cdb/raw_dict.dat", "vocab/raw_dict.dat")
-"""Files of concepts and words, as large as the pack; all other files are small."""
+"""Large files of concepts and words. All other files are small."""
 
 _MAX_SMALL = 1 << 20
-"""Bytes of a file that is not a table."""
+"""Maximum size in bytes of all other files."""
 
 _TYPES = ("set", "datetime", "ndarray")
-"""Values that are more than JSON. MedCAT would also take `dataclass`, which names any class."""
+"""Allowed types of values besides JSON. MedCAT's `dataclass` is excluded, as it names any class."""
 
 _OTHER_TYPE = re.compile(rb'"__type__"(?!\s*:\s*"(?:%s)")' % "|".join(_TYPES).encode())
-"""A value of a type that is not in `_TYPES`."""
+"""A value of a type missing from `_TYPES`."""
 
-_HIDDEN = re.compile(rb"\\u00[2-7]")
-"""An ASCII character written as its number; nobody writes one so but to hide a word."""
+_ESCAPED_ASCII = re.compile(rb"\\u00[2-7]")
+"""An escaped ASCII character, which could conceal `__type__` from the search in bytes."""
 
 
 def is_data_only(folder: Path) -> bool:
-    """Return whether loading a pack runs no code from it."""
+    """Return whether a pack can be loaded without running its code."""
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         if path.is_file() and not _is_safe_file(name, path):
@@ -70,7 +70,7 @@ def _is_safe_file(name: str, path: Path) -> bool:
 
 
 def _is_safe_schema(value: Any) -> bool:
-    """Return whether a folder is loaded as a class that only holds data."""
+    """Return whether a folder is loaded as a data class with allowed arguments."""
     if not isinstance(value, dict):
         return False
 
@@ -82,10 +82,7 @@ def _is_safe_schema(value: Any) -> bool:
 
 
 def _is_safe_value(value: Any) -> bool:
-    """Return whether a configuration names only MedCAT's own components.
-
-    A class, another component and a spaCy pipeline are refused, at any depth.
-    """
+    """Return whether a configuration, at any depth, names only default components of MedCAT."""
     if isinstance(value, list):
         return all(map(_is_safe_value, value))
     if not isinstance(value, dict):
@@ -103,7 +100,7 @@ _ALLOWED_VALUES: dict[str, tuple[Any, ...]] = {
     "provider": ("regex",),
     "addons": ([],),
 }
-"""Key of a configuration -> the values that it may have."""
+"""Key of a configuration -> allowed values. Excludes other components and spaCy pipelines."""
 
 
 def _is_safe_card(value: Any) -> bool:
@@ -112,14 +109,14 @@ def _is_safe_card(value: Any) -> bool:
 
 
 def _is_safe_table(path: Path) -> bool:
-    """Return whether no value of a large JSON file is loaded as a named class.
-
-    The file is searched as bytes, because parsing it would take as much memory as loading the pack.
-    """
+    """Return whether a large JSON file has allowed types of values only."""
     if not path.stat().st_size:
         return False
+
+    # Search the bytes: parsing the file would need as much memory as loading the pack.
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return data[:1] == b"{" and not _OTHER_TYPE.search(data) and not _HIDDEN.search(data)
+        is_object = data[:1] == b"{"
+        return is_object and not _OTHER_TYPE.search(data) and not _ESCAPED_ASCII.search(data)
 
 
 _CHECKS = {
@@ -127,4 +124,4 @@ _CHECKS = {
     "raw_dict.dat": _is_safe_value,
     "model_card.json": _is_safe_card,
 }
-"""Name of a small JSON file -> the check of its content; packs of data have no other ones."""
+"""Name of a small JSON file -> check of its content. Other files are not allowed."""

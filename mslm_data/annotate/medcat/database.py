@@ -1,4 +1,4 @@
-"""Builds MedCAT's concept database in memory from concept tables."""
+"""Builds a MedCAT concept database in memory from concept tables."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mslm_data.errors import AnnotateError
 from mslm_data.io.name_tables import NameRow, read_rows
 
 COLUMNS = ("cui", "name", "ontologies", "name_status", "type_ids", "description")
-"""Columns of a MedCAT concept table; the first two are required. `|` separates names and types."""
+"""Columns of a concept table. The first two are required. `|` separates several names or types."""
 
 _FRAME_ROWS = 50_000
 
 
 class Settled(NamedTuple):
-    """A concept database in which each name maps to one concept.
+    """A concept database with a single concept per name.
 
     Attributes:
-        cdb: MedCAT's `CDB`.
-        names: Number of names that stood for several concepts before.
+        cdb: `CDB` of MedCAT.
+        names: Number of names that were ambiguous before.
     """
 
     cdb: Any
@@ -31,10 +31,7 @@ class Settled(NamedTuple):
 
 
 def configuration() -> Any:
-    """Return the MedCAT configuration for databases.
-
-    It has our tokenizer, no spelling correction, no logs and no usage files.
-    """
+    """Return a MedCAT configuration with our tokenizer; no spell check, logs or usage files."""
     with without_snapshot():
         config = import_module("medcat.config.config").Config()
     config.general.nlp.provider = LEMMAS
@@ -45,15 +42,15 @@ def configuration() -> Any:
 
 
 def build_database(frames: Iterable[Any], *, prefer: Collection[str] = ()) -> Settled:
-    """Build a concept database, and assign each ambiguous name to one concept.
+    """Build a concept database, and assign each ambiguous name to a single concept.
 
-    MedCAT links an ambiguous name by the contexts of the concepts it learned, and a database that
-    learned nothing drops the name. So the name goes to a concept of a preferred type; among these
-    to one whose primary name it is; among these to the first.
+    MedCAT resolves ambiguous names by learned contexts. An untrained database would drop these
+    names. The order of preference is: a concept with a preferred type, a concept with this name as
+    primary name, the first concept.
 
     Args:
-        frames: pandas tables with `COLUMNS`, taken one by one.
-        prefer: Preferred semantic types.
+        frames: pandas data frames with `COLUMNS`.
+        prefer: Preferred semantic types. Default: none.
     """
     maker = import_module("medcat.model_creation.cdb_maker").CDBMaker(configuration())
     cdb = maker.prepare_csvs(frames)
@@ -74,20 +71,18 @@ def build_database(frames: Iterable[Any], *, prefer: Collection[str] = ()) -> Se
 
 
 def _preference(cdb: Any, cui: str, status: str, prefer: Collection[str]) -> tuple[bool, bool]:
-    """Return a sort key: the smallest is the preferred concept of a name."""
+    """Return a sort key for the concepts of a name; the smallest is preferred."""
     has_other_type = cdb.cui2info[cui]["type_ids"].isdisjoint(prefer)
     is_not_primary = status != "P"
     return has_other_type, is_not_primary
 
 
 def read_frames(path: Path) -> Iterator[Any]:
-    """Read a concept table, CSV in UTF-8, as pandas frames.
-
-    Columns that are not in `COLUMNS` are ignored.
+    """Read a concept table (CSV in UTF-8) as pandas data frames with the known `COLUMNS`.
 
     Raises:
-        AnnotateError: The table is not CSV in UTF-8, lacks the columns `cui` and `name`, or has a
-            row that is broken or has not as many fields as the first.
+        AnnotateError: The table is not CSV in UTF-8, lacks the column `cui` or `name`, or has a
+            malformed row.
     """
     with path.open(encoding="utf-8-sig", newline="") as file:
         table = read_rows(file, path, AnnotateError)
@@ -110,7 +105,7 @@ def read_frames(path: Path) -> Iterator[Any]:
 
 
 def make_frames(rows: Iterable[Sequence[str]], columns: Sequence[str] = COLUMNS) -> Iterator[Any]:
-    """Convert rows to pandas frames for `build_database`; the last may be empty."""
+    """Convert rows to pandas data frames for `build_database`. The last frame may be empty."""
     frame = import_module("pandas").DataFrame
     batch: list[Sequence[str]] = []
     for row in rows:

@@ -18,17 +18,17 @@ _ASKS = "annotator 'medcat'"
 
 
 def import_module(module: str = "medcat") -> ModuleType:
-    """Import a module of MedCAT or of one of its dependencies.
+    """Import a module of MedCAT or of its dependencies.
 
     Args:
-        module: `medcat`, a module below it such as `medcat.cat`, or `pandas`.
+        module: Module name, such as `medcat.cat` or `pandas`. Default: `medcat`.
 
     Raises:
         MissingExtraError: MedCAT is not installed.
     """
     _optional.load("medcat", wanted_by=_ASKS)
 
-    # At WARNING MedCAT writes the beginning of notes that fail in training, at DEBUG every mention.
+    # MedCAT logs text of notes: at level WARNING the start of failing notes, at DEBUG all mentions.
     logging.getLogger("medcat").setLevel(logging.ERROR)
 
     _register_tokenizers(_optional.load("medcat.tokenizing.tokenizers", wanted_by=_ASKS))
@@ -37,19 +37,19 @@ def import_module(module: str = "medcat") -> ModuleType:
 
 @contextmanager
 def without_snapshot() -> Iterator[None]:
-    """Keep MedCAT from listing all installed packages in configurations.
+    """Prevent MedCAT from listing all installed packages.
 
-    It lists them for each one, which takes longer than reading a pack of twenty thousand concepts.
+    It does so for each configuration, which takes longer than loading 20,000 concepts.
     """
     snapshot: Any = import_module("medcat.utils.envsnapshot")
     names = ("get_installed_dependencies", "get_transitive_deps")
-    wanted = {name: getattr(snapshot, name) for name in names}
+    originals = {name: getattr(snapshot, name) for name in names}
     for name in names:
         setattr(snapshot, name, lambda _: {})
     try:
         yield
     finally:
-        for name, function in wanted.items():
+        for name, function in originals.items():
             setattr(snapshot, name, function)
 
 
@@ -63,21 +63,19 @@ def _register_tokenizers(registry: Any) -> None:
 
 
 def stop_words(config: Any) -> set[str]:
-    """Return the stop words of a MedCAT configuration: its own, or spaCy's for its language."""
+    """Return the stop words of a MedCAT configuration, or else spaCy's for its language."""
     if config.preprocessing.stopwords is not None:
         return set(config.preprocessing.stopwords)
 
-    # A pack keeps its spaCy model under this prefix; the model's name begins with its language.
+    # A pack has its spaCy model in a folder `tokenizer_internals_LANGUAGE_…`.
     folder = os.path.basename(config.general.nlp.modelname)
     language, _, _ = folder.removeprefix("tokenizer_internals_").partition("_")
     return _spacy_stop_words(language) or _spacy_stop_words("en")
 
 
 def _spacy_stop_words(language: str) -> set[str]:
-    """Read spaCy's stop words of a language; empty if it has none.
-
-    The file is run alone: importing spaCy takes 2 seconds a process, 5 where torch is installed.
-    """
+    """Return spaCy's stop words for a language; empty if there are none."""
+    # Run only the file of stop words: importing spaCy takes 2 s per process, and 5 s with torch.
     package = importlib.util.find_spec("spacy")
     if package is None or package.origin is None:
         _optional.load("spacy", wanted_by=_ASKS)

@@ -1,6 +1,6 @@
-"""Builds MedCAT's model (`CAT`) from a checked pack or a concept table, for annotation.
+"""Loads a MedCAT model (`CAT`) from a checked pack or a concept table.
 
-Our tokenizer is put in, and components that take time and change nothing are left out.
+The model gets our tokenizer. Components that our tokenizer makes superfluous are removed.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ def load_model(
     settings: Mapping[str, Any],
     prefer: Collection[str],
 ) -> Any:
-    """Load MedCAT's `CAT` from a pack or a concept table.
+    """Load a `CAT` from a pack or a concept table.
 
     Args:
-        path: A folder or a concept table, as `pack.checked` returns it.
-        tokenizer: `lemmas`, `words` or `pack`.
-        meta: Whether to load the pack's meta-annotation models.
-        settings: Tables of MedCAT's settings that replace the pack's.
-        prefer: For a concept table: semantic types that get ambiguous names.
+        path: Folder or concept table returned by `pack.checked`.
+        tokenizer: `lemmas`, `words` or `pack`, see `MedCat.tokenizer`.
+        meta: Whether to load the meta-annotation models of the pack.
+        settings: Settings of MedCAT, as nested tables. They override those of the pack.
+        prefer: For a concept table: semantic types preferred for ambiguous names.
 
     Raises:
-        AnnotateError: The pack is of an unknown version or needs a missing package; a setting is
-            unknown.
+        AnnotateError: The pack has an unsupported version or needs a missing package, or a setting
+            is unknown.
     """
     if path.is_file():
         cdb = build_database(read_frames(path), prefer=prefer).cdb
@@ -50,7 +50,7 @@ def load_model(
 
     with ExitStack() as surroundings:
         surroundings.enter_context(without_snapshot())
-        surroundings.enter_context(redirect_stdout(io.StringIO()))  # converting old packs prints
+        surroundings.enter_context(redirect_stdout(io.StringIO()))  # the converter prints
         if tokenizer == "pack":
             surroundings.enter_context(_no_download())
 
@@ -59,18 +59,19 @@ def load_model(
         loaded = _load_pack(path, tokenizer=tokenizer, meta=meta)
     _settle(loaded.config, tokenizer=tokenizer, settings=settings)
 
-    # A model reads the order of its components when it is made, so it is made anew. The pack's own
-    # tokenizer and meta-annotation models have to stay with the model that loaded them.
+    # Create the model again, since it reads the order of components in its constructor. This is not
+    # possible with the tokenizer or the meta-annotation models of the pack, which are bound to the
+    # loaded model.
     if meta or tokenizer == "pack":
         return loaded
     return import_module("medcat.cat").CAT(loaded.cdb, loaded.vocab, loaded.config)
 
 
 def make_model(cdb: Any) -> Any:
-    """Build a MedCAT model from a concept database, with the words of its names as vocabulary.
+    """Make a MedCAT model from a concept database, with the words of its names as vocabulary.
 
-    The words have counts but no vectors. Vectors tell concepts of the same name apart, and
-    `build_database` has given each name to one concept.
+    The words have counts, but no vectors. These are only necessary for ambiguous names, which
+    `build_database` has resolved.
     """
     vocabulary = import_module("medcat.vocab").Vocab()
     for word in sorted(cdb.token_counts):
@@ -79,7 +80,7 @@ def make_model(cdb: Any) -> Any:
 
 
 def _load_pack(path: Path, *, tokenizer: str, meta: bool) -> Any:
-    """Load a MedCAT 2 pack with settings that must be set before its objects are made."""
+    """Load a MedCAT 2 pack, with the settings that its constructors read."""
     general: dict[str, Any] = {"usage_monitor": {"enabled": False}, "log_level": logging.ERROR}
     if tokenizer in _PROVIDERS:
         general["nlp"] = {"provider": _PROVIDERS[tokenizer]}
@@ -99,7 +100,7 @@ def _load_pack(path: Path, *, tokenizer: str, meta: bool) -> Any:
 
 
 def _settle(config: Any, *, tokenizer: str, settings: Mapping[str, Any]) -> None:
-    """Apply the user's settings and those that annotation needs to a configuration."""
+    """Set the user's settings, and those required for annotation."""
     general = config.general
     general.spell_check = False
     _apply(config, settings, at="annotate.settings")
@@ -116,7 +117,7 @@ def _settle(config: Any, *, tokenizer: str, settings: Mapping[str, Any]) -> None
 
 
 def _drop_components(config: Any) -> None:
-    """Remove MedCAT's tagger and normaliser, whose work our tokenizer does."""
+    """Remove the tagger and the normaliser of MedCAT, which our tokenizer replaces."""
     components = config.components
     tagging = components.tagging.comp_name
     normalizing = components.token_normalizing.comp_name
@@ -127,12 +128,12 @@ def _drop_components(config: Any) -> None:
 
 
 def _apply(model: Any, settings: Mapping[str, Any], *, at: str) -> None:
-    """Set values of a MedCAT configuration; pydantic checks their types.
+    """Set values of a MedCAT configuration. pydantic checks their types.
 
     Args:
-        model: The configuration, or a table of it.
-        settings: Name -> value, or a table of these.
-        at: The path of the table, for messages.
+        model: Configuration, or a table of it.
+        settings: Name -> value or table.
+        at: Path of the table, for messages.
     """
     for name, value in settings.items():
         known = sorted(type(model).model_fields)
@@ -152,11 +153,8 @@ def _apply(model: Any, settings: Mapping[str, Any], *, at: str) -> None:
 
 
 def _load_old(path: Path, *, tokenizer: str, meta: bool, settings: Mapping[str, Any]) -> Any:
-    """Convert a MedCAT 1 pack in memory, like `medcat.utils.legacy` but without spaCy.
-
-    MedCAT's own `load_model_pack` ignores overrides for such packs, and needs the spaCy model that
-    they were made with.
-    """
+    """Convert a MedCAT 1 pack in memory, like `medcat.utils.legacy` but without spaCy."""
+    # `load_model_pack` of MedCAT ignores settings for such packs, and needs their spaCy model.
     if meta or tokenizer == "pack":
         raise AnnotateError(
             f'{path}: expected a pack of MedCAT 2 for annotate.keep_meta and tokenizer = "pack", '
@@ -180,8 +178,8 @@ def _load_old(path: Path, *, tokenizer: str, meta: bool, settings: Mapping[str, 
     config.components.addons = []
     config.general.nlp.provider = _PROVIDERS[tokenizer]
 
-    # Sub-names are split anew with our tokenizer, which needs a whole model; the settings then need
-    # another.
+    # Split sub-names again with our tokenizer, which needs a complete model. The settings then need
+    # another one.
     cat = import_module("medcat.cat").CAT
     import_module(f"{legacy}.helpers").fix_subnames(cat(cdb, vocabulary, config))
     _settle(config, tokenizer=tokenizer, settings=settings)
@@ -190,22 +188,19 @@ def _load_old(path: Path, *, tokenizer: str, meta: bool, settings: Mapping[str, 
 
 @contextmanager
 def _no_download() -> Iterator[None]:
-    """Make MedCAT fail instead of downloading a spaCy model with pip.
-
-    A pack holds its own model, or needs none.
-    """
+    """Raise an error instead of letting MedCAT download a spaCy model with pip."""
     spacy: Any = import_module("medcat.tokenizing.spacy_impl.tokenizers")
-    wanted = spacy.ensure_spacy_model
+    original = spacy.ensure_spacy_model
 
-    def refuse(name: str) -> None:
+    def check_installed(name: str) -> None:
         if not import_module("medcat.tokenizing.spacy_impl.utils").has_spacy_model(name):
             raise AnnotateError(
                 f"spaCy model '{name}', which the pack names: expected it in the pack or "
                 f'installed, found neither; install it, or leave annotate.tokenizer at "lemmas"'
             )
 
-    spacy.ensure_spacy_model = refuse
+    spacy.ensure_spacy_model = check_installed
     try:
         yield
     finally:
-        spacy.ensure_spacy_model = wanted
+        spacy.ensure_spacy_model = original

@@ -1,11 +1,11 @@
-"""Finds the concepts that MedCAT's components find, without an object per token.
+"""Finds the same concepts as the components of MedCAT, without an object per token.
 
-MedCAT's recogniser asks its database about every token, and its linker about every name, though the
-answer for a name is the same wherever it stands. Here each answer is kept, by the characters of the
-token, so that a text takes a look at a table for each token. Only names whose concept their context
-decides are given to MedCAT's linker.
+MedCAT's recogniser queries its database for every token, and its linker for every name, although
+results depend on the text of the name only. `NameFinder` caches these results in a trie that is
+built on demand, with a dictionary lookup per token. Only ambiguous names, which depend on context,
+are passed to the linker of MedCAT.
 
-A model with other components, or with settings for them that are rarely used, is left to MedCAT.
+Models with other components or unusual settings use MedCAT itself, see `make_finder`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mslm_data.annotate.medcat.library import import_module
 from mslm_data.annotate.medcat.tokenizer import MedCatTokenizer
 
 _MAX_KNOWN = 1 << 20
-"""Answers that are kept; typing errors never end, so all of them are then forgotten."""
+"""Maximum number of cached results. A full cache is cleared: new typing errors would fill it."""
 
 
 class FoundConcept(NamedTuple):
@@ -27,9 +27,9 @@ class FoundConcept(NamedTuple):
     Attributes:
         start: First character.
         end: Character after the last.
-        concept: The concept.
-        similarity: How sure MedCAT is of it.
-        entity: MedCAT's own object, where there is one.
+        concept: Concept identifier.
+        similarity: Confidence of MedCAT.
+        entity: Entity object of MedCAT. Default: None.
     """
 
     start: int
@@ -40,12 +40,12 @@ class FoundConcept(NamedTuple):
 
 
 class _Name(NamedTuple):
-    """A name that counts as a mention.
+    """A name of the database that can be a mention.
 
     Attributes:
-        text: The name, as the database has it.
-        concepts: What it can stand for.
-        is_clear: Whether it stands for the first of these in any context.
+        text: Name in the database.
+        concepts: Possible concepts.
+        is_clear: Whether the name has a single concept, in any context.
     """
 
     text: str
@@ -54,27 +54,28 @@ class _Name(NamedTuple):
 
 
 class _Beginning(dict[str, "_Beginning | None"]):
-    """A prefix of names, as a trie node: next token -> longer prefix.
+    """A trie node, for a prefix of names: next token -> node of the longer prefix.
 
-    An item is None where no name begins so, and `_SKIPPED` where the token counts for nothing.
+    Items are computed on first access. An item is None if no name has the longer prefix, and
+    `_SKIPPED` for a token that is ignored inside names, such as punctuation.
 
     Attributes:
-        text: The words.
-        name: The name that they are, None if they are not one.
+        text: The prefix.
+        name: Name equal to the prefix; None if there is none.
     """
 
-    __slots__ = ("_ask", "name", "text")
+    __slots__ = ("_extend", "name", "text")
 
     def __init__(
-        self, text: str, name: _Name | None, ask: Callable[[str, str], _Beginning | None]
+        self, text: str, name: _Name | None, extend: Callable[[str, str], _Beginning | None]
     ) -> None:
         super().__init__()
         self.text = text
         self.name = name
-        self._ask = ask
+        self._extend = extend
 
     def __missing__(self, token: str) -> _Beginning | None:
-        longer = self._ask(self.text, token)
+        longer = self._extend(self.text, token)
         self[token] = longer
         return longer
 
@@ -83,11 +84,11 @@ _SKIPPED = _Beginning("", None, lambda words, token: None)  # noqa: ARG005
 
 
 class _First(NamedTuple):
-    """A token that begins names.
+    """The first token of names.
 
     Attributes:
-        beginning: The token as the beginning of names.
-        alone: The name that it is alone, None if it is not one.
+        beginning: Trie node for longer names.
+        alone: Name equal to the token; None if there is none.
     """
 
     beginning: _Beginning
@@ -95,23 +96,23 @@ class _First(NamedTuple):
 
 
 class _Firsts(dict[str, "_First | None"]):
-    """Token -> the names that it begins; None if there are none."""
+    """Token -> names that start with it, or None. Items are computed on first access."""
 
-    def __init__(self, ask: Callable[[str], _First | None]) -> None:
+    def __init__(self, look_up: Callable[[str], _First | None]) -> None:
         super().__init__()
-        self._ask = ask
+        self._look_up = look_up
 
     def __missing__(self, token: str) -> _First | None:
-        first = self._ask(token)
+        first = self._look_up(token)
         self[token] = first
         return first
 
 
 def make_finder(cat: Any) -> NameFinder | None:
-    """Return a finder equivalent to a model; None if only MedCAT itself can find its concepts.
+    """Return a finder equivalent to a model; None for other components or unusual settings.
 
     Args:
-        cat: MedCAT's `CAT`, whose settings no longer change.
+        cat: `CAT` of MedCAT with its final settings.
     """
     ner = import_module("medcat.components.ner.vocab_based_ner").NER
     linker = import_module("medcat.components.linking.context_based_linker").Linker
@@ -135,8 +136,8 @@ def make_finder(cat: Any) -> NameFinder | None:
     return NameFinder(cat, components[1]) if is_usual else None
 
 
-def found_by(document: Any) -> list[FoundConcept]:
-    """Return the concepts in a document of MedCAT, which is None for an empty text."""
+def read_concepts(document: Any) -> list[FoundConcept]:
+    """Return the linked concepts of a MedCAT document, which is None for an empty text."""
     entities = document.linked_ents if document else ()
     return [
         FoundConcept(
@@ -151,14 +152,14 @@ def found_by(document: Any) -> list[FoundConcept]:
 
 
 class NameFinder:
-    """Find names of a concept database in texts."""
+    """Finder of the names of a concept database in texts."""
 
     def __init__(self, cat: Any, linker: Any) -> None:
-        """Begin with no answers.
+        """Start with an empty cache.
 
         Args:
-            cat: A model as `make_finder` takes it.
-            linker: Its component that decides by context.
+            cat: `CAT` of MedCAT, see `make_finder`.
+            linker: Component that links ambiguous names by context.
         """
         components = cat.config.components
         self._tokenizer: MedCatTokenizer = cat.pipe.tokenizer
@@ -185,32 +186,32 @@ class NameFinder:
         if not names:
             return []
 
-        # A name may end before a space, which its last token has with it.
+        # Tokens include a following space, which is not part of the name.
         starts = list(accumulate(map(len, tokens), initial=0))
-        found = []
-        unclear = []
+        concepts = []
+        ambiguous = []
         for first, last, name in names:
             if name.is_clear:
                 end = starts[last] + len(self._tokenizer.word(tokens[last]).text)
-                found.append(FoundConcept(starts[first], end, name.concepts[0], 1.0))
+                concepts.append(FoundConcept(starts[first], end, name.concepts[0], 1.0))
             else:
-                unclear.append((first, last, name))
-        if unclear:
-            found += self._linked(text, unclear)
-        return found
+                ambiguous.append((first, last, name))
+        if ambiguous:
+            concepts += self._link_by_context(text, ambiguous)
+        return concepts
 
     def _names(self, tokens: Sequence[str]) -> list[tuple[int, int, _Name]]:
-        """Return the first token, last token and name of each mention."""
+        """Return first token, last token and name of each mention."""
         max_skipped = self._ner.max_skip_tokens
         names = []
-        for first, begins in enumerate(map(self._firsts.__getitem__, tokens)):
-            if begins is None:
+        for first, entry in enumerate(map(self._firsts.__getitem__, tokens)):
+            if entry is None:
                 continue
-            beginning, alone = begins
+            beginning, alone = entry
             if alone is not None:
                 names.append((first, first, alone))
 
-            # Go on for as long as some name begins with these tokens.
+            # Walk the trie while some name has these tokens as prefix.
             skipped = 0
             for last in range(first + 1, len(tokens)):
                 longer = beginning[tokens[last]]
@@ -228,22 +229,25 @@ class NameFinder:
                     names.append((first, last, longer.name))
         return names
 
-    def _linked(self, text: str, names: Sequence[tuple[int, int, _Name]]) -> list[FoundConcept]:
-        """Return the concepts that MedCAT's linker assigns to names by context."""
+    def _link_by_context(
+        self, text: str, names: Sequence[tuple[int, int, _Name]]
+    ) -> list[FoundConcept]:
+        """Return the concepts assigned to names by the linker of MedCAT."""
         document = self._tokenizer(text)
         for first, last, name in names:
             entity = self._tokenizer.create_entity(document, first, last + 1, "concept")
             entity.detected_name = name.text
             entity.link_candidates = list(name.concepts)
             document.ner_ents.append(entity)
-        return found_by(self._linker(document))
+        return read_concepts(self._linker(document))
 
     def _first(self, token: str) -> _First | None:
-        """Return the names that a token begins, or None."""
+        """Return the names that start with a token; None if there are none."""
         self._num_known += 1
         word = self._tokenizer.word(token)
         if word.to_skip:
             return None
+        # MedCAT uses the first version of a word that is in the database.
         for version in word.text_versions:
             if self._cdb.has_subname(version):
                 is_name = not word.is_stop
@@ -252,7 +256,7 @@ class NameFinder:
         return None
 
     def _longer(self, words: str, token: str) -> _Beginning | None:
-        """Extend a prefix of names by one token."""
+        """Return the node for a prefix extended by a token; None if no name has it."""
         self._num_known += 1
         word = self._tokenizer.word(token)
         if word.to_skip:
@@ -270,11 +274,11 @@ class NameFinder:
         return self._beginnings[words]
 
     def _name(self, text: str, *, in_capitals: bool) -> _Name | None:
-        """Return the database's name for a text, None if it cannot be a mention.
+        """Return the name for a text; None if the text cannot be a mention.
 
         Args:
-            text: Words.
-            in_capitals: Whether they are one word in capitals, which may be short.
+            text: Words of the name.
+            in_capitals: Whether the text is a single word in capitals, which may be short.
         """
         info = self._cdb.name2info.get(text)
         is_short = len(text) < self._ner.upper_case_limit_len and not in_capitals

@@ -1,8 +1,8 @@
-"""MedCAT model packs on disk: digests, and private copies.
+"""Digests and private copies of MedCAT model packs.
 
-Loading a pack is running it: most packs hold pickles, and the JSON form can name classes that are
-imported and called. So the digest is compared before anything is read, and the pack is loaded from
-a copy that nobody else can write, made of just the bytes whose digest was compared.
+Loading a pack can run its code: most packs contain pickles, and the JSON format can name classes to
+import and call. So a pack is copied to the private cache, the digest of the copy is checked, and
+only this copy is loaded.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _CHUNK_BYTES = 1 << 20
 
 
 def digest(path: Path) -> str:
-    """Return a pack's SHA-256 as 64 hexadecimal digits.
+    """Return the SHA-256 of a pack, 64 hexadecimal digits.
 
-    A concept table (a file that is not a zip) has the file's. A folder, and a zip of the same
-    files, have that of the lines `SHA256  NAME` of all files, sorted by name: the lines that
-    `sha256sum` prints for them.
+    For a concept table (any file except a zip), this is the SHA-256 of the file. For a folder, and
+    for a zip of the same files, it is the SHA-256 of the sorted lines `SHA256  NAME` for all files,
+    as printed by `sha256sum`.
 
     Raises:
-        AnnotateError: Nothing is there, or it is not a whole zip of plain files.
+        AnnotateError: The pack does not exist, or is a damaged zip.
     """
     if not path.exists():
         raise AnnotateError(
@@ -43,29 +43,28 @@ def digest(path: Path) -> str:
 
 
 def checked(path: Path, sha256: str) -> Path:
-    """Return a pack that is safe to load: a private copy of the bytes that were checked.
+    """Return a pack that is safe to load, a private copy with the checked digest.
 
     Args:
-        path: A folder, a zip, or a concept table. A folder beside a zip is ignored, though MedCAT
-            itself would load it in place of the zip.
-        sha256: The `digest` of the pack; of a zip also that of the file itself. "" accepts tables,
-            and packs that are data only, such as those of `mslm-data vocab concepts`.
+        path: Folder, zip or concept table. Unlike MedCAT, this ignores a folder beside a zip.
+        sha256: Expected `digest` of the pack, or SHA-256 of a zip file. "" accepts concept tables
+            and packs with data only, such as those of `mslm-data vocab concepts`.
 
     Raises:
-        AnnotateError: It is not a pack; its digest is another; it has to be named by its digest and
-            is not; the zip must not be trusted; the disk is full.
+        AnnotateError: The pack is invalid or has another digest, needs a digest and none is given,
+            is an unsafe zip, or the disk is full.
     """
-    found = digest(path)
-    named = sha256.lower()
-    if named and named != found and not _is_same_zip(path, named, found):
+    actual = digest(path)
+    expected = sha256.lower()
+    if expected and expected != actual and not _is_same_zip(path, expected, actual):
         raise AnnotateError(
-            f"{path}: expected a pack with sha256 {named}, got {found}; nothing was loaded. If "
+            f"{path}: expected a pack with sha256 {expected}, got {actual}; nothing was loaded. If "
             "this is the right pack, and you trust it, pass its sha256"
         )
     if _is_table(path) and not sha256:
         return path
 
-    copy = _copied(path, found)
+    copy = _copied(path, actual)
     if copy.is_dir() and not ((copy / "cdb").is_dir() or (copy / "cdb.dat").is_file()):
         raise AnnotateError(
             f"{path}: not a MedCAT model pack, it has neither a folder cdb nor a file cdb.dat"
@@ -73,7 +72,7 @@ def checked(path: Path, sha256: str) -> Path:
     if not sha256 and not is_data_only(copy):
         raise AnnotateError(
             f"{path}: loading this pack runs code from it, so nothing was loaded. If you trust its "
-            f"origin: --set annotate.sha256={found}"
+            f"origin: --set annotate.sha256={actual}"
         )
     return copy
 
@@ -82,28 +81,26 @@ def _is_table(path: Path) -> bool:
     return path.is_file() and path.suffix != ".zip"
 
 
-def _is_same_zip(path: Path, sha256: str, found: str) -> bool:
-    """Return whether a zip has this SHA-256, and its files this digest.
-
-    Both are taken of one private copy, so they are of the same bytes.
-    """
+def _is_same_zip(path: Path, sha256: str, files_digest: str) -> bool:
+    """Return whether a zip file has this SHA-256, and its files have this digest."""
     if path.suffix != ".zip" or not path.is_file():
         return False
 
-    place = _place(path, found)
+    # Compute both from a private copy, since the file could change in between.
+    place = _place(path, files_digest)
     try:
         with cache.hold_place(place), cache.staging(place) as temporary:
             copy = temporary / "pack.zip"
             _write(copy, _chunks(path))
-            return hash_file(copy) == sha256 and digest(copy) == found
+            return hash_file(copy) == sha256 and digest(copy) == files_digest
     except OSError as problem:
         raise AnnotateError(
             f"{path}: expected to copy it, got {problem.strerror}; is the disk full?"
         ) from None
 
 
-def _copied(path: Path, found: str) -> Path:
-    """Return a private copy of the pack's files, made once and hashed each time."""
+def _copied(path: Path, expected: str) -> Path:
+    """Return a private copy of a pack. It is made once, and its digest is checked each time."""
 
     def make(made: Path) -> None:
         if _is_table(path):
@@ -115,44 +112,44 @@ def _copied(path: Path, found: str) -> Path:
             for name, file in _walk(path):
                 _write(made / name, _chunks(file))
 
-        # The pack may have changed since its digest was taken.
-        copied = digest(made)
-        if copied != found:
+        # The pack may have changed since its digest was computed.
+        actual = digest(made)
+        if actual != expected:
             raise AnnotateError(
-                f"{path}: the pack changed while it was read (digest {found[:16]}, then "
-                f"{copied[:16]}); wait until it is complete, and run the same command again"
+                f"{path}: the pack changed while it was read (digest {expected[:16]}, then "
+                f"{actual[:16]}); wait until it is complete, and run the same command again"
             )
 
-    place = cache.make_once(_place(path, found), make, error=AnnotateError)
-    copied = digest(place)
-    if copied != found:
+    place = cache.make_once(_place(path, expected), make, error=AnnotateError)
+    actual = digest(place)
+    if actual != expected:
         raise AnnotateError(
-            f"{place}: expected the files of {path.name} with the digest {found[:16]}, got files "
-            f"with {copied[:16]}; delete this folder, and it is copied again"
+            f"{place}: expected the files of {path.name} with the digest {expected[:16]}, got "
+            f"files with {actual[:16]}; delete this folder, and it is copied again"
         )
     return place
 
 
-def _place(path: Path, found: str) -> Path:
+def _place(path: Path, digest: str) -> Path:
     suffix = path.suffix if _is_table(path) else ""
-    return cache.folder("packs", error=AnnotateError) / f"{found}{suffix}"
+    return cache.folder("packs", error=AnnotateError) / f"{digest}{suffix}"
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the files below a folder with their relative names."""
+    """Yield relative name and path of each file below a folder."""
     for path in folder.rglob("*"):
         if path.is_file():
             yield path.relative_to(folder).as_posix(), path
 
 
 def _files_in_folder(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the name and SHA-256 of each file."""
+    """Yield relative name and SHA-256 of each file."""
     for name, path in _walk(folder):
         yield name, hash_file(path)
 
 
 def _files_in_zip(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the name and SHA-256 of each file."""
+    """Yield name and SHA-256 of each file."""
     for name, chunks in archive.members(path, error=AnnotateError):
         if chunks is None:  # a folder
             continue

@@ -1,6 +1,6 @@
 """Lightweight tokens, spans and documents for MedCAT 2.9.
 
-The names of their members are those of MedCAT's protocols in `medcat.tokenizing.tokens`.
+They implement the protocols in `medcat.tokenizing.tokens`, which define the names of members.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 
 class Word:
-    """Properties of a token that do not depend on its position, under MedCAT's names."""
+    """Properties of a token that do not depend on its position, named as in MedCAT."""
 
     __slots__ = (
         "is_digit", "is_punctuation", "is_stop", "is_upper", "lemma", "lower", "norm", "text",
@@ -28,15 +28,15 @@ class Word:
         to_skip: bool,
         is_stop: bool,
     ) -> None:
-        """Describe a token.
+        """Compute the other properties.
 
         Args:
-            text: Its characters.
-            lemma: Its dictionary form.
-            norm: The form that is looked up first.
-            is_punctuation: Whether it is punctuation.
-            to_skip: Whether a name may have it between its words.
-            is_stop: Whether it is not a mention when it stands alone.
+            text: Text of the token.
+            lemma: Dictionary form.
+            norm: Normalised form, looked up first.
+            is_punctuation: Whether the token is punctuation.
+            to_skip: Whether the token is ignored between the words of a name.
+            is_stop: Whether the token is a stop word, which is no mention by itself.
         """
         self.text = text
         self.lower = text.lower()
@@ -54,11 +54,11 @@ class Token:
     """A token at a position: MedCAT's `BaseToken` and `MutableToken`.
 
     Attributes:
-        document: The document it is a token of.
-        word: What holds of its text. A component that says otherwise of this one token gives it a
-            word of its own.
-        char_index: Its first character.
-        index: Its number in the document.
+        document: Document of the token.
+        word: Properties, shared by tokens with the same text. A component that changes a property
+            of this token replaces its word by a copy.
+        char_index: First character.
+        index: Index of the token in the document.
     """
 
     __slots__ = ("char_index", "document", "index", "word")
@@ -77,7 +77,7 @@ class Token:
         return self.word.text
 
     def _change(self, name: str, value: Any) -> None:
-        """Copy the shared word of this token with one attribute changed."""
+        """Replace the shared word of this token by a copy with a changed property."""
         word = self.word
         if getattr(word, name) == value:
             return
@@ -118,7 +118,7 @@ class Token:
 
 
 class _Extras:
-    """Values that add-ons (MetaCAT) store on documents and spans, by registered names."""
+    """Values stored by add-ons (MetaCAT) on documents and spans, by registered names."""
 
     defaults: ClassVar[dict[str, Any]]
 
@@ -127,30 +127,30 @@ class _Extras:
 
     @classmethod
     def register_addon_path(cls, path: str, def_val: Any = None, force: bool = True) -> None:
-        """Register a name and its default value."""
+        """Register a name with its default value."""
         if force or path not in cls.defaults:
             cls.defaults[path] = def_val
 
     def _place(self) -> tuple[dict[Any, Any], tuple[int, ...]]:
-        """Return the table of values, and the key of this object in it."""
+        """Return the dictionary of values, and the key of this object."""
         raise NotImplementedError
 
     def set_addon_data(self, path: str, val: Any) -> None:
         """Store a value under a registered name."""
-        kept, key = self._place()
-        kept[(path, *key)] = val
+        values, key = self._place()
+        values[(path, *key)] = val
 
     def get_addon_data(self, path: str) -> Any:
         """Return the value stored under a name, or its default."""
-        kept, key = self._place()
-        return kept.get((path, *key), self.defaults.get(path))
+        values, key = self._place()
+        return values.get((path, *key), self.defaults.get(path))
 
     def has_addon_data(self, path: str) -> bool:
         """Return whether the value of a name is true."""
         return bool(self.get_addon_data(path))
 
     def get_available_addon_paths(self) -> list[str]:
-        """Return the registered names that have a value."""
+        """Return the registered names with a true value."""
         return [path for path in self.defaults if self.has_addon_data(path)]
 
 
@@ -158,10 +158,10 @@ class TokenSpan(_Extras):
     """A range of tokens of a document: MedCAT's `BaseEntity` and `MutableEntity`.
 
     Attributes:
-        start_index: The first token.
-        end_index: The last token, inclusive as in MedCAT's spaCy entities.
-        start_char_index: The first character.
-        end_char_index: The character after the last.
+        start_index: First token.
+        end_index: Last token, inclusive as in the spaCy entities of MedCAT.
+        start_char_index: First character.
+        end_char_index: Character after the last.
     """
 
     base = property(lambda self: self)
@@ -181,7 +181,7 @@ class TokenSpan(_Extras):
             self.end_char_index = last.char_index + len(last.word.text)
         self.text = document.text[self.start_char_index : self.end_char_index]
 
-        # MedCAT's linker fills these in.
+        # Set by the linker of MedCAT.
         self.label = -1
         self.link_candidates: list[str] = []
         self.context_similarity: float = 0.0

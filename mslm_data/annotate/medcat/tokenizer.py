@@ -1,11 +1,11 @@
 """A tokenizer for MedCAT that splits like its spaCy tokenizer, without spaCy.
 
-MedCAT 2.9 takes a tokenizer by name (`config.general.nlp.provider`). It ships two. `spacy` spends
-its time in extension attributes. `regex` looks tokens up linearly and lets nested mentions through
-(an inclusive end index in an exclusive slice).
+MedCAT 2.9 selects a tokenizer by name (`config.general.nlp.provider`). Both of its own have
+problems: `spacy` is slow because of extension attributes; `regex` looks up tokens linearly, and
+lets nested mentions through (an inclusive end index in an exclusive slice).
 
-What MedCAT's tagger and normaliser say of a token depends on its characters alone. So it is worked
-out here once for each distinct token, and those two components are left out of the pipeline.
+The results of MedCAT's tagger and normaliser depend on the text of a token only. They are computed
+here, once for each distinct token, and both components are removed from the pipeline.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Any
 from mslm_data.annotate.medcat.token_objects import Token, TokenDocument, TokenSpan, Word
 
 WORDS = "mslm_data.words"
-"""Provider: tokens as written. Finds what spaCy's tokenizer finds without a lemmatizer."""
+"""Provider that looks up tokens as written, like spaCy's tokenizer without lemmatizer."""
 
 LEMMAS = "mslm_data.lemmas"
-"""Provider: plural nouns are also looked up as singulars, in names and in texts alike."""
+"""Provider that also looks up plural nouns as singulars, in names and in texts."""
 
 _MAX_WORDS = 1 << 20
-"""Distinct tokens kept in memory; typing errors never end, so the table is then cleared."""
+"""Maximum number of cached tokens. A full cache is cleared: new typing errors would fill it."""
 
 
 class _Words(dict[str, Word]):
-    """A cache of token -> its word."""
+    """Cache of token -> `Word`."""
 
     def __init__(self, make: Callable[[str], Word]) -> None:
         super().__init__()
@@ -37,6 +37,7 @@ class _Words(dict[str, Word]):
     def __missing__(self, token: str) -> Word:
         if len(self) >= _MAX_WORDS:
             self.clear()
+        # A token with a space has the same word as the token without.
         text = token.removesuffix(" ")
         word = self[text] if 0 < len(text) < len(token) else self._make(token)
         self[token] = word
@@ -44,22 +45,22 @@ class _Words(dict[str, Word]):
 
 
 class MedCatTokenizer:
-    """Split like MedCAT's `spacy_split_all`; implements its `BaseTokenizer`.
+    """Implementation of MedCAT's `BaseTokenizer` that splits like `spacy_split_all`.
 
-    A token is a run of `[A-Za-z0-9@]` (with `diacritics` accented Latin letters too) or any one
-    other character. One space after something that is not white space is not a token. All other
-    white space is, because MedCAT counts tokens.
+    A token is a run of `[A-Za-z0-9@]` (and of accented Latin letters with `diacritics`), or any
+    other single character. A single space after a token is not a token. All other white space is,
+    since MedCAT counts tokens.
     """
 
     def __init__(
         self, *, diacritics: bool, lemma: Callable[[str], str], words: Callable[[str, str], Word]
     ) -> None:
-        """Compile the split.
+        """Compile the pattern.
 
         Args:
             diacritics: Whether accented Latin letters belong to words.
-            lemma: Lower-case token -> its dictionary form.
-            words: Token and its dictionary form -> what MedCAT is told of it.
+            lemma: Function from lower-case token to dictionary form.
+            words: Function from token and dictionary form to `Word`.
         """
         letters = "A-Za-z0-9@" + ("À-ÖØ-öø-ÿ" if diacritics else "")
         self._pattern = re.compile(rf"[{letters}]+ ?|[^{letters}\s] ?|\s")
@@ -77,10 +78,7 @@ class MedCatTokenizer:
         return document
 
     def split(self, text: str) -> list[str]:
-        """Split a text into tokens, each with the space after it.
-
-        Together they are the text.
-        """
+        """Split a text into tokens, each with a following space, so that no character is lost."""
         return self._pattern.findall(text)
 
     def word(self, token: str) -> Word:
@@ -98,11 +96,11 @@ class MedCatTokenizer:
         return TokenSpan(doc, token_start_index, token_end_index)
 
     def entity_from_tokens(self, tokens: list[Token]) -> TokenSpan:
-        """Return the span from the first to the last of these tokens."""
+        """Return the span from the first to the last token."""
         return TokenSpan(tokens[0].document, tokens[0].index, tokens[-1].index + 1)
 
     def entity_from_tokens_in_doc(self, tokens: list[Token], doc: TokenDocument) -> TokenSpan:
-        """Return the document's span of these tokens, or a new one."""
+        """Return the existing span of these tokens in the document, or a new one."""
         place = (tokens[0].index, tokens[-1].index)
         for span in doc.ner_ents + doc.linked_ents:
             if (span.start_index, span.end_index) == place:
@@ -110,22 +108,22 @@ class MedCatTokenizer:
         return self.entity_from_tokens(tokens)
 
     def get_doc_class(self) -> type[TokenDocument]:
-        """Return the class on which add-ons register document paths."""
+        """Return the class for document paths of add-ons."""
         return TokenDocument
 
     def get_entity_class(self) -> type[TokenSpan]:
-        """Return the class on which add-ons register entity paths."""
+        """Return the class for entity paths of add-ons."""
         return TokenSpan
 
 
 def factory(
     lemma: Callable[[str], str], stop_words: Callable[[Any], Iterable[str]]
 ) -> Callable[[Any], MedCatTokenizer]:
-    """Return a tokenizer factory for MedCAT's registry.
+    """Return a tokenizer factory for the registry of MedCAT.
 
     Args:
-        lemma: Lower-case token -> its dictionary form.
-        stop_words: Configuration -> words that are not a mention when they stand alone.
+        lemma: Function from lower-case token to dictionary form.
+        stop_words: Function from configuration to stop words, which are no mentions by themselves.
     """
 
     def create(config: Any) -> MedCatTokenizer:
@@ -137,8 +135,8 @@ def factory(
             lower = text.lower()
             is_stop = lower in stops
 
-            # As MedCAT's TagAndSkipTagger: a token that does not begin with a letter or digit is
-            # punctuation.
+            # Like TagAndSkipTagger of MedCAT: a token that does not start with a letter or digit
+            # is punctuation.
             is_punctuation = not _BEGINS_PLAIN.match(lower) and text not in rules.keep_punct
             to_skip = (
                 is_punctuation
@@ -167,15 +165,15 @@ _ENDINGS = (
     ("ruses", "rus"), ("stases", "stasis"), ("noses", "nosis"), ("roses", "rosis"),
     ("moses", "mosis"), ("ies", "y"), ("s", ""),
 )  # fmt: skip
-"""Ending -> its singular; the first that fits is taken."""
+"""Plural ending and its singular; the first match is used."""
 
 
 def singular(word: str) -> str:
     """Return the singular of a lower-case English noun: `headaches` -> `headache`.
 
-    The rules are few and there is no dictionary, so a word that is not a plural may change too
-    (`diabetes`). This does no harm: names and texts change alike and are also looked up as written.
-    MedCAT leaves words of under five letters alone.
+    The rules may change singulars too (`diabetes`). This is harmless, since names and texts change
+    in the same way, and are also looked up as written. MedCAT does not normalise words of fewer
+    than five letters.
     """
     if not word.endswith("s") or word.endswith(_NOT_PLURAL):
         return word

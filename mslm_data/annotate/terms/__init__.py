@@ -1,1 +1,1 @@
-"""Annotates with a table of terms: reads the table, and finds its names in text."""
+"""The annotator `terms`: finds the names of a table in text."""

@@ -13,7 +13,7 @@ import numpy as np
 from mslm_data.annotate import Annotations, semantic_types
 from mslm_data.annotate.terms.matcher import TermTrie, leftmost
 from mslm_data.annotate.terms.term_table import Term, read_terms
-from mslm_data.annotate.terms.texts import Texts, find_text_words, set_apart, taken_out
+from mslm_data.annotate.terms.texts import Texts, find_text_words, placeholder_mask, set_apart
 from mslm_data.data.documents import Documents, Ints, Mentions
 from mslm_data.data.ragged import Array, make_offsets
 from mslm_data.errors import AnnotateError
@@ -24,41 +24,43 @@ from mslm_data.registry import Help
 class Terms:
     """Find the names of a term table in running text.
 
-    Names and text are compared by words: runs of letters, digits and marks, or one other character,
-    as everywhere in this package. So `pain` is not found in `painless`. Where a name has white
-    space the text may have any, with one line end at most; where it has none the text may have
-    none. Of names that overlap the leftmost is found, of those that begin together the longest. A
-    name with several labels or concepts gives a mention of each. No name reaches over a sentence
-    end of the source or touches a placeholder.
+    Names match whole words: runs of letters, digits and combining marks, or single other
+    characters. So `pain` does not match in `painless`. White space in a name matches any white
+    space with at most one line end; without white space in the name, the text must have none.
 
-    With 61,620 names of diseases and drugs, one core does 10 million words a second in the kernel,
-    and 2.8 million from text to mentions (7,500 notes of 1,800 characters).
+    Among overlapping matches, the leftmost is kept, and among matches with the same start, the
+    longest. A name with several labels or concepts yields a mention for each. Matches do not cross
+    sentence boundaries of the source, and do not overlap placeholders.
+
+    Speed on one core with 61,620 names of diseases and drugs: 10 million words per second for
+    matching, 2.8 million for the whole annotator (7,500 notes of 1,800 characters).
     """
 
     table: Annotated[
         str,
         Help(
-            "The table: a file below `vocab/`, or a path. `table.read_terms` describes its columns."
+            "Term table: a file below `vocab/`, or a path. CSV with the columns name and label, or "
+            "name, cui and type_ids; see `term_table.read_terms`."
         ),
     ] = ""
     types: Annotated[
-        str, Help("For a table of concepts: the table of semantic types that are mentions.")
+        str, Help("For a table of concepts: table of semantic types with their labels.")
     ] = "semantic_types.toml"
     case: Annotated[
         Literal["ignore", "match", "short"],
         Help(
-            '"ignore"; "match" to find names only as they are written; "short" to do so for names '
-            "of at most `short` characters, most of which are abbreviations."
+            '"ignore" ignores case. "match" compares case. "short" compares case for names of at '
+            "most `short` characters, which are mostly abbreviations."
         ),
     ] = "ignore"
-    short: Annotated[int, Help("Characters of a short name.")] = 3
+    short: Annotated[int, Help("Maximum number of characters in a short name.")] = 3
     weak: Annotated[
-        bool, Help("Whether mentions carry concepts and confidences; a confidence is always 1.")
+        bool, Help("Whether to store concepts and confidences of mentions. Confidences are 1.")
     ] = True
     slow: ClassVar[bool] = False
 
     def digest(self) -> str:
-        """Return the SHA-256 of the table and of the type table, if there is one."""
+        """Return a SHA-256 of the term table and the table of semantic types."""
         digest = hashlib.sha256(self._path().read_bytes())
         types = semantic_types.find_table(self.types)
         if types.is_file():
@@ -66,7 +68,7 @@ class Terms:
         return digest.hexdigest()
 
     def labels(self) -> tuple[str, ...]:
-        """Return the labels in the table, sorted."""
+        """Return the sorted labels of the table."""
         return tuple(sorted({term.label for term in read_terms(self._path(), self.types)}))
 
     def start(self) -> LoadedTerms:
@@ -92,14 +94,14 @@ class Terms:
 
 
 class LoadedTerms:
-    """A term table in memory: a trie of case-sensitive names, and one of all others."""
+    """A term table in memory, as two tries: of case-sensitive names, and of all others."""
 
     def __init__(self, terms: Sequence[Term], *, match_case: Sequence[bool]) -> None:
         """Build the tries.
 
         Args:
-            terms: Terms whose names have a character that is not white space.
-            match_case: For each term whether its case matters.
+            terms: Terms with non-blank names.
+            match_case: Whether to compare case, for each term.
         """
         self._names = sorted({term.label for term in terms})
         labels = [self._names.index(term.label) for term in terms]
@@ -115,30 +117,31 @@ class LoadedTerms:
 
     def annotate(self, documents: Documents) -> Annotations:
         """Annotate all documents in one kernel call; see `LoadedAnnotator`."""
-        texts = find_text_words(documents.codes(), documents.starts, taken_out(documents))
+        texts = find_text_words(documents.codes(), documents.starts, placeholder_mask(documents))
         set_apart(texts.words, documents.sentences.starts)
 
-        # What stands on the line between documents is of no document, and no term reaches into it.
+        # The line may have characters between documents: no term may cross into these.
         set_apart(texts.words, documents.ends)
 
-        # The longest term of either trie at each word, and of these the leftmost that are flat.
+        # Find the longest term of both tries at each word, then the leftmost without overlap.
         longest = [trie.longest(texts) for trie, _ in self._tries]
         past = np.maximum.reduce([trie_matches[:, 0] for trie_matches in longest])
         firsts = leftmost(past)
 
-        found = []
-        places = []
+        term_numbers = []
+        first_words = []
         for trie_matches, (trie, name_terms) in zip(longest, self._tries, strict=True):
-            # Where this trie has no term of that length, its node is that of a shorter one.
+            # The longest term of this trie may be shorter than that of the other.
             is_longest = trie_matches[firsts, 0] == past[firsts]
             terms, owners = trie.terms(trie_matches[firsts[is_longest], 1])
-            found.append(name_terms[terms])
-            places.append(firsts[is_longest][owners])
+            term_numbers.append(name_terms[terms])
+            first_words.append(firsts[is_longest][owners])
 
-        words = np.concatenate(places)
+        # Merge the terms of both tries in order of words.
+        words = np.concatenate(first_words)
         order = np.argsort(words, kind="stable")
         mentions = self._mentions(
-            documents, texts, words[order], past, np.concatenate(found)[order]
+            documents, texts, words[order], past, np.concatenate(term_numbers)[order]
         )
         return Annotations(mentions, {})
 
@@ -148,17 +151,17 @@ class LoadedTerms:
         """Convert matched terms to mentions.
 
         Args:
-            documents: The documents.
-            texts: Their words.
-            words: `[S]`, the first word of each mention, never falling.
-            past: `[W]`, the word past the mention that begins at each word.
-            terms: `[S]`, the number of each mention's term.
+            documents: D documents.
+            texts: W words of the documents.
+            words: `[S]`, first word of each mention, non-decreasing.
+            past: `[W]`, word after the mention that starts at each word.
+            terms: `[S]`, index of the term of each mention.
         """
         starts = texts.words[words, 0].astype(np.int64)
         ends = texts.words[past[words] - 1, 1].astype(np.int64)
 
-        # Terms between documents have been found too: they are in front of the first document, or
-        # past the end of the last one that begins before them.
+        # Drop matches in characters between documents: they start before the first document, or end
+        # after the end of the document before. The last item of `last_ends` is for index -1.
         owners = np.searchsorted(documents.starts, starts, side="right") - 1
         last_ends = np.append(documents.ends, 0)[owners]
         kept = np.flatnonzero(ends <= last_ends)
@@ -175,7 +178,7 @@ class LoadedTerms:
 
 
 def _trie(names: Sequence[str], numbers: Ints, *, match_case: bool) -> tuple[TermTrie, Ints]:
-    """Build a trie of names; return it with each name's term number."""
+    """Build a trie of names; return it with the term index of each name."""
     line = "\n".join(names)
     lengths = np.fromiter(map(len, names), np.int64, len(names))
     codes = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), np.uint32)

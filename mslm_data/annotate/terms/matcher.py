@@ -1,4 +1,4 @@
-"""Matches terms in texts: a trie over words, and the choice of matches without overlap."""
+"""Matches terms in texts by a trie over words."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from mslm_data.kernels.hashing import EMPTY, enter_words, look_up_words
 
 
 class TermTrie:
-    """A trie of terms over words."""
+    """A trie of terms, whose edges are words.
+
+    Edges are stored in a hash table: node, gap before the word, and word number -> child node.
+    """
 
     def __init__(self, texts: Texts, *, match_case: bool) -> None:
-        """Put each text into the trie as one term.
+        """Add each text as a term.
 
         Args:
-            texts: Terms of one word or more each.
-            match_case: Whether words are compared as they are, or without their case.
+            texts: Terms, each with at least a word.
+            match_case: Whether to compare case.
         """
         self._match_case = match_case
         self._names = self._compared(texts)
 
-        # Number the words of all terms; equal words have one number.
+        # Number the distinct words of all terms.
         num_words = len(texts.words)
         num_places = 1 << (2 * num_words).bit_length()
         self._words = texts.words
@@ -33,7 +36,7 @@ class TermTrie:
         numbers = np.empty(num_words, np.int64)
         enter_words(self._names, self._words, 0, self._slots, self._hashes, numbers)
 
-        # The edges of the trie, in a hash table that is at most half full.
+        # Add the edges, in a hash table that is at most half full.
         bounds = np.searchsorted(texts.words[:, 0], texts.starts)
         bounds = np.append(bounds, num_words).astype(np.int64)
         self._keys = np.full(num_places, EMPTY, np.uint64)
@@ -48,11 +51,14 @@ class TermTrie:
         self._ending = (np.diff(self._bounds) > 0).astype(np.uint8)
 
     def longest(self, texts: Texts) -> npt.NDArray[np.int32]:
-        """Find the longest term that begins at each word.
+        """Find the longest term at each word.
+
+        Args:
+            texts: W words.
 
         Returns:
-            `[W, 2]`: the word past the term's last, and the node at which the term ends; 0, 0 where
-            no term begins.
+            int32 `[W, 2]`, word after the term, and node at the end of the term; 0 and 0 for no
+            term.
         """
         codes = self._compared(texts)
         numbers = np.empty(len(texts.words), np.int64)
@@ -65,13 +71,13 @@ class TermTrie:
         return out
 
     def terms(self, nodes: Array) -> tuple[Array, Array]:
-        """Return the terms that end at trie nodes.
+        """Return the terms that end at nodes. Terms with equal names end at the same node.
 
         Args:
-            nodes: integers `[N]`.
+            nodes: Integers `[N]`.
 
         Returns:
-            The number of each term, those of a node rising, and the place of its node in `nodes`.
+            Index of each term, sorted within a node, and index of its node in `nodes`.
         """
         counts = self._bounds[nodes + 1] - self._bounds[nodes]
         owners = np.repeat(np.arange(len(nodes)), counts)
@@ -83,13 +89,13 @@ class TermTrie:
 
 
 def leftmost(past: npt.NDArray[np.int32]) -> Array:
-    """Choose matches without overlap, from left to right.
+    """Choose non-overlapping matches, from left to right.
 
     Args:
-        past: `[W]`, the word past the term that begins at each word, 0 for none.
+        past: int32 `[W]`, word after the term that starts at each word; 0 for no term.
 
     Returns:
-        The first words of the terms chosen.
+        Sorted first words of the chosen terms, int32.
     """
     out = np.empty(len(past), np.int32)
     count = kernels.leftmost_terms(past, out)

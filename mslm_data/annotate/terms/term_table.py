@@ -1,4 +1,4 @@
-"""Reads term tables: names with labels, or concept tables with MedCAT's columns."""
+"""Reads term tables: names with labels, or concept tables with the columns of MedCAT."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ from mslm_data.errors import AnnotateError
 from mslm_data.io.name_tables import NameRow, read_rows
 
 _DISAMBIGUATE = "N"
-"""MedCAT's `name_status` of a name that alone does not say which concept is meant."""
+"""`name_status` of ambiguous names in MedCAT."""
 
 
 class Term(NamedTuple):
-    """A name with its label and concept."""
+    """A name with its label and concept.
+
+    A row::
+
+        name     label     concept
+        aspirin  Chemical  C0004057
+    """
 
     name: str
     label: str
@@ -24,20 +30,23 @@ class Term(NamedTuple):
 
 
 def read_terms(path: Path, types: str) -> list[Term]:
-    """Read a term table without duplicate terms.
+    """Read a term table, without duplicate terms.
 
-    The first row names the columns, in any order; columns not listed here are ignored. A table of
-    names has `name`, `label` and optionally `concept`. A table of concepts has `cui`, `name` and
-    `type_ids` as MedCAT has them, where `|` separates several names or types, and optionally
-    `name_status`. A concept's label follows from all of its types; concepts without a label and
-    names of status N are left out.
+    The first row has the names of the columns, in any order. Other columns are ignored.
+
+    * A table of names has `name`, `label`, and optionally `concept`.
+    * A table of concepts has `cui`, `name`, `type_ids`, and optionally `name_status`, as in MedCAT.
+      `|` separates several names or types. The types of a concept determine its label. Concepts
+      without a label and ambiguous names (status N) are left out.
 
     Args:
-        path: CSV in UTF-8. Where it ends in `.tsv` or `.txt`: fields between TABs, without quoting.
-        types: For a table of concepts: the table of semantic types, see `semantic_types.read`.
+        path: CSV file in UTF-8. With the suffix `.tsv` or `.txt`, fields are separated by TABs and
+            not quoted.
+        types: For a table of concepts: table of semantic types, see `semantic_types.read`.
 
     Raises:
-        AnnotateError: The table is missing, broken or empty; names file and line, never a name.
+        AnnotateError: The table is missing, malformed or empty. The message has file and line, but
+            no names.
     """
     has_tabs = path.suffix in (".tsv", ".txt")
     try:
@@ -79,13 +88,13 @@ def _terms(path: Path, table: Iterator[NameRow], types: str) -> list[Term]:
 def _rows(
     path: Path, table: Iterable[NameRow], columns: Sequence[str], wanted: Sequence[str]
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the given fields of each row, "" for missing columns.
+    """Yield the `wanted` fields of each row, "" for missing columns.
 
     Args:
-        path: For messages.
-        table: The rows after the first.
+        path: Path of the table, for messages.
+        table: Rows after the header.
         columns: Columns of the table.
-        wanted: Columns of the result, of which the first two must not be empty.
+        wanted: Columns of the result. The first two must not be empty.
     """
     places = [columns.index(column) if column in columns else -1 for column in wanted]
     for line, fields in table:
@@ -108,7 +117,7 @@ def _read_concept_terms(
         if status.upper() != _DISAMBIGUATE:
             named += ((name.strip(), concept) for name in names.split("|") if name.strip())
 
-    # Only now: a concept may get further types in any row.
+    # Labels are known at the end only: any row may add types to a concept.
     labels = {concept: table.label(types) for concept, types in concept_types.items()}
     for name, concept in named:
         label = labels[concept]

@@ -15,25 +15,34 @@ from mslm_data.kernels import term_trie as kernels
 
 Array = npt.NDArray[Any]
 
-TAKEN_OUT = 0x110000
-"""The code of characters in a placeholder, past all of Unicode: a word that no term has."""
+PLACEHOLDER = 0x110000
+"""Code for characters in placeholders, beyond Unicode, so that no term matches it."""
 
 _LINE_ENDS = "\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 _ASSIGNED = (range(0x33480), range(0xE0000, 0xE0200))
-"""Where letters, marks, white space and cases are; a test looks at all other characters."""
+"""Ranges with all letters, marks, white space and case pairs of Unicode; a test checks this."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Texts:
-    """The words of several texts on one line of characters.
+    """The W words of N texts on a line of C characters.
+
+    Rows of `words` for `Heart failure.`::
+
+        word  start  end  gap
+           0      0    5    2
+           1      6   13    1
+           2     13   14    0
+
+    Word 0 is the first of its text (`APART`). Word 1 follows white space, word 2 has no gap.
 
     Attributes:
         starts: int64 `[N]`, first character of each text.
-        codes: uint32 `[C]`, characters as they are.
-        folded: uint32 `[C]`, the same characters without their case, one for one.
-        words: int32 `[W, 3]`, words as `kernels.term_trie.split_text` writes them: first character,
-            past the last, and the gap before.
+        codes: uint32 `[C]`, code points.
+        folded: uint32 `[C]`, case-folded code points.
+        words: int32 `[W, 3]`, first character, character after the last, and gap before the word,
+            see `kernels.term_trie.split_text`.
     """
 
     starts: npt.NDArray[np.int64]
@@ -42,23 +51,27 @@ class Texts:
     words: Array
 
     def are_letters(self) -> npt.NDArray[np.bool_]:
-        """Return which words consist of letters, digits and marks, `[W]`."""
+        """Return whether each word consists of letters, digits and marks, bool `[W]`."""
         kinds, _ = _tables()
         return kinds[self.codes[self.words[:, 0]]] == kernels.LETTER  # type: ignore[no-any-return]
 
 
 def find_text_words(
-    codes: npt.NDArray[np.uint32], starts: Ints, taken_out: npt.NDArray[np.bool_] | None = None
+    codes: npt.NDArray[np.uint32],
+    starts: Ints,
+    in_placeholder: npt.NDArray[np.bool_] | None = None,
 ) -> Texts:
-    """Find the words of texts on a line; no term spans two texts.
+    """Find the words of texts on a line. No term spans two texts.
 
     Args:
-        codes: The characters of the line, fewer than 2**30, with white space between two texts.
-        starts: int64 `[N]`, first character of each text, rising.
-        taken_out: bool `[C]`, characters in placeholders, which nothing matches; None for none.
+        codes: uint32 `[C]`, code points of the line, fewer than 2**30, with white space between
+            texts.
+        starts: int64 `[N]`, sorted first character of each text.
+        in_placeholder: bool `[C]`, whether a character is in a placeholder, where no term matches.
+            Default: None, no placeholders.
     """
-    if taken_out is not None:
-        codes = np.where(taken_out, np.uint32(TAKEN_OUT), codes)
+    if in_placeholder is not None:
+        codes = np.where(in_placeholder, np.uint32(PLACEHOLDER), codes)
 
     kinds, folds = _tables()
     room = np.empty((len(codes), 3), np.int32)
@@ -67,12 +80,13 @@ def find_text_words(
     return Texts(starts=starts, codes=codes, folded=folds[codes], words=words)
 
 
-def taken_out(documents: Documents) -> npt.NDArray[np.bool_] | None:
-    """Return which characters lie in a placeholder; None if there is no placeholder."""
+def placeholder_mask(documents: Documents) -> npt.NDArray[np.bool_] | None:
+    """Return whether each character is in a placeholder, bool `[C]`; None for no placeholders."""
     marks = documents.placeholders
     if not len(marks.starts):
         return None
 
+    # Cumulative sums of +1 at starts and -1 at ends.
     steps = np.zeros(len(documents.line) + 1, np.int8)
     steps[marks.starts] += 1
     steps[marks.ends] -= 1
@@ -80,11 +94,11 @@ def taken_out(documents: Documents) -> npt.NDArray[np.bool_] | None:
 
 
 def set_apart(words: Array, places: Ints) -> None:
-    """Mark the first word at or after each position as separate from the word before it.
+    """Separate the first word at or after each position from the word before: no term spans both.
 
     Args:
-        words: int32 `[W, 3]`, changed.
-        places: Places on the line.
+        words: int32 `[W, 3]`, see `Texts`; changed.
+        places: Positions on the line.
     """
     firsts = np.searchsorted(words[:, 0], places)
     words[firsts[firsts < len(words)], 2] = kernels.APART
@@ -92,12 +106,9 @@ def set_apart(words: Array, places: Ints) -> None:
 
 @cache
 def _tables() -> tuple[Array, Array]:
-    """Return the kind of each code, and the case-folded code of each character.
-
-    Both are `[0x110001]`.
-    """
-    kinds = np.zeros(TAKEN_OUT + 1, np.uint8)
-    folds = np.arange(TAKEN_OUT + 1, dtype=np.uint32)
+    """Return the kind and the case-folded code of each code, `[0x110001]`."""
+    kinds = np.zeros(PLACEHOLDER + 1, np.uint8)
+    folds = np.arange(PLACEHOLDER + 1, dtype=np.uint32)
     for codes in _ASSIGNED:
         kinds[codes.start : codes.stop] = [_kind(chr(code)) for code in codes]
         folds[codes.start : codes.stop] = [ord(_fold(chr(code))) for code in codes]
@@ -119,10 +130,8 @@ def _kind(character: str) -> int:
 
 
 def _fold(character: str) -> str:
-    """Case-fold one character.
-
-    `ß` and `İ` would become two characters, so they stay.
-    """
+    """Case-fold a character to a single character."""
+    # Keep `ß` and `İ`, which would become two characters.
     folded = character.casefold()
     if len(folded) == 1:
         return folded

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from mslm_data import _optional
-from mslm_data.annotate.cached import CachedAnnotator, FoundMentions, chosen
+from mslm_data.annotate.cached import CachedAnnotator, FoundMentions, filter_mentions
 from mslm_data.data.document import Document, Span
 from mslm_data.data.documents import Documents
 from mslm_data.errors import AnnotateError
@@ -125,7 +125,7 @@ class LoadedModel:
             )
         min_score = self._options.min_score
         return [
-            chosen(
+            filter_mentions(
                 (Span(start, end, label, score=score) for start, end, label, score in of_document),
                 document.placeholders,
                 min_score=min_score,

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl
 import click
 
 from mslm_data.cli.options import (
+    FolderOrUrl,
     folder_or_url_argument,
     show_text_option,
     split_option,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 @click.command("look", short_help="See a corpus and its masks as a page.")
 @folder_or_url_argument
+@click.argument("other", type=FolderOrUrl(), metavar="[OTHER]", required=False)
 @split_option("Show rows of")
 @strategy_options
 @click.option(
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     "file",
     type=TextFile(),
     metavar="FILE.html",
-    help="Write the page as one file instead of serving it.",
+    help="Write the page to this file instead of serving it.",
 )
 @click.option(
     "--rows",
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
     "address",
     default="",
     metavar="VIEW?QUERY",
-    help="Show this view, as the page's address and its view to take along have it.",
+    help="Start with this view, in the form that `Take it with you` on the page prints.",
 )
 @click.option(
     "--browser/--no-browser",
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
 @show_text_option
 def command(
     folder: Path | str,
+    other: Path | str | None,
     split: str,
     names: tuple[str, ...],
     elm: float | None,
@@ -83,17 +86,21 @@ def command(
     browser: bool,
     show_text: bool,
 ) -> None:
-    """See a corpus and its masks as a page, and change them while you look.
+    """See a corpus and its masks as a page, and change rates while you look.
 
-    The page is served on this machine alone, at an address that only you are told, until Ctrl-C or
-    its button ends it. That needs the extra `look`. With --out it is one file, which needs nothing.
+    The page is served on 127.0.0.1 with a secret token in its address, until Ctrl-C or its button
+    `end`. This needs the extra `look`. --out writes the page as one file instead.
 
-    Nothing is written, and nothing leaves the machine. Patients' text is shown with --show-text
-    alone, and never in a file.
+    OTHER is a folder with gold mentions of the same documents, built with the same tokenizer. The
+    page then marks the mentions of DIR as found, missed or wrong, counts them and filters by them.
+
+    The server writes nothing and sends nothing. Patients' text is only shown with --show-text, and
+    never written to a file.
 
     \b
     Example:
         mslm-data look shards/ncbi
+        mslm-data look shards/weak shards/gold
         mslm-data look shards/ncbi --strategy joint --strategy span --out page.html
     """  # noqa: D301 - click wants the character
     from mslm_data.api.loading import load
@@ -111,7 +118,12 @@ def command(
         raise click.UsageError(f"--strategy: expected at most {MOST_STRATEGIES}, got {len(names)}")
     shards = load(folder)
     strategies = make_strategies(shards, names, elm=elm, blm=blm, sets=sets)
-    corpus = Corpus(shards, show_text=show_text, live=file is None)
+    corpus = Corpus(
+        shards,
+        gold=None if other is None else load(other),
+        show_text=show_text,
+        live=file is None,
+    )
     state = State(
         split=shards[split].name,
         strategies=tuple(corpus.add(name, strategy) for name, strategy in strategies.items()),
@@ -133,7 +145,7 @@ def command(
         echo(f"{file}: written; open it in a browser")
         return
 
-    # The first page waits for shards and kernels, which can be opened while the server is imported.
+    # Shards and kernels, which the first page needs, load while the server is imported.
     Thread(target=partial(_draw_once, corpus, state), daemon=True).start()
     from mslm_data.look.server import Server
 
@@ -144,7 +156,7 @@ def command(
 
 
 def _draw_once(corpus: Corpus, state: State) -> None:
-    """Draw the first page; whoever asks for it meets its errors too."""
+    """Draw the first page to warm caches; the browser's request reports errors."""
     from mslm_data.errors import MslmDataError
     from mslm_data.look.render import render_view
 
@@ -154,10 +166,10 @@ def _draw_once(corpus: Corpus, state: State) -> None:
 
 @contextmanager
 def opened(address: str) -> Iterator[None]:
-    """Open a page in a browser.
+    """Open a page in a browser, without the secret address on a command line.
 
-    Other users of the machine see the words of a command, so the browser is given a file of ours
-    that only its owner can read, and that leads to the address.
+    Other users of the machine can list the arguments of processes. So the browser gets a private
+    file that redirects to the address.
     """
     with tempfile.TemporaryDirectory(prefix="mslm-data-look-") as folder:
         file = Path(folder) / "page.html"

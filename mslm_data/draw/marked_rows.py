@@ -53,12 +53,14 @@ class Group:
         before: Space before the group, or "".
         label: Label of the mention; None between mentions.
         flags: Context of the mention, such as `negated`; "" for none.
+        status: `found`, `missed` or `wrong` beside gold mentions; "" for none.
         runs: Its text.
     """
 
     before: str
     label: str | None
     flags: str
+    status: str = ""
     runs: list[Run] = field(default_factory=list)
 
 
@@ -85,6 +87,7 @@ def draw_lines(
     pieces: Pieces,
     labels: Sequence[str],
     flags: Sequence[str] = (),
+    statuses: Sequence[str] = (),
 ) -> list[dict[str, list[Group]]]:
     """Divide each row into groups, once for each strategy.
 
@@ -94,6 +97,7 @@ def draw_lines(
         pieces: Text of each token.
         labels: Labels, by `span_labels`.
         flags: Context of each mention of all rows, or empty. Default: empty.
+        statuses: Status of each mention of all rows beside gold, or empty. Default: empty.
 
     Returns:
         For each row, name of the strategy -> groups. The name is "" without strategies.
@@ -105,9 +109,13 @@ def draw_lines(
         for name, strategy_kinds in kinds.items():
             row_kinds = strategy_kinds[row]
             first = row_kinds if first is None else first
-            line[name] = draw_line(examples, row, row_kinds, first, pieces, labels, flags)
+            line[name] = draw_line(
+                examples, row, row_kinds, first, pieces, labels, flags, statuses=statuses
+            )
         if not kinds:
-            line[""] = draw_line(examples, row, None, None, pieces, labels, flags)
+            line[""] = draw_line(
+                examples, row, None, None, pieces, labels, flags, statuses=statuses
+            )
         lines.append(line)
     return lines
 
@@ -121,6 +129,7 @@ def draw_line(
     labels: Sequence[str],
     flags: Sequence[str] = (),
     shades: Mapping[int, Shade] = MappingProxyType({}),
+    statuses: Sequence[str] = (),
 ) -> list[Group]:
     """Divide one row into groups, without special tokens.
 
@@ -133,6 +142,7 @@ def draw_line(
         labels: Labels, by `span_labels`.
         flags: Context of each mention of all rows, or empty. Default: empty.
         shades: Index of a token in the row -> shade. Default: none.
+        statuses: Status of each mention of all rows beside gold, or empty. Default: empty.
     """
     ids = examples.input_ids[row].tolist()
     words = examples.word_ids[row].tolist()
@@ -158,7 +168,8 @@ def draw_line(
             number = mention_at[t]
             stop = ends[number]
             context = flags[offset + number] if flags else ""
-            group = Group(space, labels[mention_labels[number]], context)
+            status = statuses[offset + number] if statuses else ""
+            group = Group(space, labels[mention_labels[number]], context, status)
             groups.append(group)
             space = ""
         elif group is None or t == stop:

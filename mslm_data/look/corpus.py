@@ -1,72 +1,84 @@
-"""The folder that the page shows, with what is kept between two requests."""
+"""The folders on the page, with everything kept between two requests."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property, lru_cache
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import tokenizers
 
 from mslm_data.api.loading import Shards
-from mslm_data.data.context import decode_flags
 from mslm_data.draw.marked_rows import Pieces
 from mslm_data.encode.tokenizer import library_errors
+from mslm_data.look.gold import Alignment, GoldFolder
 from mslm_data.look.jobs import Jobs
 from mslm_data.look.options import text_of
+from mslm_data.look.reading import reopen
 from mslm_data.look.state import Choice
 from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import STRATEGIES, default_options
 from mslm_data.pipeline import parse_value
 from mslm_data.shard.split import Split
 
+_PATIENCE_S = 0.3
+
 
 class Corpus:
-    """A built folder, its tokenizer and the strategies that were made for it.
+    """A built folder, its tokenizer and cached strategies.
 
     Attributes:
         shards: The folder.
-        jobs: Counts of whole splits.
-        added: Strategies that no options can say, by name.
-        shows_text: Whether rows may be shown: the folder is not protected, or `--show-text` asks.
+        gold: A second folder whose mentions are gold; None without one.
+        jobs: Background counts.
+        added: Name -> strategy that a form cannot describe; see `add`.
+        shows_text: Whether rows may be shown: no folder is protected, or `--show-text` was passed.
     """
 
     def __init__(
         self,
         shards: Shards,
         *,
+        gold: Shards | None = None,
         show_text: bool = False,
         live: bool = False,
         added: Mapping[str, Strategy] | None = None,
     ) -> None:
-        """Keep the folder; nothing is read yet.
+        """Keep the folders; no row is read.
 
         Args:
             shards: The folder.
-            show_text: Whether rows of a protected folder may be shown.
-            added: Strategies that another one has; see `add`.
-            live: Whether a page may be drawn before all counts are there.
+            gold: A folder with gold mentions of the same text, to compare with.
+            show_text: Show rows of a protected folder.
+            live: Draw views before all counts are ready. Default: wait for them.
+            added: `added` of another corpus.
+
+        Raises:
+            ShardError: The folders cannot be compared.
         """
         self.shards = shards
+        self.gold = None if gold is None else GoldFolder(gold, shards)
         self.jobs = Jobs(in_background=live)
-        self.shows_text = show_text or not shards.manifest.protected
+        self.shows_text = show_text or not self.protected
         self.added: dict[str, Strategy] = dict(added or {})
         self.strategy = lru_cache(64)(self._strategy)
+        self._scrolled: Split | None = None
+        self._scroll_lock = threading.Lock()
 
     @property
     def protected(self) -> bool:
-        """Whether the folder holds patients' text."""
-        return self.shards.manifest.protected
+        """Whether a folder holds patients' text."""
+        folders = [self.shards, *([self.gold.shards] if self.gold else [])]
+        return any(folder.manifest.protected for folder in folders)
 
     @cached_property
     def tokenizer(self) -> tokenizers.Tokenizer:
-        """The tokenizer of the folder.
+        """The folder's tokenizer.
 
         Raises:
-            ShardError: There is none.
-            TokenizerError: It is damaged.
+            ShardError: The file is missing.
+            TokenizerError: The file is damaged.
         """
         path = self.shards.tokenizer
         with library_errors(f"{path}: expected a tokenizer of the tokenizers library: "):
@@ -77,8 +89,46 @@ class Corpus:
         """The text of each token."""
         return Pieces(self.tokenizer)
 
+    def without_text(self) -> Corpus:
+        """Return a corpus for a file, which waits for all counts and hides protected text."""
+        gold = self.gold.shards if self.gold else None
+        return Corpus(self.shards, gold=gold, added=self.added)
+
+    @contextmanager
+    def scroll(self, name: str) -> Iterator[Split]:
+        """Lend a split whose shards may be closed when they are out of view.
+
+        One request has it at a time, and no job reads it: a shard must not be closed while another
+        thread reads it.
+        """
+        with self._scroll_lock:
+            if self._scrolled is None or self._scrolled.name != name:
+                self._scrolled = reopen(self.shards[name])
+            yield self._scrolled
+
+    def align_gold(self, split: str) -> Alignment | None:
+        """Return the place of each row of a split in the gold folder.
+
+        Returns:
+            None without a gold folder, and while it is being read.
+
+        Raises:
+            ShardError: A shard is missing or damaged.
+        """
+        gold = self.gold
+        if gold is None:
+            return None
+        job = self.jobs.get(
+            "gold",
+            split,
+            lambda progress: gold.align(self.shards[split], progress),
+            patience=_PATIENCE_S,
+        )
+        alignment: Alignment | None = job.result
+        return alignment
+
     def strategies(self, choices: Sequence[Choice]) -> dict[str, Strategy]:
-        """Return the strategies of a state by their names; a number tells equal ones."""
+        """Return the chosen strategies by name; a repeated name gets a number."""
         named: dict[str, Strategy] = {}
         for choice in choices:
             count = sum(name.partition(" ")[0] == choice.name for name in named)
@@ -87,18 +137,19 @@ class Corpus:
         return named
 
     def add(self, name: str, strategy: Strategy) -> Choice:
-        """Return the choice that stands for a strategy, which is kept if no options can say it.
+        """Return the choice for a strategy, and keep the strategy if options cannot describe it.
 
-        An address may name registered strategies, and those that were added here: it can neither
-        have a file read nor a module imported.
+        Addresses can only name registered strategies and those added here. So no address makes the
+        server read a file or import a module.
         """
-        if strategy.origin is not None and name in _names():
+        if strategy.origin is not None and name in _registered_names():
             defaults = default_options(name)
             options = {
                 option: value
                 for option, value in strategy.origin.options.items()
                 if value != defaults.get(option)
             }
+            # Parts and picks are tables, which have no form.
             if options.keys() <= defaults.keys() - {"parts", "picks"}:
                 return Choice(name, {option: text_of(value) for option, value in options.items()})
         self.added[name] = strategy
@@ -111,31 +162,6 @@ class Corpus:
         return self.shards.strategy(name, **{option: parse_value(text) for option, text in options})
 
 
-def _names() -> set[str]:
-    """Return the names of strategies, with and without their versions."""
+def _registered_names() -> set[str]:
+    """Return the names of strategies, with and without versions."""
     return {name.rpartition(".v")[0] for name in STRATEGIES.names()} | set(STRATEGIES.names())
-
-
-def read_column(split: Split, name: str, rows: npt.NDArray[np.int64]) -> list[Any]:
-    """Return one column of some rows as plain values; None for each row of a shard without it."""
-    values: list[Any] = [None] * len(rows)
-    for shard, places, own in split.picks(rows):
-        if not shard.has(name):
-            continue
-        where = np.arange(len(rows))[places]
-        column = shard.batch.column(name)
-        if np.array_equal(own, np.arange(own[0], own[0] + len(own))):
-            column = column.slice(own[0], len(own)).to_pylist()
-        else:
-            column = [column[row].as_py() for row in own.tolist()]
-        for place, value in zip(where.tolist(), column, strict=True):
-            values[place] = value
-    return values
-
-
-def read_flags(split: Split, rows: npt.NDArray[np.int64]) -> list[str]:
-    """Return the context of each mention of some rows in words; empty where none is known."""
-    contexts = read_column(split, "span_contexts", rows)
-    if any(row is None for row in contexts):
-        return []
-    return [", ".join(decode_flags(bits)) for row in contexts for bits in row]

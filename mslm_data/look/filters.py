@@ -1,4 +1,4 @@
-"""Finds the rows that a state's filters let through, a page at a time."""
+"""Finds the rows that pass all filters, one page at a time."""
 
 from __future__ import annotations
 
@@ -10,33 +10,47 @@ import numpy.typing as npt
 
 from mslm_data.data.context import FLAGS
 from mslm_data.data.examples import Examples
-from mslm_data.look.corpus import read_column
+from mslm_data.look.gold import Alignment
+from mslm_data.look.reading import read_column
 from mslm_data.look.seen import SeenTerms
-from mslm_data.look.state import State
+from mslm_data.look.state import GOLD_FILTERS, State
 from mslm_data.mask.plan import MaskPlan
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
 
-MOST_SCANNED = 1 << 18
-"""Rows that one request looks through; the page offers to go on."""
+MAX_SCANNED = 1 << 18
+"""Maximum number of rows that one request scans. The next page continues behind them."""
 _FIRST_CHUNK = 256
 _LARGEST_CHUNK = 8192
+_MASK_FILTERS = frozenset({"no-mask", "under-budget", "differ"})
 
-Found = npt.NDArray[np.bool_]
+Bools = npt.NDArray[np.bool_]
 
 
 class Page(NamedTuple):
     """Rows to show.
 
     Attributes:
-        rows: Their numbers, rising.
-        start: First row that was looked at.
-        stop: Behind the last row that was looked at.
+        rows: `[R]`, row numbers, rising.
+        start: First row scanned.
+        stop: End of the rows scanned, half open.
     """
 
     rows: npt.NDArray[np.int64]
     start: int
     stop: int
+
+
+class References(NamedTuple):
+    """Data of the whole corpus that filters compare rows with; None while it is being read.
+
+    Attributes:
+        seen: Terms of the training split, for the filter `unseen`.
+        gold: Places of the split's rows in the gold folder, for `GOLD_FILTERS`.
+    """
+
+    seen: SeenTerms | None = None
+    gold: Alignment | None = None
 
 
 def find_page(
@@ -46,46 +60,50 @@ def find_page(
     *,
     count: int,
     back: bool = False,
-    seen: SeenTerms | None = None,
+    references: References = References(),  # noqa: B008 - immutable
 ) -> Page:
     """Return the next rows that pass all filters, from `state.row` on.
 
     Args:
-        split: Whose rows.
-        state: Has the filters, the first row, the seed and the epoch.
-        strategies: Name -> strategy, for filters that look at masks.
+        split: The split.
+        state: Filters, first row, seed and epoch.
+        strategies: Name -> strategy, for filters on masks.
         count: Maximum number of rows.
-        back: Find the rows before `state.row` instead.
-        seen: The terms of training text, for the filter `unseen`.
+        back: Find the last rows before `state.row` instead.
+        references: For filters on terms and gold; without them these filters pass every row.
     """
     start = min(state.row, len(split))
-    least, most = (max(start - MOST_SCANNED, 0), start) if back else (start, start + MOST_SCANNED)
-    most = min(most, len(split))
+    if back:
+        lowest, highest = max(start - MAX_SCANNED, 0), start
+    else:
+        lowest, highest = start, min(start + MAX_SCANNED, len(split))
 
-    found: list[npt.NDArray[np.int64]] = []
+    parts: list[npt.NDArray[np.int64]] = []
     missing = count
-    size = _FIRST_CHUNK if _filters(state) else count
-    place = most if back else least
-    while missing and least < most:
-        low, high = (max(place - size, least), place) if back else (place, min(place + size, most))
-        rows = low + np.flatnonzero(passes(split, low, high, state, strategies, seen))
+    size = _FIRST_CHUNK if _has_filters(state) else count
+    place = highest if back else lowest
+    while missing and lowest < highest:
+        low = max(place - size, lowest) if back else place
+        high = place if back else min(place + size, highest)
+        rows = low + np.flatnonzero(passes(split, low, high, state, strategies, references))
         rows = rows[-missing:] if back else rows[:missing]
         missing -= len(rows)
-        found.append(rows)
+        parts.append(rows)
 
         if not missing:
-            # The page ends at its last row, so that the next one begins behind it.
+            # A full page ends at its last row, so that the next one begins right behind it.
             place = int(rows[0]) if back else int(rows[-1]) + 1
             break
         place = low if back else high
-        if place in (least, most):
+        if place in (lowest, highest):
             break
+        # Rare rows take many chunks; larger ones cost less per row.
         size = min(2 * size, _LARGEST_CHUNK)
 
     if back:
-        found.reverse()
-    rows = np.concatenate(found) if found else np.empty(0, np.int64)
-    return Page(rows, *((place, start) if back else (start, place)))
+        parts.reverse()
+    rows = np.concatenate(parts) if parts else np.empty(0, np.int64)
+    return Page(rows, place, start) if back else Page(rows, start, place)
 
 
 def passes(
@@ -94,9 +112,9 @@ def passes(
     stop: int,
     state: State,
     strategies: Mapping[str, Strategy],
-    seen: SeenTerms | None = None,
-) -> Found:
-    """Return which of the rows `[start, stop)` pass all filters, `[N]`."""
+    references: References,
+) -> Bools:
+    """Return which of the rows `[start, stop)` pass all filters, `[N]`; see `find_page`."""
     examples = split.examples(start, stop)
     kept = np.ones(len(examples), np.bool_)
 
@@ -114,60 +132,62 @@ def passes(
     for flag in set(state.only).intersection(FLAGS):
         kept &= _has_flag(split, start, stop, 1 << FLAGS.index(flag))
 
-    if "unseen" in state.only and seen is not None:
-        kept &= seen.rows_with_others(examples)
+    if "unseen" in state.only and references.seen is not None:
+        kept &= references.seen.rows_with_others(examples)
+    statuses = GOLD_FILTERS.keys() & state.only
+    if statuses and references.gold is not None:
+        comparison = references.gold.compare(examples, slice(start, stop))
+        for status in statuses:
+            kept &= comparison.rows_with(status)
 
-    if kept.any() and strategies and _MASKS.intersection(state.only):
+    # Plans cost most, so they come last.
+    if kept.any() and strategies and _MASK_FILTERS.intersection(state.only):
         plans = [
             strategy.plan(examples, seed=state.seed, epoch=state.epoch)
             for strategy in strategies.values()
         ]
-        kept &= _by_masks(plans, state.only)
+        kept &= _pass_by_masks(plans, state.only)
     return kept
 
 
-_MASKS = frozenset({"no-mask", "under-budget", "differ"})
-
-
-def _filters(state: State) -> bool:
-    """Return whether any filter is set."""
+def _has_filters(state: State) -> bool:
     lengths = (state.least, state.most)
     return bool(state.label or state.doc or state.only) or lengths != (None, None)
 
 
-def _has_label(examples: Examples, label: int) -> Found:
+def _has_label(examples: Examples, label: int) -> Bools:
     counts = examples.span_labels.lengths
     rows = np.repeat(np.arange(len(examples)), counts)
     return np.bincount(rows[examples.span_labels.values == label], minlength=len(examples)) > 0
 
 
-def _has_document(split: Split, start: int, stop: int, words: str) -> Found:
+def _has_document(split: Split, start: int, stop: int, part: str) -> Bools:
     ids = read_column(split, "doc_id", np.arange(start, stop))
-    return np.array([words in id_ for id_ in ids], np.bool_)
+    return np.array([part in doc_id for doc_id in ids], np.bool_)
 
 
-def _has_flag(split: Split, start: int, stop: int, bit: int) -> Found:
+def _has_flag(split: Split, start: int, stop: int, bit: int) -> Bools:
     contexts = read_column(split, "span_contexts", np.arange(start, stop))
     return np.array([any(bits & bit for bits in row or ()) for row in contexts], np.bool_)
 
 
-def _by_masks(plans: Sequence[MaskPlan], only: Sequence[str]) -> Found:
-    """Return which rows pass the filters that look at masks."""
+def _pass_by_masks(plans: Sequence[MaskPlan], only: Sequence[str]) -> Bools:
+    """Return which rows pass the filters on masks, `[N]`."""
     kept = np.ones(len(plans[0].kinds), np.bool_)
     if "no-mask" in only:
-        kept &= np.any([_sums(plan, plan.kinds.values > 0) == 0 for plan in plans], axis=0)
+        kept &= np.any([_count(plan, plan.kinds.values > 0) == 0 for plan in plans], axis=0)
     if "under-budget" in only:
         kept &= np.any([plan.unspent > 0 for plan in plans if plan.unspent is not None], axis=0)
     if "differ" in only:
         first = plans[0].kinds.values
-        unlike = np.any([plan.kinds.values != first for plan in plans[1:]], axis=0)
-        kept &= _sums(plans[0], np.broadcast_to(unlike, first.shape)) > 0
+        differs = np.any([plan.kinds.values != first for plan in plans[1:]], axis=0)
+        kept &= _count(plans[0], np.broadcast_to(differs, first.shape)) > 0
     return kept
 
 
-def _sums(plan: MaskPlan, tokens: Found) -> npt.NDArray[np.int64]:
-    """Return how many tokens of each row are true, `[N]`."""
-    total = np.concatenate([[0], np.cumsum(tokens)])
+def _count(plan: MaskPlan, chosen: Bools) -> npt.NDArray[np.int64]:
+    """Return the number of chosen tokens in each row, `[N]`."""
+    chosen_before = np.concatenate([[0], np.cumsum(chosen)])
     offsets = plan.kinds.offsets
-    sums: npt.NDArray[np.int64] = total[offsets[1:]] - total[offsets[:-1]]
-    return sums
+    counts: npt.NDArray[np.int64] = chosen_before[offsets[1:]] - chosen_before[offsets[:-1]]
+    return counts

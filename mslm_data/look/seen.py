@@ -1,4 +1,4 @@
-"""The terms of training text, to find rows with a mention that it never has."""
+"""Terms of the training split, to find rows with a mention that training lacks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mslm_data.data.examples import Examples
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.jobs import Progress
-from mslm_data.shard.split import Split
+from mslm_data.look.reading import close_other_shards, reopen
 from mslm_data.stats.corpus_counts import TRAINING, mention_hashes
 from mslm_data.stats.overlap import NormalWords
 
@@ -19,35 +19,37 @@ _PATIENCE_S = 0.2
 
 
 class SeenTerms:
-    """The terms that training text has, as `stats.corpus_counts` tells them apart."""
+    """Terms of the training split, normalised as in `stats.corpus_counts`."""
 
     def __init__(self, hashes: npt.NDArray[np.uint64], words: NormalWords) -> None:
-        """Keep them.
+        """Keep the terms.
 
         Args:
             hashes: `[T]`, sorted.
-            words: Makes terms of mentions.
+            words: Normalises mentions.
         """
         self._hashes = hashes
         self._words = words
         self._lock = threading.Lock()
 
     def rows_with_others(self, examples: Examples) -> npt.NDArray[np.bool_]:
-        """Return which rows have a mention whose term is not among them, `[N]`."""
-        with self._lock:  # new words are added to a table
-            found = mention_hashes(examples, self._words)
-        places = np.searchsorted(self._hashes, found.hashes)
-        is_seen = np.append(self._hashes, 0)[places] == found.hashes
+        """Return which rows have a mention of any other term, `[N]`."""
+        # `NormalWords` adds new words to its table.
+        with self._lock:
+            mentions = mention_hashes(examples, self._words)
+        places = np.searchsorted(self._hashes, mentions.hashes)
+        is_seen = np.append(self._hashes, 0)[places] == mentions.hashes
 
         rows = np.repeat(np.arange(len(examples)), examples.span_starts.lengths)
-        counts = np.bincount(rows[found.places[~is_seen]], minlength=len(examples))
+        counts = np.bincount(rows[mentions.places[~is_seen]], minlength=len(examples))
         return counts > 0
 
 
 def find_seen(corpus: Corpus) -> SeenTerms | None:
-    """Return the terms of the training split; None while they are still being read.
+    """Return the terms of the training split, none without such a split.
 
-    Where the folder has no training split, no term is seen.
+    Returns:
+        None while they are being read.
     """
     job = corpus.jobs.get("seen", (), _reading(corpus), patience=_PATIENCE_S)
     seen: SeenTerms | None = job.result
@@ -55,18 +57,18 @@ def find_seen(corpus: Corpus) -> SeenTerms | None:
 
 
 def _reading(corpus: Corpus) -> Callable[[Progress], SeenTerms]:
-    """Return a function that reads the terms of the training split."""
+    """Return a job that reads the terms of the training split."""
 
     def read(progress: Progress) -> SeenTerms:
-        split = corpus.shards.get(TRAINING)
         words = NormalWords(corpus.tokenizer, corpus.shards.manifest.token_ids)
         hashes = np.empty(0, np.uint64)
-        if split is not None:
-            own = Split(split.folder, split.name, split.manifest)
+        if TRAINING in corpus.shards:
+            split = reopen(corpus.shards[TRAINING])
             done = 0
-            for examples in own.chunks():
-                progress(done, len(own))
+            for examples in split.chunks():
+                progress(done, len(split))
                 hashes = np.union1d(hashes, mention_hashes(examples, words).hashes)
+                close_other_shards(split, done, done + len(examples))
                 done += len(examples)
         return SeenTerms(hashes, words)
 

@@ -23,7 +23,7 @@ from mslm_data.look.corpus import Corpus
 from mslm_data.look.options import drop_defaults, fields, strategy_names
 from mslm_data.look.page import draw_page
 from mslm_data.look.render import render, render_view, style
-from mslm_data.look.state import MOST_STRATEGIES, ONLY, Choice, State, read_state
+from mslm_data.look.state import GOLD_FILTERS, MOST_STRATEGIES, ONLY, Choice, State, read_state
 from mslm_data.look.views import FRAGMENTS, VIEWS, load_view
 from mslm_data.mask.table import summary
 
@@ -178,9 +178,8 @@ class Server:
     def _file(self, request: Request) -> Response:
         """Answer with the page as a file; of a protected folder it has no text."""
         state = self._state(request, self._start.view)
-        corpus = Corpus(self._corpus.shards, added=self._corpus.added)
         return HTMLResponse(
-            draw_page(corpus, state),
+            draw_page(self._corpus.without_text(), state),
             headers={"Content-Disposition": 'attachment; filename="page.html"'},
         )
 
@@ -229,7 +228,7 @@ class Server:
             "views": [{"name": name, "title": load_view(name).TITLE} for name in VIEWS],
             "forms": self._forms(state),
             "names": sorted({*strategy_names(), *self._corpus.added}),
-            "filters": ONLY | {flag: f"rows with a mention that is {flag}" for flag in FLAGS},
+            "filters": _filters(self._corpus),
             "version": __version__,
         }
         template = "live.html" if target is None else "body.html"
@@ -278,3 +277,9 @@ class Server:
         if len(forms) < MOST_STRATEGIES:
             forms.append((len(forms) + 1, None, [], ""))
         return forms
+
+
+def _filters(corpus: Corpus) -> dict[str, str]:
+    """Return the filters of the form, and their labels."""
+    flags = {flag: f"rows with a mention that is {flag}" for flag in FLAGS}
+    return ONLY | (GOLD_FILTERS if corpus.gold else {}) | flags

@@ -21,7 +21,13 @@ ONLY = {
     "differ": "rows in which the strategies differ",
     "unseen": "rows with a mention never seen in training text",
 }
-"""Filter -> its words. Flags of a mention's context come besides."""
+"""Filter -> its label in the form. Context flags of mentions are filters too."""
+GOLD_FILTERS = {
+    "found": "rows with a gold mention that was found",
+    "missed": "rows with a gold mention that was missed",
+    "wrong": "rows with a mention that gold lacks",
+}
+"""Filter on the comparison with a gold folder -> its label in the form."""
 _LARGEST = 2**63 - 1
 
 

@@ -9,7 +9,7 @@ import mslm_data as md
 from mslm_data.api.loading import Shards
 from mslm_data.look import filters
 from mslm_data.look.corpus import Corpus
-from mslm_data.look.filters import find_page
+from mslm_data.look.filters import References, find_page
 from mslm_data.look.seen import find_seen
 from mslm_data.look.state import State
 
@@ -82,17 +82,23 @@ def test_find_page__finds_mentions_that_training_text_never_has(chem: Shards) ->
     known = set().union(*(terms("train", row) for row in range(len(chem["train"]))))
     expected = [row for row in range(len(test)) if terms("test", row) - known]
 
-    page = find_page(test, State(split="test", only=("unseen",)), {}, count=99, seen=seen)
+    page = find_page(
+        test, State(split="test", only=("unseen",)), {}, count=99, references=References(seen=seen)
+    )
 
     assert page.rows.tolist() == expected
     assert 0 < len(expected) < len(test)
-    assert not len(find_page(chem["train"], State(only=("unseen",)), {}, count=9, seen=seen).rows)
+    assert not len(
+        find_page(
+            chem["train"], State(only=("unseen",)), {}, count=9, references=References(seen=seen)
+        ).rows
+    )
 
 
 def test_find_page__looks_through_a_bounded_number_of_rows(
     chem: Shards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filters, "MOST_SCANNED", 10)
+    monkeypatch.setattr(filters, "MAX_SCANNED", 10)
 
     page = find_page(chem["train"], State(doc="nowhere", row=5), {}, count=7)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from mslm_data.draw.marked_rows import draw_lines
-from mslm_data.look.corpus import Corpus, read_column, read_flags
+from mslm_data.look.corpus import Corpus
 from mslm_data.look.counts import count_rows, count_strategies
-from mslm_data.look.filters import find_page
+from mslm_data.look.filters import References, find_page
+from mslm_data.look.reading import close_other_shards, read_column, read_flags
 from mslm_data.look.seen import find_seen
 from mslm_data.look.state import ROWS, State
 
@@ -16,50 +17,77 @@ TEMPLATE = "rows_view.html"
 
 
 def context(corpus: Corpus, state: State, *, count: int = ROWS) -> dict[str, Any]:
-    """Return the rows that pass the filters, with their masks.
+    """Return the rows that pass the filters, with their masks and the comparison with gold.
 
     Args:
         corpus: The folder.
-        state: The split, the filters, the strategies, the seed and the epoch.
+        state: Split, filters, strategies, seed and epoch.
         count: Maximum number of rows.
     """
-    split = corpus.shards[state.split]
     strategies = corpus.strategies(state.strategies)
-    seen = find_seen(corpus) if "unseen" in state.only else None
-    page = find_page(
-        split, state, strategies, count=count, back="rows.back" in state.extra, seen=seen
+    references = References(
+        seen=find_seen(corpus) if "unseen" in state.only else None,
+        gold=corpus.align_gold(state.split),
     )
-    examples = split.take(page.rows)
+    with corpus.scroll(state.split) as split:
+        page = find_page(
+            split,
+            state,
+            strategies,
+            count=count,
+            back="rows.back" in state.extra,
+            references=references,
+        )
+        examples = split.take(page.rows)
+        flags = read_flags(split, page.rows) if corpus.shows_text else []
+        documents = read_column(split, "doc_id", page.rows) if corpus.shows_text else []
+        if len(page.rows):
+            close_other_shards(split, int(page.rows[0]), int(page.rows[-1]) + 1)
+
     plans = {
         name: strategy.plan(examples, seed=state.seed, epoch=state.epoch)
         for name, strategy in strategies.items()
     }
     shown = {name: count_rows(examples, plan, split.labels) for name, plan in plans.items()}
-    found = {
-        "state": _at(state, page.start),
+    result = {
+        "state": _start_at(state, page.start),
         "counted": count_strategies(corpus, state, shown, begin=False),
         "page": page,
         "total": len(split),
         "names": list(strategies),
-        "reads_terms": "unseen" in state.only and seen is None,
+        "reads_terms": "unseen" in state.only and references.seen is None,
+        "alignment": references.gold,
     }
     if not corpus.shows_text:
-        return found | {"rows": []}
+        return result | {"rows": []}
+
+    statuses: list[str] = []
+    gold_lines: list[Any] = [None] * len(page.rows)
+    is_compared = [True] * len(page.rows)
+    if corpus.gold is not None and references.gold is not None:
+        comparison = references.gold.compare(examples, page.rows)
+        statuses, gold_statuses = comparison.statuses()
+        is_compared = comparison.is_compared.tolist()
+
+        # Gold needs a line of its own only where the mentions differ.
+        drawn = draw_lines(
+            comparison.gold, {}, corpus.pieces, corpus.gold.labels, statuses=gold_statuses
+        )
+        differs = comparison.rows_with("missed") | comparison.rows_with("wrong")
+        gold_lines = [
+            line[""] if has_line else None for line, has_line in zip(drawn, differs, strict=True)
+        ]
 
     kinds = {name: plan.kinds for name, plan in plans.items()}
-    flags = read_flags(split, page.rows)
-    lines = draw_lines(examples, kinds, corpus.pieces, split.labels, flags)
-    documents = read_column(split, "doc_id", page.rows)
-    rows = [
-        {"number": number, "doc": doc, "tokens": tokens, "lines": line}
-        for number, doc, tokens, line in zip(
-            page.rows.tolist(), documents, examples.input_ids.lengths.tolist(), lines, strict=True
-        )
-    ]
-    return found | {"rows": rows}
+    lines = draw_lines(examples, kinds, corpus.pieces, split.labels, flags, statuses)
+    lengths = examples.input_ids.lengths.tolist()
+    names = ("number", "doc", "tokens", "lines", "gold", "is_compared")
+    columns = (page.rows.tolist(), documents, lengths, lines, gold_lines, is_compared)
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return result | {"rows": rows}
 
 
-def _at(state: State, row: int) -> State:
-    """Return the state whose page begins with a row."""
+def _start_at(state: State, row: int) -> State:
+    """Return the state of a page that starts at a row."""
     extra = {name: value for name, value in state.extra.items() if name != "rows.back"}
     return state.change(row=row, extra=extra)

@@ -28,7 +28,7 @@ def context(corpus: Corpus, state: State) -> dict[str, Any]:
         }
         for choice, strategy in zip(state.strategies, strategies, strict=True)
     ]
-    return {"taken": taken, "look": _look(folder, state)}
+    return {"taken": taken, "look": _look(corpus, state)}
 
 
 def _toml(choice: Choice, strategy: Strategy) -> str:
@@ -57,9 +57,10 @@ def _mask_stats(folder: str, state: State, choice: Choice) -> str:
     return shlex.join(words)
 
 
-def _look(folder: str, state: State) -> str:
-    words = ["mslm-data", "look", folder, "--at", f"{state.view}?{state.address()}"]
-    return shlex.join(words)
+def _look(corpus: Corpus, state: State) -> str:
+    folders = [corpus.shards.folder, *([corpus.gold.shards.folder] if corpus.gold else [])]
+    at = ["--at", f"{state.view}?{state.address()}"]
+    return shlex.join(["mslm-data", "look", *map(str, folders), *at])
 
 
 def _words(state: State, choices: list[Choice]) -> list[str]:

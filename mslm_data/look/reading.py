@@ -1,0 +1,59 @@
+"""Reads columns and rows of a split for the page, and closes shards that are out of view."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.data.context import decode_flags
+from mslm_data.shard.split import Split
+
+
+def read_column(split: Split, name: str, rows: npt.NDArray[np.int64]) -> list[Any]:
+    """Read a column of some rows as Python values.
+
+    Args:
+        split: The split.
+        name: The column.
+        rows: `[R]`, row numbers.
+
+    Returns:
+        `[R]`; None for rows of a shard without the column.
+    """
+    values: list[Any] = [None] * len(rows)
+    for shard, places, local in split.picks(rows):
+        if not shard.has(name):
+            continue
+        column = shard.batch.column(name)
+        if np.array_equal(local, np.arange(local[0], local[0] + len(local))):
+            cells = column.slice(local[0], len(local)).to_pylist()
+        else:
+            cells = [column[row].as_py() for row in local.tolist()]
+        for place, value in zip(np.arange(len(rows))[places].tolist(), cells, strict=True):
+            values[place] = value
+    return values
+
+
+def read_flags(split: Split, rows: npt.NDArray[np.int64]) -> list[str]:
+    """Return the context flags of each mention of some rows as text; empty if unknown."""
+    contexts = read_column(split, "span_contexts", rows)
+    if any(row is None for row in contexts):
+        return []
+    return [", ".join(decode_flags(bits)) for row in contexts for bits in row]
+
+
+def reopen(split: Split) -> Split:
+    """Return the same split with shards of its own, which a background job can close."""
+    return Split(split.folder, split.name, split.manifest)
+
+
+def close_other_shards(split: Split, start: int, stop: int) -> None:
+    """Close all mapped shards except those with rows `[start, stop)`, to bound memory."""
+    firsts = list(itertools.accumulate(split.shard_rows, initial=0))
+    first = bisect.bisect_right(firsts, start) - 1
+    last = bisect.bisect_left(firsts, stop)
+    split.keep(range(first, last))

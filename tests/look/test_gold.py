@@ -1,0 +1,292 @@
+"""Weak mentions beside gold ones of the same text: what is found, missed and wrong."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mslm_data as md
+from mslm_data.api.loading import Shards
+from mslm_data.errors import ShardError
+from mslm_data.look.corpus import Corpus
+from mslm_data.look.filters import References, find_page
+from mslm_data.look.page import draw_page
+from mslm_data.look.render import render_view
+from mslm_data.look.state import GOLD_FILTERS, State
+from tests import made
+from tests.cli.running import run
+from tests.look.serving import ask, served
+from tests.support.browser import needs_chromium
+from tests.support.driver import browser
+from tests.support.waiting import wait_for
+
+TEXT = "Olanzapine raised glucose. No proteinuria with lithium or olanzapine."
+GOLD = [(0, 10, "Chemical"), (29, 40, "Disease"), (46, 53, "Chemical"), (57, 67, "Chemical")]
+WEAK = [(0, 10, "Chemical"), (18, 25, "Chemical"), (29, 40, "Disease"), (57, 67, "Disease")]
+Documents = Mapping[str, tuple[str, Sequence[tuple[int, int, str]]]]
+Build = Callable[..., Shards]
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Build:
+    """Build a folder from documents: id -> text and mentions."""
+
+    def build(
+        name: str,
+        documents: Documents,
+        *,
+        segmenter: str = "whole",
+        options: Mapping[str, Any] | None = None,
+        split: str = "train",
+        more: Mapping[str, Documents] | None = None,
+    ) -> Shards:
+        source = tmp_path / f"{name}.in"
+        source.mkdir()
+        for file, some in {split: documents, **(more or {})}.items():
+            rows = [
+                {
+                    "id": doc_id,
+                    "text": text,
+                    "entities": [
+                        {"start": start, "end": end, "label": label}
+                        for start, end, label in mentions
+                    ],
+                }
+                for doc_id, (text, mentions) in some.items()
+            ]
+            (source / f"{file}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        pipeline = tmp_path / f"{name}.toml"
+        pipeline.write_text(f'[source]\nuse = "jsonl"\n[segment]\nuse = "{segmenter}"\n')
+        return md.build(
+            pipeline,
+            input=source,
+            tokenizer=made.SAMPLE / "vocab.txt",
+            out=tmp_path / name,
+            workers=1,
+            options=dict(options or {}),
+        )
+
+    return build
+
+
+def counted(corpus: Corpus, split: str = "train") -> dict[str, tuple[int, int, int]]:
+    """Return label -> found, missed and wrong mentions."""
+    alignment = corpus.align_gold(split)
+    assert alignment is not None
+    return {
+        label: (counts.hits, counts.gold - counts.hits, counts.predicted - counts.hits)
+        for label, counts in alignment.counts.items()
+    }
+
+
+def test_align__counts_found_missed_and_wrong(build: Build) -> None:
+    weak = build("weak", {"a": (TEXT, WEAK)})
+    gold = build("gold", {"a": (TEXT, GOLD)})
+
+    counts = counted(Corpus(weak, gold=gold))
+
+    # "olanzapine" has another label, so it is missed as Chemical and wrong as Disease.
+    assert counts == {"Chemical": (1, 2, 1), "Disease": (1, 0, 1)}
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 8192])
+def test_align__matches_documents_in_other_sentences_windows_and_splits(
+    build: Build, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr("mslm_data.look.gold._CHUNK", chunk)
+    others = {f"{number}": (f"Lithium {number}.", [(0, 7, "Chemical")]) for number in range(5)}
+    weak = build(
+        "weak",
+        {**others, "a": (TEXT, WEAK), "b": (TEXT, [])},
+        segmenter="clinical",
+        options={"encode.max_tokens": 12},
+    )
+    gold = build("gold", {"b": (TEXT, GOLD), "a": (TEXT, GOLD)}, split="test")
+    corpus = Corpus(weak, gold=gold)
+
+    counts = counted(corpus)
+
+    alignment = corpus.align_gold("train")
+    assert alignment is not None
+    assert alignment.rows == len(weak["train"]) - len(others) > 2
+    assert counts == {"Chemical": (1, 5, 1), "Disease": (1, 1, 1)}
+
+
+def test_align__leaves_out_text_that_differs_and_labels_of_one_folder(build: Build) -> None:
+    weak = build("weak", {"a": (TEXT, [(18, 25, "Lab")]), "b": (TEXT, WEAK), "c": (TEXT, WEAK)})
+    gold = build("gold", {"a": (TEXT, GOLD[:1]), "b": (TEXT[:-1] + " daily.", GOLD)})
+    corpus = Corpus(weak, gold=gold)
+
+    counts = counted(corpus)
+
+    alignment = corpus.align_gold("train")
+    assert alignment is not None
+    assert (alignment.positions >= 0).tolist() == [True, False, False]
+    assert counts["Chemical"] == (0, 1, 0)
+    assert "Lab" not in counts
+
+
+def test_align__prefers_the_document_of_the_same_split(build: Build) -> None:
+    weak = build("weak", {"1": (TEXT, WEAK)}, split="validation")
+    other = {"1": ("Another text.", [(0, 7, "Chemical")])}
+    gold = build("gold", {"1": (TEXT, GOLD)}, split="validation", more={"train": other})
+    corpus = Corpus(weak, gold=gold)
+
+    assert counted(corpus, "validation")["Chemical"] == (1, 2, 1)
+
+
+def test_align__compares_the_only_labels_whatever_their_names(build: Build) -> None:
+    weak = build("weak", {"a": (TEXT, [(0, 10, "T109")])})
+    gold = build("gold", {"a": (TEXT, [(0, 10, "Chemical")])})
+
+    assert counted(Corpus(weak, gold=gold)) == {"T109": (1, 0, 0)}
+
+
+def test_corpus__refuses_folders_that_cannot_be_compared(build: Build) -> None:
+    weak = build("weak", {"a": (TEXT, WEAK)})
+    no_label = build("no_label", {"a": (TEXT, [(0, 10, "X"), (18, 25, "Y")])})
+    other = build("other", {"a": (TEXT, GOLD)})
+    tokenizer = {**other.manifest.tokenizer, "sha256": "0" * 64}
+    other.manifest = replace(other.manifest, tokenizer=tokenizer)
+
+    with pytest.raises(ShardError, match=r"expected a label of .*Chemical.*got X, Y"):
+        Corpus(weak, gold=no_label)
+    with pytest.raises(ShardError, match="another tokenizer"):
+        Corpus(weak, gold=other)
+
+
+def sample(build: Build) -> tuple[Shards, Shards]:
+    """Return weak and gold mentions of 60 documents, of which some agree."""
+    words = ["lithium", "glucose", "proteinuria", "sodium", "olanzapine"]
+    weak, gold = {}, {}
+    for number in range(60):
+        chosen = [words[(number + k * k) % 5] for k in range(4)]
+        text = " and ".join(chosen)
+        places = [
+            (len(" and ".join(chosen[:k])) + 5 * bool(k), word) for k, word in enumerate(chosen)
+        ]
+        spans = [(start, start + len(word), "Chemical") for start, word in places]
+        weak[f"d{number}"] = (text, [span for k, span in enumerate(spans) if (number + k) % 3])
+        gold[f"d{number}"] = (text, [span for k, span in enumerate(spans) if (number * k) % 4])
+    return build("weak", weak), build("gold", gold)
+
+
+def test_filters__find_the_rows_that_sets_of_spans_say(build: Build) -> None:
+    weak, gold = sample(build)
+    corpus = Corpus(weak, gold=gold)
+    references = References(gold=corpus.align_gold("train"))
+
+    def spans(shards: Shards, row: int) -> set[tuple[int, int]]:
+        columns = shards["train"][row]
+        return set(zip(columns["span_starts"], columns["span_ends"], strict=True))
+
+    by_id = {gold["train"][row]["doc_id"]: row for row in range(60)}
+    expected: dict[str, list[int]] = {"found": [], "missed": [], "wrong": []}
+    for row in range(60):
+        own = spans(weak, row)
+        true = spans(gold, by_id[weak["train"][row]["doc_id"]])
+        for status, mentions in (
+            ("found", own & true),
+            ("missed", true - own),
+            ("wrong", own - true),
+        ):
+            expected[status] += [row] if mentions else []
+
+    for status in GOLD_FILTERS:
+        state = State(only=(status,))
+        page = find_page(weak["train"], state, {}, count=99, references=references)
+        assert page.rows.tolist() == expected[status]
+        assert 0 < len(page.rows) < 60
+
+
+def test_rows__mark_found_missed_and_wrong_mentions(build: Build) -> None:
+    weak = build("weak", {"a": (TEXT, WEAK), "b": ("No gold here.", [])})
+    gold = build("gold", {"a": (TEXT, GOLD)})
+
+    text = draw_page(Corpus(weak, gold=gold), State())
+
+    rows = re.findall(r'<article class="row".*?</article>', text, re.DOTALL)
+    own, gold_line = rows[0].split("data-gold")
+
+    def marked(line: str) -> list[tuple[str, str]]:
+        mentions = re.findall(r'<u class="m ?(\w*)">(.*?)</u>', line)
+        return [(status, re.sub("<.*?>", "", words)) for status, words in mentions]
+
+    assert marked(own) == [
+        ("found", "Olanzapine"), ("wrong", "glucose"), ("found", "proteinuria"), ("wrong", "olanzapine"),
+    ]  # fmt: skip
+    assert marked(gold_line) == [
+        ("found", "Olanzapine"), ("found", "proteinuria"), ("missed", "lithium"), ("missed", "olanzapine"),
+    ]  # fmt: skip
+    assert "Chemical, missed" in gold_line
+    assert "not in gold" in rows[1]
+    assert "data-gold" not in rows[1]
+
+
+def test_look__compares_two_folders_live_and_in_a_file(build: Build, tmp_path: Path) -> None:
+    weak, gold = sample(build)
+    corpus = Corpus(weak, gold=gold)
+    found, missed, wrong = counted(corpus)["Chemical"]
+    file = tmp_path / "page.html"
+
+    done = run("look", weak.folder, gold.folder, "--out", file, "--at", "rows?only=missed")
+    live = Corpus(weak, gold=gold, live=True)
+    with served(live) as server:
+        wait_for(lambda: live.align_gold("train") is not None)
+        page = ask(server.address.replace("/rows?", "/rows?only=missed&")).text
+        saved = ask(server.address.replace("/rows?", "/page.html?")).text
+        taken = ask(server.address.replace("/rows?", "/take?")).text
+
+    assert done.code == 0
+    for text in (page, file.read_text(encoding="utf-8"), saved):
+        row = re.search(r'<tr data-gold-label="Chemical">.*?</tr>', text, re.DOTALL)
+        assert row is not None
+        counts = dict(re.findall(r'data-count="(\w+)">(.*?)<', row[0]))
+        assert counts["found"] == str(found)
+        assert counts["missed"] == str(missed)
+        assert counts["wrong"] == str(wrong)
+        assert counts["recall"] == f"{found / (found + missed):.1%}"
+    assert 'value="missed" checked' in page
+    assert f"mslm-data look {weak.folder} {gold.folder} --at" in html.unescape(taken)
+
+
+def test_look__without_gold_has_no_filter_for_it(chem: Shards) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        page = ask(server.address).text
+
+    assert 'value="missed"' not in page
+
+
+def test_look__protected_gold_is_not_shown(build: Build) -> None:
+    weak = build("weak", {"a": (TEXT, WEAK)})
+    gold = build("gold", {"a": (TEXT, GOLD)}, options={"about.protected": True})
+
+    page = draw_page(Corpus(weak, gold=gold), State())
+    asked = str(render_view("rows", Corpus(weak, gold=gold, show_text=True), State(), live=True)[0])
+
+    assert "proteinuria" not in page
+    assert 'data-count="missed">2<' in page
+    assert "proteinuria" in asked
+
+
+@needs_chromium
+def test_browser__a_filter_leaves_rows_that_miss_a_mention(build: Build, tmp_path: Path) -> None:
+    weak, gold = sample(build)
+
+    with browser(tmp_path / "profile") as tab, served(Corpus(weak, gold=gold, live=True)) as server:
+        tab.open(server.address)
+        tab.wait_for("window.htmx && document.querySelector('#gold [data-count=missed]')")
+        tab.run("document.querySelector('[value=missed]').click()")
+        tab.wait_for("location.search.includes('only=missed')")
+        rows = "[...document.querySelectorAll('article.row')]"
+        tab.wait_for(f"{rows}.every(row => row.querySelector('u.missed'))")
+
+        assert 0 < tab.run(f"{rows}.length") < 50
+        assert tab.messages == []

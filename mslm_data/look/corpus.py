@@ -21,6 +21,7 @@ from mslm_data.mask.strategy import Strategy
 from mslm_data.mask.table import STRATEGIES, default_options
 from mslm_data.pipeline import parse_value
 from mslm_data.shard.split import Split
+from mslm_data.stats.counts import MaskStats
 
 _PATIENCE_S = 0.3
 
@@ -34,6 +35,8 @@ class Corpus:
         jobs: Background counts.
         added: Name -> strategy that a form cannot describe; see `add`.
         shows_text: Whether rows may be shown: no folder is protected, or `--show-text` was passed.
+        last_shown: Address of the rows that were drawn last, and name of each strategy -> counts
+            of these rows.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Corpus:
         self.shows_text = show_text or not self.protected
         self.added: dict[str, Strategy] = dict(added or {})
         self.strategy = lru_cache(64)(self._strategy)
+        self.last_shown: tuple[str, Mapping[str, MaskStats]] = ("", {})
         self._scrolled: Split | None = None
         self._scroll_lock = threading.Lock()
 

@@ -280,6 +280,10 @@ class Server:
 
 
 def _filters(corpus: Corpus) -> dict[str, str]:
-    """Return the filters of the form, and their labels."""
-    flags = {flag: f"rows with a mention that is {flag}" for flag in FLAGS}
-    return ONLY | (GOLD_FILTERS if corpus.gold else {}) | flags
+    """Return the filters that the folder has data for, and their labels."""
+    filters = dict(ONLY)
+    if corpus.gold is not None:
+        filters |= GOLD_FILTERS
+    if corpus.shards.manifest.context:
+        filters |= {flag: f"rows with a mention flagged {flag}" for flag in FLAGS}
+    return filters

@@ -79,6 +79,7 @@ def sweep(
     blms: Sequence[float] = BLMS,
     seed: int = 0,
     epochs: int = 1,
+    first_epoch: int = 0,
 ) -> list[SweepPoint]:
     """Count the masks of a strategy at each pair of rates, in one pass over the rows.
 
@@ -88,7 +89,8 @@ def sweep(
         elms: Rates of ELM. Default: the paper's.
         blms: Rates of BLM. Default: the paper's.
         seed: Seed of the training. Default: 0.
-        epochs: Number of epochs to plan for each pair, from epoch 0. Default: 1.
+        epochs: Number of epochs to plan for each pair. Default: 1.
+        first_epoch: First of these epochs. Default: 0.
 
     Returns:
         A point for each pair of rates, sorted by `elm`, then by `blm`.
@@ -120,7 +122,7 @@ def sweep(
 
         for number, (at_rates, table) in enumerate(zip(strategies, tables, strict=True)):
             rows[:, 3:] = 0
-            for epoch in range(epochs):
+            for epoch in range(first_epoch, first_epoch + epochs):
                 kinds = at_rates.plan(examples, seed=seed, epoch=epoch).kinds
                 tally_rows(kinds.offsets, kinds.values, runs, masked)
                 rows[:, 3:] += masked

@@ -145,6 +145,20 @@ def test_rates__a_cell_shows_the_rows_at_its_rates(chem: Shards, tab: Browser) -
 
 
 @pytest.mark.usefixtures("live")
+def test_clips__a_note_leads_to_the_map_and_a_cell_to_rates_without_it(tab: Browser) -> None:
+    tab.set("s1.blm", "0")
+    tab.wait_for("document.querySelector('#counts .note')?.innerText.includes('both clips')")
+    tab.run("document.querySelector('#counts .note a').click()")
+    tab.wait_for("document.querySelectorAll('.heat td').length === 16")
+    current = tab.run("document.querySelector('.heat td.now').className")
+    tab.run("document.querySelector('.heat td:not(.sat) a').click()")
+    tab.wait_for("document.querySelector('#counts [data-count=n_elm]')")
+
+    assert "sat" in current.split()
+    assert tab.run("document.querySelector('#counts .note')") is None
+
+
+@pytest.mark.usefixtures("live")
 def test_filters__and_strategies_change_what_is_shown(tab: Browser) -> None:
     tab.run("document.querySelector('[value=no-mention]').click()")
     tab.wait_for("location.search.includes('only=no-mention')")

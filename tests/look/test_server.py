@@ -223,3 +223,38 @@ def test_server__an_error_of_ours_says_no_text(
         answer = ask(at(server, "rows"))
 
     assert (answer.status, answer.text) == (500, "error: RuntimeError")
+
+
+def test_counts__that_come_late_keep_those_of_the_rows(
+    chem: Shards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mslm_data.look.counts._QUICK_ROWS", 0)
+    with served(Corpus(chem, live=True)) as server:
+        early = ask(at(server, "rows", "s1=joint&row=10")).text
+        late = fragment(server, "counts", "row=10&s1=joint", target="counts").text
+        other = fragment(server, "counts", "row=11&s1=joint", target="counts").text
+
+    shown = re.findall("<small>.*?</small>", early.partition('id="counts"')[2])[:8]
+    assert len(shown) == 8
+    assert re.findall("<small>.*?</small>", late) == shown
+    assert "<small>" not in other
+
+
+def test_take__says_which_epoch_the_command_counts(chem: Shards) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        first, later = (ask(at(server, "take", query)).text for query in ("", "epoch=4"))
+
+    assert "The command counts epoch 0" not in first
+    assert "The command counts epoch 0, and this page and the Python code epoch 4." in later
+
+
+def test_form__has_filters_for_context_only_where_mentions_have_it(
+    chem: Shards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        without = ask(server.address).text
+        monkeypatch.setattr("mslm_data.shard.manifest.Manifest.context", True)
+        with_flags = ask(server.address).text
+
+    assert 'value="negated"' not in without
+    assert 'value="negated"' in with_flags

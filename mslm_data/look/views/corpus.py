@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from mslm_data.draw.charts import Histogram, cut_tail, histogram, name_bins
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.jobs import Job, Progress
+from mslm_data.look.reading import reopen
 from mslm_data.look.state import State
 from mslm_data.stats.corpus_counts import (
     LONGEST_MENTION,
@@ -85,7 +86,9 @@ def _counting(
 
     def count(progress: Progress) -> dict[str, SplitCounts]:
         words = NormalWords(corpus.tokenizer, corpus.shards.manifest.token_ids)
-        return count_corpus(dict(corpus.shards), words, max_rows=max_rows, progress=progress)
+        # Shards stay open as long as their split; these splits go with the job.
+        splits = {name: reopen(split) for name, split in corpus.shards.items()}
+        return count_corpus(splits, words, max_rows=max_rows, progress=progress)
 
     return count
 
@@ -109,7 +112,7 @@ def _tops(
     """Return the title and the terms of each table: the most frequent, and the unseen ones."""
 
     def rows(name: str, terms: Sequence[TermCount]) -> list[TermRow]:
-        texts = term_texts(corpus.shards[name], terms, corpus.tokenizer)
+        texts = term_texts(reopen(corpus.shards[name]), terms, corpus.tokenizer)
         return [
             TermRow(text, term.label + " and others" * term.is_ambiguous, term.mentions)
             for text, term in zip(texts, terms, strict=True)
@@ -195,7 +198,7 @@ def _overlaps(corpus: Corpus, *, is_large: bool) -> dict[str, Any]:
         return {"overlap_job": None, "overlaps": [], "overlap_left": is_large}
 
     def count(progress: Progress) -> list[Pair]:
-        training = corpus.shards[TRAINING]
+        training = reopen(corpus.shards[TRAINING])
         words = NormalWords(corpus.tokenizer, corpus.shards.manifest.token_ids)
         pairs = []
         for number, name in enumerate(others):
@@ -203,7 +206,7 @@ def _overlaps(corpus: Corpus, *, is_large: bool) -> dict[str, Any]:
             def step(done: int, whole: int, number: int = number) -> None:
                 progress(number * whole + done, len(others) * whole)
 
-            found, _ = overlap(corpus.shards[name], training, words, words, progress=step)
+            found, _ = overlap(reopen(corpus.shards[name]), training, words, words, progress=step)
             pairs.append(Pair(name, found))
         return pairs
 

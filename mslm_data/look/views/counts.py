@@ -1,4 +1,4 @@
-"""What each strategy masks, beside the rows: of the rows shown, and of the split."""
+"""Counts beside the rows, for a page whose split was not counted yet when its rows were drawn."""
 
 from __future__ import annotations
 
@@ -13,5 +13,8 @@ TEMPLATE = "counts.html"
 
 
 def context(corpus: Corpus, state: State) -> dict[str, Any]:
-    """Return the counts of the split alone."""
-    return {"counted": count_strategies(corpus, state)}
+    """Return the counts of the split, and of the rows on the page if it was drawn last."""
+    address, shown = corpus.last_shown
+    return {
+        "counted": count_strategies(corpus, state, shown if address == state.address() else None)
+    }

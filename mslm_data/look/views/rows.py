@@ -49,8 +49,10 @@ def context(corpus: Corpus, state: State, *, count: int = ROWS) -> dict[str, Any
         for name, strategy in strategies.items()
     }
     shown = {name: count_rows(examples, plan, split.labels) for name, plan in plans.items()}
+    shown_state = _start_at(state, page.start)
+    corpus.last_shown = shown_state.address(), shown
     result = {
-        "state": _start_at(state, page.start),
+        "state": shown_state,
         "counted": count_strategies(corpus, state, shown, begin=False),
         "page": page,
         "total": len(split),

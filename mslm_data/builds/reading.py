@@ -275,8 +275,7 @@ class Reading:
             self.labels |= dict.fromkeys(wanted.used_labels())
             if unwanted:
                 present = {
-                    annotate.rename.get(label, label)
-                    for label in annotation.mentions.used_labels()
+                    annotate.rename.get(label, label) for label in annotation.mentions.used_labels()
                 }
                 self.unwanted |= dict.fromkeys(present.difference(annotate.labels))
 

@@ -259,8 +259,7 @@ def _from_hub(name: str) -> Path:
         return hub.fetch_files(name, _WANTED, wanted_by="an encoder of the hub")
     except hub.NotFetchedError as error:
         raise VocabularyError(
-            f"{name}: no such folder, and the hub {error}; pass a folder "
-            "written by save_pretrained"
+            f"{name}: no such folder, and the hub {error}; pass a folder written by save_pretrained"
         ) from None
 
 

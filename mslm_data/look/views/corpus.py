@@ -79,9 +79,7 @@ def context(corpus: Corpus, state: State) -> dict[str, Any]:
     }
 
 
-def _counting(
-    corpus: Corpus, max_rows: int | None
-) -> Callable[[Progress], dict[str, SplitCounts]]:
+def _counting(corpus: Corpus, max_rows: int | None) -> Callable[[Progress], dict[str, SplitCounts]]:
     """Return a function that counts all splits, or some rows of each."""
 
     def count(progress: Progress) -> dict[str, SplitCounts]:

@@ -107,8 +107,7 @@ def _find_on_hub(name: str, config: str) -> Path:
         return hub.fetch_files(name, _WANTED, wanted_by=_ASKS)
     except hub.NotFetchedError as error:
         raise AnnotateError(
-            f"{name}: no such folder, and the hub {error}; pass the path "
-            "of a model's folder"
+            f"{name}: no such folder, and the hub {error}; pass the path of a model's folder"
         ) from None
 
 

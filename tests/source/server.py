@@ -1,4 +1,4 @@
-"""A small web server for tests: it serves what it is told to, badly where it is told to, and counts."""
+"""A small web server for tests, with configurable failures and a count of requests."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Site:
-    """What is served: path -> bytes.
+    """The content of the server, and its failures.
 
-    `broken` paths stop half way, `failing` answer 503 so often first, `short` give half of the bytes
-    so often, with the half's length. `asked` has what HEAD speaks of, where GET gives another file.
+    Attributes:
+        files: Path -> bytes.
+        broken: Paths whose connection breaks after half of the bytes.
+        failing: Path -> number of requests to answer with 503 first.
+        short: Path -> number of requests to answer with half of the bytes, and their length.
+        asked: Path -> answer to HEAD, if it differs from that to GET.
     """
 
     def __init__(self, url: str) -> None:
@@ -35,7 +39,7 @@ class Site:
 
 @contextmanager
 def serving() -> Iterator[Site]:
-    """Serve on a free port of this machine for as long as the context lasts."""
+    """Serve on a free local port within the context."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
@@ -69,11 +73,11 @@ def serving() -> Iterator[Site]:
                 self.wfile.write(data[: len(data) // 2] if self.path in site.broken else data)
 
         def log_message(self, *args: object) -> None:
-            """Say nothing."""
+            """Do not log requests."""
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, *args: object) -> None:
-            """Say nothing of clients that did not wait."""
+            """Do not report clients that disconnect."""
 
     with running(Server(("127.0.0.1", 0), Handler)) as url:
         site = Site(url)
@@ -82,7 +86,7 @@ def serving() -> Iterator[Site]:
 
 @contextmanager
 def running(server: ThreadingHTTPServer) -> Iterator[str]:
-    """Run a server in a thread for as long as the context lasts, and give its URL."""
+    """Run a server in a thread within the context, and yield its URL."""
     thread = threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
     )

@@ -1,4 +1,4 @@
-"""Tables as `datasets` writes them, for tests."""
+"""Tables in the format of `datasets`, for tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAMES = ("O", "B-Disease", "I-Disease")
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Return rows of words with tags as `datasets` would store them."""
+    """Return rows of words with tags in the format of `datasets`."""
     feature = {"feature": {"names": list(NAMES), "_type": "ClassLabel"}, "_type": "List"}
     metadata = {"huggingface": json.dumps({"info": {"features": {"ner_tags": feature}}})}
     fields = [

@@ -1,4 +1,4 @@
-"""The options of sources, as their readers declare them."""
+"""The options declared by sources."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_declared_options__all_have_help(registry: Registry) -> None:
     assert without == []
 
 
-def test_declared_options__have_their_words_those_of_the_source_first() -> None:
+def test_declared_options__have_help_with_source_options_first() -> None:
     options = declared_options(SOURCES.load("conllu"))
 
     assert [option.name for option in options] == [
@@ -51,7 +51,7 @@ def test_declared_options__have_their_words_those_of_the_source_first() -> None:
     assert options[2].words == ("auto", "label")
 
 
-def test_declared_options__that_may_be_anything_else_have_no_words() -> None:
+def test_declared_options__without_fixed_values_list_none() -> None:
     words = {option.name: option.words for option in declared_options(SOURCES.load("offsets"))}
 
     assert words["ends"] == ("auto", "exclusive", "inclusive")

@@ -1,4 +1,4 @@
-"""What `--source auto` makes of files."""
+"""Detection of sources by `--source auto`."""
 
 from __future__ import annotations
 
@@ -48,9 +48,7 @@ def test_recognise__takes_no_format_for_another(name: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "name", [name for name in NAMES if "recognises" in vars(SOURCES.load(name))]
 )
-def test_recognise__says_what_speaks_for_a_format__without_its_text(
-    name: str, tmp_path: Path
-) -> None:
+def test_recognise__gives_evidence_without_quoting_the_file(name: str, tmp_path: Path) -> None:
     fixture = fixtures.fixture(name, tmp_path)
     source = SOURCES.load(name)
     files = [path for path in tmp_path.rglob("*") if path.name.endswith(source.suffixes)]
@@ -62,7 +60,7 @@ def test_recognise__says_what_speaks_for_a_format__without_its_text(
     assert not any(word in reason for reason in reasons for word in words)
 
 
-def test_recognise__gives_a_pipeline_file_that_can_be_built(
+def test_recognise__gives_a_valid_pipeline_file(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "mslm_data")
@@ -88,7 +86,7 @@ def test_recognise__gives_a_pipeline_file_that_can_be_built(
     assert run("recipes", "auto", "--input", folder, "--json").json["name"] == "prodigy"
 
 
-def test_build__says_what_auto_found_without_a_terminal_and_as_json(tmp_path: Path) -> None:
+def test_build__reports_the_detected_source_as_lines_and_as_json(tmp_path: Path) -> None:
     (tmp_path / "train.jsonl").write_text(
         '{"text": "Aspirin helps.", "_input_hash": 1, "_task_hash": 2, "answer": "accept", '
         '"spans": [{"start": 0, "end": 7, "label": "Drug"}]}\n'
@@ -107,7 +105,7 @@ def test_build__says_what_auto_found_without_a_terminal_and_as_json(tmp_path: Pa
         assert one.json["source"]["why"].startswith("train.jsonl: ")
     assert named.json["source"] == {"use": "prodigy"}
     assert "found" not in named.err
-    # How the source was found is no part of the folder, which a pipeline file makes too.
+    # A folder built with `auto` equals one built with the same pipeline file.
     assert made.tree(tmp_path / "auto") == made.tree(tmp_path / "named")
     assert "with the pipeline train,\nsource prodigy." in (
         (tmp_path / "auto" / "README.md").read_text()
@@ -153,7 +151,7 @@ def test_recognise__refuses_several_corpora(
         recognise([tmp_path])
 
 
-def test_recognise__asks_where_two_forms_fit(tmp_path: Path) -> None:
+def test_recognise__raises_if_two_formats_match(tmp_path: Path) -> None:
     (tmp_path / "a.xml").write_text("<root><TEXT>x</TEXT><TAGS></TAGS></root>")
     (tmp_path / "b.jsonl").write_text(
         '{"text": "Aspirin", "_input_hash": 1, "_task_hash": 2, "answer": "accept", '
@@ -219,7 +217,7 @@ def test_recognise__takes_no_texts_without_mentions_for_a_corpus(tmp_path: Path)
     )
 
 
-def test_recognise__names_all_sources_for_files_that_are_no_texts(tmp_path: Path) -> None:
+def test_recognise__names_all_sources_for_unknown_files(tmp_path: Path) -> None:
     (tmp_path / "train.xyz").write_text("?")
 
     with pytest.raises(SourceError, match="name the source: --source and one of bc2gm, bioc, "):
@@ -269,7 +267,7 @@ def test_recognise__looks_into_files_and_not_at_their_endings(
     )
 
 
-def test_find__reads_an_unusual_ending_where_a_split_has_no_other(tmp_path: Path) -> None:
+def test_find__reads_unusual_suffixes_of_splits_without_other_files(tmp_path: Path) -> None:
     folder = write(tmp_path, dict.fromkeys(["train.tsv", "train.bmes", "test.annotated"], COLUMNS))
 
     found = SOURCES.make("conll", {}).find([folder])
@@ -277,7 +275,7 @@ def test_find__reads_an_unusual_ending_where_a_split_has_no_other(tmp_path: Path
     assert found == {"train": [folder / "train.tsv"], "test": [folder / "test.annotated"]}
 
 
-def test_find__asks_where_files_of_unusual_endings_may_be_versions(tmp_path: Path) -> None:
+def test_find__raises_if_unusual_files_may_be_versions(tmp_path: Path) -> None:
     folder = write(tmp_path, dict.fromkeys(["a.train", "a_2nd.train", "a.dev"], COLUMNS))
 
     with pytest.raises(SourceError, match=r"split 'train': expected one file, got .*a\.train and"):
@@ -293,7 +291,7 @@ def test_find__asks_where_files_of_unusual_endings_may_be_versions(tmp_path: Pat
 
 @pytest.mark.parametrize("annotations", [".ann", ".a1", ".a2"])
 def test_recognise__asks_the_annotations_beside_a_text(annotations: str, tmp_path: Path) -> None:
-    # Each text alone could be columns of words and tags.
+    # Without its annotations, each text could be read as words and tags.
     folder = write(tmp_path, {f"{name}.txt": "Oslo I\nwins O\n" for name in "ab"})
     write(folder, {f"{name}{annotations}": "T1\tPlace 0 4\tOslo\n" for name in "ab"})
 
@@ -338,7 +336,7 @@ def test_recognise__knows_labels_without_prefixes(tmp_path: Path) -> None:
         ({"corpus.zip": "PK", "README": "It is in the archive."}, "as in --input "),
     ],
 )
-def test_recognise__passes_on_what_the_nearest_source_says(
+def test_recognise__reports_the_error_of_the_closest_source(
     files: dict[str, str], words: str, tmp_path: Path
 ) -> None:
     write(tmp_path, files)
@@ -359,7 +357,7 @@ def test_recognise__passes_on_what_the_nearest_source_says(
         (["b-unlabeled.tsv"], ["b-unlabeled.tsv"]),
     ],
 )
-def test_find__leaves_out_words_without_tags_where_others_have_some(
+def test_find__ignores_files_without_tags_beside_tagged_files(
     names: list[str], kept: list[str], tmp_path: Path
 ) -> None:
     bare = "1\tOslo\n2\twins\n3\tagain\n"
@@ -380,7 +378,7 @@ def test_find__leaves_out_lists_of_names_beside_words_with_labels(tmp_path: Path
     assert [path.name for path in found["train"]] == ["gold.txt"]
 
 
-def test_build__leaves_a_stray_list_out_and_says_so(tmp_path: Path) -> None:
+def test_build__ignores_and_reports_a_stray_list(tmp_path: Path) -> None:
     folder = write(tmp_path / "in", {"words.txt": COLUMNS, "entity-list.txt": "Place\nPerson\n"})
 
     done = run("build", "--source", "conll", "--input", folder, "--tokenizer", VOCAB, "--out",
@@ -427,7 +425,7 @@ def test_recognise__takes_the_only_columns_of_text_and_mentions(
         assert options.items() <= source.items()
 
 
-def test_build__asks_about_a_file_without_the_mentions_that_others_have(tmp_path: Path) -> None:
+def test_build__raises_for_a_file_without_the_column_of_mentions(tmp_path: Path) -> None:
     unlabelled = {"sentence": "Ola saw Oslo ."}
     folder = write(tmp_path / "in", {"train.jsonl": in_lines(OF_OWN_NAMES),
                                      "test.jsonl": in_lines(unlabelled)})  # fmt: skip

@@ -54,7 +54,7 @@ def test_read__counts_characters_without_spaces(
 @pytest.mark.parametrize(
     "line", ["S1|1 3|abc", "S1|0 3|abc", "S1|7 9|abc", "S1|90 99|abc", "S1|0 2|abcdef"]
 )
-def test_read__counts_a_mention_that_does_not_fit(tmp_path: Path, line: str) -> None:
+def test_read__counts_mentions_that_do_not_match(tmp_path: Path, line: str) -> None:
     (document,) = read(tmp_path, "S1 abc defg.\n", f"{line}\nS1|0 2|abc\n")
 
     assert isinstance(document, Document)

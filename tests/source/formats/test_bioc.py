@@ -146,9 +146,7 @@ def test_read__sets_a_broken_document_aside(tmp_path: Path, body: str, reason: s
 
 
 @pytest.mark.parametrize("damage", ["<document><id>e</id>", "</wrong>", "\x00", "&undeclared;"])
-def test_read__gives_what_stands_before_damage_and_then_its_line(
-    tmp_path: Path, damage: str
-) -> None:
+def test_read__gives_documents_before_damage_and_its_line(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "own.xml"
     path.write_text(f"<collection>{document(text='Fine.')}\n{damage}", encoding="utf-8")
     found = BioC().read(next(BioC().cut(Part(str(path)), target_bytes=1)))
@@ -160,7 +158,7 @@ def test_read__gives_what_stands_before_damage_and_then_its_line(
 
 
 @pytest.mark.parametrize("text", ["&bomb;", "harmless"])
-def test_read__refuses_a_file_that_declares_entities(tmp_path: Path, text: str) -> None:
+def test_read__rejects_declared_entities(tmp_path: Path, text: str) -> None:
     head = '<!DOCTYPE collection [<!ENTITY a "gout"><!ENTITY bomb "&a;&a;&a;&a;">]>'
 
     with pytest.raises(SourceError, match=r"own\.xml:1: expected no entities"):
@@ -175,14 +173,14 @@ def test_read__refuses_external_entities(tmp_path: Path, entity: str) -> None:
         )
 
 
-def test_read__refuses_entities_of_a_document_type_that_is_not_fetched(tmp_path: Path) -> None:
+def test_read__rejects_entities_of_an_external_document_type(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="expected no entities"):
         written(
             tmp_path, document(text="&alpha;-gout"), head='<!DOCTYPE collection SYSTEM "BioC.dtd">'
         )
 
 
-def test_read__says_that_a_compressed_file_is_cut_off(tmp_path: Path) -> None:
+def test_read__reports_a_truncated_compressed_file(tmp_path: Path) -> None:
     path = tmp_path / "own.xml.gz"
     path.write_bytes(
         gzip.compress(f"<collection>{document(text='Fine.')}</collection>".encode())[:-12]
@@ -192,9 +190,7 @@ def test_read__says_that_a_compressed_file_is_cut_off(tmp_path: Path) -> None:
         read(path)
 
 
-def test_read__refuses_a_file_that_unpacks_without_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_read__limits_the_unpacked_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "own.xml.gz"
     path.write_bytes(gzip.compress(b" " * 1000))
     monkeypatch.setattr(limits, "LIMITS", Limits(num_bytes=999))
@@ -243,7 +239,7 @@ def written_json(folder: Path, value: Any) -> list[Document | SetAside]:
     return read(path)
 
 
-def test_read__json_has_what_the_library_writes_of_the_same_xml(tmp_path: Path) -> None:
+def test_read__json_agrees_with_the_library_converting_xml(tmp_path: Path) -> None:
     from bioc import biocjson, biocxml
 
     xml = tmp_path / "own.xml"
@@ -266,7 +262,7 @@ def test_read__json_has_what_the_library_writes_of_the_same_xml(tmp_path: Path) 
     assert [one.place for one in found] == [f"own.json:{place}" for place in places]
 
 
-def test_read__json_has_the_mentions_that_the_library_finds(real: Path, tmp_path: Path) -> None:
+def test_read__json_agrees_with_the_library_on_mentions(real: Path, tmp_path: Path) -> None:
     from bioc import BioCCollection, BioCPassage, biocjson, pubtator
     from bioc.tools.pubtator2bioc import pubtator2bioc
 
@@ -335,7 +331,7 @@ def test_read__json_sets_a_broken_document_aside(
     assert isinstance(good, Document)
 
 
-def test_read__json_counts_annotations_that_do_not_fit(tmp_path: Path) -> None:
+def test_read__json_counts_annotations_that_do_not_match(tmp_path: Path) -> None:
     documents = [
         in_json(text="Has gout!"),
         in_json(locations=[]),
@@ -367,7 +363,7 @@ def test_read__json_refuses_a_collection_with_two_lists_of_documents(
 
 
 @pytest.mark.parametrize("value", [[], {}, {"documents": 1}, [{"a": 1}], "a"])
-def test_read__json_refuses_what_is_no_collection(tmp_path: Path, value: Any) -> None:
+def test_read__json_rejects_other_values(tmp_path: Path, value: Any) -> None:
     if value == []:
         assert written_json(tmp_path, value) == []
         return

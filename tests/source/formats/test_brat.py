@@ -119,7 +119,7 @@ def test_read__sets_half_a_document_aside(tmp_path: Path, name: str, reason: str
     assert found[:3] == ("n", f"{name}:1", Reason(reason))
 
 
-def test_read__a_text_without_annotations_may_be_one_without_mentions(tmp_path: Path) -> None:
+def test_read__without_annotations_reads_texts_as_empty(tmp_path: Path) -> None:
     (tmp_path / "n.txt").write_text("Gout", encoding="utf-8")
     (tmp_path / "m.ann").write_text("T1\tDisease 0 4\tGout\n", encoding="utf-8")
 

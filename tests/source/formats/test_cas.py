@@ -56,7 +56,7 @@ def test_read__agrees_with_cassis_on_articles(
     types().to_xml(tmp_path / "TypeSystem.xml")
     count = 0
     for a in corpus:
-        # An emoji before everything, so that no offset is the same in UTF-16.
+        # An emoji at the beginning, so that all offsets differ in UTF-16.
         text = f"\U0001f600{a.title}\n{a.abstract}"
         end = 1 + len(a.title)
         mentions = [(m[0] + 1, m[1] + 1, "NamedEntity", m[3], m[4]) for m in a.mentions]
@@ -133,7 +133,7 @@ def test_settle__takes_the_only_type_and_its_only_feature(tmp_path: Path, form: 
     assert document(path, **{**options, "label": "Sign"}).spans == (Span(4, 8, "Sign"),)
 
 
-def test_settle__keeps_the_usual_type_where_a_file_has_it(tmp_path: Path) -> None:
+def test_settle__keeps_the_default_type_if_a_file_has_it(tmp_path: Path) -> None:
     paths = [tmp_path / "a.json", tmp_path / "b.json"]
     only_symptoms().to_json(paths[0])
     custom().to_json(paths[1])
@@ -142,14 +142,14 @@ def test_settle__keeps_the_usual_type_where_a_file_has_it(tmp_path: Path) -> Non
     assert Cas(mention_type="my.Type").settle(paths[:1]) == {}
 
 
-def test_read__subtypes_are_mentions_where_a_type_system_says_so(tmp_path: Path) -> None:
+def test_read__reads_subtypes_of_the_type_system(tmp_path: Path) -> None:
     assert document(xmi(tmp_path, custom())).spans == (Span(0, 3, "PER"),)
 
     (tmp_path / "TypeSystem.xml").unlink()
     assert document(tmp_path / "a.xmi").spans == ()
 
 
-def test_read__sets_a_file_aside_that_has_a_key_twice(tmp_path: Path) -> None:
+def test_read__sets_files_with_duplicate_keys_aside(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     text = json.dumps(fields_of_json(custom()))
     path.write_text(text[:-1] + ', "%FEATURE_STRUCTURES": []}', encoding="utf-8")
@@ -166,7 +166,7 @@ def test_read__names_of_features_are_never_run(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps(fields), encoding="utf-8")
 
-    # cassis makes Python code of these names, which is why files are not read by it.
+    # cassis generates Python code with these names, so it is not used to read files.
     with warnings.catch_warnings(), pytest.raises(SyntaxError):
         cassis.load_cas_from_json(path.read_text(encoding="utf-8"))
     assert document(path).spans == (Span(0, 3, "PER"),)
@@ -212,7 +212,7 @@ def test_read__counts_mentions_beyond_the_text_or_inside_a_character(tmp_path: P
     assert (found.spans, found.unplaced) == ((), {MISMATCH: 2})
 
 
-def test_read__a_document_is_named_like_its_folder_where_that_is_said(tmp_path: Path) -> None:
+def test_read__id_from_folder_names_documents_after_folders(tmp_path: Path) -> None:
     (tmp_path / "note-7.txt").mkdir()
     path = tmp_path / "note-7.txt" / "CURATION_USER.json"
     custom().to_json(path)
@@ -221,15 +221,15 @@ def test_read__a_document_is_named_like_its_folder_where_that_is_said(tmp_path: 
     assert document(path, id_from="folder").id == "note-7.txt"
 
 
-# What is refused or set aside -------------------------------------------------------------------
+# Errors -------------------------------------------------------------------
 
 
-def test_read__refuses_a_type_that_the_type_system_lacks(tmp_path: Path) -> None:
+def test_read__rejects_a_type_missing_from_the_type_system(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"TypeSystem\.xml: expected the type 'my\.Type'"):
         read(xmi(tmp_path, custom()), mention_type="my.Type")
 
 
-def test_read__refuses_a_type_system_that_is_missing(tmp_path: Path) -> None:
+def test_read__rejects_a_missing_type_system(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"found none; check \[source\] typesystem"):
         read(xmi(tmp_path, custom()), typesystem="../types.xml")
 

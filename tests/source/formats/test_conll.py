@@ -37,7 +37,7 @@ def read(
 
 
 def ids_of(records: list[Document | SetAside], kind: type[Document | SetAside]) -> list[str]:
-    """Return the ids of the documents, or of the records that are set aside."""
+    """Return the ids of documents and of records set aside."""
     return [record.id for record in records if isinstance(record, kind)]
 
 
@@ -102,7 +102,7 @@ def test_read__does_not_take_numbers_of_rows_for_words(tmp_path: Path, rows: lis
         (["1 x O", "2 y B-X"], "1 2"),  # one row that goes on counting may be chance
     ],
 )
-def test_read__takes_numbers_that_are_words(tmp_path: Path, rows: list[str], words: str) -> None:
+def test_read__reads_numbers_as_words(tmp_path: Path, rows: list[str], words: str) -> None:
     (record,) = read(tmp_path, "\n".join(rows) + "\n")
 
     assert isinstance(record, Document)
@@ -153,9 +153,7 @@ def test_read__tells_chunks_from_entities(
 
 
 @pytest.mark.parametrize("rest", [["B-NP", "I-NP", "B-VP"], ["X B-NP", "X I-NP", "NN B-VP"]])
-def test_read__takes_chunks_alone_for_entities_where_it_is_told(
-    tmp_path: Path, rest: list[str]
-) -> None:
+def test_read__reads_chunks_in_tag_column(tmp_path: Path, rest: list[str]) -> None:
     data = "".join(f"w{number} NN {tags}\n" for number, tags in enumerate(rest))
     column = data.partition("\n")[0].count(" ")
 
@@ -182,7 +180,7 @@ def test_read__takes_no_tags_for_words(tmp_path: Path, rows: list[str]) -> None:
     assert mentions([record]) == [[("bc d", "X")]]
 
 
-def test_read__asks_where_words_are_behind_tags(tmp_path: Path) -> None:
+def test_read__raises_if_words_after_tags_are_ambiguous(tmp_path: Path) -> None:
     data = "O a NN B-NP\nB-X bc NN I-NP\nI-X d NN I-NP\n"
 
     with pytest.raises(
@@ -275,9 +273,7 @@ def test_recognises__nested_layers(data: str, layers: list[int] | None) -> None:
     assert Conll.suggest_options(Path("f.tsv"), data.encode()).get("tag_column") == layers
 
 
-def test_read__takes_off_what_words_begin_with(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_read__removes_word_prefix(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     data = "en:Oslo\tB-X\nen:wins\tO\nen::\tO\nen:en:x\tO\nother\tO\n\n" * 5
     (tmp_path / "f.tsv").write_text(data.replace("other", "en:other"))
 
@@ -326,7 +322,7 @@ def test_read__reads_any_number_of_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("share", [1, 2, 3])
 def test_read__names_the_scheme_of_labels(tmp_path: Path, share: int) -> None:
-    """With O in more than half of the lines the column is found, and no label in it can be read."""
+    """With O in most lines, the column is found but its labels cannot be read."""
     data = ("a\tO\n" * share + "b\tDisease\n\n") * 12
 
     with pytest.raises(SourceError, match=r'labels.*scheme = "label"'):
@@ -367,7 +363,7 @@ c\tO
 """
 
 
-def test_read__passes_over_comments(tmp_path: Path) -> None:
+def test_read__skips_comments(tmp_path: Path) -> None:
     whole = read(tmp_path, COMMENTED)
 
     aside, second = whole
@@ -382,7 +378,7 @@ def test_read__passes_over_comments(tmp_path: Path) -> None:
     assert mentions([first]) == [[("# #tag", "X"), ("#", "X")]]
 
 
-def test_read__passes_over_comments_where_any_word_can_be_a_tag(tmp_path: Path) -> None:
+def test_read__skips_comments_if_any_word_is_a_valid_tag(tmp_path: Path) -> None:
     lines = "# abstract 12\nWarfarin\tDrug\n#\tO\n# O\nwas\tO\n"
 
     (tabbed,) = read(tmp_path, lines, scheme="label")
@@ -390,13 +386,13 @@ def test_read__passes_over_comments_where_any_word_can_be_a_tag(tmp_path: Path) 
 
     assert isinstance(tabbed, Document)
     assert (tabbed.text, mentions([tabbed])) == ("Warfarin # was", [[("Warfarin", "Drug")]])
-    # Without TABs nothing tells a comment of two words from a row.
+    # Without TABs, a comment of two words looks like a row.
     assert isinstance(spaced, Document)
     assert spaced.text == "# Warfarin # # was"
 
 
 @pytest.mark.parametrize("target_bytes", [1, 10**9])
-def test_read__passes_over_comments_of_germeval(tmp_path: Path, target_bytes: int) -> None:
+def test_read__skips_comments_of_germeval(tmp_path: Path, target_bytes: int) -> None:
     sentence = "#\thttp://a.example/1.html\t[2011-02-03]\t\n1\tOslo\tB-X\tO\n2\twins\tO\tO\n"
     data = "\n".join([sentence] * 4 + ["#\tAnother 1.\n#block 7\n1\t#\tB-X\tO\n"])
 
@@ -446,7 +442,7 @@ COMMENT_LINES = [
 
 
 def plain_reading(data: str) -> list[tuple[str, list[list[tuple[str, str]]] | None]]:
-    """Read COMMENT_LINES as the page says, line by line: id, and sentences; None if one is broken."""
+    """Read COMMENT_LINES by the documented rules: id and sentences, None for a broken sentence."""
     documents: list[list[Any]] = []
     marked = "# newdoc\n" in data + "\n" or "# newdoc id" in data or "#begin" in data
     is_inside = False
@@ -502,7 +498,7 @@ def test_read__agrees_about_comments(tmp_path: Path, lines: list[str], target_by
         ("", False),
     ],
 )
-def test_recognises__says_what_speaks_for_it(head: str, expected: bool) -> None:
+def test_recognises__gives_evidence(head: str, expected: bool) -> None:
     assert bool(Conll.recognises(Path("f.tsv"), head.encode())) == expected
 
 
@@ -577,7 +573,7 @@ def test_read__agrees_about_brackets(tmp_path: Path, sentences: list[list[str]])
         ("0 7 Aspirin B-D\n8 11 was O\n\n0 2 No O\n3 7 pain B-D\n", 2),
     ],
 )
-def test_read__asks_where_the_first_column_has_no_words(
+def test_read__raises_if_the_first_column_has_no_letters(
     tmp_path: Path, data: str, word_column: int
 ) -> None:
     data = "\n".join([data] * 10)
@@ -654,7 +650,7 @@ def test_read__opens_a_document_at_each_mark(
     assert second.place == f"f.tsv:{data[: data.rindex(again)].count(chr(10)) + 1}"
 
 
-def test_read__keeps_what_stands_before_the_first_mark(tmp_path: Path) -> None:
+def test_read__keeps_lines_before_the_first_mark(tmp_path: Path) -> None:
     for target_bytes in (1, 10**9):
         records = read(
             tmp_path, "\n\na\tO\n\n-DOCSTART-\n\n-DOCSTART-\nb\tO\n", target_bytes=target_bytes
@@ -668,7 +664,7 @@ def adjusted(records: list[Document | SetAside]) -> list[dict[str, int]]:
     return [dict(record.adjusted) for record in records if isinstance(record, Document)]
 
 
-def test_read__counts_mentions_that_begin_with_i_by_accident(tmp_path: Path) -> None:
+def test_read__counts_stray_i_tags(tmp_path: Path) -> None:
     data = (
         "-DOCSTART- (1)\na\tI-X\nb\tO\n\nc\tI-X\n"
         "-DOCSTART- (2)\nd\tB-X\ne\tI-X\nf\tB-X\n\ng\tB-Y\n"
@@ -696,7 +692,7 @@ def test_read__knows_files_whose_mentions_begin_with_i(
         assert list(map(len, mentions(records))) == [1, 2, 0, 1]
 
 
-def test_read__counts_only_other_prefixes_where_i_opens_mentions(tmp_path: Path) -> None:
+def test_read__counts_only_other_prefixes_in_iob1(tmp_path: Path) -> None:
     data = "a\tI-X\n\nb\tI-X\n\nc\tE-X\n\nd\tO\n"
 
     assert adjusted(read(tmp_path, data)) == [{}, {}, {"begins with I": 1}, {}]
@@ -768,7 +764,7 @@ def test_read__sets_a_sentence_with_a_broken_line_aside(
     ]
 
 
-def test_read__passes_over_rows_without_a_word(tmp_path: Path) -> None:
+def test_read__skips_rows_without_a_word(tmp_path: Path) -> None:
     data = GOOD + "c\tO\n\tO\nd\tB-X\n \tO\n\n\tO\n\ne\tB-X\n"
 
     records = read(tmp_path, data)
@@ -794,7 +790,7 @@ def test_read__sets_a_document_with_a_broken_line_aside(tmp_path: Path) -> None:
     assert second.id == "2"
 
 
-def test_read__sets_bytes_that_are_not_utf8_aside(tmp_path: Path) -> None:
+def test_read__sets_invalid_utf8_aside(tmp_path: Path) -> None:
     data = GOOD.encode() + b"c\xff\tO\n\n-\tO\n"
 
     records = read(tmp_path, data)
@@ -811,7 +807,7 @@ def test_read__sets_bytes_that_are_not_utf8_aside(tmp_path: Path) -> None:
     assert len(records) == 5
 
 
-def test_read__does_not_lose_a_mark_that_is_not_utf8(tmp_path: Path) -> None:
+def test_read__keeps_a_mark_with_invalid_utf8(tmp_path: Path) -> None:
     data = b"-DOCSTART- (\xff)\na\tO\n-DOCSTART- (2)\nb\tO\n"
 
     assert [record.id for record in read(tmp_path, data)] == ["f:0", "2"]
@@ -879,7 +875,7 @@ SENTENCE = st.lists(
 
 
 def tags_of(sentence: list[tuple[str, str, bool]], scheme: str) -> list[str]:
-    """Write words, their labels and whether a mention begins anew, in a scheme."""
+    """Write words, labels and the beginnings of mentions in a scheme."""
     labels = ["", *(label for _, label, _ in sentence), ""]
     opens = [
         False,
@@ -915,7 +911,7 @@ def tags_of(sentence: list[tuple[str, str, bool]], scheme: str) -> list[str]:
     st.booleans(),
     st.sampled_from([1, 40, 10**9]),
 )
-def test_read__gives_back_what_was_written(
+def test_read__round_trips_all_schemes(
     tmp_path: Path,
     sentences: list[list[tuple[str, str, bool]]],
     scheme: str,
@@ -988,7 +984,7 @@ def test_read__agrees_with_the_slow_twin(
         documents = [record for record in records if isinstance(record, Document)]
         assert ids_of(records, Document) == [doc_id for doc_id, _ in good]
         for (_, sentences), document in zip(good, documents, strict=True):
-            # Where a row has no word, a space too many is left.
+            # A row without a word leaves an extra space.
             words = [[word for word, _ in sentence] for sentence in sentences]
             lines = document.text.split("\n")
             assert [[*filter(None, line.split(" "))] for line in lines] == (words or [[]])

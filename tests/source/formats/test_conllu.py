@@ -43,7 +43,7 @@ def mentions(record: Document | SetAside) -> list[tuple[str, str]]:
 
 
 def generated(seed: int) -> str:
-    """Write sentences with words in several, empty nodes, spaces or none, and tags."""
+    """Write sentences with multi-word tokens, empty nodes, missing spaces and tags."""
     draw = random.Random(seed)
     lines = []
     for sentence in range(draw.randint(2, 9)):
@@ -180,7 +180,7 @@ def test_read__takes_the_value_of_a_range_whose_words_have_none(
     assert record.words.tolist() == oracle.words.tolist()
 
 
-def test_read__prefers_the_values_of_words_to_that_of_their_range(tmp_path: Path) -> None:
+def test_read__prefers_values_of_words_to_their_range(tmp_path: Path) -> None:
     data = row("1-2", "del", "NER=S-X") + row(1, "de", "NER=O") + row(2, "el", "NER=B-LOC")
 
     (record,) = read(tmp_path, data)
@@ -249,9 +249,7 @@ def test_read__labels_may_have_brackets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target_bytes", [1, 10**9])
-def test_read__words_may_begin_with_a_number_sign_where_they_come_first(
-    tmp_path: Path, target_bytes: int
-) -> None:
+def test_read__reads_words_beginning_with_a_number_sign(tmp_path: Path, target_bytes: int) -> None:
     data = "# global.columns = FORM NER\n# text = #a b\n#a\tB-X\nb\tI-X\n# c\n\n#d\tO\n\ne\tO\n"
 
     records = read(tmp_path, data, target_bytes=target_bytes)
@@ -265,7 +263,7 @@ def test_read__words_may_begin_with_a_number_sign_where_they_come_first(
     assert mentions(records[0]) == [("#a b", "X")]
 
 
-def test_read__a_range_that_is_no_tag_names_its_line(tmp_path: Path) -> None:
+def test_read__names_the_line_of_a_range_with_an_invalid_tag(tmp_path: Path) -> None:
     data = row(1, "x", "NER=B-X") + row("2-3", "del", "NER=secret") + row(2, "de") + row(3, "el")
 
     (record,) = read(tmp_path, data)
@@ -367,7 +365,7 @@ SENTENCE = row(1, "No") + row("2-3", "secret") + row(2, "x") + row(3, "y", "NER=
         (row(0, "a") + row(0, "a"), 2, 1, "0"),
     ],
 )
-def test_read__sets_documents_aside_whose_rows_do_not_follow_one_another(
+def test_read__sets_documents_with_misnumbered_rows_aside(
     tmp_path: Path, rows: str, line: int, due: int, got: str
 ) -> None:
     aside, good = read(tmp_path, rows + "\n" + row(1, "b"))
@@ -393,9 +391,7 @@ def test_read__sets_a_sentence_of_empty_nodes_alone_aside(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("target_bytes", [1, 10**9])
-def test_read__an_id_before_a_blank_line_is_that_of_no_sentence(
-    tmp_path: Path, target_bytes: int
-) -> None:
+def test_read__ignores_a_sentence_id_before_a_blank_line(tmp_path: Path, target_bytes: int) -> None:
     data = f"# sent_id = gone\n\n{row(1, 'a')}\n# sent_id = s2\n{row(1, 'b')}\n"
 
     records = read(tmp_path, data, target_bytes=target_bytes)
@@ -470,7 +466,7 @@ def test_read__finds_a_late_key_in_any_file(
         assert mentions(last) == [("naïve", "Drug")]
 
 
-def test_read__looks_again_through_a_file_that_has_changed(tmp_path: Path) -> None:
+def test_read__searches_a_changed_file_again(tmp_path: Path) -> None:
     *_, before = read(tmp_path, PLAIN + row(1, "b", "X=B-Drug"))
     *_, after = read(tmp_path, PLAIN + row(1, "b", "NER=B-Drug"))
 
@@ -478,7 +474,7 @@ def test_read__looks_again_through_a_file_that_has_changed(tmp_path: Path) -> No
     assert mentions(after) == [("b", "Drug")]
 
 
-def test_read__refuses_a_line_that_is_too_long_to_look_for_keys_in(
+def test_read__limits_the_length_of_lines_searched_for_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mslm_data.source.formats.conllu._HEAD_BYTES", 100)
@@ -491,7 +487,7 @@ def test_read__refuses_a_line_that_is_too_long_to_look_for_keys_in(
         [*Conllu().read(Part(str(path), 0, 22))]
 
 
-def test_words__lie_one_after_the_other(tmp_path: Path) -> None:
+def test_words__do_not_overlap(tmp_path: Path) -> None:
     for record in read(tmp_path, generated(3)):
         assert isinstance(record, Document)
         assert record.words is not None

@@ -1,4 +1,4 @@
-"""What every source promises, tried on a small corpus of each."""
+"""The contract of all sources, tested on a small corpus of each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REASON = re.compile(r"expected .+, (got|found) ")
 
 
 class Corpus:
-    """A fixture with its source, and what the source makes of it."""
+    """A fixture, its source, and the results of the source."""
 
     def __init__(self, name: str, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
@@ -65,7 +65,7 @@ def corpus(request: pytest.FixtureRequest, tmp_path: Path) -> Corpus:
 
 
 def simple(record: Document | SetAside) -> tuple[object, ...]:
-    """Say of a record what must not depend on how its file was cut."""
+    """Return the properties of a record that must not depend on cuts."""
     if isinstance(record, SetAside):
         return record
     spans = tuple((span.start, span.end, span.label, span.concept) for span in sorted(record.spans))
@@ -83,7 +83,7 @@ def test_find__gives_the_splits_sorted(corpus: Corpus) -> None:
     assert all(paths == sorted(paths) and paths for paths in found.values())
 
 
-def test_find__says_where_nothing_is(corpus: Corpus, tmp_path: Path) -> None:
+def test_find__names_an_empty_input(corpus: Corpus, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="nowhere"):
         corpus.source.find([tmp_path / "nowhere"])
     (tmp_path / "bare").mkdir()
@@ -91,7 +91,7 @@ def test_find__says_where_nothing_is(corpus: Corpus, tmp_path: Path) -> None:
         corpus.source.find([tmp_path / "bare"])
 
 
-def test_read__gives_what_was_written(corpus: Corpus) -> None:
+def test_read__gives_the_expected_documents(corpus: Corpus) -> None:
     got = {
         split: [simple(record) for record in records] for split, records in corpus.read().items()
     }
@@ -104,7 +104,7 @@ def test_read__gives_what_was_written(corpus: Corpus) -> None:
 
 
 @pytest.mark.parametrize("is_broken", [False, True])
-def test_source__keeps_what_all_sources_promise(corpus: Corpus, is_broken: bool) -> None:
+def test_source__passes_the_public_check(corpus: Corpus, is_broken: bool) -> None:
     if is_broken:
         assert corpus.fixture.broken is not None
         corpus.fixture.broken()

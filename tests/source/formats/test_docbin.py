@@ -101,7 +101,7 @@ def test_read__unknown_spaces_are_spaces_as_in_spacy(tmp_path: Path) -> None:
     assert (found.sentences, found.words) == (None, None)
 
 
-def test_read__tokens_that_no_entity_may_have_are_not_mentions(tmp_path: Path) -> None:
+def test_read__ignores_tokens_marked_as_no_entity(tmp_path: Path) -> None:
     doc = Doc(spacy.blank("en").vocab, words=["He", "ran", "far"])
     doc.set_ents([Span(doc, 2, 3, "X")], blocked=[doc[0:1]], default="missing")
     SpacyDocBin(docs=[doc]).to_disk(tmp_path / "a.spacy")
@@ -120,14 +120,14 @@ def test_read__user_data_is_never_decoded(tmp_path: Path) -> None:
     assert len(read(tmp_path / "a.spacy")) == 2
 
 
-def test_read__refuses_a_group_that_no_document_has(tmp_path: Path) -> None:
+def test_read__rejects_a_missing_span_group(tmp_path: Path) -> None:
     SpacyDocBin(docs=docs()).to_disk(tmp_path / "a.spacy")
 
     with pytest.raises(SourceError, match=r"groups 'rats', found none; set \[source\] spans_key"):
         read(tmp_path / "a.spacy", spans_key="rats")
 
 
-def test_read__refuses_groups_where_entities_are_wanted(tmp_path: Path) -> None:
+def test_read__rejects_files_with_groups_but_no_entities(tmp_path: Path) -> None:
     (one, _) = docs()
     one.ents = []
     SpacyDocBin(docs=[one]).to_disk(tmp_path / "a.spacy")
@@ -136,8 +136,8 @@ def test_read__refuses_groups_where_entities_are_wanted(tmp_path: Path) -> None:
         read(tmp_path / "a.spacy")
 
 
-def test_read__an_entity_that_begins_inside_sets_its_document_aside(tmp_path: Path) -> None:
-    # The first entity's B, 3, becomes I, 1.
+def test_read__sets_documents_with_damaged_entities_aside(tmp_path: Path) -> None:
+    # Change the first entity's tag from B (3) to I (1).
     attrs = SpacyDocBin().attrs
     place = 8 * (1 * len(attrs) + attrs.index(spacy.attrs.ENT_IOB))
     repacked(tmp_path / "a.spacy", tokens=lambda data: data[:place] + b"\1" + data[place + 1 :])
@@ -161,7 +161,7 @@ def test_read__an_entity_that_begins_inside_sets_its_document_aside(tmp_path: Pa
         {"span_groups": lambda groups: 7},
     ],
 )
-def test_read__refuses_what_is_not_a_docbin(tmp_path: Path, changes: Any) -> None:
+def test_read__rejects_other_files(tmp_path: Path, changes: Any) -> None:
     repacked(tmp_path / "a.spacy", **changes)
 
     with pytest.raises(SourceError, match="expected a DocBin of spaCy, got"):
@@ -191,14 +191,14 @@ def test_read__a_broken_group_sets_its_document_aside(tmp_path: Path) -> None:
     assert isinstance(other, Document)
 
 
-def test_read__refuses_what_unpacks_without_end(tmp_path: Path) -> None:
+def test_read__limits_the_unpacked_size(tmp_path: Path) -> None:
     (tmp_path / "a.spacy").write_bytes(zlib.compress(b"\0" * (65 << 20)))
 
     with pytest.raises(SourceError, match="unpacks to more than"):
         read(tmp_path / "a.spacy")
 
 
-def test_read__refuses_short_files_that_name_a_long_word_often(tmp_path: Path) -> None:
+def test_read__limits_the_size_of_texts(tmp_path: Path) -> None:
     doc = Doc(spacy.blank("en").vocab, words=["x" * (1 << 20)] * 100)
     SpacyDocBin(attrs=["ENT_IOB"], docs=[doc]).to_disk(tmp_path / "a.spacy")
     assert (tmp_path / "a.spacy").stat().st_size < 1 << 17

@@ -134,7 +134,7 @@ def test_find__gives_each_document_once_and_test_first(tmp_path: Path) -> None:
     }
 
 
-def test_find__says_what_the_folder_lacks(tmp_path: Path) -> None:
+def test_find__names_the_missing_folder(tmp_path: Path) -> None:
     write_labels(tmp_path, {"participants/train/1.AGGREGATED.ann": "0\n"})
 
     with pytest.raises(

@@ -43,7 +43,7 @@ def simple(found: list[Document | SetAside]) -> list[tuple[object, ...]]:
 
 @pytest.fixture(scope="module")
 def dataset() -> Any:
-    """Ten rows as the datasets library holds them."""
+    """Ten rows in the format of `datasets`."""
     datasets = pytest.importorskip("datasets")
     datasets.disable_progress_bars()
     tags = datasets.List(datasets.ClassLabel(names=["O", "B-Disease"]))
@@ -87,7 +87,7 @@ def test_read__takes_mentions_as_json_in_the_column_named(tmp_path: Path) -> Non
     assert simple(found["train"]) == [("train:0", "Had gout", (Span(4, 8, "Disease"),))]
 
 
-def test_read__takes_parquet_that_datasets_wrote(dataset: Any, tmp_path: Path) -> None:
+def test_read__reads_parquet_of_datasets(dataset: Any, tmp_path: Path) -> None:
     dataset.to_parquet(tmp_path / "train.parquet")
 
     assert simple(read(Hub(), [tmp_path])["train"]) == ROWS_READ
@@ -109,7 +109,7 @@ def test_read__takes_a_sequence_of_objects_as_datasets_stores_it(tmp_path: Path)
     assert simple(read(Hub(), [tmp_path])["train"]) == [("x:0", "Had gout", (Span(4, 8, "D"),))]
 
 
-def test_read__of_several_class_labels_takes_that_of_the_labels(tmp_path: Path) -> None:
+def test_read__prefers_class_labels_of_the_labels(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     entity = {
         "assertion": datasets.ClassLabel(names=["present", "absent"]),
@@ -173,7 +173,7 @@ def test_build__takes_a_file_without_rows(suffix: str, tmp_path: Path) -> None:
     assert made.built(tmp_path / "out", inputs, pipeline).splits["train"].read == len(ROWS)
 
 
-def test_read__takes_names_from_the_options_where_the_file_has_none(tmp_path: Path) -> None:
+def test_read__takes_names_from_the_options_if_the_file_has_none(tmp_path: Path) -> None:
     pq.write_table(table(ROWS).replace_schema_metadata(None), tmp_path / "train.parquet")
 
     assert simple(read(Hub(tag_names=("O", "B-Disease")), [tmp_path])["train"]) == ROWS_READ
@@ -188,7 +188,7 @@ def test_read__takes_names_from_the_options_where_the_file_has_none(tmp_path: Pa
     "features",
     ["{", "[]", '{"info": {"features": [1]}}', '{"info": {"features": {"x": 1, "y": [{}]}}}'],
 )
-def test_class_names__are_none_where_the_features_say_nothing(features: str) -> None:
+def test_class_names__are_empty_without_features(features: str) -> None:
     assert arrow_rows.class_names(pa.schema([], metadata={"huggingface": features})) == {}
 
 
@@ -242,7 +242,7 @@ def test_read__refuses_damaged_files(tmp_path: Path, name: str, kept: float) -> 
         read(Hub(), [tmp_path])
 
 
-def test_cut__refuses_a_stream_that_is_cut_off_anywhere(tmp_path: Path) -> None:
+def test_cut__rejects_a_truncated_stream(tmp_path: Path) -> None:
     path = tmp_path / "train.arrow"
     with pa.ipc.new_stream(str(path), table(ROWS).schema) as writer:
         writer.write_table(table(ROWS), max_chunksize=3)
@@ -271,7 +271,7 @@ def test_find__refuses_a_damaged_folder(tmp_path: Path, text: str) -> None:
 
 
 def hub_of(monkeypatch: pytest.MonkeyPatch, found: object) -> list[tuple[Any, ...]]:
-    """Let `datasets.load_dataset` return something or raise it; return the calls."""
+    """Patch `datasets.load_dataset` to return or raise a value; return its calls."""
     calls = []
 
     def load_dataset(*args: Any, **options: Any) -> object:
@@ -342,7 +342,7 @@ def test_read__knows_files_whose_mentions_begin_with_i(tmp_path: Path) -> None:
     assert [dict(one.adjusted) for one in found if isinstance(one, Document)] == [{}, {}, {}]
 
 
-def test_read__refuses_mentions_in_a_column_that_is_not_read(tmp_path: Path) -> None:
+def test_read__rejects_mentions_in_an_unread_column(tmp_path: Path) -> None:
     path = tmp_path / "train.parquet"
     rows = [{"text": "Gout hurts.", "marks": [{"begin": 0, "end": 4, "name": "Disease"}]}]
     pq.write_table(pa.Table.from_pylist(rows), path)
@@ -371,7 +371,7 @@ def test_recognises__rows_of_a_known_shape(tmp_path: Path) -> None:
         ["train", "test"],
     ],
 )
-def test_read__saved_splits_of_one_meaning_keep_their_names(
+def test_read__keeps_names_of_saved_splits_with_the_same_meaning(
     dataset: Any, tmp_path: Path, names: list[str]
 ) -> None:
     from datasets import DatasetDict
@@ -387,7 +387,7 @@ def test_read__saved_splits_of_one_meaning_keep_their_names(
     ]
 
 
-def test_read__passes_over_what_datasets_has_cached(dataset: Any, tmp_path: Path) -> None:
+def test_read__ignores_cache_files_of_datasets(dataset: Any, tmp_path: Path) -> None:
     from datasets import DatasetDict, load_from_disk
 
     DatasetDict({"train": dataset}).save_to_disk(tmp_path / "saved")
@@ -400,9 +400,7 @@ def test_read__passes_over_what_datasets_has_cached(dataset: Any, tmp_path: Path
 
 
 @pytest.mark.parametrize("as_list", [None, pa.list_view, pa.large_list, "fixed"])
-def test_read__refuses_mentions_that_are_not_read_however_they_are_stored(
-    tmp_path: Path, as_list: Any
-) -> None:
+def test_read__rejects_unread_mentions_in_any_storage(tmp_path: Path, as_list: Any) -> None:
     mentions = [{"start": 4, "end": 8, "label": "Disease"}]
     of_one = pa.struct({"start": pa.int64(), "end": pa.int64(), "label": pa.string()})
     column: Any = pa.array([json.dumps(mentions)])

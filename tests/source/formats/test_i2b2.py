@@ -64,7 +64,7 @@ def test_read__concepts_agree_with_a_plain_reader_on_a_whole_corpus(
 
     (document,) = written(tmp_path, {"txt/a.txt": text, "concept/a.con": "\n".join(concepts)})
 
-    # The plain reader: words of lines, by their numbers.
+    # A simple reader: words of lines, by number.
     rows = [line.split() for line in text.split("\n")]
     expected = [
         (" ".join(rows[int(m[2]) - 1][int(m[3]) : int(m[5]) + 1]), m[6])
@@ -91,7 +91,7 @@ def test_read__lines_are_sentences_and_tokens_are_parted_by_any_white_space(tmp_
 @pytest.mark.parametrize(
     "concept", ['"fox" 1:0 1:0', '"red" 1:9 1:9', '"red" 7:0 7:0', '"red" 0:0 0:0', '"red" 1:1 1:0']
 )
-def test_read__counts_concepts_that_do_not_fit(tmp_path: Path, concept: str) -> None:
+def test_read__counts_concepts_that_do_not_match(tmp_path: Path, concept: str) -> None:
     (document,) = written(tmp_path, {"a.txt": "Red fox\n", "a.con": f'c={concept}||t="X"\n'})
 
     assert isinstance(document, Document)
@@ -115,7 +115,7 @@ def test_read__takes_quotes_and_bars_in_the_words(tmp_path: Path) -> None:
         ("a.txt", "a.con"),
     ],
 )
-def test_read__finds_the_concepts_where_they_are_distributed(
+def test_read__finds_concepts_in_distributed_folders(
     tmp_path: Path, text: str, concepts: str
 ) -> None:
     records = written(tmp_path, {text: "Red fox\n", concepts: 'c="fox" 1:1 1:1||t="X"\n'})
@@ -156,16 +156,14 @@ def corpus(real: Path) -> list[Article]:
     return articles(path)
 
 
-def test_read__tags_are_those_that_another_parser_reads(
-    corpus: list[Article], tmp_path: Path
-) -> None:
+def test_read__tags_agree_with_another_parser(corpus: list[Article], tmp_path: Path) -> None:
     files = {}
     for a in corpus:
         tags = "".join(
             f'<{m[3].upper()} id="P{n}" start="{m[0] + 1}" end="{m[1] + 1}" text={quoteattr(m[2])} TYPE="{m[3]}" />\n'
             for n, m in enumerate(a.mentions)
         )
-        # 2014's texts begin after a line end, which offsets count.
+        # Texts of 2014 begin with a line end, which offsets count.
         text = f"<TEXT><![CDATA[\n{a.title}\n{a.abstract}]]></TEXT>"
         files[f"{a.pmid}.xml"] = (
             f'<?xml version="1.0"?>\n<deIdi2b2>\n{text}\n<TAGS>\n{tags}</TAGS></deIdi2b2>'
@@ -189,9 +187,7 @@ def test_read__tags_are_those_that_another_parser_reads(
     assert count == sum(len(a.mentions) for a in corpus)
 
 
-def test_read__records_are_those_that_another_parser_reads(
-    corpus: list[Article], tmp_path: Path
-) -> None:
+def test_read__records_agree_with_another_parser(corpus: list[Article], tmp_path: Path) -> None:
     records = []
     for a in corpus:
         text = f"{a.title}\n{a.abstract}"
@@ -253,7 +249,7 @@ def test_read__takes_the_spans_of_medtator(tmp_path: Path) -> None:
     assert found(document) == [("Aspirin", "DRUG"), ("Red sore skin", "SIGN")]
 
 
-def test_read__nested_phi_are_mentions_and_one_without_a_type_is_counted(tmp_path: Path) -> None:
+def test_read__reads_nested_phi_and_counts_untyped_phi(tmp_path: Path) -> None:
     text = '<TEXT>To <PHI TYPE="A">St <PHI TYPE="B">Ann</PHI>e</PHI> <PHI>x</PHI></TEXT>'
 
     (document,) = written(tmp_path, {"a.xml": f'<ROOT><RECORD ID="1">{text}</RECORD></ROOT>'})
@@ -312,7 +308,7 @@ def test_read__spans_of_2014_are_half_open(tmp_path: Path) -> None:
     assert document.spans == (Span(15, 25, "DATE"),)
 
 
-# What else is promised --------------------------------------------------------------------------
+# Other promises --------------------------------------------------------------------------
 
 
 def test_pipeline__is_protected_unless_it_says_otherwise() -> None:

@@ -83,7 +83,7 @@ def test_read__refuses_a_damaged_array(tmp_path: Path) -> None:
         read(path)
 
 
-def test_read__takes_json_of_one_object_a_line(tmp_path: Path) -> None:
+def test_read__reads_json_with_one_object_per_line(tmp_path: Path) -> None:
     path = tmp_path / "own.json"
     path.write_text('{"text": "A."}\n{"text": "B."}\n', encoding="utf-8")
 
@@ -104,7 +104,7 @@ def test_read__knows_files_whose_mentions_begin_with_i(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("name", ["train.parquet", "train.arrow"])
-def test_find__names_the_source_that_reads_a_binary_table(tmp_path: Path, name: str) -> None:
+def test_find__names_the_source_of_binary_tables(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"PAR1")
 
     said = f"; of the files there, source 'hub' reads .{name.partition('.')[2]}"
@@ -127,7 +127,7 @@ def test_find__names_the_source_that_reads_a_binary_table(tmp_path: Path, name: 
         ('{"text" : "A.", "n" :\t1e2}', True),
     ],
 )
-def test_read__sets_a_row_aside_that_has_a_key_twice(
+def test_read__sets_rows_with_duplicate_keys_aside(
     tmp_path: Path, line: str, is_read: bool
 ) -> None:
     path = tmp_path / "own.jsonl"
@@ -142,7 +142,7 @@ def test_read__sets_a_row_aside_that_has_a_key_twice(
         )
 
 
-def test_read__takes_a_file_of_one_object(tmp_path: Path) -> None:
+def test_read__reads_a_file_of_one_object(tmp_path: Path) -> None:
     path = tmp_path / "own.json"
     path.write_text(json.dumps({"id": "a", "text": "A."}, indent=2), encoding="utf-8")
 

@@ -48,7 +48,7 @@ def least(label: str, number: int, annotator: Any, time: str) -> dict[str, Any]:
         ({"annotator": "b@x"}, [NotChosen("of another annotator"), ["B"], ["C"]]),
     ],
 )
-def test_read__takes_one_of_several_rows_of_a_task(
+def test_read__chooses_among_rows_of_a_task(
     tmp_path: Path, options: dict[str, Any], expected: list[Any]
 ) -> None:
     rows = [
@@ -70,7 +70,7 @@ def test_read__counts_tasks_without_annotation(tmp_path: Path) -> None:
     assert found == [NotChosen("not annotated"), NotChosen("skipped by the annotator"), []]
 
 
-def test_read__takes_a_file_of_one_task(tmp_path: Path) -> None:
+def test_read__reads_a_file_of_one_task(tmp_path: Path) -> None:
     found = read(tmp_path / "x.json", task(1, "Gout.", region(0, 4, "Gout", "A")))
 
     assert labels(found) == [["A"]]

@@ -15,7 +15,7 @@ OTHER = NotChosen("another annotation of a document that is read")
 
 
 def read(path: Path, value: Any, **options: Any) -> list[Any]:
-    """Return the concepts of each document that is read, and what the others are."""
+    """Return the concepts of each document, and the reasons for other records."""
     path.write_text(json.dumps(value), encoding="utf-8")
     records: list[Document | SetAside | NotChosen] = list(
         MedcatTrainer(**options).read(Part(str(path)))
@@ -35,7 +35,7 @@ def read(path: Path, value: Any, **options: Any) -> list[Any]:
         ({"annotator": "p0"}, [["C1"], *[NotChosen("of another annotator")] * 2]),
     ],
 )
-def test_read__takes_one_of_several_projects(
+def test_read__chooses_among_projects(
     tmp_path: Path, options: dict[str, Any], expected: list[Any]
 ) -> None:
     def note(number: int, concept: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def test_read__labels_mentions_as_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [[], {}, {"projects": 1}, {"projects": [{"name": "a"}]}])
-def test_read__refuses_a_file_that_is_no_export(tmp_path: Path, value: Any) -> None:
+def test_read__rejects_other_files(tmp_path: Path, value: Any) -> None:
     with pytest.raises(SourceError, match=r"x\.json:1: expected one JSON .*, got '.*'; is the"):
         read(tmp_path / "x.json", value)
 

@@ -1,4 +1,4 @@
-"""Notes: the real table against an independent reader, other tables, and who is chosen for what."""
+"""Notes: NOTEEVENTS against an independent reader, other tables, and the choice of patients."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_read__parquet_prefers_the_column_of_just_the_name(tmp_path: Path) -> No
         read(dataclasses.replace(notes, text_column="Text"), [tmp_path / "n.parquet"])
 
 
-def test_read__parquet_shares_and_sample_are_those_of_the_csv(table: Path, tmp_path: Path) -> None:
+def test_read__parquet_agrees_with_csv_on_shares_and_sample(table: Path, tmp_path: Path) -> None:
     path = tmp_path / "NOTEEVENTS.parquet"
     pd.read_csv(table).astype({"SUBJECT_ID": "float64"}).to_parquet(path)
 
@@ -192,7 +192,7 @@ def test_read__folder_of_text_files(tmp_path: Path) -> None:
         ('1,5,x,1,"words"', "expected a note that stands, got one that is marked as an error"),
     ],
 )
-def test_read__sets_aside_what_cannot_be_used(tmp_path: Path, row: str, reason: str) -> None:
+def test_read__sets_unusable_notes_aside(tmp_path: Path, row: str, reason: str) -> None:
     path = tmp_path / "n.csv"
     path.write_text(f"ROW_ID,SUBJECT_ID,CATEGORY,ISERROR,TEXT\n{row}\n")
 
@@ -200,7 +200,7 @@ def test_read__sets_aside_what_cannot_be_used(tmp_path: Path, row: str, reason: 
 
 
 @pytest.mark.parametrize("doc_id", ["x" * 129, "two\nlines"])
-def test_id__that_could_be_text_is_not_named(tmp_path: Path, doc_id: str) -> None:
+def test_id__that_may_be_text_is_not_quoted(tmp_path: Path, doc_id: str) -> None:
     path = tmp_path / "n.csv"
     path.write_text(f'ROW_ID,SUBJECT_ID,CATEGORY,ISERROR,TEXT\n"{doc_id}",5,x,,words\n')
 
@@ -211,7 +211,7 @@ def test_id__that_could_be_text_is_not_named(tmp_path: Path, doc_id: str) -> Non
     )
 
 
-def test_id__is_the_number_where_there_is_none(tmp_path: Path) -> None:
+def test_id__defaults_to_the_number(tmp_path: Path) -> None:
     path = tmp_path / "n.csv"
     path.write_text("SUBJECT_ID,TEXT\n5,one\n6,two\n")
 
@@ -287,14 +287,14 @@ def test_sample__is_full_of_patients_with_a_note_of_the_categories(
     assert set(of.CATEGORY) == {"ECG"}
 
 
-def test_sample__takes_all_where_there_are_not_more(table: Path) -> None:
+def test_sample__takes_all_of_few_patients(table: Path) -> None:
     assert texts(read(settled(Notes(patients=120), table), [table])) == texts(
         read(Notes(), [table])
     )
     assert Notes(patients=5000).settle([table]) == {"patients_last": cohort.ALL}
 
 
-def test_sample__is_refused_where_nobody_looked_for_it(table: Path) -> None:
+def test_sample__raises_before_settle(table: Path) -> None:
     with pytest.raises(ValueError, match="expected a source with the options that settle returns"):
         read(Notes(patients=3), [table])
 

@@ -40,7 +40,7 @@ def spans(record: object) -> tuple[Span, ...]:
     return record.spans
 
 
-# The shapes of corpora --------------------------------------------------------------------------
+# Formats of corpora --------------------------------------------------------------------------
 
 
 class Article(NamedTuple):
@@ -53,7 +53,7 @@ class Article(NamedTuple):
 
 
 def articles(path: Path) -> list[Article]:
-    """Read PubTator in the plainest way."""
+    """Read PubTator, simply."""
     found = []
     for block in re.split(r"\n\s*\n", path.read_text(encoding="utf-8").strip()):
         title, abstract, *rows = block.split("\n")
@@ -74,7 +74,7 @@ def corpus(real: Path) -> list[Article]:
 
 
 def same(records: list[Document | SetAside | NotChosen], corpus: list[Article]) -> int:
-    """See that documents are the articles, and return how many mentions they have."""
+    """Check that documents equal the articles, and return the number of their mentions."""
     documents = {record.id: record for record in records if isinstance(record, Document)}
     assert len(documents) == len(corpus) == len(records)
     for article in corpus:
@@ -143,7 +143,7 @@ def codiesp(corpus: list[Article], folder: Path) -> dict[str, Any]:
 
 
 def quoted(corpus: list[Article], folder: Path) -> dict[str, Any]:
-    """Write tables as spreadsheets do: commas, everything quoted, ends that are the last character."""
+    """Write tables like a spreadsheet: commas, all cells quoted, inclusive ends."""
     import csv
 
     with (folder / "m.csv").open("w", encoding="utf-8", newline="") as file:
@@ -154,7 +154,7 @@ def quoted(corpus: list[Article], folder: Path) -> dict[str, Any]:
     with (folder / "texts.csv").open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["Title", "Key", "Body"])
-        # A file's name is as good as an id, in either table.
+        # Both tables may have file names instead of ids.
         rows.writerows((a.title, f"{a.pmid}.txt", a.abstract) for a in corpus)
     of_texts = {"texts": "texts.csv", "text_id_column": "key", "text_columns": ("title", "body")}
     return {"id_column": "doc", "pattern": "m.csv", **of_texts}
@@ -194,7 +194,7 @@ def test_read__mentions_without_a_text_are_set_aside_by_document(tmp_path: Path)
     assert lost.reason.text.startswith("expected a text for each document of the table, found none")
 
 
-def test_read__tables_of_one_document_each_need_no_column_for_it(tmp_path: Path) -> None:
+def test_read__reads_one_table_per_document_without_an_id_column(tmp_path: Path) -> None:
     table = "type\tbegin\tend\nX\t0\t3\n"
     files = {"a.tsv": table, "a.txt": "Red", "b [1].tsv": table, "b [1].txt": "Sea"}
 
@@ -275,7 +275,7 @@ def test_read__reads_linnaeus_with_a_label_of_its_own(tmp_path: Path) -> None:
     assert [spans(record) for record in found] == [(Span(4, 7, "Species", "species:ncbi:9606"),)]
 
 
-def test_read__counts_what_does_not_fit_and_what_has_no_offsets(tmp_path: Path) -> None:
+def test_read__counts_mentions_without_matching_offsets(tmp_path: Path) -> None:
     rows = "a\tT1\tX\t0\t3\tBlue\na\tT2\tX\t0\t99\tRed\na\tT3\tX\t\t\tRed\na\tT4\tX\t0\t3\t\n"
 
     (found,) = written(tmp_path, {"m.tsv": HEADER + rows, "a.txt": "Red"})
@@ -309,7 +309,7 @@ def test_read__inclusive_ends_are_found_by_the_words(tmp_path: Path) -> None:
     assert spans(found) == (Span(0, 3, "X"),)
 
 
-def test_read__inclusive_ends_are_said_where_no_words_are(tmp_path: Path) -> None:
+def test_read__takes_inclusive_ends_from_the_options_without_words(tmp_path: Path) -> None:
     (found,) = written(
         tmp_path,
         {"m.tsv": "pmid\ttype\tstart\tend\na\tX\t0\t2\n", "a.txt": "Red"},
@@ -343,7 +343,7 @@ def test_read__files_may_have_another_encoding(tmp_path: Path, encoding: str, na
     assert spans(found) == (Span(5, 11, "X"),)
 
 
-def test_read__tables_with_the_same_texts_take_those_they_mention(tmp_path: Path) -> None:
+def test_read__mentioned_reads_each_text_with_its_table(tmp_path: Path) -> None:
     files = {
         "train.tsv": f"{HEADER}a\tT1\tX\t0\t3\tRed\n",
         "test.tsv": f"{HEADER}b\tT1\tX\t0\t4\tBlue\n",
@@ -359,7 +359,7 @@ def test_read__tables_with_the_same_texts_take_those_they_mention(tmp_path: Path
     assert found.count(NotChosen("without mentions in this table")) == 2
 
 
-# What is refused --------------------------------------------------------------------------------
+# Errors --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def test_read__tables_with_the_same_texts_take_those_they_mention(tmp_path: Path
         ("pmid\ttype\tstart\tend\n", {"pattern": "*.csv"}, "expected tables of mentions named"),
     ],
 )
-def test_read__refuses_what_it_cannot_read(
+def test_read__rejects_unreadable_tables(
     tmp_path: Path, table: str, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SourceError, match=re.escape(message)):
@@ -406,7 +406,7 @@ def test_offsets__refuses_options(options: dict[str, Any], message: str) -> None
         Offsets(**options)
 
 
-def test_recognises__a_header_that_says_all_and_texts_beside(tmp_path: Path) -> None:
+def test_recognises__a_complete_header_with_texts_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "m.tsv"
     path.write_text(HEADER, encoding="utf-8")
 

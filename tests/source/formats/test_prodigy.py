@@ -17,7 +17,7 @@ NOT_THEIRS = NotChosen("of another annotator")
 
 
 def read(path: Path, rows: list[Any], **options: Any) -> list[Any]:
-    """Return the label of each row that is read, and what the others are."""
+    """Return the label of each document, and the reasons for other records."""
     path.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
     source = Prodigy(**options)
     records: list[Document | SetAside | NotChosen] = [
@@ -55,7 +55,7 @@ def test_read__takes_accepted_rows_only(tmp_path: Path) -> None:
         ({"annotator": "b", "of_several": "all"}, [NOT_THEIRS, REJECTED, ["C"], NOT_THEIRS]),
     ],
 )
-def test_read__takes_one_of_several_answers_to_one_input(
+def test_read__chooses_among_answers_to_an_input(
     tmp_path: Path, options: dict[str, Any], expected: list[Any]
 ) -> None:
     rows = [
@@ -74,7 +74,7 @@ def test_read__knows_an_input_without_hash_by_its_text(tmp_path: Path) -> None:
     assert read(tmp_path / "x.jsonl", rows) == [OTHER, [], []]
 
 
-def test_read__takes_rows_that_no_session_made_for_documents_each(tmp_path: Path) -> None:
+def test_read__reads_rows_without_a_session_as_separate_documents(tmp_path: Path) -> None:
     rows = [{"text": "Denies pain.", "answer": "accept"}] * 2
 
     assert read(tmp_path / "x.jsonl", rows) == [[], []]

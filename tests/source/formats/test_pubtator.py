@@ -95,7 +95,7 @@ def test_read__sets_other_bytes_than_utf8_aside(tmp_path: Path) -> None:
     assert document.id == "2"
 
 
-def test_cut__refuses_a_file_of_which_no_mention_is_at_its_offsets(tmp_path: Path) -> None:
+def test_cut__rejects_a_file_without_matching_mentions(tmp_path: Path) -> None:
     rows = "".join(
         f"{i}|t|Pain and gout.\n{i}|a|\n{i}\t10\t14\tgout\tDisease\tD1\n\n" for i in range(12)
     )
@@ -154,7 +154,7 @@ def test_read__agrees_with_its_twin(real: Path, name: str) -> None:
     ]
 
 
-def test_read__gives_the_record_that_stands_twice_in_ncbi_twice(real: Path) -> None:
+def test_read__gives_the_duplicate_record_of_ncbi_twice(real: Path) -> None:
     found = read(real / "pubtator/ncbi/NCBItrainset_corpus.txt")
 
     twice = [
@@ -173,7 +173,7 @@ def test_recognises__a_title() -> None:
     assert PubTator.recognises(Path("a.txt"), b"") == ""
 
 
-def test_read__tells_passages_of_one_article_apart(tmp_path: Path) -> None:
+def test_read__separates_passages_of_an_article(tmp_path: Path) -> None:
     (tmp_path / "own.txt").write_text(
         "7|t|Gout.\n7|a|\n7\t0\t4\tGout\tDisease\tD1\n\n7|t|Rash.\n7\t0\t4\tRash\tDisease\tD2\n"
     )

@@ -39,7 +39,7 @@ def pairs(records: list[Document | SetAside]) -> list[tuple[str, str]]:
 
 
 def plain_reading(data: bytes, documents: str) -> list[str]:
-    """Split as the docstring says, with nothing but Python's own strings."""
+    """Split by the documented rules, with Python's string methods."""
     lines = [line.removesuffix("\r") for line in data.decode().split("\n")]
     text = "\n".join(lines)
     if documents == "line":
@@ -99,7 +99,7 @@ def test_read__a_file_is_a_document_by_default(tmp_path: Path) -> None:
     assert record.sentences is None
 
 
-def test_read__sets_what_is_not_text_aside_by_its_lines(tmp_path: Path) -> None:
+def test_read__sets_damaged_lines_aside(tmp_path: Path) -> None:
     path = tmp_path / "f.txt"
     path.write_bytes("é one\ntwo\n\n\xff three\nfour \xff\n\nfive é\n".encode("latin-1"))
     data = path.read_bytes().replace(b"\xe9", "é".encode())
@@ -136,7 +136,7 @@ ROWS = [("x1", 'One, "two".\nThree'), ("x2", "naïve 🧬")]
 
 
 def tables(folder: Path) -> list[Path]:
-    """Write ROWS in each form that has columns."""
+    """Write ROWS in each format with columns."""
     quoted = [[value.replace('"', '""') for value in row] for row in ROWS]
     (folder / "t.csv").write_text(
         "n,Text\n" + "".join(f'{a},"{b}"\n' for a, b in quoted), encoding="utf-8"
@@ -168,7 +168,7 @@ def test_read__gives_a_column_of_every_kind_of_table(tmp_path: Path) -> None:
             assert pairs(read(path, id_column="n", **options)) == ROWS, path  # type: ignore[arg-type]
 
 
-def test_read__ids_that_pandas_made_floats_are_whole_numbers(tmp_path: Path) -> None:
+def test_read__converts_float_ids_of_pandas_to_integers(tmp_path: Path) -> None:
     table = pa.table({"id": [12.0, None, 13.5], "text": ["One", "two", "three"]})
     pq.write_table(table, tmp_path / "t.parquet")
 

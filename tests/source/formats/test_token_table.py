@@ -35,9 +35,9 @@ def read(
 
 
 def generated(seed: int, *, named: str) -> tuple[str, list[tuple[str, list[tuple[str, str]]]]]:
-    """Write a table by Python's csv, and say its sentences: text, and mentions as words and label.
+    """Write a table with Python's csv; return its sentences: text, and mentions as words and label.
 
-    The sentence is named in each row, or in its first one.
+    The sentence is identified in each row, or in its first row only.
     """
     draw = random.Random(seed)
     out = io.StringIO()
@@ -67,7 +67,7 @@ def generated(seed: int, *, named: str) -> tuple[str, list[tuple[str, list[tuple
 
 @pytest.mark.parametrize("seed", range(25))
 @pytest.mark.parametrize("named", ["all", "first"])
-def test_read__agrees_with_what_csv_wrote(tmp_path: Path, seed: int, named: str) -> None:
+def test_read__agrees_with_csv(tmp_path: Path, seed: int, named: str) -> None:
     data, expected = generated(seed, named=named)
 
     for target_bytes in (1, 100, 10**9):

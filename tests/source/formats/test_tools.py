@@ -1,4 +1,4 @@
-"""One corpus in the form of each annotation tool: all mentions of it must come back from each."""
+"""One corpus in the format of each annotation tool. All mentions must be read from each."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read(name: str, path: Path, **options: Any) -> list[Document | SetAside | No
 
 
 def mentions(records: list[Document | SetAside | NotChosen]) -> dict[str, list[tuple[Any, ...]]]:
-    """Return id -> mentions with their words, after seeing that nothing is left out."""
+    """Return id -> mentions with their words, after checking that none are left out."""
     found = {}
     for record in records:
         assert isinstance(record, Document), record
@@ -201,7 +201,7 @@ def test_label_studio__offsets_of_javascript_are_found(
     corpus: list[Annotated], tmp_path: Path
 ) -> None:
     def moved(one: Annotated) -> Annotated:
-        """Return the document behind a face, with offsets in units of UTF-16."""
+        """Return the document after an emoji, with offsets in UTF-16 code units."""
         units = [(a + 3, b + 3, *more) for a, b, *more in one.mentions]
         return Annotated(one.id, f"\N{GRINNING FACE} {one.text}", units)  # type: ignore[arg-type]
 
@@ -223,7 +223,7 @@ def test_label_studio__offsets_of_javascript_are_found(
     }
 
 
-def test_jsonl__reads_what_spacy_writes(corpus: list[Annotated], tmp_path: Path) -> None:
+def test_jsonl__reads_spacy_output(corpus: list[Annotated], tmp_path: Path) -> None:
     spacy = pytest.importorskip("spacy")
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
@@ -244,7 +244,7 @@ def test_jsonl__reads_what_spacy_writes(corpus: list[Annotated], tmp_path: Path)
     assert sum(map(len, expected.values())) > 500
 
 
-def test_jsonl__reads_what_gliner_trains_on(corpus: list[Annotated], tmp_path: Path) -> None:
+def test_jsonl__reads_training_data_of_gliner(corpus: list[Annotated], tmp_path: Path) -> None:
     rows, expected = [], {}
     for one in corpus:
         words = one.text.split()
@@ -266,7 +266,7 @@ def test_jsonl__reads_what_gliner_trains_on(corpus: list[Annotated], tmp_path: P
     assert sum(map(len, expected.values())) > 3000
 
 
-def test_medcattrainer__reads_what_medcat_trains_on(
+def test_medcattrainer__reads_training_data_of_medcat(
     corpus: list[Annotated], tmp_path: Path
 ) -> None:
     pytest.importorskip("datasets")
@@ -335,7 +335,7 @@ def test_medcattrainer__reads_what_medcat_trains_on(
         ("jsonl", spacy_doc, lines),
     ],
 )
-def test_recognises__one_source_and_no_other(
+def test_recognises__exactly_one_source(
     name: str, form: Callable[[Annotated], Any], written: Callable[[list[Any]], str]
 ) -> None:
     one = Annotated("1", "Gout hurts.", [(0, 4, "Disease", "")])

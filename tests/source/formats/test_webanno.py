@@ -43,7 +43,7 @@ def found(record: Document | SetAside) -> list[tuple[str, str]]:
     return [(record.text[span.start : span.end], span.label) for span in record.spans]
 
 
-# Against a plain reader -------------------------------------------------------------------------
+# Against a simple reader -------------------------------------------------------------------------
 
 
 def utf16(text: str) -> int:
@@ -74,7 +74,7 @@ def as_tsv(
 
 
 def plainly(tsv: str, text: str) -> list[tuple[str, str]]:
-    """Read the mentions in the plainest way: the first and the last place of each number."""
+    """Read the mentions simply: first and last position of each number."""
     places: dict[str, list[int]] = {}
     labels: dict[str, str] = {}
     for line in tsv.split("\n"):
@@ -211,7 +211,7 @@ def test_read__equal_labels_side_by_side_are_two_mentions(tmp_path: Path) -> Non
     assert found(document) == [("Red", "X"), ("Red", "X"), ("fox", "X")]
 
 
-def test_read__counts_what_has_no_label_no_width_or_other_words(tmp_path: Path) -> None:
+def test_read__counts_mentions_without_label_width_or_matching_words(tmp_path: Path) -> None:
     lines = "#Text=Red~fox\n1-1 0-3 Red * \n1-1.1 3-3  X \n1-2 4-7 fix X "
 
     document = written(tmp_path, lines)
@@ -220,7 +220,7 @@ def test_read__counts_what_has_no_label_no_width_or_other_words(tmp_path: Path) 
     assert (document.spans, document.unplaced) == ((), {NO_LABEL: 1, MISMATCH: 2})
 
 
-def test_read__characters_are_counted_where_that_is_said(tmp_path: Path) -> None:
+def test_read__offsets_may_count_characters(tmp_path: Path) -> None:
     lines = "#Text=\U0001f600~fox\n1-1 0-1 \U0001f600 _ \n1-2 2-5 fox X "
 
     assert found(written(tmp_path, lines, offsets="characters")) == [("fox", "X")]
@@ -257,7 +257,7 @@ def test_read__chooses_a_layer_among_roles_and_chains(
     assert document.unplaced == unplaced
 
 
-def test_settle__refuses_files_of_which_none_has_the_layer(tmp_path: Path) -> None:
+def test_settle__rejects_files_without_the_layer(tmp_path: Path) -> None:
     written(tmp_path, "#Text=Red\n1-1 0-3 Red X ")
     (tmp_path / "b.tsv").write_text(
         "#FORMAT=WebAnno TSV 3.3\n\n\n#Text=R\n1-1\t0-1\tR\t\n", encoding="utf-8"
@@ -299,14 +299,16 @@ def test_settle__takes_the_only_layer_and_its_only_feature(
         ("#T_SP=a.B|kind|note", r"got the features kind, note; set \[source\] layer and label_f"),
     ],
 )
-def test_settle__asks_where_there_are_several(tmp_path: Path, header: str, words: str) -> None:
+def test_settle__raises_if_there_are_several_layers(
+    tmp_path: Path, header: str, words: str
+) -> None:
     written(tmp_path, "#Text=R\n1-1 0-1 R X Y ", header=header)
 
     with pytest.raises(SourceError, match=words):
         WebAnno().settle([tmp_path / "a.tsv"])
 
 
-def test_read__a_layer_that_two_have_is_refused(tmp_path: Path) -> None:
+def test_read__rejects_an_ambiguous_layer_name(tmp_path: Path) -> None:
     record = written(
         tmp_path, "#Text=R\n1-1 0-1 R X Y ", header="#T_SP=a.B|value\n#T_SP=c.B|value", layer="B"
     )
@@ -316,7 +318,7 @@ def test_read__a_layer_that_two_have_is_refused(tmp_path: Path) -> None:
     assert WebAnno(layer="B").settle([tmp_path / "a.tsv"]) == {}
 
 
-def test_read__a_document_is_named_like_its_folder_where_that_is_said(tmp_path: Path) -> None:
+def test_read__id_from_folder_names_documents_after_folders(tmp_path: Path) -> None:
     (tmp_path / "note-7.txt").mkdir()
     document = written(tmp_path / "note-7.txt", "#Text=Red\n1-1 0-3 Red X ", id_from="folder")
 
@@ -324,7 +326,7 @@ def test_read__a_document_is_named_like_its_folder_where_that_is_said(tmp_path: 
     assert (document.id, document.spans) == ("note-7.txt", (Span(0, 3, "X"),))
 
 
-# What is set aside ------------------------------------------------------------------------------
+# Errors ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Fetching from a server that behaves, and from one that does not."""
+"""Downloads from a working server and from a failing one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def entries_of(site: Site) -> list[Fetch]:
 
 
 def files_below(folder: Path) -> list[str]:
-    """Return the files below a folder, but for locks beside a corpus."""
+    """Return the files below a folder, except locks."""
     files = [
         path for path in folder.rglob("*") if path.is_file() and not path.match("corpora/.lock-*")
     ]
@@ -66,9 +66,7 @@ def test_fetch__gives_a_folder_whose_files_are_found_by_split(site: Site, tmp_pa
     assert split_files["test"][0].read_bytes() == site.files["/bc2gm/test.tsv"]
 
 
-def test_fetch__puts_a_file_into_its_split_whatever_its_name_says(
-    site: Site, tmp_path: Path
-) -> None:
+def test_fetch__assigns_files_to_splits_regardless_of_names(site: Site, tmp_path: Path) -> None:
     url = site.add("/corpus%20a.tsv", b"a\tO\n")
 
     (folder,) = fetch("x", [Fetch(url=url, sha256=sha256(b"a\tO\n"), split="test")], cache=tmp_path)
@@ -101,7 +99,7 @@ def test_fetch__uses_another_folder_for_other_entries(site: Site, tmp_path: Path
     assert fetch("x", entries, cache=tmp_path) != fetch("x", entries[:2], cache=tmp_path)
 
 
-def test_fetch__keeps_the_cache_private_and_where_the_environment_says(
+def test_fetch__keeps_the_cache_private_in_the_configured_folder(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "elsewhere"))
@@ -127,7 +125,7 @@ def test_fetch__refuses_other_bytes_and_says_both_digests(site: Site, tmp_path: 
     assert files_below(tmp_path) == []
 
 
-def test_fetch__leaves_no_half_file_where_a_connection_breaks_off(
+def test_fetch__leaves_no_partial_file_after_a_broken_connection(
     site: Site, tmp_path: Path
 ) -> None:
     data = b"token\tO\n" * 50_000
@@ -144,7 +142,7 @@ def test_fetch__leaves_no_half_file_where_a_connection_breaks_off(
     assert files_below(folder) == ["train/train.tsv"]
 
 
-def test_fetch__tries_again_where_the_server_is_busy(site: Site, tmp_path: Path) -> None:
+def test_fetch__retries_if_the_server_is_busy(site: Site, tmp_path: Path) -> None:
     entry = Fetch(url=site.add("/train.tsv", b"a\tO\n"), sha256=sha256(b"a\tO\n"), split="train")
     site.failing["/train.tsv"] = 2
 
@@ -154,7 +152,7 @@ def test_fetch__tries_again_where_the_server_is_busy(site: Site, tmp_path: Path)
     assert site.requests["/train.tsv"] == 3
 
 
-def test_fetch__says_once_that_a_file_is_gone(site: Site, tmp_path: Path) -> None:
+def test_fetch__does_not_retry_a_missing_file(site: Site, tmp_path: Path) -> None:
     entry = Fetch(url=f"{site.url}/gone.tsv", sha256="1" * 64, split="train")
 
     with pytest.raises(
@@ -165,12 +163,10 @@ def test_fetch__says_once_that_a_file_is_gone(site: Site, tmp_path: Path) -> Non
     assert site.requests["/gone.tsv"] == 1
 
 
-def test_fetch__says_that_there_is_no_network(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fetch__reports_a_missing_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(remote, "PAUSE_S", 0.0)
-    with socket.socket() as taken:  # bound and not listening: whoever connects is refused
+    with socket.socket() as taken:  # bound but not listening, so connections are refused
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/train.tsv"
 
@@ -189,12 +185,12 @@ def test_fetch__does_not_wait_for_ever(
         fetch("x", [Fetch(url=url, sha256=sha256(b"late"), split="train")], cache=tmp_path)
 
 
-def test_fetch__says_that_a_pipeline_has_no_home() -> None:
+def test_fetch__reports_a_pipeline_without_downloads() -> None:
     with pytest.raises(FetchError, match=r"pipeline 'mine': it has no download URL; .*--input"):
         fetch("mine", [])
 
 
-def test_fetch__refuses_two_files_for_one_name(site: Site, tmp_path: Path) -> None:
+def test_fetch__rejects_two_files_with_one_name(site: Site, tmp_path: Path) -> None:
     entries = [
         Fetch(url=f"{site.url}/{n}/train.tsv", sha256=str(n) * 64, split="train") for n in (1, 2)
     ]
@@ -254,7 +250,7 @@ def test_fetch__unpacks_a_harmed_folder_again(
     assert site.requests == {"/c.tgz": 1}
 
 
-def test_fetch__removes_what_is_not_of_the_corpus(site: Site, tmp_path: Path) -> None:
+def test_fetch__removes_foreign_files(site: Site, tmp_path: Path) -> None:
     entries = entries_of(site)
     (folder,) = fetch("x", entries, cache=tmp_path)
     (folder / "train" / "more.tsv").write_bytes(b"b\tO\n")
@@ -264,7 +260,7 @@ def test_fetch__removes_what_is_not_of_the_corpus(site: Site, tmp_path: Path) ->
     assert files_below(folder) == ["test/test.tsv", "train/train.tsv", "validation/devel.tsv"]
 
 
-def test_fetch__refuses_two_archives_for_one_folder(site: Site, tmp_path: Path) -> None:
+def test_fetch__rejects_two_archives_for_one_folder(site: Site, tmp_path: Path) -> None:
     entries = [
         Fetch(url=f"{site.url}/c.{suffix}", sha256="1" * 64, split="train", unpack=True)
         for suffix in ("tgz", "zip")
@@ -274,9 +270,7 @@ def test_fetch__refuses_two_archives_for_one_folder(site: Site, tmp_path: Path) 
         fetch("x", entries, cache=tmp_path)
 
 
-def test_fetch__makes_one_error_of_an_archive_that_reaches_outside(
-    site: Site, tmp_path: Path
-) -> None:
+def test_fetch__rejects_an_archive_with_paths_outside(site: Site, tmp_path: Path) -> None:
     data = tar_gz({"../evil.tsv": b"a\tO\n"})
     entry = Fetch(url=site.add("/c.tgz", data), sha256=sha256(data), unpack=True)
 
@@ -299,7 +293,7 @@ def test_fetch__asks_the_server_once_for_many(site: Site, tmp_path: Path) -> Non
     assert set(site.requests.values()) == {1}
 
 
-def test_fetch__clears_what_a_killed_process_left(site: Site, tmp_path: Path) -> None:
+def test_fetch__removes_leftovers_of_a_killed_process(site: Site, tmp_path: Path) -> None:
     entries = entries_of(site)
     (root,) = fetch("x", entries, cache=tmp_path)
     (root / "train" / "train.tsv").unlink()
@@ -311,7 +305,7 @@ def test_fetch__clears_what_a_killed_process_left(site: Site, tmp_path: Path) ->
     assert files_below(root) == ["test/test.tsv", "train/train.tsv", "validation/devel.tsv"]
 
 
-def test_fetch__keeps_private_files_whatever_the_umask(site: Site, tmp_path: Path) -> None:
+def test_fetch__keeps_files_private_for_any_umask(site: Site, tmp_path: Path) -> None:
     data = tar_gz({"corpus/a.iob2": b"a\tO\n"})
     entry = Fetch(
         url=site.add("/Corpus.tar.gz", data), sha256=sha256(data), split="train", unpack=True
@@ -330,7 +324,7 @@ def full(path: Path) -> None:
     raise OSError(28, os.strerror(28))
 
 
-def test_fetch__says_that_the_disk_is_full(
+def test_fetch__reports_a_full_disk(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = tar_gz({"corpus/a.iob2": b"a\tO\n"})

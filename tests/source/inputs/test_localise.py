@@ -1,4 +1,4 @@
-"""What `--input` takes: paths, URLs, archives."""
+"""Inputs for `--input`: paths, URLs and archives."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 @pytest.fixture
 def new_process(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Forget which files were hashed, as a process that has just begun."""
+    """Clear the cache of hashed files, as in a new process."""
     return lambda: monkeypatch.setattr(cache, "_HASHED", {})
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return the files below a folder, but for locks."""
+    """Return the files below a folder, except locks."""
     files = [p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".lock-")]
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in files}
 
@@ -75,7 +75,7 @@ def test_localise__takes_file_urls_in_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{}/none.tsv", "file://{}/none.tsv", "memory://none"])
-def test_localise__says_that_nothing_is_there(text: str, tmp_path: Path) -> None:
+def test_localise__reports_a_missing_input(text: str, tmp_path: Path) -> None:
     with pytest.raises(
         SourceError, match=r"expected a file or a folder, found none; check --input"
     ):
@@ -97,7 +97,7 @@ def test_localise__copies_a_folder(memory: fsspec.AbstractFileSystem, tmp_path: 
     assert contents(path) == {"train.tsv": b"a\tO\n", "more/test.tsv": b"b\tO\n"}
 
 
-def test_localise__copies_again_only_what_has_changed(
+def test_localise__copies_only_changed_files_again(
     memory: fsspec.AbstractFileSystem, tmp_path: Path
 ) -> None:
     first = localise(["memory://corpus"], cache=tmp_path)
@@ -150,7 +150,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (faulty.longer, "more than 4 bytes"),
     ],
 )
-def test_localise__makes_one_error_of_what_a_file_system_raises(
+def test_localise__converts_errors_of_file_systems(
     fault: faulty.Fault, got: str, there: Path, tmp_path: Path
 ) -> None:
     Faulty.faults["train.tsv"] = [fault] * 3
@@ -184,7 +184,7 @@ def test_localise__copies_once_for_many(there: Path, tmp_path: Path) -> None:
     assert Faulty.opened == {"train.tsv": 1}
 
 
-def test_localise__makes_private_copies_whatever_the_umask(
+def test_localise__makes_private_copies_for_any_umask(
     there: Path, site: Site, tmp_path: Path
 ) -> None:
     before = os.umask(0)
@@ -198,7 +198,7 @@ def test_localise__makes_private_copies_whatever_the_umask(
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
 
 
-def test_localise__says_that_the_disk_is_full(
+def test_localise__reports_a_full_disk(
     there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: Path) -> None:
@@ -212,7 +212,7 @@ def test_localise__says_that_the_disk_is_full(
     assert contents(tmp_path / "cache") == {}
 
 
-def test_localise__says_that_it_cannot_keep_a_download(
+def test_localise__reports_an_unwritable_cache(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def readonly(place: Path) -> None:
@@ -235,7 +235,7 @@ def test_localise__unpacks_archives_once(tmp_path: Path) -> None:
     assert contents(first) == {"c/train.tsv": b"a\tO\n"}
 
 
-def test_localise__keeps_nothing_of_an_archive_that_changes_while_it_is_unpacked(
+def test_localise__discards_an_archive_that_changes_during_unpacking(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = make_zip(tmp_path / "corpus.zip")
@@ -290,7 +290,7 @@ def test_localise__shows_no_secrets(site: Site, tmp_path: Path) -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_localise__says_that_a_server_is_out_of_reach(
+def test_localise__reports_an_unreachable_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -302,7 +302,7 @@ def test_localise__says_that_a_server_is_out_of_reach(
         localise([url], cache=tmp_path)
 
 
-def test_localise__refuses_names_that_lead_outside(
+def test_localise__rejects_paths_outside(
     memory: fsspec.AbstractFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -326,14 +326,14 @@ def test_localise__names_the_missing_package(
         localise(["s3://bucket/train.tsv"], cache=tmp_path)
 
 
-def test_localise__says_that_it_does_not_know_a_scheme(tmp_path: Path) -> None:
+def test_localise__reports_an_unknown_scheme(tmp_path: Path) -> None:
     with pytest.raises(
         SourceError, match="got the protocol 'nonsense', which is unknown to fsspec"
     ):
         localise(["nonsense://a"], cache=tmp_path)
 
 
-# What is not believed ------------------------------------------------------------------------------------------------
+# Damage ------------------------------------------------------------------------------------------------
 
 
 WHOLE = b"token\tO\n" * 100
@@ -375,7 +375,7 @@ def test_localise__unpacks_no_bomb_on_its_way(
     assert not [name for name in contents(tmp_path / "cache") if name.endswith("bomb.txt")]
 
 
-def test_localise__tries_again_where_a_body_is_short(site: Site, tmp_path: Path) -> None:
+def test_localise__retries_if_a_body_is_short(site: Site, tmp_path: Path) -> None:
     url = site.add("/train.tsv", WHOLE)
     site.short["/train.tsv"] = 2
 
@@ -383,13 +383,13 @@ def test_localise__tries_again_where_a_body_is_short(site: Site, tmp_path: Path)
     assert site.requests == {"/train.tsv": 3}
 
 
-def test_localise__names_a_copy_by_what_came(site: Site, tmp_path: Path) -> None:
+def test_localise__names_a_copy_by_the_received_version(site: Site, tmp_path: Path) -> None:
     url = site.add("/train.tsv", b"new\tO\n")
     site.headers["/train.tsv"] = {"ETag": '"new"'}
     site.asked["/train.tsv"] = b"old and longer\tO\n", {"ETag": '"old"'}
     assert localise([url], cache=tmp_path)[0].read_bytes() == b"new\tO\n"
 
-    # Where the old file is there again, the new one is not taken for it.
+    # If the old file is back, the copy of the new one is not used for it.
     site.files["/train.tsv"], site.headers["/train.tsv"] = site.asked.pop("/train.tsv")
     assert localise([url], cache=tmp_path)[0].read_bytes() == b"old and longer\tO\n"
 
@@ -399,7 +399,7 @@ def test_localise__names_a_copy_by_what_came(site: Site, tmp_path: Path) -> None
     assert site.requests == {"/train.tsv": 2}
 
 
-def test_localise__minds_no_server_that_answers_0(site: Site, tmp_path: Path) -> None:
+def test_localise__accepts_a_server_with_size_0(site: Site, tmp_path: Path) -> None:
     url = site.add("/train.tsv", WHOLE)
     site.asked["/train.tsv"] = b"", {}
 
@@ -475,9 +475,7 @@ def test_localise__hashes_a_copy_once_a_process(
     assert sorted(path.name for path in hashed) == ["test.tsv", "train.tsv"]
 
 
-def test_localise__begins_again_where_a_file_changes_while_it_is_read(
-    there: Path, tmp_path: Path
-) -> None:
+def test_localise__restarts_if_a_file_changes_during_copying(there: Path, tmp_path: Path) -> None:
     def changing(data: bytes) -> bytes:
         (there / "train.tsv").write_bytes(b"b\tO\n")
         return data
@@ -490,9 +488,7 @@ def test_localise__begins_again_where_a_file_changes_while_it_is_read(
     assert len(contents(tmp_path / "cache")) == 2  # the copy and its record
 
 
-def test_localise__begins_again_where_a_folder_changes_while_it_is_copied(
-    there: Path, tmp_path: Path
-) -> None:
+def test_localise__restarts_if_a_folder_changes_during_copying(there: Path, tmp_path: Path) -> None:
     def replaced(data: bytes) -> bytes:
         (there / "train.tsv").rename(there / "test.tsv")
         raise FileNotFoundError
@@ -504,9 +500,7 @@ def test_localise__begins_again_where_a_folder_changes_while_it_is_copied(
     assert contents(path) == {"test.tsv": b"a\tO\n"}
 
 
-def test_localise__gives_up_on_a_file_that_never_stays_the_same(
-    there: Path, tmp_path: Path
-) -> None:
+def test_localise__gives_up_on_a_file_that_keeps_changing(there: Path, tmp_path: Path) -> None:
     def changing(data: bytes) -> bytes:
         (there / "train.tsv").write_bytes(data + b"b\tO\n")
         return data

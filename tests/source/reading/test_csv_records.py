@@ -1,4 +1,4 @@
-"""Tables of separated values: any layout, any cut, and damage that costs one record."""
+"""Tables of separated values: layouts, cuts, and damage limited to one record."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def record(number: int, text: str) -> bytes:
     st.sampled_from(["\n", "\r\n"]),
 )
 @example([("\r\n", "")], ["TEXT", "ROW_ID", "OTHER", "SUBJECT_ID"], csv.QUOTE_ALL, "\r\n")
-def test_read__gives_what_csv_wrote_whatever_the_cut(
+def test_read__agrees_with_csv_for_any_cut(
     table: Sequence[tuple[str, str]], order: Sequence[str], quoting: int, end: str
 ) -> None:
     stream = io.StringIO(newline="")
@@ -73,7 +73,7 @@ def test_read__gives_what_csv_wrote_whatever_the_cut(
 
 
 @given(st.data(), st.integers(1, 5))
-def test_read__damage_anywhere_reads_alike_whatever_the_cut(
+def test_read__gives_equal_records_of_damaged_files_for_any_cut(
     data: st.DataObject, target: int
 ) -> None:
     table = b"".join(record(i, f'line one, two\nsome ""more"" of it {i}\n') for i in range(5))
@@ -143,7 +143,7 @@ def test_damaged_records__in_a_row_are_as_many(
     assert [one.fields is None for one in found] == [3 <= n < 10 for n in range(12)]
 
 
-def test_read__takes_a_record_that_is_longer_than_what_is_read_at_once(tmp_path: Path) -> None:
+def test_read__reads_a_record_longer_than_a_chunk(tmp_path: Path) -> None:
     long = 'word ""x"",\n' * 300_000
     path = written(tmp_path, record(1, "a"), record(2, long), record(3, "b"))
 
@@ -155,7 +155,7 @@ def test_read__takes_a_record_that_is_longer_than_what_is_read_at_once(tmp_path:
     assert documents[2].place == "notes.csv:300004"
 
 
-def test_read__gives_up_a_quote_that_is_open_for_too_long(
+def test_read__ends_a_quote_that_is_never_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(csv_records, "CHUNK", 64)
@@ -202,7 +202,7 @@ def test_null__is_an_empty_field_without_quotes(tmp_path: Path) -> None:
     assert [table.value(only, role) for role in "abc"] == ["", None, None]
 
 
-def test_open_table__names_what_is_missing_and_not_what_is_there(tmp_path: Path) -> None:
+def test_open_table__names_missing_columns_without_quoting_the_header(tmp_path: Path) -> None:
     path = tmp_path / "notes.csv"
     path.write_text("1,5,Zorbic\n2,6,Quillon\n")
 
@@ -215,7 +215,7 @@ def test_open_table__names_what_is_missing_and_not_what_is_there(tmp_path: Path)
     )
 
 
-def test_open_table__refuses_a_column_that_stands_twice(tmp_path: Path) -> None:
+def test_open_table__rejects_a_duplicate_column(tmp_path: Path) -> None:
     path = tmp_path / "notes.csv"
     path.write_text("ROW_ID,SUBJECT_ID,TEXT,text\n")
 

@@ -1,4 +1,4 @@
-"""Every reader of text, on files of other encodings and line ends; Python's own codecs are the oracle."""
+"""Readers of text on other encodings and line ends, compared with Python's codecs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_to_utf8__agrees_with_the_codec(encoding: Encoding) -> None:
         (b"\x8f\xff", "euc-jp"),
     ],
 )
-def test_to_utf8__makes_what_is_damaged_no_text(data: bytes, encoding: Encoding) -> None:
+def test_to_utf8__makes_invalid_bytes_invalid_utf8(data: bytes, encoding: Encoding) -> None:
     with pytest.raises(RecordError, match="expected UTF-8"):
         decode_utf8(to_utf8(data, encoding))
 
@@ -175,7 +175,7 @@ def test_read__the_same_of_every_encoding(
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_read__lines_that_end_in_cr_alone(tmp_path: Path, name: str) -> None:
+def test_read__reads_lines_ending_in_cr(tmp_path: Path, name: str) -> None:
     (record,) = read(tmp_path, name, "utf-8", end="\r")
 
     assert isinstance(record, Document), record

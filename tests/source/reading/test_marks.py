@@ -14,7 +14,7 @@ some_lines = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 
 
 def slow_divide(data: bytes, *, first: int) -> tuple[list[MarkedDocument], bytes]:
-    """Look at each line, as text."""
+    """Find marks line by line, in text."""
     lines = data.decode("utf-8", "surrogatepass").split("\n")
     found: list[MarkedDocument] = []
     before = ""

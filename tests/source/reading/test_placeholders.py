@@ -1,4 +1,4 @@
-"""Placeholders of de-identification: where they are, and what they stand for."""
+"""Placeholders of de-identification: their ranges and kinds."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MARKED = st.lists(
         ("Zorbic", "unknown"),
     ],
 )
-def test_kind__is_what_a_placeholder_stands_for(content: str, expected: str) -> None:
+def test_kind__names_the_replaced_text(content: str, expected: str) -> None:
     assert kind(content) == expected
 
 
@@ -70,7 +70,7 @@ def test_placeholders__are_ranges_of_the_unaltered_text() -> None:
     assert [p.word for p in words["drop"]] == ["", "", ""]
 
 
-def test_placeholders__one_in_another_is_part_of_it() -> None:
+def test_placeholders__includes_nested_placeholders() -> None:
     text = "a [**Age over [**MD Number(1) 12**] 90 **] b [**2101**]"
 
     assert [(p.start, p.end, p.word) for p in placeholders(text, "token")] == [
@@ -131,7 +131,7 @@ def test_placeholders__simple_ones_are_found_as_any_are(text: str, handling: Han
 
 
 @given(st.lists(st.sampled_from(["2101-3-4", "Name 4", " ", "Hospital1 2"]), max_size=6))
-def test_placeholders__of_plain_text_are_those_of_a_pattern(contents: list[str]) -> None:
+def test_placeholders__agrees_with_a_pattern_on_simple_text(contents: list[str]) -> None:
     text = "words ".join(f"[**{content}**] " for content in contents)
 
     expected = [match.span() for match in re.finditer(r"\[\*\*.*?\*\*\]", text, re.DOTALL)]

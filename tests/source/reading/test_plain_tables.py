@@ -79,7 +79,7 @@ def test_rows__with_a_separator_too_many_have_only_their_first_value(tmp_path: P
     assert (other.cell("words"), other.cell("label")) == ("red", "Sign")
 
 
-def test_rows__a_value_that_is_missing_is_no_problem_of_other_roles(tmp_path: Path) -> None:
+def test_rows__reads_other_roles_of_a_row_with_a_missing_value(tmp_path: Path) -> None:
     found = table(tmp_path / "a.tsv", "doc\tstart\tcode\na\t7\n")
 
     (row,) = found.rows({"id": 0, "start": 1, "concept": 2})

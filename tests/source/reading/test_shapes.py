@@ -60,7 +60,7 @@ def test_document__prefers_the_names_of_the_column_itself() -> None:
     assert document(row, names=names, tag_names=("B-Wrong",)).spans == (Span(0, 4, "Right"),)
 
 
-def test_document__says_what_to_pass_for_integers_without_names() -> None:
+def test_document__names_the_option_for_integers_without_names() -> None:
     with pytest.raises(
         SourceError, match=r"rows\.jsonl:1: .* column 'ner_tags', got integers .* tag_names = \["
     ):
@@ -73,7 +73,7 @@ def test_document__gives_tags_without_type_the_label_named() -> None:
     )
 
 
-def test_document__counts_mentions_that_begin_with_i_by_accident() -> None:
+def test_document__counts_stray_i_tags() -> None:
     late: dict[str, Any] = {"tokens": ["Gout", "and", "fever"], "tags": ["I-X", "O", "B-X"]}
     rows = [late, "no row", {"tokens": []}, {"tokens": ["Gout"], "tags": ["B-X"]}]
 
@@ -153,7 +153,7 @@ def test_document__reads_passages_as_lists_and_as_objects_of_lists() -> None:
         assert found.spans == (Span(10, 14, "Disease", "A"),)
 
 
-def test_document__counts_mentions_that_do_not_fit() -> None:
+def test_document__counts_mentions_that_do_not_match() -> None:
     entities = [
         [4, 99, "Disease"],
         {"start": 0, "end": 3, "label": "Disease", "text": "gout"},
@@ -294,9 +294,7 @@ def test_document__sets_a_wrong_row_aside(row: object, reason: str) -> None:
         ("no row", -1),
     ],
 )
-def test_document__counts_the_mentions_of_a_row_that_is_set_aside(
-    row: object, mentions: int
-) -> None:
+def test_document__counts_mentions_of_rows_set_aside(row: object, mentions: int) -> None:
     found = read(row)
 
     assert isinstance(found, SetAside)
@@ -515,7 +513,7 @@ def test_document__reads_each_shape(shape: str, row: Any) -> None:
         {"gold": '[{"start": 4, "end": 8, "label": "Disease"}]'},
     ],
 )
-def test_document__refuses_mentions_in_a_column_that_is_not_read(row: dict[str, Any]) -> None:
+def test_document__rejects_mentions_in_an_unread_column(row: dict[str, Any]) -> None:
     column = list(row)[-1]
 
     with pytest.raises(
@@ -550,7 +548,7 @@ def in_words(start: int, end: int, **more: Any) -> dict[str, Any]:
         ([in_words(2, 2), in_words(0, 3)], {}, ""),
     ],
 )
-def test_document__asks_what_an_end_in_words_is_where_no_row_tells(
+def test_document__raises_if_ends_in_words_are_ambiguous(
     others: list[Any], options: dict[str, Any], words: str
 ) -> None:
     row = in_words(1, 2)
@@ -621,7 +619,7 @@ def test_document__finds_tags_in_a_column_of_any_name() -> None:
         ({"content": "Gout", "annotation": None}, "got none of them, but content, annotation"),
     ],
 )
-def test_document__names_the_keys_that_it_does_not_understand(row: Any, words: str) -> None:
+def test_document__names_unknown_keys_of_mentions(row: Any, words: str) -> None:
     found = read(row)
 
     assert isinstance(found, SetAside)
@@ -637,7 +635,7 @@ def test_document__shows_no_column_of_an_unusual_name() -> None:
     assert "\x1b" not in str(caught.value)
 
 
-def test_document__takes_one_column_of_a_file_for_its_mentions() -> None:
+def test_document__reads_the_same_column_of_mentions_in_all_rows() -> None:
     suggested = [[0, 3, "Guess"]]
     given = {"text": TEXT, "entities": [[4, 8, "Disease"]], "spans": suggested}
     none = {"text": TEXT, "entities": [], "spans": suggested}
@@ -652,7 +650,7 @@ def test_document__takes_one_column_of_a_file_for_its_mentions() -> None:
     assert other.spans == (GOUT,)
 
 
-def test_document__refuses_rows_whose_mentions_stand_elsewhere_than_named() -> None:
+def test_document__rejects_rows_with_mentions_outside_the_named_column() -> None:
     row = {"text": TEXT, "entities": [[4, 8, "Disease"]]}
 
     with pytest.raises(SourceError, match="got column 'entities', which looks like mentions"):
@@ -739,12 +737,12 @@ def test_document__takes_no_other_column_for_mentions(row: dict[str, Any]) -> No
         ),
     ],
 )
-def test_document__counts_rows_that_are_not_gold(row: dict[str, Any], reason: str) -> None:
+def test_document__counts_rejected_and_skipped_rows(row: dict[str, Any], reason: str) -> None:
     assert read(row) == NotChosen(reason)
 
 
 def _task(*versions: tuple[str, int, str, bool]) -> dict[str, Any]:
-    """Return a task with an annotation each: label, annotator, time, whether it is ground truth."""
+    """Return a task with annotations given by label, annotator, time and ground truth."""
     annotations = [
         {
             "completed_by": {"id": number, "email": f"{number}@x"},
@@ -768,9 +766,7 @@ def _task(*versions: tuple[str, int, str, bool]) -> dict[str, Any]:
         ({"annotator": "3@x"}, ["C"]),
     ],
 )
-def test_document__reads_one_annotation_of_several(
-    options: dict[str, Any], labels: list[str]
-) -> None:
+def test_document__chooses_among_annotations(options: dict[str, Any], labels: list[str]) -> None:
     row = _task(("A", 1, "2024-02", False), ("B", 2, "2024-03", False), ("C", 3, "2024-01", False))
 
     found = document(row, versions=VersionOptions(**options))
@@ -790,7 +786,7 @@ def test_document__prefers_the_annotation_marked_as_ground_truth() -> None:
     assert read(row, versions=VersionOptions(annotator="9")) == NotChosen("of another annotator")
 
 
-def test_document__reads_one_user_of_argilla() -> None:
+def test_document__chooses_among_users_of_argilla() -> None:
     spans = [[{"start": 4, "end": 8, "label": label}] for label in "AB"]
     row = {"text": TEXT, "q.responses": spans, "q.responses.users": ["u", "v"]}
 
@@ -816,8 +812,8 @@ def test_document__asks_which_text_a_task_is_about() -> None:
     assert document(row, text_column="a").spans == (GOUT,)
 
 
-def test_document__does_not_show_names_that_may_be_text() -> None:
-    # Of a table without a header the first row is taken for one.
+def test_document__omits_column_names_that_may_be_text() -> None:
+    # In a table without a header, the first row is read as column names.
     data = {"Mr John Smith was admitted": TEXT, "He is ill": "B"}
     row = {"data": data, "annotations": [{"result": [{"value": REGION}]}]}
 
@@ -892,7 +888,7 @@ def test_document__counts_each_label_of_a_region_and_regions_without_one() -> No
         ({"correct": True, "irrelevant": True}, False),
     ],
 )
-def test_document__reads_what_medcattrainer_says_is_right(
+def test_document__reads_confirmed_mentions_of_medcattrainer(
     flags: dict[str, bool], is_read: bool
 ) -> None:
     row = {"text": TEXT, "annotations": [{"start": 4, "end": 8, "cui": "C1", **flags}]}
@@ -912,7 +908,7 @@ def test_document__reads_ends_of_gliner_as_inclusive_words() -> None:
     assert found.unplaced == {Reason("offsets do not match the text"): 2}
 
 
-def test_document__finds_that_label_studio_counts_utf_16() -> None:
+def test_document__detects_utf_16_offsets_of_label_studio() -> None:
     text = "\N{HAMMER}\N{GRINNING FACE} gout."
     value = {"start": 5, "end": 9, "text": "gout", "labels": ["Disease"]}
 
@@ -933,7 +929,7 @@ RATES = {"text": "Gout came with aspirin, gout left.", "entities": [[0, 4, "D"],
         (1, 5, {"ends": "exclusive"}, ["Gou", "aspiri"]),
     ],
 )
-def test_document__knows_inclusive_ends_by_the_words_that_they_would_cut(
+def test_document__detects_inclusive_ends_by_cut_words(
     less: int, number: int, options: dict[str, Any], words: list[str]
 ) -> None:
     entities = [[start, end - less, label] for start, end, label in RATES["entities"]]
@@ -944,7 +940,7 @@ def test_document__knows_inclusive_ends_by_the_words_that_they_would_cut(
     assert [found.text[span.start : span.end] for span in found.spans] == words
 
 
-def test_document__takes_text_from_a_column_that_is_called_like_sentences() -> None:
+def test_document__reads_text_from_a_column_called_sentences() -> None:
     row = {"sentences": "Gout came.", "ners": [[0, 4, "D"]]}
 
     found = document(row, text_column="sentences", mentions_column="ners")

@@ -61,12 +61,12 @@ from mslm_data.source.reading.splits import (
         ("notes.txt", None),
     ],
 )
-def test_split_of__hears_what_a_name_speaks_of(name: str, split: str | None) -> None:
+def test_parse_split__finds_split_words_in_names(name: str, split: str | None) -> None:
     assert parse_split(name) == split
 
 
 @pytest.mark.parametrize("name", ["train_test.tsv", "traintest.tsv", "TestTrain"])
-def test_split_of__refuses_a_name_of_two(name: str) -> None:
+def test_parse_split__rejects_a_name_with_two_splits(name: str) -> None:
     expected = f"{name}: expected one split in the name, got train and test; assign"
     with pytest.raises(SourceError, match=re.escape(expected)):
         parse_split(name)
@@ -79,14 +79,14 @@ def write(folder: Path, *names: str) -> None:
         path.write_bytes(b"")
 
 
-def names(found: dict[str, list[Path]], root: Path) -> dict[str, list[str]]:
+def names(by_split: dict[str, list[Path]], root: Path) -> dict[str, list[str]]:
     return {
         split: [path.relative_to(root).as_posix() for path in paths]
-        for split, paths in found.items()
+        for split, paths in by_split.items()
     }
 
 
-def test_by_split__goes_by_the_file_then_the_nearest_folder(tmp_path: Path) -> None:
+def test_sort_by_split__uses_the_file_then_the_nearest_folder(tmp_path: Path) -> None:
     write(
         tmp_path,
         "test/b.tsv",
@@ -97,14 +97,14 @@ def test_by_split__goes_by_the_file_then_the_nearest_folder(tmp_path: Path) -> N
         "devel/train/c.tsv.gz",
     )
 
-    found = sort_by_split([tmp_path], suffixes=[".tsv"], splits={})
+    by_split = sort_by_split([tmp_path], suffixes=[".tsv"], splits={})
 
-    assert names(found, tmp_path) == {
+    assert names(by_split, tmp_path) == {
         "train": ["devel/train/c.tsv.gz", "train/a.tsv"],
         "validation": ["more/dev.tsv"],
         "test": ["test/b.tsv"],
     }
-    assert list(found) == ["train", "validation", "test"]
+    assert list(by_split) == ["train", "validation", "test"]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_by_split__goes_by_the_file_then_the_nearest_folder(tmp_path: Path) -> N
         (["ecg-test.ann", "a.ann", "train.ann", "b.ann", "c.ann"], "got 3 file(s) without one"),
     ],
 )
-def test_by_split__refuses_to_leave_out_what_may_be_wanted(
+def test_sort_by_split__raises_for_files_likely_to_be_wanted(
     tmp_path: Path, below: list[str], message: str
 ) -> None:
     write(tmp_path, *below)
@@ -123,11 +123,11 @@ def test_by_split__refuses_to_leave_out_what_may_be_wanted(
     with pytest.raises(SourceError, match=re.escape(message)):
         sort_by_split([tmp_path], suffixes=[".ann"], splits={})
 
-    found = sort_by_split([tmp_path], suffixes=[".ann"], splits={"train": ["*"]})
-    assert names(found, tmp_path) == {"train": sorted(below)}
+    by_split = sort_by_split([tmp_path], suffixes=[".ann"], splits={"train": ["*"]})
+    assert names(by_split, tmp_path) == {"train": sorted(below)}
 
 
-def test_by_split__refuses_to_leave_out_a_named_file(tmp_path: Path) -> None:
+def test_sort_by_split__raises_for_a_file_given_directly_without_a_split(tmp_path: Path) -> None:
     write(tmp_path, "train.tsv", "dev.tsv", "batch2.tsv")
     given = [tmp_path / "train.tsv", tmp_path / "dev.tsv", tmp_path / "batch2.tsv"]
 
@@ -150,18 +150,18 @@ def test_by_split__refuses_to_leave_out_a_named_file(tmp_path: Path) -> None:
         ([f"{number}-nertest.bio" for number in range(13)], None),
     ],
 )
-def test_by_split__hears_words_within_words_that_come_in_pairs(
+def test_sort_by_split__finds_words_within_words_in_pairs_of_names(
     tmp_path: Path, below: list[str], expected: dict[str, list[str]] | None
 ) -> None:
     write(tmp_path, *below)
 
-    found = names(sort_by_split([tmp_path], suffixes=[".bio"], splits={}), tmp_path)
+    by_split = names(sort_by_split([tmp_path], suffixes=[".bio"], splits={}), tmp_path)
 
-    assert found == (expected or {"train": sorted(below)})
+    assert by_split == (expected or {"train": sorted(below)})
 
 
 @pytest.mark.parametrize("below", [["corpus.bio", "nertest.bio"], ["engtrn.bio"], ["a/ewtdev.bio"]])
-def test_by_split__asks_where_a_word_may_hold_that_of_a_split(
+def test_sort_by_split__raises_for_names_that_may_contain_a_split(
     tmp_path: Path, below: list[str]
 ) -> None:
     write(tmp_path, *below)
@@ -170,15 +170,15 @@ def test_by_split__asks_where_a_word_may_hold_that_of_a_split(
         sort_by_split([tmp_path], suffixes=[".bio"], splits={})
 
 
-def test_by_split__leaves_out_files_about_the_corpus(tmp_path: Path) -> None:
+def test_sort_by_split__ignores_files_about_the_corpus(tmp_path: Path) -> None:
     write(tmp_path, "test.txt", "README.txt", "LICENCE.txt")
 
-    found = sort_by_split([tmp_path], suffixes=[".txt"], splits={})
+    by_split = sort_by_split([tmp_path], suffixes=[".txt"], splits={})
 
-    assert names(found, tmp_path) == {"test": ["test.txt"]}
+    assert names(by_split, tmp_path) == {"test": ["test.txt"]}
 
 
-def test_by_split__takes_all_as_train_where_no_name_speaks(tmp_path: Path) -> None:
+def test_sort_by_split__assigns_all_to_train_without_splits_in_names(tmp_path: Path) -> None:
     write(tmp_path, "b.tsv", "a.tsv")
 
     assert names(sort_by_split([tmp_path], suffixes=[".tsv"], splits={}), tmp_path) == {
@@ -186,31 +186,31 @@ def test_by_split__takes_all_as_train_where_no_name_speaks(tmp_path: Path) -> No
     }
 
 
-def test_by_split__leaves_out_what_this_package_made(tmp_path: Path) -> None:
+def test_sort_by_split__ignores_output_of_this_package(tmp_path: Path) -> None:
     notes = ["a.jsonl", "old/b.jsonl", "old/manifest.json"]
     built = ["x/manifest.json", "x/dataset_dict.json", "x/set_aside.jsonl", "x/train/c.jsonl"]
     unfinished = ["y/.build/locks/part-1", "y/train/d.jsonl"]
     lines = ["found.jsonl", "found.jsonl.made.json"]
     write(tmp_path, *notes, *built, *unfinished, *lines)
 
-    found = sort_by_split([tmp_path], suffixes=[".jsonl"], splits={})
+    by_split = sort_by_split([tmp_path], suffixes=[".jsonl"], splits={})
 
-    assert names(found, tmp_path) == {"train": ["a.jsonl", "old/b.jsonl"]}
+    assert names(by_split, tmp_path) == {"train": ["a.jsonl", "old/b.jsonl"]}
     why = "a build or `mslm-data annotate` made it"
-    others = unread([tmp_path], found["train"], suffixes=[".jsonl"], splits={})
+    others = unread([tmp_path], by_split["train"], suffixes=[".jsonl"], splits={})
     made = {below for below, reason in others if reason == why}
     assert made == {*built, *unfinished, *lines}
 
 
-def test_by_split__reads_a_built_folder_that_is_named(tmp_path: Path) -> None:
+def test_sort_by_split__reads_a_built_folder_given_directly(tmp_path: Path) -> None:
     write(tmp_path, "manifest.json", "dataset_dict.json", "train/data.arrow")
 
-    found = sort_by_split([tmp_path], suffixes=[".arrow"], splits={})
+    by_split = sort_by_split([tmp_path], suffixes=[".arrow"], splits={})
 
-    assert found == {"train": [tmp_path / "train" / "data.arrow"]}
+    assert by_split == {"train": [tmp_path / "train" / "data.arrow"]}
 
 
-def test_by_split__leaves_hidden_files_and_folders_out(tmp_path: Path) -> None:
+def test_sort_by_split__ignores_hidden_files_and_folders(tmp_path: Path) -> None:
     write(tmp_path, "a.tsv", ".b.tsv", ".git/c.tsv", "__MACOSX/d.tsv")
 
     assert names(sort_by_split([tmp_path], suffixes=[".tsv"], splits={}), tmp_path) == {
@@ -218,11 +218,11 @@ def test_by_split__leaves_hidden_files_and_folders_out(tmp_path: Path) -> None:
     }
 
 
-def test_by_split__follows_links_out_of_the_input(tmp_path: Path) -> None:
+def test_sort_by_split__follows_links_out_of_the_input(tmp_path: Path) -> None:
     write(tmp_path, "in/train/a.tsv", "elsewhere/b.tsv", "elsewhere/deep/c.tsv")
     links = {
         "in/test": "elsewhere",
-        # None of these gives a file that is not there already.
+        # None of these links leads to further files.
         "in/test-too": "elsewhere",
         "in/newest": "in/train",
         "in/up": ".",
@@ -232,44 +232,44 @@ def test_by_split__follows_links_out_of_the_input(tmp_path: Path) -> None:
     for link, target in links.items():
         (tmp_path / link).symlink_to(tmp_path / target, target_is_directory=True)
 
-    found = sort_by_split([tmp_path / "in"], suffixes=[".tsv"], splits={})
+    by_split = sort_by_split([tmp_path / "in"], suffixes=[".tsv"], splits={})
 
-    every = [path for paths in found.values() for path in paths]
+    every = [path for paths in by_split.values() for path in paths]
     assert sorted(path.name for path in every) == ["a.tsv", "b.tsv", "c.tsv"]
-    assert [path.name for path in found["train"]] == ["a.tsv"]
+    assert [path.name for path in by_split["train"]] == ["a.tsv"]
 
 
-def test_by_split__takes_a_file_named_twice_once(tmp_path: Path) -> None:
+def test_sort_by_split__reads_a_file_given_twice_once(tmp_path: Path) -> None:
     write(tmp_path, "a.tsv")
 
-    found = sort_by_split([tmp_path, tmp_path / "a.tsv"], suffixes=[".tsv"], splits={})
+    by_split = sort_by_split([tmp_path, tmp_path / "a.tsv"], suffixes=[".tsv"], splits={})
 
-    assert names(found, tmp_path) == {"train": ["a.tsv"]}
+    assert names(by_split, tmp_path) == {"train": ["a.tsv"]}
 
 
-def test_by_split__takes_a_named_file_whatever_it_ends_with(tmp_path: Path) -> None:
+def test_sort_by_split__reads_a_file_given_directly_with_any_suffix(tmp_path: Path) -> None:
     write(tmp_path, "words.column")
 
-    found = sort_by_split([tmp_path / "words.column"], suffixes=[".tsv"], splits={})
+    by_split = sort_by_split([tmp_path / "words.column"], suffixes=[".tsv"], splits={})
 
-    assert names(found, tmp_path) == {"train": ["words.column"]}
+    assert names(by_split, tmp_path) == {"train": ["words.column"]}
 
 
-def test_by_split__obeys_patterns(tmp_path: Path) -> None:
+def test_sort_by_split__follows_patterns(tmp_path: Path) -> None:
     write(tmp_path, "train.tsv", "part/one.tsv", "part/two.tsv")
 
-    found = sort_by_split(
+    by_split = sort_by_split(
         [tmp_path], suffixes=[".tsv"], splits={"held_out": ["train.tsv"], "train": ["part/*"]}
     )
 
-    assert names(found, tmp_path) == {
+    assert names(by_split, tmp_path) == {
         "train": ["part/one.tsv", "part/two.tsv"],
         "held_out": ["train.tsv"],
     }
-    assert list(found) == ["train", "held_out"]
+    assert list(by_split) == ["train", "held_out"]
 
 
-def test_by_split__refuses_a_file_in_two_splits(tmp_path: Path) -> None:
+def test_sort_by_split__rejects_a_file_in_two_splits(tmp_path: Path) -> None:
     write(tmp_path, "a.tsv")
 
     with pytest.raises(
@@ -287,7 +287,7 @@ def test_by_split__refuses_a_file_in_two_splits(tmp_path: Path) -> None:
         ({"x": ["b*"]}, "files ending with .tsv that .source. splits names, found"),
     ],
 )
-def test_by_split__says_what_was_looked_for(
+def test_sort_by_split__names_the_expected_suffixes(
     tmp_path: Path, splits: dict[str, list[str]], wanted: str
 ) -> None:
     folder = tmp_path / "corpus"
@@ -297,34 +297,34 @@ def test_by_split__says_what_was_looked_for(
         sort_by_split([folder], suffixes=[".tsv"], splits=splits)
 
 
-def test_by_split__names_a_missing_input(tmp_path: Path) -> None:
+def test_sort_by_split__names_a_missing_input(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="absent: expected a file or a folder"):
         sort_by_split([tmp_path / "absent"], suffixes=[".tsv"], splits={})
 
 
-def test_assign__sorts_names_that_are_no_files() -> None:
-    found = [Candidate(Path("b"), "test/gold/2"), Candidate(Path("a"), "train/1")]
+def test_assign__sorts_names_without_files() -> None:
+    by_split = [Candidate(Path("b"), "test/gold/2"), Candidate(Path("a"), "train/1")]
 
-    assert assign(found, splits={}) == {"train": [Path("a")], "test": [Path("b")]}
-    assert assign(found, splits={"mine": ["*/2"]}) == {"mine": [Path("b")]}
+    assert assign(by_split, splits={}) == {"train": [Path("a")], "test": [Path("b")]}
+    assert assign(by_split, splits={"mine": ["*/2"]}) == {"mine": [Path("b")]}
     assert assign([], splits={}) == {}
 
 
 @pytest.mark.parametrize(("folder", "split"), [("test", "test"), ("Devel", "validation")])
-def test_by_split__hears_an_input_folder_whose_name_is_a_split(
+def test_sort_by_split__uses_the_name_of_an_input_folder(
     tmp_path: Path, folder: str, split: str
 ) -> None:
     write(tmp_path, f"{folder}/a.tsv", "train/b.tsv", f"{folder}/train-c.tsv")
 
-    found = sort_by_split([tmp_path / "train", tmp_path / folder], suffixes=[".tsv"], splits={})
+    by_split = sort_by_split([tmp_path / "train", tmp_path / folder], suffixes=[".tsv"], splits={})
 
-    assert names(found, tmp_path) == {
+    assert names(by_split, tmp_path) == {
         "train": [f"{folder}/train-c.tsv", "train/b.tsv"],
         split: [f"{folder}/a.tsv"],
     }
 
 
-def test_by_split__does_not_hear_where_an_input_lies(tmp_path: Path) -> None:
+def test_sort_by_split__ignores_the_path_of_the_input(tmp_path: Path) -> None:
     write(tmp_path, "test-run-3/a.tsv")
 
     assert [*sort_by_split([tmp_path / "test-run-3"], suffixes=[".tsv"], splits={})] == ["train"]
@@ -338,31 +338,31 @@ def test_by_split__does_not_hear_where_an_input_lies(tmp_path: Path) -> None:
         ("test/a.iob2", "test/a.tsv"),
     ],
 )
-def test_refuse_two_forms__names_both(tmp_path: Path, first: str, second: str) -> None:
+def test_check_one_form__names_both_files(tmp_path: Path, first: str, second: str) -> None:
     write(tmp_path, first, second, "train.tsv")
     suffixes = [".tsv", ".iob2"]
-    found = sort_by_split([tmp_path], suffixes=suffixes, splits={})
+    by_split = sort_by_split([tmp_path], suffixes=suffixes, splits={})
 
     with pytest.raises(SourceError) as caught:
-        check_one_form([tmp_path], found, suffixes=suffixes)
+        check_one_form([tmp_path], by_split, suffixes=suffixes)
 
     assert str(tmp_path / first) in str(caught.value)
     assert str(tmp_path / second) in str(caught.value)
     assert "split 'test'" in str(caught.value)
 
 
-def test_refuse_two_forms__names_the_pattern_where_there_is_one(tmp_path: Path) -> None:
+def test_check_one_form__suggests_a_pattern_if_the_source_has_one(tmp_path: Path) -> None:
     write(tmp_path, "a.csv", "readme.txt")
     suffixes = [".csv", ".txt"]
-    found = sort_by_split([tmp_path], suffixes=suffixes, splits={"all": ["*"]})
+    by_split = sort_by_split([tmp_path], suffixes=suffixes, splits={"all": ["*"]})
 
     with pytest.raises(
         SourceError, match=r"select files with \[source\] pattern, such as '\*\.csv'"
     ):
-        check_one_form([tmp_path], found, suffixes=suffixes, by_pattern=True)
+        check_one_form([tmp_path], by_split, suffixes=suffixes, by_pattern=True)
 
 
-def test_refuse_two_forms__lets_pass_what_is_named_or_alike(tmp_path: Path) -> None:
+def test_check_one_form__accepts_files_given_directly_or_of_one_suffix(tmp_path: Path) -> None:
     write(tmp_path, "test.tsv", "more-test.tsv", "train.iob2")
     suffixes = [".tsv", ".iob2"]
     check_one_form(
@@ -398,9 +398,9 @@ def test_unread__gives_a_reason_for_each_file(tmp_path: Path) -> None:
     )
 
 
-def test_unread__is_nothing_where_all_is_read(tmp_path: Path) -> None:
+def test_unread__is_empty_if_all_files_are_read(tmp_path: Path) -> None:
     write(tmp_path, "a.tsv", "b/c.tsv")
-    found = sort_by_split([tmp_path], suffixes=[".tsv"], splits={})
+    by_split = sort_by_split([tmp_path], suffixes=[".tsv"], splits={})
 
-    assert unread([tmp_path], found["train"], suffixes=[".tsv"], splits={}) == []
+    assert unread([tmp_path], by_split["train"], suffixes=[".tsv"], splits={}) == []
     assert unread([tmp_path / "a.tsv"], [tmp_path / "a.tsv"], suffixes=[".tsv"], splits={}) == []

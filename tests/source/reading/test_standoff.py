@@ -15,7 +15,7 @@ from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 TEXT = "red, sore\nskin"
 
 
-def test_place__keeps_a_mention_that_matches() -> None:
+def test_place__keeps_matching_mentions() -> None:
     placed = standoff.place(TEXT, [Annotation([(5, 9)], "Sign", "sore", "C1")])
 
     assert placed.spans == (Span(5, 9, "Sign", "C1"),)
@@ -34,7 +34,7 @@ def test_place__keeps_a_mention_that_matches() -> None:
         (Annotation([], "Sign"), standoff.NO_OFFSETS),
     ],
 )
-def test_place__counts_what_does_not_fit(mention: Annotation, reason: str) -> None:
+def test_place__counts_mentions_that_do_not_match(mention: Annotation, reason: str) -> None:
     placed = standoff.place(TEXT, [mention, mention])
 
     assert placed.spans == ()
@@ -78,7 +78,7 @@ def test_place__joins_fragments_with_white_space_between() -> None:
     assert placed.adjusted == {}
 
 
-def test_lay_out__fills_gaps_so_that_offsets_hold() -> None:
+def test_lay_out__fills_gaps_between_pieces() -> None:
     text, bounds = standoff.lay_out([(8, "skin"), (0, "sore"), (5, "")])
 
     assert text == "sore   \nskin"
@@ -112,13 +112,13 @@ def test_in_characters__finds_laid_out_pieces_in_every_unit(
     ] == list(bounds)
 
 
-def test_in_characters__is_nowhere_inside_a_character() -> None:
+def test_in_characters__returns_minus_one_within_a_character() -> None:
     at = standoff.in_characters("ï\U0001d6fcx", unit="bytes")
 
     assert [at(offset) for offset in (0, 1, 2, 3, 6, 7, 8)] == [0, -1, 1, -1, 2, 3, -1]
 
 
-def test_place__compares_fragment_by_fragment__where_sources_write_dots_between() -> None:
+def test_place__compares_fragments_separated_by_dots() -> None:
     fits = [
         Annotation([(0, 3), (10, 14)], "Sign", words)
         for words in ("red ... skin", "red [...] skin", "red \u2026 skin")
@@ -145,7 +145,7 @@ CONVENTIONS = [
 
 
 def understood(unit: str, newlines: str, ends: str, word: str) -> tuple[int, int]:
-    """Return the offsets of a word of `WORDS` by counting what stands before it."""
+    """Return the offsets of a word of `WORDS`, by counting the text before it."""
     before, _, _ = WORDS.partition(word)
     if newlines == "one":
         before = before.replace("\r\n", "\n")

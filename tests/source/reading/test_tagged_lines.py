@@ -78,7 +78,7 @@ def test_scan__finds_nothing_in_blank_lines(text: str) -> None:
         (b"\xef\xbb\xbf\xff", 1, "\udcff"),
     ],
 )
-def test_clean__makes_lines_that_can_be_parsed(data: bytes, first: int, lines: str) -> None:
+def test_clean__normalises_lines_for_parse(data: bytes, first: int, lines: str) -> None:
     assert clean(data, first=first).decode("utf-8", "surrogatepass") == lines
 
 

@@ -94,7 +94,7 @@ def test_decode__covers_each_tagged_word_once(tags: list[str]) -> None:
     assert opened_late <= len(spans)
 
 
-def test_runs__makes_equal_neighbours_one_mention() -> None:
+def test_runs__joins_equal_neighbours() -> None:
     assert runs(["N", "P", "P", "I", "N", "O", "O"], outside="N") == [
         (1, 3, "P"),
         (3, 4, "I"),
@@ -123,7 +123,7 @@ def test_decode_sentences__makes_runs_of_labels_as_runs_does(sentences: list[lis
     assert not found.late.any()
 
 
-def test_meanings__takes_what_is_no_tag_for_outside() -> None:
+def test_meanings__reads_invalid_tags_as_outside() -> None:
     means = meanings(("B-X", "secret", "I-Y"), untyped="Entity")
 
     assert means.labels == ["X", "Y"]

@@ -34,7 +34,7 @@ def test_chosen__is_the_best_of_each_document(
 
     reasons = options.chosen(given_versions)
 
-    # In the plainest way: sort what an annotator made, and take one end.
+    # A simple implementation: sort an annotator's versions, and take the first or last.
     expected = ["" for _ in given_versions]
     for of in range(3):
         theirs = []

@@ -6,7 +6,7 @@ from mslm_data.source.reading.tags import WordSpan
 from mslm_data.source.reading.word_documents import make_word_document, place_words
 
 
-def test_place_words__leaves_one_character_between() -> None:
+def test_place_words__separates_words_by_one_character() -> None:
     assert place_words(["ab", "", "c"]).tolist() == [[0, 2], [3, 3], [4, 5]]
     assert place_words([]).shape == (0, 2)
     assert place_words(["ab"]).dtype == np.int32

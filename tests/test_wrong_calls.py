@@ -47,11 +47,11 @@ def test_batches__take_the_file_of_a_strategy_by_its_path(shards: md.Shards, tab
 WRONG: dict[str, tuple[Callable[[md.Shards], Any], str]] = {
     "no name of a strategy": (
         lambda shards: md.strategy(None),  # type: ignore[arg-type]
-        r"^strategy: expected the name of one, or a TOML file .*, got NoneType$",
+        r"^strategy: expected a name or a TOML file .*, got NoneType$",
     ),
     "the table of a strategy": (
         lambda shards: shards.strategy({"use": "joint"}),  # type: ignore[arg-type]
-        r"^strategy: expected the name of one, or a TOML file .*, got dict$",
+        r"^strategy: expected a name or a TOML file .*, got dict$",
     ),
     "masks of a whole split": (
         lambda shards: md.strategy("joint").plan(shards["train"]),  # type: ignore[arg-type]

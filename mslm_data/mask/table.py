@@ -310,8 +310,8 @@ def _make_named(name: str, options: Mapping[str, Any], *, where: str) -> Strateg
     }
     if not isinstance(made, Strategy):
         raise PipelineError(
-            f"{where}: expected a function that returns md.strategy(...), or a subclass of "
-            f"md.Strategy, got {type(made).__name__}"
+            f"{where}: expected a strategy, from md.strategy(...) or of a subclass of md.Strategy, "
+            f"got {type(made).__name__}"
         )
     origin = Origin(full, all_options)
     if dataclasses.is_dataclass(made):

@@ -291,7 +291,9 @@ def test_inspect__warns_when_every_token_is_masked(built: Path) -> None:
     done = run("inspect", built, "--rows", "2", "--elm", "1", "--blm", "1")
 
     assert (done.code, done.out[:5]) == (0, "train")
-    assert done.err.startswith("warning: joint: every token is masked, so the model sees no word")
+    assert done.err.startswith(
+        "warning: joint: every token is masked, so the model sees no context"
+    )
     assert run("inspect", built, "--rows", "2").err == ""
 
 

@@ -172,7 +172,7 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
     ),
     "torch/predict/metrics.py": (
         Warned(
-            "evaluate: masked=True hides the gold mentions",
+            "evaluate: masked=True masks the gold mentions",
             "Masks say where the mentions are, so that scores are too high.",
             "Do not report the numbers as accuracy.",
         ),

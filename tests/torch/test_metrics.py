@@ -209,7 +209,7 @@ def test_evaluate__on_masked_text_gives_the_answers_away_and_says_so(examples: E
     examples = fixed_examples(64, labels=1)
 
     fair = evaluate(runs_of_masks, examples, labels=("X",))
-    with pytest.warns(UserWarning, match="masked=True hides the gold mentions"):
+    with pytest.warns(UserWarning, match="masked=True masks the gold mentions"):
         leaked = evaluate(runs_of_masks, examples, labels=("X",), masked=True)
 
     assert (fair["input"], fair["recall"], fair["predicted"]) == ("unmasked", 0.0, 0)

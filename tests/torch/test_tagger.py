@@ -26,8 +26,8 @@ from mslm_data.torch.predict.tagger import Tagger
 from mslm_data.torch.predict.text_windows import (
     Window,
     WordMention,
-    joined,
     max_word_tokens,
+    merge_windows,
     windows,
 )
 from tests.reference import text_windows as twin
@@ -76,7 +76,7 @@ def test_windows__agree_with_their_twin(
     places = make_offsets(np.array(sizes))
 
     of_text = list(windows(places, room))
-    mentions = joined(
+    mentions = merge_windows(
         of_text,
         [[WordMention(a, b, label, (0.5,) * (b - a)) for a, b, label in one] for one in found],
         places,
@@ -91,7 +91,7 @@ def test_joined__takes_a_mention_over_the_middle_whole_from_one_window() -> None
     places = np.arange(21)
     whole = WordMention(8, 11, 0, (0.9,) * 3)
 
-    mentions = joined(
+    mentions = merge_windows(
         [Window(0, 13), Window(7, 20)],
         [[whole], [WordMention(9, 10, 1, (0.2,))]],
         places,

@@ -26,15 +26,15 @@ from mslm_data.torch.predict.model_files import ModelFiles, find_model
 from mslm_data.torch.predict.model_ner import (
     check_gpu,
     check_options,
+    machine_errors,
     threads,
     versions,
-    without_blame,
 )
 from mslm_data.torch.predict.text_windows import (
     Window,
     WordMention,
-    joined,
     max_word_tokens,
+    merge_windows,
     windows,
 )
 
@@ -178,7 +178,7 @@ class LoadedGliner:
             self._model.to(self._options.device)
             self._is_there = True
 
-        with threads(self._options.threads), without_blame(_ASKS):
+        with threads(self._options.threads), machine_errors(_ASKS):
             return [
                 filter_mentions(self._spans(document.text), document.placeholders, min_score=0)
                 for document in documents
@@ -190,7 +190,7 @@ class LoadedGliner:
         for stretch in self._stretches(text, room):
             places = make_offsets(np.array(stretch.costs, np.int64))
             of_text = list(windows(places, room))
-            for mention in joined(of_text, self._in_windows(text, stretch, of_text), places):
+            for mention in merge_windows(of_text, self._in_windows(text, stretch, of_text), places):
                 score = round(sum(mention.scores) / len(mention.scores), _DIGITS)
                 start, end = stretch.starts[mention.start], stretch.ends[mention.end - 1]
                 yield Span(start, end, self._labels[mention.label], score=score)

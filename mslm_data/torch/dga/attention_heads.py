@@ -1,7 +1,9 @@
 """Locate the parameters of each attention head of an encoder.
 
-In the projections to queries, keys and values a head has rows, in the output projection columns.
-transformers has no common names for these layers, and some families hold three projections in one.
+Heads are rows of the query, key and value projections, and columns of the output projection.
+transformers has no common names for these layers, and some families combine projections in one.
+
+Dimensions: K layers, N heads, D head size, H hidden size.
 """
 
 from __future__ import annotations
@@ -21,9 +23,10 @@ class Names(NamedTuple):
     """Names of a family's attention parameters within a layer.
 
     Attributes:
-        output: The output projection, at the end of its module's name.
-        inputs: The projections before, each a module or a single parameter.
-        blocks: How often all heads stand one after another in the rows of an input.
+        output: Last part of the output projection's module name.
+        inputs: The other projections, each a module or a single parameter.
+        blocks: Number of times that the rows of an input run through all heads, such as 3 for
+            queries, keys and values in one projection.
     """
 
     output: str
@@ -35,9 +38,9 @@ class AttentionLayer(NamedTuple):
     """The attention parameters of one layer with N heads.
 
     Attributes:
-        output: The output projection; its weight is `[H, N * D]`.
+        output: The output projection, with weight `[H, N * D]`.
         inputs: Parameters with `blocks * N * D` rows.
-        blocks: As of `Names`.
+        blocks: See `Names`.
         heads: N.
     """
 
@@ -47,10 +50,10 @@ class AttentionLayer(NamedTuple):
     heads: int
 
     def parameters(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield each parameter that heads share, with the head number of each of its values.
+        """Yield each parameter shared by heads, with the head number of its values.
 
-        The numbers are int64, of a shape that broadcasts to the parameter's. The output
-        projection's bias belongs to no head, and is not among them.
+        Head numbers are int64, in a shape that broadcasts to the parameter's. The output
+        projection's bias belongs to no head, and is skipped.
         """
         for parameter in self.inputs:
             per_head = len(parameter) // (self.blocks * self.heads)
@@ -102,19 +105,19 @@ NAMES: Mapping[str, Names] = MappingProxyType(
         "xlm-roberta": _BERT,
     }
 )
-"""`config.model_type` -> names. An input that a configuration leaves out is not there."""
+"""`config.model_type` -> names. Parameters that a configuration disables are skipped."""
 
 
 def attention_layers(model: Any) -> list[AttentionLayer]:
     """Return the attention of each layer, in order.
 
-    Layers that share their parameters, as ALBERT's do, are one.
+    Layers with shared parameters, as in ALBERT, are returned once.
 
     Args:
-        model: An encoder of Hugging Face, with or without a head, or an `MslmModel` of one.
+        model: A Hugging Face encoder, with or without a head, or an `MslmModel`.
 
     Raises:
-        ValueError: The model's family is not known here.
+        ValueError: The model family is unknown.
     """
     model = language_model(model)
     family = model.config.model_type
@@ -147,11 +150,12 @@ def gated_heads(model: Any, gates_KN: Tensor) -> Iterator[None]:
     """Multiply each head's output by a gate, within a `with` block.
 
     Args:
-        model: As of `attention_layers`.
-        gates_KN: `[K, N]`, of K layers with N heads; gradients reach them. Ones change nothing.
+        model: See `attention_layers`.
+        gates_KN: `[K, N]`, for K layers with N heads. Gradients flow to the gates; ones have no
+            effect.
 
     Raises:
-        ValueError: Another number of layers or heads, or a family that is not known.
+        ValueError: The gates have the wrong shape, or the model family is unknown.
     """
     layers = attention_layers(model)
     expected = (len(layers), layers[0].heads)
@@ -173,8 +177,8 @@ def gated_heads(model: Any, gates_KN: Tensor) -> Iterator[None]:
 
 def _gate(gates_N: Tensor) -> Any:
     def scale(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        given, *others = inputs
-        by_head = given.view(*given.shape[:-1], len(gates_N), -1)
+        values, *others = inputs
+        by_head = values.view(*values.shape[:-1], len(gates_N), -1)
         scaled = by_head * gates_N.to(by_head)[:, None]
         return (scaled.flatten(-2), *others)
 

@@ -1,11 +1,12 @@
-"""DGA without its masks: keep general knowledge while adapting (Ke et al. 2022).
+"""DGA: keep an encoder's general knowledge while adapting it (Ke et al. 2022).
 
-Its rows are masked as by `token`. Its own part is about the model, and has three steps:
+Masking is that of the strategy `token`. DGA's own part has three steps:
 
-1. `head_importance` finds attention heads that hold general knowledge.
-2. `SoftMasks` has the optimizer move these less.
-3. `general_knowledge_loss` is added to the masked language model's loss. It draws the vectors of a
-   row under two dropouts together, and away from what the important heads alone would give.
+1. `head_importance` finds attention heads that are important for general knowledge.
+2. `SoftMasks` reduces the optimizer's updates of these heads.
+3. `general_knowledge_loss` is added to the language modeling loss. It is a contrastive loss: a
+  row's vectors under two dropout masks are similar, and differ from vectors computed with only the
+  important heads.
 
     importance = head_importance(model, batches)
     with SoftMasks(model, importance, scale="updates"):
@@ -13,12 +14,12 @@ Its rows are masked as by `token`. Its own part is about the model, and has thre
             loss = model(**batch).loss
             loss = loss + general_knowledge_loss(model, rows, attention_mask, importance)
 
-The released code (UIC-Liu-Lab/DGA at c074732761) differs from the paper: it pairs each row with its
-neighbour, not with itself; it scales the inputs' columns of the query, key and value projections,
-where heads have rows; its softmax runs over positions, and its means over padding as well; it ends
-an epoch after the first step. Here everything is as the paper has it.
+This is DGA as described in the paper. The released code (UIC-Liu-Lab/DGA at c074732761) differs: it
+pairs each row with its neighbour instead of itself; it scales columns of the query, key and value
+projections, although heads are rows; its softmax is over positions, and its means include padding;
+and it ends an epoch after the first step.
 
-Dimensions: K layers, N heads, B rows, L tokens, H hidden width.
+Dimensions: K layers, N heads, B rows, L tokens, H hidden size.
 """
 
 from __future__ import annotations
@@ -47,33 +48,33 @@ from mslm_data.torch.model.forward import (
 from mslm_data.torch.model.loss import check_name
 
 TEMPERATURE = 0.05
-"""Cosines are divided by it, as in SimCSE."""
+"""Default divisor of cosine similarities, as in SimCSE."""
 
 Scale = Literal["gradients", "updates"]
 _SCALES = ("gradients", "updates")
 
 
 def head_importance(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
-    """Measure how important each attention head is for the hidden states of the rows.
+    """Measure the importance of each attention head for the hidden states of the rows.
 
-    Within each layer the gradients of `gate_gradients` are brought to mean 0 and deviation 1. The
-    importance is the absolute value of their tanh. So a head far below its layer's mean counts as
-    important too, as published.
+    Within each layer, the gradients from `gate_gradients` are standardised to mean 0 and standard
+    deviation 1. The importance is the absolute value of their tanh, as published: heads far below
+    the mean of their layer are important too.
 
     Args:
-        model: An encoder of Hugging Face, with or without a head, or an `MslmModel` of one.
-        batches: As of `gate_gradients`.
+        model: A Hugging Face encoder, with or without a head, or an `MslmModel`.
+        batches: See `gate_gradients`.
 
     Returns:
         `[K, N]`, in `[0, 1)`.
 
     Raises:
-        TypeError: As of `gate_gradients`.
-        ValueError: The same.
+        TypeError: See `gate_gradients`.
+        ValueError: See `gate_gradients`.
     """
     gradients_KN = gate_gradients(model, batches)
 
-    # Of equal gradients none is important.
+    # Heads with equal gradients all have importance 0.
     deviations_K1 = gradients_KN.std(dim=1, correction=0, keepdim=True)
     deviations_K1 = torch.where(deviations_K1 > 0, deviations_K1, 1.0)
     scores_KN = (gradients_KN - gradients_KN.mean(dim=1, keepdim=True)) / deviations_K1
@@ -83,23 +84,23 @@ def head_importance(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
 def gate_gradients(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
     """Return the mean gradient of a gate on each head, `[K, N]`, float32.
 
-    Each batch goes through the encoder twice under different dropout. The loss is the
-    Kullback-Leibler divergence of the two last hidden states, a softmax over each token's features.
-    Gradients are added with their signs, and divided by the number of tokens. The model's own
-    gradients, mode and weights stay as they are.
+    Each batch is encoded twice under different dropout masks. The loss is the Kullback-Leibler
+    divergence of the two last hidden states, as softmax over the features of each token. Gradients
+    are summed with their signs, and divided by the number of tokens. Gradients, mode and weights of
+    the model do not change.
 
     Args:
-        model: An encoder of Hugging Face, with or without a head, or an `MslmModel` of one.
-        batches: Rows padded to rectangles, arrays or tensors by name: `input_ids` and
-            `attention_mask`, `[B, L]`. Where they have `labels` they are seen unmasked.
+        model: A Hugging Face encoder, with or without a head, or an `MslmModel`.
+        batches: Unpacked batches of arrays or tensors with `input_ids` and `attention_mask`, `[B,
+            L]`. With `labels`, the original ids are restored.
 
     Raises:
-        TypeError: Rows in the place of batches.
-        ValueError: There is no batch, the family is not known here, or the model has no dropout,
-            under which all gradients are 0.
+        TypeError: `batches` yields rows.
+        ValueError: There are no batches, the model family is unknown, or the model has no dropout,
+            which makes all gradients 0.
     """
     layers = attention_layers(model)
-    if not any(isinstance(part, nn.Dropout) and part.p > 0 for part in model.modules()):
+    if not any(isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules()):
         raise ValueError(
             "head_importance: the model has no dropout; set hidden_dropout_prob in its "
             "configuration"
@@ -112,14 +113,14 @@ def gate_gradients(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
     tokens = 0
     with in_mode(model, training=True), gated_heads(model, gates_KN), torch.enable_grad():
         for batch in batches:
-            rows_BL, present_BL = _rows(batch, device)
+            ids_BL, mask_BL = _get_inputs(batch, device)
             first, second = (
-                F.log_softmax(_hidden(model, rows_BL, present_BL)[present_BL.bool()].float(), -1)
+                F.log_softmax(_encode(model, ids_BL, mask_BL)[mask_BL.bool()].float(), -1)
                 for _ in range(2)
             )
             divergence = F.kl_div(first, second, reduction="sum", log_target=True)
             total_KN += torch.autograd.grad(divergence, gates_KN)[0]
-            tokens += int(present_BL.sum())
+            tokens += int(mask_BL.sum())
 
     if not tokens:
         raise ValueError("head_importance: the batches have no tokens; pass at least one row")
@@ -129,34 +130,33 @@ def gate_gradients(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
 class SoftMasks:
     """Scale the updates of attention heads by 1 - importance, within a `with` block.
 
-    What belongs to a head, in the projections of queries, keys, values and output, is scaled by 1
-    less its importance. Every optimizer that holds such a parameter is watched at its own `step`,
-    so that one which a trainer makes and wraps need not be at hand::
+    Applies to each head's rows of the query, key and value projections and its columns of the
+    output projection. The scaling hooks into the `step` of all optimizers with these parameters,
+    including those created and wrapped by a trainer::
 
         with SoftMasks(model, importance, scale="updates"):
             trainer.train()
     """
 
     def __init__(self, model: Any, importance: Tensor, scale: Scale = "gradients") -> None:
-        """Take a model's heads; nothing is scaled before the `with`.
+        """Prepare the factors; scaling starts with the `with` block.
 
         Args:
-            model: As of `head_importance`.
+            model: See `head_importance`.
             importance: `[K, N]`, in `[0, 1]`.
-            scale: `gradients`, as published, is of effect under plain SGD. Adam divides by the size
-                of past gradients, so that a factor which stays the same changes next to nothing
-                there. `updates` scales how far each step moves the weights, decay included, under
-                any optimizer.
+            scale: "gradients", as published, works with plain SGD. Adam divides by the size of past
+                gradients, so a constant factor has almost no effect. "updates" scales the change of
+                the weights in each step, including weight decay, and works with any optimizer.
 
         Raises:
-            ValueError: Importances of another shape or out of range, another word for `scale`, or
-                a family that is not known.
+            ValueError: `importance` has the wrong shape or is out of range, `scale` is unknown, or
+                the model family is unknown.
         """
         check_name("SoftMasks", "scale", scale, _SCALES)
         self.scale = scale
-        self._factors = _factors(model, importance)
+        self._find_factors = _find_factors(model, importance)
         self._to_scale: list[tuple[Tensor, Tensor, Tensor]] = []
-        """Parameters whose present step is scaled, their factors, and what they were before it."""
+        """For the current step: parameters, their factors, and their values before the step."""
         self._hooks: list[Any] = []
         self._steps = 0
 
@@ -170,7 +170,7 @@ class SoftMasks:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        """Stop scaling; warn if no step was taken."""
+        """Stop scaling; warn if no step was scaled."""
         for hook in self._hooks:
             hook.remove()
         if not self._steps and error is None:
@@ -181,43 +181,47 @@ class SoftMasks:
             )
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
-        """Prepare an optimizer step; return changed arguments, or None to keep them.
+        """Prepare an optimizer step; return new arguments, or None to keep them.
 
         Args:
-            optimizer: Whose step it is.
-            args: The arguments of `step`, the optimizer first.
-            kwargs: Those given by name.
+            optimizer: The optimizer.
+            args: Positional arguments of `step`, starting with the optimizer.
+            kwargs: Keyword arguments of `step`.
         """
-        held = self._held_by(optimizer)
-        self._steps += bool(held)
+        scaled = self._find_scaled(optimizer)
+        self._steps += bool(scaled)
         if self.scale == "updates":
-            self._to_scale = [(one, factor, one.detach().clone()) for one, factor in held]
+            self._to_scale = [
+                (parameter, factor, parameter.detach().clone()) for parameter, factor in scaled
+            ]
             return None
 
-        # Lightning and LBFGS pass a closure, by which the step itself computes the gradients.
+        # Lightning and LBFGS pass a closure that computes the gradients within the step.
         closure = kwargs.get("closure") or next(iter(args[1:]), None)
         if closure is None:
-            _scale_gradients(held)
+            _scale_gradients(scaled)
             return None
 
-        def scaled() -> Any:
+        def scaled_closure() -> Any:
             loss = closure()
-            _scale_gradients(held)
+            _scale_gradients(scaled)
             return loss
 
-        return (args[0], *args[2:]), {**kwargs, "closure": scaled}
+        return (args[0], *args[2:]), {**kwargs, "closure": scaled_closure}
 
     @torch.no_grad()
     def _after(self, *_: object) -> None:
         for parameter, factor, old in self._to_scale:
-            # Not a weighted mean: at a factor of 0 the weights must stay exactly as they were.
+            # Not torch.lerp: with factor 0, weights must keep their exact values.
             parameter.copy_(old + (parameter - old) * factor.to(parameter))
         self._to_scale = []
 
-    def _held_by(self, optimizer: Optimizer) -> list[tuple[Tensor, Tensor]]:
-        """Return the parameters of heads that an optimizer updates, with their factors."""
+    def _find_scaled(self, optimizer: Optimizer) -> list[tuple[Tensor, Tensor]]:
+        """Return the scaled parameters of an optimizer, with their factors."""
         held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-        return [(parameter, factor) for parameter, factor in self._factors if id(parameter) in held]
+        return [
+            (parameter, factor) for parameter, factor in self._find_factors if id(parameter) in held
+        ]
 
 
 def _scale_gradients(held: Iterable[tuple[Tensor, Tensor]]) -> None:
@@ -231,22 +235,22 @@ def general_knowledge_loss(
 ) -> Tensor:
     """Compute DGA's contrastive loss on unmasked rows, a scalar.
 
-    The encoder is run three times, twice as it is and once with its heads multiplied by their
-    importance. It must be in training mode, or the first two are the same.
+    Runs the encoder three times: twice unchanged, under different dropout masks, and once with head
+    outputs multiplied by their importance. The model must be in training mode.
 
     Args:
-        model: As of `head_importance`.
-        input_ids: int64 `[B, L]`, rows that are not masked.
+        model: See `head_importance`.
+        input_ids: int64 `[B, L]`, unmasked.
         attention_mask: `[B, L]`.
-        importance_KN: `[K, N]`.
+        importance_KN: `[K, N]`, from `head_importance`.
     """
 
-    def vectors() -> Tensor:
-        return mean_vectors(_hidden(model, input_ids, attention_mask), attention_mask)
+    def encode_rows() -> Tensor:
+        return mean_vectors(_encode(model, input_ids, attention_mask), attention_mask)
 
-    first, second = vectors(), vectors()
+    first, second = encode_rows(), encode_rows()
     with gated_heads(model, importance_KN):
-        general = vectors()
+        general = encode_rows()
     return contrast(first, second, general)
 
 
@@ -255,33 +259,33 @@ def contrast(
 ) -> Tensor:
     """Compute SimCSE's loss with additional negatives, a scalar: the mean over rows.
 
-    Row i of the first vectors is to be like row i of the second, by cosine, and unlike all other
-    rows of the second and all general vectors of the batch.
+    Row i of `first_BH` should be similar, by cosine, to row i of `second_BH`, and dissimilar to all
+    other rows of `second_BH` and all rows of `general_BH`.
 
     Args:
         first_BH: Vectors of rows.
-        second_BH: Vectors of the same rows under another dropout.
-        general_BH: Vectors of the same rows by general knowledge alone.
-        temperature: Cosines are divided by it.
+        second_BH: Vectors of the same rows under another dropout mask.
+        general_BH: Vectors of the same rows from general knowledge only.
+        temperature: Divisor of cosine similarities.
     """
-    others = F.normalize(torch.cat([second_BH, general_BH]).float(), dim=-1)
-    cosines = F.normalize(first_BH.float(), dim=-1) @ others.T
-    own = torch.arange(len(first_BH), device=cosines.device)
-    return F.cross_entropy(cosines / temperature, own)
+    candidates = F.normalize(torch.cat([second_BH, general_BH]).float(), dim=-1)
+    cosines = F.normalize(first_BH.float(), dim=-1) @ candidates.T
+    positives = torch.arange(len(first_BH), device=cosines.device)
+    return F.cross_entropy(cosines / temperature, positives)
 
 
 def mean_vectors(hidden_BLH: Tensor, attention_mask: Tensor) -> Tensor:
     """Return the mean hidden state of each row without padding, `[B, H]`.
 
-    It is computed in float32 or wider: the sum of a long row leaves what float16 holds.
+    Computed in float32 or wider: the sum over a long row overflows float16.
     """
     wide_BLH = hidden_BLH.to(torch.promote_types(hidden_BLH.dtype, torch.float32))
-    present_BL1 = attention_mask.unsqueeze(-1).to(wide_BLH.dtype)
-    return (wide_BLH * present_BL1).sum(1) / present_BL1.sum(1).clamp(min=1)
+    mask_BL1 = attention_mask.unsqueeze(-1).to(wide_BLH.dtype)
+    return (wide_BLH * mask_BL1).sum(1) / mask_BL1.sum(1).clamp(min=1)
 
 
-def _factors(model: Any, importance_KN: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Return each shared parameter with the factors of its updates."""
+def _find_factors(model: Any, importance_KN: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Return each parameter shared by heads, with the factors of its updates."""
     layers = attention_layers(model)
     expected = (len(layers), layers[0].heads)
     if tuple(importance_KN.shape) != expected:
@@ -300,18 +304,18 @@ def _factors(model: Any, importance_KN: Tensor) -> list[tuple[Tensor, Tensor]]:
     ]
 
 
-def _hidden(model: Any, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+def _encode(model: Any, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
     """Return the encoder's last hidden states `[B, L, H]`."""
     masked_lm: Any = language_model(model)
     hidden: Tensor = masked_lm.base_model(input_ids=input_ids, attention_mask=attention_mask)[0]
     return hidden
 
 
-def _rows(batch: Mapping[str, Any], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the unmasked ids and the attention mask of a batch, `[B, L]` each.
+def _get_inputs(batch: Mapping[str, Any], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the original ids and the attention mask of a batch, `[B, L]` each.
 
     Raises:
-        ValueError: Rows are packed, so that they would see each other.
+        ValueError: The batch is packed: tokens would attend to other rows.
     """
     if "sequence_ids" in batch:
         raise ValueError(

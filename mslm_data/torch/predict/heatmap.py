@@ -1,7 +1,7 @@
 """Draw the confidence in mentions as an HTML page (Abaho et al. 2024, Figure 2).
 
-The page loads nothing: it has no script, and no style, font or image from elsewhere. Equal input
-    gives equal bytes.
+The page is self-contained: no scripts, and no external styles, fonts or images. Equal input gives
+equal bytes.
 """
 
 from __future__ import annotations
@@ -28,19 +28,18 @@ def confidence_heatmap(
 ) -> None:
     """Write rows as an HTML page, with mentions shaded by the model's confidence.
 
-    The shade of a word is the geometric mean of its tokens' probabilities. Pointing at a word shows
+    The shade of a word is the geometric mean of its tokens' probabilities. Tooltips show the
     numbers.
 
     Args:
-        path: File to write, readable by its owner alone. An existing file is replaced.
-        shards: Folder that the rows come from. It has the tokenizer and the labels, and says
-            whether it holds patients' text.
-        confidence: Confidence in the mentions of the rows to show.
-        show_text: Whether patients' text may be shown.
+        path: The HTML file, readable by its owner only. An existing file is replaced.
+        shards: Folder of the rows, for its tokenizer and labels.
+        confidence: Confidence in the mentions of the rows.
+        show_text: Whether patients' text may be written to the page.
 
     Raises:
-        TypeError: `shards` is not a folder, such as a split of it.
-        ShardError: The folder holds patients' text, and `show_text` is not set.
+        TypeError: `shards` is not a built folder.
+        ShardError: The folder is protected, and `show_text` is not set.
     """
     if not isinstance(shards, BuiltFolder):
         raise TypeError(
@@ -59,7 +58,7 @@ def confidence_heatmap(
         .render(
             style_sheet=style_sheet(),
             title=f"Confidence in mentions of {shards.manifest.name}",
-            rows=Sentences(examples, core, shards.labels).shaded(_shades(confidence)),
+            rows=Sentences(examples, core, shards.labels).shaded(_make_shades(confidence)),
             averages=_averages(confidence, shards.labels),
         )
     )
@@ -69,33 +68,33 @@ def confidence_heatmap(
     write_whole(path, [html.encode()])
 
 
-def _shades(confidence: MentionConfidence) -> list[dict[int, Shade]]:
-    """Return the shade of each token of mentions, row by row."""
+def _make_shades(confidence: MentionConfidence) -> list[dict[int, Shade]]:
+    """Return the shade of each token in mentions, row by row."""
     examples = confidence.examples
     starts = examples.span_starts
     rows = np.repeat(np.arange(len(examples)), starts.lengths).tolist()
     mentions = zip(rows, starts.values.tolist(), confidence.geometric_mean, strict=True)
 
     shades: list[dict[int, Shade]] = [{} for _ in range(len(examples))]
-    for s, (row, start, of_mention) in enumerate(mentions):
+    for s, (row, start, mention_value) in enumerate(mentions):
         logs = confidence.logs[s]
         words = examples.word_ids[row][start : start + len(logs)]
         for t in range(len(words)):
-            of_word = math.exp(logs[words == words[t]].mean())
-            of_token = math.exp(logs[t])
-            numbers = f"word {of_word:.3f}, token {of_token:.3f}, mention {of_mention:.3f}"
-            shades[row][start + t] = Shade(of_word, numbers)
+            word_value = math.exp(logs[words == words[t]].mean())
+            token_value = math.exp(logs[t])
+            numbers = f"word {word_value:.3f}, token {token_value:.3f}, mention {mention_value:.3f}"
+            shades[row][start + t] = Shade(word_value, numbers)
     return shades
 
 
 def _averages(confidence: MentionConfidence, labels: Sequence[str]) -> list[tuple[object, ...]]:
-    """Return rows of averages over mentions, of each label and of all."""
+    """Return averages over mentions, for each label and for all."""
     result = confidence.result(labels)
     groups = {**result["types"], "all": result}
 
     names = ("geometric_mean", "mean", "least")
     return [
-        (label, of["mentions"], *(of[name] for name in names))
-        for label, of in groups.items()
-        if of["mentions"]
+        (label, group["mentions"], *(group[name] for name in names))
+        for label, group in groups.items()
+        if group["mentions"]
     ]

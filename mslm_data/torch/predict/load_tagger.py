@@ -1,4 +1,4 @@
-"""Load a tagger from a folder or the hub: safetensors only, no remote code, no pickles."""
+"""Load a tagger from a folder or the hub: only safetensors, no remote code, no pickles."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ def load_files(files: ModelFiles) -> Tagger:
     """Load a model and its tokenizer into CPU memory.
 
     Raises:
-        AnnotateError: The model needs code or pickles to be loaded, or was not trained to tag.
-        TokenizerError: It has no tokenizer.
+        AnnotateError: transformers cannot load the model safely, or it was not trained for token
+            classification.
+        TokenizerError: The model has no tokenizer.
     """
     import transformers
     from safetensors import SafetensorError
@@ -30,9 +31,9 @@ def load_files(files: ModelFiles) -> Tagger:
     else:
         load = transformers.AutoModelForTokenClassification.from_pretrained
 
-    said: Any = transformers.utils.logging
-    said.disable_progress_bar()
-    said.set_verbosity_error()
+    hf_logging: Any = transformers.utils.logging
+    hf_logging.disable_progress_bar()
+    hf_logging.set_verbosity_error()
     try:
         model, report = load(
             folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True
@@ -42,6 +43,8 @@ def load_files(files: ModelFiles) -> Tagger:
             f"{folder}: transformers cannot load it as a token-classification model "
             f"({type(error).__name__})"
         ) from None
+
+    # Weights missing in the files are random, usually those of the classification layer.
     missing = sorted(report["missing_keys"])
     if missing:
         raise AnnotateError(

@@ -1,6 +1,6 @@
 """Evaluate models: precision, recall, F1 on unmasked text; perplexity of masked tokens.
 
-Dimensions: B rows, L tokens, V ids of the vocabulary, M masked tokens.
+Dimensions: B rows, L tokens, V vocabulary size, C tags, M masked tokens.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from mslm_data.torch.model.loss import token_losses
 from mslm_data.torch.model.ranges import NO_SPAN
 
 LEAK = (
-    "evaluate: masked=True hides the gold mentions, so that the masks say where they are: a rule "
-    "that takes each run of masks for a mention, without reading a word, finds most of them; do "
-    "not report these numbers as accuracy"
+    "evaluate: masked=True masks the gold mentions, so the masks give them away: predicting a "
+    "mention for each run of masks finds most of them without reading a word; do not report these "
+    "numbers as accuracy"
 )
 
 
@@ -58,38 +58,35 @@ def evaluate(
     masked: bool = False,
     train: Rows | None = None,
 ) -> dict[str, Any]:
-    """Score the mentions that a model predicts against the gold ones, on unmasked text.
+    """Score a model's mentions against the gold mentions, on unmasked text.
 
-    It takes rows, not batches: a batch for training has its mentions hidden, and does not say where
-    words begin. Tags are read from the first sub-word of each word.
+    It takes rows, not training batches, in which mentions are masked. Tags are read from the first
+    sub-word of each word.
 
     Args:
-        model: A model called with `input_ids` and `attention_mask`, int64 `[B, L]`. It returns tag
-            logits `[B, L, 1 + 2 * labels]`, as a tensor or as `tag_logits` or `logits` of its
-            output. Or the method `MslmModel.predict`: the detection head finds mentions, the
-            classification head says their types.
-        rows: A split of a loaded folder, or any examples.
-        labels: The name of each label of the model. A split's own may be fewer, in another order:
-            they are compared by name.
-        batch_size: Number of rows that the model sees at once.
-        mean_words: Where short rows end and long ones begin; None is the average of these rows.
-        masked: Score rows whose gold mentions are hidden, as the paper's released code does: joint
-            masking with ELM 1.0, and BLM 0.075 drawn for each token. This is a diagnostic, not an
-            evaluation, and warns.
-        train: The rows that the model was trained on. The result then has `unseen`: recall of
-            mentions whose text occurs in these rows' mentions, and of new ones.
+        model: A model called with `input_ids` and `attention_mask`, int64 `[B, L]`, that returns
+            tag logits `[B, L, 1 + 2 * labels]`, as a tensor or as `tag_logits` or `logits` of its
+            output. Or the method `MslmModel.predict`, which also uses the classification head.
+        rows: A split of a loaded folder, or examples.
+        labels: Labels of the model. Labels of a split are matched by name, and may be a subset.
+        batch_size: Number of rows in a batch.
+        mean_words: Number of words that separates short from long rows. Default: the mean of these
+            rows.
+        masked: Whether to mask the gold mentions, as the released code does: joint masking with ELM
+            1.0 and BLM 0.075 by independent draws. For diagnosis only; issues a warning.
+        train: The training rows. Adds `unseen` to the result: recall of mentions that occur in the
+            training rows, and of new mentions.
 
     Returns:
-        `precision`, `recall` (the paper's exact match), `micro_f1`, `macro_f1` and what else
-        `MentionScores.result` has, and `input`: "unmasked" or "masked". With `train`, `unseen` has
-        what `RecallOfUnseen.result` returns, with intervals by the bootstrap over documents.
+        The result of `MentionScores.result`, with `precision`, `recall` (the paper's exact match),
+        `micro_f1`, `macro_f1` and more; and `input`, "unmasked" or "masked". With `train`, `unseen`
+        is the result of `RecallOfUnseen.result`, with bootstrap intervals over documents.
 
     Raises:
-        TypeError: Neither a split nor rows, such as a whole folder; or one name as `labels`.
-        ValueError: The model returns no logits, or logits of another shape; it is of another
-            tokenizer than the rows; or its labels are others than `labels`, or lack one of a
-            split's.
-        AnnotateError: The model's scores are not numbers.
+        TypeError: `rows` is neither a split nor examples, or `labels` is a string.
+        ValueError: The model returns no logits or logits of another shape, model and rows have
+            different tokenizers, or labels do not match.
+        AnnotateError: The model's scores are NaN.
     """
     if not isinstance(rows, Rows | Examples):
         raise TypeError(
@@ -102,10 +99,11 @@ def evaluate(
     ids = rows.ids if isinstance(rows, Examples) else rows.token_ids
     check_tokenizer("evaluate", find_module(model), ids)
 
+    # Scores count tags in the model's numbering; `tags` converts those of a split.
     scores = MentionScores(labels)
-    unseen = None if train is None else RecallOfUnseen(_known_mentions(train))
+    unseen = None if train is None else RecallOfUnseen(_collect_mentions(train))
     documents = iter(_row_documents(rows) if unseen else ())
-    tags = None if isinstance(rows, Examples) else _tags_by_name(rows.labels, labels)
+    tags = None if isinstance(rows, Examples) else _match_tags(rows.labels, labels)
     with evaluating(model):
         for examples in _chunks(rows):
             names = [*islice(documents, len(examples))]
@@ -123,33 +121,30 @@ def perplexity(model: Model, batches: Iterable[Mapping[str, Any]]) -> dict[str, 
         model: A masked language model, an `MslmModel`, or any callable with `input_ids` and
             `attention_mask` that returns logits `[B, L, V]`, as a tensor or as `logits` of its
             output.
-        batches: Batches of arrays or tensors, packed or not, with `labels`: -100 where nothing is
-            predicted.
+        batches: Batches of arrays or tensors, packed or not, with `labels`.
 
     Returns:
-        `perplexity`, `loss` and `tokens`, as `Perplexity.result` says.
+        `perplexity`, `loss` and `tokens`, see `Perplexity.result`.
 
     Raises:
-        TypeError: Rows in the place of batches.
-        ValueError: The model returns no such logits, or rows are packed and the model is not one
-            of Hugging Face, so that it would let them see each other.
+        TypeError: `batches` yields rows.
+        ValueError: The model returns no logits, or rows are packed and the model is not a Hugging
+            Face model.
     """
     check_batches(batches)
-    measured = Perplexity()
+    total = Perplexity()
     model = language_model(model)
     with evaluating(model):
         for batch in batches:
-            measured.add(_masked_logits(model, batch), torch.as_tensor(batch["labels"]))
-    return measured.result()
+            total.add(_get_batch_logits(model, batch), torch.as_tensor(batch["labels"]))
+    return total.result()
 
 
 class Perplexity:
     """Accumulate the cross-entropy of masked tokens; perplexity is exp of its mean.
 
-    Natural logarithm, unweighted.
-
-    The sum is kept in float64 over all batches, so it does not depend on how rows fall into
-    batches.
+    Losses are unweighted, in nats. Their sum is kept in float64 over all batches, so the result
+    does not depend on the batch size.
 
     Attributes:
         total: Sum of the losses.
@@ -157,7 +152,7 @@ class Perplexity:
     """
 
     def __init__(self) -> None:
-        """Begin with a sum of 0."""
+        """Start with a sum of 0."""
         self.total = 0.0
         self.tokens = 0
 
@@ -165,8 +160,8 @@ class Perplexity:
         """Add a batch.
 
         Args:
-            logits_BLV: Any float; losses are computed in float32 or wider.
-            labels_BL: int64, true ids where masked, -100 elsewhere.
+            logits_BLV: Logits, any float dtype. Losses are computed in float32 or wider.
+            labels_BL: int64, original ids of masked tokens, -100 elsewhere.
         """
         labels_BL = labels_BL.to(logits_BLV.device)
         masked_BL = labels_BL != IGNORED
@@ -179,7 +174,7 @@ class Perplexity:
 
     @property
     def value(self) -> float:
-        """The perplexity; NaN without masked tokens, infinite if it overflows a float."""
+        """The perplexity; NaN without masked tokens, infinity on overflow."""
         if not self.tokens:
             return math.nan
 
@@ -189,13 +184,13 @@ class Perplexity:
             return math.inf
 
     def result(self) -> dict[str, Any]:
-        """Return `perplexity`, mean `loss` and `tokens`, for JSON; None where not finite."""
+        """Return `perplexity`, mean `loss` and `tokens`, for JSON; None if not finite."""
         mean = self.total / self.tokens if self.tokens else math.nan
         return {"perplexity": _finite(self.value), "loss": _finite(mean), "tokens": self.tokens}
 
 
-def _masked_logits(model: Model, batch: Mapping[str, Any]) -> Tensor:
-    """Return a language model's logits for a batch, `[B, L, V]`."""
+def _get_batch_logits(model: Model, batch: Mapping[str, Any]) -> Tensor:
+    """Return the logits of a batch, `[B, L, V]`."""
     if "sequence_ids" not in batch:
         return get_logits(run(model, batch["input_ids"], batch["attention_mask"]), "logits")
 
@@ -205,7 +200,7 @@ def _masked_logits(model: Model, batch: Mapping[str, Any]) -> Tensor:
             "the batches without row_tokens and flat"
         )
 
-    # Needs transformers, as that model does.
+    # Imported here since it needs transformers; a model with a configuration has it.
     from mslm_data.torch.model.packed import ENCODER_COLUMNS, run_packed
 
     device = find_device(model)
@@ -219,25 +214,25 @@ def _masked_logits(model: Model, batch: Mapping[str, Any]) -> Tensor:
     return logits
 
 
-def _tags_by_name(given: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np.int64]:
+def _match_tags(row_labels: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np.int64]:
     """Return the model's tag number for each tag number of the rows, matched by name.
 
     Raises:
-        ValueError: A label of the rows is not among `labels`.
+        ValueError: The model lacks a label of the rows.
     """
-    absent = [label for label in given if label not in labels]
-    if absent:
+    missing = [label for label in row_labels if label not in labels]
+    if missing:
         raise ValueError(
-            f"evaluate: the rows have the labels {', '.join(given)}, the model "
+            f"evaluate: the rows have the labels {', '.join(row_labels)}, the model "
             f"{', '.join(labels)}; pass the labels that the model was trained with, and rows with "
             "the same"
         )
-    numbers = [[*labels].index(label) for label in given]
+    numbers = [[*labels].index(label) for label in row_labels]
     return np.array([OUTSIDE, *(1 + 2 * n + inside for n in numbers for inside in (0, 1))])
 
 
-def _known_mentions(train: Rows) -> KnownMentions:
-    """Return the texts of the mentions of training rows."""
+def _collect_mentions(train: Rows) -> KnownMentions:
+    """Return the texts of all mentions in training rows."""
     core = tokenizers.Tokenizer.from_file(str(train.splits[0].split.tokenizer))
     known = KnownMentions(core.decode_batch)
     for examples in train.chunks():
@@ -251,7 +246,7 @@ def _known_mentions(train: Rows) -> KnownMentions:
 
 
 def _row_documents(rows: Rows | Examples) -> Iterable[Any]:
-    """Return the document of each row; if unknown, each row counts as one."""
+    """Return the document of each row; if unknown, each row is a document."""
     if isinstance(rows, Examples):
         return rows.doc_ids or range(len(rows))
     if len(rows.splits) > 1:
@@ -274,11 +269,11 @@ def _score(
 
     Args:
         model: See `evaluate`.
-        examples: Rows.
-        scores: Added to.
-        tags: For each tag of the rows, that of the scores; None where they are the same.
-        unseen: Added to, where memorised and new mentions are told apart.
-        documents: The document of each row; empty without `unseen`.
+        examples: The rows.
+        scores: Scores to update.
+        tags: The model's tag number for each tag number of the rows; None if they are the same.
+        unseen: Recall of seen and new mentions to update, or None.
+        documents: Document of each row; empty without `unseen`.
         batch_size: See `evaluate`.
         masked: See `evaluate`.
     """
@@ -287,41 +282,43 @@ def _score(
         joint = strategy("joint", elm=1.0, blm=0.075, count="bernoulli")
         ids = joint.corrupt(examples, joint.plan(examples, seed=0, epoch=0), seed=0, epoch=0)
 
-    # Empty rows are not shown to the model, but they count as rows.
+    # Empty rows count, but are not passed to the model.
     empty = int((ids.lengths == 0).sum())
     if empty:
-        nothing = np.zeros((empty, 0), np.int64)
-        scores.add(nothing, nothing, nothing)
+        no_tokens = np.zeros((empty, 0), np.int64)
+        scores.add(no_tokens, no_tokens, no_tokens)
 
-    for places in batch_by_length(ids.lengths, batch_size):
-        input_ids = padded(ids.take(places), max(examples.ids.pad, 0))
-        present = np.arange(input_ids.shape[1]) < ids.lengths[places, None]
-        output = run(model, input_ids, present.astype(np.int64))
+    for rows in batch_by_length(ids.lengths, batch_size):
+        input_ids = padded(ids.take(rows), max(examples.ids.pad, 0))
+        mask = np.arange(input_ids.shape[1]) < ids.lengths[rows, None]
+        output = run(model, input_ids, mask.astype(np.int64))
 
-        gold = padded(examples.bio.take(places), OUTSIDE)
+        gold = padded(examples.bio.take(rows), OUTSIDE)
         gold = gold if tags is None else tags[gold]
         if getattr(output, "labels", None) not in (None, scores.labels):
             raise ValueError(
                 f"evaluate: expected the labels of the model, {', '.join(output.labels)}, got "
                 f"{', '.join(scores.labels)}"
             )
-        words = padded(examples.word_ids.take(places), -1)
-        predicted = _tags(output, (*input_ids.shape, count_tags(len(scores.labels))), words >= 0)
+        words = padded(examples.word_ids.take(rows), -1)
+        predicted = _predict_tags(
+            output, (*input_ids.shape, count_tags(len(scores.labels))), words >= 0
+        )
         scores.add(gold, predicted, words)
         if unseen is not None:
-            text = padded(examples.input_ids.take(places), max(examples.ids.pad, 0))
-            unseen.add(text, gold, predicted, words, [documents[place] for place in places])
+            text = padded(examples.input_ids.take(rows), max(examples.ids.pad, 0))
+            unseen.add(text, gold, predicted, words, [documents[row] for row in rows])
 
 
-def _tags(
+def _predict_tags(
     output: Any, shape: tuple[int, ...], in_words: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.int64]:
-    """Return the predicted tags, `[B, L]`.
+    """Return the predicted tags, int64 `[B, L]`.
 
     Args:
-        output: Tag logits of this shape, or a `Prediction`.
+        output: Tag logits, or a `Prediction`.
         shape: B, L, C.
-        in_words: `[B, L]`, which tokens are of words: their logits must be numbers.
+        in_words: bool `[B, L]`, False on special tokens and padding, whose logits may be NaN.
     """
     if not hasattr(output, "mentions"):
         logits = get_logits(output, "tag_logits", "logits")
@@ -332,11 +329,12 @@ def _tags(
         check_numbers(logits.float().cpu().numpy()[in_words])
         return logits.argmax(-1).cpu().numpy()
 
+    # A Prediction: paint its mentions.
     tags = np.full(shape[:2], OUTSIDE, np.int64)
     spans = torch.stack([output.span_starts, output.span_ends, output.span_labels]).cpu().numpy()
-    rows, places = np.nonzero(spans[0] != NO_SPAN)
-    found = spans[:, rows, places].T.tolist()
-    for row, (start, end, label) in zip(rows.tolist(), found, strict=True):
+    rows, columns = np.nonzero(spans[0] != NO_SPAN)
+    mentions = spans[:, rows, columns].T.tolist()
+    for row, (start, end, label) in zip(rows.tolist(), mentions, strict=True):
         tags[row, start:end] = inside(label)
         tags[row, start] = begin(label)
     return tags

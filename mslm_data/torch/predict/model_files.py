@@ -1,4 +1,4 @@
-"""Find a model's files, and read its kind, labels and digest without torch."""
+"""Find a model's files, and read its type, labels and digest without torch."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ OURS = "mslm"
 """`model_type` of an `MslmModel`."""
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 CONFIG = "config.json"
-"""Describes a model of transformers or of ours."""
+"""Configuration of a model of transformers or of an `MslmModel`."""
 _WEIGHTS = "*.safetensors"
-_WANTED = (_WEIGHTS, "*.json", "vocab.txt", "merges.txt")
-"""Files of a model on the hub that are fetched."""
-_ASKS = "a model of the hub"
+_FILES = (_WEIGHTS, "*.json", "vocab.txt", "merges.txt")
+"""Files to download from the hub."""
+_WANTED_BY = "a model of the hub"
 
 
 class ModelFiles(NamedTuple):
     """The folder of a model.
 
     Attributes:
-        folder: Where its files lie.
-        config: What the file says that describes it.
+        folder: Path of the folder.
+        config: Content of the configuration file.
     """
 
     folder: Path
@@ -43,7 +43,7 @@ class ModelFiles(NamedTuple):
         return str(self.config["model_type"])
 
     def labels(self) -> tuple[str, ...]:
-        """Labels of mentions.
+        """Return the labels of mentions.
 
         Raises:
             AnnotateError: The model has no labels.
@@ -57,22 +57,22 @@ class ModelFiles(NamedTuple):
         return labels
 
     def digest(self) -> str:
-        """Digest of the files that decide which mentions the model finds."""
-        names = {path.name for wanted in _WANTED for path in self.folder.glob(wanted)}
-        every = "".join(f"{name} {hash_file(self.folder / name)}\n" for name in sorted(names))
-        return hashlib.sha256(every.encode()).hexdigest()
+        """Return a digest of all files that influence the model's predictions."""
+        names = {path.name for pattern in _FILES for path in self.folder.glob(pattern)}
+        listing = "".join(f"{name} {hash_file(self.folder / name)}\n" for name in sorted(names))
+        return hashlib.sha256(listing.encode()).hexdigest()
 
 
 def find_model(name: str, *, config: str = CONFIG) -> ModelFiles:
     """Find a model's folder: a path, the hub's cache, or the hub.
 
     Args:
-        name: A folder that `MslmModel` saved, or one of a token-classification model of
-            transformers, or a hub name.
-        config: The file that describes the model.
+        name: Folder of an `MslmModel` or of a token-classification model of transformers, or a hub
+            name.
+        config: Name of the configuration file.
 
     Raises:
-        AnnotateError: There is no such model, or its weights are not safetensors.
+        AnnotateError: The model is missing, or its weights are not safetensors.
     """
     folder = Path(name)
     if not folder.is_dir():
@@ -83,36 +83,36 @@ def find_model(name: str, *, config: str = CONFIG) -> ModelFiles:
             )
         folder = _find_on_hub(name, config)
 
-    described = _described(folder, config)
+    content = _read_config(folder, config)
     if not any(folder.glob(_WEIGHTS)):
         raise AnnotateError(
             f"{folder}: no safetensors weights found; if you trust the model, load it and save it "
             "with save_pretrained"
         )
-    return ModelFiles(folder, described)
+    return ModelFiles(folder, content)
 
 
 def _find_on_hub(name: str, config: str) -> Path:
     """Return the folder of a hub model; download its newest version if it is not cached.
 
-    A version that is here is taken without asking the hub, so that all processes of a build, and a
-    build that is resumed, have the same one.
+    A cached version is used without asking the hub, so that all processes of a build, and a resumed
+    build, use the same version.
     """
-    with suppress(hub.NotFetchedError):  # nothing of it is here
-        here = hub.fetch_files(name, _WANTED, wanted_by=_ASKS, only_here=True)
-        if (here / config).is_file() and any(here.glob(_WEIGHTS)):
-            return here
+    with suppress(hub.NotFetchedError):  # not cached
+        cached = hub.fetch_files(name, _FILES, wanted_by=_WANTED_BY, only_here=True)
+        if (cached / config).is_file() and any(cached.glob(_WEIGHTS)):
+            return cached
 
     try:
-        return hub.fetch_files(name, _WANTED, wanted_by=_ASKS)
+        return hub.fetch_files(name, _FILES, wanted_by=_WANTED_BY)
     except hub.NotFetchedError as error:
         raise AnnotateError(
             f"{name}: no such folder, and the hub {error}; pass the path of a model's folder"
         ) from None
 
 
-def _described(folder: Path, name: str) -> Mapping[str, Any]:
-    """Read the JSON file that describes a model."""
+def _read_config(folder: Path, name: str) -> Mapping[str, Any]:
+    """Read the configuration file of a model."""
     if (folder / MANIFEST).is_file() and not (folder / name).is_file():
         raise AnnotateError(
             f"{folder}: this is a built corpus, not a model; pass the folder of a model that was "
@@ -122,11 +122,11 @@ def _described(folder: Path, name: str) -> Mapping[str, Any]:
         config = json_once.decode((folder / name).read_bytes())
     except (OSError, *json_once.DECODE_ERRORS):
         config = None
-    names_kind = isinstance(config, dict) and isinstance(config.get("model_type"), str)
-    if not isinstance(config, dict) or (name == CONFIG and not names_kind):
-        says = " that names its model_type" if name == CONFIG else ""
+    has_type = isinstance(config, dict) and isinstance(config.get("model_type"), str)
+    if not isinstance(config, dict) or (name == CONFIG and not has_type):
+        detail = " that names its model_type" if name == CONFIG else ""
         raise AnnotateError(
-            f"{folder}: expected a model's folder with a {name}{says}, found none; pass what "
+            f"{folder}: expected a model's folder with a {name}{detail}, found none; pass what "
             "save_pretrained wrote"
         )
     return config

@@ -1,6 +1,6 @@
 """Annotate with a token-classification model: `annotate.use = "model"`.
 
-torch is imported where a model is loaded, so that a pipeline's options can be read without it.
+torch is imported when a model is loaded, so options can be read without it.
 """
 
 from __future__ import annotations
@@ -23,67 +23,68 @@ from mslm_data.torch.predict.model_files import ModelFiles, find_model
 if TYPE_CHECKING:
     from mslm_data.torch.predict.tagger import Tagger
 
-_ASKS = "annotator 'model'"
+_WANTED_BY = "annotator 'model'"
 _NO_MEMORY = ("can't allocate memory", "not enough memory")
-"""How torch says that the machine has no memory left."""
+"""Parts of torch's messages for lack of memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelNer:
     """Find entities with an `MslmModel` or any token-classification model of transformers.
 
-    Documents are read in overlapping windows of at most 512 tokens, across sentences, and mentions
-    begin and end where words do. Their labels are the model's; `[annotate] rename` and `labels`
-    choose among them. Only safetensors are loaded, no pickles and no code of others.
+    Documents are read in overlapping windows of at most 512 tokens, across sentences; mentions
+    begin and end at word boundaries. Mentions have the model's labels; use `[annotate] rename` and
+    `labels` to map or select them. Only safetensors are loaded, no pickles and no remote code.
 
-    What is found in a document is the same to the last bit whatever other documents are annotated
-    beside it. Another version of torch or transformers, device, number of threads, batch size or
-    kind of processor may change the last digit of a score, and so, rarely, a mention.
+    Mentions and scores of a document do not depend on the documents annotated together with it.
+    They may change slightly with the version of torch or transformers, the device, the number of
+    threads, the batch size and the type of processor: in the last digit of a score, and rarely a
+    mention.
     """
 
     model: Annotated[str, Help("The model's folder, or its name on the hub.")] = ""
     min_score: Annotated[
         float,
         Help(
-            "Mentions of a lower score are left out. A score is the mean, over a mention's words, "
-            "of the probability of the word's tag; for an `MslmModel` times the probability of the "
-            "mention's type."
+            "Minimum score of a mention. The score is the mean probability of the tags of its "
+            "words; for an `MslmModel` times the probability of its type."
         ),
     ] = 0.0
     batch_size: Annotated[
         int,
         Help(
-            "How many windows of full length the model sees at once, or as many tokens in shorter "
-            "rows. A GPU is faster with 32 and more, a CPU is not."
+            "Number of windows of full length in a batch, or of shorter windows with as many "
+            "tokens. Use at least 32 on a GPU; on a CPU, larger batches are not faster."
         ),
     ] = 1
     device: Annotated[
         Literal["cpu", "cuda"],
-        Help('"cuda" runs the model on a GPU, of which each worker loads a copy.'),
+        Help('Device of the model. With "cuda", each worker loads a copy onto the GPU.'),
     ] = "cpu"
-    threads: Annotated[int, Help("Threads of a CPU that a worker computes with.")] = 1
-    weak: Annotated[bool, Help("Whether mentions carry confidences.")] = True
+    threads: Annotated[int, Help("Number of CPU threads per worker.")] = 1
+    weak: Annotated[bool, Help("Whether to store the scores of mentions.")] = True
     slow: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_options(self.min_score, self.batch_size, self.threads)
 
     def digest(self) -> str:
-        """Return a digest of the model's files, and of the versions of torch and transformers."""
-        digests = [self._files().digest(), *versions("torch", "transformers", wanted_by=_ASKS)]
+        """Return a digest of the model's files and the versions of torch and transformers."""
+        digests = [self._files().digest(), *versions("torch", "transformers", wanted_by=_WANTED_BY)]
         return hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
     def labels(self) -> tuple[str, ...]:
-        """Return the labels that the model's configuration names."""
+        """Return the labels in the model's configuration."""
         return self._files().labels()
 
     def start(self) -> CachedAnnotator:
         """Load the model into CPU memory."""
-        _optional.load("torch", wanted_by=_ASKS)
-        _optional.load("transformers", wanted_by=_ASKS)
+        _optional.load("torch", wanted_by=_WANTED_BY)
+        _optional.load("transformers", wanted_by=_WANTED_BY)
         from mslm_data.torch.predict.load_tagger import load_files
 
-        # Workers may be forked from this process, and a pool of threads would not be there.
+        # Load with one thread: workers may be forked from this process, and a thread pool does not
+        # survive a fork.
         files = self._files()
         with threads(1):
             tagger = load_files(files)
@@ -92,7 +93,7 @@ class ModelNer:
     def _files(self) -> ModelFiles:
         if not self.model:
             raise AnnotateError(
-                f"{_ASKS}: no model given; pass --set annotate.model=MODEL, the folder "
+                f"{_WANTED_BY}: no model given; pass --set annotate.model=MODEL, the folder "
                 "of a model or its name on the hub"
             )
         return find_model(self.model)
@@ -105,20 +106,20 @@ class LoadedModel:
         """Keep the model and its options."""
         self._options = options
         self._tagger = tagger
-        self._is_there = options.device == "cpu"
+        self._is_on_device = options.device == "cpu"
 
     def find(self, documents: Sequence[Document]) -> list[FoundMentions]:
         """Find the entities of documents."""
         if not documents:
             return []
-        if not self._is_there:
-            # Not before: a process that has used a GPU cannot be forked.
-            check_gpu(_ASKS)
+        if not self._is_on_device:
+            # At first use: a process that has used a GPU cannot be forked.
+            check_gpu(_WANTED_BY)
             self._tagger.move(self._options.device)
-            self._is_there = True
+            self._is_on_device = True
 
-        with threads(self._options.threads), without_blame(_ASKS):
-            found = self._tagger.mentions(
+        with threads(self._options.threads), machine_errors(_WANTED_BY):
+            mentions = self._tagger.mentions(
                 Documents.from_documents(documents),
                 batch_size=self._options.batch_size,
                 steady=True,
@@ -126,11 +127,14 @@ class LoadedModel:
         min_score = self._options.min_score
         return [
             filter_mentions(
-                (Span(start, end, label, score=score) for start, end, label, score in of_document),
+                (
+                    Span(start, end, label, score=score)
+                    for start, end, label, score in document_mentions
+                ),
                 document.placeholders,
                 min_score=min_score,
             )
-            for document, of_document in zip(documents, found, strict=True)
+            for document, document_mentions in zip(documents, mentions, strict=True)
         ]
 
 
@@ -154,17 +158,17 @@ def versions(*packages: str, wanted_by: str) -> list[str]:
     """Return names and versions of packages without importing them, without local build tags.
 
     Raises:
-        MissingExtraError: One is not installed.
+        MissingExtraError: A package is not installed.
     """
-    found = []
+    lines = []
     for package in packages:
         try:
             version = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             _optional.load(package, wanted_by=wanted_by)
             raise
-        found.append(f"{package} {version.partition('+')[0]}")
-    return found
+        lines.append(f"{package} {version.partition('+')[0]}")
+    return lines
 
 
 @contextmanager
@@ -180,27 +184,27 @@ def threads(number: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def check_gpu(asks: str) -> None:
+def check_gpu(wanted_by: str) -> None:
     """Check that torch finds a GPU.
 
     Raises:
-        AnnotateError: It sees none.
+        AnnotateError: There is no GPU.
     """
     import torch
 
     if not torch.cuda.is_available():
         raise AnnotateError(
-            f"{asks}: torch finds no GPU; pass --set annotate.device=cpu, "
+            f"{wanted_by}: torch finds no GPU; pass --set annotate.device=cpu, "
             "or install a build of torch for your GPU"
         )
 
 
 @contextmanager
-def without_blame(asks: str) -> Iterator[None]:
-    """Raise errors of the machine as our own, so that no document is blamed for them.
+def machine_errors(wanted_by: str) -> Iterator[None]:
+    """Convert errors of the machine, so that they are not attributed to a document.
 
     Raises:
-        AnnotateError: The GPU is out of memory, or fails.
+        AnnotateError: The GPU failed, or is out of memory.
         MemoryError: The machine is out of memory.
     """
     import torch
@@ -209,15 +213,15 @@ def without_blame(asks: str) -> Iterator[None]:
         yield
     except torch.OutOfMemoryError:
         raise AnnotateError(
-            f"{asks}: out of GPU memory; build with fewer --workers or a "
+            f"{wanted_by}: out of GPU memory; build with fewer --workers or a "
             "smaller annotate.batch_size"
         ) from None
     except RuntimeError as error:
-        said = str(error)
-        if any(words in said for words in _NO_MEMORY):
+        message = str(error)
+        if any(phrase in message for phrase in _NO_MEMORY):
             raise MemoryError from None
-        if "CUDA error" in said:
+        if "CUDA error" in message:
             raise AnnotateError(
-                f"{asks}: the GPU failed ({type(error).__name__}); run the same command again"
+                f"{wanted_by}: the GPU failed ({type(error).__name__}); run the same command again"
             ) from None
         raise

@@ -1,4 +1,4 @@
-"""Parse tag names of a model: BIO, BIOES, BILOU, or bare labels beside O."""
+"""Parse the tag names of a model: BIO, BIOES, BILOU, or labels without prefix."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from mslm_data.data import bio
 from mslm_data.errors import AnnotateError
 
 _PREFIXES = {"B": "B", "I": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
+"""Prefix of a tag -> prefix in BIOES."""
 
 
 def read_tag_names(id2label: Mapping[Any, Any]) -> list[str]:
     """Return the tag names of a token-classification model; [] if there is no O.
 
     Args:
-        id2label: Number of a tag -> its name, as configurations and their files have it.
+        id2label: Tag number -> name, from the model's configuration.
     """
     names = {str(number): str(name) for number, name in id2label.items()}
     numbers = [str(number) for number in range(len(names))]
+    # Numbers must be 0 to C - 1: JSON has them as strings, in any order.
     if not names.keys() >= {*numbers} or "O" not in names.values():
         return []
     return [names[number] for number in numbers]
 
 
 def find_labels(tags: Sequence[str]) -> tuple[str, ...]:
-    """Return the labels in tag names, in order."""
+    """Return the labels in tag names, in order of first occurrence."""
     return tuple(dict.fromkeys(_split_tag(name)[1] for name in tags if name != "O"))
 
 
@@ -36,7 +38,7 @@ def check_has_labels(labels: Sequence[str]) -> None:
     """Check that a model has labels.
 
     Raises:
-        AnnotateError: There is no label.
+        AnnotateError: There are no labels.
     """
     if not labels:
         raise AnnotateError(
@@ -46,7 +48,7 @@ def check_has_labels(labels: Sequence[str]) -> None:
 
 
 def make_tag_table(tags: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Return the table of tags that `bio.find` takes, int64 `[C + 1, 4]`."""
+    """Return the tag table for `bio.find`, int64 `[C + 1, 4]`."""
     rows = []
     for name in tags:
         if name == "O":
@@ -58,7 +60,7 @@ def make_tag_table(tags: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np
 
 
 def _split_tag(name: str) -> tuple[str, str]:
-    """Split a tag into prefix (B, I, E or S) and label; a bare label gets I."""
+    """Split a tag into prefix (B, I, E or S) and label; the default prefix is I."""
     prefix, dash, label = name.partition("-")
     if dash and label and prefix in _PREFIXES:
         return _PREFIXES[prefix], label

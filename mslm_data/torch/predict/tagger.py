@@ -1,11 +1,11 @@
 """Find entities in texts of any length with a token-classification model.
 
-Texts are tokenised as builds tokenise them: each stretch between white space by itself, and text
-that spells a special token is text. A word has the tag of its first token, so that mentions begin
-and end where words do. Words are those of built folders: a run of letters, digits and combining
-marks, or one other character. `text_windows` says how long texts are cut and put together.
+Texts are tokenised as in builds: split at white space first; special tokens spelled out in the text
+are ordinary text. A word is a run of letters, digits and combining marks, or any other single
+character, and gets the tag of its first token. Long texts are cut into windows, see `text_windows`.
 
-Dimensions: B rows, L tokens, S mentions (padded).
+Dimensions: B rows, L tokens, H hidden size, C tags, S mentions (padded); W words of a batch, M
+mentions of a batch.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ from mslm_data.torch.predict.schemes import (
 from mslm_data.torch.predict.text_windows import (
     Window,
     WordMention,
-    joined,
     max_word_tokens,
+    merge_windows,
     windows,
 )
 
 Ints = npt.NDArray[np.int64]
 
 BATCH_SIZE = 1
-"""Windows of full length that a model sees at once. More of them leave the caches of a CPU."""
+"""Default number of full windows in a batch. Larger batches exceed the caches of a CPU."""
 _WINDOW = 512
-"""Most tokens of a window, special tokens included."""
-_LEAST = 4
-"""Least room of a window beside the special tokens."""
+"""Maximum number of tokens in a window, including special tokens."""
+_MIN_ROOM = 4
+"""Minimum number of tokens in a window, without special tokens."""
 _DIGITS = 4
-"""Digits of a score: those beyond depend on what else is in the batch."""
+"""Decimal places of a score; further digits depend on the batch."""
 _WIDTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, _WINDOW)
-"""Tokens that rows of steady batches are padded to."""
+"""Row widths, in tokens, of steady batches."""
 _MENTIONS = 16
-"""Mentions of a row whose types are found at once."""
+"""Number of mentions per row that are classified at once."""
 
-_HALF = re.compile("[\ud800-\udfff]")
-"""Halves of characters, which no tokenizer takes."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Unpaired surrogates, which tokenizers reject."""
 
 
 class TextMention(NamedTuple):
@@ -76,24 +76,23 @@ class TextMention(NamedTuple):
 class Tagger:
     """A token-classification model with its tokenizer.
 
-    The score of a mention is the mean, over its words, of the probability of the word's tag. For an
-    `MslmModel`, whose classification head has the last word on types, it is that times the
-    probability of the type.
+    The score of a mention is the mean probability of its words' tags. For an `MslmModel`, it is
+    multiplied by the probability of the mention's type from the classification head.
 
     Attributes:
-        labels: What mentions can be.
+        labels: Labels of mentions.
     """
 
     def __init__(self, model: Any, tokenizer: Tokenizer) -> None:
-        """Take a model.
+        """Prepare a model for annotation.
 
         Args:
             model: An `MslmModel` with labels, or a token-classification model of transformers. It
-                runs where its parameters are, without dropout.
-            tokenizer: Makes its tokens.
+                runs on its current device, without dropout.
+            tokenizer: The model's tokenizer.
 
         Raises:
-            AnnotateError: The model has no labels, or no room for text.
+            AnnotateError: The model has no labels, or its maximum row length is too small.
         """
         self._model = model
         self._has_heads = hasattr(model, "detection")
@@ -108,14 +107,14 @@ class Tagger:
 
         self._tokenizer = tokenizer
         self._table = WordTable(tokenizer)
-        around = len(tokenizer.prefix) + len(tokenizer.suffix)
-        longest = longest_row(model)
-        self._window = _WINDOW if longest is None else min(_WINDOW, longest)
-        self._room = self._window - around
-        if self._room < _LEAST:
+        num_special = len(tokenizer.prefix) + len(tokenizer.suffix)
+        max_length = longest_row(model)
+        self._window = _WINDOW if max_length is None else min(_WINDOW, max_length)
+        self._room = self._window - num_special
+        if self._room < _MIN_ROOM:
             raise AnnotateError(
-                f"model: expected a maximum row length of at least {around + _LEAST} tokens, got "
-                f"{longest}"
+                "model: expected a maximum row length of at least "
+                f"{num_special + _MIN_ROOM} tokens, got {max_length}"
             )
 
     def move(self, device: str) -> None:
@@ -128,21 +127,21 @@ class Tagger:
         """Find the mentions of each text, in characters.
 
         Args:
-            texts: Any.
-            batch_size: How many windows of full length are given to the model at once, or as many
-                tokens in shorter rows. Mentions do not depend on it.
+            texts: The texts.
+            batch_size: Number of full windows in a batch, or of shorter windows with as many
+                tokens. Does not change the mentions.
 
         Raises:
-            ValueError: The batch size is below 1, or the texts are one text.
-            AnnotateError: The model's scores are not numbers.
+            ValueError: The batch size is below 1, or `texts` is a string.
+            AnnotateError: The model's scores are NaN.
         """
         if isinstance(texts, str):
             raise ValueError("annotate: expected a list of texts, got a string; put it in a list")
-        found: list[list[TextMention]] = []
-        whole = (Document(id="", text=_HALF.sub("\ufffd", text)) for text in texts)
-        for documents in in_batches(whole):
-            found += self.mentions(documents, batch_size=batch_size)
-        return found
+        mentions: list[list[TextMention]] = []
+        all_documents = (Document(id="", text=_SURROGATE.sub("\ufffd", text)) for text in texts)
+        for documents in in_batches(all_documents):
+            mentions += self.mentions(documents, batch_size=batch_size)
+        return mentions
 
     def mentions(
         self, documents: Documents, *, batch_size: int = BATCH_SIZE, steady: bool = False
@@ -150,52 +149,57 @@ class Tagger:
         """Find the mentions of each document, in characters.
 
         Args:
-            documents: Any.
+            documents: The documents.
             batch_size: See `annotate`.
-            steady: Whether scores are the same to the last bit whatever other documents there are.
-                Libraries choose how to add numbers up by the shapes of arrays. So each window is
-                then in a batch whose shape follows from the window's length alone: rows are padded
-                to one of a few widths, and batches filled with copies of a row.
+            steady: Whether scores are bitwise independent of the other documents. Numeric libraries
+                choose the order of summation by array shapes, so each window is then in a batch
+                whose shape depends only on the window's length: rows are padded to a few fixed
+                widths, and batches filled with copies of a row.
 
         Raises:
             ValueError: The batch size is below 1.
-            AnnotateError: The model's scores are not numbers.
+            AnnotateError: The model's scores are NaN.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
 
-        whole = Ranges(np.arange(len(documents) + 1), documents.starts, documents.ends)
-        layout = lay_out(documents, whole, self._table)
+        full_ranges = Ranges(np.arange(len(documents) + 1), documents.starts, documents.ends)
+        layout = lay_out(documents, full_ranges, self._table)
         words = _make_words(layout, max_word_tokens(self._room))
 
+        # Cut documents into windows. Windows of all documents share batches.
         document_windows = []
         for first, past in pairwise(words.offsets.tolist()):
             places = words.places[first : past + 1]
             document_windows.append(list(windows(places, self._room)) if past > first else [])
-        every = [
+        all_windows = [
             Window(first + window.start, first + window.end)
             for first, text_windows in zip(words.offsets.tolist(), document_windows, strict=False)
             for window in text_windows
         ]
-        with evaluating(self._model):
-            found = iter(self._read(words, every, batch_size, steady=steady))
 
+        with evaluating(self._model):
+            window_results = iter(self._read(words, all_windows, batch_size, steady=steady))
+
+        # Merge the mentions of each document's windows.
         mentions = []
         for number, text_windows in enumerate(document_windows):
             first, past = words.offsets[number : number + 2].tolist()
             window_mentions = [
-                [_moved(mention, window.start) for mention in next(found)]
+                [_shift(mention, window.start) for mention in next(window_results)]
                 for window in text_windows
             ]
-            kept = []
+            merged = []
             if text_windows:
-                kept = joined(text_windows, window_mentions, words.places[first : past + 1])
+                merged = merge_windows(
+                    text_windows, window_mentions, words.places[first : past + 1]
+                )
             shift = int(documents.starts[number])
-            mentions.append([self._in_text(mention, words, first, shift) for mention in kept])
+            mentions.append([self._in_text(mention, words, first, shift) for mention in merged])
         return mentions
 
     def _in_text(self, mention: WordMention, words: _Words, first: int, shift: int) -> TextMention:
-        """Convert a mention from words to characters of a document, whose first word is `first`."""
+        """Convert a mention to characters of its document, whose first word is `first`."""
         return TextMention(
             start=int(words.starts[first + mention.start]) - shift,
             end=int(words.ends[first + mention.end - 1]) - shift,
@@ -204,28 +208,28 @@ class Tagger:
         )
 
     def _read(
-        self, words: _Words, every: Sequence[Window], batch_size: int, *, steady: bool
+        self, words: _Words, all_windows: Sequence[Window], batch_size: int, *, steady: bool
     ) -> list[list[WordMention]]:
         """Find the mentions of each window, in words of the window."""
-        starts = words.places[[window.start for window in every]]
-        ends = words.places[[window.end for window in every]]
-        around = len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
-        lengths = ends - starts + around
+        starts = words.places[[window.start for window in all_windows]]
+        ends = words.places[[window.end for window in all_windows]]
+        num_special = len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
+        lengths = ends - starts + num_special
 
-        found: list[list[WordMention]] = [[] for _ in every]
+        mentions_per_window: list[list[WordMention]] = [[] for _ in all_windows]
         tokens = batch_size * self._window
         if steady:
             batches = _steady_batches(lengths, tokens, self._window)
         else:
             batches = _batches(lengths, tokens)
         for batch in batches:
-            numbers = batch.rows.tolist()
+            rows = batch.rows.tolist()
             batch_mentions = self._read_batch(
-                words, [every[number] for number in numbers], batch.width
+                words, [all_windows[number] for number in rows], batch.width
             )
-            for number, mentions in zip(numbers, batch_mentions, strict=True):
-                found[number] = mentions
-        return found
+            for row, mentions in zip(rows, batch_mentions, strict=True):
+                mentions_per_window[row] = mentions
+        return mentions_per_window
 
     def _read_batch(
         self, words: _Words, rows: Sequence[Window], width: int
@@ -233,17 +237,17 @@ class Tagger:
         """Find the mentions of the windows of a batch, in words of each window.
 
         Args:
-            words: The words that windows are of.
+            words: Words of all documents.
             rows: The windows.
-            width: Tokens that rows are padded to, with the special tokens.
+            width: Number of tokens to pad rows to, including special tokens.
         """
         ids_BL, mask_BL = self._inputs(words, rows, width)
 
-        # Where each word of each window begins in its row.
-        before = len(self._tokenizer.prefix)
+        # First token of each word in its row, after the special tokens.
+        num_prefix = len(self._tokenizer.prefix)
         counts = np.array([end - start for start, end in rows])
         heads = np.concatenate(
-            [before + words.places[start:end] - words.places[start] for start, end in rows]
+            [num_prefix + words.places[start:end] - words.places[start] for start, end in rows]
         )
         word_rows = np.repeat(np.arange(len(rows)), counts)
 
@@ -254,28 +258,32 @@ class Tagger:
             scores = best.values.cpu().numpy()[word_rows, heads].astype(np.float64)
             check_numbers(scores)
 
+            # Decode the tags of words, which may be BIO, BIOES or plain labels.
             word_offsets = make_offsets(counts)
             spans = bio.find(tags, word_offsets, self._meanings).spans
             labels = spans[:, 2]
-            sure = np.ones(len(spans))
+
+            # The heads of an MslmModel: types come from the classification head.
+            type_scores = np.ones(len(spans))
             if self._has_heads and len(spans):
                 past = np.concatenate(
-                    [before + words.places[s + 1 : e + 1] - words.places[s] for s, e in rows]
+                    [num_prefix + words.places[s + 1 : e + 1] - words.places[s] for s, e in rows]
                 )
-                labels, sure = self._types(hidden, word_rows, heads, past, spans)
+                labels, type_scores = self._classify(hidden, word_rows, heads, past, spans)
 
-        found: list[list[WordMention]] = [[] for _ in rows]
+        # Convert mentions from words of the batch to words of their window.
+        mentions: list[list[WordMention]] = [[] for _ in rows]
         for (start, end, _), label, factor in zip(
-            spans.tolist(), labels.tolist(), sure.tolist(), strict=True
+            spans.tolist(), labels.tolist(), type_scores.tolist(), strict=True
         ):
             row = int(word_rows[start])
             first = int(word_offsets[row])
             word_scores = tuple((scores[start:end] * factor).tolist())
-            found[row].append(WordMention(start - first, end - first, label, word_scores))
-        return found
+            mentions[row].append(WordMention(start - first, end - first, label, word_scores))
+        return mentions
 
     def _inputs(self, words: _Words, rows: Sequence[Window], width: int) -> tuple[Tensor, Tensor]:
-        """Return the ids of windows with special tokens, and their attention mask."""
+        """Return the ids of windows with special tokens, and the attention mask."""
         tokenizer = self._tokenizer
         pieces = []
         for start, end in rows:
@@ -292,55 +300,57 @@ class Tagger:
         return ids_BL, mask_BL
 
     def _run(self, ids_BL: Tensor, mask_BL: Tensor) -> tuple[Tensor | None, Tensor]:
-        """Return hidden states, if types need them, and tag logits `[B, L, C]`."""
+        """Return the hidden states, for `_types` only, and tag logits `[B, L, C]`."""
         if not self._has_heads:
             return None, self._model(input_ids=ids_BL, attention_mask=mask_BL).logits
         encoder = self._model.masked_lm.base_model
         hidden = encoder(input_ids=ids_BL, attention_mask=mask_BL)[0]
         return hidden, self._model.detection(hidden)
 
-    def _types(
+    def _classify(
         self, hidden: Any, word_rows: Ints, heads: Ints, past: Ints, spans: Ints
     ) -> tuple[Ints, npt.NDArray[np.float64]]:
-        """Classify each mention; return its type and the probability.
+        """Classify each mention; return its type and the type's probability.
 
         Args:
             hidden: `[B, L, H]`.
-            word_rows: int64 `[W]`, the row of each word.
-            heads: int64 `[W]`, its first token in that row.
-            past: int64 `[W]`, the token after its last.
+            word_rows: int64 `[W]`, row of each word.
+            heads: int64 `[W]`, index of its first token in the row.
+            past: int64 `[W]`, index of the token after its last.
             spans: int64 `[M, 3]`, first word, word after the last, and label of each mention.
         """
         rows = word_rows[spans[:, 0]]
         offsets = make_offsets(np.bincount(rows, minlength=len(hidden)))
-        most = int(np.diff(offsets).max())
-        width = -(-most // _MENTIONS) * _MENTIONS
+        # Chunks of a fixed number of mentions: shapes, and thus rounding, do not depend on the
+        # batch.
+        max_mentions = int(np.diff(offsets).max())
+        width = -(-max_mentions // _MENTIONS) * _MENTIONS
         starts_BS = padded(Ragged(heads[spans[:, 0]], offsets), NO_SPAN, width=width)
         ends_BS = padded(Ragged(past[spans[:, 1] - 1], offsets), NO_SPAN, width=width)
         starts, ends = (torch.from_numpy(x).to(hidden.device) for x in (starts_BS, ends_BS))
 
         logits = [
             self._model.classification(
-                hidden, starts[:, at : at + _MENTIONS], ends[:, at : at + _MENTIONS]
+                hidden, starts[:, start : start + _MENTIONS], ends[:, start : start + _MENTIONS]
             )
-            for at in range(0, width, _MENTIONS)
+            for start in range(0, width, _MENTIONS)
         ]
         best = torch.cat(logits, dim=1).float().softmax(-1).max(-1)
         is_mention = starts_BS != NO_SPAN
-        sure = best.values.cpu().numpy()[is_mention].astype(np.float64)
-        check_numbers(sure)
-        return best.indices.cpu().numpy()[is_mention], sure
+        probabilities = best.values.cpu().numpy()[is_mention].astype(np.float64)
+        check_numbers(probabilities)
+        return best.indices.cpu().numpy()[is_mention], probabilities
 
 
 class _Words(NamedTuple):
-    """N words of D documents, of which T tokens are read.
+    """N words of D documents, with T tokens.
 
     Attributes:
         offsets: int64 `[D + 1]`, words of each document.
-        places: int64 `[N + 1]`, the first token of each word.
-        ids: int64 `[T]`.
-        starts: int64 `[N]`, first character of each word on the line.
-        ends: int64 `[N]`, half open.
+        places: int64 `[N + 1]`, first token of each word.
+        ids: int64 `[T]`, token ids.
+        starts: int64 `[N]`, first character of each word, in all documents joined.
+        ends: int64 `[N]`, character after the last.
     """
 
     offsets: Ints
@@ -350,22 +360,22 @@ class _Words(NamedTuple):
     ends: Ints
 
 
-def _make_words(layout: Layout, most: int) -> _Words:
-    """Split documents into words, each with a maximum number of tokens."""
+def _make_words(layout: Layout, max_tokens: int) -> _Words:
+    """Split documents into words, each cut to a maximum number of tokens."""
     heads = np.flatnonzero(layout.heads)
     bounds = np.append(heads, len(layout.ids))
-    sizes = np.minimum(np.diff(bounds), most)
+    sizes = np.minimum(np.diff(bounds), max_tokens)
     within = np.arange(len(layout.ids)) - np.repeat(heads, np.diff(bounds))
     return _Words(
         offsets=np.searchsorted(heads, layout.offsets),
         places=make_offsets(sizes),
-        ids=layout.ids[within < most],
+        ids=layout.ids[within < max_tokens],
         starts=layout.starts[heads],
         ends=layout.ends[bounds[1:] - 1],
     )
 
 
-def _moved(mention: WordMention, by: int) -> WordMention:
+def _shift(mention: WordMention, by: int) -> WordMention:
     return mention._replace(start=mention.start + by, end=mention.end + by)
 
 
@@ -380,8 +390,9 @@ def _batches(lengths: Ints, tokens: int) -> Iterator[_Batch]:
     """Yield batches of rows of similar length.
 
     Args:
-        lengths: Tokens of each row.
-        tokens: Most tokens of a batch, padding counted; a longer row is alone.
+        lengths: Number of tokens of each row.
+        tokens: Maximum number of tokens in a batch, including padding. Longer rows get their own
+            batch.
     """
     longest_first = np.argsort(-lengths, kind="stable")
     place = 0
@@ -392,23 +403,25 @@ def _batches(lengths: Ints, tokens: int) -> Iterator[_Batch]:
         place += rows
 
 
-def _steady_batches(lengths: Ints, tokens: int, longest: int) -> Iterator[_Batch]:
+def _steady_batches(lengths: Ints, tokens: int, max_length: int) -> Iterator[_Batch]:
     """Yield batches whose shape depends only on the length of their rows.
 
-    The last row of a batch that is not full is in it several times.
+    Incomplete batches are filled with copies of their last row.
 
     Args:
-        lengths: Tokens of each row.
-        tokens: Most tokens of a batch, padding counted; a longer row is alone.
-        longest: Most tokens of a row.
+        lengths: Number of tokens of each row.
+        tokens: Maximum number of tokens in a batch, including padding. Longer rows get their own
+            batch.
+        max_length: Maximum number of tokens in a row.
     """
-    widths = np.minimum(np.array(_WIDTHS)[np.searchsorted(_WIDTHS, lengths)], longest)
+    widths = np.minimum(np.array(_WIDTHS)[np.searchsorted(_WIDTHS, lengths)], max_length)
 
-    # Models may pass over a mask without padding, so rows that fill their width are by themselves.
+    # Models may use another kernel for a mask without padding, so rows without padding are
+    # separate.
     is_full = lengths == widths
-    for width, full in sorted({*zip(widths.tolist(), is_full.tolist(), strict=True)}):
-        alike = np.flatnonzero((widths == width) & (is_full == full))
+    for width, is_full_width in sorted({*zip(widths.tolist(), is_full.tolist(), strict=True)}):
+        same_width = np.flatnonzero((widths == width) & (is_full == is_full_width))
         size = max(1, tokens // width)
-        for place in range(0, len(alike), size):
-            rows = alike[place : place + size]
+        for start in range(0, len(same_width), size):
+            rows = same_width[start : start + size]
             yield _Batch(np.pad(rows, (0, size - len(rows)), mode="edge"), width)

@@ -1,14 +1,13 @@
 """Cut long texts into overlapping windows, and merge the mentions found in them.
 
-All positions are words. A window has as many whole words as fit. The next one begins a quarter of
-a window earlier than it ends, so that words near an edge are seen with more text around them by
-the other window.
+All positions are word indices. A window has as many whole words as fit. Consecutive windows overlap
+by a quarter of a window, so that words near the edge of one have more context in the other.
 
-Where two windows overlap, a seam divides them: the words before it are the first window's, the
-others the second's. It is the place nearest the middle, counted in tokens, that is inside no
-mention of either window. So a mention is never cut, but where mentions leave no such place in all
-of an overlap: then the seam is nearest the middle, and the two parts of a mention of one label are
-put together.
+In an overlap, a seam assigns words to windows: those before it to the first, the others to the
+second. The seam is the position closest to the middle of the overlap, counted in tokens, that is
+not inside a mention of either window. Mentions are therefore not cut, unless mentions fill the
+whole overlap: the seam is then in the middle, and both parts of a cut mention are joined if they
+have the same label.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 
 OVERLAP = 4
-"""One window's share of tokens that the next one has too is 1 / OVERLAP."""
+"""Consecutive windows share 1 / OVERLAP of their tokens."""
 
 
 class WordMention(NamedTuple):
-    """A mention: words `[start, end)`, the number of its label, and the score of each word."""
+    """A mention: words `[start, end)`, label number, and the score of each word."""
 
     start: int
     end: int
@@ -43,14 +42,14 @@ class WordMention(NamedTuple):
 
 
 class Window(NamedTuple):
-    """Words `[start, end)` of a text that the model reads at once."""
+    """Words `[start, end)` of a text that fit into one row of the model."""
 
     start: int
     end: int
 
 
 def max_word_tokens(room: int) -> int:
-    """Return the maximum number of tokens read of a word, for a window of `room` tokens."""
+    """Return the maximum number of tokens of a word, for windows of `room` tokens."""
     return max(1, room // OVERLAP)
 
 
@@ -58,58 +57,70 @@ def windows(places: Ints, room: int) -> Iterator[Window]:
     """Yield the windows of a text with at least one word.
 
     Args:
-        places: int64 `[N + 1]`, where each of its N words begins, in tokens; each has at most
-            `max_word_tokens(room)`.
-        room: Tokens of a window, at least 4.
+        places: int64 `[N + 1]`, first token of each of the N words, at most `max_word_tokens(room)`
+            tokens each.
+        room: Maximum number of tokens in a window, at least 4.
     """
     overlap = room // OVERLAP
-    words = len(places) - 1
+    num_words = len(places) - 1
     start = 0
     while True:
         end = int(np.searchsorted(places, places[start] + room, side="right")) - 1
         yield Window(start, end)
-        if end == words:
+        if end == num_words:
             return
         start = int(np.searchsorted(places, places[end] - overlap, side="left"))
 
 
-def joined(
-    text_windows: Sequence[Window], found: Sequence[Sequence[WordMention]], places: Ints
+def merge_windows(
+    text_windows: Sequence[Window],
+    mentions_per_window: Sequence[Sequence[WordMention]],
+    places: Ints,
 ) -> list[WordMention]:
     """Merge the mentions found in the windows of a text.
 
     Args:
-        text_windows: Its windows.
-        found: The mentions that each of them says, in words of the text, rising, not overlapping.
+        text_windows: The windows.
+        mentions_per_window: Mentions found in each window, in words of the text: sorted, without
+            overlaps.
         places: See `windows`.
     """
     seams = [
-        _seam(text_windows[i], text_windows[i + 1], found[i], found[i + 1], places)
+        _find_seam(
+            text_windows[i],
+            text_windows[i + 1],
+            mentions_per_window[i],
+            mentions_per_window[i + 1],
+            places,
+        )
         for i in range(len(text_windows) - 1)
     ]
+    # Words `[bounds[i], bounds[i + 1])` are read from window i.
     bounds = [text_windows[0].start, *seams, text_windows[-1].end]
 
     mentions: list[WordMention] = []
-    for i, window_mentions in enumerate(found):
+    for i, window_mentions in enumerate(mentions_per_window):
         start, end = bounds[i], bounds[i + 1]
         for mention in window_mentions:
             if mention.end <= start or mention.start >= end:
                 continue
+
+            # Join the parts of a mention that the seam has cut.
             part = mention.within(start, end)
-            before = mentions[-1] if mentions else None
+            previous = mentions[-1] if mentions else None
             if (
-                before is not None
-                and mention.start < start == before.end
-                and before.label == part.label
+                previous is not None
+                and mention.start < start == previous.end
+                and previous.label == part.label
             ):
-                scores = before.scores + part.scores
-                mentions[-1] = WordMention(before.start, part.end, part.label, scores)
+                scores = previous.scores + part.scores
+                mentions[-1] = WordMention(previous.start, part.end, part.label, scores)
             else:
                 mentions.append(part)
     return mentions
 
 
-def _seam(
+def _find_seam(
     first: Window,
     second: Window,
     first_mentions: Sequence[WordMention],
@@ -125,7 +136,7 @@ def _seam(
     for start, end, *_ in (*first_mentions, *second_mentions):
         is_inside |= (start < shared) & (shared < end)
 
-    # Twice the distance from the middle, so that it is whole; of two equal ones the first is taken.
+    # Twice the distance from the middle, to stay in integers. Ties go to the first.
     distance = np.abs(2 * places[shared] - places[second.start] - places[first.end])
     if not is_inside.all():
         distance[is_inside] = np.iinfo(np.int64).max

@@ -1,4 +1,4 @@
-"""Loads and digests spaCy pipelines, and cuts texts to the length that they accept."""
+"""Loads and hashes spaCy pipelines, and splits texts to the length that they accept."""
 
 from __future__ import annotations
 
@@ -14,24 +14,28 @@ from mslm_data.data.document import Placeholder
 from mslm_data.errors import AnnotateError
 
 PIECE = 100_000
-"""Characters that a parser or tagger is given at once. spaCy refuses 1,000,000 (its error E088)
-for their memory."""
+"""Maximum number of characters parsed at once; more need too much memory.
+
+spaCy's own limit is 1,000,000 (error E088).
+"""
 
 _CUTS = ("\n\n", "\n", " ")
+"""Preferred ends of a piece, best first."""
 
 
 @cache
 def load_pipeline(model: str, wanted_by: str, exclude: tuple[str, ...] = ()) -> Any:
-    """Load a trained pipeline; cached per process until a pipeline is digested again.
+    """Load a trained pipeline. Cached per process, until `digest_pipeline` is called.
 
     Args:
-        model: The name of an installed one, or its folder. Loading it runs code that it names.
-        wanted_by: The part of the program that needs it, in a user's words ("annotator 'spacy'").
-        exclude: Components that are not loaded.
+        model: Name of an installed pipeline, or its folder. Loading may execute code of the
+            pipeline.
+        wanted_by: The feature that needs it, for error messages ("annotator 'spacy'").
+        exclude: Components to skip.
 
     Raises:
         MissingExtraError: spaCy is not installed.
-        AnnotateError: The pipeline is missing, or does not fit the installed spaCy.
+        AnnotateError: The pipeline is missing, or incompatible with the installed spaCy.
     """
     spacy = _optional.load("spacy", wanted_by=wanted_by)
     pipeline_folder(model, wanted_by)
@@ -54,21 +58,20 @@ def pipeline_folder(model: str, wanted_by: str) -> Path:
     if (path / "config.cfg").is_file():
         return path
     spec = importlib.util.find_spec(model) if model.isidentifier() else None
-    places = spec.submodule_search_locations if spec else None
-    if not places or not (Path(places[0]) / "meta.json").is_file():
+    locations = spec.submodule_search_locations if spec else None
+    if not locations or not (Path(locations[0]) / "meta.json").is_file():
         raise AnnotateError(
             f"{wanted_by}: no spaCy pipeline '{model}' is installed, and no folder of that name "
             "has a config.cfg; install it with `python -m spacy download NAME` or pip, or pass its "
             "folder"
         )
-    return Path(places[0])
+    return Path(locations[0])
 
 
 def digest_pipeline(model: str, wanted_by: str) -> str:
     """Return the SHA-256 of spaCy's version and all files of a pipeline.
 
-    What is loaded afterwards is what was digested: pipelines that this process has loaded before
-    may come from other files, and are forgotten.
+    Clears the cache of `load_pipeline`, so that the pipeline loaded next has the files hashed here.
 
     Raises:
         MissingExtraError: spaCy is not installed.
@@ -90,24 +93,28 @@ def digest_pipeline(model: str, wanted_by: str) -> str:
 def pieces(
     text: str, placeholders: Sequence[Placeholder], *, limit: int = PIECE
 ) -> Iterator[tuple[int, int]]:
-    """Cut a text into pieces of at most `limit` characters.
+    """Split a text into pieces of at most `limit` characters.
 
-    A piece ends at an empty line if there is one in its second half, else at a line's end, else at
-    a space, else at the limit.
+    A piece ends after an empty line in its second half; otherwise after a line break, a space, or
+    at the limit.
 
     Args:
-        text: The text of a document.
-        placeholders: Sorted; they are never cut, so a piece that begins with a long one may be
-            longer.
-        limit: Characters.
+        text: Text of a document.
+        placeholders: Placeholders, sorted. They are not split, so a piece that starts with a long
+            one may exceed the limit.
+        limit: Maximum number of characters.
+
+    Yields:
+        Start and end of each piece.
     """
     start = 0
     while len(text) - start > limit:
-        # `rfind` gives -1 for a cut that is missing, which is never behind the middle.
+        # `rfind` returns -1 if the separator is missing, which is never beyond the middle.
         middle = start + limit // 2
-        found = (text.rfind(cut, middle, start + limit) + len(cut) for cut in _CUTS)
-        end = next((place for place in found if place > middle), start + limit)
+        ends = (text.rfind(cut, middle, start + limit) + len(cut) for cut in _CUTS)
+        end = next((candidate for candidate in ends if candidate > middle), start + limit)
 
+        # Do not split placeholders: end before one, or after it if the piece starts with it.
         for first, last, *_ in placeholders:
             if first < end < last:
                 end = first if first > start else last

@@ -1,13 +1,13 @@
-"""Every run that is declared, in the order of what it is worth.
+"""Declare all runs, the most valuable first.
 
-Within a question and a corpus all arms of a seed come before the next seed, so that an interruption
-leaves whole pairs. An arm's learning rate is the best of `RATES` on validation text: those tries
-are runs too, and come first. The plan is made anew after each run, so a rate is known when it is
-needed.
+Within a question and a corpus, all arms of a seed come before the next seed, so an interruption
+leaves complete pairs. An arm's learning rate is the best of `RATES` on validation text. These tries
+are runs, too, and come first. The plan is recomputed after each run, so rates are known when they
+are needed.
 
-A pair is two runs of a seed that began with the same weights. The language modelling head that all
-begin with comes out in other bits on another processor, so a run whose partner is missing is done
-again there, and its partner with it.
+A pair consists of two runs with the same seed and the same initial weights. The language modelling
+head of these weights differs in its last bits between processors. If a run's partner has no line
+with the weights of this machine, both are run here.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from experiments.lines import Line, Run, key_of
 
 SEEDS = range(5)
 RATES = (1e-4, 2e-4, 4e-4, 8e-4)
-"""Learning rates that each arm tries, the same number for all."""
+"""Learning rates that each arm tries."""
 TRIED_SEEDS = (100, 101, 102)
-"""Seeds of the tries, which are of no comparison."""
+"""Seeds of the tries. No comparison uses them."""
 
 
 NER: dict[str, Any] = {"epochs": 3, "batch_size": 16, "scored": "test"}
 ADAPTATION: dict[str, Any] = {"epochs": 1, "batch_size": 32, "rate": 2e-4, "dropout": False}
-"""How the encoder is adapted on domain text. In one pass over it there is nothing to overfit."""
+"""Adaptation on domain text. No dropout: one pass cannot overfit."""
 ADAPTED_RATE = 4e-4
 """Learning rate of fine-tuning after adaptation, and of the plain arm beside it."""
 CLASSIFIER: dict[str, dict[str, Any]] = {
     "ACL-ARC": {"epochs": 8, "batch_size": 16, "rate": 2e-4, "scored": "test"},
     "ChemProt": {"epochs": 4, "batch_size": 16, "rate": 2e-4, "scored": "test"},
 }
-"""How a classifier of each task is trained; its rate is chosen on ChemProt's validation rows."""
+"""Training of each task's classifier. The learning rate is chosen on ChemProt's validation rows."""
 TASK_ADAPTATION: dict[str, dict[str, Any]] = {
     "ACL-ARC": {"epochs": 8, "batch_size": 16, "rate": 2e-4},
     "ChemProt": {"epochs": 3, "batch_size": 16, "rate": 2e-4},
 }
-"""How the encoder is adapted before, on the task's own training text."""
+"""Adaptation before classification, on the task's training text."""
 TASK_RATES = (5e-5, *RATES)
-"""Learning rates that classifiers try, without adaptation, where high ones do worse."""
+"""Learning rates that classifiers try without adaptation."""
 TASK_HIDDEN = 0.15
 TASK_SEEDS = {"ACL-ARC": range(10), "ChemProt": SEEDS}
 CLASSIFIED: dict[str, tuple[str, str]] = {
@@ -59,24 +59,25 @@ CLASSIFIED: dict[str, tuple[str, str]] = {
     "DGA, gradients": ("token", "gradients"),
     "DGA, updates": ("token", "updates"),
 }
-"""Rows of Difference-Masking's table -> masks, and what of DGA scales."""
+"""Row of Difference-Masking's table -> masks, and the part of training that DGA scales."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """One way to train for named entities.
+    """A way to train for named entities.
 
     Attributes:
-        views: `plain` finds mentions in unmasked rows; `masked` does everything in masked rows, as
-            the paper; `two` predicts tokens in masked rows and finds mentions in the same unmasked.
-        masks: One of `experiments.masks.MASKS`; "" hides nothing.
-        weights: Loss weights of hidden term tokens and of others. At the paper's headline rates
-            Eq. 5 gives a half each with this vocabulary. `eq5` takes those of Eq. 5, `inverse`
-            those of Eq. 2, which are inverse to how many tokens of either kind are hidden.
-        adapted: Masks of an adaptation before, on domain text; "" for none.
-        epochs: Passes over the training rows, where they are not the usual ones.
-        tries: The arm whose learning rate this one takes; "" tries rates of its own.
-        rate: A learning rate that is given, without tries.
+        views: `plain` finds mentions in unmasked rows; `masked` uses masked rows for all losses, as
+            in the paper; `two` predicts tokens in masked rows and finds mentions in the same rows
+            unmasked.
+        masks: Name in `experiments.masks.MASKS`; "" for no masking.
+        weights: Loss weights of masked term tokens and of other masked tokens; `eq5` for the
+            weights of Eq. 5, `inverse` for those of Eq. 2. At the paper's headline rates, Eq. 5
+            gives 0.5 and 0.5 with this vocabulary.
+        adapted: Masks of a previous adaptation on domain text; "" for none.
+        epochs: Number of epochs.
+        tries: Arm whose learning rate is used; "" to try rates for this arm.
+        rate: Fixed learning rate, instead of tries. Default: None.
     """
 
     views: str = "plain"
@@ -104,7 +105,7 @@ JOINT: dict[str, Arm] = {
     "plain, twice as long": Arm(epochs=6, tries="plain"),
     "two views, light": Arm(views="two", masks="joint", weights=(0.1, 0.1)),
 }
-"""Arms of the first question; each is compared with `plain`."""
+"""Arms of joint training. Each is compared with `plain`."""
 _TWO = "two views, joint"
 RATED: dict[str, Arm] = {
     _TWO: JOINT[_TWO],
@@ -116,9 +117,9 @@ RATED: dict[str, Arm] = {
     },
     "the paper's, ELM 0.5, BLM 0.075": Arm(views="masked", masks="joint 0.5, 0.075", tries=_TWO),
 }
-"""Arms of the fourth question: other rates, in two views.
+"""Arms with other masking rates, in two views.
 
-At ELM 1.0 the paper's joint training never sees a mention that is not hidden; at 0.5 it does.
+At ELM 1.0, the paper's joint training never sees an unmasked mention. At 0.5, it does.
 """
 _EQUAL = "two views, ELM 0.25, BLM 0.15"
 WEIGHTS: dict[str, Arm] = {
@@ -126,15 +127,15 @@ WEIGHTS: dict[str, Arm] = {
     "Eq. 5": replace(RATED[_EQUAL], weights="eq5"),
     "inverse": replace(RATED[_EQUAL], weights="inverse"),
 }
-"""Arms of the third question, at rates where weights differ.
+"""Arms with other loss weights, at masking rates where the weights of Eq. 5 differ.
 
-Each is compared with the first, whose weights are equal. It is an arm of the fourth question too.
+Each is compared with the first, which has equal weights and is also in `RATED`.
 """
 ELSEWHERE = {"SEC filings": 10, "WNUT17": 5}
-"""Corpora outside of medicine, with their epochs: they are small."""
+"""Corpus outside of medicine -> number of epochs. They are small."""
 WITHOUT_VALIDATION = ("SEC filings",)
 TRIED_ELSEWHERE = ("WNUT17",)
-"""Those of them that have validation text, on which each arm tries learning rates of its own."""
+"""Those with validation text."""
 ADAPTED = (
     "token",
     "joint",
@@ -147,7 +148,7 @@ ADAPTED = (
     "salient",
     "joint, weak",
 )
-"""Masks of the second question; each is compared with `token`, and with no adaptation."""
+"""Masks of adaptation. Each is compared with `token` and with no adaptation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,9 +157,8 @@ class Step:
 
     Attributes:
         run: The run.
-        against: Runs that it is compared with, so that they must begin with the same weights.
-        needs: Runs that must have ended before any of these: they choose a learning rate, or adapt
-            the encoder.
+        against: Runs to compare it with. They must have the same initial weights.
+        needs: Runs that must be finished first: they choose a learning rate or adapt the encoder.
     """
 
     run: Run
@@ -166,22 +166,20 @@ class Step:
     needs: tuple[Run, ...] = ()
 
     def done(self, starts: Mapping[str, Collection[str]]) -> bool:
-        """Return whether the run, and all that it is compared with, began with the same weights.
+        """Return whether the run and its partners have lines with the same initial weights.
 
         Args:
-            starts: Identity of a run -> the weights that its lines began with.
+            starts: Key of a run -> digests of the initial weights of its lines.
         """
         together = [set(starts.get(one.key, ())) for one in (self.run, *self.against)]
         return bool(set.intersection(*together))
 
     def open_runs(self, starts: Mapping[str, Collection[str]], start: str) -> list[Run]:
-        """Return what can be done now, by the weights that finished runs began with.
-
-        That is nothing while a run that is needed has not ended.
+        """Return the runs to do now; none while a needed run is unfinished.
 
         Args:
-            starts: Identity of a run -> the weights that its lines began with.
-            start: The weights that are at hand.
+            starts: Key of a run -> digests of the initial weights of its lines.
+            start: Digest of the initial weights of this machine.
         """
         if self.done(starts) or any(one.key not in starts for one in self.needs):
             return []
@@ -193,10 +191,11 @@ class Study:
     """Corpora of named entities on which arms are compared.
 
     Attributes:
-        corpora: Their names.
-        tried_on: The one whose rates serve where a corpus has no validation text, or no tries yet.
-        arms: Those that try learning rates, as long as their runs are there.
-        options: What a run depends on besides its arm.
+        corpora: Names of the corpora.
+        tried_on: Corpus whose learning rates are used for corpora without validation text, or
+            without finished tries.
+        arms: Arms that try learning rates.
+        options: Further options of all runs.
     """
 
     corpora: tuple[str, ...]
@@ -205,7 +204,7 @@ class Study:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def steps(self, arms: Mapping[str, Arm], lines: Sequence[Line]) -> Iterator[Step]:
-        """Yield the steps of arms of which each is compared with the first, on all corpora."""
+        """Yield the steps of all corpora. Each arm is compared with the first."""
         for corpus in self.corpora:
             for seed in SEEDS:
                 yield from self.steps_of(arms, corpus, seed, lines)
@@ -230,7 +229,7 @@ class Study:
         *,
         against: Sequence[Step] = (),
     ) -> Step:
-        """Return an arm's run at the learning rate that its tries have chosen so far."""
+        """Return an arm's step, with the learning rate chosen by its tries so far."""
         tries = [] if arm.rate else self.tries(arm.tries or name, corpus)
         rate = (
             arm.rate
@@ -248,12 +247,12 @@ class Study:
     def tries(self, name: str, corpus: str) -> list[Run]:
         """Return the runs that choose an arm's learning rate on a corpus.
 
-        They are as long as the runs that follow, and scored on validation text. After a shorter
-        time high rates look better than they are, most of all for arms that learn slowly.
+        They train as long as the final runs and are scored on validation text. Shorter runs would
+        favour high rates, especially for arms that learn slowly.
 
         Args:
-            name: One of `arms`.
-            corpus: One of `corpora`. Those without validation text have the tries of `tried_on`.
+            name: Name in `arms`.
+            corpus: Name in `corpora`. Without validation text, the tries are on `tried_on`.
         """
         tried_on = self.tried_on if corpus in WITHOUT_VALIDATION else corpus
         tried = {"scored": "validation", **self.options}
@@ -273,33 +272,30 @@ class Study:
 BLURB = Study(corpora=("NCBI-disease", "BC5CDR-chem", "BC2GM"), tried_on="NCBI-disease")
 
 Questions = Mapping[str, Callable[[Sequence[Line]], Iterator[Step]]]
-"""Name of a question -> its runs, from the lines of finished ones, which choose learning rates."""
+"""Name of a question -> function from the finished lines, which choose rates, to its steps."""
 
 
 def questions_of(study: Study) -> Questions:
-    """Return the questions that can be asked of any corpus."""
+    """Return the questions of a study of any corpus."""
     return {name: partial(study.steps, arms) for name, arms in ARMS.items()}
 
 
 def plan(
     names: Sequence[str], lines: Sequence[Line], questions: Questions | None = None
 ) -> Iterator[Step]:
-    """Yield the runs of some questions in order, finished ones too; a run may stand there twice.
+    """Yield the steps of questions in order, finished ones included. Runs may occur repeatedly.
 
     Args:
         names: Names of questions.
-        lines: Lines of finished runs, from which learning rates are chosen.
-        questions: What the names mean; None is `QUESTIONS`.
+        lines: Lines of finished runs, which choose learning rates.
+        questions: Name -> steps. Default: `QUESTIONS`.
     """
     for name in names:
         yield from (questions or QUESTIONS)[name](lines)
 
 
 def current(lines: Sequence[Line], questions: Questions | None = None) -> list[Line]:
-    """Return the lines of runs that the plan has now.
-
-    A run at a learning rate that a later try has beaten is not among them.
-    """
+    """Return the lines of the planned runs, without those at learning rates no longer chosen."""
     asked = questions or QUESTIONS
     wanted = {step.run.key for step in plan(list(asked), lines, asked)}
     return [line for line in lines if key_of(line) in wanted]
@@ -308,7 +304,7 @@ def current(lines: Sequence[Line], questions: Questions | None = None) -> list[L
 def _adaptation(lines: Sequence[Line]) -> Iterator[Step]:
     before = Run(task="adaptation", corpus="domain", arm="", seed=0, options=ADAPTATION)
     yield Step(run=before)
-    # An adapted encoder serves all corpora; where its folder is lost, it would be trained anew.
+    # All corpora of a seed are adjacent, because they share an adapted encoder.
     for seed in SEEDS:
         for corpus in BLURB.corpora:
             plain = BLURB.step("plain", Arm(rate=ADAPTED_RATE), corpus, seed, lines)
@@ -328,7 +324,7 @@ def _adaptation(lines: Sequence[Line]) -> Iterator[Step]:
 
 
 def _learning_rates(lines: Sequence[Line]) -> Iterator[Step]:  # noqa: ARG001 - a question's signature
-    """Yield the tries of all arms, those that most comparisons rest on first."""
+    """Yield the tries of all arms, beginning with `plain`, which most comparisons use."""
     own = [name for name, arm in JOINT.items() if not arm.tries]
     for name in sorted(own, key=lambda name: (name == "the paper's", name != "plain")):
         for corpus in BLURB.corpora:
@@ -365,7 +361,7 @@ def _tasks(lines: Sequence[Line]) -> Iterator[Step]:
     for run in tries:
         yield Step(run=run)
     rate = chosen_rate(tries, lines, "micro_f1") or RATES[1]
-    # Seed by seed over both corpora, so that a table of few pairs is there early, and of both.
+    # Seeds in the outer loop, so that both tables soon have a few pairs.
     for seed in range(max(len(seeds) for seeds in TASK_SEEDS.values())):
         for corpus in (corpus for corpus, seeds in TASK_SEEDS.items() if seed in seeds):
             first, *others = (_classified(corpus, arm, seed, rate) for arm in CLASSIFIED)
@@ -388,7 +384,7 @@ ARMS: Mapping[str, Mapping[str, Arm]] = {
     "weights": WEIGHTS,
     "rates": {"plain": JOINT["plain"], **RATED},
 }
-"""Name of a question that can be asked of any corpus -> its arms."""
+"""Name of a question about any corpus -> its arms."""
 QUESTIONS: Questions = {
     "learning-rates": _learning_rates,
     "joint": partial(BLURB.steps, ARMS["joint"]),
@@ -403,24 +399,24 @@ QUESTIONS: Questions = {
 
 
 def adaptation(masks: str, seed: int) -> Run:
-    """Return the run that adapts the encoder with some masks, on text with gold mentions."""
+    """Return the run that adapts the encoder with masks, on text with gold mentions."""
     return Run(task="adaptation", corpus="domain", arm=masks, seed=seed, options=ADAPTATION)
 
 
 def with_needs(step: Step) -> Iterator[Step]:
-    """Yield the runs that a step needs, and then the step."""
+    """Yield a step after the runs that it needs."""
     for run in step.needs:
         yield Step(run=run)
     yield step
 
 
 def loss_weights(wanted: Sequence[float] | str, hidden: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the weights of hidden term tokens and of others that an arm has in the loss.
+    """Return the loss weights of masked term tokens and of other masked tokens.
 
     Args:
         wanted: `Arm.weights`.
-        hidden: `n_elm` and `n_blm`, the tokens of either kind that an epoch hides, and `eq5`, the
-            weights that follow from them by Eq. 5.
+        hidden: `n_elm` and `n_blm`, numbers of masked tokens in an epoch, and `eq5`, the weights
+            by Eq. 5.
     """
     n_elm, n_blm = hidden.get("n_elm", 0), hidden.get("n_blm", 0)
     if not isinstance(wanted, str):
@@ -433,9 +429,9 @@ def loss_weights(wanted: Sequence[float] | str, hidden: Mapping[str, Any]) -> tu
 
 
 def chosen_rate(tries: Sequence[Run], lines: Sequence[Line], score: str = "f1") -> float | None:
-    """Return the learning rate with the highest mean score; None before any can be compared.
+    """Return the learning rate with the highest mean score; None before a seed has tried all rates.
 
-    The mean is over the seeds that have tried all rates. Of equal rates the highest is taken.
+    The mean is over all seeds with a score at every rate. Ties go to the higher rate.
     """
     scores = scores_by_rate(tries, lines, score)
     rates: set[float] = {run.options["rate"] for run in tries}
@@ -449,7 +445,7 @@ def chosen_rate(tries: Sequence[Run], lines: Sequence[Line], score: str = "f1") 
 def scores_by_rate(
     tries: Sequence[Run], lines: Sequence[Line], score: str = "f1"
 ) -> dict[int, dict[float, float]]:
-    """Return seed -> learning rate -> score of the tries that have a line."""
+    """Return seed -> learning rate -> score, for the finished tries."""
     rates = {run.key: (run.seed, run.options["rate"]) for run in tries}
     scores: dict[int, dict[float, float]] = {}
     for line in lines:

@@ -1,8 +1,8 @@
-"""A linear classifier of texts on an encoder's first token, fine-tuned with it.
+"""A linear text classifier on an encoder's first token, fine-tuned together with the encoder.
 
-It is also the task model that Selective Masking asks (`p_true`), by way of `mslm-data vocab scores
-confidence --callable experiments.classifier:p_true`. That command imports this module anew, so the
-folders of the task and of the model come by environment variables.
+It is also the task model of Selective Masking: `mslm-data vocab scores confidence --callable
+experiments.classifier:p_true`. The command runs in a process of its own, so it gets the folders of
+the task and of the model from environment variables.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from mslm_data.shard.split import Split
 from mslm_data.torch.model.forward import batch_by_length, padded
 
 TASK = "MSLM_DATA_EXPERIMENTS_TASK"
-"""Environment variable: the folder of a task's rows."""
+"""Environment variable with the folder of a task's rows."""
 MODEL = "MSLM_DATA_EXPERIMENTS_MODEL"
-"""Environment variable: the folder of a classifier that `save` wrote."""
+"""Environment variable with the folder of a classifier written by `save`."""
 BATCH = 64
 DROPOUT = 0.1
 
@@ -48,10 +48,10 @@ class Output(NamedTuple):
 
 
 class Classifier(nn.Module):
-    """A linear layer on the last hidden state of the first token, with dropout before."""
+    """Dropout and a linear layer on the last hidden state of the first token."""
 
     def __init__(self, encoder: Any, classes: int) -> None:
-        """Put a new layer on an encoder of Hugging Face."""
+        """Add a new layer to a Hugging Face encoder."""
         super().__init__()
         self.encoder = encoder
         self.dropout = nn.Dropout(DROPOUT)
@@ -74,13 +74,13 @@ class Classifier(nn.Module):
 
 
 def of_texts(batch: Mapping[str, Any]) -> Sequence[dict[str, Tensor]]:
-    """Return the one call of the classifier that a batch is."""
+    """Return the arguments of the single forward pass of a batch."""
     names = ("input_ids", "attention_mask", "doc_labels")
     return [{name: torch.from_numpy(batch[name]) for name in names}]
 
 
 def probabilities(model: Classifier, rows: Sequence[Any], *, pad: int) -> Tensor:
-    """Return the probability of each class, `[rows, C]`, of rows of ids, arrays or lists."""
+    """Return the class probabilities of rows of token ids, `[R, C]`."""
     lengths = np.array([len(row) for row in rows])
     ids = Ragged(np.concatenate([np.asarray(row) for row in rows]), make_offsets(lengths))
     found = torch.zeros(len(rows), model.out.out_features)
@@ -94,7 +94,7 @@ def probabilities(model: Classifier, rows: Sequence[Any], *, pad: int) -> Tensor
 
 
 def predictions(model: Classifier, split: Split) -> tuple[list[int], list[int]]:
-    """Return the true and the predicted class of each row of a split."""
+    """Return the true and the predicted class of each row."""
     examples = split.examples()
     ids = examples.input_ids
     rows = [ids.values[start:end] for start, end in itertools.pairwise(ids.offsets)]
@@ -103,18 +103,18 @@ def predictions(model: Classifier, split: Split) -> tuple[list[int], list[int]]:
 
 
 def save(model: Classifier, folder: Path) -> None:
-    """Save a classifier's weights for `p_true`, whose encoder is in a folder of its own."""
+    """Save a classifier's weights for `p_true`. Its encoder's folder is saved separately."""
     folder.mkdir(parents=True, exist_ok=True)
     weights = {name: value.contiguous() for name, value in model.state_dict().items()}
     save_file(weights, folder / _WEIGHTS)
 
 
 def p_true(rows: list[list[int]], keys: list[int]) -> list[float]:
-    """Return the probability that the task's classifier gives to the true label of each row.
+    """Return the classifier's probability of each row's true label.
 
     Args:
-        rows: Ids, special ones among them.
-        keys: Of the rows that they are parts of.
+        rows: Token ids, including special tokens; parts of the task's rows.
+        keys: Key of the task's row, for each row.
     """
     shards, labels, model = _of_environment()
     found = probabilities(model, rows, pad=max(shards["train"].token_ids.pad, 0))
@@ -123,7 +123,7 @@ def p_true(rows: list[list[int]], keys: list[int]) -> list[float]:
 
 @functools.cache
 def _of_environment() -> tuple[Shards, dict[int, int], Classifier]:
-    """Return the rows, the label of each key, and the classifier that the variables name."""
+    """Load the rows, the label of each key, and the classifier from the environment variables."""
     from experiments.encoder import masked_lm
 
     torch.set_num_threads(1)

@@ -1,7 +1,7 @@
-"""Dropout whose draws are cheap on a CPU.
+"""Dropout with fast random numbers on a CPU.
 
-torch draws one number for each value by the Mersenne Twister, a fifth of a step of fine-tuning
-here. NumPy's SFC64 gives four for the time of one, of 16 bits each.
+torch draws one Mersenne Twister number per value, a fifth of a fine-tuning step here. A number of
+NumPy's SFC64 serves four values with 16 bits each.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ _VALUES = 1 << 16
 
 @contextmanager
 def cheap_dropout(seed: int) -> Iterator[None]:
-    """Let `torch.nn.functional.dropout`, which modules call too, draw by SFC64 in the block.
+    """Replace the random numbers of `torch.nn.functional.dropout`, and so of its module, by SFC64's.
 
-    A value is dropped with the asked probability, rounded to 16 bits, and those that stay are
-    scaled so that the mean stays.
+    The probability is rounded to 16 bits. Kept values are scaled to preserve the mean.
 
     Args:
-        seed: Of the draws; the same calls with the same seed drop the same values.
+        seed: Seed. The same calls with the same seed drop the same values.
     """
     draws = np.random.SFC64(seed)
     usual = torch.nn.functional.dropout

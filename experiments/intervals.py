@@ -15,21 +15,21 @@ from scipy import stats
 
 RESAMPLES = 2_000
 POWER = 2.8
-"""Standard errors of a difference that a two-sided test at 5 % finds in four of five studies."""
+"""Difference, in standard errors, that a two-sided test at 5 % detects with a power of 80 %."""
 
 Floats = npt.NDArray[np.float64]
 Score = Callable[[Floats], Floats]
-"""Counts `[..., K]` to scores `[...]`."""
+"""Maps counts `[..., K]` to scores `[...]`."""
 
 
 class Difference(NamedTuple):
     """A mean difference over seeds.
 
     Attributes:
-        mean: The second less the first.
+        mean: Mean of the second minus the first.
         low: Lower end of the 95 % interval.
-        high: Upper end.
-        seen: The smallest true difference that a study like this would find in four of five cases.
+        high: Upper end of the interval.
+        seen: Smallest true difference that such a study detects with a power of 80 %.
         seeds: Number of seeds.
     """
 
@@ -48,33 +48,33 @@ def signed(points: float) -> str:
 def interval(low: float, high: float) -> str:
     """Return the ends of an interval with one decimal, rounded outwards.
 
-    So the signs of the ends differ where the interval holds 0: `-0.1 to +0.9`, where the lower end
-    is -0.01. An upper end just below 0 is `-0.0`.
+    The signs differ if the interval contains 0: `-0.1 to +0.9` for a lower end of -0.01. An upper
+    end just below 0 is `-0.0`.
     """
-    low, high = np.round((low * 10, high * 10), 6)  # or the last bit of a float would count
+    low, high = np.round((low * 10, high * 10), 6)  # drop the rounding error of floats
     return f"{np.floor(low) / 10:+.1f} to {np.ceil(high) / 10:+.1f}"
 
 
 def f1(counts: Floats) -> Floats:
-    """Return F1 of hits, gold and predicted."""
+    """Return F1 from counts of hits, gold and predicted mentions."""
     both = counts[..., 1] + counts[..., 2]
     return np.divide(2 * counts[..., 0], both, out=np.zeros(both.shape), where=both > 0)
 
 
 def accuracy(counts: Floats) -> Floats:
-    """Return the share of hits; counts are hits, tokens, and what else there may be."""
+    """Return hits / total, the first two counts."""
     return counts[..., 0] / np.maximum(counts[..., 1], 1)
 
 
 def perplexity(counts: Floats) -> Floats:
-    """Return the perplexity of hits, tokens and losses."""
+    """Return perplexity from counts of hits, tokens and summed losses."""
     return np.exp(counts[..., 2] / np.maximum(counts[..., 1], 1))
 
 
 def macro_f1(counts: Floats) -> Floats:
-    """Return the mean F1 of classes; counts are hits, gold and predicted of each class.
+    """Return the mean F1 over classes, from hits, gold and predicted of each class.
 
-    Classes that are neither gold nor predicted are left out.
+    Classes without gold and predicted rows are skipped.
     """
     per_class = counts.reshape(*counts.shape[:-1], -1, 3)
     there = (per_class[..., 1] + per_class[..., 2]) > 0
@@ -83,13 +83,13 @@ def macro_f1(counts: Floats) -> Floats:
 
 
 def micro_f1(counts: Floats) -> Floats:
-    """Return F1 of the sums over classes; see `macro_f1`."""
+    """Return F1 from sums over classes; see `macro_f1`."""
     whole: Floats = counts.reshape(*counts.shape[:-1], -1, 3).sum(-2)
     return f1(whole)
 
 
 def by_class(gold: Sequence[int], predicted: Sequence[int], classes: int) -> Floats:
-    """Return hits, gold and predicted of each class in each row, `[rows, 3 * classes]`."""
+    """Return hits, gold and predicted of each class for each row, `[rows, 3 * classes]`."""
     rows = np.arange(len(gold))
     counts = np.zeros((len(gold), classes, 3))
     counts[rows, gold, 1] = 1
@@ -101,15 +101,14 @@ def by_class(gold: Sequence[int], predicted: Sequence[int], classes: int) -> Flo
 def difference(first: Floats, second: Floats, *, score: Score) -> Difference:
     """Compare two arms by runs of the same seeds.
 
-    Each resample draws groups of sentences, which are the same for all seeds and for both arms, and
-    apart from that, seeds. What the mean of the drawn seeds differs from that of all is widened by
-    `_widening`: five seeds, drawn again from themselves, differ less than five others would. With
-    one seed the interval is about sentences alone.
+    Each resample draws groups of sentences, the same for all seeds and both arms, and independently
+    draws seeds. The deviation by seeds is widened by `_widening`, because resamples of five seeds
+    vary less than samples of five new seeds. With one seed the interval covers sentences only.
 
     Args:
-        first: Counts `[S, G, K]`.
-        second: The same seeds and groups.
-        score: What is compared.
+        first: Counts of the first arm, `[S, G, K]`.
+        second: Counts of the second arm, for the same seeds and groups.
+        score: Score to compare.
     """
     seeds, groups, _ = first.shape
     weights, drawn = _resamples(seeds, groups)
@@ -168,19 +167,19 @@ def replicated_difference(
     )
 
 
-@lru_cache(maxsize=16)  # comparisons are of few sizes, and to draw takes longer than to compare
+@lru_cache(maxsize=16)  # few sizes occur, and drawing takes longer than comparing
 def _resamples(seeds: int, groups: int) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """Return how often each group is drawn, `[R, G]`, and the drawn seeds, `[R, S]`."""
+    """Return the number of draws of each group, `[R, G]`, and the drawn seeds, `[R, S]`."""
     draw = np.random.default_rng(0)
     weights = draw.multinomial(groups, np.full(groups, 1 / groups), RESAMPLES).astype(float)
     return weights, draw.integers(seeds, size=(RESAMPLES, seeds))
 
 
 def _widening(seeds: int) -> float:
-    """Return by what the spread of means of resampled seeds falls short of a t-interval's.
+    """Return the factor from the bootstrap's spread of a mean over seeds to that of a t-interval.
 
-    The deviation within a sample divides by n and not by n - 1, and its quantiles are normal ones;
-    see the expanded percentile interval of Hesterberg (The American Statistician 69, 2015).
+    The bootstrap divides by n instead of n - 1 and has normal quantiles; see the expanded percentile
+    interval of Hesterberg (The American Statistician 69, 2015).
     """
     if seeds == 1:
         return 1.0
@@ -190,5 +189,5 @@ def _widening(seeds: int) -> float:
 
 
 def _sums(counts: Floats, weights: Floats) -> Floats:
-    """Return the counts of each resample and seed, `[R, S, K]`."""
+    """Return the total counts of each resample and seed, `[R, S, K]`."""
     return np.tensordot(weights, counts, axes=(1, 1))

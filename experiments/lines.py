@@ -1,7 +1,7 @@
-"""Lines of results: one JSON object a run, kept with the code as data.
+"""Results as JSON lines, one per run, committed with the code.
 
-A run's identity is its task, corpus, arm, options and seed. It may have several lines, which began
-with different weights.
+A run is identified by task, corpus, arm, options and seed. It may have several lines, with
+different initial weights.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Line = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run that is declared.
+    """A declared run.
 
     Attributes:
-        task: `ner`, `adaptation` or `classification`.
-        corpus: What it is scored on; `domain` for an adaptation.
-        arm: Name of what is compared.
-        seed: Of new weights, order, masks and dropout.
-        options: All that the run's result depends on besides, ready for JSON.
+        task: `ner`, `few-shot`, `adaptation` or `classification`.
+        corpus: Corpus to score on; `domain` or `open text` for an adaptation.
+        arm: Name of the arm.
+        seed: Seed of new weights, order, masks and dropout.
+        options: Everything else that determines the result, as JSON values.
     """
 
     task: str
@@ -39,20 +39,17 @@ class Run:
 
     @property
     def key(self) -> str:
-        """The identity as text."""
+        """The run's identity as text."""
         return json.dumps(asdict(self), sort_keys=True)
 
 
 def key_of(line: Line) -> str:
-    """Return the identity of a line's run, as `Run.key` has it."""
+    """Return `Run.key` of a line's run."""
     return line.get("key") or json.dumps(line["run"], sort_keys=True)
 
 
 def read(folder: Path = RESULTS) -> list[Line]:
-    """Return all lines, in the order of files and lines.
-
-    A line that was cut off, as its process ended, is left out.
-    """
+    """Read all lines, file by file. A line cut off by the end of its process is skipped."""
     lines: list[Line] = []
     for path in sorted(folder.glob("*.jsonl")):
         for text in path.read_text(encoding="utf-8").splitlines():
@@ -64,11 +61,11 @@ def read(folder: Path = RESULTS) -> list[Line]:
 
 
 def append(run: Run, result: Mapping[str, Any], folder: Path = RESULTS) -> None:
-    """Add the line of a finished run to its task's file, in one write."""
+    """Append the line of a finished run to its task's file, in one write."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{run.task}.jsonl"
 
-    # A line that was cut off has no end: it must not swallow this one.
+    # Do not continue a line that was cut off.
     cut = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
     text = ("\n" if cut else "") + json.dumps({"run": asdict(run), **result}, sort_keys=True) + "\n"
 
@@ -80,7 +77,7 @@ def append(run: Run, result: Mapping[str, Any], folder: Path = RESULTS) -> None:
 
 
 def starts(lines: Sequence[Line]) -> dict[str, set[str]]:
-    """Return the identity of each run that has lines -> the weights that these began with."""
+    """Return the key of each run with lines -> digests of their initial weights."""
     found: dict[str, set[str]] = {}
     for line in lines:
         found.setdefault(key_of(line), set()).add(line["start"])

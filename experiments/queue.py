@@ -1,7 +1,7 @@
-"""The runs of a plan that are open, of which each process takes one at a time.
+"""Open runs of a plan, shared by processes that each do one at a time.
 
-A process holds a lock on the run that it does. The lock ends with the process, so that an
-interrupted run is open again.
+A process holds a lock on its run. The lock ends with the process, so an interrupted run is open
+again.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Queue:
     """Open runs, in the order of their plan.
 
     Attributes:
-        names: Of the plan's questions.
-        questions: What the names mean.
-        wanted: Whether a run is to be done at all.
+        names: Names of the questions.
+        questions: Name of a question -> its steps.
+        wanted: Returns whether a run is to be done.
         results: Folder of the lines.
-        start: The weights that runs begin with here.
-        locks: Folder of the locks, for all processes that share the work.
+        start: Digest of the initial weights on this machine.
+        locks: Folder of the locks, the same for all processes.
     """
 
     names: Sequence[str]
@@ -51,10 +51,11 @@ class Queue:
         )
 
     def take(self) -> tuple[Run, AbstractContextManager[Any]] | None:
-        """Return the first run that nobody does, and its lock, a context in which to do it.
+        """Take the first open run.
 
         Returns:
-            None if all open runs are taken, or need one that is.
+            The run and its lock, a context to do the run in; None if all open runs are taken, or
+            wait for one that is.
         """
         self.locks.mkdir(parents=True, exist_ok=True)
         for run in self._open():
@@ -62,7 +63,7 @@ class Queue:
             with contextlib.suppress(Timeout):
                 lock = FileLock(self.locks / f"{name}.lock")
                 held = lock.acquire(blocking=False)
-                # Another process may have ended it since the lines were read.
+                # Another process may have finished it since the lines were read.
                 if run in self._open():
                     return run, held
                 lock.release()

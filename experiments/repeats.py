@@ -1,8 +1,8 @@
-"""Write which test rows of the tasks stand in their training rows too, word for word.
+"""Find the test rows of the tasks whose text is also a training row's.
 
-The published splits of ACL-ARC and ChemProt have such rows. A classifier may know their labels by
-heart, whatever its encoder was adapted with. `experiments/repeats.json` has their places and no
-text, so that `python -m experiments.page` can leave them out without the corpora.
+The published splits of ACL-ARC and ChemProt contain such rows. A classifier may have memorised
+their labels, whatever its encoder was adapted with. `experiments/repeats.json` holds their indices
+and no text, so `python -m experiments.page` can exclude them without the corpora.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ REPEATS = Path(__file__).parent / "repeats.json"
 
 
 def main() -> int:
-    """Write the file, from the tasks below the folder that `MSLM_DATA_REAL` names."""
+    """Write the file from the tasks in the folder `MSLM_DATA_REAL`."""
     found = {name: repeated(inputs.real() / "tasks" / folder) for name, folder in TASKS.items()}
     REPEATS.write_text(json.dumps(found) + "\n", encoding="utf-8")
     return 0
 
 
 def repeated(folder: Path) -> list[int]:
-    """Return the places of a task's test rows whose text is that of a training row, from 0 on."""
+    """Return the indices of a task's test rows that repeat the text of a training row."""
     train, test = (_texts(folder / f"{split}.jsonl") for split in ("train", "test"))
     seen = set(train)
     return [place for place, text in enumerate(test) if text in seen]
 
 
 def read() -> dict[str, list[int]]:
-    """Return the name of each task -> the places of its repeated test rows."""
+    """Return task -> indices of its repeated test rows."""
     found: dict[str, list[int]] = json.loads(REPEATS.read_text(encoding="utf-8"))
     return found
 

@@ -1,7 +1,7 @@
-"""Train a model by steps of AdamW: one loop for heads, adaptation, fine-tuning and classifiers.
+"""Train models with AdamW: one loop for heads, adaptation, fine-tuning and classifiers.
 
-A batch is turned into one or several calls of the model, its views, whose losses are added: the
-paper's joint training is one call on the masked rows, two views are two.
+A batch becomes one or more forward passes, its views, and their losses are added. The paper's joint
+training is one pass on the masked rows; two views are two passes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from mslm_data.torch import count_items
 from mslm_data.torch.model.forward import evaluating, find_device
 
 WARM = 0.1
-"""Share of the steps in which the learning rate rises; afterwards it falls to 0, both linearly."""
+"""Share of warm-up steps. The learning rate rises linearly, then falls linearly to 0."""
 
 Inputs = dict[str, Tensor]
 Views = Callable[[Mapping[str, Any]], Sequence[Inputs]]
-"""Makes of a batch the arguments of each call of the model."""
+"""Returns the arguments of each forward pass of a batch."""
 
 _ROWS = ("input_ids", "attention_mask")
 _TAGS = ("bio", "span_starts", "span_ends", "span_labels")
@@ -36,12 +36,12 @@ _HIDDEN = ("labels", "mask_kinds")
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """How long and how fast a model is trained.
+    """Length and speed of training.
 
     Attributes:
-        epochs: Passes over the rows, each with masks of its own.
-        batch_size: Rows of a step.
-        rate: Highest learning rate.
+        epochs: Number of epochs, each with new masks.
+        batch_size: Number of rows per step.
+        rate: Peak learning rate.
     """
 
     epochs: int
@@ -60,21 +60,21 @@ def optimise(
     dropout: bool = True,
     around: AbstractContextManager[Any] | None = None,
 ) -> dict[str, Any]:
-    """Train those parameters of a model that require gradients.
+    """Train the parameters of a model that require gradients.
 
     Args:
-        model: Called with the arguments that `views` makes; its output has a `loss`.
-        split: Rows, in length buckets; their order follows from the seed alone.
-        strategy: What is hidden; None hides nothing.
+        model: Model. It is called with the arguments from `views` and returns a `loss`.
+        split: Rows. They come in length buckets, in an order that depends on the seed alone.
+        strategy: Masking strategy; None for no masking.
         views: See `Views`.
-        schedule: Epochs, batches and rate.
-        seed: Of order, masks and dropout.
-        dropout: Whether the model's dropout is on.
-        around: A context in which all steps are taken.
+        schedule: Epochs, batch size and learning rate.
+        seed: Seed of order, masks and dropout.
+        dropout: Whether to use the model's dropout. Default: True.
+        around: Context to take all steps in. Default: None.
 
     Returns:
-        `steps`; `tokens`, of all calls of the model and without padding; and `loss`, the mean of
-        the last tenth of the steps.
+        `steps`; `tokens`, the number of tokens of all forward passes, without padding; and `loss`,
+        the mean over the last tenth of the steps.
     """
     batches = md.Batches(
         split,
@@ -119,14 +119,14 @@ def optimise(
 
 @contextmanager
 def reading(model: Any) -> Iterator[torch.device]:
-    """Compute without gradients and dropout, in bfloat16; the value is the model's device."""
+    """Disable gradients and dropout and use bfloat16; yield the model's device."""
     device = find_device(model)
     with evaluating(model), torch.inference_mode(), torch.autocast(device.type, torch.bfloat16):
         yield device
 
 
 def rate_at(step: int, total: int) -> float:
-    """Return the share of the highest learning rate that a step has, of `total` steps."""
+    """Return the learning rate of a step as a share of its peak."""
     warm = max(1, round(WARM * total))
     if step < warm:
         return (step + 1) / warm
@@ -134,39 +134,39 @@ def rate_at(step: int, total: int) -> float:
 
 
 def on_plain_rows(batch: Mapping[str, Any]) -> Sequence[Inputs]:
-    """Detect and classify mentions in rows as they are (Eq. 8 and 11)."""
+    """Detect and classify mentions in unmasked rows (Eq. 8 and 11)."""
     return [_tensors({**batch, "input_ids": unmasked(batch)}, (*_ROWS, *_TAGS))]
 
 
 def on_masked_rows(batch: Mapping[str, Any]) -> Sequence[Inputs]:
-    """Do everything in masked rows, as the paper does (Eq. 12)."""
+    """Compute all losses on masked rows, as in the paper (Eq. 12)."""
     return [_tensors(batch, (*_ROWS, *_TAGS, *_HIDDEN))]
 
 
 def in_two_views(batch: Mapping[str, Any]) -> Sequence[Inputs]:
-    """Predict hidden tokens in masked rows (Eq. 6), and find mentions in the same rows unmasked.
+    """Predict masked tokens (Eq. 6), and find mentions in the same rows unmasked.
 
-    It is what `MslmModel` does with `two_views`, one view after the other, in half of the memory.
+    The same losses as `MslmModel(two_views=True)`, with one pass after the other and half of the
+    memory.
     """
     plain, masked = *on_plain_rows(batch), *of_hidden_tokens(batch)
-    # Gradients of the first view are there when the second has its turn; each has its own parts of
-    # the loss, divided by their own counts.
+    # The gradients of both passes add up. Each pass has its own losses with their own counts.
     return [plain, {**masked, "num_items_in_batch": count_items([masked])}]
 
 
 def of_hidden_tokens(batch: Mapping[str, Any]) -> Sequence[Inputs]:
-    """Predict hidden tokens alone (Eq. 6)."""
+    """Predict masked tokens only (Eq. 6)."""
     return [_tensors(batch, (*_ROWS, *_HIDDEN))]
 
 
 def for_general_knowledge(batch: Mapping[str, Any]) -> Sequence[Inputs]:
-    """Predict hidden tokens, and show the same rows unmasked to DGA's contrastive loss."""
+    """Predict masked tokens, and pass the unmasked rows to DGA's contrastive loss."""
     plain = _tensors({**batch, "input_ids": unmasked(batch)}, _ROWS)
     return [*of_hidden_tokens(batch), plain]
 
 
 def unmasked(batch: Mapping[str, Any]) -> Any:
-    """Return a batch's ids as they were before masking, int64 `[B, L]`."""
+    """Return a batch's ids before masking, int64 `[B, L]`."""
     labels = batch["labels"]
     ids = batch["input_ids"].copy()
     ids[labels >= 0] = labels[labels >= 0]

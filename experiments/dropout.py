@@ -18,7 +18,7 @@ _VALUES = 1 << 16
 
 @contextmanager
 def cheap_dropout(seed: int) -> Iterator[None]:
-    """Replace the random numbers of `torch.nn.functional.dropout`, and so of its module, by SFC64's.
+    """Replace the random numbers of `torch.nn.functional.dropout` by SFC64's.
 
     The probability is rounded to 16 bits. Kept values are scaled to preserve the mean.
 

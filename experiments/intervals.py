@@ -178,8 +178,8 @@ def _resamples(seeds: int, groups: int) -> tuple[Floats, npt.NDArray[np.int64]]:
 def _widening(seeds: int) -> float:
     """Return the factor from the bootstrap's spread of a mean over seeds to that of a t-interval.
 
-    The bootstrap divides by n instead of n - 1 and has normal quantiles; see the expanded percentile
-    interval of Hesterberg (The American Statistician 69, 2015).
+    The bootstrap divides by n instead of n - 1 and has normal quantiles; see the expanded
+    percentile interval of Hesterberg (The American Statistician 69, 2015).
     """
     if seeds == 1:
         return 1.0

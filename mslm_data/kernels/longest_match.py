@@ -1,8 +1,8 @@
-"""Cut words into the pieces of a WordPiece vocabulary, longest match first.
+"""Tokenize words of printable ASCII by WordPiece, longest match first.
 
-Words are of printable ASCII. BERT's rules make runs of them: a run of letters and digits, or one
-other character, each cut on its own. A vocabulary is two hash tables of pieces, those that a run
-may begin with and those that go on within it (`##ing`, without its `##`).
+BERT's rules split a word into runs: a sequence of letters and digits, or one other character. Each
+run is cut into pieces on its own. A vocabulary is two hash tables of pieces: those at the beginning
+of a run, and those within a run (`##ing`, without its `##`).
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from mslm_data.kernels._jit import Array, inlined, kernel
 from mslm_data.kernels.hashing import find_slot, hash_beginnings
 
 PieceTable: TypeAlias = tuple[Array, Array, Array, Array, Array, Array]
-"""Slots and hashes as of `find_slot`; the characters of K pieces, uint32, and where each begins and
-ends there, integers `[K]`; the id of each, integers `[K]`."""
+"""A table of K pieces: slots and hashes for `find_slot`; characters of all pieces, uint32; start
+and end of each piece in these, integers `[K]`; token id of each piece, integers `[K]`."""
 
 
 @kernel
 def mark_printable(chars: Array, words: Array, out: Array) -> None:
-    """Mark the words that have only printable characters of ASCII, and no space.
+    """Mark the words of printable ASCII characters other than space.
 
     Args:
         chars: uint32 `[C]`, code points.
-        words: integers `[W, 2]`: each word's characters, half open.
+        words: integers `[W, 2]`, character range of each word.
         out: bool `[W]`, written.
     """
     for w in range(len(words)):
@@ -49,26 +49,26 @@ def cut_words(
     """Cut words into pieces, and return the number of pieces.
 
     Args:
-        chars: uint32 `[C]`, printable ASCII, in small letters if the vocabulary is of such.
-        words: integers `[W, 2]`: each word's characters, half open.
-        begins: The pieces that a run may begin with.
-        goes_on: The pieces that may follow within a run.
-        limits: The characters of the longest piece; and those of the longest run that is cut. A
-            longer one is unknown.
-        unknown: The id of a run that cannot be cut, as one piece.
-        out: int32 `[C, 4]`, written up to the number of pieces: id, first character within the
-            word, character after the last, number of the run within the word.
-        counts: int64 `[W]`, written: the pieces of each word.
+        chars: uint32 `[C]`, printable ASCII, in lower case for an uncased vocabulary.
+        words: integers `[W, 2]`, character range of each word.
+        begins: Table of pieces at the beginning of a run.
+        goes_on: Table of pieces within a run.
+        limits: Length of the longest piece, and maximum length of a run. Longer runs are unknown.
+        unknown: Id of the unknown token, for runs that cannot be cut.
+        out: int32 `[C, 4]`, written from the top: token id, first character within the word,
+            character after the last, and number of the run within the word.
+        counts: int64 `[W]`, written: number of pieces of each word.
     """
     longest, longest_run = limits
     hashes = np.empty(longest, np.uint64)
-    # A literal 0 would have `cut_run` compiled twice.
+    # With a literal 0, `cut_run` would be compiled twice.
     total: int = np.int64(0)  # type: ignore[assignment]
     for w in range(len(words)):
         start, stop = words[w, 0], words[w, 1]
         first = total
         run = 0
 
+        # Split the word into runs `[t, end)`.
         t = start
         while t < stop:
             end = t + 1
@@ -85,6 +85,7 @@ def cut_words(
                 out[total, 2] = end
                 count = 1
 
+            # Positions relative to the word.
             for p in range(total, total + count):
                 out[p, 1] -= start
                 out[p, 2] -= start
@@ -111,20 +112,21 @@ def cut_run(
     """Cut a run into pieces, and return their number; 0 if it cannot be cut.
 
     Args:
-        chars: uint32, characters.
-        start: The run's first.
+        chars: uint32, code points.
+        start: First character of the run.
         stop: Half open.
-        begins: The pieces that it may begin with.
-        goes_on: The pieces that may follow.
-        hashes: uint64, as long as the longest piece; overwritten.
+        begins: Table of pieces at the beginning of a run.
+        goes_on: Table of pieces within a run.
+        hashes: uint64, as long as the longest piece; scratch memory.
         out: int32 `[., 4]`, written from `first` on: id, first character, character after the last.
-        first: Where the first piece is written.
+        first: Index of the first piece in `out`.
     """
     count = 0
     table = begins
     t = start
     while t < stop:
-        # The hash of all that a piece may be, shortest first, costs that of the longest.
+        # Hash all prefixes in one pass, which costs as much as the hash of the longest. Then try
+        # them from the longest to the shortest.
         room = min(stop - t, len(hashes))
         hash_beginnings(chars, t, room, hashes)
 
@@ -149,14 +151,14 @@ def cut_run(
 def find_piece(
     chars: Array, start: int, stop: int, hashed: np.uint64, table: PieceTable
 ) -> np.int64:
-    """Return the number of the piece that a range of characters is, or -1.
+    """Return the number of the piece that equals a range of characters, or -1.
 
     Args:
-        chars: uint32, characters.
-        start: The first.
+        chars: uint32, code points.
+        start: First character.
         stop: Half open.
-        hashed: Their hash.
-        table: The pieces.
+        hashed: Hash of the range.
+        table: Table of pieces.
     """
     slots, hashes, known, starts, ends, _ = table
     place = find_slot(slots, hashed, chars, start, stop, known, starts, ends, hashes)
@@ -165,7 +167,7 @@ def find_piece(
 
 @inlined
 def is_letter_or_digit(char: int) -> bool:
-    """Return whether a character of ASCII is a letter or a digit."""
+    """Return whether an ASCII character is a letter or a digit."""
     return (
         ((char >= 48) & (char <= 57))
         | ((char >= 65) & (char <= 90))

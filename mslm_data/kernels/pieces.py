@@ -1,4 +1,7 @@
-"""Find the stretches of a line that are tokenised at once, and lay out the pieces they become."""
+"""Find the chunks of text that are tokenized at once, and write their pieces as tokens.
+
+A *stretch* is a word given by the source, or a range of text between white space.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ from mslm_data.kernels._jit import Array, inlined, kernel
 
 @inlined
 def is_space(character: int) -> bool:
-    """Return whether a code point is white space for BERT's normaliser.
+    """Return whether a code point is white space for BERT's normalizer.
 
-    U+001C to U+001F and U+0085 are not, although Python's `str.isspace` has them.
+    Unlike for Python's `str.isspace`, U+001C to U+001F and U+0085 are not.
     """
     if character <= 0x20:
         return (character == 0x20) | (character == 0x0A) | (character == 0x09) | (character == 0x0D)
@@ -31,18 +34,15 @@ def is_space(character: int) -> bool:
 def find_stretches(
     chars: Array, sentences: Array, given: Array, words: Array, bounds: Array, counts: Array
 ) -> None:
-    """Find the stretches of each sentence that are tokenised at once.
-
-    These are the sentence's words where the source gives words, else what stands between white
-    space.
+    """Find the stretches of each sentence: its words if given, otherwise text between white space.
 
     Args:
         chars: uint32 `[C]`, code points.
-        sentences: int64 `[N, 2]`, half open, in characters; rising, not overlapping.
-        given: bool `[N]`, whether a sentence's words are given.
-        words: int64 `[G, 2]`, these words, rising.
-        bounds: int64 `[., 2]`, written: the stretches, rising, with room for all of them.
-        counts: int64 `[N]`, written: stretches of each sentence.
+        sentences: int64 `[N, 2]`, character range of each sentence, ascending, not overlapping.
+        given: bool `[N]`, whether the words of a sentence are given.
+        words: int64 `[G, 2]`, character ranges of the given words, ascending.
+        bounds: int64 `[., 2]`, written from the top: character ranges of the stretches, ascending.
+        counts: int64 `[N]`, written: number of stretches of each sentence.
     """
     w = 0
     g = 0
@@ -50,7 +50,7 @@ def find_stretches(
         start, end = sentences[i, 0], sentences[i, 1]
         first = w
         if given[i]:
-            # Words between two sentences are in neither.
+            # Skip words between two sentences.
             while g < len(words) and words[g, 0] < start:
                 g += 1
             while g < len(words) and words[g, 0] < end:
@@ -61,7 +61,7 @@ def find_stretches(
         else:
             inside = False
             for c in range(start, end):
-                # A stretch begins or ends here: column 0 or 1 of its bounds.
+                # A stretch begins or ends here: write column 0 or 1 of its range.
                 if is_space(chars[c]) == inside:
                     bounds[w, 1 if inside else 0] = c
                     w += inside
@@ -82,22 +82,22 @@ def lay_pieces(
     pieces: Array,
     tokens: Array,
 ) -> None:
-    """Lay out the pieces of stretches as tokens.
+    """Write the pieces of stretches as tokens.
 
     Args:
-        counts: int64 `[N]`, stretches of each sentence.
-        given: bool `[N]`, whether each stretch of a sentence is one word, as the source gives it.
-        rows: int64 `[W]`, each stretch's row in the table of words.
-        bounds: int64 `[W, 2]`, its characters.
-        offsets: int64 `[R + 1]`, pieces of each row of the table.
-        pieces: int32 `[P, 4]`: id, first character within the stretch, character after the last,
-            and number of the word within a stretch of running text.
-        tokens: int64 `[4, T]`, written: id, word counted over all sentences, first character and
-            character after the last, neither ever falling.
+        counts: int64 `[N]`, number of stretches of each sentence.
+        given: bool `[N]`, whether the stretches of a sentence are given words, one word each.
+        rows: int64 `[W]`, row of each stretch in the table of distinct stretches.
+        bounds: int64 `[W, 2]`, character range of each stretch.
+        offsets: int64 `[R + 1]`, offsets of each row's pieces in the table.
+        pieces: int32 `[P, 4]`, pieces of the table: token id, first character within the stretch,
+            character after the last, and number of the word within the stretch.
+        tokens: int64 `[4, T]`, written: token id, word number over all sentences, first character,
+            and character after the last, both nondecreasing.
     """
     w = 0
     t = 0
-    word = 0  # words before this stretch
+    word = 0  # number of words before this stretch
     low = np.int64(0)
     high = np.int64(0)
     for i in range(len(counts)):
@@ -106,7 +106,7 @@ def lay_pieces(
             for p in range(offsets[rows[w]], offsets[rows[w] + 1]):
                 number = 0 if given[i] else pieces[p, 3]
 
-                # A tokenizer's pieces may overlap or step back; tokens never do.
+                # Pieces of some tokenizers overlap or go back. Ranges of tokens must not.
                 low = max(low, bounds[w, 0] + pieces[p, 1])
                 high = max(high, bounds[w, 0] + pieces[p, 2])
 
@@ -124,16 +124,16 @@ def lay_pieces(
 def wrap_rows(
     cuts: Array, ids: Array, words: Array, prefix: Array, suffix: Array, offsets: Array, out: Array
 ) -> None:
-    """Put special tokens around rows of tokens, and count words within the row.
+    """Add special tokens to rows, and number words within each row.
 
     Args:
-        cuts: int64 `[N]`, each row's first token.
-        ids: int64 `[T]`.
-        words: int64 `[T]`, each token's word, counted over all rows.
+        cuts: int64 `[N]`, first token of each row.
+        ids: int64 `[T]`, token ids.
+        words: int64 `[T]`, word number of each token over all rows.
         prefix: int64 `[.]`, special ids before a row.
-        suffix: int64 `[.]`, special ids after it.
-        offsets: int64 `[N + 1]` of the rows with their special tokens.
-        out: int32 `[2, offsets[N]]`, written: ids, and words with -1 for special tokens.
+        suffix: int64 `[.]`, special ids after a row.
+        offsets: int64 `[N + 1]`, including special tokens.
+        out: int32 `[2, offsets[N]]`, written: token ids, and word ids, -1 on special tokens.
     """
     lead = len(prefix)
     for i in range(len(cuts)):

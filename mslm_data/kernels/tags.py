@@ -1,4 +1,4 @@
-"""Write mentions as BIO tags, and read mentions from tags of any scheme."""
+"""Convert mentions to BIO tags, and tags of any scheme to mentions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ def paint_bio(
     """Write B on the first token of each mention and I on its other tokens.
 
     Args:
-        span_offsets: int64 `[N + 1]`, mentions of each row.
-        starts: int32 `[S]`, tokens of the row.
+        span_offsets: int64 `[N + 1]` of the mentions.
+        starts: int32 `[S]`, first token of each mention, within its row.
         ends: int32 `[S]`, half open.
-        labels: int16 `[S]`; label l has the tags `1 + 2 l` (B) and `2 + 2 l` (I).
-        offsets: int64 `[N + 1]`, tokens of each row.
-        bio: int16 `[T]`, zeros; written where mentions are.
+        labels: int16 `[S]`, label numbers. Label l has the tags `1 + 2 l` (B) and `2 + 2 l` (I).
+        offsets: int64 `[N + 1]` of the tokens.
+        bio: int16 `[T]`, all 0 (O); written in mentions.
     """
     for i in range(len(span_offsets) - 1):
         for s in range(span_offsets[i], span_offsets[i + 1]):
@@ -31,24 +31,26 @@ def paint_bio(
 def find_mentions(
     offsets: Array, tags: Array, meanings: Array, spans: Array, counts: Array
 ) -> None:
-    """Read mentions from the tags of sentences. A table says what each tag of the scheme means.
+    """Convert the tags of sentences to mentions. A table defines the tags of the scheme.
 
     Args:
-        offsets: integers `[S + 1]`, words of each sentence.
-        tags: integers `[W]`, each a row of `meanings`; -1 for its last row.
-        meanings: int64 `[M, 4]`: the label, -1 for a word in no mention; 1 where the word continues
-            an open mention of its label; 1 where the mention ends with the word; 1 where the word
-            should not open a mention.
-        spans: int64 `[W, 3]`, written: of each mention the first word, the one after its last, and
-            the label. The row after the last mention may hold scratch data.
-        counts: int64 `[2, S]`, written: mentions, and those opened by a word that should not.
+        offsets: integers `[S + 1]`, offsets of each sentence's words.
+        tags: integers `[W]`, index into `meanings` of each word's tag. -1 is the last item.
+        meanings: int64 `[M, 4]`, definition of each tag: label, or -1 outside mentions; whether the
+            tag continues an open mention of its label; whether it ends the mention; whether it is
+            irregular at the beginning of a mention, such as I in BIO.
+        spans: int64 `[W, 3]`, written from the top: first word of each mention, word after the
+            last, and label. The item after the last mention is scratch memory.
+        counts: int64 `[2, S]`, written: number of mentions, and of mentions with an irregular
+            beginning.
     """
-    m = 0  # mentions that have ended; an open one is written at row m
+    m = 0  # number of complete mentions; an open mention is at index m
     for s in range(len(offsets) - 1):
         first = m
         late = 0
         is_open = False
         for w in range(offsets[s], offsets[s + 1]):
+            # Continue the open mention, or end it and open another.
             label = meanings[tags[w], 0]
             continues = is_open and meanings[tags[w], 1] != 0 and label == spans[m, 2]
             if not continues:
@@ -65,6 +67,7 @@ def find_mentions(
                 m += is_open
                 is_open = False
 
+        # The end of a sentence ends its mention.
         m += is_open
         counts[0, s] = m - first
         counts[1, s] = late

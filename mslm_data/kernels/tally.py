@@ -1,4 +1,4 @@
-"""Count what a plan masks: in rows, in mentions, in words."""
+"""Count the masked tokens of rows and units, and find masked words."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ def tally_rows(offsets: Array, kinds: Array, runs: Array, out: Array) -> None:
 
     Args:
         offsets: int64 `[N + 1]`.
-        kinds: uint8 `[T]`: 0 where a token is not masked, 2 for ENTITY, any other number for BASE.
-        runs: int64 `[C]`: 1 is added at k for each run of k masked tokens; the last item counts
-            longer runs too. A run continues where the kind changes, and ends with the row.
-        out: int64 `[N, 2]`, written: ENTITY tokens and BASE tokens.
+        kinds: uint8 `[T]`, `MaskKind` of each token: 0 if not masked, 2 for ENTITY, any other
+            number for BASE.
+        runs: int64 `[C]`, item k is increased by the number of runs of k masked tokens; the last
+            item counts longer runs too. A run may have both kinds, and ends with the row.
+        out: int64 `[N, 2]`, written: number of ENTITY tokens and of BASE tokens.
     """
     longest = len(runs) - 1
     for i in range(len(out)):
@@ -50,10 +51,10 @@ def tally_units(
     Args:
         offsets: int64 `[N + 1]` of the tokens.
         unit_offsets: int64 `[N + 1]` of the units.
-        starts: int32 `[U]`: a unit's first token, counted within its row.
+        starts: int32 `[U]`, first token of each unit, within its row.
         ends: int32 `[U]`, half open.
         kinds: uint8 `[T]`, as in `tally_rows`.
-        out: int64 `[U, 2]`, written: tokens masked as ENTITY, and tokens masked at all.
+        out: int64 `[U, 2]`, written: number of ENTITY tokens, and of all masked tokens.
     """
     for i in range(len(offsets) - 1):
         for u in range(unit_offsets[i], unit_offsets[i + 1]):
@@ -68,13 +69,13 @@ def tally_units(
 
 @kernel
 def find_masked_words(offsets: Array, word_ids: Array, kinds: Array, out: Array) -> None:
-    """Find the words with a masked token. Words are those of `word_numbers.find_words`.
+    """Find the words with a masked token, in the order of `word_numbers.find_words`.
 
     Args:
         offsets: int64 `[N + 1]`.
         word_ids: int32 `[T]`, -1 on special tokens.
-        kinds: uint8 `[T]`, 0 where a token is not masked.
-        out: uint8 `[W]`, written: 1 where a token of the word is masked, 0 elsewhere.
+        kinds: uint8 `[T]`, nonzero for masked tokens.
+        out: uint8 `[W]`, written: 1 if a token of the word is masked, otherwise 0.
     """
     w = -1
     for i in range(len(offsets) - 1):

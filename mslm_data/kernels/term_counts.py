@@ -8,23 +8,29 @@ from mslm_data.kernels.hashing import EMPTY, find_key
 
 @kernel
 def number_terms(
-    hashes: Array, keys: Array, numbers: Array, known: int, most: int, firsts: Array, out: Array
+    hashes: Array,
+    keys: Array,
+    numbers: Array,
+    known: int,
+    max_terms: int,
+    firsts: Array,
+    out: Array,
 ) -> int:
-    """Number terms in order of first appearance, and return how many are known then.
+    """Number terms in order of first appearance, and return the number of terms in the table.
 
     Args:
-        hashes: uint64 `[M]`, a hash of each mention's term.
-        keys: uint64 `[2**k]`, the table; written. At least one place stays empty.
-        numbers: int32 `[2**k]`, the number of the key at each place; written.
-        known: Number of terms in the table.
-        most: Maximum number of terms. Terms that come after these get no number.
-        firsts: int64 `[M]`, written from the left: the mention in which each new term came first.
-        out: int64 `[M]`, written: the number of each mention's term, or -1.
+        hashes: uint64 `[M]`, hash of each mention's term.
+        keys: uint64 `[2**k]`, table of the hashes; changed. At least one slot stays empty.
+        numbers: int32 `[2**k]`, number of each slot's term; changed.
+        known: Number of terms in the table before the call.
+        max_terms: Maximum number of terms in the table. Further terms get no number.
+        firsts: int64 `[M]`, written from the left: first mention of each new term.
+        out: int64 `[M]`, written: number of each mention's term, or -1.
     """
     before = known
     for m in range(len(hashes)):
         place = find_key(keys, hashes[m])
-        if keys[place] == EMPTY and known < most:
+        if keys[place] == EMPTY and known < max_terms:
             keys[place] = hashes[m]
             numbers[place] = known
             firsts[known - before] = m
@@ -35,13 +41,13 @@ def number_terms(
 
 @kernel
 def find_terms(hashes: Array, keys: Array, numbers: Array, out: Array) -> None:
-    """Find the numbers of terms.
+    """Look up the numbers of terms.
 
     Args:
-        hashes: uint64 `[M]`, a hash of each mention's term.
-        keys: uint64 `[2**k]`, the table of `number_terms`.
-        numbers: int32 `[2**k]`, the number of the key at each place.
-        out: int64 `[M]`, written: the number of each mention's term, or -1.
+        hashes: uint64 `[M]`, hash of each mention's term.
+        keys: uint64 `[2**k]`, table from `number_terms`.
+        numbers: int32 `[2**k]`, number of each slot's term.
+        out: int64 `[M]`, written: number of each mention's term, or -1.
     """
     for m in range(len(hashes)):
         place = find_key(keys, hashes[m])
@@ -53,8 +59,8 @@ def move_terms(old_keys: Array, old_numbers: Array, keys: Array, numbers: Array)
     """Copy a table into a larger one.
 
     Args:
-        old_keys: uint64 `[2**k]`, the table of `number_terms`.
-        old_numbers: int32 `[2**k]`, the number of the key at each place.
+        old_keys: uint64 `[2**k]`, table from `number_terms`.
+        old_numbers: int32 `[2**k]`, number of each slot's term.
         keys: uint64 `[2**n]`, all `EMPTY`; written.
         numbers: int32 `[2**n]`, written.
     """

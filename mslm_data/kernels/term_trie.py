@@ -1,9 +1,8 @@
-"""Find terms in running text: split it into words, and walk a trie of words from each of them.
+"""Find terms in running text: split it into words, and walk a trie of words from each word.
 
 The words of all terms are numbered by a table of items (`hashing`). The trie is a table of keys:
-the key of an edge is `step << 32 | word`. A step is twice the parent node, plus 1 where white space
-comes before the word. `children` int32 `[2**n]` beside it holds the node that an edge leads to.
-The root is node 0.
+the key of an edge is `(2 * parent + gap) << 32 | word`, with a gap of 1 for white space before the
+word, otherwise 0. `children` int32 `[2**n]` has the child node of each edge. The root is node 0.
 """
 
 from __future__ import annotations
@@ -12,31 +11,31 @@ from mslm_data.kernels._jit import Array, kernel
 from mslm_data.kernels.hashing import EMPTY, find_key, pair
 
 OTHER, LETTER, MARK, SPACE, LINE_END, CARRIAGE_RETURN = range(6)
-"""Kinds of characters. A letter or digit joins the letters before it, and so does a mark. Any other
-character is a word by itself. The kinds from SPACE on are white space."""
+"""Kinds of characters. A LETTER (or digit) or MARK continues a word of letters. An OTHER character
+is a word by itself. The kinds from SPACE on are white space."""
 
 APART = 2
-"""The gap before a word that no term reaches across."""
+"""A gap before a word that no term may contain."""
 
 
 @kernel
 def split_text(kinds: Array, words: Array) -> int:
-    """Find the words of a text, and return how many there are.
+    """Split a text into words, and return their number.
 
     Args:
-        kinds: uint8 `[C]`, the kind of each character.
-        words: int32 `[C, 3]`, written up to the returned number: first character, the one after the
-            last, and the gap before: 0 for none, 1 for white space with at most one line end,
-            `APART` for more, and before the first word.
+        kinds: uint8 `[C]`, kind of each character.
+        words: int32 `[C, 3]`, written from the left: first character, character after the last, and
+            the gap before the word. A gap is 0 without white space, 1 for white space with at most
+            one line end, and `APART` for more line ends, and before the first word.
     """
     count = 0
     gap = APART
     line_ends = 0
-    inside = False  # of a word that letters may join
+    inside = False  # whether the last word may be continued by letters
     for c in range(len(kinds)):
         kind = kinds[c]
         if kind >= SPACE:
-            # CR LF is one line end, which the CR has counted.
+            # CR LF is one line end, counted at the CR.
             after_return = c > 0 and kinds[c - 1] == CARRIAGE_RETURN
             if kind == CARRIAGE_RETURN or (kind == LINE_END and not after_return):
                 line_ends += 1
@@ -60,21 +59,21 @@ def split_text(kinds: Array, words: Array) -> int:
 def add_terms(
     words: Array, numbers: Array, bounds: Array, keys: Array, children: Array, nodes: Array
 ) -> None:
-    """Put terms into an empty trie.
+    """Add terms to an empty trie.
 
     Args:
-        words: int32 `[W, 3]`, the words of all terms, as `split_text` writes them.
-        numbers: int64 `[W]`, the number of each word; equal words have equal numbers.
-        bounds: int64 `[T + 1]`, words of each term.
-        keys: uint64 `[2**n]`, all `EMPTY`, of more places than W; written.
-        children: int32 `[2**n]`, written.
-        nodes: int32 `[T]`, written: the node at which each term ends.
+        words: int32 `[W, 3]`, words of all terms, from `split_text`.
+        numbers: int64 `[W]`, number of each word. Equal words have equal numbers.
+        bounds: int64 `[T + 1]`, offsets of each term's words.
+        keys: uint64 `[2**n]` with `2**n > W`, all `EMPTY`; written: edges of the trie.
+        children: int32 `[2**n]`, written: child node of each edge.
+        nodes: int32 `[T]`, written: last node of each term.
     """
     num_nodes = 1
     for t in range(len(nodes)):
         node = 0
         for w in range(bounds[t], bounds[t + 1]):
-            # What stands before a term's first word does not matter.
+            # The gap before the first word of a term does not matter.
             gap = min(words[w, 2], 1) if w > bounds[t] else 0
             key = pair(2 * node + gap, numbers[w])
             place = find_key(keys, key)
@@ -93,13 +92,12 @@ def longest_terms(
     """Find the longest term that begins at each word of a text.
 
     Args:
-        words: int32 `[W, 3]`, as `split_text` writes them.
-        numbers: int64 `[W]`, the number of each word among those of the terms, -1 for others.
-        keys: uint64 `[2**n]`, the trie.
-        children: int32 `[2**n]`, the trie.
-        ending: uint8 `[nodes]`: 1 where a term ends.
-        out: int32 `[W, 2]`, written: the word after the term's last, and its node; 0 and 0 where no
-            term begins.
+        words: int32 `[W, 3]`, words of the text, from `split_text`.
+        numbers: int64 `[W]`, number of each word, -1 for words of no term.
+        keys: uint64 `[2**n]`, edges of the trie.
+        children: int32 `[2**n]`, child node of each edge.
+        ending: uint8 `[nodes]`, 1 for last nodes of terms.
+        out: int32 `[W, 2]`, written: the word after the term, and its node; 0 and 0 for no term.
     """
     for first in range(len(words)):
         out[first] = 0
@@ -119,11 +117,11 @@ def longest_terms(
 
 @kernel
 def leftmost_terms(past: Array, out: Array) -> int:
-    """Choose terms that do not overlap, from the left, and return how many there are.
+    """Choose terms that do not overlap, greedily from the left, and return their number.
 
     Args:
-        past: int32 `[W]`: the word after the term that begins at each word, 0 for none.
-        out: int32 `[W]`, written up to the returned number: first words of the chosen terms.
+        past: int32 `[W]`, the word after the term that begins at each word, 0 for none.
+        out: int32 `[W]`, written from the left: first words of the chosen terms.
     """
     count = 0
     w = 0

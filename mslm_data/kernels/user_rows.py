@@ -1,4 +1,4 @@
-"""Complete and check rows that users bring: number their words, look at their mentions."""
+"""Complete and check rows of users: number their words, and check their mentions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from mslm_data.kernels._jit import Array, kernel
 
 @kernel
 def number_tokens(offsets: Array, special: Array, out: Array) -> None:
-    """Make each token a word of its own.
+    """Number the tokens of each row as words of one token.
 
     Args:
         offsets: int64 `[N + 1]`.
-        special: bool `[T]`.
-        out: int32 `[T]`, written: the word within the row, -1 on special tokens.
+        special: bool `[T]`, whether a token is special.
+        out: int32 `[T]`, written: word number within the row, -1 on special tokens.
     """
     for i in range(len(offsets) - 1):
         start, stop = offsets[i], offsets[i + 1]
@@ -26,44 +26,44 @@ def number_tokens(offsets: Array, special: Array, out: Array) -> None:
 
 @kernel
 def continue_words(offsets: Array, words: Array) -> None:
-    """Number words over the whole row, where the numbers begin anew at the second of two texts.
+    """Renumber words over a whole row of two texts, whose numbers begin at 0 in each text.
 
-    The second text begins where the numbers fall. Where the first text has one word only, they do
-    not fall, but a special token stands between its word 0 and word 0 of the second text.
+    The second text begins where the numbers decrease. If the first text has only one word, they do
+    not decrease, but a special token separates word 0 of the first text from word 0 of the second.
 
     Args:
         offsets: int64 `[N + 1]`.
-        words: int32 `[T]`, -1 on special tokens; changed.
+        words: int32 `[T]`, word numbers, -1 on special tokens; changed.
     """
     for i in range(len(offsets) - 1):
         row = words[offsets[i] : offsets[i + 1]]
-        last = -1  # number of the last word, as it was
-        past = 0  # the token after it
-        more = 0  # what to add
+        last = -1  # original number of the last word
+        past = 0  # token after the last word
+        shift = 0  # number to add
         for t in range(len(row)):
             if row[t] < 0:
                 continue
             word = row[t]
 
-            # Behind a special token, `t > past`, an equal number is another word too.
+            # After a special token, that is if `t > past`, an equal number is a new word too.
             if last >= 0 and word < last + int(t > past):
-                more += last + 1
-            row[t] += more
+                shift += last + 1
+            row[t] += shift
             last = word
             past = t + 1
 
 
 @kernel
 def find_misplaced(offsets: Array, starts: Array, ends: Array, sizes: Array) -> int:
-    """Return the first row whose mentions are not sorted, overlap, are empty, or leave the row.
+    """Return the first row with an invalid mention, or -1.
 
-    The result is -1 where all mentions are in place.
+    Mentions must be sorted, must not overlap or be empty, and must be within the row.
 
     Args:
         offsets: int64 `[N + 1]` of the mentions.
-        starts: int32 `[S]`, tokens of the row.
+        starts: int32 `[S]`, first token of each mention, within its row.
         ends: int32 `[S]`, half open.
-        sizes: int64 `[N]`, tokens of the rows.
+        sizes: int64 `[N]`, number of tokens of each row.
     """
     for i in range(len(sizes)):
         before = 0

@@ -1,4 +1,4 @@
-"""Cut sentences that are too long into windows, and join short ones into rows."""
+"""Cut long sentences into windows, and join short sentences into rows."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from mslm_data.kernels._jit import Array, kernel
 def cut_windows(offsets: Array, cost: Array, limit: int, cuts: Array, counts: Array) -> None:
     """Cut each sentence into windows of at most `limit` tokens.
 
-    A window ends with the sentence if that is within reach. Otherwise it ends at the cheapest place
-    within reach; of equally cheap places at the last.
+    A sentence is cut at the place of minimum cost within the limit; of equal costs, at the last.
 
     Args:
-        offsets: int64 `[N + 1]`, tokens of N sentences.
-        cost: uint8 `[T]`, what it costs to begin a window at a token.
-        limit: Tokens, at least 1.
-        cuts: int64 `[T]`, written: first token of each window, sentence after sentence.
-        counts: int64 `[N]`, written: windows of each sentence; 0 for a sentence without tokens.
+        offsets: int64 `[N + 1]` of the sentences.
+        cost: uint8 `[T]`, cost of a cut before each token.
+        limit: Maximum number of tokens of a window, at least 1.
+        cuts: int64 `[T]`, written from the left: first token of each window.
+        counts: int64 `[N]`, written: number of windows of each sentence, 0 without tokens.
     """
     w = 0
     for i in range(len(counts)):
@@ -32,7 +31,7 @@ def cut_windows(offsets: Array, cost: Array, limit: int, cuts: Array, counts: Ar
 
             best = min(begin + limit, end)
             if best < end:
-                # From the right, so that the last of equally cheap places is kept.
+                # From the right, so that the last of equal costs is kept.
                 lowest = np.uint8(255)
                 for t in range(best, begin, -1):
                     if cost[t] < lowest:
@@ -44,17 +43,16 @@ def cut_windows(offsets: Array, cost: Array, limit: int, cuts: Array, counts: Ar
 
 @kernel
 def join_windows(lengths: Array, documents: Array, whole: Array, limit: int, firsts: Array) -> int:
-    """Put consecutive sentences of a document together into rows, and return the number of rows.
+    """Join consecutive sentences of a document into rows, and return the number of rows.
 
-    A row takes the next sentence as long as both have at most `limit` tokens together. A window of
-    a sentence that was cut is a row by itself.
+    Windows of a sentence that was cut are not joined.
 
     Args:
-        lengths: int64 `[W]`, tokens of each window, at most `limit`.
-        documents: int64 `[W]`, its document.
-        whole: bool `[W]`, whether it is a whole sentence.
-        limit: Tokens of a row.
-        firsts: int64 `[W]`, written: the first window of each row.
+        lengths: int64 `[W]`, number of tokens of each window, at most `limit`.
+        documents: int64 `[W]`, document of each window.
+        whole: bool `[W]`, whether a window is a whole sentence.
+        limit: Maximum number of tokens of a row.
+        firsts: int64 `[W]`, written from the left: first window of each row.
     """
     rows = 0
     room = 0

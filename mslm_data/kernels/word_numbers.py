@@ -1,7 +1,7 @@
-"""Number words, which are runs of sub-words, and count them.
+"""Number words by their sub-words, and count them.
 
-The table is one of items (`hashing`): the items are the sub-words of the types. Words of one token,
-most of a corpus, are not in it: they are numbered by `alone`, an array over all tokens.
+Words of several tokens are in a table of items (`hashing`). Words of one token, most of a corpus,
+are looked up in `alone`, an array over the vocabulary, which needs no hash.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from mslm_data.kernels.rows import begins_word
 
 @kernel
 def find_words(offsets: Array, word_ids: Array, bounds: Array, counts: Array) -> None:
-    """Find the words of rows: runs of tokens with the same number other than -1.
+    """Find the words of rows: runs of tokens with the same word id.
 
     Args:
-        offsets: int64 `[N + 1]`, from 0 on or within a longer array.
+        offsets: int64 `[N + 1]`, from 0 or another index.
         word_ids: int32 `[T]`, -1 on special tokens.
-        bounds: int64, at least `[tokens of the rows, 2]`; written from the first row on: first
-            token of each word, and the token after its last. One row more may hold scratch data.
-        counts: int64 `[N]`, written: words of each row.
+        bounds: int64 `[., 2]`, at least as long as the tokens of the rows, written from the top:
+            token range of each word. One more item is scratch memory.
+        counts: int64 `[N]`, written: number of words of each row.
     """
     w = 0
     for i in range(len(counts)):
         first = w
         before = -1
         for t in range(offsets[i], offsets[i + 1]):
-            # No branch: where no word begins, the next one overwrites this.
+            # No branch: if no word begins here, the next one overwrites this item.
             bounds[w, 0] = t
             w += begins_word(word_ids[t], before)
 
@@ -41,13 +41,13 @@ def find_words(offsets: Array, word_ids: Array, bounds: Array, counts: Array) ->
 
 @kernel
 def place_words(offsets: Array, values: Array, alone: Array, table: Array) -> None:
-    """Put known words, no two of them equal, into an empty table, except those of one token.
+    """Add distinct words of several tokens to an empty table.
 
     Args:
         offsets: int64 `[W + 1]`.
-        values: int32, their sub-words.
-        alone: int32 `[V]`: the word that each token is by itself, or -1. A word of a token that
-            `alone` has no place for goes into the table.
+        values: int32, sub-words of the words.
+        alone: int32 `[V]`, number of each one-token word, or -1. One-token words of ids outside
+            `[0, V)` are added to the table too.
         table: int32 `[2**n]`, all -1; written.
     """
     starts = offsets[:-1]
@@ -73,25 +73,25 @@ def number_words(
     size: Array,
     out: Array,
 ) -> None:
-    """Number words by their sub-words, in order of first appearance, and count them.
+    """Number words in order of first appearance, and count them.
 
     Args:
-        tokens: int32 `[T]`.
-        bounds: int64 `[M, 2]`: the tokens of each word, half open.
-        alone: int32 `[V]`: the word that each token is by itself, or -1; written.
-        table: int32 `[2**n]`, of words of other tokens; written.
-        offsets: int64, of the known words; written for new ones, with room for M more.
-        values: int32, their sub-words; written for new ones, with room for those of all M.
-        counts: int64, how often each word occurs; added to, with room for M more.
-        size: int64 `[1]`: how many words are known; changed.
-        out: int32 `[M]`, written: each word's number.
+        tokens: int32 `[T]`, token ids.
+        bounds: int64 `[M, 2]`, token range of each word.
+        alone: int32 `[V]`, number of each one-token word, or -1; changed.
+        table: int32 `[2**n]`, table of all other words; changed.
+        offsets: int64, offsets of the known words into `values`, with room for M more; changed.
+        values: int32, sub-words of the known words, with room for those of M more; changed.
+        counts: int64, number of occurrences of each known word, with room for M more; changed.
+        size: int64 `[1]`, number of known words; changed.
+        out: int32 `[M]`, written: number of each word.
     """
     known = size[0]
     ends = offsets[1:]
     for w in range(len(bounds)):
         start, stop = bounds[w, 0], bounds[w, 1]
 
-        # Written out here, because a function for it trebles the time (numba 0.68).
+        # Look up the word. Written out here, since a function triples the time (numba 0.68).
         single = stop == start + 1 and 0 <= tokens[start] < len(alone)
         place = np.int64(0)
         number = np.int64(-1)
@@ -102,6 +102,7 @@ def number_words(
             place = find_slot(table, hashed, tokens, start, stop, values, offsets, ends, None)
             number = np.int64(table[place])
 
+        # Add a new word.
         if number < 0:
             number = known
             if single:

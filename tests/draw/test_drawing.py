@@ -1,4 +1,4 @@
-"""Rows, tables and charts: equal to what was counted, readable, and inert whatever a corpus says."""
+"""Rows, tables and charts: equal to the counts, readable, and inert for any corpus text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EVIL = [
 
 
 class Page(HTMLParser):
-    """Checks that tags close in order, and collects what a page is made of."""
+    """Checks that tags are closed in order, and collects tags and text."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -247,7 +247,7 @@ def test_name_bins__an_open_end_says_so() -> None:
 # The style sheet ----------------------------------------------------------------------------------
 
 
-def test_shown__needs_nothing_from_elsewhere() -> None:
+def test_notebook_html__needs_nothing_from_elsewhere() -> None:
     html = notebook_html("x")
 
     assert not re.search(r"url\(|@import|https?:|<script", html)
@@ -259,8 +259,8 @@ def test_shown__needs_nothing_from_elsewhere() -> None:
     [("ink", ground) for ground in ("page", "card", "note", "heat", "grid", "elm-back", "blm-back")]
     + [("soft", "page"), ("soft", "card")],
 )
-def test_look__text_can_be_read(ink: str, ground: str, theme: int) -> None:
-    """WCAG 2.1 asks for a contrast of 4.5 (its definition: (L1 + 0.05) / (L2 + 0.05))."""
+def test_style_sheet__text_can_be_read(ink: str, ground: str, theme: int) -> None:
+    """WCAG 2.1 requires a contrast of 4.5, where contrast is (L1 + 0.05) / (L2 + 0.05)."""
     colours = dict(re.findall(r"--([a-z-]+): light-dark\((.*?)\)", style_sheet()))
 
     def luminance(name: str) -> float:

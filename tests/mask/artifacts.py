@@ -1,6 +1,7 @@
-"""Lexicons and score columns for the rows of `tests/generate.py`, and what is in them for slow twins.
+"""Lexicons and score columns for the rows of `tests/generate.py`, and their contents for slow
+twins.
 
-Numbers are drawn from `tests/reference/rng.py`, so a twin can work them out without reading a file.
+Numbers are drawn by `tests/reference/rng.py`, so a twin computes them without reading a file.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ ABOUT = {"kind": "made for tests", "tokenizer": "0" * 64, "size": IDS.size}
 
 
 def chance(*names: int) -> float:
-    """A number in [0, 1) with six decimals that these numbers name."""
+    """Return a number in [0, 1) with six decimals, drawn from these numbers."""
     stream = 0
     for name in names:
         stream = rng.fold_in(stream, name)
@@ -35,7 +36,7 @@ def chance(*names: int) -> float:
 
 
 def word_score(tokens: Sequence[int]) -> float | None:
-    """What `words_lexicon` says of a word; None where it has no entry, now and then 0."""
+    """Return the score of a word in `words_lexicon`, sometimes 0; None without an entry."""
     drawn = chance(1, *tokens)
     if len(tokens) > 2 or drawn < 0.1:
         return None
@@ -43,18 +44,18 @@ def word_score(tokens: Sequence[int]) -> float | None:
 
 
 def token_rate(token: int) -> float | None:
-    """What `rates_lexicon` says of a token; None for `[UNK]` and special ones."""
+    """Return the rate of a token in `rates_lexicon`; None for `[UNK]` and special tokens."""
     return chance(2, token) if token in USUAL else None
 
 
 def token_score(key: int, t: int) -> float:
-    """What `column_for` says of token t of the row of a key: about one in four is 0 or less; float32 holds it."""
+    """Return the score of token t of a row in `column_for`, exact in float32; about a quarter are 0 or less."""
     return float(np.float32(chance(3, key, t) - 0.25))
 
 
 @cache
 def grams() -> list[tuple[int, ...]]:
-    """The n-grams of `grams_lexicon`, in its order: a third of all pairs, and a few triples."""
+    """Return the n-grams of `grams_lexicon` in order: a third of all pairs, and a few triples."""
     pairs = [gram for gram in itertools.product(USUAL, repeat=2) if chance(4, *gram) < 0.3]
     triples = [
         (*pair, third) for pair in pairs[::3] for third in USUAL if chance(5, *pair, third) < 0.3
@@ -81,7 +82,7 @@ def grams_lexicon() -> Path:
 
 @cache
 def phrases() -> list[tuple[tuple[int, ...], ...]]:
-    """The entries of `phrases_lexicon` in its order, as words: n-grams of `grams`, some of them with a longer word."""
+    """Return the entries of `phrases_lexicon` in order, as words: `grams`, some of them with a longer word."""
     return [
         ((gram[0], gram[1]), *((token,) for token in gram[2:]))
         if chance(7, *gram) < 0.3
@@ -98,7 +99,7 @@ def phrases_lexicon() -> Path:
 
 @cache
 def concepts(stage: int) -> list[tuple[int, ...]]:
-    """The entries of `concepts_lexicon`: some single tokens, and some n-grams, or all of them from stage 2 on."""
+    """Return the entries of `concepts_lexicon`: some single tokens, and some n-grams, or all from stage 2 on."""
     alone = [(token,) for token in USUAL if chance(8, token) < 0.2]
     return alone + (grams() if stage > 1 else grams()[:1000])
 
@@ -109,7 +110,7 @@ def concepts_lexicon(stage: int) -> Path:
 
 
 def write_list(path: Path, *entries: Sequence[int | tuple[int, ...]], size: int = IDS.size) -> str:
-    """Write a list of n-grams, whose words are single ids, or tuples of them."""
+    """Write a list of n-grams of words, each a single id or a tuple of ids."""
     words = [[(word,) if isinstance(word, int) else word for word in entry] for entry in entries]
     starts = [list(itertools.accumulate(map(len, entry[:-1]), initial=0)) for entry in words]
     lexicon = Lexicon(
@@ -123,7 +124,7 @@ def write_list(path: Path, *entries: Sequence[int | tuple[int, ...]], size: int 
 
 
 def column_for(examples: Examples) -> Path:
-    """A score column of these rows."""
+    """Write a score column of these rows."""
     folder = _folder() / f"column-{next(_NUMBERS)}"
     scores = [
         [token_score(key, t) for t in range(length)]

@@ -1,4 +1,4 @@
-"""Hugging Face's own collator beside a strategy of ours, on the sentences of the shipped sample."""
+"""Hugging Face's collator beside our strategies, on sentences of the shipped sample."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from tests import made
 from tests.kernels.fairness import critical_value
 
 COPIES = 600
-"""Rows of one sentence each, in one batch, so that nothing is padded."""
+"""Number of copies of each sentence in a batch, so that nothing is padded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What a masking did, counted.
+    """Counts of a masking.
 
     Attributes:
-        units: Tokens that are not special, or words.
-        targets: Masked ones of these, at each place of each sentence.
-        fates: Masked tokens behind `[MASK]`, as they were, and random.
-        per_row: Rows with so many of them, by sentence.
+        units: Number of non-special tokens, or of words.
+        targets: Number of masks at each position of each sentence.
+        actions: Number of masked tokens that are `[MASK]`, unchanged, and random.
+        per_row: Number of rows by sentence and number of masks.
     """
 
     units: int
     targets: list[int]
-    fates: list[int]
+    actions: list[int]
     per_row: dict[tuple[int, int], int]
 
 
 @cache
 def sentences() -> Examples:
-    """Five sentences of running text with their characters, none with `[UNK]`."""
+    """Return five sentences of running text with character offsets and without `[UNK]`."""
     texts = [text for text in made.sample_lines() if 8 <= len(text.split()) <= 25][:60]
     documents = [Document(id=f"d{i}", text=text) for i, text in enumerate(texts)]
     encoder = made.encoder(made.word_piece(), [], keep_text=True)
@@ -51,7 +51,7 @@ def sentences() -> Examples:
 
 
 def compared(name: str, *, whole_word_mask: bool) -> tuple[Seen, Seen]:
-    """Return what our strategy and the collator of transformers did to the same rows."""
+    """Return the counts of our strategy and of the collator of transformers on the same rows."""
     collator = collator_of(whole_word_mask)
     examples, ours, theirs = sentences(), [], []
     strategy = md.strategy(name)
@@ -84,7 +84,7 @@ def collator_of(whole_word_mask: bool) -> Any:
 
 
 def features(examples: Examples, i: int, characters: bool) -> dict[str, Any]:
-    """Return row i as the collator takes it."""
+    """Return row i as input of the collator."""
     assert examples.token_starts is not None
     assert examples.token_ends is not None
     row: dict[str, Any] = {"input_ids": examples.input_ids[i].tolist()}
@@ -96,7 +96,7 @@ def features(examples: Examples, i: int, characters: bool) -> dict[str, Any]:
 
 
 def counted(examples: Examples, pairs: list[tuple[np.ndarray, np.ndarray]], *, words: bool) -> Seen:
-    fates, per_row, targets, units = (
+    actions, per_row, targets, units = (
         np.zeros(3, np.int64),
         Counter[tuple[int, int]](),
         list[int](),
@@ -105,7 +105,7 @@ def counted(examples: Examples, pairs: list[tuple[np.ndarray, np.ndarray]], *, w
     for i, (masked, ids) in enumerate(pairs):
         before, after = np.broadcast_to(examples.input_ids[i], ids.shape)[masked], ids[masked]
         is_mask = after == examples.ids.mask
-        fates += [
+        actions += [
             is_mask.sum(),
             (~is_mask & (after == before)).sum(),
             (~is_mask & (after != before)).sum(),
@@ -118,16 +118,16 @@ def counted(examples: Examples, pairs: list[tuple[np.ndarray, np.ndarray]], *, w
         per_row.update((i, count) for count in masked[:, firsts].sum(axis=1).tolist())
         targets += masked[:, firsts].sum(axis=0).tolist()
         units += COPIES * len(firsts)
-    return Seen(units=units, targets=targets, fates=fates.tolist(), per_row=dict(per_row))
+    return Seen(units=units, targets=targets, actions=actions.tolist(), per_row=dict(per_row))
 
 
 def same_shares(ours: Seen, theirs: Seen) -> bool:
-    """Tell whether two maskings can be of one law: the number masked, the fates, and the numbers in each row."""
+    """Return whether two maskings agree in the number of masks, the actions, and the masks per row."""
     hits = [sum(ours.targets), sum(theirs.targets)]
     rows = sorted(set(ours.per_row) | set(theirs.per_row))
     tables = [
         ([hits[0], ours.units - hits[0]], [hits[1], theirs.units - hits[1]]),
-        (ours.fates, theirs.fates),
+        (ours.actions, theirs.actions),
         (ours.targets, theirs.targets),
         ([ours.per_row.get(row, 0) for row in rows], [theirs.per_row.get(row, 0) for row in rows]),
     ]
@@ -135,7 +135,7 @@ def same_shares(ours: Seen, theirs: Seen) -> bool:
 
 
 def homogeneous(one: list[int], other: list[int]) -> bool:
-    """Pearson's chi-square of two rows of counts; rare columns are put together."""
+    """Return Pearson's chi-square of two rows of counts, with rare columns merged."""
     pairs = sorted(zip(one, other, strict=True), key=sum)
     columns, rest = [], [0, 0]
     for a, b in pairs:

@@ -1,7 +1,7 @@
-"""What the laws of masking are tried on: every registered strategy, and recipes that nobody has written.
+"""Inputs of the tests of the laws: all registered strategies, and random recipes.
 
-`OPTIONS` has a row for each registered strategy: options that make it do something on the rows of
-`tests/generate.py`. `COLUMN` stands for a score column of the rows at hand, which `made` writes.
+`OPTIONS` has options for each registered strategy that mask something in the rows of
+`tests/generate.py`. `COLUMN` stands for a score column of these rows, which `made` writes.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ WITHOUT_CORRUPTION = ("mixture.v1", "curriculum.v1", "unmasked.v1", "diffusion.v
 
 
 def made(drawn: tuple[str, Mapping[str, Any]], examples: Examples, **more: Any) -> Strategy:
-    """Make a strategy for these rows, from its row, the options that were drawn for it, and more."""
+    """Make a strategy for these rows from its options in `OPTIONS`, drawn options, and others."""
     name, other = drawn
     options = OPTIONS[name] | other | more
     if name in WITHOUT_CORRUPTION:
@@ -126,7 +126,7 @@ RATES = st.sampled_from([0.0, 0.07, 0.15, 0.25, 0.5, 0.55, 1.0])
 
 
 def possible(table):
-    """Return a table that is not refused: of whole units, those drawn with replacement are counted."""
+    """Return a valid table: a budget for `with_replacement` counts whole units."""
     if table["order"]["by"] == "with_replacement" and table["units"] != "tokens":
         return {**table, "budget": {**table["budget"], "counts": "units"}}
     return table

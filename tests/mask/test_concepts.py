@@ -49,14 +49,14 @@ def many(ids, copies=2000):
 
 
 def shares(examples, epoch, **options):
-    """Return how often each token is masked."""
+    """Return the share of epochs in which each token is masked."""
     plan = md.strategy("ccm", **options).plan(examples, epoch=epoch)
     assert plan.unspent.sum() == 0
     return plan.kinds.values.reshape(len(examples), -1).mean(axis=0)
 
 
 def test_ccm__expects_the_rate_of_all_tokens_from_those_of_concepts(listed):
-    """20 tokens, 5 of them of concepts: `int(0.15 * 20) / 5` each."""
+    """20 tokens, 5 of them in concepts: each has probability `int(0.15 * 20) / 5`."""
     found = shares(many([5, 6, 9, 7, *[10] * 14, 5, 6]), 1, lexicons=(listed((5, 6), (7,)),))
 
     concepts = [0, 1, 3, 18, 19]
@@ -72,7 +72,7 @@ def test_ccm__counts_are_rounded_down_and_coins_are_certain_where_concepts_are_f
 
 
 def test_ccm__one_concept_within_another_is_counted_and_comes_first_half_the_time(listed):
-    """3 tokens in 20, 3 tokens in both: each is certain, and the first to come keeps the other off."""
+    """20 tokens, 3 in both concepts: each is certain, and the first one visited excludes the other."""
     examples = many([5, 6, *[9] * 18])
     plan = md.strategy("ccm", lexicons=(listed((5, 6), (6,)),)).plan(examples, epoch=1)
 
@@ -80,7 +80,7 @@ def test_ccm__one_concept_within_another_is_counted_and_comes_first_half_the_tim
 
 
 def test_ccm__no_further_concept_once_enough_is_masked(listed):
-    """A concept that was begun goes on: three times the first, or three times the second."""
+    """A concept is never cut at the limit: three tokens of the first, or three of the second."""
     ids = [5, 6, 5, 6, 5, 6]
     options = {"lexicons": (listed((5,), (6,)),), "rate": 1.0}
     plans = {
@@ -94,7 +94,7 @@ def test_ccm__no_further_concept_once_enough_is_masked(listed):
 
 
 def test_ccm__stages_follow_the_epoch(tmp_path):
-    """Two epochs of warm-up, two of each of two lists, then both kinds for ever."""
+    """Two warm-up epochs, two for each of two lists, then the last stage for ever."""
     first = artifacts.write_list(tmp_path / "first.arrow", (5,))
     second = artifacts.write_list(tmp_path / "second.arrow", (5,), (6,))
     examples = many([5, 6, *[9] * 38])

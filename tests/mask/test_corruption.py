@@ -158,13 +158,13 @@ def test_corruption__refuses(name):
     assert str(error.value) == f"corruption: {expected} '{name}'"
 
 
-# What shares one fate
+# Tokens with the same action
 
 HALF = Corruption("50-0-50")
 
 
-def fates(replacement, words, masked, *, continues_unit=None, rows=2000):
-    """Return which masked tokens of rows of these words are behind the mask: one tuple for each row."""
+def actions(replacement, words, masked, *, continues_unit=None, rows=2000):
+    """Return which masked tokens of rows of these words become `[MASK]`, a tuple per row."""
     examples = examples_of(row_of(words, key=key) for key in range(rows))
     offsets = examples.input_ids.offsets
     kinds = np.tile(np.array([0, *masked, 0], np.uint8), rows)
@@ -187,29 +187,30 @@ def fates(replacement, words, masked, *, continues_unit=None, rows=2000):
 
 def test_corrupt__by_token():
     assert is_fair(
-        fates(HALF, [2, 1], [1, 1, 1]), [(a, b, c) for a in (0, 1) for b in (0, 1) for c in (0, 1)]
+        actions(HALF, [2, 1], [1, 1, 1]),
+        [(a, b, c) for a in (0, 1) for b in (0, 1) for c in (0, 1)],
     )
 
 
 def test_corrupt__by_word():
-    """A word has one fate, the next its own."""
+    """All tokens of a word get the same action."""
     assert is_fair(
-        fates(replace(HALF, by="word"), [2, 2], [1, 1, 1, 1]),
+        actions(replace(HALF, by="word"), [2, 2], [1, 1, 1, 1]),
         [(a, a, b, b) for a in (0, 1) for b in (0, 1)],
     )
 
 
 def test_corrupt__by_word_of_which_some_is_masked():
-    """What is masked on both sides of a token that is not, is no longer together."""
+    """Masked tokens on both sides of an unmasked token get actions of their own."""
     assert is_fair(
-        fates(replace(HALF, by="word"), [3], [1, 0, 1]), [(a, b) for a in (0, 1) for b in (0, 1)]
+        actions(replace(HALF, by="word"), [3], [1, 0, 1]), [(a, b) for a in (0, 1) for b in (0, 1)]
     )
 
 
 def test_corrupt__by_run():
-    """All tokens of a run share their fate, over the borders of words and units."""
+    """All tokens of a run get the same action, across words and units."""
     assert is_fair(
-        fates(
+        actions(
             replace(HALF, by="run"), [1, 2, 1, 1], [1, 2, 1, 0, 1], continues_unit=[0, 0, 1, 0, 0]
         ),
         [(a, a, a, b) for a in (0, 1) for b in (0, 1)],
@@ -217,16 +218,16 @@ def test_corrupt__by_run():
 
 
 def test_corrupt__by_unit():
-    """Two units side by side have each their own fate."""
+    """Two adjacent units get actions of their own."""
     assert is_fair(
-        fates(replace(HALF, by="unit"), [1, 1, 1, 1], [1, 1, 1, 1], continues_unit=[0, 1, 0, 1]),
+        actions(replace(HALF, by="unit"), [1, 1, 1, 1], [1, 1, 1, 1], continues_unit=[0, 1, 0, 1]),
         [(a, a, b, b) for a in (0, 1) for b in (0, 1)],
     )
 
 
 @pytest.mark.parametrize("by", ["word", "unit", "run"])
-def test_corrupt__rows_have_each_their_own_fate(by):
-    """The last token of a row and the first of the next are no neighbours, even without special tokens between."""
+def test_corrupt__rows_have_each_their_own_action(by):
+    """The last token of a row and the first of the next are not adjacent, even without special tokens."""
     rows = [Row(key=key, ids=[10], word_ids=[0]) for key in range(2000)]
     examples = examples_of(rows)
     ones = Ragged(np.ones(2000, np.uint8), examples.input_ids.offsets)
@@ -270,7 +271,7 @@ def test_corrupt__by_unit_needs_a_plan_that_knows_them():
 
 
 def random_ids(size=IDS.size, rows=600, **options):
-    """Return what stands in the place of the tokens of many rows."""
+    """Return the ids that replace the tokens of many rows."""
     examples = examples_of(
         (row_of([1] * 10, key=key) for key in range(rows)), replace(IDS, size=size)
     )

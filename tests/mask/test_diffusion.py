@@ -1,4 +1,5 @@
-"""The rates of masked diffusion: pure, uniform, evenly spread over epochs, and kept by complements."""
+"""The rates of masked diffusion: pure, uniform, evenly spread over epochs, and equal in
+complements."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def test_plan__each_unit_is_hidden_with_its_rows_rate(units, sampling):
     masked = (plan.kinds.values > 0).reshape(len(examples), -1)[:, 1:-1]
     rates = plan.rates.astype(np.float64)
 
-    # By tenths of the rate: masked less expected, in standard deviations.
+    # For each tenth of the rate: masked minus expected, in standard deviations.
     tenth = (rates * 10).astype(int).clip(0, 9)
     for column in masked.T:
         by_tenth = np.bincount(tenth, column - rates, 10)

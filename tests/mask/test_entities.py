@@ -24,7 +24,7 @@ def rows_like(words, mentions=(), *, rows=ROWS):
 
 
 def test_entitybert__shares_are_exact_in_the_mean():
-    """40 % of 3 mentions is 1 or 2, 12 % of 20 words is 2 or 3: so often that the mean is 1.2 and 2.4."""
+    """40 % of 3 mentions is 1 or 2, 12 % of 20 words is 2 or 3, with means of 1.2 and 2.4."""
     kinds, unspent = masked("entitybert", rows_like([1] * 20, MENTIONS))
     entity = kinds == MaskKind.ENTITY
     mentions = entity[:, [1, 3, 7]].sum(axis=1)
@@ -52,7 +52,7 @@ def test_entitybert__mentions_and_what_is_left_are_as_likely():
 
 
 def test_entitybert__of_words_that_are_left():
-    """All words are due, and those that mentions took are not had twice."""
+    """All words are in the budget. Words in masked mentions are not masked twice."""
     kinds, unspent = masked(
         "entitybert", rows_like([2, 1, 3], [(0, 1)], rows=2), entities=1, words=1
     )
@@ -62,7 +62,7 @@ def test_entitybert__of_words_that_are_left():
 
 
 def test_entitybert_difference__first_tokens_of_mentions():
-    """int(0.25 * 13) is 3: two tokens of the first mention, one of the second, at any seed."""
+    """int(0.25 * 13) is 3: two tokens of the first mention and one of the second, with any seed."""
     examples = rows_like([1, 2, 3, 3, 4], [(1, 2), (3, 4)], rows=20)
     masks = [masked("entitybert-difference", examples, seed, rate=0.25) for seed in (0, 1)]
 
@@ -81,7 +81,7 @@ def test_entitybert_difference__no_more_where_too_few_are_tagged():
 
 
 def test_entitybert_difference__chance_where_nothing_is_tagged():
-    """Of 8 tokens int(0.3 * 8) = 2, each pair as likely: the first and the last token too."""
+    """int(0.3 * 8) is 2: each pair is equally likely, with the first and the last token."""
     kinds, unspent = masked("entitybert-difference", rows_like([1] * 8), rate=0.3)
     pairs = [tuple(np.flatnonzero(row).tolist()) for row in kinds]
 
@@ -121,7 +121,7 @@ def test_salient__masks_unknown_words_of_a_mention():
 
 
 def lim_shares(examples, flagged, **options):
-    """Return how many rows have only flagged tokens masked, and how many only others; none has both."""
+    """Return the numbers of rows with masks in phrases only, and outside phrases only."""
     kinds, _ = masked("lim", examples, **options)
     inside, outside = (
         (kinds.astype(bool) & flagged).any(axis=1),

@@ -38,7 +38,7 @@ def patterns(examples, **options):
 
 
 def test_ernie__units_have_a_coin_each():
-    """A mention of two words, and two words beside it; at a rate of a half all eight outcomes are as likely."""
+    """A mention of two words, and two other words: at a rate of 0.5, all eight outcomes are equally likely."""
     examples = examples_of([row_of([2, 1, 1, 3], [(1, 3)], key=key) for key in range(1600)])
     outcomes = patterns(examples, rate=0.5, tokens=0.0)
 
@@ -47,7 +47,7 @@ def test_ernie__units_have_a_coin_each():
 
 
 def test_ernie__a_share_of_the_rows_masks_tokens():
-    """Of a word of two tokens one alone is masked in such rows only: there with chance 1/2."""
+    """A single token of a two-token word is masked only in such rows, with probability 1/2."""
     examples = examples_of([row_of([2], key=key) for key in range(4000)])
     apart = sum(row[1] != row[2] for row in patterns(examples, rate=0.5, tokens=0.3))
 
@@ -66,8 +66,8 @@ def test_ernie__rate_is_that_of_tokens_either_way():
         assert plan.unspent.sum() == 0
 
 
-def test_ernie__tokens_share_no_fate():
-    """80/10/10 for each token of a unit: of two both are `[MASK]` in 64 %; random ids may be any, special ones too."""
+def test_ernie__tokens_share_no_action():
+    """80-10-10 for each token of a unit: both of two are `[MASK]` in 64 %; random ids may be special."""
     examples = examples_of([row_of([2], key=key) for key in range(4000)])
     made = md.strategy("ernie", rate=1.0, tokens=0.0)
     ids = made.corrupt(examples, made.plan(examples)).values.reshape(-1, 4)[:, 1:3]

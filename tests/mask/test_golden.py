@@ -1,8 +1,9 @@
-"""One plan and one corruption of each strategy, as digests.
+"""Digests of a plan and a corruption of each strategy.
 
-Whoever changes a number here changes every mask that was ever drawn: runs no longer resume, counts in papers no
-longer hold. So a digest in `golden.json` is never edited. Other numbers for the same seed mean a new version
-(`joint.v2`) with a row of its own, beside the old one. `python -m tests.mask.test_golden` prints the rows.
+A changed digest changes every mask ever drawn: runs no longer resume, and published counts no
+longer hold. Never edit a digest in `golden.json`. Different masks for the same seed need a new
+version (`joint.v2`) with a digest of its own. `python -m tests.mask.test_golden` prints the
+digests.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def test_joint__number_of_tokens(options, n_blm):
 
 
 def test_joint_released__pieces_of_a_first_word_stand_alone():
-    """`hem ##och ##rom ##ato ##sis` is five units, one mention of two words is three and two more with them."""
+    """`hem ##och ##rom ##ato ##sis` is five units. With two more words, the mention is three units and two words."""
     row = row_of([5, 2, 3, 1], [(0, 1), (1, 3)])
 
     assert twins.released_pieces(row) == [

@@ -1,4 +1,4 @@
-"""Golden checks of ELM and joint masking on the real corpora, each word one token."""
+"""Golden counts of ELM and joint masking on real corpora, with one token per word."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CORPORA = {"BC2GM-IOB": 0, "NCBI-disease-IOB": 1, "BC5CDR-chem-IOB": 2, "BC5CDR-
 
 
 def words_of(path: Path) -> Examples:
-    """Read words and tags by the plainest loop, each word a token, without special ones."""
+    """Read words and tags by a simple loop, one token per word, without special tokens."""
     rows = []
     lines = path.read_text(encoding="utf-8").split("\n")
     for full, group in groupby(lines, key=lambda line: bool(line.strip())):
@@ -41,7 +41,7 @@ def corpora(real: Path) -> list[Examples]:
 
 
 def share_of_mentions(name: str, rate: float, examples: Examples) -> float:
-    """Return the share of mentions whose first token is masked."""
+    """Return the share of mentions with a masked first token."""
     kinds = (
         md.strategy(name, elm=rate, **({"blm": 0} if name != "elm" else {})).plan(examples).kinds
     )
@@ -58,7 +58,7 @@ def share_of_mentions(name: str, rate: float, examples: Examples) -> float:
     ],
 )
 def test_elm__mentions_masked_by_the_paper_and_by_its_code(corpora, rate, paper, released):
-    """Rounding up or down decides whether most sentences are masked at all."""
+    """Rounding up or down decides whether most sentences have masks at all."""
     assert [share_of_mentions("elm", rate, examples) for examples in corpora] == pytest.approx(
         paper, abs=6e-4
     )
@@ -68,7 +68,7 @@ def test_elm__mentions_masked_by_the_paper_and_by_its_code(corpora, rate, paper,
 
 
 def test_joint__share_of_words_masked(corpora):
-    """17.2, 15.2 and 13.1 % of words are masked at the paper's rates, BLM by coins as it was measured."""
+    """17.2, 15.2 and 13.1 % of words are masked at the paper's rates, with independent BLM as measured."""
     made = md.strategy("joint", elm=1.0, blm=0.075, count="bernoulli")
     shares = [
         sum(made.plan(examples).counts()) / len(examples.input_ids.values)

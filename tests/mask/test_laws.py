@@ -1,6 +1,6 @@
-"""The laws of docs/design.md, for registered strategies and for recipes that are drawn.
+"""The laws of docs/design.md, for registered strategies and for random recipes.
 
-A new strategy needs a row in `contract.OPTIONS` and no more.
+A new strategy only needs a row in `contract.OPTIONS`.
 """
 
 from __future__ import annotations

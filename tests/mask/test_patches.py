@@ -1,4 +1,4 @@
-"""Difference-Masking on images: rows of patches, a few of the masked ones where persons are."""
+"""Difference-Masking on images: rows of patches, with few of the masked ones on persons."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.kernels.fairness import is_fair
 
 
 def grid(patches, flagged, *, rows=1):
-    """Rows of single patches between special tokens, the first of which are flagged."""
+    """Return rows of single patches between special tokens, the first of which are flagged."""
     spans = [(0, flagged)] if flagged else []
     return examples_of(row_of([1] * patches, spans, key=key) for key in range(rows))
 
 
 def masked(strategy, examples):
-    """Return the flagged and the other patches that are masked in each row."""
+    """Return the masked flagged patches and the masked other patches of each row."""
     kinds = strategy.plan(examples).kinds
     return [
         (np.flatnonzero(row == MaskKind.ENTITY) - 1, np.flatnonzero(row == MaskKind.BASE) - 1)
@@ -46,7 +46,7 @@ def test_difference_patches__counts(patches, flagged, few, others):
 
 
 def test_difference_patches__all_outcomes_of_a_small_grid_are_as_likely():
-    """Of 3 flagged patches 1 is masked, of 5 others 3: thirty outcomes."""
+    """1 of 3 flagged patches and 3 of 5 others are masked: thirty outcomes."""
     strategy = md.strategy("difference-patches", rate=0.5, alpha=0.25)
     seen = Counter(
         (tuple(few.tolist()), tuple(rest.tolist()))

@@ -53,7 +53,7 @@ def masked_by(picks, examples, seed=0, epoch=0, *, with_units=False, step=None):
 
 
 def twin(row, tables, *, seed=0, epoch=0):
-    """Return the kinds of a row and the unspent budget; tables are by the number of their stream."""
+    """Return the kinds of a row and the unspent budget. Tables are keyed by stream number."""
     kinds = [0] * len(row.ids)
     unspent = [
         twins.pick(row, kinds, table, seed=seed, epoch=epoch, number=number)
@@ -116,7 +116,7 @@ def test_one_of__within_one_of_has_streams_of_its_own(examples, tables, seed):
         if number < 2**62:
             assert got == twin(row, {number: table}, seed=seed)[0]
         elif table["budget"]["rounding"] != "random" and table["budget"]["gate"] == 1:
-            # Purposes of a hashed path are hashed too, which the twin's sums do not follow.
+            # The purpose is hashed with the path, which the twin's sums do not reproduce.
             assert got == twin(row, {number: table}, seed=seed)[0]
 
 

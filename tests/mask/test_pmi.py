@@ -40,7 +40,7 @@ def one_row(ids, word_ids=None, *, copies=1, mentions=()):
 
 
 def masked(name, examples, **options):
-    """Return what is masked of the first row, as a string of 0 and 1."""
+    """Return the mask of the first row as a string of 0 and 1."""
     return "".join(str(kind) for kind in md.strategy(name, **options).plan(examples).kinds[0])
 
 
@@ -55,7 +55,7 @@ def test_pmi__equals_twin(examples, rate):
 
 @given(st.lists(st.integers(5, 7), max_size=60), RATES)
 def test_pmi__equals_twin_where_matches_are_many(ids, rate):
-    """Rows with more matches than are sorted by insertion, all of them overlapping."""
+    """Rows with more overlapping matches than insertion sort handles."""
     entries = [entry for entry in artifacts.grams() if set(entry) <= {5, 6, 7}] or [(5, 6)]
     examples = examples_of([Row(key=1, ids=ids, word_ids=range(len(ids)))])
     made = md.strategy("pmi", lexicon=str(artifacts.grams_lexicon()), rate=rate)
@@ -155,7 +155,7 @@ def test_pmi_released__looks_for_no_word_boundary_and_counts_no_unk(listed):
 
 
 def levine_units(path, examples):
-    """Return the units of each row as `first-past` in a string."""
+    """Return the units of each row as `start-end` in a string."""
     rng = RowRng(keys=examples.keys, seed=0, epoch=0, path=(0,))
     units = Listed(path).find(examples, rng, generic=False)
     pairs = zip(units.starts.tolist(), units.ends.tolist(), strict=True)
@@ -177,7 +177,7 @@ def test_pmi_levine__of_overlapping_ones_each_is_as_likely(listed):
 
 
 def test_pmi_levine__of_three_in_a_chain_in_random_order(listed):
-    """The middle one comes first in a third of the orders; else both ends stay."""
+    """The middle n-gram is visited first in a third of the orders; otherwise both others are kept."""
     units = levine_units(listed((5, 6), (6, 7, 8), (8, 9)), one_row([5, 6, 7, 8, 9], copies=3000))
     middle = units.count("0-1 1-4 4-5")
 
@@ -186,7 +186,7 @@ def test_pmi_levine__of_three_in_a_chain_in_random_order(listed):
 
 
 def test_pmi_levine__units_are_equally_likely(listed):
-    """One of six units with room for one: the n-gram is masked as often as a word, so with more tokens."""
+    """One of six units is masked: the n-gram as often as a word, so with more tokens."""
     examples = one_row([5, 6, 7, 8, 9, 10, 11], copies=3000)
     made = md.strategy("pmi-levine", lexicon=listed((5, 6)), rate=2 / 7, overrun="stop")
     firsts = [tuple(np.flatnonzero(row)) for row in made.plan(examples).kinds.tolist()]
@@ -207,7 +207,7 @@ def test_pmi_levine__a_unit_that_is_too_long_is_skipped_or_the_last(listed):
     assert stop.plan(examples).unspent.sum() == 300 - stop.plan(examples).counts()[1]
 
 
-def test_pmi_levine__a_unit_has_one_fate(listed):
+def test_pmi_levine__a_unit_has_one_action(listed):
     examples = one_row([5, 6], copies=2000)
     made = md.strategy("pmi-levine", lexicon=listed((5, 6)), rate=1.0)
     ids = made.corrupt(examples, made.plan(examples)).values.reshape(-1, 2)
@@ -247,7 +247,7 @@ def test_strategy__rate_out_of_range(name):
 
 @cache
 def sentences(folder: Path, *, lower: bool = False) -> tuple[list[list[str]], list[list[str]]]:
-    """Return the sentences of BC2GM: those of train, and all."""
+    """Return the training sentences of BC2GM, and all sentences."""
     splits = []
     for split in ("train", "devel", "test"):
         text = (folder / f"{split}.tsv").read_text(encoding="utf-8").strip()
@@ -258,7 +258,7 @@ def sentences(folder: Path, *, lower: bool = False) -> tuple[list[list[str]], li
 
 @cache
 def released_list(folder: Path, *, lower: bool = False) -> list[tuple[str, ...]]:
-    """Make the paper's released list by its code's recipe: plain PMI, twice at least, of all splits as one text."""
+    """Make the paper's released list as its code does: PMI of n-grams with a count of 2 or more, over all splits."""
     stop = set(
         resources.path("vocab", "stop-words-english.txt").read_text(encoding="utf-8").split()
     )
@@ -283,7 +283,8 @@ def released_list(folder: Path, *, lower: bool = False) -> list[tuple[str, ...]]
 
 
 def spent(examples, path, rate):
-    """Return masked tokens as a share of all, and of the budget, and the shares of rows under budget and with none."""
+    """Return masked tokens as shares of all tokens and of the budget, and the shares of rows under
+    budget and without masks."""
     plan = md.strategy("pmi", lexicon=path, rate=rate).plan(examples)
     rows = np.add.reduceat(plan.kinds.values, plan.kinds.offsets[:-1])
     total = int(rows.sum())
@@ -298,7 +299,7 @@ def spent(examples, path, rate):
 
 @pytest.mark.long
 def test_pmi__leaves_budget_unspent_as_measured_on_words(real, listed):
-    """Measured before the code was written: BC2GM, each word one token, the released list."""
+    """Numbers measured before this implementation: BC2GM, one token per word, the released list."""
     folder = real / "blurb" / "BC2GM-IOB"
     train, grams = sentences(folder)[0], released_list(folder)
     assert [sum(len(gram) == n for gram in grams) for n in (2, 3, 4)] == [13_273, 2_194, 320]
@@ -318,7 +319,7 @@ def test_pmi__leaves_budget_unspent_as_measured_on_words(real, listed):
 
 @pytest.mark.long
 def test_pmi__leaves_budget_unspent_as_measured_on_pieces(real, listed):
-    """The same with BERT's uncased vocabulary and a list of words without capitals: 82, 72 and 61 % of the budget."""
+    """The same with BERT's uncased vocabulary and a lower-case list: 82, 72 and 61 % of the budget."""
     folder = real / "blurb" / "BC2GM-IOB"
     train, every = sentences(folder, lower=True)
     core = load_tokenizer(str(real / "tokenizers" / "bert-base-uncased__BlueBERT.vocab.txt")).core

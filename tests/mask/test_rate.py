@@ -1,4 +1,4 @@
-"""Rates that vary: schedules of Yang et al. 2023 (MRD) and Ankner et al. 2024, and rates that rows draw."""
+"""Schedules of Yang et al. 2023 (MRD) and Ankner et al. 2024, and rates drawn for each row."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_schedule__schedules_of_mrd(t):
 
 
 def test_schedule__rounded_to_six_decimals():
-    """So that a cosine that differs in its last bit between machines gives the same counts."""
+    """A cosine that differs in its last bit between machines gives equal counts."""
     rates = [at(Schedule(shape="cosine", start=0.31, stop=0.02, over=7), epoch=t) for t in range(8)]
 
     assert rates == [round(rate, 6) for rate in rates]
@@ -101,7 +101,7 @@ def test_schedule__phases_keep_their_rate_until_the_next_begins():
 
 
 def test_highest__is_the_top_of_any_shape():
-    """ELECTRA's cap of draws is made for it."""
+    """ELECTRA's limit on draws is computed from it."""
     phases = Schedule(shape="phases", phases=((0, 0.1), (3, 0.4), (5, 0.2)))
 
     assert phases.highest == 0.4
@@ -189,7 +189,7 @@ def test_plan__a_strategys_rate_follows_the_epoch():
 
 
 def test_plan__a_strategys_rate_follows_the_step():
-    """As a table, as pipeline files have it; and the epoch does not matter to the rate."""
+    """As a table, as in pipeline files. The epoch does not change the rate."""
     table = {"shape": "linear", "start": 0.3, "stop": 0.0, "over": 4, "per": "step"}
     made = md.strategy("difference-released", lexicon=str(words_lexicon()), rate=table)
 
@@ -202,7 +202,7 @@ def test_plan__a_strategys_rate_follows_the_step():
 
 
 def test_plan__a_strategys_rate_follows_the_tokens(tmp_path):
-    """In a file, as printed, in one line of Python, and in a mixture."""
+    """From a file, as printed, from Python, and in a mixture."""
     file = tmp_path / "falling.toml"
     phases = "[[0, 0.3], [2_000_000_000, 0.15], [3_000_000_000, 0.05]]"
     rate = f'{{ shape = "phases", phases = {phases}, per = "tokens" }}'

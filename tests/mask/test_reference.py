@@ -1,4 +1,4 @@
-"""The reference of picks names every value that a strategy's tables accept, and says what it means."""
+"""The reference of picks names and explains every value that a strategy's tables accept."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def test_tables__document_every_option_and_value(name: str) -> None:
 
 
 def words_of(hint: Any) -> list[str]:
-    """Return the words that a type accepts, also beside tables."""
+    """Return the strings that a type accepts, also in a union with tables."""
     if typing.get_origin(hint) is typing.Literal:
         return list(typing.get_args(hint))
     return [word for inner in typing.get_args(hint) for word in words_of(inner)]
 
 
 def test_parts__are_all_dataclasses_within_picks() -> None:
-    """So that a new table of a pick's is not forgotten."""
+    """A new table of a pick cannot be forgotten."""
     found: set[type] = set()
     for kind in (*PICKS.values(), *PARTS.values()):
         for hint in typing.get_type_hints(kind).values():

@@ -29,7 +29,7 @@ TRANSFORMS = ["none", "flag", "unflagged", "swish", "rank"]
 
 
 def added(numbers):
-    """Return the sum as loops add it: `sum` of Python 3.12 and later is nearer to the exact one."""
+    """Return the sum by a loop: `sum` of Python 3.12 and later is more exact."""
     return reduce(operator.add, numbers, 0.0)
 
 
@@ -42,7 +42,7 @@ OVERS = {
 
 
 def transformed(transform, scores):
-    """One row's numbers after a transform, in plain Python."""
+    """Return one row's scores after a transform, in plain Python."""
     if transform == "rank":
         return [float(rank) for rank in ranks(scores)]
     return [
@@ -67,7 +67,7 @@ def by_row(values, offsets):
     st.sampled_from([1.0, 0.4]),
 )
 def test_score__of_words(examples, transform, missing, alpha):
-    """A word has the number of its entry; a token alone has that of its word."""
+    """A word has the score of its entry; a single token has the score of its word."""
     score = Score(lexicon=str(words_lexicon()), transform=transform, missing=missing, alpha=alpha)
     of_words, of_tokens = score.compute(examples, words(examples)), score.compute(examples, None)
 
@@ -125,7 +125,7 @@ def test_score__of_a_column(examples, transform, over):
 
 
 def test_score__rank_of_a_word_is_that_of_its_tokens():
-    """So the released code weighs tokens: by the rank of the word, not by one of their own."""
+    """As in the released code, tokens are weighted by the rank of their word."""
     examples = examples_of([row_of([2, 1, 2])])
     tokens = Score(lexicon=str(words_lexicon()), transform="rank").compute(examples, None)
 

@@ -1,4 +1,5 @@
-"""Difference-Masking, AttnMask and MST, Selective Masking, InforMask, keywords: their laws and each option's edge."""
+"""Difference-Masking, AttnMask and MST, Selective Masking, InforMask, keywords: distributions and
+edge cases of options."""
 
 from __future__ import annotations
 
@@ -24,18 +25,18 @@ UNLISTED = next(id_ for id_ in range(5, 40) if word_score([id_]) is None)
 
 
 def sentence(words, *, key=0):
-    """One row of words given by their ids, without special tokens."""
+    """Return one row of words given by their ids, without special tokens."""
     numbers = [number for number, word in enumerate(words) for _ in word]
     return Row(key=key, ids=[id_ for word in words for id_ in word], word_ids=numbers)
 
 
 def masked(name, examples, **options):
-    """Return what is masked of rows of equal length, bool `[N, L]`."""
+    """Return the masks of rows of equal length, bool `[N, L]`."""
     return md.strategy(name, **options).plan(examples).kinds.values.reshape(len(examples), -1) > 0
 
 
 def column_of(folder, examples, scores):
-    """Write a score column: one number for each token, all rows alike or each its own."""
+    """Write a score column: one number per token, equal for all rows or per row."""
     rows = np.broadcast_to(
         np.asarray(scores, np.float32), (len(examples), len(examples.input_ids[0]))
     )
@@ -47,7 +48,7 @@ def column_of(folder, examples, scores):
 
 
 def near(seen, chances):
-    """Whether columns of hits are as frequent as they should be."""
+    """Return whether the frequencies of columns are as expected."""
     return all(
         is_near(int(hits), len(seen), chance)
         for hits, chance in zip(seen.sum(axis=0), chances, strict=True)
@@ -57,7 +58,7 @@ def near(seen, chances):
 @pytest.mark.parametrize("transform", ["none", "swish", "rank"])
 @pytest.mark.parametrize("alpha", [1.0, 0.3])
 def test_difference__words_by_weight_without_replacement(transform, alpha):
-    """Three of six words: the exact chance of each, by going through all orders in which they can be drawn."""
+    """Three of six words: exact probabilities from all orders of draws."""
     words = [[id_] for id_ in LISTED[:6]]
     likeness = [word_score(word) for word in words]
     own = {
@@ -81,7 +82,7 @@ def test_difference__words_by_weight_without_replacement(transform, alpha):
 
 
 def test_difference__rate_is_of_words_and_exact_in_the_mean():
-    """0.15 of 10 words is 1 or 2, whatever their tokens; words are masked whole."""
+    """0.15 of 10 words is 1 or 2, for any number of tokens. Words are masked whole."""
     words = [
         [LISTED[n], LISTED[n]] if word_score([LISTED[n]] * 2) else [LISTED[n]] for n in range(10)
     ]
@@ -99,7 +100,7 @@ def test_difference__rate_is_of_words_and_exact_in_the_mean():
 
 
 def test_difference__words_that_are_not_listed():
-    """They weigh nothing; where weight is spread they have their part; for the released code they come last."""
+    """Their weight is 0; with `alpha` they get a share; in the released code they rank last."""
     words = [[LISTED[0]], [UNLISTED], [LISTED[1]], [IDS.unk]]
     examples = examples_of(sentence(words, key=key) for key in range(2000))
     lexicon = str(words_lexicon())
@@ -121,7 +122,7 @@ def test_difference__words_that_are_not_listed():
 
 
 def test_difference_released__tokens_by_the_rank_of_their_word():
-    """Words of 2, 1, 1 and 2 tokens: each token weighs its word's rank, and int(0.5 * 6) of them are drawn."""
+    """Words of 2, 1, 1 and 2 tokens: each token has its word's rank as weight, and int(0.5 * 6) are drawn."""
     pair = next([a, b] for a in LISTED for b in LISTED if word_score([a, b]))
     words = [pair, [LISTED[0]], [LISTED[1]], [UNLISTED, UNLISTED]]
     rank = ranks([word_score(pair), word_score(words[1]), word_score(words[2]), -1.0])
@@ -186,7 +187,7 @@ def test_selective__highest_above_nought(options, places, tmp_path):
 
 
 def patches(tmp_path, *, rows, n=196):
-    """Return rows of n tokens between special ones, a column of their attention, and the attention, `[N, n + 2]`."""
+    """Return rows of n tokens between special tokens, their attention column, and the attention, `[N, n + 2]`."""
     examples = examples_of(row_of([1] * n, key=key) for key in range(rows))
     attention = np.random.default_rng(0).uniform(0.001, 1, (rows, n + 2)).astype(np.float32)
     attention[:, [0, -1]] = 9
@@ -194,14 +195,14 @@ def patches(tmp_path, *, rows, n=196):
 
 
 def places_of(attention, *, top):
-    """Return the place of each token by attention, 0 for the highest or the lowest, special tokens aside."""
+    """Return the rank of each token by attention, from 0 for the highest or lowest, without special tokens."""
     inner = attention[:, 1:-1]
     return np.argsort(np.argsort(-inner if top else inner, axis=1), axis=1)
 
 
 @pytest.mark.parametrize(("name", "top"), [("attention-high", True), ("attention-low", False)])
 def test_attention__58_of_196(name, top, tmp_path):
-    """int(0.3 * 196), those of highest or lowest attention."""
+    """int(0.3 * 196) tokens with the highest or lowest attention."""
     examples, scores, attention = patches(tmp_path, rows=4)
     seen = masked(name, examples, scores=scores, rate=0.3, gate=1)
 
@@ -212,7 +213,7 @@ def test_attention__58_of_196(name, top, tmp_path):
 
 @pytest.mark.parametrize("name", ["attention-high", "attention-low"])
 def test_attention__fifteen_percent_in_the_mean(name, tmp_path):
-    """Half of the rows stay whole, the rest mask int(r * 196), r of U(0.1, 0.5)."""
+    """Half of the rows are unchanged, the others mask int(r * 196) with r from U(0.1, 0.5)."""
     examples, scores, _ = patches(tmp_path, rows=1500)
     shares = masked(name, examples, scores=scores)[:, 1:-1].mean(axis=1)
 
@@ -225,7 +226,7 @@ def test_attention__fifteen_percent_in_the_mean(name, tmp_path):
 
 
 def test_attention_hints__shows_some_of_the_very_highest(tmp_path):
-    """Of what `attention-high` masks, int(0.1 * r * n) among the int(0.1 * n) highest are shown, all as likely."""
+    """int(0.1 * r * n) of the int(0.1 * n) highest tokens are unmasked, each equally likely."""
     examples, scores, attention = patches(tmp_path, rows=1500, n=40)
     high, hints = (
         masked(name, examples, scores=scores, gate=1)[:, 1:-1]

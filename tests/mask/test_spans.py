@@ -93,14 +93,14 @@ def test_span__may_not_reach_its_budget_at_high_rates():
     ("spans_of", "mean"), [(twins.paper_spans, 2.31), (twins.released_spans, 2.30)]
 )
 def test_span__mean_length_at_28_tokens(spans_of, mean):
-    """A budget of 5, so that many spans are cut to what is left; the same with the authors' code."""
+    """A budget of 5 cuts many spans; the authors' code gives the same mean."""
     lengths = [len(span) for key in range(2500) for span in spans_of(row_of([1] * 28, key=key))]
 
     assert abs(sum(lengths) / len(lengths) - mean) < 0.04
 
 
 def test_span__of_real_sentences(real):
-    """The budget is spent in every row at 0.225 and less; about a sixth of spans have one token at 0.15."""
+    """The budget is spent in every row at 0.225 and below; about a sixth of the spans have one token at 0.15."""
     tokenizer = load_tokenizer(str(real / "tokenizers" / "bert-base-uncased__BlueBERT.vocab.txt"))
     documents = documents_in(real / "blurb" / "NCBI-disease-IOB" / "devel.tsv")
     examples, _ = made.encoded(made.encoder(tokenizer, ["Disease"]), documents)
@@ -118,7 +118,7 @@ def test_span__of_real_sentences(real):
 
 @pytest.mark.parametrize("name", ["span", "spanbert"])
 def test_span__of_single_tokens_are_any_subset(name):
-    """Beginnings are in shuffled order: where all spans have one token, no place is favoured."""
+    """Starts are shuffled, so spans of one token prefer no position."""
     lengths = {"shortest": 1, "longest": 1} if name == "span" else {"longest": 1}
     kinds = kinds_of(name, rows_like([1] * 6, 4000), rate=0.5, **lengths)
 
@@ -126,7 +126,7 @@ def test_span__of_single_tokens_are_any_subset(name):
 
 
 def test_span__every_token_is_as_likely_a_beginning():
-    """One span of four in a row: the eleven places, of which the last three are cut, and then filled up elsewhere."""
+    """One span of four tokens per row: eleven starts, of which the last three are cut and filled up elsewhere."""
     kinds = kinds_of("span", rows_like([1] * 11, 5500), rate=0.3, shortest=4, longest=4)
     whole = [
         subset[0] - 1
@@ -197,11 +197,11 @@ def test_spanbert__spends_its_budget_to_the_token_and_cuts_one_word_at_most(
         words = {row.word_ids[t]: set() for t in twins.real(row)}
         for t in twins.real(row):
             words[row.word_ids[t]].add(kinds[t] > 0)
-        assert sum(len(fates) == 2 for fates in words.values()) <= 1
+        assert sum(len(actions) == 2 for actions in words.values()) <= 1
 
 
 def simulated(words, rate, rng):
-    """SpanBERT's loop over sets, with draws of its own."""
+    """SpanBERT's loop over sets, with its own random numbers."""
     word_of = [number for number, size in enumerate(words) for _ in range(size)]
     due, masked = ceil(rate * len(word_of)), set()
     while len(masked) < due:
@@ -226,7 +226,7 @@ def test_spanbert__inclusion_is_that_of_a_plain_simulation():
 
 
 def runs_of(kinds):
-    """Return the runs of masked tokens, half open."""
+    """Return the runs of masked tokens as half-open ranges."""
     runs = []
     for t, kind in enumerate(kinds):
         if kind and runs and runs[-1][1] == t:
@@ -236,25 +236,25 @@ def runs_of(kinds):
     return runs
 
 
-def test_spanbert__a_run_shares_one_fate():
+def test_spanbert__a_run_shares_one_action():
     examples = rows_like([1, 2, 1, 3] * 6, 1500)
     made = md.strategy("spanbert", rate=0.3)
     plan = made.plan(examples)
     ids, kinds = made.corrupt(examples, plan), plan.kinds
 
-    fates = []
+    actions = []
     for row, masked in zip(ids.tolist(), kinds.tolist(), strict=True):
         for start, stop in runs_of(masked):
             tokens = row[start:stop]
-            fate = "mask" if IDS.mask in tokens else "keep" if set(tokens) == {10} else "random"
-            assert fate != "mask" or set(tokens) == {IDS.mask}
-            fates.append(
-                fate if stop - start > 2 else None
+            action = "mask" if IDS.mask in tokens else "keep" if set(tokens) == {10} else "random"
+            assert action != "mask" or set(tokens) == {IDS.mask}
+            actions.append(
+                action if stop - start > 2 else None
             )  # a random id may be the one that stood there
-    counts = Counter(fate for fate in fates if fate)
-    for fate, share in (("mask", 0.8), ("random", 0.1), ("keep", 0.1)):
+    counts = Counter(action for action in actions if action)
+    for action, share in (("mask", 0.8), ("random", 0.1), ("keep", 0.1)):
         total = counts.total()
-        assert abs(counts[fate] - share * total) < 4 * sqrt(total * share * (1 - share))
+        assert abs(counts[action] - share * total) < 4 * sqrt(total * share * (1 - share))
 
 
 def test_spanbert__random_ids_are_as_frequent_as_in_the_corpus(tmp_path):
@@ -292,7 +292,7 @@ def test_spanbert_ner__is_spanbert_where_there_is_no_mention():
 
 
 def test_spanbert_ner__tosses_a_fair_coin():
-    """A mention as long as the budget, which is all of it or begins after a span."""
+    """A mention as long as the budget is masked whole, or after a span."""
     kinds = kinds_of("spanbert-ner", rows_like([1] * 20, 4000, [(5, 8)]))
     whole = (kinds[:, 6:9] == MaskKind.ENTITY).all(1).mean()
 

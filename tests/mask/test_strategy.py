@@ -48,7 +48,7 @@ PART = {"use": "blm", "blm": 0.5}
 
 
 def keys_of(made, **options):
-    """Return the draws of some examples for a mixture's choice."""
+    """Return the random numbers of some examples for a mixture's choice."""
     return RowRng(keys=made.keys, **{"seed": 0, "epoch": 0} | options)
 
 
@@ -172,14 +172,14 @@ def test_mixture__keeps_its_chances():
     assert (ways != mixture.ways(keys_of(examples, epoch=1))).any()
 
 
-def fewest(share, rows):
-    """Return the range of a count that falls outside by chance once in ten thousand times."""
+def likely_range(share, rows):
+    """Return the range of a count with a probability of 0.9999."""
     return share * rows - 4 * np.sqrt(rows), share * rows + 4 * np.sqrt(rows)
 
 
 @pytest.mark.parametrize("between", [False, True])
 def test_mixture__within_a_mixture_takes_all_of_its_branches(between):
-    """Rates of 0.1, 0.5 and 0.9 tell which branch a row of ten tokens went."""
+    """Rates of 0.1, 0.5 and 0.9 identify the strategy of a row of ten tokens."""
     rows = 20_000
     examples = examples_of([row_of([1] * 10, key=key) for key in range(rows)])
     inner = {
@@ -196,7 +196,7 @@ def test_mixture__within_a_mixture_takes_all_of_its_branches(between):
 
     counts = np.bincount(masked, minlength=10)
     for count, share in ((counts[1], 0.25), (counts[5], 0.25), (counts[9], 0.5)):
-        low, high = fewest(share, rows)
+        low, high = likely_range(share, rows)
         assert low < count < high
     assert counts[[1, 5, 9]].sum() == rows
 
@@ -428,7 +428,7 @@ def test_number_of__no_two_paths_share_a_number(names):
 
 
 def test_number_of__short_paths_do_not_meet():
-    """All paths of one number, and of three that are packed, with the mixtures' own."""
+    """All paths of one number, all packed paths of three, and those of mixtures differ."""
     packed = [(place,) for place in range(254)]
     packed += [(p, way, place) for p in range(254) for way in range(16) for place in range(16)]
     packed.append((0xFFFF,))

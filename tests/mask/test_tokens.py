@@ -27,7 +27,7 @@ def rows_like(words, num_rows, *, fill=10):
 
 
 def counts_of(made, words, num_rows):
-    """Number of tokens masked in each of many rows of the same words."""
+    """Return the number of masked tokens in each of many rows of the same words."""
     kinds = made.plan(rows_like(words, num_rows)).kinds
     return (kinds.values.reshape(num_rows, -1) > 0).sum(axis=1)
 
@@ -55,7 +55,7 @@ def test_bert__count_of_its_code_for_every_length(rate, max_masked):
     ("n", "count"), [(1, 1), (9, 1), (10, 2), (30, 4), (50, 8), (128, 19), (134, 20), (512, 20)]
 )
 def test_bert__worked_counts(n, count):
-    """Half goes to even: 4.5 of 30 tokens is 4, 7.5 of 50 is 8."""
+    """Half rounds to even: 4.5 of 30 tokens is 4, 7.5 of 50 is 8."""
     rows = [Row(key=0, ids=[10] * n, word_ids=list(range(n)))]
 
     assert md.strategy("bert").plan(examples_of(rows)).counts() == (0, count)
@@ -70,7 +70,7 @@ def test_bert__masks_one_token_at_least_where_there_is_one():
 
 @pytest.mark.parametrize("n", [1, 5, 10, 20])
 def test_token__rows_without_a_target(n):
-    """Each token is spared on its own, so that n are with chance 0.85 ** n."""
+    """Tokens are independent, so n tokens have no target with probability 0.85 ** n."""
     counts = counts_of(md.strategy("token"), [1] * n, 4000)
 
     assert is_near((counts == 0).sum(), 4000, 0.85**n)
@@ -80,7 +80,7 @@ def test_token__rows_without_a_target(n):
 @pytest.mark.parametrize("name", ["roberta", "wettig"])
 @pytest.mark.parametrize("n", [3, 7, 10, 20])
 def test_roberta__mean_count_is_the_rate_exactly(name, n):
-    """The two whole numbers beside `rate * n`, each as often as it takes."""
+    """The two integers around `rate * n`, with the mean `rate * n`."""
     due = RATES[name] * n
     counts = counts_of(md.strategy(name), [1] * n, 4000)
 
@@ -89,7 +89,7 @@ def test_roberta__mean_count_is_the_rate_exactly(name, n):
 
 
 def test_roberta__counts_over_all_roundings_sum_to_the_rate():
-    """With u on a fine grid the mean is exact but for one step of the grid."""
+    """With u on a fine grid, the mean is exact up to one step of the grid."""
     grid = (np.arange(2**12) + 0.5) / 2**12
     for n in range(1, 129):
         assert abs((0.15 * n + grid).astype(np.int64).mean() - 0.15 * n) <= 2**-12
@@ -97,7 +97,7 @@ def test_roberta__counts_over_all_roundings_sum_to_the_rate():
 
 @pytest.mark.parametrize("n", [1, 2, 10, 50])
 def test_electra__number_of_distinct_positions(n):
-    """Drawn with replacement: k draws from n are n (1 - (1 - 1 / n) ** k) positions on average."""
+    """k draws from n tokens with replacement give n (1 - (1 - 1 / n) ** k) positions on average."""
     draws = max(1, round(0.3 * (n + 2)))
     counts = counts_of(md.strategy("electra", rate=0.3), [1] * n, 4000)
 
@@ -123,7 +123,7 @@ def test_electra__every_sequence_of_draws_is_as_likely():
 
 @pytest.mark.parametrize(("rate", "apart"), [(0.15, [190, 350, 390]), (0.25, [])])
 def test_electra__lengths_that_single_precision_rounds_up(rate, apart):
-    """The code multiplies in float32, which the docstring tells."""
+    """The code multiplies in float32, as the docstring says."""
     single = np.rint(np.arange(513).astype(np.float32) * np.float32(rate)).astype(int).tolist()
 
     assert [n for n in range(513) if single[n] != round(rate * n)] == apart
@@ -133,7 +133,7 @@ def test_electra__lengths_that_single_precision_rounds_up(rate, apart):
 @pytest.mark.parametrize(("options", "draws"), [({}, 15), ({"max_tokens": 40}, 6), ({"max_tokens": 0}, 15),
                                                 ({"max_tokens": 2}, 1)])  # fmt: skip
 def test_electra__cap_follows_the_length_of_the_models_rows(options, draws):
-    """int(0.155 * 40) is 6; one draw at least."""
+    """int(0.155 * 40) is 6; the minimum is one draw."""
     counts = counts_of(md.strategy("electra", **options), [1] * 98, 500)
 
     assert counts.max() == draws
@@ -272,7 +272,7 @@ def test_token__as_the_collator_of_transformers():
 
 
 def test_same_shares__refuses_another_law():
-    """As many tokens on average, but nearly the same number in every row."""
+    """The same number of tokens on average, but nearly constant per row."""
     roberta, collator = compared("roberta", whole_word_mask=False)
 
     assert not same_shares(roberta, collator)

@@ -36,7 +36,7 @@ def pairs(units: Units) -> list[list[tuple[int, int]]]:
 
 @st.composite
 def with_characters(draw):
-    """Examples whose tokens have characters: side by side, after a gap, or some of the same ones."""
+    """Return examples with character offsets: adjacent, after a gap, or overlapping tokens."""
     examples = draw(random_examples())
     starts, ends = [], []
     for row in rows_of(examples):
@@ -73,7 +73,7 @@ def test_find_units__equals_twin(rows):
 
 
 def runs(row):
-    """Cut a row where neighbours differ, and leave out what is negative."""
+    """Cut a row between different numbers, and drop negative ones."""
     cuts = [0, *(t for t in range(1, len(row)) if row[t] != row[t - 1]), len(row)]
     return [(a, b) for a, b in pairwise(cuts) if a < b and row[a] >= 0]
 
@@ -100,7 +100,7 @@ def test_chunks__without_characters_are_words(examples):
 
 
 def test_chunks__of_a_sentence():
-    """`results, in`, twice: the comma stands with its word, and white space parts."""
+    """`results, in` twice: the comma belongs to its word, white space separates."""
     rows = [
         Row(key=k, ids=[CLS, 10, 11, 12, 13, SEP], word_ids=[-1, 0, 0, 1, 2, -1]) for k in range(2)
     ]
@@ -126,7 +126,7 @@ def test_chunks__special_tokens_within_a_row_part_them():
 
 
 def test_chunks__characters_that_cannot_be_written():
-    """As memory-mapped shards have them."""
+    """Read-only arrays, as in memory-mapped shards."""
     examples = examples_of([row_of([2, 1])])
     starts, ends = (
         Ragged.from_rows([[-1, 0, 2, 4, -1]], np.int32),

@@ -28,7 +28,7 @@ def rows_like(words, num_rows, *, fill=10):
 
 
 def words_masked(kinds, words):
-    """Return the words masked in each row, and see that each is masked whole."""
+    """Return the masked words of each row, and check that each is masked whole."""
     numbers = np.repeat(np.arange(len(words)), words)
     for row in kinds.values.reshape(len(kinds), -1)[:, 1:-1]:
         masked = set(numbers[row > 0].tolist())
@@ -40,7 +40,7 @@ def words_masked(kinds, words):
 
 
 def test_whole_word__skips_what_does_not_fit():
-    """Three of 11 tokens are due; each random order of the words fills them in its own way."""
+    """A budget of 3 of 11 tokens, filled differently by each order of the words."""
     orders = list(permutations(range(len(WORDS))))
     due = Counter(filled(order, 3) for order in orders)
     chosen = Counter(
@@ -55,7 +55,7 @@ def test_whole_word__skips_what_does_not_fit():
 
 
 def filled(order, left):
-    """Return the words that BERT's loop takes."""
+    """Return the words that BERT's loop masks."""
     taken = []
     for word in order:
         if WORDS[word] <= left:
@@ -147,20 +147,20 @@ def test_whole_word__refuses_a_negative_limit():
 # What stands in their place
 
 
-@pytest.mark.parametrize(("name", "options", "fates"), [
+@pytest.mark.parametrize(("name", "options", "actions"), [
     ("whole-word", {"max_masked": 0}, {(0, 0), (0, 1), (1, 0), (1, 1)}),
     ("whole-word-hf", {"corruption": "50-0-50"}, {(0, 0), (0, 1), (1, 0), (1, 1)}),
     ("random-word", {}, {(0, 0), (0, 1), (1, 0), (1, 1)}),
     ("whole-word-roberta", {}, {(0, 0), (1, 1)}),
     ("whole-word-roberta", {"unit": "chunks"}, {(0, 0), (1, 1)}),
 ])  # fmt: skip
-def test_corruption__fate_of_two_tokens_of_a_word(name, options, fates):
-    """Each token has its own fate, but for fairseq one to a word."""
+def test_corruption__action_of_two_tokens_of_a_word(name, options, actions):
+    """Each token has its own action; in fairseq, each word."""
     made_ = md.strategy(name, **{"rate": 1.0, "corruption": "50-0-50", **options})
     examples = rows_like([2], 2000)
     out = made_.corrupt(examples, made_.plan(examples)).values.reshape(2000, 4)[:, 1:3]
 
-    assert is_fair(map(tuple, (out == IDS.mask).astype(int).tolist()), fates)
+    assert is_fair(map(tuple, (out == IDS.mask).astype(int).tolist()), actions)
 
 
 def test_whole_word_roberta__random_ids_of_each_token_its_own():
@@ -214,7 +214,7 @@ def built_of(tmp_path: Path, **encode: object) -> Examples:
 
 
 def together(examples, part):
-    """Return whether the tokens of a part of the text are masked or spared together in each of many epochs."""
+    """Return whether the tokens of a text range are masked together in each of many epochs."""
     start = TEXT.index(part)
     begins = examples.token_starts[0]
     inside = np.flatnonzero((begins >= start) & (begins < start + len(part)))
@@ -277,5 +277,5 @@ def test_chunks__are_the_words_of_the_collator_of_transformers():
 def test_whole_word_hf__as_the_collator_of_transformers():
     ours, theirs = compared("whole-word-hf", whole_word_mask=True)
 
-    assert ours.fates[1:] == theirs.fates[1:] == [0, 0]
+    assert ours.actions[1:] == theirs.actions[1:] == [0, 0]
     assert same_shares(ours, theirs)

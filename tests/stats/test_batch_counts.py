@@ -1,4 +1,4 @@
-"""Counts of batches against counting the arrays of `md.Batches`, one by one."""
+"""Counts of batches, compared with counts of the arrays of `md.Batches`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts of a corpus beside a twin over rows, and beside the files of a real one."""
+"""Counts of a corpus, compared with a twin over rows and with the files of a real corpus."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_count_corpus__terms_are_the_twins(shards: md.Shards) -> None:
 
 
 def folder_of(out: Path, splits: dict[str, list[list[tuple[str, str]]]]) -> md.Shards:
-    """Build a folder of one document a split: sentences of words with their tags."""
+    """Build a folder with one document per split, from sentences of tagged words."""
     inputs = out.with_name(f"{out.name}-in")
     inputs.mkdir()
     for name, sentences in splits.items():
@@ -253,7 +253,7 @@ def test_count_corpus__of_a_real_corpus_is_that_of_its_files(
 
 
 def _mentions_of(file: Path) -> list[str]:
-    """Return the text of each mention of a file of words and tags, words joined by spaces."""
+    """Return the text of each mention in a file of words and tags, with words joined by spaces."""
     mentions: list[list[str]] = []
     for line in file.read_text(encoding="utf-8").splitlines():
         word, _, tag = line.partition("\t")

@@ -1,4 +1,4 @@
-"""Sentences that splits share, beside a twin of Python's sets."""
+"""Sentences in both of two splits, compared with a twin of Python sets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FILLER = " ".join("abcdefghijklmnopqrstuvw")
 def folder_of(
     out: Path, texts: Sequence[str], tokenizer: Tokenizer | None = None, *, split: str = "train"
 ) -> Path:
-    """Build a folder of a split with a row for each text."""
+    """Build a folder of one split with a row per text."""
     inputs = out.with_name(f"{out.name}-in")
     inputs.mkdir()
     rows = [json.dumps({"id": str(number), "text": text}) for number, text in enumerate(texts)]
@@ -47,7 +47,7 @@ def folder_of(
 
 
 def both(first: Path, second: Path):
-    """Return the overlap of the splits of two folders of one split each."""
+    """Return the overlap of two folders with one split each."""
     (one, (a,)), (other, (b,)) = load_splits(first), load_splits(second)
     words = [
         NormalWords(load_tokenizer(str(shards.tokenizer)).core, shards.manifest.token_ids)
@@ -166,7 +166,7 @@ def test_fingerprints__find_what_the_twin_finds(of: list[str], within: list[str]
 
 
 def hashed(texts: Sequence[str]) -> Ragged:
-    """Return a number for each letter of texts."""
+    """Hash the letters of texts."""
     return Ragged.from_rows([[ord(word) for word in text.split()] for text in texts], np.uint64)
 
 

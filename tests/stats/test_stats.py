@@ -187,7 +187,7 @@ def in_chunks(examples, size):
 
 
 def slow_stats(examples, *, seed, epochs, labels, **options):
-    """Count over rows as lists; per row: tokens, maskable, words, n_elm, n_blm; per mention: label, tokens, masked."""
+    """Count over rows as lists. Per row: tokens, maskable, words, n_elm, n_blm; per mention: label, tokens, masked."""
     rows, mentions = [], []
     for row in rows_of(examples):
         masks = [twins.joint(row, seed=seed, epoch=epoch, **options) for epoch in range(epochs)]
@@ -285,7 +285,7 @@ def test_mask_stats__no_epoch():
 
 
 def slow_masked(examples, *, seed, epochs, **options):
-    """Count what the masks do to rows, mentions, runs and words, over lists."""
+    """Count masks by row, mention, run and word, over lists."""
     masked, mentions, runs, words = [], Counter(), [], Counter()
     inside = 0
     for row in rows_of(examples):

@@ -1,6 +1,6 @@
 """Lexicons, scores and concepts for strategies and annotators, and the tools that make them.
 
-| command (`mslm-data vocab …`) | makes, in `DIR/vocab/` | from | for |
+| command (`mslm-data vocab …`) | output, in `DIR/vocab/` | code | used by |
 |---|---|---|---|
 | `pmi` | `pmi.arrow`, a lexicon of n-grams | `ngrams/` | `pmi`, `ernie` |
 | `anchors` | `anchors.arrow`, a lexicon of words | `anchors/` | `scores anchors` |
@@ -12,7 +12,7 @@
 | `scores frequency` | `frequency.arrow`, a lexicon | `scores/tables.py` | SpanBERT's random ids |
 | `concepts` | a MedCAT model pack, any folder | `concepts/` | `build`, annotator `medcat` |
 
-The files of this folder itself are what strategies read: `artefacts.py` holds the stored form and
-the look-up in `DIR/vocab`, `store.py` lexicons, `score_columns.py` score columns, `trie.py` finds
-the entries of a lexicon in rows, `word_types.py` counts the words of rows.
+Strategies read the modules of this folder: `artefacts.py` defines the file format and finds files
+in `DIR/vocab`, `store.py` reads lexicons, `score_columns.py` score columns, `trie.py` finds the
+entries of a lexicon in rows, `word_types.py` counts the words of rows.
 """

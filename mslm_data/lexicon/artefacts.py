@@ -1,16 +1,16 @@
-"""Store, find and check artefacts: the Arrow files that strategies read beside the rows.
+"""Store, find and check artefacts: Arrow files that strategies read in addition to the rows.
 
-There are two kinds. A lexicon is one file: sequences of sub-words with a number each (`store.py`).
-A score column is a folder with a file for each shard: a number for each token of each row
-(`score_columns.py`). Every file holds one uncompressed batch of Arrow, and its schema says in JSON
-what made it:
+There are two kinds. A lexicon is a file of sub-word sequences, each with a number (`store.py`). A
+score column is a folder with a file for each shard, which has a number for each token
+(`score_columns.py`). All files hold one uncompressed Arrow batch, with metadata in the schema, as
+JSON:
 
     mslm_data_lexicon = {"format": 1, "tokenizer": "9f86d0…", "size": 28996,
                          "made": {"command": "vocab pmi", "recipe": "paper", …}, …}
 
-`tokenizer` is the SHA-256 of the tokenizer whose ids the file holds, and `size` its number of ids.
-`mslm-data vocab` puts artefacts into the built folder's `vocab/`, where `find_artefact` looks for
-them first.
+`tokenizer` is the SHA-256 of the tokenizer, `size` its number of ids, `made` the command with its
+options. `mslm-data vocab` writes artefacts to `vocab/` in the built folder, where `find_artefact`
+looks first.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from mslm_data.shard.remote import RemoteFolder
 
 FORMAT = 1
-"""Version of the files that this package writes, and the newest that it reads."""
+"""Version of the files written, and maximum version of files that can be read."""
 
 
 class ArtefactKind(NamedTuple):
     """A kind of artefact.
 
     Attributes:
-        name: In messages, with its article.
-        key: Where `about` stands in the metadata of a file's schema.
-        columns: Name -> type, in the file's order.
+        name: Name with article, for messages.
+        key: Key of the metadata in the schema.
+        columns: Column -> type, in order.
     """
 
     name: str
@@ -79,37 +79,36 @@ MAKERS = {
     "logits": "mslm-data vocab scores logits DIR --encoder MODEL --class LABEL",
     "confidence": "mslm-data vocab scores confidence DIR --callable MODULE:FUNCTION",
 }
-"""Usual name of an artefact -> the command that makes it."""
+"""Default name of an artefact -> the command that makes it."""
 
 
 def how_to_make(path: Path) -> str:
-    """Return the advice at the end of an error: the command that makes an artefact.
+    """Return advice for error messages: the command that makes an artefact.
 
     Args:
-        path: The lexicon, or the folder or a file of the score column. `mslm-data vocab` lists the
-            commands that make those of other names.
+        path: A lexicon, or the folder or a file of a score column. For other names the advice is
+            `mslm-data vocab`, which lists all commands.
     """
-    column = path.parent.parent.name  # of COLUMN/SPLIT/SHARD.arrow
+    column = path.parent.parent.name  # COLUMN/SPLIT/SHARD.arrow
     return f"make it with `{MAKERS.get(path.name) or MAKERS.get(column, 'mslm-data vocab')}`"
 
 
-def _columns(columns: Iterable[tuple[str, pa.DataType]]) -> str:
-    """Return names of columns with their types."""
+def _format_columns(columns: Iterable[tuple[str, pa.DataType]]) -> str:
     return plain(", ".join(f"{name} ({kind})" for name, kind in columns))
 
 
 def write_artefact(
     path: Path, kind: ArtefactKind, arrays: Sequence[pa.Array], about: Mapping[str, Any]
 ) -> None:
-    """Write one file of an artefact atomically, readable by its owner alone.
+    """Write a file of an artefact atomically, readable by its owner only.
 
-    Equal arrays and equal `about` give equal bytes, whatever the order of the keys of `about`.
+    Equal arguments give equal bytes, regardless of the order of keys in `about`.
 
     Args:
-        path: Replaced if it exists; missing folders above it are made.
-        kind: What is written.
-        arrays: The columns of `kind`, all of one length.
-        about: What made it, as JSON has it, with `size`; `format` is added.
+        path: The file. Replaced if it exists; missing parent folders are created.
+        kind: Kind of the artefact.
+        arrays: The columns of `kind`, with equal lengths.
+        about: Metadata as JSON values, with `size`; `format` is added.
     """
     text = json.dumps({**about, "format": FORMAT}, sort_keys=True, ensure_ascii=False)
     schema = pa.schema(kind.columns.items(), metadata={kind.key: text})
@@ -126,19 +125,18 @@ def write_artefact(
 def read_artefact(
     path: Path, kind: ArtefactKind, *, mapped: bool = False
 ) -> tuple[dict[str, Any], list[pa.Array]]:
-    """Read one file of an artefact with the checks that all kinds share.
+    """Read a file of an artefact, with the checks common to all kinds.
 
     Args:
-        path: The file: of a lexicon the lexicon itself, of a score column
-            `COLUMN/SPLIT/SHARD.arrow`.
-        kind: What is expected there.
-        mapped: Leave the columns on disk, mapped into memory, instead of reading them.
+        path: A lexicon, or a file of a score column, `COLUMN/SPLIT/SHARD.arrow`.
+        kind: Expected kind.
+        mapped: Whether to memory-map the columns instead of reading them.
 
     Returns:
-        `about`, and the columns of `kind`, without nulls.
+        The metadata, and the columns of `kind`, without nulls.
 
     Raises:
-        VocabularyError: The file is missing, of another kind, of a newer format, or damaged.
+        VocabularyError: The file is missing, has another kind or a newer format, or is damaged.
     """
     if not path.is_file():
         raise missing(path, kind)
@@ -146,10 +144,10 @@ def read_artefact(
     try:
         source = pa.memory_map(str(path)) if mapped else pa.BufferReader(path.read_bytes())
         with source as file:
-            about = _about(path, kind, plain_arrow.schema(file))
+            about = _read_metadata(path, kind, plain_arrow.schema(file))
             batches = plain_arrow.batches(file)
     except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
-        raise _unreadable(path, kind, error) from None
+        raise _unreadable_error(path, kind, error) from None
 
     if len(batches) != 1:
         raise damaged(path, f"one batch of rows, got {len(batches)}")
@@ -163,15 +161,15 @@ def read_artefact(
 
 
 def read_about(path: Path, kind: ArtefactKind) -> dict[str, Any]:
-    """Read the metadata of an artefact; of a score column, that of its first file.
+    """Read the metadata of an artefact; of a score column, those of its first file.
 
     Args:
         path: The artefact.
-        kind: What is expected there.
+        kind: Expected kind.
 
     Raises:
-        VocabularyError: Not an artefact of the kind, one of a newer format, or a file that cannot
-            be read.
+        VocabularyError: The artefact is missing, has another kind or a newer format, or is
+            unreadable.
     """
     is_column = kind is SCORE_COLUMN
     file = min(path.glob("*/*.arrow"), default=path) if is_column else path
@@ -180,9 +178,9 @@ def read_about(path: Path, kind: ArtefactKind) -> dict[str, Any]:
 
     try:
         with pa.memory_map(str(file)) as source:
-            return _about(file, kind, plain_arrow.schema(source))
+            return _read_metadata(file, kind, plain_arrow.schema(source))
     except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
-        raise _unreadable(file, kind, error) from None
+        raise _unreadable_error(file, kind, error) from None
 
 
 def find_artefact(
@@ -191,17 +189,16 @@ def find_artefact(
     """Return the path of an artefact by name, and check its tokenizer.
 
     Args:
-        folder: The built folder. Its `vocab/NAME` comes first; a remote folder's is copied to this
-            machine.
-        name: A name in `vocab/`, or any path, which is taken where `vocab/` has nothing of this
-            name.
-        kind: What is expected.
-        tokenizer: SHA-256 of the folder's tokenizer, as its manifest says.
+        folder: The built folder, whose `vocab/NAME` comes first. From a remote folder, the artefact
+            is downloaded.
+        name: A name in `vocab/`, or any path, used if `vocab/` has no such name.
+        kind: Expected kind.
+        tokenizer: SHA-256 of the folder's tokenizer, from its manifest.
 
     Raises:
-        VocabularyError: Nothing of this name, not an artefact of the kind, or one of another
+        VocabularyError: The artefact is missing, has another kind, or was made with another
             tokenizer.
-        FetchError: The remote folder is out of reach.
+        FetchError: The remote folder cannot be reached.
     """
     if isinstance(folder, Path):
         inside = folder / "vocab" / name
@@ -220,14 +217,14 @@ def find_artefact(
 
 def missing(path: Path, kind: ArtefactKind) -> VocabularyError:
     """Return the error for a missing artefact."""
-    found = "found none"
+    problem = "found none"
     if kind is LEXICON and path.is_dir():
-        found = "which is a file, got a folder"
+        problem = "which is a file, got a folder"
     elif kind is SCORE_COLUMN and path.is_file():
-        found = "which is a folder, got a file"
-    message = f"{path}: expected {kind.name}, {found}; {how_to_make(path)}"
+        problem = "which is a folder, got a file"
+    message = f"{path}: expected {kind.name}, {problem}; {how_to_make(path)}"
     if path.name == str(path):
-        # A name is looked for in the working folder alone, until a strategy is one for some shards.
+        # A strategy that is not yet bound to shards searches only the working directory for names.
         message += (
             "; `shards.strategy(...)`, of a name, a file or a strategy, looks in the `vocab/` of "
             "its folder too"
@@ -236,7 +233,12 @@ def missing(path: Path, kind: ArtefactKind) -> VocabularyError:
 
 
 def damaged(path: Path, expected: str) -> VocabularyError:
-    """Return the error for a file that breaks a rule of its kind, such as "finite scores"."""
+    """Return the error for a damaged file.
+
+    Args:
+        path: The file.
+        expected: The violated rule, such as "finite scores".
+    """
     return VocabularyError(f"{path}: expected {expected}; the file is damaged: {how_to_make(path)}")
 
 
@@ -246,9 +248,11 @@ def made_by(about: Mapping[str, Any]) -> Mapping[str, Any]:
     return made if isinstance(made, dict) else {}
 
 
-def _about(path: Path, kind: ArtefactKind, schema: pa.Schema) -> dict[str, Any]:
+def _read_metadata(path: Path, kind: ArtefactKind, schema: pa.Schema) -> dict[str, Any]:
     """Return the metadata of a file, and check its kind and format."""
     about = json.loads((schema.metadata or {}).get(kind.key.encode(), b"null"))
+
+    # `null` for files without the key, which are other Arrow files.
     if not (isinstance(about, dict) and all(_is_count(about.get(n)) for n in ("format", "size"))):
         raise VocabularyError(
             f"{path}: expected {kind.name} of mslm-data, got another Arrow file; "
@@ -263,14 +267,14 @@ def _about(path: Path, kind: ArtefactKind, schema: pa.Schema) -> dict[str, Any]:
 
     if [(field.name, field.type) for field in schema] != list(kind.columns.items()):
         raise VocabularyError(
-            f"{path}: expected the columns {_columns(kind.columns.items())}, got "
-            f"{_columns((field.name, field.type) for field in schema)}; {how_to_make(path)}"
+            f"{path}: expected the columns {_format_columns(kind.columns.items())}, got "
+            f"{_format_columns((field.name, field.type) for field in schema)}; {how_to_make(path)}"
         )
 
     return about
 
 
-def _unreadable(path: Path, kind: ArtefactKind, error: Exception) -> VocabularyError:
+def _unreadable_error(path: Path, kind: ArtefactKind, error: Exception) -> VocabularyError:
     return VocabularyError(
         f"{path}: expected {kind.name}, got a file that cannot be read as one "
         f"({type(error).__name__}); {how_to_make(path)}"
@@ -278,5 +282,5 @@ def _unreadable(path: Path, kind: ArtefactKind, error: Exception) -> VocabularyE
 
 
 def _is_count(value: Any) -> bool:
-    """Return whether a JSON value is an integer and not a boolean."""
+    """Return whether a JSON value is an integer; booleans are not."""
     return isinstance(value, int) and not isinstance(value, bool)

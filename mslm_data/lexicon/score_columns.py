@@ -1,12 +1,12 @@
-"""Score columns: one number per token of a built folder.
+"""Score columns: one number for each token of a built folder.
 
-`mslm-data vocab scores` makes them with a model and strategies read them. A column is a folder with
-a file for each shard, `COLUMN/SPLIT/SHARD.arrow`. Two rows of such a file:
+`mslm-data vocab scores` makes them with a model; strategies read them. A column is a folder with a
+file for each shard, `COLUMN/SPLIT/SHARD.arrow`. Two rows of a file:
 
     key      12297829382473034410              3353953467947191203
-    scores   [0.0, 0.0625, 0.375, 0.125, 0.0]  [0.0, 0.5, 0.0]         special tokens included
+    scores   [0.0, 0.0625, 0.375, 0.125, 0.0]  [0.0, 0.5, 0.0]         including special tokens
 
-A row is found by its key, so rows in any order and of any batch get their own numbers.
+Rows are looked up by key, so their order does not matter.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from mslm_data.lexicon.artefacts import (
 
 
 class ShardScores(NamedTuple):
-    """The scores of one shard's rows, in memory or mapped.
+    """The scores of one shard's rows, in memory or memory-mapped.
 
     Attributes:
-        keys: uint64 `[N]`, of the rows.
-        offsets: int32 `[N + 1]`: the scores of row i are `values[offsets[i]:offsets[i + 1]]`.
-        values: float32, all finite.
+        keys: uint64 `[N]`, keys of the rows.
+        offsets: int32 `[N + 1]`; row i has the scores `values[offsets[i]:offsets[i + 1]]`.
+        values: float32, finite.
     """
 
     keys: npt.NDArray[np.uint64]
@@ -55,10 +55,10 @@ def write_scores(
     """Write the scores of one shard's rows. Equal scores give equal bytes.
 
     Args:
-        path: `COLUMN/SPLIT/SHARD.arrow`, whole or not there, readable by its owner alone.
-        keys: `[N]`, of the shard's rows.
-        scores: float32, N rows: a number for each token. Those of special tokens are never read.
-        about: What made them, as JSON has it; see `Lexicon.about`.
+        path: `COLUMN/SPLIT/SHARD.arrow`, written atomically, readable by its owner only.
+        keys: uint64 `[N]`, keys of the shard's rows.
+        scores: float32, N rows with a number for each token. Scores of special tokens are not used.
+        about: Metadata as JSON values, see `Lexicon.about`.
     """
     lists = pa.ListArray.from_arrays(
         pa.array(scores.offsets, pa.int32()), pa.array(scores.values, pa.float32())
@@ -67,10 +67,10 @@ def write_scores(
 
 
 def read_scores(path: Path, *, mapped: bool = False) -> tuple[dict[str, Any], ShardScores]:
-    """Read or map the scores of one shard's rows, and what made them.
+    """Read or memory-map the scores of one shard's rows; return metadata and scores.
 
     Raises:
-        VocabularyError: The file is missing, not of a score column, of a newer format, or damaged.
+        VocabularyError: The file is missing, not a score column, has a newer format, or is damaged.
     """
     about, (keys, lists) = read_artefact(path, SCORE_COLUMN, mapped=mapped)
 
@@ -83,15 +83,15 @@ def read_scores(path: Path, *, mapped: bool = False) -> tuple[dict[str, Any], Sh
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreColumn:
-    """The scores of all rows in a folder, mapped unless small.
+    """The scores of all rows in a folder; large columns are memory-mapped.
 
     Attributes:
-        folder: Where the files are.
-        about: What made them.
-        keys: uint64 `[N]`, of all rows, sorted.
-        file_numbers: int32 `[N]`: number of the file that holds the row of each key.
-        row_numbers: int64 `[N]`: number of that row within its file.
-        files: The files.
+        folder: Folder of the column.
+        about: Metadata.
+        keys: uint64 `[N]`, keys of all rows, sorted.
+        file_numbers: int32 `[N]`, index in `files` of each key's row.
+        row_numbers: int64 `[N]`, index of that row in its file.
+        files: The scores of each file.
     """
 
     folder: Path
@@ -105,57 +105,60 @@ class ScoreColumn:
         """Look up the scores of rows by key: float32, with the offsets of `input_ids`.
 
         Raises:
-            VocabularyError: A row has no scores, or has another number of tokens than scores.
+            VocabularyError: A row has no scores, or a different number of tokens.
         """
-        places = self._places(examples.keys)
-        files = self.file_numbers[places]
-        rows = self.row_numbers[places]
+        indices = self._find_rows(examples.keys)
+        files = self.file_numbers[indices]
+        rows = self.row_numbers[indices]
 
         lengths = examples.input_ids.lengths
         offsets = make_offsets(lengths)
         out = np.empty(offsets[-1], np.float32)
 
+        # Copy file by file, in the order of the rows.
         for number in np.unique(files):
-            at = np.flatnonzero(files == number)
-            _, source, values = self.files[number]
+            selected = np.flatnonzero(files == number)
+            _, file_offsets, values = self.files[number]
 
-            if np.any(source[rows[at] + 1] - source[rows[at]] != lengths[at]):
+            if np.any(
+                file_offsets[rows[selected] + 1] - file_offsets[rows[selected]] != lengths[selected]
+            ):
                 raise VocabularyError(
                     f"{self.folder}: the scores have other row lengths, so they belong to other "
                     "shards; make scores for this folder"
                 )
 
-            gather(rows[at], source, values, offsets[at], out)
+            gather(rows[selected], file_offsets, values, offsets[selected], out)
 
         return Ragged(out, offsets)
 
-    def _places(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    def _find_rows(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """Return the index of each key in `self.keys`."""
-        places = np.searchsorted(self.keys, keys)
+        indices = np.searchsorted(self.keys, keys)
 
-        found = places < len(self.keys)
-        found[found] = self.keys[places[found]] == keys[found]
+        # `searchsorted` returns an insertion point also for missing keys, up to the end of the
+        # array.
+        found = indices < len(self.keys)
+        found[found] = self.keys[indices[found]] == keys[found]
         if not found.all():
             raise VocabularyError(
                 f"{self.folder}: {int((~found).sum())} of {len(found)} rows have no scores; make "
                 "them for this split too, with the command that made the column"
             )
 
-        return places
+        return indices
 
 
 def open_scores(folder: Path) -> ScoreColumn:
-    """Open the scores in a folder.
-
-    The last 8 columns are remembered as long as their files do not change.
+    """Open the scores in a folder. The last 8 unchanged columns are cached.
 
     Args:
-        folder: The column: files `SPLIT/SHARD.arrow` below it are read.
+        folder: The column, with files `SPLIT/SHARD.arrow`.
 
     Raises:
-        VocabularyError: There is no such folder or file; a file is not of a score column, of a
-            newer format, damaged, or made in another way than the first; or two rows share a key
-            and differ in their scores.
+        VocabularyError: The folder or a file is missing; a file is not a score column, has a newer
+            format or other metadata than the first, or is damaged; or two rows with the same key
+            have different scores.
     """
     paths = sorted(folder.glob("*/*.arrow"))
     if not paths:
@@ -170,11 +173,11 @@ def open_scores(folder: Path) -> ScoreColumn:
         ) from None
 
     versions = tuple((state.st_ino, state.st_mtime_ns, state.st_size) for state in states)
-    return _remembered(folder, tuple(paths), versions)
+    return _open_cached(folder, tuple(paths), versions)
 
 
 @lru_cache(maxsize=8)
-def _remembered(
+def _open_cached(
     folder: Path,
     paths: tuple[Path, ...],
     versions: tuple[tuple[int, int, int], ...],
@@ -191,7 +194,7 @@ def _remembered(
                 f"{' and '.join(different)}; make all of one folder in one way"
             )
 
-    # A row is found by binary search among the keys of all files.
+    # Sort the keys of all files, for binary search.
     keys = np.concatenate([file.keys for file in files])
     order = np.argsort(keys, kind="stable")
     rows = [len(file.keys) for file in files]
@@ -213,7 +216,7 @@ def _remembered(
 def _check_unambiguous(column: ScoreColumn) -> None:
     """Check that rows with equal keys have equal scores.
 
-    Splits that share document ids have rows of one key.
+    Keys are equal if the same document is in two splits.
     """
 
     def scores_at(place: int) -> Array:

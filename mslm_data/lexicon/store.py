@@ -1,14 +1,14 @@
-"""Lexicons: scored sequences of sub-words, such as n-grams by PMI.
+"""Lexicons: scored sequences of sub-words, such as n-grams with their PMI.
 
-`mslm-data vocab` makes them from shards and strategies read them. Three entries of a lexicon of
+`mslm-data vocab` makes them from shards; strategies read them. Three entries of a lexicon of
 n-grams:
 
     tokens        [[1117, 4242, 4894], [1117, 22351], [9468, 4242, 4894]]
     word_starts   [[0, 1],             [0, 1],        [0, 1]]
     scores        [11.25,              9.5,           8.0]
 
-Entry 0 has two words: its token 0, and its tokens 1 and 2. Its score is here PMI in bits. Entries
-are token ids, so a lexicon holds no text; one made of patients' notes is still as private as the
+Entry 0 has two words: token 0, and tokens 1 and 2. Its score is PMI in bits. A lexicon contains
+token ids, not text, but ids can be decoded: a lexicon of patients' notes is as private as the
 notes.
 """
 
@@ -40,12 +40,11 @@ class Lexicon:
     """E scored sequences of sub-words, in order of use.
 
     Attributes:
-        tokens: int32, E rows: the ids of each entry, none of them special; no entry is empty.
-        word_starts: int32, E rows: where each word of an entry begins, counted in its tokens; 0
-            first, rising.
-        scores: float64 `[E]`, all finite. What they mean depends on the command that made them.
-        about: What made it, as JSON has it: `tokenizer`, the SHA-256 of the tokenizer as in the
-            shards' manifest; `size`, its number of ids; `made`, the command with its options.
+        tokens: int32, E rows: token ids of each entry, at least one, without special tokens.
+        word_starts: int32, E rows: first token of each word within its entry; 0 first, increasing.
+        scores: float64 `[E]`, finite. Their meaning depends on the command.
+        about: Metadata as JSON values: `tokenizer`, SHA-256 of the tokenizer as in the manifest;
+            `size`, its number of ids; `made`, the command with its options.
     """
 
     tokens: Ragged
@@ -58,12 +57,12 @@ class Lexicon:
 
     @property
     def words(self) -> npt.NDArray[np.int64]:
-        """Number of words per entry, `[E]`."""
+        """Number of words of each entry, `[E]`."""
         return self.word_starts.lengths
 
 
 def write_lexicon(path: Path, lexicon: Lexicon) -> None:
-    """Write a lexicon as an Arrow file, readable by its owner alone.
+    """Write a lexicon as an Arrow file, readable by its owner only.
 
     Equal lexicons give equal bytes.
     """
@@ -76,10 +75,10 @@ def write_lexicon(path: Path, lexicon: Lexicon) -> None:
 
 
 def read_lexicon(path: Path) -> Lexicon:
-    """Read a lexicon and check every value.
+    """Read a lexicon and check all values.
 
     Raises:
-        VocabularyError: The file is missing, not a lexicon, of a newer format, or damaged.
+        VocabularyError: The file is missing, not a lexicon, has a newer format, or is damaged.
     """
     about, (tokens, word_starts, scores) = read_artefact(path, LEXICON)
 
@@ -89,7 +88,7 @@ def read_lexicon(path: Path) -> Lexicon:
         scores=numbers(scores),
         about=about,
     )
-    expected = _broken_law(lexicon)
+    expected = _find_violation(lexicon)
     if expected:
         raise damaged(path, expected)
 
@@ -107,16 +106,16 @@ def open_lexicon(path: Path) -> Lexicon:
     except OSError:
         raise missing(path, LEXICON) from None
 
-    return _remembered(path, (status.st_ino, status.st_mtime_ns, status.st_size))
+    return _open_cached(path, (status.st_ino, status.st_mtime_ns, status.st_size))
 
 
 @lru_cache(maxsize=16)
-def _remembered(path: Path, version: tuple[int, int, int]) -> Lexicon:  # noqa: ARG001 - a key
+def _open_cached(path: Path, version: tuple[int, int, int]) -> Lexicon:  # noqa: ARG001 - a key
     return read_lexicon(path)
 
 
-def _broken_law(lexicon: Lexicon) -> str:
-    """Return the first rule that a lexicon breaks, worded to follow "expected", or ""."""
+def _find_violation(lexicon: Lexicon) -> str:
+    """Return the first rule that a lexicon violates, worded to follow "expected", or ""."""
     size = lexicon.about["size"]
     tokens = lexicon.tokens
     starts = lexicon.word_starts
@@ -131,7 +130,7 @@ def _broken_law(lexicon: Lexicon) -> str:
     if np.any(starts.lengths < 1) or np.any(starts.values[first] != 0):
         return "a word at the first token of each entry"
 
-    # The last start of an entry has no successor that it must be below.
+    # The last start of an entry is followed by another entry, so it is not compared.
     rising = np.diff(starts.values, append=0) > 0
     rising[starts.offsets[1:] - 1] = True
     inside = starts.values < np.repeat(tokens.lengths, starts.lengths)
@@ -148,6 +147,6 @@ def _to_lists(rows: Ragged) -> pa.ListArray:
 
 
 def _to_ragged(lists: pa.ListArray) -> Ragged:
-    # Lists may begin later in their values than at 0; `flatten` gives those within the lists only.
+    # Offsets may start above 0 (a sliced array); `flatten` returns only values within the lists.
     offsets = numbers(lists.offsets).astype(np.int64)
     return Ragged(numbers(lists.flatten()), offsets - offsets[0])

@@ -1,7 +1,6 @@
 """Build a trie of a lexicon, and find its entries in rows.
 
-`Trie.matches` finds entries wherever they stand; `Trie.exact` looks up units, such as words, that
-may be entries.
+`Trie.matches` finds all occurrences of entries; `Trie.exact` looks up given units, such as words.
 """
 
 from __future__ import annotations
@@ -24,15 +23,14 @@ from mslm_data.lexicon.store import Lexicon, open_lexicon
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trie:
-    """A lexicon with a trie of its entries.
+    """A lexicon with a trie of its entries; see `kernels/token_trie.py` for the arrays.
 
     Attributes:
-        lexicon: As it was read.
-        edges: uint64 `[2**n]`, a hash table of the trie's edges; see `kernels/token_trie.py` for
-            this and the other arrays.
-        ending: int32 `[B + 2**n]`: which entry ends at a node, -1 for none.
-        begins: uint8 `[B]`: whether an entry begins with a token.
-        seconds: uint64 `[2**k]`: a filter of pairs of first and second tokens.
+        lexicon: The lexicon.
+        edges: uint64 `[2**n]`, hash table of edges.
+        ending: int32 `[B + 2**n]`, entry that ends at a node, -1 for none.
+        begins: uint8 `[B]`, whether an entry begins with a token.
+        seconds: uint64 `[2**k]`, filter of pairs of first and second tokens.
     """
 
     lexicon: Lexicon
@@ -43,10 +41,10 @@ class Trie:
 
     @classmethod
     def from_lexicon(cls, lexicon: Lexicon) -> Trie:
-        """Build the trie of a lexicon. Of equal entries the first counts."""
+        """Build the trie of a lexicon. Of equal entries the first is used."""
         tokens = lexicon.tokens
 
-        # At most half of the places are taken: an edge for each token but the first of its entry.
+        # An edge for each token except an entry's first, at a load factor of at most 1/2.
         places = 1 << (2 * (len(tokens.values) - len(tokens)) + 1).bit_length()
         begins = np.zeros(tokens.values.max(initial=0) + 2, np.uint8)
         edges = np.full(places, EMPTY, np.uint64)
@@ -57,25 +55,25 @@ class Trie:
         return cls(lexicon, edges, ending, begins, seconds)
 
     def table(self, values: Array, missing: float) -> Array:
-        """The hash table for `exact`.
+        """Return the lookup table for `exact`.
 
         Args:
-            values: A number for each entry, `[E]`.
-            missing: The number of units that are not entries.
+            values: Number of each entry, `[E]`.
+            missing: Number for units that are not entries.
         """
         return np.append(np.append(values, missing)[self.ending], missing)
 
     def exact(self, examples: Examples, starts: Ragged, ends: Ragged, table: Array) -> Array:
-        """Return the entry that each unit equals, `[U]`.
+        """Look up the number of each unit, `[U]`.
 
         Args:
             examples: N rows.
-            starts: The units' first tokens, N rows, U values.
-            ends: The tokens after their last ones.
-            table: From `table`.
+            starts: First token of each unit, N rows, U values.
+            ends: Token after the last.
+            table: The result of `table`.
 
         Raises:
-            VocabularyError: A lexicon of another tokenizer.
+            VocabularyError: The lexicon was made with another tokenizer.
         """
         self.check(examples)
 
@@ -86,14 +84,14 @@ class Trie:
         return out
 
     def matches(self, examples: Examples) -> tuple[Ragged, Ragged, npt.NDArray[np.int32]]:
-        """Find all entries of whole words in the sentences of rows, overlapping ones included.
+        """Find all entries of whole words within sentences, including overlapping ones.
 
         Returns:
-            Starts and ends in tokens of the row, half open, N rows each, and the number of the
-            entry at each place. They are ordered by first token, then by length.
+            Starts and ends in tokens of the row, half open, N rows each, and the number of each
+            matching entry. Sorted by start, then by length.
 
         Raises:
-            VocabularyError: A lexicon of another tokenizer.
+            VocabularyError: The lexicon was made with another tokenizer.
         """
         self.check(examples)
 
@@ -102,30 +100,30 @@ class Trie:
         sentences = (offsets, ids, examples.word_ids.values)
         trie = (self.edges, self.ending, self.begins, self.seconds)
         out = np.empty((len(ids) + 16, 3), np.int32)
-        found = np.empty(len(offsets), np.int64)
-        match_entries(*sentences, *trie, out, found)
+        match_offsets = np.empty(len(offsets), np.int64)
+        match_entries(*sentences, *trie, out, match_offsets)
 
-        # The kernel counts what it has no room for, so a second pass has enough.
-        if found[-1] > len(out):
-            out = np.empty((found[-1], 3), np.int32)
-            match_entries(*sentences, *trie, out, found)
+        # The kernel also counts matches that do not fit, so a second call has enough space.
+        if match_offsets[-1] > len(out):
+            out = np.empty((match_offsets[-1], 3), np.int32)
+            match_entries(*sentences, *trie, out, match_offsets)
 
-        starts, ends, entries = np.ascontiguousarray(out[: found[-1]].T)
-        of = examples.sentence_starts
-        if of is not None:
-            # From tokens of the sentence to tokens of the row, and from sentences to rows.
-            rows = np.repeat(examples.input_ids.offsets[:-1], of.lengths)
-            shifts = np.repeat(offsets[:-1] - rows, np.diff(found)).astype(np.int32)
+        starts, ends, entries = np.ascontiguousarray(out[: match_offsets[-1]].T)
+        sentences_of_rows = examples.sentence_starts
+        if sentences_of_rows is not None:
+            # Convert from tokens of the sentence to tokens of the row, and group matches by row.
+            rows = np.repeat(examples.input_ids.offsets[:-1], sentences_of_rows.lengths)
+            shifts = np.repeat(offsets[:-1] - rows, np.diff(match_offsets)).astype(np.int32)
             starts += shifts
             ends += shifts
-            found = found[of.offsets]
-        return Ragged(starts, found), Ragged(ends, found), entries
+            match_offsets = match_offsets[sentences_of_rows.offsets]
+        return Ragged(starts, match_offsets), Ragged(ends, match_offsets), entries
 
     def check(self, examples: Examples) -> None:
-        """Check that rows use the lexicon's tokenizer, by its number of ids.
+        """Check by the number of ids that rows use the lexicon's tokenizer.
 
         Raises:
-            VocabularyError: A lexicon of another tokenizer.
+            VocabularyError: The lexicon was made with another tokenizer.
         """
         size = self.lexicon.about["size"]
         if size != examples.ids.size:
@@ -136,21 +134,19 @@ class Trie:
 
 
 def open_trie(path: Path) -> Trie:
-    """Read a lexicon and build its trie.
-
-    The last 8 are remembered as long as their files do not change.
+    """Read a lexicon and build its trie. The last 8 unchanged files are cached.
 
     Raises:
-        VocabularyError: The file is missing, not a lexicon, of a newer format, or damaged.
+        VocabularyError: The file is missing, not a lexicon, has a newer format, or is damaged.
     """
-    return _laid_out(open_lexicon(path))
+    return _build_cached(open_lexicon(path))
 
 
 def open_words(path: Path) -> Trie:
     """Read a lexicon of words or n-grams and build its trie; see `open_trie`.
 
     Raises:
-        VocabularyError: See `open_trie`; or the lexicon lists token ids, which are pieces of words.
+        VocabularyError: See `open_trie`; or the entries are token ids, not words.
     """
     trie = open_trie(path)
 
@@ -161,5 +157,5 @@ def open_words(path: Path) -> Trie:
 
 
 @lru_cache(maxsize=8)
-def _laid_out(lexicon: Lexicon) -> Trie:
+def _build_cached(lexicon: Lexicon) -> Trie:
     return Trie.from_lexicon(lexicon)

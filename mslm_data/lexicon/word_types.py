@@ -1,9 +1,7 @@
 """Number and count the word types of rows.
 
-A word is its sequence of sub-words, between the boundaries of `word_ids`.
-
-Types are numbered in order of first appearance, so numbers do not depend on how rows are cut into
-chunks.
+A word is the sequence of its sub-words, as delimited by `word_ids`. Types are numbered in order of
+first occurrence, so their numbers do not depend on the size of chunks.
 """
 
 from __future__ import annotations
@@ -20,8 +18,7 @@ from mslm_data.data.ragged import Array, Ragged, make_offsets
 from mslm_data.kernels import word_numbers as kernels
 
 _TOKENS_AT_ONCE = 1 << 15
-"""About how many tokens are numbered by one call. Tables get room for all of their words to be
-new."""
+"""Approximate number of tokens per kernel call. Tables are sized for all words to be new."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,9 +26,8 @@ class WordTypes:
     """W word types.
 
     Attributes:
-        tokens: int32, W rows: the sub-words of each type, in order of first appearance; none is
-            empty.
-        counts: int64 `[W]`: how often each occurs.
+        tokens: int32, W rows: sub-words of each type, in order of first occurrence.
+        counts: int64 `[W]`, number of occurrences.
     """
 
     tokens: Ragged
@@ -44,17 +40,16 @@ class WordTypes:
 class WordNumbers:
     """Number word types, chunk by chunk.
 
-    It holds each type's sub-words and about 30 bytes more.
+    Needs memory for the sub-words of each type, and about 30 bytes more.
     """
 
     def __init__(self) -> None:
-        """Begin with no word."""
-        # Words of one token, most of a text, are found by that token; the others by a hash table.
+        """Start without words."""
+        # Most words have one token, and are looked up by it; others are in a hash table.
         self._alone = np.empty(0, np.int32)
         self._table = np.full(1024, -1, np.int32)
 
-        # The types: sub-words and counts, both longer than what is used, and how many types there
-        # are.
+        # Sub-words and counts of the types, in arrays with spare capacity, and the number of types.
         self._offsets = np.zeros(1, np.int64)
         self._values = np.empty(0, np.int32)
         self._counts = np.zeros(0, np.int64)
@@ -64,7 +59,7 @@ class WordNumbers:
         """Return the number of each word of each row, and update the counts.
 
         Returns:
-            int32, one row of numbers for each row of `examples`. Special tokens are in no word.
+            int32, numbers of the words of each row. Special tokens are skipped.
         """
         words = examples.word_ids.values
         return self.number_tokens(examples.input_ids, words, size=examples.ids.size)
@@ -74,79 +69,78 @@ class WordNumbers:
 
         Args:
             ids: int32, T tokens in N rows.
-            words: int32 `[T]`, the number of each token's word within its row; -1 on special
-                tokens.
-            size: Number of the tokenizer's ids.
+            words: int32 `[T]`, word number of each token within its row; -1 on special tokens.
+            size: Number of ids of the tokenizer.
         """
         if len(self._alone) < size:
-            self._all_tokens(size)
+            self._resize_vocabulary(size)
 
         counts = np.empty(len(ids), np.int64)
         numbers = np.empty(len(ids.values), np.int32)
         filled = 0
-        bounds = np.empty(
-            (0, 2), np.int64
-        )  # the first token of each word and the one after its last
+        bounds = np.empty((0, 2), np.int64)  # first token of each word, token after its last
 
-        for start, stop in _parts(ids.offsets):
+        for start, stop in _split_rows(ids.offsets):
             offsets = ids.offsets[start : stop + 1]
             if len(bounds) < offsets[-1] - offsets[0]:
                 bounds = np.empty((offsets[-1] - offsets[0], 2), np.int64)
             kernels.find_words(offsets, words, bounds, counts[start:stop])
 
-            found = int(counts[start:stop].sum())
-            self._number(ids.values, bounds[:found], numbers[filled : filled + found])
-            filled += found
+            num_words = int(counts[start:stop].sum())
+            self._number(ids.values, bounds[:num_words], numbers[filled : filled + num_words])
+            filled += num_words
 
         return Ragged(numbers[:filled], make_offsets(counts))
 
     def tokens_from(self, first: int) -> Ragged:
-        """Return the sub-words of the types numbered `first` or higher, in order."""
+        """Return the sub-words of the types numbered `first` and above."""
         size = int(self._size[0])
         offsets = self._offsets[first : size + 1]
         return Ragged(self._values[offsets[0] : offsets[-1]].copy(), offsets - offsets[0])
 
     def words(self) -> WordTypes:
-        """Return the types so far."""
+        """Return all types so far."""
         size = int(self._size[0])
         offsets = self._offsets[: size + 1].copy()
         tokens = Ragged(self._values[: offsets[-1]].copy(), offsets)
         return WordTypes(tokens, self._counts[:size].copy())
 
-    def _all_tokens(self, size: int) -> None:
-        """Allocate single-token words for a vocabulary."""
-        known = int(self._size[0])
+    def _resize_vocabulary(self, size: int) -> None:
+        """Allocate the lookup of single-token words for a vocabulary."""
+        num_types = int(self._size[0])
 
         self._alone = np.full(size, -1, np.int32)
-        singles = np.flatnonzero(np.diff(self._offsets[: known + 1]) == 1)
+        singles = np.flatnonzero(np.diff(self._offsets[: num_types + 1]) == 1)
         tokens = self._values[self._offsets[singles]]
         inside = (tokens >= 0) & (tokens < size)
         self._alone[tokens[inside]] = singles[inside]
 
-        self._place(known)
+        self._rebuild_table(num_types)
 
-    def _place(self, max_words: int) -> None:
-        """Rebuild the hash table with room for this many words."""
-        known = int(self._size[0])
+    def _rebuild_table(self, max_words: int) -> None:
+        """Rebuild the hash table with capacity for `max_words`."""
+        num_types = int(self._size[0])
         self._table = np.full(max(1024, 1 << (2 * max_words - 1).bit_length()), -1, np.int32)
-        if known:
-            kernels.place_words(self._offsets[: known + 1], self._values, self._alone, self._table)
+        if num_types:
+            kernels.place_words(
+                self._offsets[: num_types + 1], self._values, self._alone, self._table
+            )
 
     def _number(self, tokens: Array, bounds: Array, out: Array) -> None:
         """Write the number of each word between `bounds` to `out`."""
         if len(bounds) == 0:
             return
 
-        # Room for every word to be a new type.
-        known = int(self._size[0])
-        max_words = known + len(bounds)
-        self._offsets = _with_room(self._offsets, max_words + 1)
-        self._values = _with_room(
-            self._values, int(self._offsets[known] + bounds[-1, 1] - bounds[0, 0])
+        # Capacity for all words to be new types.
+        num_types = int(self._size[0])
+        max_words = num_types + len(bounds)
+        self._offsets = _grow(self._offsets, max_words + 1)
+        self._values = _grow(
+            self._values, int(self._offsets[num_types] + bounds[-1, 1] - bounds[0, 0])
         )
-        self._counts = _with_room(self._counts, max_words)
+        self._counts = _grow(self._counts, max_words)
         if len(self._table) < 2 * max_words:
-            self._place(max_words)
+            self._rebuild_table(max_words)
 
         kernels.number_words(
             tokens,
@@ -162,7 +156,7 @@ class WordNumbers:
 
 
 def count_words(chunks: Iterable[Examples]) -> WordTypes:
-    """Count the word types of rows, such as those of `Split.chunks()`, in one pass."""
+    """Count the word types of rows, such as `Split.chunks()`, in one pass."""
     numbers = WordNumbers()
     for examples in chunks:
         numbers.number(examples)
@@ -172,20 +166,21 @@ def count_words(chunks: Iterable[Examples]) -> WordTypes:
 def word_strings(words: Ragged, tokenizer: tokenizers.Tokenizer) -> list[str]:
     """Decode each word type with the folder's tokenizer.
 
-    Pieces are joined. The marks of word boundaries (`##`, byte-level and Metaspace spaces) and all
-    spaces are taken out. Capitals and whatever else the tokenizer's normaliser took away stay away;
-    `[UNK]` is decoded as its name.
+    Sub-words are joined; word boundary marks (`##`, byte-level and Metaspace spaces) and all spaces
+    are removed. Normalisation of the tokenizer, such as lower-casing, cannot be undone. `[UNK]` is
+    decoded as its name.
 
     Args:
-        words: int32, one row of sub-words for each type, as in `WordTypes.tokens`.
-        tokenizer: The folder's: `tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))`.
+        words: int32, sub-words of each type, such as `WordTypes.tokens`.
+        tokenizer: The folder's tokenizer, `tokenizers.Tokenizer.from_file(str(folder /
+            "tokenizer.json"))`.
     """
     texts: list[str] = tokenizer.decode_batch(words.tolist(), skip_special_tokens=False)
     return [text.replace(" ", "") for text in texts]
 
 
-def _parts(offsets: Array) -> Iterator[tuple[int, int]]:
-    """Split rows into ranges of few tokens, at least one row each."""
+def _split_rows(offsets: Array) -> Iterator[tuple[int, int]]:
+    """Yield ranges of rows with few tokens, at least one row each."""
     start, last = 0, len(offsets) - 1
     while start < last:
         stop = int(np.searchsorted(offsets, offsets[start] + _TOKENS_AT_ONCE, side="right")) - 1
@@ -194,8 +189,8 @@ def _parts(offsets: Array) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _with_room(array: Array, size: int) -> Array:
-    """Return the array with at least `size` items; new ones are zero."""
+def _grow(array: Array, size: int) -> Array:
+    """Return an array with at least `size` items, padded with zeros."""
     if len(array) >= size:
         return array
     grown = np.zeros(max(size, 2 * len(array)), array.dtype)

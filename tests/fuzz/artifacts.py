@@ -45,14 +45,14 @@ def read_lexicon(folder: Path) -> None:
     assert checks.within(read.tokens.values, 0, read.about["size"])
     assert len(read.words) == len(read)
     lexicon.write_lexicon(folder / "again.arrow", read)
-    lexicon._remembered.cache_clear()
+    lexicon._open_cached.cache_clear()
     strategy = make("pmi", {"lexicon": str(path)})
     strategy.plan(fixed_examples(), seed=1)
 
 
 def read_scores(folder: Path) -> None:
     """Open scores; what is accepted can be used."""
-    scores._remembered.cache_clear()
+    scores._open_cached.cache_clear()
     column = scores.open_scores(folder / "x")
     examples = fixed_examples(seeds.ROWS)
     assert bool(np.all(column.keys[1:] >= column.keys[:-1]))

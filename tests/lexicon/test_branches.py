@@ -11,7 +11,12 @@ import pytest
 
 from mslm_data.errors import AnnotateError, MissingExtraError
 from mslm_data.lexicon.concepts import obo
-from mslm_data.lexicon.concepts.branches import BranchChoice, check, read_outline, refused_terms
+from mslm_data.lexicon.concepts.branches import (
+    BranchChoice,
+    check,
+    find_skipped_terms,
+    read_outline,
+)
 from mslm_data.lexicon.concepts.common_words import CommonWords
 from mslm_data.lexicon.concepts.names import Name, NameChoice
 from tests.cli.running import run
@@ -76,9 +81,9 @@ def choice_of(**terms: str) -> BranchChoice:
 
 
 def kept(path: Path, choice: BranchChoice) -> tuple[list[str], Counter[str]]:
-    refused = refused_terms(read_outline(path), choice)
+    skipped = find_skipped_terms(read_outline(path), choice)
     left_out: Counter[str] = Counter()
-    names = obo.read(path, ("T184",), NameChoice(), left_out, refused=refused)
+    names = obo.read(path, ("T184",), NameChoice(), left_out, skipped=skipped)
     return [name.name for name in names], left_out
 
 
@@ -109,7 +114,7 @@ def kept(path: Path, choice: BranchChoice) -> tuple[list[str], Counter[str]]:
         (choice_of(under="Y:1", subsets="of another"), "sign,fever,red fever,scarlet fever,colour,hue", {}),
     ],
 )  # fmt: skip
-def test_refused_terms__leave_out_whole_branches(
+def test_find_skipped_terms__leave_out_whole_branches(
     ontology: Path, choice: BranchChoice, names: str, left_out: dict[str, int]
 ) -> None:
     found, counts = kept(ontology, choice)
@@ -226,8 +231,8 @@ def test_real_ontologies__have_the_branches_that_a_plain_walk_finds(
     path = real / "concepts" / file
     choice = choice_of(under=root, not_under=without)
 
-    refused = refused_terms(read_outline(path), choice)
-    names = obo.read(path, ("T047",), NameChoice(), Counter(), refused=refused)
+    skipped = find_skipped_terms(read_outline(path), choice)
+    names = obo.read(path, ("T047",), NameChoice(), Counter(), skipped=skipped)
 
     expected = below(path, root) - below(path, without)
     assert len(expected) > 10
@@ -249,7 +254,7 @@ def test_common_words__are_told_or_left_out() -> None:
         looked_for = CommonWords(rule)  # type: ignore[arg-type]
         counts: Counter[str] = Counter()
 
-        passed = [name.name for name in looked_for.pass_on(names_of(*words), counts)]
+        passed = [name.name for name in looked_for.filter(names_of(*words), counts)]
 
         assert passed == kept_names
         assert counts == left_out
@@ -259,7 +264,7 @@ def test_common_words__are_told_or_left_out() -> None:
 def test_common_words__are_not_looked_for_where_nobody_asks() -> None:
     looked_for = CommonWords("keep")
 
-    assert [name.name for name in looked_for.pass_on(names_of("water"), Counter())] == ["water"]
+    assert [name.name for name in looked_for.filter(names_of("water"), Counter())] == ["water"]
     assert looked_for.found() is None
 
 

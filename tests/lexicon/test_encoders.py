@@ -8,7 +8,7 @@ import pytest
 from mslm_data.data.ragged import Ragged
 from mslm_data.errors import MissingExtraError, VocabularyError
 from mslm_data.lexicon.scores import encoders
-from mslm_data.lexicon.scores.encoders import cut, load_encoder
+from mslm_data.lexicon.scores.encoders import load_encoder, split_batches
 from tests import made
 from tests.lexicon.models import SIZE, config, plain, sample_vocab, saved, torch, transformers
 
@@ -117,12 +117,12 @@ def test_limit__of_positions(tmp_path):
 
     assert bert.limit == 100
     assert load_encoder(str(tmp_path / "r")).limit == 64
-    bert.require_room_for(100)
+    bert.check_row_length(100)
     with pytest.raises(
         VocabularyError,
         match=r"at most 100 tokens, got 101; build the folder with encode.max_tokens",
     ):
-        bert.require_room_for(101)
+        bert.check_row_length(101)
 
 
 @pytest.mark.parametrize(("spare", "shares"), [(-1, False), (0, True), (8, True), (128, False)])
@@ -150,7 +150,7 @@ def test_cut__each_row_once_within_the_limits(monkeypatch):
     monkeypatch.setattr(encoders, "TOKENS_AT_ONCE", 40)
     lengths = np.random.default_rng(0).integers(1, 60, 200)
 
-    batches = list(cut(lengths, squares=300))
+    batches = list(split_batches(lengths, squares=300))
 
     assert sorted(np.concatenate(batches).tolist()) == list(range(200))
     for batch in batches:

@@ -11,10 +11,10 @@ import mslm_data as md
 from mslm_data.errors import MissingExtraError, VocabularyError
 from mslm_data.lexicon.anchors.general_text import (
     WORDFREQ_WORDS,
-    counted,
+    from_file,
     from_wordfreq,
-    of_file,
-    of_words,
+    from_words,
+    normalise_word,
     spellings,
 )
 from mslm_data.lexicon.word_types import count_words
@@ -35,7 +35,7 @@ from tests import made
     ],
 )
 def test_counted__letters_only_two_at_least_in_lower_case(text: str, word: str) -> None:
-    assert counted(text) == word
+    assert normalise_word(text) == word
 
 
 @pytest.mark.long
@@ -47,7 +47,7 @@ def test_spellings__count_the_words_of_the_sample(tmp_path: Path) -> None:
     found = spellings(words, core)
 
     lines = (made.SAMPLE / "ncbi-disease" / "train.tsv").read_text(encoding="utf-8").splitlines()
-    expected = [word for line in lines if (word := counted(line.split("\t")[0]))]
+    expected = [word for line in lines if (word := normalise_word(line.split("\t")[0]))]
     assert {word: spelling.count for word, spelling in found.items()} == {
         word: expected.count(word) for word in set(expected)
     }
@@ -59,7 +59,7 @@ def test_of_words__names_the_other_folder_by_its_manifest(tmp_path: Path) -> Non
     words = count_words(md.load(tmp_path / "built")["train"].chunks())
     manifest = tmp_path / "built" / "manifest.json"
 
-    frequencies = of_words(words, core, manifest=manifest)
+    frequencies = from_words(words, core, manifest=manifest)
 
     digest = hashlib.sha256(manifest.read_bytes()).hexdigest()
     assert frequencies.about == {"source": "shards", "manifest_sha256": digest}
@@ -74,7 +74,7 @@ def test_of_file__adds_capitals_and_reads_over_what_is_no_word(tmp_path: Path) -
         "\ufeffthe\t23135851162\r\nThe\t2\np53\t9\na\t9\nnone\t0\nof\t13151942776".encode()
     )
 
-    frequencies = of_file(path)
+    frequencies = from_file(path)
 
     assert frequencies.counts == {"the": 23135851164, "of": 13151942776}
     assert frequencies.about == {
@@ -93,7 +93,7 @@ def test_of_file__another_line(line: str, tmp_path: Path) -> None:
     with pytest.raises(
         VocabularyError, match=r"counts.tsv:2: expected a word, a tab and a whole number, got"
     ) as caught:
-        of_file(path)
+        from_file(path)
     assert "secret" not in str(caught.value)
 
 
@@ -101,9 +101,9 @@ def test_of_file__missing_or_other_bytes(tmp_path: Path) -> None:
     (tmp_path / "bytes.tsv").write_bytes(b"the\t1\n\xff\xfe\t2\n")
 
     with pytest.raises(VocabularyError, match="no such file; pass a table of words and counts"):
-        of_file(tmp_path / "missing.tsv")
+        from_file(tmp_path / "missing.tsv")
     with pytest.raises(VocabularyError, match="not valid UTF-8"):
-        of_file(tmp_path / "bytes.tsv")
+        from_file(tmp_path / "bytes.tsv")
 
 
 def test_from_wordfreq__probabilities_become_counts() -> None:
@@ -115,7 +115,7 @@ def test_from_wordfreq__probabilities_become_counts() -> None:
         probability = wordfreq.word_frequency(word, "en", wordlist="best")
         assert frequencies.counts[word] == pytest.approx(probability * WORDFREQ_WORDS, rel=5e-3)
     assert min(frequencies.counts.values()) >= 1
-    assert all(counted(word) == word for word in frequencies.counts)
+    assert all(normalise_word(word) == word for word in frequencies.counts)
     assert frequencies.about["source"] == "wordfreq"
     assert frequencies.about["words"] == WORDFREQ_WORDS == 10**9
 

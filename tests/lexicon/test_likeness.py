@@ -7,7 +7,7 @@ from mslm_data.data.ragged import Ragged
 from mslm_data.errors import VocabularyError
 from mslm_data.lexicon.scores import likeness as module
 from mslm_data.lexicon.scores.encoders import load_encoder
-from mslm_data.lexicon.scores.likeness import Likeness, by_likeness
+from mslm_data.lexicon.scores.likeness import Likeness, make_lexicon
 from tests import made
 from tests.lexicon.models import plain, sample_vocab, saved, torch
 
@@ -157,7 +157,7 @@ def test_likeness__other_ids_without_a_tokenizer_refused(tmp_path):
 def test_by_likeness__likest_first_ties_in_order():
     words = Ragged.from_rows([[7], [8, 9], [5], [6, 6, 6]], np.int32)
 
-    lexicon = by_likeness(words, np.array([0, 1, 3]), np.array([0.5, 0.9, 0.5]), {"size": 10})
+    lexicon = make_lexicon(words, np.array([0, 1, 3]), np.array([0.5, 0.9, 0.5]), {"size": 10})
 
     assert lexicon.tokens.tolist() == [[8, 9], [7], [6, 6, 6]]
     assert lexicon.scores.tolist() == [0.9, 0.5, 0.5]

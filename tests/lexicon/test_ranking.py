@@ -23,7 +23,7 @@ from mslm_data.lexicon.ngrams.ranking import (
     NgramChoice,
     ngram_strings,
     rank_ngrams,
-    stop_words_in,
+    read_stop_words,
 )
 from mslm_data.lexicon.store import Lexicon, read_lexicon, write_lexicon
 from tests import made
@@ -314,31 +314,31 @@ def test_choice__refuses(options, message: str) -> None:
         NgramChoice(**options)
 
 
-def test_stop_words_in__the_shipped_ones() -> None:
-    words = stop_words_in("english")
+def test_read_stop_words__the_shipped_ones() -> None:
+    words = read_stop_words("english")
 
     assert len(words) == 179
     assert {"the", "don't", "yourselves"} <= words
 
 
-def test_stop_words_in__a_file(tmp_path: Path) -> None:
+def test_read_stop_words__a_file(tmp_path: Path) -> None:
     (tmp_path / "words").write_text("\ufeffPatient\n\n noted \n", encoding="utf-8")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
 
-    assert stop_words_in(str(tmp_path / "words")) == {"patient", "noted"}
+    assert read_stop_words(str(tmp_path / "words")) == {"patient", "noted"}
     for name, kind in (("none", "FileNotFoundError"), ("bytes", "UnicodeDecodeError")):
         with pytest.raises(
             VocabularyError, match=rf"{name}: expected a file of stop words, one a line.*{kind}"
         ):
-            stop_words_in(str(tmp_path / name))
+            read_stop_words(str(tmp_path / name))
 
 
-def test_stop_words_in__a_table_is_refused_at_its_line(tmp_path: Path) -> None:
+def test_read_stop_words__a_table_is_refused_at_its_line(tmp_path: Path) -> None:
     table = tmp_path / "counts.tsv"
     table.write_text("the\nof\t9\n")
 
     with pytest.raises(VocabularyError, match=r"counts\.tsv:2: expected one stop word a line, got"):
-        stop_words_in(str(table))
+        read_stop_words(str(table))
 
 
 GOLD = {  # measured on the lists that the authors published, and on the paper's definition
@@ -378,7 +378,7 @@ def entries(
 def test_rank_ngrams__the_released_lists_are_made_again(corpus: tuple[str, Shards]) -> None:
     name, shards = corpus
     released, _, _, overlap = GOLD[name]
-    choice = replace(RECIPES["released"], stop_words=stop_words_in("english"))
+    choice = replace(RECIPES["released"], stop_words=read_stop_words("english"))
 
     lexicon, sizes = entries(shards, shards.splits, choice)
 
@@ -404,5 +404,5 @@ def test_rank_ngrams__the_papers_definition(corpus: tuple[str, Shards]) -> None:
 
 def test_stop_words__are_shipped() -> None:
     assert resources.path("vocab", "stop-words-english.txt").read_text().split() == sorted(
-        stop_words_in("english")
+        read_stop_words("english")
     )

@@ -88,11 +88,11 @@ def command(
     from mslm_data.api.loading import load
     from mslm_data.errors import CallError, VocabularyError
     from mslm_data.lexicon.anchors.tficf import AnchorOptions, find_anchors
-    from mslm_data.lexicon.ngrams.ranking import stop_words_in
+    from mslm_data.lexicon.ngrams.ranking import read_stop_words
 
     shards = load(folder)
     manifest = shards.manifest
-    listed = stop_words_in(stop_words or "none")
+    listed = read_stop_words(stop_words or "none")
     try:
         chosen = AnchorOptions(stop_words=listed, **options)
     except ValueError as error:
@@ -150,10 +150,10 @@ def _frequencies(general: str) -> Frequencies:
     if path.is_dir():
         shards = load(path)
         words = _words(shards, shards.splits)
-        return general_text.of_words(words, open_tokenizer(shards), manifest=path / NAME)
+        return general_text.from_words(words, open_tokenizer(shards), manifest=path / NAME)
 
     if path.is_file():
-        return general_text.of_file(path)
+        return general_text.from_file(path)
 
     if general == "wordfreq":
         return general_text.from_wordfreq()

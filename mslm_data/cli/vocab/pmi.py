@@ -176,7 +176,7 @@ def _choice(recipe: str, options: Mapping[str, Any]) -> NgramChoice:
     """Return a recipe with the options that were given."""
     from dataclasses import replace
 
-    from mslm_data.lexicon.ngrams.ranking import RECIPES, stop_words_in
+    from mslm_data.lexicon.ngrams.ranking import RECIPES, read_stop_words
     from mslm_data.registry import did_you_mean
 
     if recipe not in RECIPES:
@@ -198,7 +198,7 @@ def _choice(recipe: str, options: Mapping[str, Any]) -> NgramChoice:
         given = {"size": None, "coverage": None, **given}
 
     listed = given.pop("stop_words", "english" if recipe == "released" else "none")
-    return replace(RECIPES[recipe], stop_words=stop_words_in(listed), **given)
+    return replace(RECIPES[recipe], stop_words=read_stop_words(listed), **given)
 
 
 def _numbers(

@@ -18,8 +18,7 @@ from mslm_data.lexicon.word_types import WordTypes, word_strings
 
 _LONGEST_COUNT = 19
 WORDFREQ_WORDS = 10**9
-"""wordfreq's probabilities become counts in a text of so many words, of which its rarest word has
-10."""
+"""Total of the counts that wordfreq's probabilities are converted to; its rarest word gets 10."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +26,8 @@ class Frequencies:
     """Word counts of a general text.
 
     Attributes:
-        counts: Word -> occurrences, above 0. Words are as `counted` returns them.
-        about: Where the counts come from, as JSON has it.
+        counts: Normalised word -> number of occurrences, at least 1.
+        about: Origin of the counts, as JSON values.
     """
 
     counts: Mapping[str, int]
@@ -40,54 +39,53 @@ class Spelling:
     """The forms of a word, which differ in case or sub-words.
 
     Attributes:
-        count: Occurrences of all forms.
-        form: Number of the word type that is the most frequent form; of equally frequent ones the
-            first.
+        count: Number of occurrences of all forms.
+        form: Word type of the most frequent form; the first of equally frequent ones.
     """
 
     count: int
     form: int
 
 
-def counted(text: str) -> str:
-    """Lower-case a word; "" if it is not two or more letters."""
+def normalise_word(text: str) -> str:
+    """Lower-case a word; "" unless it has at least two characters, all of them letters."""
     word = text.lower()
     return word if len(word) >= 2 and word.isalpha() else ""
 
 
 def spellings(words: WordTypes, tokenizer: tokenizers.Tokenizer) -> dict[str, Spelling]:
-    """Group the words of rows by lower-cased text, merging their forms.
+    """Group the words of rows by lower-cased text.
 
     Args:
-        words: Of the rows.
-        tokenizer: Their folder's.
+        words: Word types of the rows.
+        tokenizer: The folder's tokenizer.
     """
     texts = word_strings(words.tokens, tokenizer)
-    found: dict[str, Spelling] = {}
-    max_counts: dict[str, int] = {}  # occurrences of a word's most frequent form
+    by_word: dict[str, Spelling] = {}
+    max_counts: dict[str, int] = {}  # count of each word's most frequent form
 
     for form, (text, count) in enumerate(zip(texts, words.counts.tolist(), strict=True)):
-        word = counted(text)
+        word = normalise_word(text)
         if not word:
             continue
 
-        before = found.get(word, Spelling(0, form))
-        best = before.form
+        previous = by_word.get(word, Spelling(0, form))
+        best = previous.form
         if count > max_counts.get(word, 0):
             max_counts[word] = count
             best = form
-        found[word] = Spelling(before.count + count, best)
+        by_word[word] = Spelling(previous.count + count, best)
 
-    return found
+    return by_word
 
 
-def of_words(words: WordTypes, tokenizer: tokenizers.Tokenizer, *, manifest: Path) -> Frequencies:
-    """Count the words of a built folder with any tokenizer.
+def from_words(words: WordTypes, tokenizer: tokenizers.Tokenizer, *, manifest: Path) -> Frequencies:
+    """Count the words of a built folder, with any tokenizer.
 
     Args:
-        words: Of its rows.
+        words: Word types of its rows.
         tokenizer: Its tokenizer.
-        manifest: Its `manifest.json`, which names it.
+        manifest: Its `manifest.json`, whose digest identifies it.
     """
     counts = {word: spelling.count for word, spelling in spellings(words, tokenizer).items()}
     return Frequencies(
@@ -95,15 +93,14 @@ def of_words(words: WordTypes, tokenizer: tokenizers.Tokenizer, *, manifest: Pat
     )
 
 
-def of_file(path: Path) -> Frequencies:
-    """Read a table of word, TAB and count per line, such as Norvig's of the Web 1T corpus.
+def from_file(path: Path) -> Frequencies:
+    """Read a table with a word, TAB and count per line, such as Norvig's of the Web 1T corpus.
 
-    Counts of one word in several capitals are added. Lines whose entry `counted` does not take are
+    Counts of words that differ only in case are added. Words with other characters than letters are
     skipped.
 
     Raises:
-        VocabularyError: The file is missing or not UTF-8, or a line is not a word and a whole
-            number.
+        VocabularyError: The file is missing or not UTF-8, or a line is not a word and an integer.
     """
     if not path.is_file():
         raise VocabularyError(f"{path}: no such file; pass a table of words and counts")
@@ -119,7 +116,7 @@ def of_file(path: Path) -> Frequencies:
                         "line"
                     )
 
-                word = counted(text)
+                word = normalise_word(text)
                 if word and int(count):
                     counts[word] = counts.get(word, 0) + int(count)
     except UnicodeDecodeError:
@@ -138,7 +135,7 @@ def from_wordfreq() -> Frequencies:
 
     counts: dict[str, int] = {}
     for text, probability in wordfreq.get_frequency_dict("en", wordlist="best").items():
-        word = counted(text)
+        word = normalise_word(text)
         if word:
             counts[word] = counts.get(word, 0) + round(probability * WORDFREQ_WORDS)
 

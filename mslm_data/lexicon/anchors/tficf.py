@@ -1,9 +1,9 @@
-"""Find the words that set a corpus apart from general text, by TF-ICF.
+"""Find words that are typical of a corpus compared with general text, by TF-ICF.
 
-Difference-Masking (Wilf et al. 2023) compares all words with these.
+Difference-Masking (Wilf et al. 2023) compares all words with these anchors.
 
-The paper's code has anchors as fixed lists, and its formula divides by counts that may be 0.
-Minimum counts and smoothing are therefore ours; see `find_anchors`.
+The paper's code has fixed lists of anchors, and its formula divides by counts that may be 0.
+Minimum counts and smoothing are our additions, see `find_anchors`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from mslm_data.lexicon.word_types import WordTypes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
-    """An anchor word with its score and counts.
+    """An anchor word with score and counts.
 
     Attributes:
-        word: In lower case; corpus text.
-        count: Its occurrences in the corpus, in whatever capitals.
-        general: Its occurrences in the general text.
+        word: Lower-case text; it comes from the corpus.
+        count: Number of occurrences in the corpus, in any case.
+        general: Number of occurrences in the general text.
         score: TF-ICF.
     """
 
@@ -46,11 +46,10 @@ class AnchorOptions:
 
     Attributes:
         count: Maximum number of anchors.
-        min_count: Minimum number of occurrences in the corpus. Without it, words that occur once
-            come first.
-        smoothing: Added to each count of the general text, above 0, as it may lack a word.
-        stop_words: Words that cannot be anchors, in lower case. The ratio leaves hardly any of them
-            among the first.
+        min_count: Minimum number of occurrences in the corpus. With 1, words that occur once rank
+            highest.
+        smoothing: Added to each count of the general text, above 0, since it may lack a word.
+        stop_words: Lower-case words to skip. Few stop words have a high score anyway.
     """
 
     count: int = 20
@@ -73,22 +72,20 @@ def find_anchors(
 ) -> tuple[Lexicon, list[Anchor]]:
     """Rank the words of a corpus by TF-ICF(w) = (c_T(w) / N_T) / ((c_P(w) + a) / (N_P + a V)).
 
-    Words are taken in lower case, and only those of two letters or more and nothing else count. N_T
-    is the number of words of the corpus, N_P that of the general text, V the number of different
-    words of the general text, and a the smoothing. Of equal scores the word that is more frequent
-    in the corpus comes first, then the alphabet decides.
+    c_T(w) and c_P(w) are counts of w in the corpus and in the general text, N_T and N_P the total
+    counts, V is the number of distinct words of the general text, and a the smoothing. Only words
+    of two or more letters are counted, in lower case. Ties are broken by the count in the corpus,
+    then alphabetically.
 
     Args:
-        words: Of the corpus' rows.
-        tokenizer: Its folder's.
-        general: The general text.
-        options: Which words become anchors.
-        about: What the lexicon says of what made it; see `Lexicon`. The counts N_T, N_P and V are
-            added.
+        words: Word types of the corpus.
+        tokenizer: The folder's tokenizer.
+        general: Word counts of the general text.
+        options: Limits for anchors.
+        about: Metadata, see `Lexicon`. The counts N_T, N_P and V are added.
 
     Returns:
-        A lexicon of each anchor's most frequent form, and the anchors as text; the best first in
-        both.
+        A lexicon with the most frequent form of each anchor, and the anchors as text; best first.
 
     Raises:
         VocabularyError: No word is frequent enough, or the general text has no words.
@@ -96,25 +93,28 @@ def find_anchors(
     if not general.counts:
         raise VocabularyError("general: the general text has no words; use another")
 
-    found = spellings(words, tokenizer)
-    total = sum(one.count for one in found.values())
+    by_word = spellings(words, tokenizer)
+    total = sum(spelling.count for spelling in by_word.values())
     general_total = sum(general.counts.values())
     scale = (general_total + options.smoothing * len(general.counts)) / max(total, 1)
 
     ranked = []
-    for word, one in found.items():
-        if one.count >= options.min_count and word not in options.stop_words:
-            in_general = general.counts.get(word, 0)
-            ratio = one.count / (in_general + options.smoothing)
-            score = ratio * scale  # in this order words of equal ratios keep equal scores
-            ranked.append(Anchor(word=word, count=one.count, general=in_general, score=score))
+    for word, spelling in by_word.items():
+        if spelling.count >= options.min_count and word not in options.stop_words:
+            general_count = general.counts.get(word, 0)
+            ratio = spelling.count / (general_count + options.smoothing)
+            score = ratio * scale  # multiply last: equal ratios give equal scores
+            ranked.append(
+                Anchor(word=word, count=spelling.count, general=general_count, score=score)
+            )
 
     if not ranked:
         raise VocabularyError(
             f"anchors: no words occur {options.min_count} times or more; lower --min-count"
         )
 
-    anchors = sorted(ranked, key=lambda one: (-one.score, -one.count, one.word))[: options.count]
+    ranked.sort(key=lambda anchor: (-anchor.score, -anchor.count, anchor.word))
+    anchors = ranked[: options.count]
 
     counts = {
         "words": total,
@@ -123,7 +123,7 @@ def find_anchors(
     }
     lexicon = Lexicon(
         tokens=Ragged.from_rows(
-            [words.tokens[found[anchor.word].form].tolist() for anchor in anchors], np.int32
+            [words.tokens[by_word[anchor.word].form].tolist() for anchor in anchors], np.int32
         ),
         word_starts=Ragged(np.zeros(len(anchors), np.int32), np.arange(len(anchors) + 1)),
         scores=np.array([anchor.score for anchor in anchors]),

@@ -1,5 +1,4 @@
 """Concepts: MedCAT model packs from tables, OBO ontologies and UMLS RRF files.
 
-Each reader gives `names.py`'s names of concepts, one by one; `packs.py` chooses among them and
-makes the pack.
+Readers yield concept names (`names.py`); `packs.py` filters them and makes the pack.
 """

@@ -1,4 +1,4 @@
-"""Filters terms of OBO ontologies by branch, subset and namespace."""
+"""Filter terms of OBO ontologies by branch, subset and namespace."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from mslm_data.lexicon.concepts import obo
 from mslm_data.lexicon.concepts.names import open_text
 
 _MOST_LISTED = 12
-"""How many subsets or namespaces a message lists."""
+"""Maximum number of subsets or namespaces in a message."""
 
 _LONGEST_LISTED = 80
-"""Characters of the longest name that a message lists."""
+"""Maximum length of a name in a message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BranchChoice:
-    """Conditions that a term must meet, all of them, to be kept.
+    """Filter of terms; all conditions must hold.
 
-    Each holds in the ontologies that have one of its terms, subsets or namespaces; other files are
-    not touched by it. An empty set sets no condition.
+    A condition applies only to ontologies that contain one of its terms, subsets or namespaces.
+    Empty sets are no condition.
 
     Attributes:
-        under: Ids of terms. A term is kept if it is one of them, or below one by `is_a`.
-        not_under: Ids of terms. A term is left out if it is one of them, or below one.
-        subsets: Names of subsets (slims), of which a term is in one at least.
-        namespaces: Namespaces, of which a term is in one.
+        under: Ids of terms. Keep these terms and their descendants by `is_a`.
+        not_under: Ids of terms. Drop these terms and their descendants.
+        subsets: Names of subsets (slims). Keep terms in at least one of them.
+        namespaces: Namespaces. Keep terms in one of them.
     """
 
     under: frozenset[str] = frozenset()
@@ -41,18 +41,18 @@ class BranchChoice:
 
     def __bool__(self) -> bool:
         """Return whether any condition is set."""
-        return any(getattr(self, one.name) for one in fields(self))
+        return any(getattr(self, condition.name) for condition in fields(self))
 
 
 @dataclass(slots=True)
 class Outline:
-    """The structure of an ontology without names. Obsolete terms are only in `obsolete`.
+    """The structure of an ontology, without names. Obsolete terms are only in `obsolete`.
 
     Attributes:
-        below: Id -> ids of the terms that have it in an `is_a`.
-        subsets: Id of every live term -> its subsets.
-        namespaces: Id of every live term -> its namespace, "" for none.
-        primary: Alternative id -> the term's own id.
+        below: Id -> ids of its children by `is_a`.
+        subsets: Id of each current term -> its subsets.
+        namespaces: Id of each current term -> its namespace, "" for none.
+        primary: Alternative id -> current id.
         obsolete: Ids of obsolete terms.
     """
 
@@ -63,97 +63,99 @@ class Outline:
     obsolete: set[str] = field(default_factory=set)
 
     def has(self, term: str) -> bool:
-        """Return whether a live term has this id, or had it before."""
+        """Return whether a current term has this id or alternative id."""
         return term in self.subsets or term in self.primary
 
     def branch(self, roots: Iterable[str]) -> set[str]:
-        """Return the given ids that exist, and the ids of all their descendants."""
-        open_terms = [self.primary.get(root, root) for root in roots if self.has(root)]
-        found = set(open_terms)
-        while open_terms:
-            for term in self.below.get(open_terms.pop(), ()):
-                # A term may be reached in several ways.
-                if term not in found:
-                    found.add(term)
-                    open_terms.append(term)
-        return found
+        """Return the ids that exist, with all their descendants."""
+        pending = [self.primary.get(root, root) for root in roots if self.has(root)]
+        branch = set(pending)
+        while pending:
+            for term in self.below.get(pending.pop(), ()):
+                # Terms may have several parents.
+                if term not in branch:
+                    branch.add(term)
+                    pending.append(term)
+        return branch
 
 
 def read_outline(path: Path) -> Outline:
-    """Read the hierarchy of an OBO file without names."""
+    """Read the structure of an OBO file, without names."""
     outline = Outline()
-    default = ""
+    default_namespace = ""
     with open_text(path) as file:
         for _, stanza, values in obo.stanzas(iter_lines(file, path, AnnotateError)):
             if not stanza:
-                default = next((obo.bare(v) for key, v in values if key == "default-namespace"), "")
+                default_namespace = next(
+                    (obo.strip_trailer(v) for key, v in values if key == "default-namespace"), ""
+                )
             elif stanza == "[Term]":
-                _add(outline, values, default)
+                _add_term(outline, values, default_namespace)
     return outline
 
 
-def _add(outline: Outline, values: list[tuple[str, str]], default: str) -> None:
+def _add_term(outline: Outline, values: list[tuple[str, str]], default_namespace: str) -> None:
     """Add a term to an outline.
 
     Args:
         outline: The outline.
-        values: The term's keys and values.
-        default: The namespace of terms that name none.
+        values: Keys and values of the term.
+        default_namespace: Namespace of terms without one.
     """
-    given: defaultdict[str, list[str]] = defaultdict(list)
+    term_fields: defaultdict[str, list[str]] = defaultdict(list)
     for key, value in values:
-        given[key].append(obo.bare(value))
+        term_fields[key].append(obo.strip_trailer(value))
 
-    # A term without an id is refused where names are read.
-    term = next(iter(given["id"]), "")
+    # Terms without an id raise an error when their names are read.
+    term = next(iter(term_fields["id"]), "")
     if not term:
         return
-    if "true" in given["is_obsolete"]:
+    if "true" in term_fields["is_obsolete"]:
         outline.obsolete.add(term)
         return
 
-    outline.subsets[term] = frozenset(given["subset"])
-    outline.namespaces[term] = next(iter(given["namespace"]), default)
-    for parent in given["is_a"]:
+    outline.subsets[term] = frozenset(term_fields["subset"])
+    outline.namespaces[term] = next(iter(term_fields["namespace"]), default_namespace)
+    for parent in term_fields["is_a"]:
         outline.below[parent].append(term)
-    for other in given["alt_id"]:
+    for other in term_fields["alt_id"]:
         outline.primary.setdefault(other, term)
 
 
-def refused_terms(outline: Outline, choice: BranchChoice) -> dict[str, str]:
-    """Return the live terms that are filtered out, each with the reason.
+def find_skipped_terms(outline: Outline, choice: BranchChoice) -> dict[str, str]:
+    """Return the current terms that are filtered out, with the reason.
 
     Returns:
-        Id -> the first condition that the term does not meet.
+        Id -> the first condition that the term violates.
     """
-    limits = [term for term in choice.under if outline.has(term)]
-    kept = outline.branch(limits)
+    roots = [term for term in choice.under if outline.has(term)]
+    kept = outline.branch(roots)
     left_out = outline.branch(choice.not_under)
     has_subsets = not choice.subsets.isdisjoint(frozenset().union(*outline.subsets.values()))
     has_namespaces = not choice.namespaces.isdisjoint(outline.namespaces.values())
 
-    refused: dict[str, str] = {}
+    skipped: dict[str, str] = {}
     for term, subsets in outline.subsets.items():
-        if limits and term not in kept:
-            refused[term] = "not under a chosen term"
+        if roots and term not in kept:
+            skipped[term] = "not under a chosen term"
         elif term in left_out:
-            refused[term] = "under a term left out"
+            skipped[term] = "under a term left out"
         elif has_subsets and choice.subsets.isdisjoint(subsets):
-            refused[term] = "other subset"
+            skipped[term] = "other subset"
         elif has_namespaces and outline.namespaces[term] not in choice.namespaces:
-            refused[term] = "other namespace"
-    return refused
+            skipped[term] = "other namespace"
+    return skipped
 
 
 def check(choice: BranchChoice, outlines: Mapping[Path, Outline]) -> None:
     """Check that all selected ids, subsets and namespaces exist.
 
     Args:
-        choice: What is chosen.
+        choice: The filter.
         outlines: Ontology -> its outline.
 
     Raises:
-        AnnotateError: An id, a subset or a namespace is in none, or there is no ontology.
+        AnnotateError: An id, subset or namespace is in none of them, or there is no ontology.
     """
     if choice and not outlines:
         raise AnnotateError(
@@ -198,17 +200,17 @@ def _check_known(
         if any(name in names for names in known.values()):
             continue
 
-        look = " or ".join(f"{path} ({_listed(names)})" for path, names in known.items())
+        look = " or ".join(f"{path} ({_list_names(names)})" for path, names in known.items())
         raise AnnotateError(f"{option}: expected {kind} of {look}, got {name!r}")
 
 
 def _is_plain(name: str) -> bool:
-    """Return whether a name may be printed to a terminal."""
+    """Return whether a name is safe to print."""
     return 0 < len(name) <= _LONGEST_LISTED and name.isprintable()
 
 
-def _listed(names: Collection[str]) -> str:
-    """Join names, truncating a long list."""
+def _list_names(names: Collection[str]) -> str:
+    """Join names; long lists are truncated."""
     shown = sorted(filter(_is_plain, names))
     if not shown:
         return "it has none"

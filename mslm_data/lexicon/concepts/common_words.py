@@ -1,4 +1,4 @@
-"""Finds concept names that are common words, such as the drug `Date` or the disease `AS`."""
+"""Find concept names that are common words, such as the drug `Date` or the disease `AS`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from mslm_data.lexicon.concepts.names import Name
 from mslm_data.log import LOGGER
 
 CommonWordsRule = Literal["warn", "drop", "keep"]
-"""Names that are common words are kept and told, left out, or kept without a look."""
+"""Names that are common words are kept and reported, dropped, or kept without checking."""
 
-_LEAST = 1e-5
-"""A word is common if it is at least this share of general English: one word of 100,000."""
+_MIN_FREQUENCY = 1e-5
+"""Minimum frequency of a common word in English: 1 in 100,000 words."""
 
 
 class CommonWords:
-    """Collect the common words among names."""
+    """Find common words among names, and drop them if required."""
 
     def __init__(self, rule: CommonWordsRule) -> None:
-        """Load the frequencies of words, unless names are kept without a look.
+        """Load word frequencies, unless the rule is "keep".
 
         Raises:
-            MissingExtraError: The package wordfreq is not installed, and names are to be left out
-                by it. If they are only told, the log has a warning instead.
+            MissingExtraError: The rule is "drop", and the package wordfreq is not installed. With
+                "warn" this is only logged.
         """
         self._drops = rule == "drop"
         self._frequencies: dict[str, float] | None = None
@@ -43,12 +43,12 @@ class CommonWords:
         else:
             self._frequencies = wordfreq.get_frequency_dict("en", wordlist="best")
 
-    def pass_on(self, names: Iterable[Name], left_out: Counter[str]) -> Iterator[Name]:
-        """Yield names, without common words if they are to be dropped."""
+    def filter(self, names: Iterable[Name], left_out: Counter[str]) -> Iterator[Name]:
+        """Yield names; common words are skipped if the rule is "drop"."""
         for name in names:
             word = name.name.lower()
             frequency = self._frequencies.get(word, 0.0) if self._frequencies else 0.0
-            if frequency < _LEAST:
+            if frequency < _MIN_FREQUENCY:
                 yield name
                 continue
 
@@ -59,9 +59,9 @@ class CommonWords:
                 yield name
 
     def found(self) -> tuple[str, ...] | None:
-        """Return the common words so far, most common first; None if they were not looked for.
+        """Return the common words so far, most common first; None if names are not checked.
 
-        They are names of concepts, and no text of a corpus.
+        They are names of concepts, not text of a corpus.
         """
         if self._frequencies is None:
             return None

@@ -13,35 +13,34 @@ from mslm_data.lexicon.concepts.names import Name, NameChoice, open_text
 from mslm_data.log import plain
 
 _ID = ("drugbank id", "id", "concept", "cui", "code")
+"""Column names for the id, in order of preference."""
 _NAME = ("common name", "name", "label", "preferred name", "preferred label")
 _SYNONYMS = ("synonyms", "synonym")
 _NO_ID = "no concept id"
-"""Reason for which names are left out here."""
+"""Reason for names without an id."""
 _NO_NAME = "row without a name"
-"""Reason for which a row is left out, counted as one name."""
+"""Reason for a row without a name, counted as one name."""
 
 
 def read(
     path: Path, types: tuple[str, ...], choice: NameChoice, left_out: Counter[str]
 ) -> Iterator[Name]:
-    """Yield the names in a table.
+    """Yield the names in a table, separated by commas or tabs, with columns in any order.
 
-    Commas or tabs separate its columns, which are found by name in any order.
-
-    MedCAT's layout has `cui` and `name` and may have `ontologies`, `name_status`, `type_ids`; names
-    and types in a cell are separated by `|`, and a row without types takes those of its concept's
-    rows above. The other layout has an id, a name (`Common name`, `name`, `label`) and synonyms
-    separated by ` | `.
+    MedCAT's format has the columns `cui` and `name`, and optionally `ontologies`, `name_status` and
+    `type_ids`. Names and types within a cell are separated by `|`; a row without types has those of
+    earlier rows of its concept. The other format has an id, a name (`Common name`, `name`, `label`)
+    and synonyms separated by ` | `.
 
     Args:
         path: The table.
-        types: Semantic types for rows that have none.
-        choice: Not looked at: a table has nothing but what is chosen of names afterwards.
-        left_out: Reason -> names, counted up.
+        types: Semantic types of rows without types.
+        choice: Ignored; names are filtered afterwards.
+        left_out: Reason -> number of names; updated.
 
     Raises:
-        AnnotateError: Columns are missing, or a row is broken or has not as many fields as the
-            first.
+        AnnotateError: Columns are missing, a row is malformed, or rows have different numbers of
+            fields.
     """
     del choice
     with open_text(path) as file:
@@ -52,12 +51,12 @@ def read(
         columns = [name.strip().lower() for name in header.fields]
         rows = (dict(zip(columns, row.fields, strict=True)) for row in table)
         if {"cui", "name"} <= set(columns):
-            yield from _medcat(rows, types, left_out)
+            yield from _read_medcat(rows, types, left_out)
         else:
-            yield from _named(path, rows, columns, types, left_out)
+            yield from _read_named(path, rows, columns, types, left_out)
 
 
-def _medcat(
+def _read_medcat(
     rows: Iterable[Mapping[str, str]], types: tuple[str, ...], left_out: Counter[str]
 ) -> Iterator[Name]:
     concept_types: dict[str, tuple[str, ...]] = {}
@@ -71,41 +70,46 @@ def _medcat(
             left_out[_NO_ID] += len(names)
             continue
 
-        # A row without types takes those of its concept's rows above.
+        # Rows without types have those of earlier rows of the concept.
         parts = cell.get("type_ids", "").upper().split("|")
-        own = tuple(part.strip() for part in parts if part.strip())
-        above = concept_types.get(concept, ())
-        both = (*above, *(type_id for type_id in own if type_id not in above))
-        concept_types[concept] = both
+        row_types = tuple(part.strip() for part in parts if part.strip())
+        earlier_types = concept_types.get(concept, ())
+        all_types = (
+            *earlier_types,
+            *(type_id for type_id in row_types if type_id not in earlier_types),
+        )
+        concept_types[concept] = all_types
 
         status = cell.get("name_status", "").upper()
         for name in names:
-            known = status if status in ("P", "N") else "A"
-            yield Name(concept, name, known, both or types, cell.get("ontologies", "").upper())
+            name_status = status if status in ("P", "N") else "A"
+            yield Name(
+                concept, name, name_status, all_types or types, cell.get("ontologies", "").upper()
+            )
 
 
-def _named(
+def _read_named(
     path: Path,
     rows: Iterable[Mapping[str, str]],
     columns: Sequence[str],
     types: tuple[str, ...],
     left_out: Counter[str],
 ) -> Iterator[Name]:
-    key = next((name for name in _ID if name in columns), None)
-    label = next((name for name in _NAME if name in columns), None)
-    more = next((name for name in _SYNONYMS if name in columns), None)
-    if key is None or label is None:
+    id_column = next((name for name in _ID if name in columns), None)
+    name_column = next((name for name in _NAME if name in columns), None)
+    synonym_column = next((name for name in _SYNONYMS if name in columns), None)
+    if id_column is None or name_column is None:
         raise AnnotateError(
             f"{path}: expected a table with the columns cui and name (MedCAT's), or with an id and "
             "a name (such as DrugBank ID, Common name, Synonyms), got "
             f"{plain(', '.join(columns) or 'none')}"
         )
     for row in rows:
-        written = [row[label], *(row[more].split("|") if more else ())]
-        names = [(number, name.strip()) for number, name in enumerate(written) if name.strip()]
+        all_names = [row[name_column], *(row[synonym_column].split("|") if synonym_column else ())]
+        names = [(number, name.strip()) for number, name in enumerate(all_names) if name.strip()]
         if not names:
             left_out[_NO_NAME] += 1
-        concept = row[key].strip()
+        concept = row[id_column].strip()
         if not concept:
             left_out[_NO_ID] += len(names)
             continue

@@ -1,4 +1,4 @@
-"""Concept names, in the one form that all readers yield, and their filter."""
+"""Concept names, as yielded by all readers, and their filter."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ _LETTER = re.compile("[A-Za-z]")
 
 
 class Name(NamedTuple):
-    """One name of one concept.
+    """A name of a concept.
 
     Attributes:
-        concept: Its id.
-        name: As the file has it.
-        status: `P` the concept's primary name, `A` another, `N` one that must be told apart by its
-            context.
+        concept: Id of the concept.
+        name: The name, as in the file.
+        status: `P` primary name, `A` alternative name, `N` name that always needs disambiguation.
         types: Ids of semantic types.
-        source: The vocabulary it comes from, "" where the file does not say.
+        source: Source vocabulary, "" if unknown.
     """
 
     concept: str
@@ -43,14 +42,14 @@ class Name(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class NameChoice:
-    """Conditions for names to be kept.
+    """Filter of names.
 
     Attributes:
-        types: Semantic types, of which a concept has one at least; empty for all.
-        language: Of UMLS rows, such as `ENG`; "" for all.
-        sources: Of UMLS rows (`SAB`) and of the column `ontologies`; empty for all.
-        xref: Of OBO terms: prefix of the cross reference that becomes the concept's id
-            (`UMLS_CUI`), where a term has one; "" for the term's own id.
+        types: Semantic types; a concept needs at least one of them. Default: all.
+        language: Language of UMLS rows, such as `ENG`; "" for all.
+        sources: Sources of UMLS rows (`SAB`) and in the column `ontologies`. Default: all.
+        xref: Prefix of the OBO cross reference to use as concept id (`UMLS_CUI`), for terms with
+            one. Default: the term's own id.
     """
 
     types: frozenset[str] = frozenset()
@@ -59,7 +58,7 @@ class NameChoice:
     xref: str = ""
 
     def refusal(self, name: Name) -> str | None:
-        """Return why a name is dropped, or None."""
+        """Return the reason for dropping a name, or None."""
         if self.types and self.types.isdisjoint(name.types):
             return "other semantic type"
         if self.sources and name.source and self.sources.isdisjoint(name.source.split("|")):
@@ -78,7 +77,7 @@ def clean(name: str) -> str:
 def distinct(names: Iterable[Name], left_out: Counter[str]) -> Iterator[Name]:
     """Yield each name of a concept once, if it has at least two letters.
 
-    The names of a concept must follow each other.
+    The names of a concept must be consecutive.
     """
     concept = None
     seen = set[str]()
@@ -88,14 +87,14 @@ def distinct(names: Iterable[Name], left_out: Counter[str]) -> Iterator[Name]:
             concept = name.concept
             seen = set()
 
-        written = clean(name.name)
-        if len(_LETTER.findall(written)) < 2:
+        cleaned = clean(name.name)
+        if len(_LETTER.findall(cleaned)) < 2:
             left_out["fewer than two letters"] += 1
-        elif written.lower() in seen:
+        elif cleaned.lower() in seen:
             left_out["same name again"] += 1
         else:
-            seen.add(written.lower())
-            yield name._replace(name=written)
+            seen.add(cleaned.lower())
+            yield name._replace(name=cleaned)
 
 
 @contextmanager
@@ -103,8 +102,8 @@ def open_text(path: Path) -> Iterator[IO[str]]:
     """Open a file of concepts, plain or gzipped, as UTF-8 without newline translation.
 
     Raises:
-        AnnotateError: It cannot be read, is cut off, or is not UTF-8, at the opening or at any
-            later read within the block.
+        AnnotateError: The file is unreadable, truncated or not UTF-8; on opening, or when reading
+            within the `with` block.
     """
     try:
         with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:

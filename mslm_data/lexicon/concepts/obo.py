@@ -1,4 +1,4 @@
-"""OBO ontologies: names and synonyms of terms."""
+"""Read OBO ontologies: names and synonyms of terms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from mslm_data.lexicon.concepts.names import Name, NameChoice, open_text
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
-_BEHIND = re.compile(r"\s[{!]")
+_TRAILER = re.compile(r"\s[{!]")
+"""Start of a field's qualifiers or comment."""
 
 
 def read(
@@ -22,30 +23,30 @@ def read(
     choice: NameChoice,
     left_out: Counter[str],
     *,
-    refused: Mapping[str, str] | None = None,
+    skipped: Mapping[str, str] | None = None,
 ) -> Iterator[Name]:
     """Yield the names in an OBO ontology; obsolete terms are skipped.
 
     Args:
         path: The file.
-        types: Semantic types of all its terms, as OBO has none.
-        choice: Which cross reference becomes the id; of several the first.
-        left_out: Reason -> names, counted up.
-        refused: Ids of terms that are left out, each with the reason why; None for no term.
+        types: Semantic types of all terms, since OBO has none.
+        choice: Selects the cross reference to use as id; the first of several.
+        left_out: Reason -> number of names; updated.
+        skipped: Id of a term to skip -> reason. Default: none.
 
     Raises:
-        AnnotateError: A term without an id.
+        AnnotateError: A term has no id.
     """
     with open_text(path) as file:
         for first, stanza, fields in stanzas(iter_lines(file, path, AnnotateError)):
             if stanza == "[Term]":
-                yield from _names(path, first, fields, types, choice, left_out, refused or {})
+                yield from _term_names(path, first, fields, types, choice, left_out, skipped or {})
 
 
 def stanzas(file: Iterable[str]) -> Iterator[tuple[int, str, list[tuple[str, str]]]]:
     """Yield each stanza: line number, first line, and fields.
 
-    The header comes first, with an empty line.
+    The header comes first, with an empty first line.
     """
     first = 0
     stanza = ""
@@ -65,43 +66,44 @@ def stanzas(file: Iterable[str]) -> Iterator[tuple[int, str, list[tuple[str, str
     yield first, stanza, fields
 
 
-def _names(
+def _term_names(
     path: Path,
     line: int,
     fields: list[tuple[str, str]],
     types: tuple[str, ...],
     choice: NameChoice,
     left_out: Counter[str],
-    refused: Mapping[str, str],
+    skipped: Mapping[str, str],
 ) -> Iterator[Name]:
     """Yield the names of one term."""
-    term = next((bare(value) for key, value in fields if key == "id"), "")
+    term = next((strip_trailer(value) for key, value in fields if key == "id"), "")
     if not term:
         raise AnnotateError(f"{path}:{line}: the term has no id")
 
     concept = term
     if choice.xref:
         prefix = f"{choice.xref}:"
-        found = (
+        references = (
             value.removeprefix(prefix)
             for key, value in fields
             if key == "xref" and value.startswith(prefix)
         )
-        concept = next((value.split()[0] for value in found if value.strip()), concept)
+        concept = next((value.split()[0] for value in references if value.strip()), concept)
 
-    names = [_plain(value.split(" {")[0]) for key, value in fields if key == "name"]
+    # The name is primary, synonyms are alternatives.
+    names = [_unescape(value.split(" {")[0]) for key, value in fields if key == "name"]
     quoted = [_QUOTED.match(value) for key, value in fields if key == "synonym"]
-    names += [_plain(match[1]) for match in quoted if match]
+    names += [_unescape(match[1]) for match in quoted if match]
     if not all(quoted):
         left_out["synonym without quotes"] += quoted.count(None)
     if not names:
         left_out["term without a name"] += 1
 
-    if any(key == "is_obsolete" and bare(value) == "true" for key, value in fields):
+    if any(key == "is_obsolete" and strip_trailer(value) == "true" for key, value in fields):
         left_out["obsolete term"] += len(names)
         return
 
-    reason = refused.get(term)
+    reason = skipped.get(term)
     if reason:
         left_out[reason] += len(names)
         return
@@ -111,11 +113,11 @@ def _names(
         yield Name(concept, name, "A" if number else "P", types, source)
 
 
-def bare(value: str) -> str:
-    """Strip the qualifiers (`{…}`) and the comment (`! …`) of a field."""
-    return _BEHIND.split(value, maxsplit=1)[0].strip()
+def strip_trailer(value: str) -> str:
+    """Remove the qualifiers (`{…}`) and the comment (`! …`) of a field."""
+    return _TRAILER.split(value, maxsplit=1)[0].strip()
 
 
-def _plain(text: str) -> str:
+def _unescape(text: str) -> str:
     """Unescape OBO text."""
     return _ESCAPE.sub(lambda match: " " if match[1] in "nWt" else match[1], text)

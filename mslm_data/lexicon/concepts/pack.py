@@ -1,4 +1,4 @@
-"""Writes a MedCAT model pack as JSON; the same concepts give the same bytes."""
+"""Write a MedCAT model pack as JSON; equal concepts give equal bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mslm_data.io.files import making_folder
 class _Sorted(set[str]):
     """A set with sorted iteration.
 
-    MedCAT writes sets as lists, and Python's order of a set changes with the process.
+    MedCAT writes sets as lists, whose order would differ between processes.
     """
 
     def __iter__(self) -> Iterator[str]:
@@ -24,14 +24,14 @@ class _Sorted(set[str]):
 def write_pack(cat: Any, out: Path, *, name: str, sources: Sequence[str]) -> None:
     """Write a model as a pack for MedCAT 2, atomically.
 
-    MedCAT's `save_model_pack` adds the time, the machine and a zip, so its parts are called one by
-    one here.
+    MedCAT's `save_model_pack` adds the time, the machine and a zip file, so its steps are called
+    separately.
 
     Args:
-        cat: MedCAT's model; it cannot annotate afterwards.
+        cat: MedCAT's model. It cannot annotate afterwards.
         out: The folder.
-        name: For the model card.
-        sources: Names of the files that it was made of.
+        name: Name in the model card.
+        sources: Names of the source files.
     """
     _stamp(cat.config, name=name, sources=sources)
 
@@ -40,17 +40,16 @@ def write_pack(cat: Any, out: Path, *, name: str, sources: Sequence[str]) -> Non
         for key in ("names", "subnames", "type_ids"):
             info[key] = _Sorted(info[key])
 
-    # It holds all names of all concepts once more; MedCAT makes it anew where it is shorter than
-    # that.
+    # A second copy of all names, which MedCAT rebuilds when it is incomplete.
     cdb._subnames.clear()
 
     out.parent.mkdir(parents=True, exist_ok=True)
     with making_folder(out) as temporary:
-        made = temporary / "pack"
-        made.mkdir()
-        import_module("medcat.storage.serialisers").serialise("json", cat, str(made))
-        cat.save_model_card(str(made / "model_card.json"))
-        made.rename(out)
+        folder = temporary / "pack"
+        folder.mkdir()
+        import_module("medcat.storage.serialisers").serialise("json", cat, str(folder))
+        cat.save_model_card(str(folder / "model_card.json"))
+        folder.rename(out)
 
 
 def _stamp(config: Any, *, name: str, sources: Sequence[str]) -> None:
@@ -64,7 +63,7 @@ def _stamp(config: Any, *, name: str, sources: Sequence[str]) -> None:
         dependencies={}, transitive_deps={}, os="", cpu_arcitecture="", python_version=""
     )
 
-    # Every MedCAT has this one; ours is put in its place when we load the pack.
+    # A provider that every MedCAT installation has; replaced when this package loads the pack.
     config.general.nlp.provider = "regex"
     config.general.workers = 1
 

@@ -31,8 +31,8 @@ class ConceptFile(NamedTuple):
     """A file of concepts.
 
     Attributes:
-        path: A table, an OBO ontology, MRCONSO.RRF, or the folder META that holds it.
-        types: Semantic types of concepts for which the file has none.
+        path: A table, an OBO ontology, MRCONSO.RRF, or its folder META.
+        types: Semantic types of concepts without types in the file.
     """
 
     path: Path
@@ -41,21 +41,21 @@ class ConceptFile(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PackReport:
-    """Counts of names by what became of them.
+    """Number of names by outcome.
 
     Attributes:
-        read: Names, and each row or term that has none.
-        kept: Those in the pack; `read` is `kept` and all that is left out.
-        left_out: Reason -> names.
-        terms_left_out: Reason -> terms of ontologies, of those that no chosen branch, subset or
-            namespace holds; their names are in `left_out`.
-        common_words: Names that are common words, in small letters, most common first; None if they
-            were not looked for.
-        concepts: Concepts in the pack.
-        names: Their distinct names, as they are looked up.
-        settled: Names of several concepts that went to one of them.
-        types: Semantic type -> concepts.
-        sha256: The pack's digest.
+        read: Number of names, plus rows and terms without a name.
+        kept: Number of names in the pack; `read = kept + sum(left_out)`.
+        left_out: Reason -> number of names.
+        terms_left_out: Reason -> number of ontology terms outside of the selected branches, subsets
+            and namespaces; their names are in `left_out`.
+        common_words: Names that are common words, lower-cased, most common first; None if not
+            checked.
+        concepts: Number of concepts in the pack.
+        names: Number of distinct names.
+        settled: Number of names of several concepts that were assigned to one.
+        types: Semantic type -> number of concepts.
+        sha256: Digest of the pack.
     """
 
     read: int
@@ -74,7 +74,7 @@ def parse_input(text: str) -> ConceptFile:
     """Parse `FILE` or `FILE=T047,T191`.
 
     Raises:
-        AnnotateError: Something other than semantic types stands behind a file's name.
+        AnnotateError: The part after `=` is not a list of semantic types.
     """
     path, equals, types = text.rpartition("=")
     if equals and _TYPES.fullmatch(types):
@@ -96,49 +96,56 @@ def make_pack(
     common_words: CommonWordsRule = "warn",
     name: str = "",
 ) -> PackReport:
-    """Make a model pack, a folder in MedCAT's JSON form; equal inputs give an equal digest.
+    """Make a model pack, a folder in MedCAT's JSON format; equal inputs give an equal digest.
 
-    Names stream through; what is in memory is MedCAT's database of what is kept, about 2 kB a name.
+    Names are streamed. MedCAT's database of the kept names needs about 2 kB of memory per name.
 
     Args:
-        inputs: Files, merged: names of one concept id from several of them are names of one
-            concept.
-        out: The folder, which is not there yet.
-        choice: Which names are kept.
-        branches: Which terms of ontologies are kept; None for all.
-        common_words: What becomes of names that are common words of English.
-        name: What the pack is called in its model card; "" for the folder's name.
+        inputs: Files. Names of the same concept id in several files belong to one concept.
+        out: The folder, which must not exist.
+        choice: Filter of names.
+        branches: Filter of ontology terms. Default: all.
+        common_words: How to treat names that are common English words.
+        name: Name of the pack in its model card; "" for the folder's name.
 
     Raises:
-        AnnotateError: An input is missing or not as it should be; a branch is in no ontology, or a
-            type or source of no name; nothing is kept; the folder is there.
-        MissingExtraError: MedCAT is not installed; or wordfreq, where common words are left out.
+        AnnotateError: An input is missing or malformed; a branch, type or source does not occur; no
+            names are kept; or the folder exists.
+        MissingExtraError: MedCAT is not installed; or wordfreq, to drop common words.
     """
     if out.exists():
         raise AnnotateError(f"{out}: the folder exists; delete it or pass another")
-    readers = [(_reader(_file(one)), one) for one in inputs]
-    looked_for = CommonWords(common_words)
+    readers = [(_find_reader(_find_file(source)), source) for source in inputs]
+    common_word_filter = CommonWords(common_words)
     terms_left_out: Counter[str] = Counter()
     if branches:
-        readers = _in_branches(readers, branches, terms_left_out)
+        readers = _filter_branches(readers, branches, terms_left_out)
 
     left_out: Counter[str] = Counter()
     kept: Counter[str] = Counter()
 
-    # Names stream from the files through the choice into MedCAT's database.
-    there: set[str] = set()
-    chosen = (name for read, one in readers for name in _named(read, one, choice, left_out, there))
-    passed = looked_for.pass_on(chosen, left_out)
-    settled = database.build_database(_frames(_kept(passed, kept)), prefer=choice.types)
+    # Stream names from the files, through the filters, into MedCAT's database.
+    occurring: set[str] = set()
+    chosen = (
+        name
+        for read, source in readers
+        for name in _read_names(read, source, choice, left_out, occurring)
+    )
+    filtered = common_word_filter.filter(chosen, left_out)
+    settled = database.build_database(
+        _make_frames(_count_kept(filtered, kept)), prefer=choice.types
+    )
 
     concepts = settled.cdb.cui2info
     if not concepts:
         reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
         raise AnnotateError(f"--from: no names are kept ({reasons or 'no names at all'})")
-    _check_known(choice, there)
+    _check_known(choice, occurring)
 
     cat = medcat_model.make_model(settled.cdb)
-    write_pack(cat, out, name=name or out.name, sources=[_file(one).name for one in inputs])
+    write_pack(
+        cat, out, name=name or out.name, sources=[_find_file(source).name for source in inputs]
+    )
 
     types = Counter(type_id for info in concepts.values() for type_id in info["type_ids"])
     return PackReport(
@@ -146,7 +153,7 @@ def make_pack(
         kept=kept["names"],
         left_out=dict(sorted(left_out.items())),
         terms_left_out=dict(sorted(terms_left_out.items())),
-        common_words=looked_for.found(),
+        common_words=common_word_filter.found(),
         concepts=len(concepts),
         names=len(settled.cdb.name2info),
         settled=settled.names,
@@ -155,30 +162,32 @@ def make_pack(
     )
 
 
-def _check_known(choice: NameChoice, there: Set[str]) -> None:
-    """Check that every selected type and source occurs, to catch typing errors.
+def _check_known(choice: NameChoice, occurring: Set[str]) -> None:
+    """Check that all selected types and sources occur, to catch typing errors.
 
     Args:
-        choice: The types and sources that are asked for.
-        there: Those that names have.
+        choice: The selected types and sources.
+        occurring: Types and sources of all names.
     """
-    absent = sorted((choice.types | choice.sources) - there)
-    if absent:
-        raise AnnotateError(f"--from: no names of {', '.join(absent)}; correct --types or --source")
+    missing = sorted((choice.types | choice.sources) - occurring)
+    if missing:
+        raise AnnotateError(
+            f"--from: no names of {', '.join(missing)}; correct --types or --source"
+        )
 
 
-def _file(one: ConceptFile) -> Path:
+def _find_file(source: ConceptFile) -> Path:
     """Return the file to read; for a UMLS folder its MRCONSO.RRF."""
-    path = one.path
+    path = source.path
     if path.is_dir():
-        inside = [path / "MRCONSO.RRF", path / "META" / "MRCONSO.RRF"]
-        path = next((file for file in inside if file.is_file()), path)
+        candidates = [path / "MRCONSO.RRF", path / "META" / "MRCONSO.RRF"]
+        path = next((file for file in candidates if file.is_file()), path)
     if not path.is_file():
         raise AnnotateError(f"{path}: no such file, nor a folder with MRCONSO.RRF")
     return path
 
 
-def _reader(path: Path) -> Reader:
+def _find_reader(path: Path) -> Reader:
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(".obo"):
         return obo.read
@@ -191,7 +200,7 @@ def _reader(path: Path) -> Reader:
     )
 
 
-def _in_branches(
+def _filter_branches(
     readers: Sequence[tuple[Reader, ConceptFile]],
     branches: BranchChoice,
     terms_left_out: Counter[str],
@@ -199,68 +208,72 @@ def _in_branches(
     """Filter the terms of ontologies by branch.
 
     Args:
-        readers: Each with its file.
-        branches: Which terms are chosen.
-        terms_left_out: Reason -> terms, counted up.
+        readers: Each reader with its file.
+        branches: Filter of terms.
+        terms_left_out: Reason -> number of terms; updated.
     """
     outlines = {
-        _file(one): ontology_branches.read_outline(_file(one))
-        for read, one in readers
+        _find_file(source): ontology_branches.read_outline(_find_file(source))
+        for read, source in readers
         if read is obo.read
     }
     ontology_branches.check(branches, outlines)
 
-    chosen: list[tuple[Reader, ConceptFile]] = []
-    for read, one in readers:
-        outline = outlines.get(_file(one))
+    filtered: list[tuple[Reader, ConceptFile]] = []
+    for read, source in readers:
+        outline = outlines.get(_find_file(source))
         if outline is None:
-            chosen.append((read, one))
+            filtered.append((read, source))
         else:
-            refused = ontology_branches.refused_terms(outline, branches)
-            terms_left_out.update(refused.values())
-            chosen.append((partial(obo.read, refused=refused), one))
-    return chosen
+            skipped = ontology_branches.find_skipped_terms(outline, branches)
+            terms_left_out.update(skipped.values())
+            filtered.append((partial(obo.read, skipped=skipped), source))
+    return filtered
 
 
-def _named(
-    read: Reader, one: ConceptFile, choice: NameChoice, left_out: Counter[str], there: set[str]
+def _read_names(
+    read: Reader,
+    source: ConceptFile,
+    choice: NameChoice,
+    left_out: Counter[str],
+    occurring: set[str],
 ) -> Iterator[Name]:
     """Yield the selected names of one file.
 
     Args:
-        read: Reads it.
-        one: The file.
-        choice: Which names are wanted.
-        left_out: Reason -> names; added to.
-        there: Semantic types and sources that names have; added to.
+        read: Reader of the file.
+        source: The file.
+        choice: Filter of names.
+        left_out: Reason -> number of names; updated.
+        occurring: Types and sources of all names; updated.
     """
-    path = _file(one)
+    path = _find_file(source)
 
-    def wanted() -> Iterator[Name]:
-        for name in read(path, one.types, choice, left_out):
+    def select_names() -> Iterator[Name]:
+        for name in read(path, source.types, choice, left_out):
             if not name.types:
                 raise AnnotateError(
                     f"{path}: concept {name.concept} has no semantic types; set those of concepts "
-                    f"without any: --from {one.path}=T047"
+                    f"without any: --from {source.path}=T047"
                 )
-            there.update(name.types, name.source.split("|"))
+            occurring.update(name.types, name.source.split("|"))
             reason = choice.refusal(name)
             if reason:
                 left_out[reason] += 1
             else:
                 yield name
 
-    return distinct(wanted(), left_out)
+    return distinct(select_names(), left_out)
 
 
-def _kept(names: Iterable[Name], kept: Counter[str]) -> Iterator[Name]:
+def _count_kept(names: Iterable[Name], kept: Counter[str]) -> Iterator[Name]:
     """Yield names and count them."""
     for name in names:
         kept["names"] += 1
         yield name
 
 
-def _frames(names: Iterable[Name]) -> Iterator[Any]:
+def _make_frames(names: Iterable[Name]) -> Iterator[Any]:
     """Yield tables of names in MedCAT's columns."""
     return database.make_frames(
         (name.concept, name.name, name.source, name.status, "|".join(name.types), "")

@@ -1,4 +1,4 @@
-"""Reads UMLS in its Rich Release Format: MRCONSO.RRF with MRSTY.RRF beside it."""
+"""Read UMLS in Rich Release Format: MRCONSO.RRF, with MRSTY.RRF in the same folder."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _FIELDS = 18
 def read(
     path: Path, types: tuple[str, ...], choice: NameChoice, left_out: Counter[str]
 ) -> Iterator[Name]:
-    """Yield the names in MRCONSO.RRF; suppressed ones are skipped.
+    """Yield the names in MRCONSO.RRF; suppressed names are skipped.
 
-    Rows are split at `|`: the files know no quotes. A name is primary where `TS` is P, `STT` PF and
-    `ISPREF` Y, which is one a concept and language. (`ISPREF` alone is not a status of MedCAT's:
-    its N would mean that a name must always be told apart.)
+    Rows are split at `|`, without quoting. A name is primary if `TS` is P, `STT` is PF and `ISPREF`
+    is Y: one name per concept and language. (`ISPREF` alone is not a MedCAT status: N would mean
+    that a name always needs disambiguation.)
 
     Args:
-        path: MRCONSO.RRF; the types are read from the MRSTY.RRF beside it, some hundred bytes a
-            concept in memory.
-        types: Semantic types for concepts that MRSTY.RRF lacks.
-        choice: Language, sources and types.
-        left_out: Reason -> names, counted up.
+        path: MRCONSO.RRF. Types are read from MRSTY.RRF in the same folder, and need a few hundred
+            bytes of memory per concept.
+        types: Semantic types of concepts that are not in MRSTY.RRF.
+        choice: Languages, sources and types to keep.
+        left_out: Reason -> number of names; updated.
 
     Raises:
-        AnnotateError: No MRSTY.RRF, a row of it without a type, or one of MRCONSO.RRF of other than
-            18 fields.
+        AnnotateError: MRSTY.RRF is missing, one of its rows has no type, or a row of MRCONSO.RRF
+            does not have 18 fields.
     """
-    # With types for concepts that the table lacks, it has to be known which ones it has.
-    concept_types = _types(path, frozenset() if types else choice.types)
+    # Default types apply to concepts without a row, so all concepts with a row must be known.
+    concept_types = _read_types(path, frozenset() if types else choice.types)
     with open_text(path) as file:
         for number, line in enumerate(iter_lines(file, path, AnnotateError), start=1):
             row = line.rstrip("\r\n").split("|")
@@ -48,24 +48,27 @@ def read(
             elif row[_SUPPRESS] != "N":
                 left_out["suppressed"] += 1
             else:
-                own = concept_types.get(row[_CUI], types)
-                if choice.types and choice.types.isdisjoint(own):
+                name_types = concept_types.get(row[_CUI], types)
+                if choice.types and choice.types.isdisjoint(name_types):
                     left_out["other semantic type"] += 1
                     continue
                 primary = (row[_TS], row[_STT], row[_ISPREF]) == ("P", "PF", "Y")
-                yield Name(row[_CUI], row[_STR], "P" if primary else "A", own, row[_SAB])
+                yield Name(row[_CUI], row[_STR], "P" if primary else "A", name_types, row[_SAB])
 
 
-def _types(path: Path, wanted: frozenset[str]) -> dict[str, tuple[str, ...]]:
-    """Read the semantic types of concepts, of those with a selected type if types are selected."""
-    beside = [path.with_name(path.name.replace("MRCONSO", "MRSTY")), path.with_name("MRSTY.RRF")]
-    table = next((one for one in beside if one.is_file() and one != path), None)
+def _read_types(path: Path, wanted: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    """Read the semantic types of concepts; with `wanted`, only of concepts with one of them."""
+    candidates = [
+        path.with_name(path.name.replace("MRCONSO", "MRSTY")),
+        path.with_name("MRSTY.RRF"),
+    ]
+    table = next((file for file in candidates if file.is_file() and file != path), None)
     if table is None:
         raise AnnotateError(f"{path}: MRSTY.RRF, which holds the semantic types, is not beside it")
 
-    # Many concepts share few tuples of types, so each tuple is kept once.
-    known: dict[tuple[str, ...], tuple[str, ...]] = {}
-    found: dict[str, tuple[str, ...]] = {}
+    # Few distinct tuples are shared by many concepts, so each is stored once.
+    unique: dict[tuple[str, ...], tuple[str, ...]] = {}
+    concept_types: dict[str, tuple[str, ...]] = {}
     with open_text(table) as file:
         for number, line in enumerate(iter_lines(file, table, AnnotateError), start=1):
             concept, separator, rest = line.partition("|")
@@ -76,9 +79,13 @@ def _types(path: Path, wanted: frozenset[str]) -> dict[str, tuple[str, ...]]:
                 )
 
             type_id = rest.partition("|")[0].rstrip("\r\n")
-            both = (*found.get(concept, ()), type_id)
-            found[concept] = known.setdefault(both, both)
+            all_types = (*concept_types.get(concept, ()), type_id)
+            concept_types[concept] = unique.setdefault(all_types, all_types)
 
     if wanted:
-        return {concept: types for concept, types in found.items() if not wanted.isdisjoint(types)}
-    return found
+        return {
+            concept: types
+            for concept, types in concept_types.items()
+            if not wanted.isdisjoint(types)
+        }
+    return concept_types

@@ -1,8 +1,6 @@
-"""N-grams: a lexicon of word n-grams ranked by pointwise mutual information.
+"""N-grams: a lexicon of word n-grams ranked by pointwise mutual information, for PMI masking.
 
-PMI masking hides its entries as units.
-
-Rows become one stream of word numbers (`stream.py`), whose n-grams are counted exactly and in
-bounded memory (`counting.py`), measured (`association.py`), cut to a list (`listing.py`) and put in
-their order of use (`ranking.py`).
+Rows are concatenated to a stream of word numbers (`stream.py`). Its n-grams are counted exactly, in
+bounded memory (`counting.py`), scored (`association.py`), and sorted and truncated (`ranking.py`,
+`listing.py`).
 """

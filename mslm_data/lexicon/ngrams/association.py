@@ -1,6 +1,6 @@
-"""Measure the association of the words of an n-gram: pointwise mutual information, in bits.
+"""Score n-grams by the association of their words: pointwise mutual information, in bits.
 
-p(g) is the count of g over the number of n-gram positions of its length.
+p(g) is the count of g divided by the number of n-gram positions of its length.
 """
 
 from __future__ import annotations
@@ -17,44 +17,41 @@ from mslm_data.lexicon.ngrams.counting import Grams, spell
 Scores: TypeAlias = npt.NDArray[np.float64]
 
 _DECIMALS = 9
-"""Sums of logarithms are rounded to so many places, so that equal values tie whatever the order of
-the sum."""
+"""Decimal places of scores, so that equal values tie despite different orders of summation."""
 
 
 def levine(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
-    """Compute `PMI_n`: an n-gram is only as strong as its weakest split.
+    """Compute `PMI_n`, which is limited by the n-gram's weakest split.
 
-    Levine et al. 2021, Eq. 3: the minimum of log p(n-gram) - sum of log p(part), over all ways to
-    split the n-gram into two or more parts.
+    Levine et al. 2021, Eq. 3: the minimum of log p(n-gram) - sum of log p(part), over all splits of
+    the n-gram into two or more parts.
 
     Args:
-        grams: As `count_ngrams` gives them, of lengths up to n or more.
-        positions: At index k, how many k-grams there are; see `WordStream`.
-        n: Words of the n-grams to measure, 2 or more.
+        grams: Counts from `count_ngrams`, for lengths up to n or more.
+        positions: Number of k-grams at index k, see `WordStream`.
+        n: Number of words, at least 2.
 
     Returns:
-        `[G]`.
+        float64 `[G]`.
     """
     split, logs = _best_split(grams, positions, n)
     return np.round(logs - split, _DECIMALS)
 
 
 def squared(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
-    """Compute `PMI_n` with the squared probability of the n-gram, which prefers frequent n-grams.
+    """Compute `PMI_n` with the squared probability of the n-gram, which favours frequent n-grams.
 
-    The lists that Levine et al. 2021 published are ranked by this measure. Arguments as for
-    `levine`.
+    Levine et al. 2021 used it for their published lists. See `levine` for the arguments.
     """
     split, logs = _best_split(grams, positions, n)
     return np.round(2 * logs - split, _DECIMALS)
 
 
 def plain(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
-    """Compute log N^(n - 1) c / (c_1 ... c_n): N words, n-gram count c, word counts c_i.
+    """Compute log2 N^(n - 1) c / (c_1 ... c_n), with N words, n-gram count c, word counts c_i.
 
-    NLTK's measure, which the code released with Abaho et al. 2024 takes. It is computed in whole
-    numbers up to the logarithms, as NLTK does, so that the order is the same to the last bit.
-    Arguments as for `levine`.
+    This is NLTK's measure, used by the code released with Abaho et al. 2024. Like NLTK, it uses
+    integers up to the logarithms, so the order is identical. See `levine` for the arguments.
     """
     counts = grams[n - 1].counts.tolist()
     word_counts = grams[0].counts.tolist()
@@ -70,21 +67,21 @@ def plain(grams: Sequence[Grams], positions: Sequence[int], n: int) -> Scores:
     return np.array(values, np.float64)
 
 
-# Name -> measure.
 MEASURES: dict[str, Callable[[Sequence[Grams], Sequence[int], int], Scores]] = {
     "levine": levine,
     "plain": plain,
     "squared": squared,
 }
+"""Name -> measure."""
 
 
 def _best_split(grams: Sequence[Grams], positions: Sequence[int], n: int) -> tuple[Scores, Scores]:
     """Return the maximum over splits of the sum of log p(part), and the n-gram's log p.
 
-    A split's first cut leaves two pieces, each of them whole or split again. The best of a piece is
-    therefore the greater of its own log p and its best split.
+    Dynamic programming over lengths: the first cut of a split gives two pieces, each of them whole
+    or split further. The best value of a piece is the maximum of its log p and its best split.
     """
-    best: list[Scores] = []  # at index k - 1, for each k-gram: the best of it, whole or split
+    best: list[Scores] = []  # at index k - 1: best value of each k-gram, whole or split
     split = np.empty(0, np.float64)
     logs = np.empty(0, np.float64)
 
@@ -94,7 +91,7 @@ def _best_split(grams: Sequence[Grams], positions: Sequence[int], n: int) -> tup
             best.append(logs)
             continue
 
-        first, last = _parts(grams, k)
+        first, last = _find_parts(grams, k)
         cuts = [best[i - 1][first[i]] + best[k - i - 1][last[k - i]] for i in range(1, k)]
         split = np.max(cuts, axis=0)
         best.append(np.maximum(logs, split))
@@ -102,10 +99,10 @@ def _best_split(grams: Sequence[Grams], positions: Sequence[int], n: int) -> tup
     return split, logs
 
 
-def _parts(
+def _find_parts(
     grams: Sequence[Grams], n: int
 ) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]]:
-    """Return the ids of the first k words of each n-gram, and of the last k, at index k."""
+    """Return the ids of the first k words, and of the last k words, of each n-gram, at index k."""
     whole = np.arange(len(grams[n - 1].counts), dtype=np.int32)
     first = [whole] * (n + 1)
     last = [whole] * (n + 1)

@@ -1,8 +1,8 @@
 """Rank the n-grams of rows by pointwise mutual information, as a lexicon for PMI masking.
 
-An n-gram is counted within one row, unless rows are taken as one long sentence. Where a long
-sentence was cut into rows, n-grams across the cut are not counted. An n-gram with a word that holds
-`[UNK]` is left out, as it stands for many.
+N-grams are within one row, unless all rows are treated as one sentence. N-grams across the windows
+of a long sentence are therefore not counted. N-grams with `[UNK]` are skipped, since it stands for
+many words.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from mslm_data.lexicon.ngrams.association import MEASURES
 from mslm_data.lexicon.ngrams.counting import count_ngrams, spell
 from mslm_data.lexicon.ngrams.listing import (
     Listing,
-    by_score,
+    count_covered_tokens,
+    count_overlap,
+    find_size,
     list_sizes,
-    overlap,
-    size_for,
-    tokens_by_size,
+    order_by_score,
 )
 from mslm_data.lexicon.ngrams.stream import LONGEST, read_words
 from mslm_data.lexicon.store import Lexicon
@@ -39,7 +39,7 @@ from mslm_data.lexicon.word_types import WordTypes, word_strings
 from mslm_data.registry import did_you_mean
 
 ORDERS = ("length", "score", "longest")
-"""Orders in which entries are used: short n-grams first, all by score, long n-grams first."""
+"""Orders of entries: by length, shortest first; by score; by length, longest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,19 +49,16 @@ class NgramChoice:
     The defaults are those of Abaho et al. 2024; see `RECIPES`.
 
     Attributes:
-        lengths: Number of words of the shortest and of the longest n-grams.
+        lengths: Minimum and maximum number of words.
         min_counts: Minimum number of occurrences: one number, or one per length.
         measure: A name in `MEASURES`.
-        size: Maximum number of entries: the best of all lengths, or with `shares` the best of each.
-        coverage: In place of `size`: keep as many entries as needed to cover this share of the
-            tokens.
-        shares: Percentage of `size` that each length may have. Without shares all lengths compete
-            by score.
+        size: Maximum number of entries, in total. Default: unlimited.
+        coverage: Alternative to `size`: the smallest list that covers this share of the tokens.
+        shares: Percentage of each length in the list. Default: all lengths compete by score.
         order: A name in `ORDERS`.
-        drop_short_words: Leave out n-grams with a word of one character.
-        stop_words: Leave out n-grams with one of these words, given in lower case; a word's own
-            case does not matter.
-        across_sentences: Count as if all rows were one sentence.
+        drop_short_words: Whether to skip n-grams with a one-character word.
+        stop_words: Skip n-grams with one of these lower-case words, in any case.
+        across_sentences: Whether to treat all rows as one sentence.
     """
 
     lengths: tuple[int, int] = (2, 4)
@@ -79,16 +76,16 @@ class NgramChoice:
         """Check the options.
 
         Raises:
-            ValueError: An option is out of range, or two do not go together.
+            ValueError: An option is out of range, or contradicts another.
         """
         low, high = self.lengths
-        number = max(high - low + 1, 1)
+        num_lengths = max(high - low + 1, 1)
 
         if not 2 <= low <= high <= LONGEST:
             raise ValueError(f"lengths: expected from 2 to {LONGEST} words, got {low}-{high}")
-        if len(self.min_counts) not in (1, number):
+        if len(self.min_counts) not in (1, num_lengths):
             raise ValueError(
-                f"min-count: expected one number or {number}, got {len(self.min_counts)}"
+                f"min-count: expected one number or {num_lengths}, got {len(self.min_counts)}"
             )
         if min(self.min_counts) < 1:
             raise ValueError(f"min-count: expected at least 1, got {min(self.min_counts)}")
@@ -112,11 +109,11 @@ class NgramChoice:
             is_whole = all(share >= 0 for share in self.shares) and math.isclose(
                 sum(self.shares), 100, abs_tol=1e-6
             )
-            if len(self.shares) != number or not is_whole:
-                given = ", ".join(f"{share:g}" for share in self.shares)
+            if len(self.shares) != num_lengths or not is_whole:
+                percentages = ", ".join(f"{share:g}" for share in self.shares)
                 raise ValueError(
-                    f"shares: expected {number} percentages, 0 or more, that sum to 100, got "
-                    f"{given}"
+                    f"shares: expected {num_lengths} percentages, 0 or more, that sum to 100, got "
+                    f"{percentages}"
                 )
             if self.size is None and self.coverage is None:
                 raise ValueError(
@@ -139,13 +136,13 @@ RECIPES = {
         min_counts=(2,), measure="plain", drop_short_words=True, across_sentences=True
     ),
 }
-"""Recipes: those of Abaho et al. 2024, of Levine et al. 2021, and of the code released with the
-former.
+"""Options of Abaho et al. 2024, of Levine et al. 2021, and of the code released with the former.
 
-That code differs from its paper: 2 occurrences in place of 5, and NLTK's measure. It also takes all
-splits and leaves out English stop words, which `mslm-data vocab pmi` adds. Then `released` gives
-the released lists entry by entry, if the vocabulary is cased; an uncased one merges words that
-differ in their capitals, and gives other lists."""
+The released code differs from its paper: a minimum of 2 occurrences instead of 5, and NLTK's
+measure. It also uses all splits and removes English stop words, which `mslm-data vocab pmi` adds.
+`released` then reproduces the released lists exactly with a cased vocabulary. An uncased vocabulary
+merges words, and gives other lists.
+"""
 
 
 def rank_ngrams(
@@ -158,33 +155,33 @@ def rank_ngrams(
 ) -> Lexicon:
     """Make a lexicon of the n-grams of rows.
 
-    N-grams of equal score are in the order of their words' strings.
+    N-grams with equal scores are sorted by the text of their words.
 
     Args:
-        chunks: Rows, such as those of `Split.chunks()`.
-        tokenizer: That of the folder, to decode words.
-        ids: Its special ids.
-        choice: Which n-grams.
-        about: What the lexicon says of what made it; see `Lexicon`.
+        chunks: Rows, such as `Split.chunks()`.
+        tokenizer: The folder's tokenizer, to decode words.
+        ids: Token ids of the tokenizer.
+        choice: Selection and order of n-grams.
+        about: Metadata, see `Lexicon`.
 
     Returns:
-        The lexicon. Its `about["counts"]` holds `entries` by length, `tokens` (sub-words, without
-        special ones), `covered_tokens` (those within an entry), and the counts of `overlap`.
+        The lexicon. `about["counts"]` has `entries` by length, `tokens` (non-special),
+        `covered_tokens` (in an entry), and the counts of `count_overlap`.
 
     Raises:
-        VocabularyError: No n-gram is left.
+        VocabularyError: No n-grams are left.
     """
     low, high = choice.lengths
     stream = read_words(chunks, across=choice.across_sentences)
-    least = [choice.min_count(max(n, low)) for n in range(2, high + 1)]
-    kept, ties = _usable(stream.words, tokenizer, ids, min(least), choice)
-    grams = count_ngrams(stream, least, kept=kept)
+    min_counts = [choice.min_count(max(n, low)) for n in range(2, high + 1)]
+    kept, ties = _find_usable_words(stream.words, tokenizer, ids, min(min_counts), choice)
+    grams = count_ngrams(stream, min_counts, kept=kept)
 
     listings = {}
     for n in range(low, high + 1):
         frequent = np.flatnonzero(grams[n - 1].counts >= choice.min_count(n))
         scores = MEASURES[choice.measure](grams, stream.positions, n)[frequent]
-        listings[n] = Listing(frequent, spell(grams, n)[frequent], scores).best(ties)
+        listings[n] = Listing(frequent, spell(grams, n)[frequent], scores).sort(ties)
     if not any(map(len, listings.values())):
         raise VocabularyError(
             f"expected n-grams of {low} to {high} words that occur "
@@ -192,12 +189,12 @@ def rank_ngrams(
             f"none among {stream.positions[1]} words; lower the least count, or take more splits"
         )
 
-    # Every n-gram knows the smallest list that holds it, so any size or coverage is one comparison.
+    # With the size of the smallest list for each n-gram, any size or coverage is a comparison.
     sizes = list_sizes(listings, choice.shares)
-    tokens = tokens_by_size(stream, grams, listings, sizes)
-    size = choice.size or size_for(tokens, choice.coverage)
+    tokens = count_covered_tokens(stream, grams, listings, sizes)
+    size = choice.size or find_size(tokens, choice.coverage)
     listed = {
-        n: listing.where((sizes[n] > 0) & (sizes[n] <= size)) for n, listing in listings.items()
+        n: listing.select((sizes[n] > 0) & (sizes[n] <= size)) for n, listing in listings.items()
     }
     if not any(map(len, listed.values())):
         raise VocabularyError(
@@ -208,19 +205,19 @@ def rank_ngrams(
         "entries": {str(n): len(listing) for n, listing in listed.items()},
         "tokens": int(tokens.sum()),
         "covered_tokens": int(tokens[:-1][: size + 1].sum()),
-        **overlap(stream, grams, listed),
+        **count_overlap(stream, grams, listed),
     }
     about = {**about, "size": ids.size, "counts": counts}
-    return _lexicon(listed, choice.order, stream.words.tokens, about)
+    return _make_lexicon(listed, choice.order, stream.words.tokens, about)
 
 
-def stop_words_in(name: str) -> frozenset[str]:
-    """Read stop words, one per line, lower-cased.
+def read_stop_words(name: str) -> frozenset[str]:
+    """Read lower-cased stop words, one per line.
 
-    `english` names the shipped list, `none` no word.
+    `english` is the shipped list, `none` an empty list.
 
     Raises:
-        VocabularyError: No such file, not text, or a line of several words.
+        VocabularyError: The file is missing or not UTF-8, or a line has several words.
     """
     if name == "none":
         return frozenset()
@@ -247,7 +244,7 @@ def stop_words_in(name: str) -> frozenset[str]:
 def as_options(choice: NgramChoice) -> dict[str, Any]:
     """Return the options as JSON values.
 
-    Stop words may be private: their number takes their place.
+    Stop words may be private, and are replaced by their number.
     """
     return {**asdict(choice), "stop_words": len(choice.stop_words)}
 
@@ -256,28 +253,28 @@ def ngram_strings(lexicon: Lexicon, tokenizer: tokenizers.Tokenizer) -> list[str
     """Return the text of each entry, words joined by spaces."""
     tokens = lexicon.tokens
 
-    # All words of all entries as rows of one array of sub-words.
+    # Decode all words at once: as rows of one array of sub-words.
     starts = lexicon.word_starts.values + np.repeat(tokens.offsets[:-1], lexicon.words)
     words = word_strings(Ragged(tokens.values, np.append(starts, len(tokens.values))), tokenizer)
     offsets = lexicon.word_starts.offsets.tolist()
     return [" ".join(words[start:stop]) for start, stop in pairwise(offsets)]
 
 
-def _usable(
+def _find_usable_words(
     words: WordTypes,
     tokenizer: tokenizers.Tokenizer,
     ids: TokenIds,
-    least: int,
+    min_count: int,
     choice: NgramChoice,
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-    """Return which word types n-grams may contain, bool `[W]`, and their rank by text, `[W]`."""
-    usable = words.counts >= least
+    """Return the word types allowed in n-grams, bool `[W]`, and their rank by text, `[W]`."""
+    usable = words.counts >= min_count
     token_words = np.repeat(np.arange(len(words)), words.tokens.lengths)
     usable[token_words[np.isin(words.tokens.values, (*ids.special, ids.unk))]] = False
 
-    # Only words that may come into question are decoded.
+    # Decode only frequent words.
     numbers = np.flatnonzero(usable)
-    texts = word_strings(_rows(words.tokens, numbers), tokenizer)
+    texts = word_strings(_select_rows(words.tokens, numbers), tokenizer)
     by_text = sorted(range(len(texts)), key=texts.__getitem__)
     ties = np.zeros(len(words), np.int64)
     ties[numbers[by_text]] = np.arange(len(texts))
@@ -290,10 +287,10 @@ def _usable(
     return usable, ties
 
 
-def _lexicon(
+def _make_lexicon(
     listings: Mapping[int, Listing], order: str, types: Ragged, about: Mapping[str, Any]
 ) -> Lexicon:
-    """Merge n-grams of all lengths, shortest first, into their order of use."""
+    """Merge n-grams of all lengths, and sort them into their order of use."""
     words = Ragged.concatenate(
         [
             Ragged(listing.words.ravel(), np.arange(len(listing) + 1) * n)
@@ -304,13 +301,13 @@ def _lexicon(
 
     places = np.arange(len(scores))
     if order == "score":
-        places = by_score(listings)
+        places = order_by_score(listings)
     elif order == "longest":
         places = np.argsort(-words.lengths, kind="stable")
-    words = _rows(words, places)
+    words = _select_rows(words, places)
 
-    # An entry's tokens are those of its words, and a word begins where those before it end.
-    pieces = _rows(types, words.values)
+    # Concatenate the tokens of an entry's words; words start where the one before ends.
+    pieces = _select_rows(types, words.values)
     offsets = pieces.offsets[words.offsets]
     starts = pieces.offsets[:-1] - np.repeat(offsets[:-1], words.lengths)
     return Lexicon(
@@ -321,8 +318,8 @@ def _lexicon(
     )
 
 
-def _rows(rows: Ragged, numbers: npt.NDArray[Any]) -> Ragged:
-    """Select rows, in this order."""
+def _select_rows(rows: Ragged, numbers: npt.NDArray[Any]) -> Ragged:
+    """Select rows by number, in this order."""
     offsets = make_offsets(rows.lengths[numbers])
     out = np.empty(offsets[-1], rows.values.dtype)
     gather(numbers, rows.offsets, rows.values, offsets[:-1], out)

@@ -1,7 +1,7 @@
 """Read the words of rows into one long stream of numbers for counting.
 
-A large stream is on disk, in files without a name below `$TMPDIR`: nothing of it is left behind,
-even by a process that is killed.
+Large streams are stored in unnamed temporary files in `$TMPDIR`, which disappear even if the
+process is killed.
 """
 
 from __future__ import annotations
@@ -23,20 +23,24 @@ from mslm_data.kernels.word_numbers import find_words
 from mslm_data.lexicon.word_types import WordNumbers, WordTypes
 
 LONGEST = 5
-"""Words of the longest n-gram that is counted."""
+"""Maximum number of words in an n-gram."""
 IN_MEMORY = 1 << 24
-"""Maximum bytes of a stream that stays in memory. On disk a write and a page fault for each page
-take a third of the time."""
+"""Maximum size of a stream in memory, in bytes.
+
+On disk, writes and page faults take a third of the time.
+"""
 
 
 class Scratch:
-    """A growing array on disk, mapped into memory when complete.
-
-    A small one can stay in memory.
-    """
+    """A growing array, in a temporary file once it is large, memory-mapped when complete."""
 
     def __init__(self, dtype: npt.DTypeLike, *, in_memory: int = 0) -> None:
-        """Make an empty array that stays in memory up to so many bytes."""
+        """Create an empty array.
+
+        Args:
+            dtype: The dtype.
+            in_memory: Maximum size in memory, in bytes. Default: always on disk.
+        """
         self._dtype = np.dtype(dtype)
         self._in_memory = in_memory
         self._parts: list[Array] = []
@@ -44,7 +48,7 @@ class Scratch:
         self._bytes = 0
 
     def append(self, items: Array) -> None:
-        """Append items, which must not be changed afterwards."""
+        """Append items, which must not be modified afterwards."""
         items = np.ascontiguousarray(items, self._dtype).reshape(-1)
         self._bytes += items.nbytes
         if self._file is None and self._bytes <= self._in_memory:
@@ -58,7 +62,7 @@ class Scratch:
         self._parts.clear()
 
     def array(self) -> Array:
-        """Return all items, flat, read-only if on disk; appending ends."""
+        """Return all items, flat, read-only if on disk. Nothing can be appended afterwards."""
         if self._file is None:
             if len(self._parts) == 1:
                 return self._parts[0]
@@ -73,19 +77,19 @@ class Scratch:
 class WordStream:
     """The words of rows, concatenated.
 
-    Of the rows [the p53 gene] and [the gene], whose mention is "p53 gene":
+    For the rows [the p53 gene] and [the gene] with the mention "p53 gene":
 
         numbers    0  1  2 -1   0  2 -1       -1 ends a sentence, unless n-grams may cross rows
         mentions   0  1  2  0   0  0  0
 
     Attributes:
         words: The word types.
-        numbers: int32 `[P]`: the word type at each place; -1 after each sentence, unless n-grams
-            may cross rows.
-        mentions: uint8 `[P]`: 1 at a mention's first word, 2 at its others, 0 elsewhere.
-        in_mention: bool `[W]`: whether a word type is part of a mention somewhere.
-        positions: At index n, for n from 1 to `LONGEST`: how many n-grams there are, repeated ones
-            counted again.
+        numbers: int32 `[P]`, word type at each position; -1 after each sentence, unless n-grams may
+            cross rows.
+        mentions: uint8 `[P]`, 1 for the first word of a mention, 2 for its other words, otherwise
+            0.
+        in_mention: bool `[W]`, whether a word type occurs in a mention.
+        positions: Number of n-grams at index n, from 1 to `LONGEST`, counting repetitions.
     """
 
     words: WordTypes
@@ -96,12 +100,12 @@ class WordStream:
 
 
 def read_words(chunks: Iterable[Examples], *, across: bool = False) -> WordStream:
-    """Read rows into a stream in one pass.
+    """Read rows into a stream, in one pass.
 
     Args:
-        chunks: Rows in order, such as those of `Split.chunks()`.
-        across: Whether rows follow each other as if they were one sentence. Otherwise n-grams are
-            within a sentence.
+        chunks: Rows in order, such as `Split.chunks()`.
+        across: Whether n-grams may cross rows, as if all rows were one sentence. Default: n-grams
+            are within a sentence.
     """
     types = WordNumbers()
     numbers = Scratch(np.int32, in_memory=IN_MEMORY)
@@ -111,7 +115,7 @@ def read_words(chunks: Iterable[Examples], *, across: bool = False) -> WordStrea
 
     for examples in chunks:
         rows = types.number(examples)
-        marks = _marks(examples, rows.offsets)
+        marks = _mark_mentions(examples, rows.offsets)
 
         new_types = int(rows.values.max(initial=-1)) + 1 - len(in_mention)
         in_mention = np.pad(in_mention, (0, max(new_types, 0)))
@@ -122,13 +126,13 @@ def read_words(chunks: Iterable[Examples], *, across: bool = False) -> WordStrea
             mentions.append(marks)
         else:
             rows = Ragged(rows.values, _sentence_word_offsets(examples, rows.offsets))
-            numbers.append(_set_apart(rows, -1))
-            mentions.append(_set_apart(Ragged(marks, rows.offsets), 0))
+            numbers.append(_append_separators(rows, -1))
+            mentions.append(_append_separators(Ragged(marks, rows.offsets), 0))
 
         for n in range(1, LONGEST + 1):
             positions[n] += np.maximum(rows.lengths - n + 1, 0).sum()
 
-    # One sentence of N words has N - n + 1 n-grams.
+    # All rows are one sentence, and N words have N - n + 1 n-grams.
     if across:
         positions = np.maximum(positions[1] + 1 - np.arange(LONGEST + 1), 0)
 
@@ -142,8 +146,8 @@ def read_words(chunks: Iterable[Examples], *, across: bool = False) -> WordStrea
     )
 
 
-def _marks(examples: Examples, word_offsets: Array) -> npt.NDArray[np.uint8]:
-    """Return the `mentions` of the words of these rows; `of_words` are the words' offsets."""
+def _mark_mentions(examples: Examples, word_offsets: Array) -> npt.NDArray[np.uint8]:
+    """Return the `mentions` of the words of these rows."""
     marks = np.zeros(word_offsets[-1], np.uint8)
     kernels.mark_mentions(
         examples.input_ids.offsets,
@@ -171,9 +175,9 @@ def _sentence_word_offsets(
     return make_offsets(counts)
 
 
-def _set_apart(rows: Ragged, mark: int) -> Array:
+def _append_separators(rows: Ragged, separator: int) -> Array:
     """Concatenate rows, each followed by a separator."""
-    out = np.full(len(rows.values) + len(rows), mark, rows.values.dtype)
+    out = np.full(len(rows.values) + len(rows), separator, rows.values.dtype)
     numbers = np.arange(len(rows))
     gather(numbers, rows.offsets, rows.values, rows.offsets[:-1] + numbers, out)
     return out

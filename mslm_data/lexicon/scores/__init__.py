@@ -1,7 +1,7 @@
 """Scores: of words, as lexicons, and of tokens in rows, as score columns.
 
-Lexicons come from likeness to anchors (`likeness.py`), tables and counts (`tables.py`). Columns
-come from attention and logits of a frozen model (`token_scores.py`) and from a task model's answers
-(`selective.py`); `making.py` is the loop over shards that writes them and resumes an interrupted
-one. `encoders.py` loads models, `encoding.py` encodes words.
+Lexicons are made from similarity to anchors (`likeness.py`), and from tables and counts
+(`tables.py`). Columns are made from attention and logits of a frozen model (`token_scores.py`), and
+from probabilities of a task model (`selective.py`). `making.py` writes columns shard by shard, and
+resumes. `encoders.py` loads models, `encoding.py` encodes words.
 """

@@ -1,8 +1,7 @@
 """Load frozen Hugging Face models for scoring, and run them on batches of rows.
 
-Weights come from safetensors files only, no code of a repository is run, and nothing is fetched
-unless the name is not a folder. A model is only used if all its weights were in its files: what
-transformers would fill in at random is refused.
+Only safetensors are loaded, no remote code is run, and files are downloaded only if the name is not
+a folder. All weights must be in the files: transformers would initialise missing weights randomly.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from mslm_data.io import hub
 from mslm_data.io.files import hash_file
 
 TOKENS_AT_ONCE = 1 << 13
-"""Tokens of a batch, padding included, if its rows are not longer than that."""
+"""Maximum number of tokens in a batch of several rows, including padding."""
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json")
-_WANTED = (
+_FILES = (
     "config.json",
     "*.safetensors",
     "*.safetensors.index.json",
@@ -38,10 +37,10 @@ _WANTED = (
     "tokenizer_config.json",
     "special_tokens_map.json",
 )
+"""Files to download from the hub."""
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_MOST_PADDING = 128
-"""Embeddings beyond the last id, less one: models pad their vocabulary to a multiple of 8, 64 or
-128."""
+_MAX_PADDING = 128
+"""Limit of unused embeddings: models pad their vocabulary to a multiple of 8, 64 or 128."""
 
 Head = Literal["AutoModel", "AutoModelForTokenClassification"]
 Places = npt.NDArray[np.int64]
@@ -52,13 +51,13 @@ class FrozenEncoder:
     """A frozen model with its tokenizer.
 
     Attributes:
-        name: As the user gave it.
+        name: Name given by the user.
         model: The transformers model, float32, in evaluation mode.
-        tokenizer: That of its folder, None where there is none.
-        digest: SHA-256 over its configuration, weights and tokenizer: what it computes.
+        tokenizer: Tokenizer in its folder; None if there is none.
+        digest: SHA-256 of configuration, weights and tokenizer.
         device: `cuda` or `cpu`.
-        limit: Tokens of its longest row, None where positions are not counted.
-        has_pooler: Whether its files have the pooler's weights.
+        limit: Maximum row length in tokens; None without limit.
+        has_pooler: Whether the pooler's weights are in the files.
     """
 
     name: str
@@ -71,29 +70,29 @@ class FrozenEncoder:
 
     @property
     def about(self) -> dict[str, str]:
-        """Metadata of the model for lexicons and score columns: its digest, never a path."""
+        """Metadata of the model for lexicons and score columns: its digest, no path."""
         return {"class": type(self.model).__name__, "sha256": self.digest}
 
     def shares_ids(self, tokenizer: Tokenizer) -> bool:
-        """Return whether token ids of this tokenizer mean the same to the model.
+        """Return whether the model uses the token ids of this tokenizer.
 
-        So it is where every piece has the same id in the model's own tokenizer. Where the model has
-        none at hand, its number of embeddings must be the tokenizer's, or larger by no more than
-        padding.
+        True if all pieces have the same ids in the model's tokenizer. If that is unknown, the
+        number of embeddings must equal the number of ids, or exceed it by less than padding can
+        explain.
         """
         spare = self.model.get_input_embeddings().weight.shape[0] - tokenizer.ids.size
         if self.tokenizer is None:
-            return bool(0 <= spare < _MOST_PADDING)
-        own = self.tokenizer.core.get_vocab()
+            return bool(0 <= spare < _MAX_PADDING)
+        model_ids = self.tokenizer.core.get_vocab()
         return bool(spare >= 0) and all(
-            own.get(piece) == id_ for piece, id_ in tokenizer.core.get_vocab().items()
+            model_ids.get(piece) == id_ for piece, id_ in tokenizer.core.get_vocab().items()
         )
 
     def check_shares_ids(self, tokenizer: Tokenizer) -> None:
         """Check that the model uses the rows' token ids; see `shares_ids`.
 
         Raises:
-            VocabularyError: It cannot.
+            VocabularyError: The vocabularies differ.
         """
         if not self.shares_ids(tokenizer):
             raise VocabularyError(
@@ -101,14 +100,14 @@ class FrozenEncoder:
                 f"({tokenizer.ids.size} ids); build the folder with this model's tokenizer"
             )
 
-    def require_room_for(self, longest: int) -> None:
+    def check_row_length(self, longest: int) -> None:
         """Check that the model accepts rows of this length.
 
         Args:
-            longest: Tokens of the longest row, specials included.
+            longest: Maximum row length, including special tokens.
 
         Raises:
-            VocabularyError: They are.
+            VocabularyError: The rows are too long.
         """
         if self.limit is not None and longest > self.limit:
             raise VocabularyError(
@@ -119,78 +118,80 @@ class FrozenEncoder:
     def batches(
         self, rows: Ragged, *, squares: int | None = None, **options: Any
     ) -> Iterator[tuple[Places, Any]]:
-        """Yield the model's outputs for all rows, longest first, rows of similar length together.
+        """Yield the model's outputs for all rows, longest first, in batches of similar length.
 
-        The same rows make the same batches, so that the same machine gives the same numbers.
+        Equal rows give equal batches, and so equal numbers on the same machine.
 
         Args:
-            rows: int32, ids as the model has them, specials included.
-            squares: Most cells of one `[rows, length, length]`, None if that does not matter.
-            **options: For the model, such as `output_attentions`.
+            rows: int32, the model's token ids, including special tokens.
+            squares: Maximum size of a `[rows, length, length]` array. Default: unlimited.
+            **options: Options of the model, such as `output_attentions`.
 
         Yields:
-            Numbers of the rows in the batch `[B]`, and the model's output for these, on its device.
+            Row numbers of the batch `[B]`, and the model's output, on its device.
         """
         torch = _optional.load("torch", wanted_by="scores of an encoder")
         pad = self.model.config.get_text_config().pad_token_id or 0
-        for places in cut(rows.lengths, squares=squares):
-            lengths = rows.lengths[places]
-            inside = np.arange(lengths.max()) < lengths[:, None]
-            ids = np.full(inside.shape, pad, np.int64)
-            ids[inside] = np.concatenate([rows[place] for place in places.tolist()])
+        for row_numbers in split_batches(rows.lengths, squares=squares):
+            lengths = rows.lengths[row_numbers]
+            is_token = np.arange(lengths.max()) < lengths[:, None]
+            ids = np.full(is_token.shape, pad, np.int64)
+            ids[is_token] = np.concatenate([rows[row] for row in row_numbers.tolist()])
             with torch.inference_mode():
                 yield (
-                    places,
+                    row_numbers,
                     self.model(
                         input_ids=torch.from_numpy(ids).to(self.device),
-                        attention_mask=torch.from_numpy(inside.astype(np.int64)).to(self.device),
+                        attention_mask=torch.from_numpy(is_token.astype(np.int64)).to(self.device),
                         **options,
                     ),
                 )
 
 
-def cut(lengths: npt.NDArray[np.int64], *, squares: int | None = None) -> Iterator[Places]:
-    """Split rows into batches: longest first, at most `TOKENS_AT_ONCE` cells, at least one row.
+def split_batches(
+    lengths: npt.NDArray[np.int64], *, squares: int | None = None
+) -> Iterator[Places]:
+    """Split rows into batches: longest first, at most `TOKENS_AT_ONCE` tokens or a single row.
 
     Args:
-        lengths: Tokens of each row, `[N]`, none 0.
+        lengths: Number of tokens of each row, `[N]`, at least 1.
         squares: See `FrozenEncoder.batches`.
 
     Yields:
-        Numbers of the rows of a batch; each row is in one.
+        Row numbers of a batch.
     """
     order = np.argsort(-lengths, kind="stable")
 
     start = 0
     while start < len(order):
         longest = int(lengths[order[start]])
-        room = TOKENS_AT_ONCE // longest
+        batch_rows = TOKENS_AT_ONCE // longest
         if squares is not None:
-            room = min(room, squares // longest**2)
+            batch_rows = min(batch_rows, squares // longest**2)
 
-        yield order[start : start + max(1, room)]
-        start += max(1, room)
+        yield order[start : start + max(1, batch_rows)]
+        start += max(1, batch_rows)
 
 
 def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = False) -> FrozenEncoder:
     """Load a model.
 
     Args:
-        name: A folder as `save_pretrained` writes it, or a hub id, whose files go to the hub's own
+        name: A folder written by `save_pretrained`, or a hub id. Hub files are stored in the hub's
             cache.
-        head: Which of transformers' classes.
-        attentions: Whether attention weights are wanted; slower.
+        head: Auto class of transformers.
+        attentions: Whether attention weights are needed; slower.
 
     Raises:
         MissingExtraError: torch or transformers is not installed.
-        VocabularyError: No such model, or one that cannot be used: weights that are missing or no
-            safetensors, code of its own, an adapter.
-        TokenizerError: Its tokenizer cannot be used.
+        VocabularyError: The model is missing or unusable: weights are missing or not safetensors,
+            it needs remote code, or is an adapter.
+        TokenizerError: The tokenizer is unusable.
     """
     torch = _optional.load("torch", wanted_by="scores of an encoder")
     _optional.load("transformers", wanted_by="scores of an encoder")
 
-    folder = Path(name) if Path(name).is_dir() else _from_hub(name)
+    folder = Path(name) if Path(name).is_dir() else _download(name)
     if (folder / "adapter_config.json").is_file():
         raise VocabularyError(
             f"{name}: an adapter, not a complete model; merge it into its base model"
@@ -198,23 +199,23 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
     if not (folder / "config.json").is_file():
         raise VocabularyError(f"{name}: no config.json in this folder; pass a complete model")
 
-    model, has_pooler = _loaded(name, folder, head=head, attentions=attentions)
+    model, has_pooler = _load_model(name, folder, head=head, attentions=attentions)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    own = any((folder / file).is_file() for file in _TOKENIZER_FILES)
-    tokenizer = tokenizers.load_tokenizer(str(folder)) if own else None
+    has_tokenizer = any((folder / file).is_file() for file in _TOKENIZER_FILES)
+    tokenizer = tokenizers.load_tokenizer(str(folder)) if has_tokenizer else None
     return FrozenEncoder(
         name=name,
         model=model.to(device).eval(),
         tokenizer=tokenizer,
         digest=_digest(folder, tokenizer),
         device=device,
-        limit=_limit(model),
+        limit=_find_limit(model),
         has_pooler=has_pooler,
     )
 
 
-def _loaded(name: str, folder: Path, *, head: Head, attentions: bool) -> tuple[Any, bool]:
-    """Load a model's weights from a folder; also return whether they include a pooler.
+def _load_model(name: str, folder: Path, *, head: Head, attentions: bool) -> tuple[Any, bool]:
+    """Load a model from a folder; also return whether its files include a pooler.
 
     Raises:
         VocabularyError: See `load_encoder`.
@@ -223,8 +224,8 @@ def _loaded(name: str, folder: Path, *, head: Head, attentions: bool) -> tuple[A
     torch = _optional.load("torch", wanted_by="scores of an encoder")
     options: dict[str, Any] = {"attn_implementation": "eager"} if attentions else {}
     try:
-        with _quietly(transformers):
-            model, found = getattr(transformers, head).from_pretrained(
+        with _quiet(transformers):
+            model, report = getattr(transformers, head).from_pretrained(
                 folder,
                 local_files_only=True,
                 use_safetensors=True,
@@ -234,15 +235,14 @@ def _loaded(name: str, folder: Path, *, head: Head, attentions: bool) -> tuple[A
                 **options,
             )
     except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
-        said = str(error).strip().partition("\n")[0]
+        reason = str(error).strip().partition("\n")[0]
         raise VocabularyError(
-            f"{name}: expected a model of safetensors ({type(error).__name__}: {said})"
+            f"{name}: expected a model of safetensors ({type(error).__name__}: {reason})"
         ) from None
 
-    # Of missing weights transformers makes random ones. Only a pooler may be missing, if nobody
-    # asks for it.
-    pooler = {key for key in found["missing_keys"] if "pooler" in key}
-    missing = len(set(found["missing_keys"]) - pooler)
+    # transformers initialises missing weights randomly. Only an unused pooler may be missing.
+    pooler = {key for key in report["missing_keys"] if "pooler" in key}
+    missing = len(set(report["missing_keys"]) - pooler)
     if missing:
         raise VocabularyError(
             f"{name}: expected the weights of {type(model).__name__}, got none for {missing} of "
@@ -251,12 +251,12 @@ def _loaded(name: str, folder: Path, *, head: Head, attentions: bool) -> tuple[A
     return model, getattr(model, "pooler", None) is not None and not pooler
 
 
-def _from_hub(name: str) -> Path:
+def _download(name: str) -> Path:
     """Download a model to the hub's cache; no pickles, no code."""
     if not _HUB_ID.fullmatch(name):
         raise VocabularyError(f"{name}: no such folder; pass a model's folder or a hub id")
     try:
-        return hub.fetch_files(name, _WANTED, wanted_by="an encoder of the hub")
+        return hub.fetch_files(name, _FILES, wanted_by="an encoder of the hub")
     except hub.NotFetchedError as error:
         raise VocabularyError(
             f"{name}: no such folder, and the hub {error}; pass a folder written by save_pretrained"
@@ -273,21 +273,22 @@ def _digest(folder: Path, tokenizer: Tokenizer | None) -> str:
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
-def _limit(model: Any) -> int | None:
-    """Return the maximum row length by the position table; for RoBERTa less the padding id."""
+def _find_limit(model: Any) -> int | None:
+    """Return the maximum row length, from the number of positions."""
     tables = [
         module for name, module in model.named_modules() if name.endswith("position_embeddings")
     ]
     tables = [table for table in tables if hasattr(table, "num_embeddings")]
     if not tables:
         return None
+    # RoBERTa-like models number positions from `padding_idx + 1`.
     padding = tables[0].padding_idx
     return int(tables[0].num_embeddings - (0 if padding is None else padding + 1))
 
 
 @contextmanager
-def _quietly(transformers: Any) -> Iterator[None]:
-    """Suppress the library's reports and progress bars within a `with` block."""
+def _quiet(transformers: Any) -> Iterator[None]:
+    """Suppress logs and progress bars of transformers within a `with` block."""
     log = transformers.utils.logging
     level, bar = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()

@@ -1,14 +1,12 @@
-"""Score word types by similarity to anchor words, with an encoder.
+"""Score word types by their similarity to anchor words, with an encoder.
 
-This is the score of Difference-Masking (Wilf et al. 2023).
+This is the score of Difference-Masking (Wilf et al. 2023). Each word type is embedded once, without
+context. Scores are cosines; the strategy transforms them (ranks, swish).
 
-A word's embedding is that of the word alone, so a score belongs to a word type and is computed
-once. Scores are raw cosines; what is done with them (ranks, swish) is the strategy's.
-
-Rule for the encoder's ids: where every piece of the shards' tokenizer has the same id in the
-encoder's (see `FrozenEncoder.shares_ids`), a word keeps its ids; otherwise it is decoded to a
-string, which has lost what the shards' tokenizer normalised away, and encoded by the encoder's
-tokenizer as a word of a sequence.
+If all pieces of the shards' tokenizer have the same ids in the encoder's (see
+`FrozenEncoder.shares_ids`), words keep their ids. Otherwise they are decoded, without case and
+accents if the shards' tokenizer removed these, and encoded by the encoder's tokenizer as words in a
+sequence.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from mslm_data.lexicon.word_types import word_strings
 Embedding = Literal["pooler", "mean", "input"]
 Combine = Literal["max", "mean", "min"]
 _WORDS_AT_ONCE = 1 << 12
-_OVER: dict[str, Callable[..., Array]] = {"max": np.max, "mean": np.mean, "min": np.min}
+_REDUCTIONS: dict[str, Callable[..., Array]] = {"max": np.max, "mean": np.mean, "min": np.min}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,16 +39,16 @@ class Likeness:
     """Options for comparing words with anchors.
 
     Attributes:
-        encoder: What embeds.
-        tokenizer: That of the folder, in whose ids words come.
-        embedding: How a word is embedded. `pooler` is the pooler's output of `[CLS] word [SEP]`, as
-            in the released code; `mean` the mean of the last layer over the word's pieces; `input`
-            the mean of their input embeddings, with no layer at all.
-        combine: Which of a word's cosines to the anchors is its score; the paper has the highest.
+        encoder: The model for embeddings.
+        tokenizer: The folder's tokenizer.
+        embedding: Embedding of a word. `pooler`: pooler output of `[CLS] word [SEP]`, as in the
+            released code; `mean`: mean of the last layer over the word's pieces; `input`: mean of
+            their input embeddings, without any layer.
+        combine: Reduction of a word's cosines with all anchors; the paper uses the maximum.
 
     Raises:
-        VocabularyError: An encoder without a trained pooler, where that is wanted, or one whose
-            tokenizer is not the folder's and not known.
+        VocabularyError: `pooler` without a trained pooler, or an encoder with unknown tokenizer
+            whose vocabulary size differs from the folder's.
     """
 
     encoder: FrozenEncoder
@@ -72,86 +70,96 @@ class Likeness:
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """Score words.
 
-        Left out are words with an `[UNK]`, of the shards' tokenizer or the encoder's, with no piece
-        in the encoder's, or longer than the encoder can take: their embedding would not be theirs.
+        Skips words whose embedding would be meaningless: words with `[UNK]`, without pieces in the
+        encoder's vocabulary, or too long for the encoder.
 
         Args:
-            words: int32, W rows, the ids of each word by the folder's tokenizer, without special
+            words: int32, W rows, ids of each word by the folder's tokenizer, without special
                 tokens.
-            anchors: int32, A rows, the ids of each anchor word by the same tokenizer.
-            advance: Called with a number of words whenever these are done.
+            anchors: int32, A rows, ids of each anchor by the same tokenizer.
+            advance: Called with the number of words finished since the last call.
 
         Returns:
-            Numbers of the words that have a score, int64, sorted, and their scores, float64.
+            Sorted numbers of the scored words, int64, and their scores, float64.
 
         Raises:
-            VocabularyError: No anchor can be embedded, or an embedding is not a number.
+            VocabularyError: No anchor can be embedded, or embeddings are NaN.
         """
-        kept, pieces = self._pieces(anchors)
+        kept, pieces = self._encode(anchors)
         if not len(kept):
             raise VocabularyError(
                 f"{self.encoder.name}: the model knows none of the {len(anchors)} anchors"
             )
-        to = self._unit(pieces)
+        anchor_vectors = self._embed(pieces)
 
         numbers = [np.empty(0, np.int64)]
         scores = [np.empty(0, np.float64)]
         for start in range(0, len(words), _WORDS_AT_ONCE):
             stop = min(start + _WORDS_AT_ONCE, len(words))
-            kept, pieces = self._pieces(words.slice(start, stop))
+            kept, pieces = self._encode(words.slice(start, stop))
             if len(kept):
                 numbers.append(start + kept)
-                scores.append(_OVER[self.combine](self._unit(pieces) @ to.T, axis=1))
+                scores.append(
+                    _REDUCTIONS[self.combine](self._embed(pieces) @ anchor_vectors.T, axis=1)
+                )
             advance(stop - start)
 
-        # Rounding can take the cosine of equal vectors a little above 1.
+        # By rounding, the cosine of equal vectors can exceed 1.
         return np.concatenate(numbers), np.clip(np.concatenate(scores), -1, 1)
 
-    def _pieces(self, words: Ragged) -> tuple[npt.NDArray[np.int64], Ragged]:
-        """Return which words can be embedded, and their encoder ids with special tokens."""
-        own = self.encoder.tokenizer or self.tokenizer
-        unknown = _any(words, words.values == self.tokenizer.ids.unk)
+    def _encode(self, words: Ragged) -> tuple[npt.NDArray[np.int64], Ragged]:
+        """Return the numbers of words that can be embedded, and their ids with special tokens."""
+        encoder_tokenizer = self.encoder.tokenizer or self.tokenizer
+        unknown = _any_in_row(words, words.values == self.tokenizer.ids.unk)
         if self.encoder.shares_ids(self.tokenizer):
             pieces = words
         else:
-            pieces, _ = encode_words(word_strings(words, self.tokenizer.core), WordTable(own))
-            unknown |= _any(pieces, pieces.values == own.ids.unk)
+            pieces, _ = encode_words(
+                word_strings(words, self.tokenizer.core), WordTable(encoder_tokenizer)
+            )
+            unknown |= _any_in_row(pieces, pieces.values == encoder_tokenizer.ids.unk)
 
         usable = ~unknown & (pieces.lengths > 0)
         if self.encoder.limit is not None:
-            usable &= pieces.lengths + len(own.prefix) + len(own.suffix) <= self.encoder.limit
+            usable &= (
+                pieces.lengths + len(encoder_tokenizer.prefix) + len(encoder_tokenizer.suffix)
+                <= self.encoder.limit
+            )
 
         kept = np.flatnonzero(usable)
-        around = [[*own.prefix, *pieces[word].tolist(), *own.suffix] for word in kept.tolist()]
-        return kept, Ragged.from_rows(around, np.int32)
+        rows = [
+            [*encoder_tokenizer.prefix, *pieces[word].tolist(), *encoder_tokenizer.suffix]
+            for word in kept.tolist()
+        ]
+        return kept, Ragged.from_rows(rows, np.int32)
 
-    def _unit(self, pieces: Ragged) -> npt.NDArray[np.float64]:
-        """Return unit embeddings of words, `[W, D]`; zeros for words without one."""
-        own = self.encoder.tokenizer or self.tokenizer
-        inside = slice(len(own.prefix), -len(own.suffix) or None)
+    def _embed(self, pieces: Ragged) -> npt.NDArray[np.float64]:
+        """Return unit embeddings of words, `[W, D]`; zeros for zero vectors."""
+        encoder_tokenizer = self.encoder.tokenizer or self.tokenizer
+        inside = slice(len(encoder_tokenizer.prefix), -len(encoder_tokenizer.suffix) or None)
 
         if self.embedding == "input":
             table = self.encoder.model.get_input_embeddings().weight.detach().cpu().numpy()
             means = [table[pieces[word][inside]].mean(axis=0) for word in range(len(pieces))]
-            out = np.array(means, np.float64)
+            vectors = np.array(means, np.float64)
         else:
-            out = np.zeros((len(pieces), 1))
-            for places, output in self.encoder.batches(pieces):
-                vectors = self._pool_words(output, pieces.lengths[places], inside)
-                if out.shape[1] != vectors.shape[1]:  # at the first batch: now the width is known
-                    out = np.zeros((len(pieces), vectors.shape[1]))
-                out[places] = vectors
+            vectors = np.zeros((len(pieces), 1))
+            for row_numbers, output in self.encoder.batches(pieces):
+                batch_vectors = self._pool_words(output, pieces.lengths[row_numbers], inside)
+                if vectors.shape[1] != batch_vectors.shape[1]:  # first batch: D is known now
+                    vectors = np.zeros((len(pieces), batch_vectors.shape[1]))
+                vectors[row_numbers] = batch_vectors
 
-        if not np.isfinite(out).all():
+        if not np.isfinite(vectors).all():
             raise VocabularyError(
                 f"{self.encoder.name}: its embeddings are NaN; the weights are damaged"
             )
 
-        lengths = np.linalg.norm(out, axis=1, keepdims=True)
-        return out / np.where(lengths > 0, lengths, 1)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors / np.where(lengths > 0, lengths, 1)
 
     def _pool_words(self, output: Any, lengths: Array, inside: slice) -> Array:
-        """Pool the embeddings of a batch's words, `[B, D]`."""
+        """Pool the hidden states of a batch's words, `[B, D]`."""
         if self.embedding == "pooler":
             return output.pooler_output.cpu().numpy()  # type: ignore[no-any-return]
 
@@ -164,7 +172,7 @@ class Likeness:
         )
 
 
-def by_likeness(
+def make_lexicon(
     words: Ragged,
     numbers: npt.NDArray[np.int64],
     scores: npt.NDArray[np.float64],
@@ -172,13 +180,13 @@ def by_likeness(
 ) -> Lexicon:
     """Return the scored words as a lexicon, most similar first.
 
-    Words of equal score keep their order.
+    Words with equal scores keep their order.
 
     Args:
-        words: Of the folder.
-        numbers: Which of them have a score.
-        scores: Of these.
-        about: See `Lexicon`.
+        words: Words of the folder.
+        numbers: Numbers of the scored words.
+        scores: Their scores.
+        about: Metadata, see `Lexicon`.
     """
     order = np.argsort(-scores, kind="stable")
     rows = numbers[order]
@@ -193,7 +201,7 @@ def by_likeness(
     )
 
 
-def _any(rows: Ragged, flags: Array) -> npt.NDArray[np.bool_]:
-    """Return which rows contain a true flag, `[N]`."""
+def _any_in_row(rows: Ragged, flags: Array) -> npt.NDArray[np.bool_]:
+    """Return for each row whether a flag is true, `[N]`."""
     before = np.concatenate([[0], np.cumsum(flags)])
     return np.asarray(before[rows.offsets[1:]] > before[rows.offsets[:-1]])

@@ -1,6 +1,6 @@
 """Make a score column, shard by shard.
 
-Each shard has a file of its own, so an interrupted column can be resumed.
+Each shard has its own file, so an interrupted column can be resumed.
 """
 
 from __future__ import annotations
@@ -26,19 +26,21 @@ from mslm_data.shard.split import Split
 from mslm_data.shard.write import ShardRecord
 
 Score = Callable[[Examples, Callable[[int], None]], npt.NDArray[np.float32]]
-"""Scores of one shard's rows, `[T]`; calls its second argument with a number of tokens whenever
-these are done."""
+"""Returns the scores of a shard's rows, `[T]`.
+
+Its second argument is called with the number of tokens finished since the last call.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnReport:
-    """Result of making a score column.
+    """The result of making a score column.
 
     Attributes:
-        splits: Split -> its rows.
-        tokens: Tokens of all rows, specials included.
-        shards: Files of the column.
-        kept: How many of them an earlier call had made.
+        splits: Split -> number of rows.
+        tokens: Number of tokens, including special tokens.
+        shards: Number of files in the column.
+        kept: Number of files from earlier runs.
     """
 
     splits: Mapping[str, int]
@@ -48,23 +50,23 @@ class ColumnReport:
 
 
 def about(manifest: Manifest, **made: Any) -> dict[str, Any]:
-    """Return metadata of a lexicon or score column: the folder and what made it.
+    """Return the metadata of a lexicon or score column.
 
     Args:
-        manifest: Of the folder.
-        **made: The command's options, as JSON has them.
+        manifest: Manifest of the folder.
+        **made: Options of the command, as JSON values.
     """
-    known = {
+    origin = {
         "tokenizer": manifest.tokenizer["sha256"],
         "size": manifest.token_ids.size,
         "protected": manifest.protected,
         "plan": manifest.plan,
     }
-    return {**known, "made": {"command": "vocab scores", **made}}
+    return {**origin, "made": {"command": "vocab scores", **made}}
 
 
 def longest_row(splits: Mapping[str, Split]) -> int:
-    """Return the length of the longest row, special tokens included; 0 without rows."""
+    """Return the maximum row length, including special tokens; 0 without rows."""
     return max(
         (
             int(chunk.input_ids.lengths.max(initial=0))
@@ -83,32 +85,31 @@ def write_column(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> ColumnReport:
-    """Score every row of splits, shard by shard. Only one process may write a column.
+    """Score all rows of splits, shard by shard. Only one process may write a column.
 
-    Files that an earlier call with the same `about` has made are kept, and checked before anything
-    is scored.
+    Files from earlier runs with the same `about` are checked and kept.
 
     Args:
-        folder: The column, files `SPLIT/SHARD.arrow` below it.
-        splits: Name -> rows.
-        about: See `about`; it must tell apart whatever gives other scores.
-        score: What scores.
-        progress: Called with tokens done and all tokens.
+        folder: The column, with files `SPLIT/SHARD.arrow`.
+        splits: Name -> split.
+        about: Metadata, see `about`; must include everything that influences the scores.
+        score: Scores the rows of a shard.
+        progress: Called with the number of tokens finished, and in total.
 
     Raises:
-        ShardError: A shard is missing or damaged, or has changed while it was scored.
-        VocabularyError: Scores of other shards or options are there, or a damaged file.
-        OSError: The column's folder cannot be made.
+        ShardError: A shard is missing or damaged, or was modified while it was scored.
+        VocabularyError: The folder has scores of other shards or options, or a damaged file.
+        OSError: The folder cannot be created.
     """
-    about = json.loads(json.dumps(about))  # as it will be read: tuples become lists
+    about = json.loads(json.dumps(about))  # comparable with files: tuples become lists
     for name, split in splits.items():
         _check_no_other_shards(folder / name, split)
 
     todo = [
         (folder / name / record.file, split, start, record)
         for name, split in splits.items()
-        for start, record in _shards(split)
-        if not _is_made(folder / name / record.file, folder, about)
+        for start, record in _list_shards(split)
+        if not _is_done(folder / name / record.file, folder, about)
     ]
 
     total = sum(split.record.tokens for split in splits.values())
@@ -121,9 +122,9 @@ def write_column(
         if progress is not None:
             progress(done, total)
 
-    # Before the first shard is scored, which takes minutes.
+    # Create folders now: scoring the first shard takes minutes.
     folders = dict.fromkeys([folder, *(path.parent for path, _, _, _ in todo)])
-    made = [path for path in folders if not path.exists()]
+    new_folders = [path for path in folders if not path.exists()]
     for path, _, _, _ in todo:
         make_folder(path.parent)
 
@@ -140,12 +141,12 @@ def write_column(
                     "model's weights are damaged"
                 )
 
-            # Scoring a shard takes minutes, and a later run keeps what is written here.
+            # Check again: scoring takes minutes, and later runs keep the file.
             split.check()
             write_scores(path, examples.keys, Ragged(scores, examples.input_ids.offsets), about)
     finally:
-        # Those without a shard's scores go: a column that is not there names what makes it.
-        for path in reversed(made):
+        # Remove new folders without scores, so that the column counts as missing.
+        for path in reversed(new_folders):
             with suppress(OSError):
                 path.rmdir()
 
@@ -153,21 +154,21 @@ def write_column(
     return ColumnReport(splits=split_rows, tokens=total, shards=shards, kept=shards - len(todo))
 
 
-def _shards(split: Split) -> list[tuple[int, ShardRecord]]:
-    """Yield the first row and the record of each shard."""
+def _list_shards(split: Split) -> list[tuple[int, ShardRecord]]:
+    """Return the first row and the record of each shard."""
     starts = np.cumsum([0, *(record.rows for record in split.record.shards)]).tolist()
     return list(zip(starts, split.record.shards, strict=False))
 
 
-def _is_made(path: Path, folder: Path, about: Mapping[str, Any]) -> bool:
-    """Return whether a shard's scores exist, and check that they were made the same way."""
+def _is_done(path: Path, folder: Path, about: Mapping[str, Any]) -> bool:
+    """Return whether a shard's scores exist, and check that their metadata are the same."""
     if not path.is_file():
         return False
 
-    found, _ = read_scores(path)
-    wanted = {**about, "format": FORMAT}
-    differs = _differing({**found, "made": None}, {**wanted, "made": None})
-    differs += _differing(found.get("made") or {}, wanted.get("made") or {})
+    existing, _ = read_scores(path)
+    expected = {**about, "format": FORMAT}
+    differs = _find_differences({**existing, "made": None}, {**expected, "made": None})
+    differs += _find_differences(existing.get("made") or {}, expected.get("made") or {})
     if differs:
         raise VocabularyError(
             f"{path}: expected scores made in the same way, got another {', '.join(differs)}; "
@@ -177,18 +178,18 @@ def _is_made(path: Path, folder: Path, about: Mapping[str, Any]) -> bool:
     return True
 
 
-def _differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    """Return the sorted names with different values."""
+def _find_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Return the sorted keys with different values."""
     names = sorted({*first, *second})
     return [name for name in names if first.get(name) != second.get(name)]
 
 
 def _check_no_other_shards(folder: Path, split: Split) -> None:
-    """Check that a folder holds no files of other shards."""
+    """Check that a folder has no files of other shards."""
     known = {record.file for record in split.record.shards}
-    strange = sum(path.name not in known for path in folder.glob("*.arrow"))
-    if strange:
+    num_others = sum(path.name not in known for path in folder.glob("*.arrow"))
+    if num_others:
         raise VocabularyError(
-            f"{folder}: expected scores of {len(known)} shards, got {strange} files of others; "
+            f"{folder}: expected scores of {len(known)} shards, got {num_others} files of others; "
             f"remove {folder.parent} or pass another --out"
         )

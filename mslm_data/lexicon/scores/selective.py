@@ -1,17 +1,15 @@
-"""Score which tokens a task model does not need (Selective Masking).
+"""Score the importance of tokens for a task model (Selective Masking, Gu et al. 2020).
 
-This is the stage on task data of Gu et al. 2020.
-
-The model is behind a callable, so that any framework will do:
+This is the stage on task data. The model is wrapped by a callable, for any framework:
 
     def p_true(rows: list[list[int]], keys: list[int]) -> Sequence[float]
 
-gives for each sequence of token ids the probability of the true label of the row that it comes
-from. `rows[i]` has the special tokens around it and is not a row of the folder but what the
-algorithm has put together of one; `keys[i]` is that row's key, by which its label is found:
-`{row["key"]: labels[row["doc_id"]] for row in load(DIR)["train"]}`. NaN says that a row is not to
-be used: it has no label, or, as the paper asks, the model is wrong about it. Only the answer for a
-whole row may be NaN; the first call for a key is with its whole row.
+It returns for each sequence of token ids the probability of the true label. `rows[i]` includes
+special tokens, and is a subsequence of a row of the folder, built by the algorithm; `keys[i]` is
+the key of that row, to look up its label: `{row["key"]: labels[row["doc_id"]] for row in
+load(DIR)["train"]}`. NaN skips a row, for example without a label or, as in the paper, with a wrong
+prediction. Only the probability of a complete row may be NaN; the first call for a key has the
+complete row.
 """
 
 from __future__ import annotations
@@ -30,33 +28,34 @@ from mslm_data.errors import CallError, MslmDataError, VocabularyError
 
 PTrue = Callable[[list[list[int]], list[int]], Sequence[float]]
 ROWS_AT_ONCE = 256
-"""Rows that are scanned side by side: sequences of one call."""
+"""Number of rows scanned in parallel: sequences in one call."""
 _ROUNDING = 1e-5
+"""Tolerance for probabilities outside of [0, 1]."""
 
 
 @dataclass(slots=True)
 class Confidence:
     """Score tokens by the margin `threshold - drop`.
 
-    A row is scanned from left to right with a buffer that is empty at first. A token w is put to
-    its end; where `drop = P(y | row) - P(y | buffer + w)` is below the threshold, w is important
-    and taken out again, otherwise it stays (`data/sc_mask_gen.py` at 316eac9; stop words are
-    scanned too, and only left unmasked afterwards).
+    Each row is scanned from left to right with an initially empty buffer. A token w is appended to
+    the buffer, and `drop = P(y | row) - P(y | buffer + w)` computed. If the drop is below the
+    threshold, w is important and removed again; otherwise it stays (`data/sc_mask_gen.py` at
+    316eac9; there stop words are scanned too, but not masked).
 
-    So the score of a token that was scanned is above 0 just where it is important, and the higher,
-    the more the model was sure with it: the transform `flag` gives the released code's set exactly.
-    Special tokens and rows that are not used have 0.
+    The score of a token is above 0 only if it is important, and higher the more the model's
+    confidence rises. The transform `flag` reproduces the set of the released code. Special tokens
+    and skipped rows get 0.
 
     Attributes:
-        p_true: See the module.
-        threshold: 0.01 in the released configurations.
-        rows: Rows that were scanned so far, by this object.
-        left_out: Rows that the callable did not want.
-        scanned: Tokens of the former.
-        important: Important ones among these.
+        p_true: The callable, see the module.
+        threshold: Threshold of the drop. Default: 0.01, as in the released configurations.
+        rows: Number of rows scanned so far.
+        left_out: Number of rows skipped by the callable.
+        scanned: Number of tokens scanned.
+        important: Number of important tokens.
 
     Raises:
-        CallError: A threshold outside `[0, 1]`.
+        CallError: The threshold is not in `[0, 1]`.
     """
 
     p_true: PTrue
@@ -76,77 +75,81 @@ class Confidence:
         """Return a score for each token, `[T]`; see `write_column`.
 
         Raises:
-            VocabularyError: The callable raises, or answers with other than a probability for each
+            VocabularyError: The callable raises an error, or does not return a probability for each
                 row.
         """
         ids = examples.input_ids
         out = np.zeros(len(ids.values), np.float32)
 
-        # Rows of like length are done in as many steps, so they are scanned side by side.
+        # Rows of similar length need the same number of steps, so scan these in parallel.
         order = np.argsort(-ids.lengths, kind="stable")
         for start in range(0, len(order), ROWS_AT_ONCE):
-            places = order[start : start + ROWS_AT_ONCE].tolist()
+            row_numbers = order[start : start + ROWS_AT_ONCE].tolist()
             scans = [
-                _Scan(ids[place].tolist(), (examples.word_ids[place] >= 0).tolist())
-                for place in places
+                _Scan(ids[row].tolist(), (examples.word_ids[row] >= 0).tolist())
+                for row in row_numbers
             ]
-            keys = [int(examples.keys[place]) for place in places]
+            keys = [int(examples.keys[row]) for row in row_numbers]
             self._scan(scans, keys)
 
-            for place, scan in zip(places, scans, strict=True):
-                out[ids.offsets[place] : ids.offsets[place + 1]] = scan.margins
-            advance(int(ids.lengths[places].sum()))
+            for row, scan in zip(row_numbers, scans, strict=True):
+                out[ids.offsets[row] : ids.offsets[row + 1]] = scan.margins
+            advance(int(ids.lengths[row_numbers].sum()))
 
         return out
 
     def _scan(self, scans: list[_Scan], keys: list[int]) -> None:
-        """Score rows in parallel, one token of each per step."""
-        whole = self._ask([scan.ids for scan in scans], keys, may_be_nan=True)
-        chosen = [
+        """Score rows in parallel, one token of each row per step."""
+        row_probabilities = self._ask([scan.ids for scan in scans], keys, may_be_nan=True)
+        kept = [
             (scan, key, p)
-            for scan, key, p in zip(scans, keys, whole, strict=True)
+            for scan, key, p in zip(scans, keys, row_probabilities, strict=True)
             if not math.isnan(p)
         ]
-        self.rows += len(chosen)
-        self.left_out += len(scans) - len(chosen)
+        self.rows += len(kept)
+        self.left_out += len(scans) - len(kept)
 
-        active = [one for one in chosen if one[0].step()]
+        # One call per step, for the next token of all rows that have one.
+        active = [(scan, key, p) for scan, key, p in kept if scan.step()]
         while active:
-            rows = [scan.tried() for scan, _, _ in active]
-            tried = self._ask(rows, [key for _, key, _ in active])
-            for (scan, _, full), p in zip(active, tried, strict=True):
-                margin = self.threshold - (full - p)
-                scan.decide(margin)
+            rows = [scan.candidate() for scan, _, _ in active]
+            probabilities = self._ask(rows, [key for _, key, _ in active])
+            for (scan, _, row_p), p in zip(active, probabilities, strict=True):
+                margin = self.threshold - (row_p - p)
+                scan.record(margin)
                 self.scanned += 1
                 self.important += margin > 0
 
-            active = [one for one in active if one[0].step()]
+            active = [(scan, key, p) for scan, key, p in active if scan.step()]
 
     def _ask(
         self, rows: list[list[int]], keys: list[int], *, may_be_nan: bool = False
     ) -> list[float]:
-        """Call the callable for the probability of each row's true label."""
-        given = self._given(rows, keys)
+        """Return the probability of each row's true label, checked."""
+        result = self._call(rows, keys)
         try:
-            answer = [float(p) for p in given]
+            probabilities = [float(p) for p in result]
         except (TypeError, ValueError):
             raise VocabularyError(
-                f"--callable: expected {len(rows)} probabilities, got {type(given).__name__} that "
+                f"--callable: expected {len(rows)} probabilities, got {type(result).__name__} that "
                 "is not a list of numbers; return one number for each row"
             ) from None
 
-        good = [-_ROUNDING <= p <= 1 + _ROUNDING or (may_be_nan and math.isnan(p)) for p in answer]
-        if len(answer) != len(rows) or not all(good):
+        good = [
+            -_ROUNDING <= p <= 1 + _ROUNDING or (may_be_nan and math.isnan(p))
+            for p in probabilities
+        ]
+        if len(probabilities) != len(rows) or not all(good):
             raise VocabularyError(
-                f"--callable: expected {len(rows)} probabilities, got {len(answer)} numbers, "
-                f"{good.count(False)} of them not in [0, 1]"
+                f"--callable: expected {len(rows)} probabilities, got {len(probabilities)} "
+                f"numbers, {good.count(False)} of them not in [0, 1]"
             )
-        return answer
+        return probabilities
 
-    def _given(self, rows: list[list[int]], keys: list[int]) -> Any:
+    def _call(self, rows: list[list[int]], keys: list[int]) -> Any:
         """Call the callable, and convert its errors."""
         try:
-            # Lists of its own, as it may pad or cut them.
+            # Pass copies, since the callable may pad or cut them in place.
             return self.p_true([[*row] for row in rows], [*keys])
         except (MslmDataError, OSError, MemoryError):
             raise
@@ -158,56 +161,56 @@ class Confidence:
 
 
 class _Scan:
-    """A row being scored: the tokens kept so far, and the next one."""
+    """A row being scanned: the buffer, and the next token."""
 
-    def __init__(self, ids: list[int], wanted: list[bool]) -> None:
+    def __init__(self, ids: list[int], is_word: list[bool]) -> None:
         self.ids = ids
-        self._wanted = wanted
+        self._is_word = is_word
         self.margins = [0.0] * len(ids)
-        self._kept: list[int] = []
+        self._buffer: list[int] = []
         self._next = -1
 
-        # Special tokens at the row's end follow the buffer in every question.
-        at_end = next((i for i, word in enumerate(reversed(wanted)) if word), len(ids))
-        self._tail = len(ids) - at_end
+        # Special tokens at the end of the row follow the buffer in every candidate.
+        tail_length = next((i for i, word in enumerate(reversed(is_word)) if word), len(ids))
+        self._tail = len(ids) - tail_length
 
     def step(self) -> bool:
-        """Advance to the next regular token; special tokens before it are kept.
+        """Advance to the next regular token; special tokens before it join the buffer.
 
-        Returns False at the row's end.
+        Returns False at the end of the row.
         """
         self._next += 1
-        while self._next < len(self.ids) and not self._wanted[self._next]:
-            self._kept.append(self.ids[self._next])
+        while self._next < len(self.ids) and not self._is_word[self._next]:
+            self._buffer.append(self.ids[self._next])
             self._next += 1
         return self._next < len(self.ids)
 
-    def tried(self) -> list[int]:
-        """Return the kept tokens, the next token, and the final special tokens."""
-        return [*self._kept, self.ids[self._next], *self.ids[self._tail :]]
+    def candidate(self) -> list[int]:
+        """Return the buffer, the next token, and the final special tokens."""
+        return [*self._buffer, self.ids[self._next], *self.ids[self._tail :]]
 
-    def decide(self, margin: float) -> None:
-        """Store the token's margin; keep the token if it is unimportant."""
+    def record(self, margin: float) -> None:
+        """Store the token's margin; append the token to the buffer if it is not important."""
         self.margins[self._next] = margin
         if not margin > 0:
-            self._kept.append(self.ids[self._next])
+            self._buffer.append(self.ids[self._next])
 
 
 def load_callable(name: str) -> PTrue:
     """Import `package.module:function`.
 
     Raises:
-        VocabularyError: No such module or function, or a module that raises as it is imported.
+        VocabularyError: Module or function does not exist, or the module fails to import.
     """
     module, _, attribute = name.partition(":")
     if not module or not attribute or module.startswith("."):
         raise VocabularyError(f"--callable: expected package.module:function, got '{name}'")
     try:
-        found = getattr(importlib.import_module(module), attribute, None)
+        attribute_value = getattr(importlib.import_module(module), attribute, None)
     except ModuleNotFoundError as error:
         raise VocabularyError(
-            f"--callable {name}: no module '{error.name}'; it is looked for where Python looks and "
-            "in this folder"
+            f"--callable {name}: no module '{error.name}'; Python's path and this "
+            "folder were searched"
         ) from None
     except (MslmDataError, OSError, MemoryError):
         raise
@@ -216,9 +219,9 @@ def load_callable(name: str) -> PTrue:
             f"--callable {name}: expected a module that can be imported, got "
             f"{type(error).__name__}; --debug shows where"
         ) from error
-    if not callable(found):
+    if not callable(attribute_value):
         raise VocabularyError(
             f"--callable {name}: expected a function '{attribute}' in '{module}', found none"
         )
-    function: PTrue = found
+    function: PTrue = attribute_value
     return function

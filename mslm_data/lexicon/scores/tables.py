@@ -25,19 +25,20 @@ _LINES_AT_ONCE = 1 << 12
 _LONGEST_ID = 20
 
 Line = tuple[int, str, float]
+"""Line number, entry and number."""
 Entry = tuple[tuple[int, ...], tuple[int, ...]]
-"""Ids, and where each word begins among them; empty where there is none."""
+"""Token ids, and the first token of each word."""
 
 
 @dataclass(slots=True)
 class TableReport:
-    """Counts of table lines by what became of them.
+    """Number of table lines by outcome.
 
     Attributes:
-        read: Lines, but for a header and empty ones.
-        kept: Entries of the lexicon.
-        header: Whether the first line is one.
-        left_out: Reason -> lines; `read = kept + sum(left_out)`.
+        read: Number of lines, without header and empty lines.
+        kept: Number of entries in the lexicon.
+        header: Whether the first line is a header.
+        left_out: Reason -> number of lines; `read = kept + sum(left_out)`.
         first: Reason -> number of the first such line, from 1.
     """
 
@@ -48,7 +49,7 @@ class TableReport:
     first: dict[str, int] = field(default_factory=dict)
 
     def leave_out(self, reason: str, line: int) -> None:
-        """Count a line that cannot be used."""
+        """Count a line that is skipped."""
         self.left_out[reason] = self.left_out.get(reason, 0) + 1
         self.first.setdefault(reason, line)
 
@@ -56,54 +57,52 @@ class TableReport:
 def read_table(
     path: Path, tokenizer: Tokenizer, *, by: By, given_words: bool, about: dict[str, Any]
 ) -> tuple[Lexicon, TableReport]:
-    """Read a table of entry, TAB and number per line.
+    """Read a table with an entry, TAB and number per line.
 
-    Entries keep the table's order.
-
-    A first line without a number in its second column is a header. A line is left out, and counted,
-    that has no finite number; no entry; an entry that becomes `[UNK]` in part or is not a piece or
-    id of the tokenizer; a special token; or the ids of an earlier line, as a vocabulary of small
-    letters makes of `Word` and `word`.
+    Entries keep their order. A first line without a number in the second column is a header. Lines
+    are skipped, and counted by reason, without a finite number; without an entry; if the entry
+    contains `[UNK]`, or is not a piece or id of the tokenizer; if it is a special token; or if an
+    earlier line has the same ids, such as `Word` and `word` in an uncased vocabulary.
 
     Args:
-        path: UTF-8.
-        tokenizer: The folder's.
-        by: `words`: words or phrases, encoded as the rows' words are; `pieces`: pieces of the
-            vocabulary as they are spelled there; `ids`: token ids.
-        given_words: Whether the folder's words are those between spaces, as a source of words gives
-            them, or those that running text is found to have, where `IL-2` is three.
-        about: See `Lexicon`.
+        path: A UTF-8 file.
+        tokenizer: The folder's tokenizer.
+        by: `words`: words or phrases, encoded like the words of rows; `pieces`: pieces of the
+            vocabulary; `ids`: token ids.
+        given_words: Whether words are separated by spaces only, as in sources of words. Otherwise
+            they are those of running text, in which `IL-2` has three.
+        about: Metadata, see `Lexicon`.
 
     Raises:
-        VocabularyError: No such file, not in UTF-8, without a line that can be used, or with
-            numbers alone where words or pieces are expected.
+        VocabularyError: The file is missing, not UTF-8, or has no usable line; or all entries are
+            numbers, although words or pieces are expected.
     """
     report = TableReport()
     table = WordTable(tokenizer)
-    seen: dict[Entry, float] = {}
-    known: set[tuple[int, ...]] = set()
+    numbers_by_entry: dict[Entry, float] = {}
+    known_ids: set[tuple[int, ...]] = set()
     has_words = False
 
-    lines = _lines(path, report)
+    lines = _read_lines(path, report)
     while chunk := list(islice(lines, _LINES_AT_ONCE)):
         entries = [text for _, text, _ in chunk]
         has_words = has_words or not all(map(str.isdecimal, entries))
         if by == "words":
-            found = _encode_phrases(entries, table, tokenizer.ids.unk, given_words=given_words)
+            encoded = _encode_phrases(entries, table, tokenizer.ids.unk, given_words=given_words)
         else:
-            found = [_encode_token(text, tokenizer, by) for text in entries]
+            encoded = [_encode_token(text, tokenizer, by) for text in entries]
 
-        for (line, _, number), entry in zip(chunk, found, strict=True):
+        for (line, _, number), entry in zip(chunk, encoded, strict=True):
             if isinstance(entry, str):
                 report.leave_out(entry, line)
-            elif entry[0] in known:
+            elif entry[0] in known_ids:
                 report.leave_out("repeated", line)
             else:
-                known.add(entry[0])
-                seen[entry] = number
+                known_ids.add(entry[0])
+                numbers_by_entry[entry] = number
 
-    report.kept = len(seen)
-    if not seen:
+    report.kept = len(numbers_by_entry)
+    if not numbers_by_entry:
         raise VocabularyError(
             f"{path}: no usable line; expected an entry, a tab and a number per line"
         )
@@ -112,9 +111,9 @@ def read_table(
             f"{path}: expected {by}, got whole numbers alone; if they are token ids, pass --by ids"
         )
     lexicon = Lexicon(
-        tokens=Ragged.from_rows([ids for ids, _ in seen], np.int32),
-        word_starts=Ragged.from_rows([starts for _, starts in seen], np.int32),
-        scores=np.array(list(seen.values()), np.float64),
+        tokens=Ragged.from_rows([ids for ids, _ in numbers_by_entry], np.int32),
+        word_starts=Ragged.from_rows([starts for _, starts in numbers_by_entry], np.int32),
+        scores=np.array(list(numbers_by_entry.values()), np.float64),
         about=about,
     )
     return lexicon, report
@@ -123,13 +122,12 @@ def read_table(
 def count_ids(chunks: Iterable[Examples], about: dict[str, Any]) -> Lexicon:
     """Count token ids; most frequent first, ties by id.
 
-    Divided by their sum the counts are a unigram distribution.
-
-    Special tokens are left out, `[UNK]` among them, and ids that do not occur.
+    Counts divided by their sum are a unigram distribution. Special tokens, `[UNK]` and ids that do
+    not occur are skipped.
 
     Args:
         chunks: Rows, such as `Split.chunks()`.
-        about: See `Lexicon`; its `size` is the number of ids.
+        about: Metadata, see `Lexicon`; `size` is the number of ids.
     """
     counts = np.zeros(about["size"], np.int64)
     for examples in chunks:
@@ -147,7 +145,7 @@ def count_ids(chunks: Iterable[Examples], about: dict[str, Any]) -> Lexicon:
     )
 
 
-def _lines(path: Path, report: TableReport) -> Iterator[Line]:
+def _read_lines(path: Path, report: TableReport) -> Iterator[Line]:
     """Yield line number (from 1), entry and number of each usable line."""
     if not path.is_file():
         raise VocabularyError(f"{path}: no such file; pass a table of entries and numbers")
@@ -156,7 +154,7 @@ def _lines(path: Path, report: TableReport) -> Iterator[Line]:
         with path.open(encoding="utf-8-sig", newline="\n") as file:
             for line, text in enumerate(iter_lines(file, path, VocabularyError), start=1):
                 entry, tab, rest = text.rstrip("\r\n").partition("\t")
-                number = _number(rest.partition("\t")[0])
+                number = _parse_number(rest.partition("\t")[0])
 
                 if not entry.strip() and not tab:
                     continue
@@ -173,7 +171,7 @@ def _lines(path: Path, report: TableReport) -> Iterator[Line]:
         raise VocabularyError(f"{path}: not valid UTF-8; save the table as UTF-8") from None
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         number = float(text)
     except ValueError:
@@ -184,47 +182,49 @@ def _number(text: str) -> float | None:
 def _encode_phrases(
     entries: list[str], table: WordTable, unk: int, *, given_words: bool
 ) -> list[Entry | str]:
-    """Encode phrases; the reason takes the place of a phrase that cannot be an entry."""
+    """Encode phrases; unusable phrases are replaced by the reason."""
     phrases = [entry.split() for entry in entries]
     ids, numbers = encode_words([word for phrase in phrases for word in phrase], table)
 
-    found: list[Entry | str] = []
-    first = 0  # number of the phrase's first word among the words of all phrases
+    encoded: list[Entry | str] = []
+    first = 0  # index of the phrase's first word in all words
     for phrase in phrases:
         tokens: list[int] = []
         starts: list[int] = []
         for word in range(first, first + len(phrase)):
-            starts += [len(tokens) + t for t in _word_starts(numbers[word].tolist(), given_words)]
+            starts += [
+                len(tokens) + t for t in _find_word_starts(numbers[word].tolist(), given_words)
+            ]
             tokens += ids[word].tolist()
         first += len(phrase)
 
         if not tokens:
-            found.append("no entry")
+            encoded.append("no entry")
         elif unk in tokens:
-            found.append("unknown")
+            encoded.append("unknown")
         else:
-            found.append((tuple(tokens), tuple(starts)))
+            encoded.append((tuple(tokens), tuple(starts)))
 
-    return found
+    return encoded
 
 
-def _word_starts(numbers: list[int], given_words: bool) -> list[int]:
-    """Return the word starts of a string from the word numbers of its pieces."""
+def _find_word_starts(numbers: list[int], given_words: bool) -> list[int]:
+    """Return the first piece of each word in a string, by the word numbers of its pieces."""
     if given_words:
         return [0] if numbers else []
     return [t for t, number in enumerate(numbers) if t == 0 or number != numbers[t - 1]]
 
 
 def _encode_token(text: str, tokenizer: Tokenizer, by: By) -> Entry | str:
-    """Encode a piece or an id; return the entry, or why it cannot be one."""
+    """Encode a piece or an id; return the entry, or the reason why it is unusable."""
     if not text:
         return "no entry"
 
     if by == "ids":
         id_ = int(text) if text.isdecimal() and len(text) < _LONGEST_ID else -1
     else:
-        found = tokenizer.core.token_to_id(text)
-        id_ = -1 if found is None else found
+        piece_id = tokenizer.core.token_to_id(text)
+        id_ = -1 if piece_id is None else piece_id
 
     if not 0 <= id_ < tokenizer.ids.size:
         return "unknown"

@@ -75,7 +75,7 @@ def command(
     from mslm_data.lexicon.artefacts import LEXICON, find_artefact
     from mslm_data.lexicon.scores.encoders import load_encoder
     from mslm_data.lexicon.scores.encoding import load_folder_tokenizer
-    from mslm_data.lexicon.scores.likeness import Likeness, by_likeness
+    from mslm_data.lexicon.scores.likeness import Likeness, make_lexicon
     from mslm_data.lexicon.scores.making import about
     from mslm_data.lexicon.store import read_lexicon
     from mslm_data.lexicon.word_types import count_words
@@ -118,7 +118,7 @@ def command(
         "anchors": {"entries": len(anchors), "made": anchors.about.get("made")},
     }
     out = out or folder / "vocab" / "difference.arrow"
-    lexicon = by_likeness(words.tokens, numbers, scores, about(manifest, **made))
+    lexicon = make_lexicon(words.tokens, numbers, scores, about(manifest, **made))
     save_lexicon(out, lexicon, protected=manifest.protected)
 
     report: dict[str, Any] = {

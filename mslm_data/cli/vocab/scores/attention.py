@@ -40,7 +40,7 @@ def command(
     shards = load(folder)
     encoder = load_encoder(name, attentions=True)
     encoder.check_shares_ids(load_folder_tokenizer(folder, shards.manifest))
-    encoder.require_room_for(longest_row(chosen(shards, splits)))
+    encoder.check_row_length(longest_row(chosen(shards, splits)))
 
     out = out or folder / "vocab" / "attention"
     made = {"of": "attention", "encoder": encoder.about}

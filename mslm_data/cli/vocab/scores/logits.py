@@ -63,7 +63,7 @@ def command(
     encoder = load_encoder(name, head="AutoModelForTokenClassification")
     score = ClassLogits(encoder, class_index(encoder, label), value)
     encoder.check_shares_ids(load_folder_tokenizer(folder, shards.manifest))
-    encoder.require_room_for(longest_row(chosen(shards, splits)))
+    encoder.check_row_length(longest_row(chosen(shards, splits)))
 
     out = out or folder / "vocab" / "logits"
     made = {"of": "logits", "encoder": encoder.about, "class": score.index, "value": value}

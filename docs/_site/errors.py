@@ -164,7 +164,7 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
     ),
     "torch/dga/general_knowledge.py": (
         Warned(
-            "SoftMasks: expected steps of an optimizer that has the model's own parameters",
+            "SoftMasks: no optimizer with the model's own parameters took a step",
             "No step within the `with` moved the model, or an optimizer has copies of its "
             "parameters, as some that shard them do.",
             "Train within the `with`, and give `SoftMasks` the model that is trained.",

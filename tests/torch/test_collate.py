@@ -479,7 +479,7 @@ def test_collator__says_how_to_keep_columns_that_the_trainer_drops(
     strategy = md.strategy(name, **options)
     row = {"input_ids": [2, 9, 3], "labels": [1, 1, 1]}
     message = (
-        rf"expected columns .*{columns}, which the strategy needs, got input_ids, labels only; "
+        rf"the strategy needs the columns .*{columns}, got only input_ids, labels; "
         r".*remove_unused_columns=False .* plain=True"
     )
 
@@ -507,7 +507,9 @@ def test_collator__refuses_rows_of_shards_whose_key_the_trainer_has_dropped(
             callbacks=[MaskEpochCallback()],
         ).train()
 
-    with pytest.raises(ValueError, match=r"expected the column key, .*remove_unused_columns=False"):
+    with pytest.raises(
+        ValueError, match=r"the column key, .* is missing, .*remove_unused_columns=False"
+    ):
         trained()
     trained(remove_unused_columns=False)
 

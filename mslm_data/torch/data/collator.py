@@ -285,10 +285,10 @@ class MaskingCollator(FollowsEpoch):
         if missing and "input_ids" in row:
             columns = [column for name in missing for column in _REQUIRED_COLUMNS[name]]
             raise ValueError(
-                f"rows: expected columns {', '.join(columns)}, which the strategy needs, got "
-                f"{', '.join(sorted(row))} only; the Trainer drops columns that its model does not "
-                "take: pass remove_unused_columns=False in TrainingArguments, or train on a "
-                "MaskedDataset; for text that has none, MaskingCollator(..., plain=True)"
+                f"rows: the strategy needs the columns {', '.join(columns)}, got only "
+                f"{', '.join(sorted(row))}; if the Trainer removed them, pass "
+                "remove_unused_columns=False in TrainingArguments, or train on a MaskedDataset; "
+                "for plain text, pass plain=True to MaskingCollator"
             )
 
         # Columns of shards after the Trainer removed others: `input_ids`, and for an MslmModel
@@ -297,10 +297,10 @@ class MaskingCollator(FollowsEpoch):
         is_stripped = (has_mentions or set(row) == {"input_ids"}) and not present["word_ids"]
         if is_stripped and "key" not in row and not self._plain:
             raise ValueError(
-                "rows: expected the column key, by which shards seed masks, got "
-                f"{', '.join(sorted(row))} only; the Trainer drops columns that its model does not "
-                "take: pass remove_unused_columns=False in TrainingArguments, or train on a "
-                "MaskedDataset; for rows that never had a key, MaskingCollator(..., plain=True)"
+                "rows: the column key, which seeds the masks of shards, is missing, got only "
+                f"{', '.join(sorted(row))}; if the Trainer removed it, pass "
+                "remove_unused_columns=False in TrainingArguments, or train on a MaskedDataset; "
+                "for rows without keys, pass plain=True to MaskingCollator"
             )
 
 

@@ -72,8 +72,8 @@ class MaskedLoader:
                 raise TypeError(f"loader: unknown option '{name}'; {_SET_HERE[name]}")
         if not worker_options.get("in_order", True):
             raise ValueError(
-                "in_order: expected True, got False; a resumed run would repeat some batches and "
-                "lose others, as a state counts them in order"
+                "in_order: expected True, got False; states count batches in order, so a resumed "
+                "run would repeat some batches and skip others"
             )
 
         self.dataset = dataset

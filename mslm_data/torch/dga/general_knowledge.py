@@ -175,9 +175,9 @@ class SoftMasks:
             hook.remove()
         if not self._steps and error is None:
             LOGGER.warning(
-                "SoftMasks: expected steps of an optimizer that has the model's own parameters, "
-                "got none, so no head was protected; train within the context, and give it the "
-                "model that the optimizer was made for"
+                "SoftMasks: no optimizer with the model's own parameters took a step, so no head "
+                "was protected; train within the context, and pass the model that the optimizer "
+                "was made for"
             )
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:

@@ -395,7 +395,7 @@ class MslmModel(PreTrainedModel):
                 "batches with MaskedDataset or MaskingCollator"
             )
 
-        hidden, logits = self._encode(
+        hidden_BLH, logits_BLV = self._encode(
             input_ids, attention_mask, others, for_mslm=labels is not None
         )
         sums: dict[str, LossSum] = {}
@@ -404,7 +404,7 @@ class MslmModel(PreTrainedModel):
 
         # Eq. 6: predict masked tokens.
         if labels is not None and mask_kinds is not None:
-            part = self._mslm_loss(hidden, logits, labels, mask_kinds, mask_rates)
+            part = self._mslm_loss(hidden_BLH, logits_BLV, labels, mask_kinds, mask_rates)
             counted = {"input_ids": input_ids, "labels": labels, "bio": bio, "keys": keys}
             items = count_normaliser(counted, self.config.normaliser)
             sums["mslm_loss"] = part._replace(items=items)
@@ -416,17 +416,17 @@ class MslmModel(PreTrainedModel):
                 self._watch_mentions(bio, labels)
             elif bool((labels != IGNORED).any()):
                 plain_ids = unmasked(input_ids, labels)
-                hidden, _ = self._encode(plain_ids, attention_mask, others, for_mslm=False)
+                hidden_BLH, _ = self._encode(plain_ids, attention_mask, others, for_mslm=False)
 
         # Eq. 7 and 8: tag each token.
         if self.detection is not None:
-            tag_logits = self.detection(hidden)
+            tag_logits = self.detection(hidden_BLH)
             if bio is not None:
                 sums["detection_loss"] = self.detection.loss(tag_logits, bio)
 
         # Eq. 9 to 11: classify each mention.
         if self.classification is not None and span_starts is not None and span_ends is not None:
-            span_logits = self.classification(hidden, span_starts, span_ends)
+            span_logits = self.classification(hidden_BLH, span_starts, span_ends)
             if span_labels is not None:
                 sums["classification_loss"] = self.classification.loss(span_logits, span_labels)
 
@@ -512,26 +512,26 @@ class MslmModel(PreTrainedModel):
             lambda *call: captured.append(call[-1][0])
         )
         try:
-            logits = self.masked_lm(**inputs).logits
+            logits_BLV = self.masked_lm(**inputs).logits
         finally:
             hook.remove()
-        return captured[-1], logits
+        return captured[-1], logits_BLV
 
     def _mslm_loss(
         self,
-        hidden: Tensor,
-        logits: Tensor | None,
-        labels: Tensor,
-        mask_kinds: Tensor,
+        hidden_BLH: Tensor,
+        logits_BLV: Tensor | None,
+        labels_BL: Tensor,
+        mask_kinds_BL: Tensor,
         mask_rates: Tensor | None,
     ) -> LossSum:
         decoder = find_decoder(self.masked_lm)
         if decoder is not None:
             return self.mask_specific_loss.from_hidden(
-                hidden, decoder, labels, mask_kinds, mask_rates
+                hidden_BLH, decoder, labels_BL, mask_kinds_BL, mask_rates
             )
 
-        loss: LossSum = self.mask_specific_loss(logits, labels, mask_kinds, mask_rates)
+        loss: LossSum = self.mask_specific_loss(logits_BLV, labels_BL, mask_kinds_BL, mask_rates)
         return loss
 
     @torch.no_grad()
@@ -569,24 +569,26 @@ class MslmModel(PreTrainedModel):
             raise ValueError("MslmModel.predict: the model has no labels; wrap it with labels=...")
 
         with evaluating(self):
-            hidden, _ = self._encode(input_ids, attention_mask, others, for_mslm=False)
+            hidden_BLH, _ = self._encode(input_ids, attention_mask, others, for_mslm=False)
             sequence_ids = others.get("sequence_ids")
-            outside = self._find_untagged(input_ids, attention_mask, special_tokens_mask)
-            logits = self.detection(hidden)
-            _check_numbers(logits[~outside])
-            tags = logits.argmax(-1).masked_fill(outside, IGNORED)
+            outside_BL = self._find_untagged(input_ids, attention_mask, special_tokens_mask)
+            tag_logits_BLC = self.detection(hidden_BLH)
+            _check_numbers(tag_logits_BLC[~outside_BL])
+            tags_BL = tag_logits_BLC.argmax(-1).masked_fill(outside_BL, IGNORED)
 
             # Extend the tag of each word's first token to the whole word.
-            first = self._find_first_tokens(input_ids, word_ids)
-            if first is not None:
-                tags = take_first_tags(tags, first).masked_fill(outside, IGNORED)
-            starts, ends, _ = decode_spans(tags, sequence_ids)
+            first_BL = self._find_first_tokens(input_ids, word_ids)
+            if first_BL is not None:
+                tags_BL = take_first_tags(tags_BL, first_BL).masked_fill(outside_BL, IGNORED)
+            starts_BS, ends_BS, _ = decode_spans(tags_BL, sequence_ids)
 
             # The classification head decides the types, see `Prediction`.
-            logits = self.classification(hidden, starts, ends)
-            _check_numbers(logits[starts != NO_SPAN])
-            types = logits.argmax(-1).masked_fill(starts == NO_SPAN, NO_SPAN)
-        return Prediction(tags, starts, ends, types, tuple(self.config.labels), sequence_ids)
+            span_logits_BSE = self.classification(hidden_BLH, starts_BS, ends_BS)
+            _check_numbers(span_logits_BSE[starts_BS != NO_SPAN])
+            types_BS = span_logits_BSE.argmax(-1).masked_fill(starts_BS == NO_SPAN, NO_SPAN)
+        return Prediction(
+            tags_BL, starts_BS, ends_BS, types_BS, tuple(self.config.labels), sequence_ids
+        )
 
     def annotate(
         self, texts: Sequence[str], *, batch_size: int = BATCH_SIZE
@@ -615,17 +617,17 @@ class MslmModel(PreTrainedModel):
     def _find_first_tokens(self, input_ids: Tensor, word_ids: Tensor | None) -> Tensor | None:
         """Find the tokens that begin a word, bool `[B, L]`; None if words are unknown."""
         if word_ids is not None:
-            first = torch.ones_like(word_ids, dtype=torch.bool)
-            first[:, 1:] = (word_ids[:, 1:] != word_ids[:, :-1]) | (word_ids[:, 1:] < 0)
-            return first
+            first_BL = torch.ones_like(word_ids, dtype=torch.bool)
+            first_BL[:, 1:] = (word_ids[:, 1:] != word_ids[:, :-1]) | (word_ids[:, 1:] < 0)
+            return first_BL
         if self.tokenizer is None:
             return None
 
         # Cached by tokenizer: the attribute may be replaced.
         if self._word_starts is None or self._word_starts[0] is not self.tokenizer:
             self._word_starts = (self.tokenizer, WordStarts.from_tokenizer(self.tokenizer))
-        first_tokens = self._word_starts[1].find_first_tokens(input_ids.cpu().numpy())
-        return torch.from_numpy(first_tokens).to(input_ids.device)
+        is_first = self._word_starts[1].find_first_tokens(input_ids.cpu().numpy())
+        return torch.from_numpy(is_first).to(input_ids.device)
 
     def _find_untagged(
         self, input_ids: Tensor, attention_mask: Tensor | None, special: Tensor | None

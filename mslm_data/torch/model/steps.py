@@ -46,8 +46,8 @@ def count_normaliser(batch: Mapping[str, Any], normaliser: str) -> Tensor:
     values = batch.get(column)
     if values is None:
         raise ValueError(
-            f"MslmModel: expected '{column}' in the batch, by which {normaliser} are counted, got "
-            "none; make batches with MaskedDataset or MaskingCollator, with all their columns"
+            f"MslmModel: the batch has no '{column}', needed to count {normaliser}; make batches "
+            "with MaskedDataset or MaskingCollator, with all their columns"
         )
     if normaliser == "rows":
         return torch.tensor(values.numel(), device=values.device)
@@ -198,17 +198,19 @@ def _count_step(
         return step_P / ranks
 
     counts = torch.as_tensor(num_items, device=batch_P.device).flatten().to(torch.float32)
+
     # All counts passed: take those of the losses in this batch.
     if len(counts) == _COUNTS:
         indices = [PARTS.index(name) for name in sums]
         if indices[0] == 0:
             indices[0] = _COUNT_INDEX[normaliser]
         return counts[indices]
+
     # Only the number of masked tokens passed, by Hugging Face's Trainer.
     if normaliser != "masked":
         raise ValueError(
-            f"MslmModel: expected the counts of a step, got its masked tokens alone, where the "
-            f"loss is divided by {normaliser}; train with mslm_data.torch.MslmTrainer in place of "
+            "MslmModel: num_items_in_batch is the number of masked tokens, but the loss is "
+            f"divided by {normaliser}; train with mslm_data.torch.MslmTrainer in place of "
             "Trainer, or pass num_items_in_batch=count_items(batches)"
         )
 

@@ -73,7 +73,7 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
     ),
     "cli/build.py": (
         Warned(
-            "mentions begin or end within a token and take it whole",
+            "mentions begin or end within a token and were widened",
             "Many mentions of a split do so. Often offsets count something else than characters.",
             "Look at some rows with `inspect`. Set `source.ends`, `source.offsets` or "
             "`source.newlines`.",

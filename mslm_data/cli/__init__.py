@@ -1,7 +1,6 @@
-"""The command line: each command parses, calls and prints.
+"""The command line: each command parses its options, calls the library and prints the result.
 
-There is one module for each command. Nothing heavy is imported before it is needed, so that
-`--help` of anything is instant.
+Each command has a module. Modules import heavy packages late, so that `--help` is instant.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ from mslm_data.errors import CallError
 COMMANDS = {
     "build": "Turn a corpus into Arrow shards with BIO tags and entity-span indices.",
     "mask-stats": "Count what a strategy masks, and the loss weights that follow.",
-    "look": "See a corpus and its masks as a page, live or as one file.",
+    "look": "Show a corpus and its masks as a page, live or as one file.",
     "inspect": "Show rows with their mentions and masks, in colour.",
-    "verify": "Check a built folder: checksums, counts, schema, offsets, tags against spans.",
-    "vocab": "Make what strategies need: n-grams, anchors, scores, concepts.",
-    "annotate": "Find entities in texts with a trained model, one JSON object a document.",
+    "verify": "Check a built folder: checksums, counts, schema, offsets, tags and spans.",
+    "vocab": "Make lexicons, scores and concept models for strategies and annotators.",
+    "annotate": "Find entities in texts with a trained model, as JSON lines.",
     "audit": "Compare weak labels with gold mentions: precision, recall and F1.",
-    "overlap": "Find sentences that stand in two splits, exactly or nearly.",
-    "subset": "Write a few documents as a folder of their own, for few-shot experiments.",
+    "overlap": "Find sentences that two splits share, exactly or nearly.",
+    "subset": "Write some documents as a new folder, for few-shot experiments.",
     "export": "Write rows as parquet, MDS or JSON lines, for tools that do not read Arrow.",
-    "push": "Upload a built folder to the Hugging Face hub; patients' text is refused.",
-    "doctor": "List what is installed, and try a masked batch.",
+    "push": "Upload a built folder to the Hugging Face hub, except patients' text.",
+    "doctor": "List versions, extras, CPUs and the cache, and mask a test batch.",
     "recipes": "List the shipped pipelines and strategies, or print one to copy.",
 }
-"""Command -> its line in `--help`; its module has the same name, and its function is `command`."""
+"""Command -> its line in `--help`. Its function is `command` in the module of the same name."""
 
 _COMPLETION = "_MSLM_DATA_COMPLETE"
-"""The variable by which a shell asks click to complete words."""
+"""Environment variable that a shell sets to ask click for completions."""
 
 
 @click.group(
@@ -50,12 +49,12 @@ _COMPLETION = "_MSLM_DATA_COMPLETE"
 @click.option(
     "--debug",
     is_flag=True,
-    help="Show the traceback of an error. It may hold corpus text.",
+    help="Show the traceback of an error. It may contain corpus text.",
 )
 def cli(debug: bool) -> None:
     """Turn corpora into masked, weighted batches for Mask-Specific Language Modeling.
 
-    Exit codes: 0 done; 1 the data, the pipeline or the machine is wrong; 2 wrong call; 130
+    Exit codes: 0 success; 1 error in the data, the pipeline or the environment; 2 wrong usage; 130
     interrupted; 143 terminated. Run the same command again to resume an interrupted one.
 
     \b
@@ -67,13 +66,13 @@ def cli(debug: bool) -> None:
 
 
 def main(args: list[str] | None = None) -> int:
-    """Run the command line and return its exit code.
+    """Run the command line, and return its exit code.
 
-    0 done, 1 wrong data or environment, 2 wrong call; 130 interrupted, 141 nobody reads the output,
-    143 terminated. What it writes is readable by its owner alone.
+    0 success, 1 error in the data or environment, 2 wrong usage, 130 interrupted, 141 stdout or
+    stderr was closed, 143 terminated. All written files are readable by their owner only.
 
     Args:
-        args: The words after `mslm-data`; by default those of the process.
+        args: The words after `mslm-data`. Default: those of the process.
     """
     words = sys.argv[1:] if args is None else args
     try:
@@ -94,9 +93,9 @@ def main(args: list[str] | None = None) -> int:
     except CallError as error:
         _show(click.UsageError(str(error)))
         return 2
-    except BaseException as error:  # libraries in Rust raise what is not an Exception
+    except BaseException as error:  # also panics of Rust libraries
         if isinstance(error, SystemExit) and _COMPLETION in os.environ:
-            return int(bool(error.code))  # click has answered a shell that completes words
+            return int(bool(error.code))  # click has printed completions
 
         code, message = process.end_of(error)
         if code == 1 and "--debug" in words:
@@ -108,7 +107,7 @@ def main(args: list[str] | None = None) -> int:
 
 
 def _show(error: click.ClickException) -> None:
-    """Print what click says of a wrong call, with the user's own words cleaned."""
+    """Print click's message about a wrong call, with special characters escaped."""
     page = io.StringIO()
     error.show(file=page)
     process.say(page.getvalue().rstrip("\n"))

@@ -1,4 +1,4 @@
-"""Prints how far the annotators of a folder agree, for `build` and `inspect`."""
+"""Prints the agreement of a folder's annotators, for `build` and `inspect`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEADS = ("label", "first", "second", "of first", "of second", "both", "F1")
 
 
 def agreement_record(manifest: Manifest) -> dict[str, Any]:
-    """Return `agreement` -> the agreement of each two annotators; empty where there is one."""
+    """Return the JSON key `agreement` with a record per pair of annotators; {} if there is one."""
     from mslm_data.shard.agreement import pairs
 
     if manifest.found_by is None:
@@ -23,7 +23,7 @@ def agreement_record(manifest: Manifest) -> dict[str, Any]:
 
 
 def print_agreement(of_pairs: Sequence[Mapping[str, Any]]) -> None:
-    """Print it as a table; nothing where there is none."""
+    """Print the agreement as a table; nothing if there are no pairs."""
     if of_pairs:
         echo("agreement of the annotators, by equal mentions:")
         echo(table(_HEADS, [[*pair.values()] for pair in of_pairs]))

@@ -24,15 +24,14 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="FILE|FOLDER|-",
-    help="Read texts from this file, folder or URL, or from standard input (-). Repeat it for "
-    "further ones.",
+    help="Input file, folder or URL, or - for standard input. Can be repeated.",
 )
 @click.option(
     "--out",
     type=FileOrFolder(dir_okay=False),
     metavar="FILE.jsonl",
-    help="Write the lines into this file when all are there, and what made them into "
-    "FILE.jsonl.made.json. Until then FILE.jsonl.parts has the work that is done.  "
+    help="Output file, written when complete, with a record of the model and inputs in "
+    "FILE.jsonl.made.json. Until then, FILE.jsonl.parts has the unfinished work.  "
     "[default: standard output]",
 )
 @click.option(
@@ -40,16 +39,16 @@ if TYPE_CHECKING:
     default="text",
     show_default=True,
     metavar="NAME|FILE.toml",
-    help="Read documents as this source or pipeline does. `text` takes each .txt file as one "
-    "document, and each row of tables, JSON lines, parquet and Arrow.",
+    help="Source or pipeline that reads the documents. `text` reads each .txt file as one "
+    "document, and each row of tables, JSON lines, parquet and Arrow files.",
 )
 @click.option(
     "--set",
     "sets",
     multiple=True,
     metavar="source.OPTION=VALUE",
-    help="Change an option of the source, such as source.documents=line or "
-    "source.text_column=note. Options of builds are refused. Repeat it for further options.",
+    help="Option of the source, such as source.documents=line or source.text_column=note. Can be "
+    "repeated.",
 )
 @click.option(
     "--batch-size",
@@ -57,21 +56,20 @@ if TYPE_CHECKING:
     default=1,
     show_default=True,
     metavar="N",
-    help="Give the model as many tokens at once as N rows of full length have. A GPU is faster "
-    "with 32 and more, a CPU is not. What is found does not depend on it.",
+    help="Number of tokens per batch, in rows of full length. A GPU is faster with 32 or more, a "
+    "CPU is not. The entities do not depend on it.",
 )
 @click.option(
     "--show-text",
     is_flag=True,
-    help="Show patients' text: add the characters of each entity. Without this option no text is "
-    "written.",
+    help="Add the text of each entity to the output, even if it is patients' text.",
 )
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="Print the counts as one JSON object, instead of text for people. Without --out, where "
-    "stdout has the lines, it is the last line of stderr.",
+    help="Print the counts as one JSON object. Without --out, it is the last line of stderr, "
+    "because stdout has the entities.",
 )
 def command(
     model: str,
@@ -83,11 +81,11 @@ def command(
     show_text: bool,
     as_json: bool,
 ) -> None:
-    """Find the entities of texts of any length, one JSON object a document.
+    """Find entities in texts of any length, and write a line of JSON per document.
 
-    MODEL is a folder that MslmModel saved, or a token-classification model of transformers: its
-    folder or hub name, with weights as safetensors. Places are characters of each text as it was
-    given. Run the same command again to resume an interrupted one.
+    MODEL is a folder saved by MslmModel, or a token-classification model of transformers: a folder
+    or a hub id, with safetensors weights. Starts and ends are character offsets in the input text.
+    Run the same command again to resume an interrupted one.
 
     \b
     Example:
@@ -115,7 +113,7 @@ def command(
         )
     _print_losses(counts)
     if as_json:
-        # Where the lines are on stdout, nothing else may be.
+        # Without --out, stdout has the entities and nothing else.
         print_json(_report(counts, out), err=out is None)
     elif out is not None:
         echo(f"{out}: {counts.documents:,} documents; {counts.entities:,} entities found")
@@ -132,7 +130,7 @@ def _report(counts: LineCounts, out: Path | None) -> dict[str, Any]:
 
 
 def _print_losses(counts: LineCounts) -> None:
-    """Print on stderr which entities are left out, and which documents could not be read."""
+    """Print to stderr the entities left out and the documents set aside, by reason."""
     for reason, count in Counter(counts.left_out).most_common():
         echo(f"{count:,} found and left out: {reason}", err=True)
     for reason, count in Counter(counts.set_aside).most_common(3):

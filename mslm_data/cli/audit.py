@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _SCORES = ("precision", "recall", "f1")
 _HOW_FAST = ("batch_size", "device", "threads")
-"""Options of annotators that say on what they compute, and not what they find."""
+"""Options of annotators that decide speed, but not mentions."""
 _NOT_FOUND_IN_TEXT = ("gold", "none")
-"""Annotators that find nothing themselves."""
+"""Annotators that do not search the text."""
 _REASONS_SHOWN = 5
-"""Reasons for which gold documents were set aside that are printed."""
+"""Maximum number of printed reasons for documents set aside."""
 
 
 @click.command("audit", short_help="Compare weak labels with gold mentions.")
@@ -35,37 +35,37 @@ _REASONS_SHOWN = 5
     multiple=True,
     required=True,
     metavar="PATH",
-    help="Read gold mentions from these files or folders. Repeat it for further ones.",
+    help="File or folder with gold mentions. Can be repeated.",
 )
 @click.option(
     "--gold-source",
     required=True,
     metavar="NAME|FILE.toml",
-    help="Read them with this pipeline: a shipped one, a source such as `pubtator`, or a TOML "
-    "file.",
+    help="Pipeline that reads the gold files: a shipped one, a source such as `pubtator`, or a "
+    "TOML file.",
 )
 @click.option(
     "--gold-set",
     "gold_sets",
     multiple=True,
     metavar="STAGE.OPTION=VALUE",
-    help="Change an option of that pipeline. Repeat it for further options.",
+    help="Option of the gold pipeline. Can be repeated.",
 )
 @click.option(
     "--label",
     "pairs",
     multiple=True,
     metavar="GOLD=OURS",
-    help="Compare mentions of this gold label with those of the folder's label OURS. Repeat it for "
-    "further labels.  [default: the gold pipeline's labels, each with the folder's of its name]",
+    help="Gold label, and the label of the folder to compare with. Can be repeated.  [default: all "
+    "labels of the gold pipeline, with equal labels of the folder]",
 )
 @click.option(
     "--set",
     "sets",
     multiple=True,
     metavar="annotate.OPTION=PATH",
-    help="Name a file of the folder's annotator, such as its model, as the folder does not hold "
-    "it. Repeat it for further files.",
+    help="File of the folder's annotator, such as its model, which the folder does not contain. "
+    "Can be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def command(
@@ -77,14 +77,14 @@ def command(
     sets: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Print precision, recall and F1 of a folder's weak labels.
+    """Score the weak labels of a folder against gold mentions: precision, recall and F1.
 
-    The annotator that made DIR annotates the gold corpus' own text, and its mentions are compared
-    with the gold ones. Mentions that DIR leaves out by their context are left out. Each score has a
-    95 % interval, by drawing the gold documents anew.
+    The annotator of DIR annotates the text of the gold corpus, and its mentions are compared with
+    the gold ones. Mentions that DIR leaves out by context are left out here too. Each score has a
+    95 % interval, by the bootstrap over gold documents.
 
-    Gold documents and mentions that cannot be used are counted with the reason. The audit ends with
-    exit code 1 where they are more than the gold pipeline's `source.max_loss`.
+    Gold documents and mentions that cannot be used are counted by reason. If their share is above
+    `source.max_loss` of the gold pipeline, the exit code is 1.
 
     \b
     Example:
@@ -111,12 +111,10 @@ def command(
 
 
 def _check_weak_labels(manifest: Manifest, folder: Path) -> None:
-    """Raise if the folder's labels were not found in text, but came with it or are not there.
-
-    The gold mentions of the gold corpus would be compared with themselves.
+    """Check that the labels of a folder were found by an annotator.
 
     Raises:
-        PipelineError: They were not.
+        PipelineError: They are gold labels, or there are none.
     """
     from mslm_data.errors import PipelineError
 
@@ -135,15 +133,16 @@ def _labels(
     """Return gold label -> the folder's label.
 
     Raises:
-        PipelineError: A pair is not one, names a gold label again, or names a label that the folder
-            does not have.
+        PipelineError: A pair is invalid, repeats a gold label, or has an unknown label of the
+            folder.
     """
     from mslm_data.errors import PipelineError
 
-    given = [pair.partition("=")[::2] for pair in pairs]
-    labels = dict(given) if pairs else {label: label for label in gold.annotate.labels}
+    parsed = [pair.partition("=")[::2] for pair in pairs]
+    labels = dict(parsed) if pairs else {label: label for label in gold.annotate.labels}
 
-    halves = [pair for pair in given if not all(pair)]
+    # A pair without "=" or with an empty side, or a label that the folder does not have.
+    halves = [pair for pair in parsed if not all(pair)]
     unknown = sorted(set(filter(None, labels.values())) - set(manifest.labels))
     if halves or unknown or not labels:
         got = ["a pair without a label"] * bool(halves) + unknown or ["no label"]
@@ -152,7 +151,7 @@ def _labels(
             f"({', '.join(manifest.labels)}), got {', '.join(got)}"
         )
 
-    twice = [label for label, count in Counter(label for label, _ in given).items() if count > 1]
+    twice = [label for label, count in Counter(label for label, _ in parsed).items() if count > 1]
     if twice:
         raise PipelineError(
             f"audit: expected each gold label once in --label GOLD=OURS, got {', '.join(twice)} "
@@ -163,10 +162,10 @@ def _labels(
 
 
 def _read_pipeline(manifest: Manifest, sets: Sequence[str], folder: Path) -> Pipeline:
-    """Return the pipeline that annotated a folder, with the files that are named for it.
+    """Return the pipeline that annotated a folder, with the files from `--set`.
 
     Raises:
-        PipelineError: An option does not name a file of it.
+        PipelineError: An option is not allowed in `--set`.
     """
     from mslm_data.pipeline import from_tables, with_sets
 
@@ -188,16 +187,17 @@ def _read_pipeline(manifest: Manifest, sets: Sequence[str], folder: Path) -> Pip
 
 
 def _check_audited_options(manifest: Manifest, sets: Sequence[str]) -> None:
-    """Raise if an assignment would change what is audited.
+    """Check that `--set` changes only files and speed, and not the labels to audit.
 
-    Files are safe to name, as their digests are compared with the folder's.
+    Files are allowed, because their digests are compared with the folder's.
 
     Raises:
-        PipelineError: It sets another option than one that names a file of the annotator.
+        PipelineError: Another option is set.
     """
     from mslm_data.errors import PipelineError
     from mslm_data.pipeline import FILES
 
+    # Options of the annotator itself, and of the members of an ensemble.
     made = manifest.pipeline["annotate"]
     allowed = [f"annotate.{option}" for option in (*FILES, *_HOW_FAST)]
     allowed += [
@@ -217,16 +217,15 @@ def _check_audited_options(manifest: Manifest, sets: Sequence[str]) -> None:
             raise PipelineError(
                 f"audit, --set: expected an option that names a file of the folder's annotator "
                 f"({files}; annotate.annotators.NAME.… in an ensemble) or says how it computes "
-                f"({computing}), got '{path}'; an audit takes all else as it made the folder, so "
-                "build a folder with this option to audit that"
+                f"({computing}), got '{path}'; to audit another option, build a folder with it"
             )
 
 
 def _report(result: Audit) -> dict[str, Any]:
-    """Return what `audit --json` prints."""
+    """Return the JSON object of `audit --json`."""
     labels: dict[str, dict[str, Any]] = {}
     for label, agreement in result.labels.items():
-        intervals = {f"{name}_interval": of for name, of in agreement.intervals().items()}
+        intervals = {f"{name}_interval": ends for name, ends in agreement.intervals().items()}
         labels[label] = {**agreement.totals(), **agreement.scores(), **intervals}
     return {
         "documents": result.documents,
@@ -261,14 +260,14 @@ def _print(result: Audit) -> None:
 
 
 def _print_left_out(result: Audit) -> None:
-    """Print the gold that is not compared and what the folder would not have, with reasons."""
+    """Print the documents and mentions that are not compared, by reason."""
     read = result.documents + result.set_aside.total()
     for reason, count in result.set_aside.most_common(_REASONS_SHOWN):
         first = result.first[reason]
         echo(f"{count:,} of {read:,} gold documents set aside: {reason}, first at {first}")
     others = len(result.set_aside) - _REASONS_SHOWN
     if others > 0:
-        echo(f"and gold documents set aside for {others:,} other reasons")
+        echo(f"gold documents set aside for {others:,} other reasons are not listed")
 
     for reason, count in sorted(result.gold_left_out.items()):
         echo(f"{count:,} of {result.gold_mentions:,} gold mentions left out: {reason}")
@@ -277,6 +276,6 @@ def _print_left_out(result: Audit) -> None:
 
 
 def _cell(score: float, interval: tuple[float, float]) -> str:
-    """Return a score with its interval."""
+    """Return a score with its interval, as text."""
     low, high = interval
     return f"{score:.3f} [{low:.3f}, {high:.3f}]"

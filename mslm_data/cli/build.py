@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _TOTALS = ("read", "written", "set_aside")
 _PART_OF_ALL = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
-"""At most 9 digits each, as `int` refuses numbers of some thousand digits."""
+"""Numbers of at most 9 digits: `int` raises an error for thousands of digits."""
 
 
 class PartOfAll(click.ParamType[tuple[int, int]]):
-    """`I/N`: part I of N, from 1."""
+    """`I/N`: part I of N, counted from 1."""
 
     name = "I/N"
 
@@ -45,63 +45,62 @@ class PartOfAll(click.ParamType[tuple[int, int]]):
     "--source",
     required=True,
     metavar="NAME|FILE.toml|auto",
-    help="Build with this pipeline: a shipped one (`mslm-data recipes` lists them), `blurb` for "
-    "all six of BLURB, a source such as `doccano` with its usual options (`mslm-data recipes "
-    "--sources`), a TOML file, or `auto` for what is found by looking at the files.",
+    help="Pipeline: a shipped one from `mslm-data recipes`, `blurb` for all six of BLURB, a source "
+    "from `mslm-data recipes --sources` with its default options, a TOML file, or `auto` to "
+    "recognise the files.",
 )
 @click.option(
     "--input",
     "inputs",
     multiple=True,
     metavar="PATH",
-    help="Read these files or folders, here or at any URL that fsspec knows. Repeat it for further "
-    "ones.  [default: the corpus at its public home]",
+    help="Input file, folder or fsspec URL. Can be repeated.  [default: the corpus from its public "
+    "home]",
 )
 @click.argument("more_inputs", nargs=-1, metavar="")
 @click.option(
     "--tokenizer",
     metavar="PATH|ID",
-    help="Tokenize with this tokenizer.json, vocab.txt, Hugging Face folder or hub id.",
+    help="Tokenizer: a tokenizer.json, a vocab.txt, a Hugging Face folder or a hub id.",
 )
 @click.option(
     "--out",
     type=FileOrFolder(),
     metavar="DIR",
-    help="Build this folder.  [default: shards/NAME]",
+    help="Output folder for the shards.  [default: shards/NAME]",
 )
 @click.option(
     "--sample",
     is_flag=True,
-    help="Build from the small corpus and tokenizer that the package ships.",
+    help="Build the small corpus that the package ships, with its tokenizer.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1),
     metavar="N",
-    help="Do N work units at a time.  "
-    "[default: by the size of the input, and by the CPUs that may be used]",
+    help="Number of parallel work units.  [default: 1 for small inputs, else the available CPUs]",
 )
 @click.option(
     "--engine",
     default="local",
     show_default=True,
     metavar="local|ray",
-    help="Run the work units in processes of this machine, or on a Ray cluster.",
+    help="Where work units run: in local processes or on a Ray cluster.",
 )
 @click.option(
     "--part",
     type=PartOfAll(),
-    help="Do every N-th work unit only, for array jobs. The command without it finishes the "
-    "folder.",
+    help="Part of the work units to build, for array jobs: every N-th from the I-th. The command "
+    "without it finishes the folder.",
 )
 @click.option(
     "--set",
     "sets",
     multiple=True,
     metavar="STAGE.OPTION=VALUE",
-    help="Change an option of the pipeline. Repeat it for further options.",
+    help="Option of the pipeline. Can be repeated.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be built, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the plan without writing anything.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def command(
     source: str,
@@ -132,6 +131,7 @@ def command(
             "--source blurb fetches or samples all six; with --input name one of them"
         )
 
+    # Several datasets: build each into its own folder, and print one table at the end.
     reports = {}
     for name in names:
         folder = out / Path(name).stem if out and several else out
@@ -158,11 +158,12 @@ def _build(
     sets: tuple[str, ...],
     dry_run: bool,
 ) -> dict[str, Any]:
-    """Build one dataset, print what became of it unless `quiet`, and return its report."""
+    """Build one dataset. Print its report unless `quiet`, and return it."""
     from mslm_data.engine.memory import keep_freed_memory
 
     keep_freed_memory()
 
+    # After `keep_freed_memory`, which must run before pyarrow is imported.
     from mslm_data.api.building import prepared
     from mslm_data.cli.progress import downloading, showing
 
@@ -207,7 +208,7 @@ def _build(
 
 
 def build_report(manifest: Manifest) -> dict[str, Any]:
-    """Return what `build --json` says of a built folder, but for where it is."""
+    """Return the JSON object of `build --json` for a built folder, without its path."""
     splits = {
         name: {
             "documents": split.written,
@@ -238,7 +239,7 @@ def build_report(manifest: Manifest) -> dict[str, Any]:
 
 
 def _origin(ready: Prepared) -> dict[str, Any]:
-    """Return what reads the files, and for `--source auto` what was found and why."""
+    """Return the source of the build, with the reason if it was recognised."""
     source: dict[str, Any] = {"use": ready.pipeline.source.use}
     if ready.recognised is not None:
         source |= {"found": ready.recognised.what, "why": ready.recognised.why}
@@ -246,7 +247,7 @@ def _origin(ready: Prepared) -> dict[str, Any]:
 
 
 def _files(read: Mapping[str, Sequence[str]], unread: Sequence[Unread]) -> dict[str, Any]:
-    """Return which files are read, by split, and which are not, by reason."""
+    """Return the files that are read, by split, and the other files, by reason."""
     by_reason: dict[str, list[str]] = {}
     for below, reason in unread:
         by_reason.setdefault(reason, []).append(below)
@@ -254,7 +255,7 @@ def _files(read: Mapping[str, Sequence[str]], unread: Sequence[Unread]) -> dict[
 
 
 def _planned(out: Path, plan: Plan, labels: Sequence[str]) -> dict[str, Any]:
-    """Return what `build --dry-run --json` says."""
+    """Return the JSON object of `build --dry-run --json`."""
     totals = plan.totals()
     splits = {
         split: {
@@ -268,12 +269,12 @@ def _planned(out: Path, plan: Plan, labels: Sequence[str]) -> dict[str, Any]:
 
 
 def _together(reports: Mapping[str, Mapping[str, Any]], out: Path | None) -> dict[str, Any]:
-    """Return one report of several datasets."""
+    """Return one report for several datasets."""
     totals = {total: sum(report.get(total, 0) for report in reports.values()) for total in _TOTALS}
     return {"out": str(out or "shards"), "datasets": reports, **totals}
 
 
-# For people ---------------------------------------------------------------------------------------
+# Tables -------------------------------------------------------------------------------------------
 
 _COLUMNS = {
     "documents": "documents",
@@ -283,19 +284,19 @@ _COLUMNS = {
     "shards": "shards",
     "set_aside": "set aside",
 }
-"""Key of a report -> its column's head."""
+"""Key of a report -> heading of its column."""
 _NAMES_SHOWN = 5
-"""Files of a split, or not read for one reason, that are named."""
+"""Maximum number of files or labels in a line."""
 _MANY_WIDENED = 0.05
-"""Share of mentions that end within tokens from which offsets are probably misread. In corpora that
-are read rightly it is below a thousandth."""
+"""Share of widened mentions above which offsets are probably misread. With correct offsets it is
+below 0.001."""
 _PLANNED = {"files": "files", "bytes": "bytes", "shards": "shards"}
 
 
 def _print_splits(
     reports: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, folders: bool
 ) -> None:
-    """Print one line for each split."""
+    """Print a line per split."""
     rows = []
     for report in reports:
         for split, counts in report.get("splits", {}).items():
@@ -326,7 +327,7 @@ def _print_part(report: Mapping[str, Any]) -> None:
 
 
 def _print_files(report: Mapping[str, Any]) -> None:
-    """Print which files are read and which are not; of many the first ones, and how many."""
+    """Print the first files that are read and not read, and the number of others."""
     for split, names in report["files"].items():
         echo(plain(f"{split}: read {few(names, _NAMES_SHOWN)}"))
     for reason, names in report["unread"].items():
@@ -357,7 +358,7 @@ def _print_report(report: Mapping[str, Any], manifest: Manifest) -> None:
         for reason, count in split["left_out"].items():
             echo(plain(f"{name}: {count:,} of {given:,} mentions left out: {reason}"))
         for reason, count in split["adjusted"].items():
-            echo(plain(f"{name}: {count:,} mentions not just as the source has them: {reason}"))
+            echo(plain(f"{name}: {count:,} mentions differ from the source: {reason}"))
         for kind, count in split.get("duplicates", {}).items():
             echo(f"{name}: {count:,} documents are {kind} copies of others")
         if split["widened_mentions"]:
@@ -374,13 +375,14 @@ def _print_report(report: Mapping[str, Any], manifest: Manifest) -> None:
 
 
 def _widened(split: str, widened: int, given: int) -> str:
-    """Return what to say of mentions that begin or end within a token."""
-    said = (
-        f"{split}: {widened:,} of {given:,} mentions begin or end within a token and take it whole"
+    """Return the message about mentions that begin or end within a token."""
+    message = (
+        f"{split}: {widened:,} of {given:,} mentions begin or end within a token and were widened "
+        "to whole tokens"
     )
     if widened <= _MANY_WIDENED * given:
-        return said
+        return message
     return (
-        f"warning: {said}; do the offsets count something else? See source.ends (inclusive), "
+        f"warning: {message}; the offsets may have other units: see source.ends (inclusive), "
         "source.offsets (utf-16, bytes) and source.newlines (one)"
     )

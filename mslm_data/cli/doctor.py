@@ -16,19 +16,19 @@ from mslm_data.cli.options import json_option
 from mslm_data.cli.output import echo, print_json
 
 _REQUIREMENT = re.compile(r"([\w.-]+)(?:.*;.*extra == ['\"]([\w-]+))?")
-"""A requirement of this package: the name, and the extra that brings it."""
+"""Name of a required package, and the extra that requires it."""
 
 _SAMPLE = "blurb/ebm-nlp"
 """The shipped pipeline with the smallest sample."""
 
 
-@click.command("doctor", short_help="List what is installed, and try a masked batch.")
+@click.command("doctor", short_help="Check the installation.")
 @json_option
 def command(as_json: bool) -> int:
-    """List versions, extras, CPUs and the cache folder, and try a masked batch.
+    """List versions, extras, CPUs and the cache folder, and mask a test batch.
 
-    The smallest shipped sample is built into a temporary folder, and a batch of it is masked. The
-    exit code is 1 if that fails, or if the cache folder cannot be written.
+    The test builds the smallest shipped sample in a temporary folder, and masks a batch of it. The
+    exit code is 1 if the test fails or the cache folder cannot be written.
 
     \b
     Example:
@@ -55,7 +55,7 @@ def command(as_json: bool) -> int:
 
 
 def _look() -> dict[str, Any]:
-    """Return what is found without importing anything heavy."""
+    """Return versions, extras, CPUs and cache, without importing heavy packages."""
     from mslm_data.engine.cpus import cgroup_cpus, cpus, usable_cpus
 
     core, extras = _packages()
@@ -75,10 +75,10 @@ def _look() -> dict[str, Any]:
 
 
 def _packages() -> tuple[dict[str, str | None], dict[str, dict[str, str | None]]]:
-    """Return the version of each package that is always needed, and of those of each extra.
+    """Return the versions of required packages, and of the packages of each extra.
 
-    A version is None where the package is missing. All is empty where this package itself was
-    copied and not installed, as nothing says then what it needs.
+    The version of a missing package is None. Without an installation, as for a copy of the source,
+    both dicts are empty.
     """
     from importlib.metadata import PackageNotFoundError, requires, version
 
@@ -106,7 +106,7 @@ def _packages() -> tuple[dict[str, str | None], dict[str, dict[str, str | None]]
 
 
 def _cache() -> dict[str, Any]:
-    """Return where the cache folder is, and why it cannot be written; None where it can."""
+    """Return the path of the cache folder, and the error if it cannot be written."""
     from mslm_data.io import cache
     from mslm_data.io.files import make_folder
 
@@ -123,7 +123,7 @@ def _cache() -> dict[str, Any]:
 
 
 def _masked_batch() -> dict[str, Any]:
-    """Build the smallest sample, and count what is masked in a batch of its rows."""
+    """Build the smallest sample, mask a batch, and count its tokens."""
     import mslm_data as md
 
     with TemporaryDirectory(prefix="mslm-data-doctor-") as folder:
@@ -138,7 +138,7 @@ def _masked_batch() -> dict[str, Any]:
 
 
 def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Give the name and the words of each line for people."""
+    """Yield the name and text of each printed line."""
     yield "mslm-data", f"{found['version']}, Python {found['python']}, {found['platform']}"
     yield "core", _versions(found["packages"])
     for extra, packages in found["extras"].items():

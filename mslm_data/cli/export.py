@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from mslm_data.cli.options import FileOrFolder, folder_or_url_argument, json_option
-from mslm_data.cli.output import echo, print_json
+from mslm_data.cli.output import counted, echo, print_json
 
 
 @click.command("export", short_help="Write rows for other trainers and tools.")
@@ -16,33 +16,33 @@ from mslm_data.cli.output import echo, print_json
     "--to",
     required=True,
     type=click.Choice(["parquet", "mds", "jsonl", "gliner", "docbin", "conll"]),
-    help="Write parquet, one file a shard; MDS, which mosaicml-streaming reads, in files of at "
-    "most 64 MiB; JSON lines, one object a row, with keys as strings of digits; or the words of "
-    "the rows with their mentions, as GLiNER trains on them, as spaCy's DocBin, or as CoNLL lines.",
+    help="Output format. With all columns: parquet, a file per shard; mds of mosaicml-streaming, "
+    "in files of at most 64 MiB; jsonl, an object per row, with keys as strings. With words and "
+    "mentions: gliner, spaCy's docbin, or conll.",
 )
 @click.option(
     "--out",
     required=True,
     type=FileOrFolder(),
     metavar="DIR2",
-    help="Write into this new folder, with a folder for each split.",
+    help="New output folder, with a subfolder per split.",
 )
 @click.option(
     "--split",
     "names",
     multiple=True,
     metavar="NAME",
-    help="Write this split only. Repeat it for further splits.  [default: all]",
+    help="Name of a split to write. Can be repeated.  [default: all]",
 )
 @json_option
 def command(folder: Path | str, to: str, out: Path, names: tuple[str, ...], as_json: bool) -> None:
     """Write the rows of DIR for trainers and tools that do not read Arrow.
 
-    Parquet, MDS and JSON lines have all columns, under the names that they have in DIR. gliner,
-    docbin and conll have the words of each row with its mentions, and want a folder built with
-    --set encode.keep_text=true. A copy of the tokenizer is there too. DIR2 appears when it is
-    whole: after an interruption, run the same command again. Token ids can be turned back into
-    text, so an export of patients' notes is patients' text too.
+    parquet, mds and jsonl have all columns of DIR, under the same names. gliner, docbin and conll
+    have the words of each row with its mentions, and need a folder built with --set
+    encode.keep_text=true. DIR2 has a copy of the tokenizer. It is created complete or not at all:
+    after an interruption, run the same command again. Token ids can be turned back into text, so an
+    export of patients' notes is patients' text too.
 
     \b
     Example:
@@ -69,13 +69,10 @@ def command(folder: Path | str, to: str, out: Path, names: tuple[str, ...], as_j
         return
 
     for name, counts in splits.items():
-        echo(f"{out / name}: {counts['rows']:,} rows in {_files(counts['files'])}")
+        rows, files = counted(counts["rows"], "row"), counted(counts["files"], "file")
+        echo(f"{out / name}: {rows} in {files}")
     if made.protected:
         echo(f"{out}: patients' text{'' if made.has_words else _FROM_IDS}")
 
 
 _FROM_IDS = ", as token ids can be turned back into it"
-
-
-def _files(number: int) -> str:
-    return "1 file" if number == 1 else f"{number} files"

@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from mslm_data.draw.marked_rows import Group
 
 _MARKS = {"": ("", ""), "b": ("<", ">"), "e": ("[[", "]]")}
-"""Kind of a run -> what stands before and after it where there is no colour."""
+"""Kind of mask -> marks before and after masked tokens without colours."""
 
 _STYLES = {"": "", "mention": "bold cyan", "e": "black on red", "b": "black on yellow"}
 
 
 @click.command("inspect", short_help="Show rows with mentions and masks.")
 @folder_or_url_argument
-@split_option("Show rows of")
+@split_option("to show")
 @click.option(
     "--rows",
     type=click.IntRange(1),
     default=5,
     show_default=True,
     metavar="N",
-    help="Show this many rows.",
+    help="Maximum number of rows.",
 )
 @click.option(
     "--start",
@@ -50,7 +50,7 @@ _STYLES = {"": "", "mention": "bold cyan", "e": "black on red", "b": "black on y
     default=0,
     show_default=True,
     metavar="ROW",
-    help="Begin with this row of the split, counted from 0.",
+    help="First row to show, counted from 0.",
 )
 @strategy_options
 @click.option(
@@ -58,7 +58,7 @@ _STYLES = {"": "", "mention": "bold cyan", "e": "black on red", "b": "black on y
     type=click.IntRange(0, 2**63 - 1),
     default=0,
     show_default=True,
-    help="Show the masks of this epoch, counted from 0.",
+    help="Epoch of the masks, counted from 0.",
 )
 @show_text_option
 @json_option
@@ -76,15 +76,14 @@ def command(
     show_text: bool,
     as_json: bool,
 ) -> None:
-    """Show real rows with their mentions, and the tokens that each strategy masks.
+    """Show rows with their mentions, and the tokens that each strategy masks.
 
-    A mention is shown as {mention}Label, and has its own colour on a terminal. Tokens masked as
-    terms (ELM) are red, or [[so]] where there is no colour. Tokens masked as other words (BLM) are
-    yellow, or <so>.
+    A mention is shown as {mention}Label, coloured on a terminal. Tokens masked as terms (ELM) are
+    red, or [[marked]] without colours. Tokens masked as other words (BLM) are yellow, or <marked>.
 
-    Strategies look for lexicons and score columns in DIR/vocab first. Several strategies are shown
-    one under the other. Below the rows stands the share that is masked in them beside each rate,
-    and how far the folder's annotators agree, where it has several.
+    Several strategies are shown below each other. Lexicons and score columns are searched in
+    DIR/vocab first. A table below compares the masked share of these rows with each rate. If the
+    folder has several annotators, another table shows their agreement.
 
     \b
     Example:
@@ -107,13 +106,14 @@ def command(
     rows_of_split = shards[split]
     if start and start >= len(rows_of_split):
         raise click.UsageError(
-            f"--start: expected a row below {len(rows_of_split)}, as '{split}' has so many rows, "
+            f"--start: expected a row below {len(rows_of_split)}, the number of rows of '{split}', "
             f"got {start}"
         )
     stop = min(start + rows, len(rows_of_split))
     examples = rows_of_split.examples(start, stop)
 
     strategies = make_strategies(shards, names, elm=elm, blm=blm, sets=sets)
+    # Plan the masks, and measure their rates in these rows.
     plans = {
         name: strategy.plan(examples, seed=seed, epoch=epoch)
         for name, strategy in strategies.items()
@@ -157,13 +157,13 @@ def _print(
     tokenizer: Tokenizer,
     labels: Sequence[str],
 ) -> None:
-    """Print rows for people: one line for each strategy below a row's number and document."""
+    """Print the rows: a line per strategy below the row's number and document."""
     import numpy as np
     from rich.console import Console
 
     from mslm_data.draw.marked_rows import Pieces, draw_line
 
-    # On a terminal lines are broken between words; programs get each row as one line.
+    # Wrap lines on a terminal only, so that programs read one line per row and strategy.
     console = Console(highlight=False)
     console.soft_wrap = not console.is_terminal
     colour = console.is_terminal and not console.no_color
@@ -180,7 +180,7 @@ def _print(
 
 
 def _legend(*, colour: bool) -> Text:
-    """Return a line that says what colours or marks mean."""
+    """Return the line that explains colours or marks."""
     from rich.text import Text
 
     marks = {kind: ("", "") if colour else _MARKS[kind] for kind in ("e", "b")}
@@ -194,10 +194,14 @@ def _legend(*, colour: bool) -> Text:
 
 
 def _print_rates(rates: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-    """Print the rates of all strategies, each beside the share that is masked in the rows shown."""
+    """Print a table of rates, each with the masked share of the shown rows."""
     from mslm_data.cli.mask_tables import rate_cells
 
-    rows = [(name, *rate_cells(rate)) for name, of in rates.items() for rate in of]
+    rows = [
+        (name, *rate_cells(rate))
+        for name, strategy_rates in rates.items()
+        for rate in strategy_rates
+    ]
     if rows:
         echo()
         echo(table(("in these rows", "", "rate", "masked", ""), rows))
@@ -206,7 +210,7 @@ def _print_rates(rates: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
 def _mentions(
     examples: Examples, row: int, labels: tuple[str, ...], columns: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Return the mentions of a row; their flags where the folder has contexts."""
+    """Return the mentions of a row, with their flags if the folder has contexts."""
     spans = zip(
         examples.span_starts[row], examples.span_ends[row], examples.span_labels[row], strict=True
     )
@@ -220,11 +224,11 @@ def _mentions(
 
 
 def _line(groups: Sequence[Group], *, colour: bool) -> Text:
-    """Return a row as one line, with marks around mentions and around runs of masked tokens.
+    """Return a row as one line, with marks around mentions and masked tokens.
 
     Args:
-        groups: The row, as `draw.marked_rows` makes it.
-        colour: Whether colours tell the kinds, so that marks are not needed.
+        groups: The row, from `draw.marked_rows`.
+        colour: Whether colours replace the marks of masked tokens.
     """
     from rich.text import Text
 
@@ -235,6 +239,7 @@ def _line(groups: Sequence[Group], *, colour: bool) -> Text:
         if is_mention:
             line.append("{", _STYLES["mention"])
 
+        # Adjacent tokens with the same mask form a run, marked once.
         for run in group.runs:
             usual = "mention" if is_mention else ""
             before, after = ("", "") if colour else _MARKS[run.kind]

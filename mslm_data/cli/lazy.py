@@ -1,4 +1,4 @@
-"""A group of commands that imports each when it is called, so that `--help` is instant."""
+"""A command group that imports each command when it is called, so that `--help` is instant."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import click
 
 
 class LazyGroup(click.Group):
-    """A group whose commands lie in modules of the same name, each in a function `command`."""
+    """A group with a module per command, whose function is `command`."""
 
     def __init__(
         self, *args: Any, package: str, commands: Mapping[str, str], **kwargs: Any
     ) -> None:
-        """Keep the table of commands; nothing is imported.
+        """Keep the table of commands without importing any.
 
         Args:
-            *args: Passed to `click.Group`.
-            package: The package that the modules are in.
+            *args: For `click.Group`.
+            package: Package of the modules.
             commands: Name -> its line in `--help`.
-            **kwargs: Passed to `click.Group`.
+            **kwargs: For `click.Group`.
         """
         super().__init__(*args, **kwargs)
         self._package = package
         self._table = commands
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in the table's order."""
+        """Return the commands in the order of the table."""
         return list(self._table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -43,7 +43,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the words call; an unknown one is answered with the nearest."""
+        """Return the command to call; for an unknown name, fail with the nearest one."""
         if args and args[0] not in self._table and not args[0].startswith("-"):
             from mslm_data.registry import did_you_mean
 
@@ -51,6 +51,6 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table without importing what it names."""
+        """Write the table of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self._table.items()))

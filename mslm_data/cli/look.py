@@ -30,24 +30,24 @@ if TYPE_CHECKING:
     from mslm_data.look.state import State
 
 
-@click.command("look", short_help="See a corpus and its masks as a page.")
+@click.command("look", short_help="Show a corpus and its masks as a page.")
 @folder_or_url_argument
 @click.argument("other", type=FolderOrUrl(), metavar="[OTHER]", required=False)
-@split_option("Show rows of")
+@split_option("to show")
 @strategy_options
 @click.option(
     "--epoch",
     type=click.IntRange(0, 2**63 - 1),
     default=0,
     show_default=True,
-    help="Show the masks of this epoch, counted from 0.",
+    help="Epoch of the masks, counted from 0.",
 )
 @click.option(
     "--out",
     "file",
     type=TextFile(),
     metavar="FILE.html",
-    help="Write the page to this file instead of serving it.",
+    help="Output file for the page, instead of serving it.",
 )
 @click.option(
     "--rows",
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     "address",
     default="",
     metavar="VIEW?QUERY",
-    help="Start with this view, in the form that `Take it with you` on the page prints.",
+    help="First view, in the form of `Take it with you` on the page.",
 )
 @click.option(
     "--browser/--no-browser",

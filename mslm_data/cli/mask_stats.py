@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command("mask-stats", short_help="Count what a strategy masks.")
 @folders_or_urls_argument
-@split_option("Count in", "The weights of a training run are those of its training split.")
+@split_option("to count", "Training needs the weights of its training split.")
 @strategy_options
 @click.option(
     "--epochs",
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     default=1,
     show_default=True,
     metavar="N",
-    help="Count the masks of this many epochs together, from epoch 0.",
+    help="Number of epochs to count together, from epoch 0.",
 )
 @click.option(
     "--weights",
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     default="paper",
     show_default=True,
     metavar="SCHEME",
-    help="Mark this scheme's weights, and use them in --sweep: paper, released, inverse-frequency, "
+    help="Weighting scheme to mark, and to use in --sweep: paper, released, inverse-frequency, "
     "effective-number[=BETA] or fixed=W_ELM,W_BLM.",
 )
 @click.option(
     "--sweep",
     "swept",
     is_flag=True,
-    help="Also count at every pair of the paper's rates of ELM and BLM.",
+    help="Also count at each pair of the paper's ELM and BLM rates.",
 )
 @click.option(
     "--top-words",
@@ -58,56 +58,53 @@ if TYPE_CHECKING:
     type=click.IntRange(0),
     default=0,
     metavar="N",
-    help="Show the N words that are masked most often.",
+    help="Number of words to show, masked most often first.  [default: 0]",
 )
 @click.option(
     "--batch-size",
     type=click.IntRange(1),
     metavar="N",
-    help="Count the batches of an epoch too: of N rows, or with --row-tokens of N packed rows.",
+    help="Batch size in rows, or in packed rows with --row-tokens, to count batches too.",
 )
 @click.option(
     "--batch-tokens",
     type=click.IntRange(1),
     metavar="N",
-    help="Count batches of as many rows as fit N tokens, padding counted.",
+    help="Batch size in tokens with padding, to count batches too.",
 )
 @click.option(
     "--row-tokens",
     type=click.IntRange(1),
     metavar="N",
-    help="Count batches whose rows are packed side by side into rows of N tokens.",
+    help="Length of packed rows in tokens, to count batches too.",
 )
-@click.option("--flat", is_flag=True, help="Count batches that are one flat row each.")
+@click.option("--flat", is_flag=True, help="Count batches of one flat row each.")
 @click.option(
     "--share",
     "shares",
     type=float,
     multiple=True,
     metavar="WEIGHT",
-    help="Mix several folders in these shares: once for each DIR, in their order. Without it they "
-    "weigh by their sizes.",
+    help="Weight of a folder in a mix, once per DIR in their order.  [default: by size]",
 )
 @click.option(
     "--by",
     type=click.Choice(["tokens", "rows"]),
-    help="Count the sizes and shares of a mix in these.  [default: tokens]",
+    help="Unit of the sizes and shares of a mix.  [default: tokens]",
 )
 @click.option(
     "--temperature",
     type=float,
     metavar="T",
-    help="Weigh the folders of a mix by their sizes to the power of 1 / T.",
+    help="Temperature of a mix: folders are weighted by size ** (1 / T).  [default: 1]",
 )
 @click.option(
     "--epoch-size",
     metavar="N|WORD",
-    help="Give an epoch of a mix this many tokens (rows, with --by rows), or as much as total, "
-    "longest or shortest say.  [default: total]",
+    help="Size of a mix's epoch: a number of tokens (rows with --by rows), total, longest or "
+    "shortest, as in md.mix.  [default: total]",
 )
-@click.option(
-    "--bucketed", is_flag=True, help="Count batches in which rows of like length stand together."
-)
+@click.option("--bucketed", is_flag=True, help="Count batches of rows with similar lengths.")
 @show_text_option
 @json_option
 def command(
@@ -134,15 +131,15 @@ def command(
     show_text: bool,
     as_json: bool,
 ) -> None:
-    """Count the tokens that a strategy masks, as training with the same seed will mask them.
+    """Count the tokens that a strategy masks in training with the same seed.
 
-    N_ELM and N_BLM are the sub-word tokens masked as terms and as other words. The loss weights of
-    Abaho et al. 2024 follow from them: Eq. 2 (raw), Eq. 3 (clipped) and Eq. 5. Other schemes stand
-    beside these. With the options of batches, it also says how many steps an epoch has and how much
-    of them is padding.
+    N_ELM and N_BLM are the numbers of sub-word tokens masked as terms and as other words. They
+    decide the loss weights of Abaho et al. 2024: Eq. 2 (raw), Eq. 3 (clipped) and Eq. 5. Other
+    weighting schemes are printed beside these. With batch options, the steps of an epoch and their
+    padding are counted too.
 
-    Several folders are counted as the mix that md.mix makes of them: an epoch of the whole, and
-    what each folder has of it. --seed then also says which rows these are.
+    Several folders are counted as a mix of md.mix: one epoch, in total and per folder. --seed then
+    also chooses its rows.
 
     \b
     Example:
@@ -164,6 +161,7 @@ def command(
         )
     chosen, schemes = _schemes(scheme)
 
+    # Open the folders, and check all options before counting, which may take minutes.
     opened = [load(folder) for folder in folders]
     if top and not show_text:
         _check_text_may_be_shown(opened)
@@ -175,7 +173,7 @@ def command(
         epochs=epochs,
     )
 
-    # A mix has one tokenizer, and so lexicons of it: those of the first folder.
+    # All folders of a mix have the same tokenizer, so use the lexicons of the first one.
     shards = opened[0]
     ((name, strategy),) = make_strategies(shards, names, elm=elm, blm=blm, sets=sets).items()
     if swept and not has_both_rates(strategy):
@@ -190,7 +188,7 @@ def command(
         "flat": flat,
     }
     batches = _count_batches(rows, shape, bucketed, seed=seed, epochs=epochs)
-    counted = _count(rows, shards, strategy, seed=seed, epochs=epochs, swept=swept, most_words=top)
+    counted = _count(rows, shards, strategy, seed=seed, epochs=epochs, swept=swept, max_words=top)
     for warning in find_warnings(strategy, counted.stats):
         echo(f"warning: {warning}", err=True)
 
@@ -201,7 +199,7 @@ def command(
         "blm": _rate(strategy, "blm"),
         "seed": seed,
         "epochs": epochs,
-        **_found(strategy, counted, batches, schemes, chosen),
+        **_report(strategy, counted, batches, schemes, chosen),
     }
     if as_json:
         print_json(report)
@@ -210,13 +208,14 @@ def command(
 
 
 class _Counted(NamedTuple):
-    """Counts of what a strategy hides.
+    """Counts of the masks of a strategy.
 
     Attributes:
-        stats: Of all rows.
-        parts: Of each split of a mix; empty for a single split.
-        points: At all rates; empty where that was not asked for.
-        words: The words that are masked most; None where that was not asked for.
+        stats: Counts of all rows.
+        parts: Counts of each split of a mix; empty for a single split.
+        points: Counts at each pair of rates; empty without `--sweep`.
+        words: Text, masked count and total count of the words masked most; None without
+            `--top-words`.
     """
 
     stats: MaskStats
@@ -233,18 +232,18 @@ def _count(
     seed: int,
     epochs: int,
     swept: bool,
-    most_words: int,
+    max_words: int,
 ) -> _Counted:
-    """Count what a strategy hides.
+    """Count the masks of a strategy.
 
     Args:
-        rows: Of which rows.
-        shards: The folder whose tokenizer these have.
-        strategy: What masks.
+        rows: The rows to count.
+        shards: The folder with their tokenizer.
+        strategy: The strategy.
         seed: Seed of the masks.
-        epochs: How many epochs are counted.
-        swept: Whether it is counted at all rates too.
-        most_words: How many of the words masked most are named.
+        epochs: Number of epochs.
+        swept: Whether to count at all pairs of rates too.
+        max_words: Maximum number of words masked most; 0 for none.
     """
     from mslm_data.stats import count_splits, mask_stats, sweep
 
@@ -253,47 +252,47 @@ def _count(
         stats=mask_stats(chunks, strategy, labels=rows.labels, seed=seed, epochs=epochs),
         parts=count_splits(rows, strategy, seed=seed) if len(rows.splits) > 1 else (),
         points=sweep(chunks, strategy, seed=seed, epochs=epochs) if swept else (),
-        words=_masked_most(shards, chunks, strategy, most_words, seed=seed, epochs=epochs)
-        if most_words
+        words=_masked_most(shards, chunks, strategy, max_words, seed=seed, epochs=epochs)
+        if max_words
         else None,
     )
 
 
-def _found(
+def _report(
     strategy: Strategy,
     counted: _Counted,
     batches: BatchStats | None,
     schemes: Sequence[Scheme],
     chosen: Scheme,
 ) -> dict[str, Any]:
-    """Return what `--json` prints of the counts of a strategy.
+    """Return the counts for `--json`.
 
     Args:
-        strategy: What masks.
-        counted: What it hides.
-        batches: Counts of the batches; None where they are not counted.
-        schemes: Ways to weigh, all of which are shown.
-        chosen: The one of them that is marked.
+        strategy: The strategy.
+        counted: Its counts.
+        batches: Counts of batches; None if not counted.
+        schemes: Weighting schemes to show.
+        chosen: The scheme to mark.
     """
     from mslm_data.cli.mask_tables import as_dict, batches_as_dict, mix_as_dicts, point_as_dict
     from mslm_data.stats import effective_rates
 
-    found = {
+    report = {
         "rates": [rate._asdict() for rate in effective_rates(strategy, counted.stats)],
         **as_dict(counted.stats, schemes, chosen),
     }
     if batches is not None:
-        found["batches"] = batches_as_dict(batches)
+        report["batches"] = batches_as_dict(batches)
     if counted.parts:
-        found["mix"] = mix_as_dicts(counted.parts, batches)
+        report["mix"] = mix_as_dicts(counted.parts, batches)
     if counted.points:
-        found["sweep"] = [point_as_dict(point, chosen) for point in counted.points]
+        report["sweep"] = [point_as_dict(point, chosen) for point in counted.points]
     if counted.words is not None:
-        found["top_words"] = [
-            {"word": word, "masked": masked, "occurrences": there}
-            for word, masked, there in counted.words
+        report["top_words"] = [
+            {"word": word, "masked": masked, "occurrences": occurrences}
+            for word, masked, occurrences in counted.words
         ]
-    return found
+    return report
 
 
 def _rows(
@@ -304,18 +303,18 @@ def _rows(
     *,
     epochs: int,
 ) -> Rows:
-    """Return the split of a folder, or the mix of those of several.
+    """Return a split of one folder, or the mix of several.
 
     Args:
         opened: The folders.
         split: Name of the split.
-        shares: Weight of each folder; none weighs them by their sizes.
-        how: More options of `md.mix` -> their values; None takes its default.
-        epochs: How many epochs are to be counted.
+        shares: Weight of each folder; empty for weights by size.
+        how: Other options of `md.mix`; None for a default.
+        epochs: Number of epochs to count.
 
     Raises:
-        UsageError: Options of a mix that do not go together, or are given for one folder.
-        ShardError: Folders that cannot be mixed.
+        UsageError: Options of a mix cannot be combined, or there is one folder.
+        ShardError: The folders cannot be mixed.
     """
     from mslm_data.api.mixing import mix
     from mslm_data.errors import ShardError
@@ -343,6 +342,7 @@ def _rows(
             dict(zip(opened, shares, strict=True)) if shares else opened, split=split, **given
         )
     except ValueError as error:
+        # Errors of `md.mix` begin with the argument, or with "mix" for a problem of the folders.
         name, _, message = str(error).partition(":")
         if name == "mix":
             raise ShardError(str(error)) from None
@@ -350,15 +350,15 @@ def _rows(
 
 
 def _option(name: str) -> str:
-    """Return the option that stands for an argument of a function."""
+    """Return the command-line option for an argument of a function."""
     return "--share" if name == "folders" else f"--{name.replace('_', '-')}"
 
 
 def _schemes(text: str) -> tuple[Scheme, list[Scheme]]:
-    """Return the scheme that is asked for, and all that are shown.
+    """Return the chosen scheme, and all schemes to show.
 
     Raises:
-        UsageError: An unknown scheme, or numbers that it does not take.
+        UsageError: The scheme is unknown, or its numbers are wrong.
     """
     from mslm_data.stats import Scheme, schemes
 
@@ -369,10 +369,10 @@ def _schemes(text: str) -> tuple[Scheme, list[Scheme]]:
 
 
 def _check_text_may_be_shown(opened: Sequence[Shards]) -> None:
-    """Check that no folder holds patients' text, of which `--top-words` shows words.
+    """Check that no folder has patients' text, because `--top-words` shows words.
 
     Raises:
-        ShardError: One does.
+        ShardError: A folder has patients' text.
     """
     from mslm_data.errors import ShardError
 
@@ -387,18 +387,17 @@ def _check_text_may_be_shown(opened: Sequence[Shards]) -> None:
 def _count_batches(
     split: Rows, shape: Mapping[str, Any], bucketed: bool, *, seed: int, epochs: int
 ) -> BatchStats | None:
-    """Count the batches of a split; None if no option of batches is given.
+    """Count the batches of an epoch; None without batch options.
 
     Args:
-        split: Whose rows, or a mix's.
-        shape: What a batch is made of, as `BatchOptions` takes it.
-        bucketed: Whether rows of like length share a batch.
-        seed: Seeds the order of the rows.
-        epochs: How many epochs are counted.
+        split: The rows: a split or a mix.
+        shape: Size options for `BatchOptions`.
+        bucketed: Whether batches have rows of similar lengths.
+        seed: Seed of the row order.
+        epochs: Number of epochs.
 
     Raises:
-        UsageError: Options that do not go together, or a row that has more tokens than there is
-            room.
+        UsageError: Options cannot be combined, or a row has more tokens than a batch.
     """
     from mslm_data.batches.batch_options import BatchOptions
     from mslm_data.stats import batch_stats
@@ -410,20 +409,20 @@ def _count_batches(
         batch_options = BatchOptions(**shape, bucketed=bucketed, seed=seed)
         return batch_stats(split, batch_options, epochs=epochs)
     except ValueError as error:
-        # "row_tokens: expected ..." is said of the option --row-tokens.
+        # Errors name arguments, "row_tokens: expected ..."; show options, "--row-tokens: ...".
         names, _, message = str(error).partition(":")
         options = ", ".join(map(_option, names.split(", ")))
         raise click.UsageError(f"{options}:{message}") from None
 
 
 def _rate(strategy: Strategy, option: str) -> float:
-    """Return an option that is a number; 0.0 for one that varies or does not exist."""
+    """Return a constant numeric option of a strategy; 0.0 if it varies or does not exist."""
     value = None if strategy.origin is None else strategy.origin.options.get(option)
     return float(value) if isinstance(value, float | int) else 0.0
 
 
 def _chunks(rows: Rows, seed: int) -> Callable[[], Iterator[Examples]]:
-    """Return a function that reads a split, or a mix's first epoch, and shows how far it is."""
+    """Return a function that yields the rows in chunks, with progress on stderr."""
     from mslm_data.cli.progress import counting
 
     def chunks() -> Iterator[Examples]:
@@ -447,7 +446,7 @@ def _masked_most(
     seed: int,
     epochs: int,
 ) -> list[tuple[str, int, int]]:
-    """Return the words masked most: text, how often it is masked, and how often it occurs."""
+    """Return the words masked most: text, number of masks and number of occurrences."""
     from mslm_data.cli.tokenizer import open_tokenizer
     from mslm_data.stats import most_masked_words, word_texts
 

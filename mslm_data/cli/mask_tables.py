@@ -1,4 +1,4 @@
-"""Makes what `mask-stats` prints: the object of `--json`, and the same as tables for people."""
+"""Makes the output of `mask-stats`: the JSON object, and tables for people."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     )
 
 _Table = tuple[Sequence[str], Sequence[Sequence[Any]]]
-"""The head and the lines of a table for people."""
+"""The heading and the rows of a table."""
 
 _FAR_ABOVE = 1.1
-"""A realised share that exceeds its rate by this factor is explained."""
+"""Ratio of masked share to rate above which an explanation is printed."""
 
-# Keys of the JSON object, which are attributes of `MaskStats`, `MaskSpecificWeights` and
-# `LengthCounts` too.
+# Keys of the JSON object, equal to attributes of `MaskStats`, `MaskSpecificWeights` and
+# `LengthCounts`.
 _COUNTS = (
     "sequences",
     "tokens",
@@ -78,12 +78,12 @@ _GROUP = ("sequences", "tokens", "maskable_tokens", "n_elm", "n_blm")
 
 
 def as_dict(stats: MaskStats, schemes: Sequence[Scheme], chosen: Scheme) -> dict[str, Any]:
-    """Return what `--json` prints of counts; what was asked for is not in it.
+    """Return the counts for `--json`, without the options of the command.
 
     Args:
         stats: The counts.
-        schemes: Ways to weigh, all of which are shown.
-        chosen: The one of them that is marked.
+        schemes: Weighting schemes to show.
+        chosen: The scheme to mark.
     """
     weights = {scheme.name: _weighed(scheme, stats) for scheme in schemes}
     labels = {
@@ -109,7 +109,7 @@ def as_dict(stats: MaskStats, schemes: Sequence[Scheme], chosen: Scheme) -> dict
 
 
 def point_as_dict(point: SweepPoint, chosen: Scheme) -> dict[str, Any]:
-    """Return one pair of rates of `--sweep`, with the weights of the chosen scheme."""
+    """Return the counts at one pair of rates of `--sweep`, with the chosen scheme's weights."""
     sides = {
         side: {**_group(counts), "realised_rate": point.rate(counts)}
         for side, counts in (("shorter", point.shorter), ("longer", point.longer))
@@ -135,11 +135,11 @@ def batches_as_dict(batches: BatchStats) -> dict[str, Any]:
 
 
 def mix_as_dicts(parts: Sequence[PartStats], batches: BatchStats | None) -> list[dict[str, Any]]:
-    """Return what an epoch of a mix has of each split, and what is hidden of that.
+    """Return the counts of each split in an epoch of a mix.
 
     Args:
-        parts: The counts of each split.
-        batches: Those of the epoch's batches; None where they are not counted.
+        parts: Counts of each split.
+        batches: Counts of the epoch's batches; None if not counted.
     """
     dicts = []
     for part, stats in parts:
@@ -157,11 +157,11 @@ def mix_as_dicts(parts: Sequence[PartStats], batches: BatchStats | None) -> list
 
 
 def print_tables(report: Mapping[str, Any]) -> None:
-    """Print the object of `--json` as tables for people."""
+    """Print the JSON object as tables."""
     rates = [rate for rate in report["rates"] if rate["asked"] is not None]
-    said = "".join(f"{rate['name']} {rate['asked']:g}, " for rate in rates)
-    asked = f"{said}seed {report['seed']}, epochs {report['epochs']}"
-    echo(f"{report['split']}, strategy {report['strategy']}: {asked}")
+    listed = "".join(f"{rate['name']} {rate['asked']:g}, " for rate in rates)
+    options = f"{listed}seed {report['seed']}, epochs {report['epochs']}"
+    echo(f"{report['split']}, strategy {report['strategy']}: {options}")
 
     names = ["rows", *(count.replace("_", " ") for count in _COUNTS[1:-2])]
     counts = [(name, report[count]) for name, count in zip(names, _COUNTS[:-2], strict=True)]
@@ -172,8 +172,8 @@ def print_tables(report: Mapping[str, Any]) -> None:
         echo(table(*_rates(report)))
         if any(_is_far_above(rate) for rate in rates if rate["name"] != "rate"):
             echo(
-                "each row's budget is rounded up, so rows with few mentions or tokens hide more "
-                "than the rate"
+                "each row's budget is rounded up, so rows with few mentions or tokens are masked "
+                "above the rate"
             )
 
     tables = [
@@ -202,24 +202,24 @@ def print_tables(report: Mapping[str, Any]) -> None:
 
 
 def _rates(report: Mapping[str, Any]) -> _Table:
-    """Return the rates that were asked for, each beside the share that is masked."""
+    """Return the table of rates with the masked shares."""
     return ("", "rate", "masked", ""), [rate_cells(rate) for rate in report["rates"]]
 
 
 def rate_cells(rate: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """Return what people read of a rate: name, rate asked for, share masked, and of what."""
+    """Return the cells of a rate: name, rate, masked share, and the unit of the share."""
     name = rate["name"] if rate["name"] == "rate" else rate["name"].upper()
     asked = "varies" if rate["asked"] is None else f"{rate['asked']:.2%}"
     return name, asked, f"{rate['masked']:.2%}", f"of the {rate['of']}"
 
 
 def _is_far_above(rate: Mapping[str, Any]) -> bool:
-    """Return whether more than a tenth too much is masked."""
+    """Return whether the masked share exceeds the rate by more than a tenth."""
     return bool(0 < rate["asked"] * _FAR_ABOVE < rate["masked"])
 
 
 def _kinds(report: Mapping[str, Any]) -> _Table:
-    """Return the two kinds of masks with Abaho et al. 2024's weights, equation by equation."""
+    """Return the table of ELM and BLM counts with the weights of Abaho et al. 2024 per equation."""
     in_all = report["maskable_tokens"] * report["epochs"]
     rows = []
     for kind in ("elm", "blm"):
@@ -232,7 +232,7 @@ def _kinds(report: Mapping[str, Any]) -> _Table:
 
 
 def _schemes(report: Mapping[str, Any]) -> _Table:
-    """Return every scheme's weights; a star marks the chosen one."""
+    """Return the table of weights per scheme, with a star at the chosen one."""
     chosen = report["chosen_weights"]["scheme"]
     rows = [
         (f"{name} *" if name == chosen else name, pair["w_elm"], pair["w_blm"])
@@ -242,7 +242,7 @@ def _schemes(report: Mapping[str, Any]) -> _Table:
 
 
 def _hidden(report: Mapping[str, Any]) -> _Table:
-    """Return what is hidden, whatever its kind."""
+    """Return the table of masks, over both kinds."""
     in_rows = f"of {report['sequences'] * report['epochs']:,}"
     in_mentions = f"of {report['mentions'] * report['epochs']:,}"
     entropy = f"entropy {report['masked_word_entropy']:.2f} bits"
@@ -275,7 +275,7 @@ def _labels(report: Mapping[str, Any]) -> _Table:
 
 
 def _lengths(report: Mapping[str, Any]) -> _Table:
-    """Return rows that are shorter than average beside longer ones (Abaho et al. 2024, Table 5)."""
+    """Return the table of rows shorter and longer than average (Abaho et al. 2024, Table 5)."""
     rows = [
         (f"{side} than {report['mean_words']:.2f} words", *counts.values())
         for side, counts in report["lengths"].items()
@@ -284,7 +284,7 @@ def _lengths(report: Mapping[str, Any]) -> _Table:
 
 
 def _mix(parts: Sequence[Mapping[str, Any]]) -> _Table:
-    """Return what an epoch of a mix has of each of its splits."""
+    """Return the table of a mix's splits."""
     head = ["of the mix", "share", "rows", "times", "tokens", "mentions", "N_ELM", "N_BLM"]
     head += ["mentions by ELM", "tokens by BLM"]
     has_steps = "tokens_per_step" in parts[0]
@@ -308,7 +308,7 @@ def _mix(parts: Sequence[Mapping[str, Any]]) -> _Table:
 
 
 def _batches(batches: Mapping[str, Any]) -> _Table:
-    """Return what a step of training has, of one rank."""
+    """Return the table of a training step on one rank."""
     tokens = f"{batches['fewest_tokens']:,} to {batches['most_tokens']:,}"
     rows = [
         ("steps an epoch", f"{batches['steps_per_epoch']:,.1f}", ""),
@@ -325,7 +325,7 @@ def _batches(batches: Mapping[str, Any]) -> _Table:
 
 
 def _sweep(report: Mapping[str, Any]) -> _Table:
-    """Return one line for each pair of rates."""
+    """Return the table of pairs of rates."""
     rows = []
     for point in report["sweep"]:
         masked = [side["realised_rate"] for side in (point, point["shorter"], point["longer"])]
@@ -362,7 +362,7 @@ def _sweep(report: Mapping[str, Any]) -> _Table:
 
 
 def _print_clipped(points: Sequence[Mapping[str, Any]]) -> None:
-    """Print at how many pairs of rates the paper's weights say nothing, if at any."""
+    """Print the number of pairs of rates whose paper weights are both clipped, if any."""
     clipped = sum(point["saturated"] for point in points)
     if clipped:
         echo(

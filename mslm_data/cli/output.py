@@ -1,4 +1,4 @@
-"""Prints the output of commands: tables for people, one JSON object for programs."""
+"""Prints the results of commands: tables for people, one JSON object for programs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mslm_data.log import plain
 
 
 def echo(message: object = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print a message on stdout, or on stderr; nothing of a corpus in it steers the terminal."""
+    """Print a message to stdout or stderr, with control characters of the corpus escaped."""
     click.echo(plain(str(message), keep="\n\t"), err=err, nl=nl)
 
 
 def print_json(value: Any, *, err: bool = False) -> None:
-    """Print one JSON object on stdout, or on stderr.
+    """Print one JSON object to stdout or stderr.
 
-    Characters outside ASCII are escapes where the stream is not UTF-8: JSON is that or ASCII.
+    Characters outside ASCII are escaped if the stream is not UTF, because JSON allows only these.
     """
     encoding = getattr(sys.stderr if err else sys.stdout, "encoding", None) or "utf-8"
     takes_all = codecs.lookup(encoding).name.startswith("utf")
@@ -29,7 +29,7 @@ def print_json(value: Any, *, err: bool = False) -> None:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return rows as aligned text: words to the left, numbers to the right, thousands marked."""
+    """Return rows as aligned text: text left, numbers right, with thousands separators."""
     cells = [[_cell(value) for value in row] for row in rows]
     head = [plain(name) for name in head]
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
@@ -38,6 +38,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
         for column in range(len(head))
     ]
 
+    # Align a column of numbers to the right, with its heading.
     lines = []
     for line in ([*head], *cells):
         fields = [
@@ -49,15 +50,19 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return "\n".join(lines)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as "1 file" or "1,000 files"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def other_files(names: Sequence[str]) -> str:
-    """Describe files in a built folder that no build writes, by their number and the first name."""
-    count = "1 file" if len(names) == 1 else f"{len(names)} files"
+    """Describe files that no build writes, by their number and the first name."""
     such_as = ", " if len(names) == 1 else ", such as "
-    return f"{count} that no build writes{such_as}{names[0]}"
+    return f"{counted(len(names), 'file')} that no build writes{such_as}{names[0]}"
 
 
 def defused(text: str) -> str:
-    """Return a cell that a spreadsheet does not run: one that looks like a formula gets a `'`."""
+    """Prefix a cell with `'` if a spreadsheet would run it as a formula."""
     if text.startswith(("=", "+", "-", "@", "\t", "\r")):
         return f"'{text}"
     return text

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from mslm_data.stats.overlap import NormalWords, Overlap
 
 
-@click.command("overlap", short_help="Find sentences that stand in two splits.")
+@click.command("overlap", short_help="Find sentences that two splits share.")
 @folder_or_url_argument
 @click.argument("others", type=FolderOrUrl(), metavar="[OTHER]...", nargs=-1)
 @json_option
 def command(folder: Path | str, others: tuple[Path | str, ...], as_json: bool) -> int:
-    """Count the sentences of OTHER that stand in DIR too, exactly or nearly.
+    """Count the sentences of OTHER that are also in DIR, exactly or nearly.
 
-    Without OTHER, the splits of DIR are compared with each other. A folder is a built one, with all
-    of its splits, or that of one split, such as shards/ncbi/test.
+    Without OTHER, the splits of DIR are compared with each other. Each folder is a built folder
+    with all of its splits, or the folder of one split, such as shards/ncbi/test.
 
-    Sentences are compared by their words alone: capitals, accents, punctuation and spaces do not
-    count, and the tokenizers may differ. Exact sentences have all words in common, near ones 13
-    side by side. Text is never printed; --json lists the rows and documents.
+    Only words are compared: case, accents, punctuation and spaces are ignored, and the tokenizers
+    may differ. Exact sentences have the same words, near ones share 13 consecutive words. Text is
+    never printed; --json lists the rows and documents.
 
     \b
     Example:
@@ -43,6 +43,7 @@ def command(folder: Path | str, others: tuple[Path | str, ...], as_json: bool) -
     found: list[tuple[_Side, _Side, Overlap]] = []
     known: dict[tuple[_Place, _Place], Overlap] = {}
     for of, within in pairs:
+        # One comparison gives both directions of a pair.
         key = (of.place, within.place)
         if key not in known:
             with counting("overlap", "rows") as count:
@@ -58,17 +59,17 @@ def command(folder: Path | str, others: tuple[Path | str, ...], as_json: bool) -
 
 
 _Place: TypeAlias = tuple[str, str]
-"""A folder and the name of a split, equal for all ways to write the folder's path."""
+"""A folder and the name of a split; equal for different spellings of a path."""
 
 
 class _Side(NamedTuple):
     """A split to compare.
 
     Attributes:
-        folder: As the user named it, without secrets.
-        place: Which split it is.
-        split: Its rows.
-        words: Of its tokenizer.
+        folder: The folder as the user named it, without secrets.
+        place: Identifies the split.
+        split: The rows.
+        words: Normal words for its tokenizer.
     """
 
     folder: str
@@ -78,23 +79,25 @@ class _Side(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The path of the split's folder, for people."""
+        """Path of the split's folder, for tables."""
         return f"{self.folder}/{self.split.name}"
 
 
 def _pairs(folder: Path | str, others: Sequence[Path | str]) -> list[tuple[_Side, _Side]]:
-    """Return the pairs of splits to compare: of which the sentences are, and where they may stand.
+    """Return the pairs to compare: the split of the sentences, and the split to search.
 
     Raises:
         UsageError: There is nothing to compare with.
-        ShardError: Not a built folder, nor a split of one.
+        ShardError: A folder is neither a built folder nor a split of one.
     """
-    within, rest = _sides(folder)
-    of = [*rest, *within] if not others else []
+    searched, unnamed = _sides(folder)
+    queried = [*unnamed, *searched] if not others else []
     for other in others:
-        of += _sides(other)[0]
+        queried += _sides(other)[0]
 
-    pairs = [(one, another) for one in of for another in within if one.place != another.place]
+    pairs = [
+        (query, target) for query in queried for target in searched if query.place != target.place
+    ]
     if not pairs:
         raise click.UsageError(
             f"{redact_url(str(folder))}: expected another split to compare with, got the same one "
@@ -104,13 +107,15 @@ def _pairs(folder: Path | str, others: Sequence[Path | str]) -> list[tuple[_Side
 
 
 def _sides(folder: Path | str) -> tuple[list[_Side], list[_Side]]:
-    """Return the splits that a path names, and the other splits of their folder."""
+    """Return the splits named by a path, and the other splits of their folder."""
     from mslm_data.cli.tokenizer import open_tokenizer
     from mslm_data.shard.built_folder import load_splits
     from mslm_data.stats.overlap import NormalWords
 
     shards, chosen = load_splits(folder)
     words = NormalWords(open_tokenizer(shards), shards.manifest.token_ids)
+
+    # For `shards/ncbi/test`, the folder to print is `shards/ncbi`.
     name = redact_url(str(folder))
     if isinstance(shards.folder, Path):
         place = str(shards.folder.resolve())
@@ -128,7 +133,7 @@ def _sides(folder: Path | str) -> tuple[list[_Side], list[_Side]]:
 
 
 def _report(found: Sequence[tuple[_Side, _Side, Overlap]]) -> dict[str, Any]:
-    """Return what `overlap --json` prints."""
+    """Return the JSON object of `overlap --json`."""
     from mslm_data.stats.overlap import WORDS, shared_rows
 
     return {

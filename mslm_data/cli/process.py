@@ -1,6 +1,6 @@
-"""Begins and ends a command's process.
+"""Starts and ends the process of a command.
 
-Its files are private, signals end it cleanly, and every end has an exit code and one message.
+Its files are private, signals end it cleanly, and each end has an exit code and one message.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from mslm_data.errors import MslmDataError, system_message
 from mslm_data.log import LOGGER, TO_KEEP, plain
 
 INTERRUPTED, NOBODY_READS, TERMINATED = 130, 141, 143
-"""Exit codes as shells give them: 128 plus the number of SIGINT, SIGPIPE or SIGTERM."""
+"""Exit codes: 128 plus the number of SIGINT, SIGPIPE or SIGTERM, as in shells."""
 
 _COLLECT_AFTER = 50_000
-"""New objects before Python looks for unreachable ones; by default 700 to 2,000."""
+"""Number of new objects between garbage collections. Python's default is 700 to 2,000."""
 
 _ADVICE = {
     errno.ENOSPC: "free some space",
@@ -39,44 +39,44 @@ _ADVICE = {
     errno.EACCES: "change its permissions, or choose another place",
     errno.EPERM: "change its permissions, or choose another place",
     errno.EROFS: "choose another place",
-    errno.EFAULT: "see whether a file that is read became shorter",
-    errno.EIO: "see whether the disk, or the way to it, is sound",
+    errno.EFAULT: "check whether an input file was cut short",
+    errno.EIO: "check the disk and its connection",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
     errno.ENFILE: "close other programs",
     errno.ENOMEM: "close other programs, or ask for fewer --workers",
 }
-"""Advice on errors of the system; others are reported in the system's words alone."""
+"""Advice for errors of the system. Other errors are reported in the system's words only."""
 
 
 _CLEANING_S = 5.0
-"""So long after a signal others are ignored, as a command cleans up. Later ones may be needed: what
-was raised for the first can get lost in a library."""
+"""Time after a signal in which others are ignored, while the command cleans up, in seconds. Later
+signals are needed, because a library may swallow the first exception."""
 _AGAIN_S = 0.02
-"""So long after what was raised for a signal got lost the signal is sent again."""
+"""Delay before a signal whose exception was lost is sent again, in seconds."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Report that Ctrl-C came.
+    """Raised on Ctrl-C.
 
-    Python remembers where a plain `KeyboardInterrupt` left code that was made of a string, as much
-    of what is imported is. It then ends the process by the signal, whatever the exit code.
+    A plain `KeyboardInterrupt` that leaves code compiled from a string, as in many imports, makes
+    Python end the process by the signal, whatever the exit code. A subclass does not.
     """
 
 
 class Terminated(KeyboardInterrupt):
-    """Report that SIGTERM came.
+    """Raised on SIGTERM.
 
-    It ends a command as Ctrl-C does, so that temporary files and child processes go.
+    It ends a command like Ctrl-C does, so that temporary files and child processes are removed.
     """
 
 
 _RAISED = {signal.SIGINT: Interrupted, signal.SIGTERM: Terminated}
-"""Signal -> what is raised when it comes."""
+"""Signal -> its exception."""
 
 
 @contextmanager
 def private_files() -> Iterator[None]:
-    """Make all files that are written, by libraries too, readable by their owner alone."""
+    """Make all written files readable by their owner only, including those of libraries."""
     before = os.umask(0o077)
     try:
         yield
@@ -86,10 +86,10 @@ def private_files() -> Iterator[None]:
 
 @contextmanager
 def every_character() -> Iterator[None]:
-    """Let stdout show a character that its encoding lacks as an escape, as Python writes it.
+    """Escape characters that the encoding of stdout lacks, as Python literals do.
 
-    Under a locale such as ISO-8859-1 a command would otherwise fail when its work is done. ASCII
-    becomes UTF-8, as click takes it: it is what a process has that nobody told an encoding.
+    Otherwise a command under a locale such as ISO-8859-1 would fail after its work. ASCII is
+    replaced by UTF-8, as click does, because it is the encoding of processes without a locale.
     """
     stream = sys.stdout
     if not isinstance(stream, io.TextIOWrapper) or stream.errors != "strict":
@@ -102,15 +102,15 @@ def every_character() -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError, ValueError):  # nobody reads it, or it was closed
+        with suppress(OSError, ValueError):  # the stream is closed or broken
             stream.reconfigure(encoding=before, errors="strict")
 
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Let Python look for unreachable objects less often.
+    """Collect garbage less often.
 
-    Imports make objects that stay. Looking through them takes a tenth of a short command's time.
+    Objects of imports stay alive, and scanning them takes a tenth of a short command's time.
     """
     before = gc.get_threshold()
     gc.set_threshold(_COLLECT_AFTER, *before[1:])
@@ -122,7 +122,7 @@ def rare_collections() -> Iterator[None]:
 
 @contextmanager
 def log_on_stderr() -> Iterator[None]:
-    """Show on stderr what the package logs: warnings, notes to keep, on a terminal all."""
+    """Print log messages to stderr: warnings and messages to keep; on a terminal, all."""
     handler = _OnStderr(logging.INFO)
     before = LOGGER.level
     LOGGER.addHandler(handler)
@@ -135,10 +135,10 @@ def log_on_stderr() -> Iterator[None]:
 
 
 class _OnStderr(logging.Handler):
-    """Prints records on the stderr of the moment, which a progress bar may have replaced."""
+    """Prints to the current `sys.stderr`, which a progress bar may have replaced."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a warning, a note to keep, or a note for somebody who waits at a terminal."""
+        """Print warnings and messages to keep; on a terminal, all messages."""
         is_to_keep = TO_KEEP.items() <= vars(record).items()
         if record.levelno >= logging.WARNING:
             say(f"warning: {record.getMessage()}")
@@ -148,11 +148,11 @@ class _OnStderr(logging.Handler):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Raise `Interrupted` when Ctrl-C comes and `Terminated` when SIGTERM does.
+    """Raise `Interrupted` on Ctrl-C and `Terminated` on SIGTERM.
 
-    A signal that the process ignores stays ignored. Python drops what is raised in a destructor or
-    in a function that C calls, and a compiler of kernels has many of both: the signal then comes
-    again a moment later.
+    Ignored signals stay ignored. Python drops exceptions raised in destructors and in callbacks
+    from C, which a compiler of kernels has many of. In this case the signal is sent again after a
+    moment.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -161,7 +161,7 @@ def ended_by_signals() -> Iterator[None]:
     cleaned_up_at = 0.0
     came: list[type[KeyboardInterrupt]] = []
 
-    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - what a handler is given
+    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signature of a handler
         nonlocal cleaned_up_at
         now = time.monotonic()
         if now >= cleaned_up_at:
@@ -174,16 +174,18 @@ def ended_by_signals() -> Iterator[None]:
 
     def dropped(what: sys.UnraisableHookArgs) -> None:
         nonlocal cleaned_up_at
+        # Python reports a dropped exception here. If it was ours, send its signal again.
         numbers = [number for number, kind in _RAISED.items() if what.exc_type is kind]
         for number in numbers:
             cleaned_up_at = 0.0
             again.append(threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number)))
             again[-1].daemon = True
             again[-1].start()
-        # What an end leaves half made fails in its destructor, which is nothing to be told of.
+        # While cleaning up, destructors of half-made objects may fail: do not report these.
         if not numbers and time.monotonic() >= cleaned_up_at:
             say_dropped(what)
 
+    # `nohup` ignores some signals: leave these alone.
     before = {number: signal.getsignal(number) for number in _RAISED}
     taken = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
     for number in taken:
@@ -192,7 +194,7 @@ def ended_by_signals() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if came:  # an error of what the signal left half done
+        if came:  # the error may be a consequence of the signal
             raise came[-1] from error
         raise
     finally:
@@ -207,8 +209,8 @@ def end_of(error: BaseException) -> tuple[int, str]:
     """Return the exit code and the message for an exception that ended a command.
 
     Args:
-        error: Any exception but click's own. One that is neither ours nor the system's is named by
-            its class and place only, as its message may hold a note's text.
+        error: Any exception except click's. Exceptions that are neither ours nor the system's are
+            named by class and place only, because their messages may contain text of notes.
     """
     causes = [*_chain(error)]
     if any(isinstance(cause, Terminated) for cause in causes):
@@ -216,8 +218,8 @@ def end_of(error: BaseException) -> tuple[int, str]:
     if any(isinstance(cause, KeyboardInterrupt) for cause in causes) or _is_ctrl_c(error):
         return INTERRUPTED, "interrupted; run the same command again to resume"
 
-    # click and rich make a SystemExit of a broken pipe, rich after it has turned stdout away. A
-    # broken pipe alone may be one between our own processes, which is an error like others.
+    # click and rich turn a broken pipe into a SystemExit, rich after redirecting stdout. A broken
+    # pipe without SystemExit may be one between our own processes, which is an ordinary error.
     broken = any(isinstance(cause, BrokenPipeError) for cause in causes)
     exits = any(isinstance(cause, SystemExit) for cause in causes)
     if (broken and exits) or ((broken or exits) and _nobody_reads()):
@@ -226,14 +228,14 @@ def end_of(error: BaseException) -> tuple[int, str]:
 
 
 def say(message: str) -> None:
-    """Print a message on stderr, if anybody reads that."""
+    """Print a message to stderr, if it is open."""
     if message:
         with suppress(OSError):
             click.echo(plain(message, keep="\n\t"), err=True)
 
 
 def detach_stdout() -> None:
-    """Turn stdout away from a pipe that nobody reads, or Python would complain when it ends."""
+    """Redirect stdout away from a closed pipe, so that Python does not complain at exit."""
     with suppress(OSError, ValueError, AttributeError):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())
@@ -241,7 +243,7 @@ def detach_stdout() -> None:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Give an exception, its cause, the cause of that, and so on."""
+    """Yield an exception and all of its causes."""
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -250,12 +252,12 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _is_ctrl_c(error: BaseException) -> bool:
-    """Return whether click's `Abort` stands for Ctrl-C and not for a file that ended too early."""
+    """Return whether click's `Abort` means Ctrl-C, and not the end of a file."""
     return isinstance(error, click.Abort) and not isinstance(error.__cause__, EOFError)
 
 
 def _reason(error: BaseException, causes: list[BaseException]) -> str:
-    """Return what is wrong and what to do about it."""
+    """Return the message of an error, with advice."""
     if isinstance(error, MslmDataError):
         return str(error)
     if isinstance(error, MemoryError):
@@ -263,15 +265,14 @@ def _reason(error: BaseException, causes: list[BaseException]) -> str:
             "out of memory; fewer --workers or smaller work units need less, then run the same "
             "command again"
         )
-    # Python 3.13 raises a SystemError there where it imports a compiled module.
+    # Without a current folder, Python 3.13 raises SystemError when it imports a compiled module.
     if isinstance(error, FileNotFoundError | SystemError) and not _has_current_folder():
         return (
-            "current folder: expected one that is there, got one that was removed; change to "
-            "another (cd) and run the same command again"
+            "the current folder was removed; change to another (cd) and run the same command again"
         )
-    if isinstance(error, OSError) and (said := system_message(error)):
+    if isinstance(error, OSError) and (message := system_message(error)):
         advice = _ADVICE.get(error.errno or 0)
-        return f"{said}; {advice}, then run the same command again" if advice else said
+        return f"{message}; {advice}, then run the same command again" if advice else message
     return f"{_unexpected(causes)}, which should not happen; --debug shows more"
 
 
@@ -283,7 +284,7 @@ def _has_current_folder() -> bool:
 
 
 def _unexpected(causes: list[BaseException]) -> str:
-    """Name an exception by its class and place."""
+    """Describe an exception by its class and place."""
     error = next((cause for cause in causes if not isinstance(cause, click.Abort)), causes[0])
     frames = traceback.extract_tb(error.__traceback__)
     place = f" in {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
@@ -291,7 +292,7 @@ def _unexpected(causes: list[BaseException]) -> str:
 
 
 def _nobody_reads() -> bool:
-    """Return whether stdout or stderr is a pipe whose reader has gone."""
+    """Return whether stdout or stderr is a pipe without a reader."""
     if not hasattr(select, "poll"):
         return False
     for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar on a terminal, else a plain line every 10 s. Never corpus text."""
+"""Shows progress on stderr: a bar on a terminal, otherwise a line every 10 s. Never corpus text."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from mslm_data.builds import Progress
 
 _EVERY_S = 10.0
-"""Seconds between plain lines."""
+"""Seconds between lines."""
 
 _SMALL = 10_000_000
-"""Minimum bytes of input for a rate. Below it, starting takes longer than reading."""
+"""Minimum input bytes for showing a rate. Smaller inputs take less time than starting."""
 
 Update = Callable[[int, int | None, str], None]
-"""Takes the amount done, the total (None if unknown) and a caption."""
+"""Called with the amount done, the total (None if unknown) and a caption."""
 
 
 @contextmanager
 def showing(name: str) -> Iterator[Callable[[Progress], None]]:
-    """Show a build's progress, by bytes of input."""
+    """Show the progress of a build in bytes of input."""
     began = time.monotonic()
     earlier: int | None = None
     with _bytes_shown(name) as draw:
 
         def show(progress: Progress) -> None:
             nonlocal earlier
-            # Documents of an earlier, interrupted build do not count for the rate. Their number is
-            # unknown until the files have been scanned.
+            # The rate excludes documents of an earlier, interrupted build. Their number is known
+            # after the files are scanned.
             if earlier is None and progress.total:
                 earlier = progress.documents
             rate = (progress.documents - (earlier or 0)) / max(time.monotonic() - began, 1e-9)
@@ -52,18 +52,18 @@ def showing(name: str) -> Iterator[Callable[[Progress], None]]:
 
 @contextmanager
 def downloading() -> Iterator[Callable[[str, int, int], None]]:
-    """Show a download's progress."""
+    """Show the progress of a download."""
     with _bytes_shown("fetch") as draw:
         yield lambda name, done, total: draw(done, total, name)
 
 
 @contextmanager
 def counting(name: str, unit: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Show a count and its total, which may be None if it is unknown.
+    """Show the progress of a count.
 
     Args:
-        name: The name of the activity, in a word.
-        unit: The unit of the count, such as "tokens".
+        name: Name of the activity, in one word.
+        unit: Unit of the count, such as "tokens".
     """
     began = time.monotonic()
     earlier: int | None = None
@@ -90,7 +90,7 @@ def counting(name: str, unit: str) -> Iterator[Callable[[int, int | None], None]
 
         def count(done: int, total: int | None) -> None:
             nonlocal earlier
-            if earlier is None:  # the count of an earlier run is not part of the rate
+            if earlier is None:  # the rate excludes an earlier, interrupted run
                 earlier = done
             draw(done, total, "")
 
@@ -99,7 +99,7 @@ def counting(name: str, unit: str) -> Iterator[Callable[[int, int | None], None]
 
 @contextmanager
 def _bytes_shown(name: str) -> Iterator[Update]:
-    """Show the number of bytes done."""
+    """Show progress in bytes."""
     began = time.monotonic()
     earlier = 0
     last: int | None = None
@@ -138,7 +138,7 @@ def _bytes_shown(name: str) -> Iterator[Update]:
 
         def update(done: int, total: int | None, caption: str) -> None:
             nonlocal began, earlier, last, had_total
-            # The rate starts anew for each file, and does not count what an earlier run has done.
+            # Restart the rate for each file, without the bytes of an earlier run.
             if last is None or done < last or (total and not had_total):
                 began = time.monotonic()
                 earlier = done
@@ -155,7 +155,7 @@ def _shown(
     line: Callable[[int, int | None, str], str],
     columns: Callable[[], list[ProgressColumn]],
 ) -> Iterator[Update]:
-    """Show a bar with these columns on a terminal, else a line every `_EVERY_S` seconds."""
+    """Show a progress bar on a terminal, otherwise a line every `_EVERY_S`."""
     name = plain(name)
     if sys.stderr.isatty():
         from rich.console import Console

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from mslm_data.cli.options import folder_argument, json_option
-from mslm_data.cli.output import echo, other_files, print_json
+from mslm_data.cli.output import counted, echo, other_files, print_json
 
 
 @click.command("push", short_help="Upload a built folder to the hub.")
@@ -16,23 +16,23 @@ from mslm_data.cli.output import echo, other_files, print_json
 @click.option(
     "--public",
     is_flag=True,
-    help="Upload to a repository that everybody can see.  [default: a private one]",
+    help="Upload to a public repository instead of a private one.",
 )
 @click.option(
     "--share-protected",
     is_flag=True,
-    help="Upload patients' text. Data use agreements, such as that of MIMIC, forbid it: with this "
-    "option you say that yours does not, and answer for it.",
+    help="Upload patients' text. Data use agreements such as MIMIC's forbid this. With this "
+    "option, you confirm that yours allows it, and take responsibility.",
 )
 @json_option
 def command(folder: Path, repo: str, public: bool, share_protected: bool, as_json: bool) -> None:
-    """Verify DIR and upload it as the dataset REPO (OWNER/NAME) of the Hugging Face hub.
+    """Verify DIR and upload it as the dataset REPO (OWNER/NAME) to the Hugging Face hub.
 
-    The repository is private unless --public is given. Only what the build wrote is uploaded; other
-    files in DIR stay here. Log in first, with `hf auth login`.
+    The repository is private unless --public is given. Only files written by the build are
+    uploaded. Log in first, with `hf auth login`.
 
-    A folder of patients' notes is refused, for a private repository too. Its token ids can be
-    turned back into text, and those who gave you the notes forbid passing them on.
+    A folder of patients' notes is an error, even for a private repository. Its token ids can be
+    turned back into text, and data use agreements forbid passing it on.
 
     \b
     Example:
@@ -55,6 +55,6 @@ def command(folder: Path, repo: str, public: bool, share_protected: bool, as_jso
         )
     else:
         visibility = "private" if pushed.private else "public"
-        echo(f"{pushed.url}: {pushed.files} files, {visibility}")
+        echo(f"{pushed.url}: {counted(pushed.files, 'file')}, {visibility}")
         if pushed.left_behind:
-            echo(f"{folder}: left behind {other_files(pushed.left_behind)}")
+            echo(f"{folder}: did not upload {other_files(pushed.left_behind)}")

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 _WIDTH = 98
-"""Characters of a line of comments, behind its mark."""
+"""Maximum length of a comment line, without its mark."""
 _FEW_WORDS = 12
-"""Of an option that can be one of more words, its page in the manual has the list."""
+"""Maximum number of allowed words to list; longer lists are in the manual."""
 
 
 @click.command(
@@ -32,27 +32,25 @@ _FEW_WORDS = 12
 @click.option(
     "--strategies",
     is_flag=True,
-    help="List the masking strategies instead of the pipelines. With NAME, print a TOML file of "
-    "that strategy.",
+    help="List the masking strategies. With NAME, print a TOML file of this strategy.",
 )
 @click.option(
     "--sources",
     is_flag=True,
-    help="List the sources instead: what reads which files. With NAME, print a pipeline file of "
-    "that source, with all its options in comments.",
+    help="List the sources with their files. With NAME, print a pipeline file of this source, with "
+    "its options as comments.",
 )
 @click.option(
     "--picks",
     is_flag=True,
-    help="List what a strategy of your own is made of: each kind of pick, and all that its tables "
-    "accept.",
+    help="List the kinds of picks for your own strategies, with the options of their tables.",
 )
 @click.option(
     "--input",
     "inputs",
     multiple=True,
     metavar="PATH",
-    help="With the NAME `auto`, look at these files or folders.",
+    help="File or folder to recognise, with the NAME `auto`. Can be repeated.",
 )
 @json_option
 def command(
@@ -65,23 +63,22 @@ def command(
 ) -> None:
     """List the shipped pipelines, or print one to copy and change.
 
-    The NAME `auto` prints the pipeline for the files of --input, found by looking at them.
+    The NAME `auto` recognises the files of --input, and prints a pipeline for them.
 
-    With --sources it lists what reads which files. With a NAME it prints a pipeline file of that
-    source to copy, with what each option says.
+    --sources lists the sources, or with a NAME prints a pipeline file of one, with the help of each
+    option.
 
-    With --strategies it lists the masking strategies: what each follows, its source, and what it
-    masks. With a NAME it prints a TOML file to copy, with all options of the strategy's picks and
-    its documentation in comments.
+    --strategies lists the masking strategies with their origin and units, or with a NAME prints a
+    TOML file of one, with its documentation and all options of its picks.
 
-    With --picks it lists the tables of a strategy file, and what each of their options accepts.
+    --picks lists the tables of strategy files with their options.
 
     \b
-    What a strategy follows:
+    Column `follows` of the strategies:
       paper     the text of the paper
-      released  the code that the paper's authors released
+      released  the code released by the paper's authors
       adapted   a paper or its code, adapted to rows of text
-      recalled  a paper, recalled and not re-read
+      recalled  a paper, from memory
       own       parts that you choose
 
     \b
@@ -119,7 +116,7 @@ def command(
 def _check_combination(
     strategies: bool, sources: bool, picks: bool, *, inputs: bool, name: str | None
 ) -> None:
-    """Raise if options are given that do not go together."""
+    """Check that the options can be combined."""
     if strategies + sources + picks > 1:
         raise click.UsageError("expected one of --strategies, --sources and --picks, got several")
     if inputs and (strategies or sources or picks):
@@ -129,7 +126,7 @@ def _check_combination(
 
 
 def _check_kind(name: str) -> None:
-    """Raise if a name is that of a source or a strategy, which another option prints."""
+    """Check that a name is a pipeline; for a source or strategy, name the right option."""
     if name in resources.pipeline_names():
         return
 
@@ -143,7 +140,7 @@ def _check_kind(name: str) -> None:
 
 
 def _recognised(name: str | None, inputs: Sequence[str], as_json: bool) -> None:
-    """Print the pipeline that reads some files."""
+    """Print the pipeline that reads the input files."""
     if name != "auto" or not inputs:
         raise click.UsageError("expected `recipes auto --input PATH`, got one without the other")
     from mslm_data.source.inputs.localise import localise
@@ -157,7 +154,7 @@ def _recognised(name: str | None, inputs: Sequence[str], as_json: bool) -> None:
 
 
 def _sources(name: str | None, as_json: bool) -> None:
-    """Print a listing of the sources, or the pipeline file of one of them."""
+    """Print the list of sources, or the pipeline file of one."""
     from mslm_data.source import SOURCES
 
     if name:
@@ -179,17 +176,18 @@ def _first_paragraph(kind: Any) -> str:
 
 
 def _prose(kind: Any) -> str:
-    """Return the documentation of a class above what is for programmers: `Attributes`, `Raises`."""
+    """Return the docstring of a class up to `Attributes` or `Raises`, which are for programmers."""
     documentation = inspect.cleandoc(kind.__doc__ or "")
     return re.split(r"^(?:Attributes|Raises):$", documentation, maxsplit=1, flags=re.M)[0].rstrip()
 
 
 def _source(name: str, as_json: bool) -> None:
-    """Print a pipeline file of a source, with its documentation and all its options in comments."""
+    """Print the pipeline file of a source, with its documentation and options as comments."""
     from mslm_data.pipeline import OF_EVERY_SOURCE, Pipeline
     from mslm_data.registry import declared_options
     from mslm_data.source.table import SOURCES, usual_tables
 
+    # The source's own options come first, then those shared by all sources.
     tables = usual_tables(name)
     kind = SOURCES.load(name)
     text = _prose(kind)
@@ -224,7 +222,7 @@ def _source(name: str, as_json: bool) -> None:
 
 
 def _commented(option: Option) -> list[str]:
-    """Return an option at its default, below what it says, in lines of comments."""
+    """Return an option as comment lines: its help, then its default."""
     says = option.help
     if 0 < len(option.words) <= _FEW_WORDS:
         says += f" One of {', '.join(map(str, map(_as_toml, option.words)))}."
@@ -234,7 +232,7 @@ def _commented(option: Option) -> list[str]:
 
 
 def _strategies(name: str | None, as_json: bool) -> None:
-    """Print a listing of the strategies, or one of them."""
+    """Print the list of strategies, or the file of one."""
     from mslm_data.mask import strategies
 
     if name:
@@ -270,17 +268,17 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "epochs": [1],
     },
 }
-"""Strategies that take parts -> options that show how to give them."""
+"""Strategies made of parts -> options for an example."""
 
 
 def _strategy(name: str, as_json: bool) -> None:
-    """Print the TOML of one strategy below its documentation, which stands in comments."""
+    """Print the TOML file of a strategy, with its documentation as comments."""
     from mslm_data.mask import NO_MASKS, STRATEGIES, default_options, make
     from mslm_data.mask.table import summary
     from mslm_data.registry import declared_options
 
     if name in NO_MASKS:
-        make(name, {})  # raises an error that names the nearest strategy
+        make(name, {})  # raises with the name of the nearest strategy
 
     full = STRATEGIES.resolve(name)
     about = summary(full)
@@ -289,7 +287,7 @@ def _strategy(name: str, as_json: bool) -> None:
     options = declared_options(kind)
     toml = repr(make(full, EXAMPLES.get(full, {})))
 
-    # Strategies of parts have no defaults worth copying: their example stands for them.
+    # Strategies made of parts have no useful defaults, so they show an example instead.
     defaults = {} if full in EXAMPLES else default_options(full)
 
     if as_json:
@@ -325,7 +323,7 @@ def _strategy(name: str, as_json: bool) -> None:
 
 
 def _picks(as_json: bool) -> None:
-    """Print what each table of a strategy file is, with its options."""
+    """Print the tables of strategy files with their options."""
     from mslm_data.mask.file import PARTS, PICKS
     from mslm_data.registry import declared_options
 
@@ -351,7 +349,7 @@ def _picks(as_json: bool) -> None:
 
 
 def _wrapped(options: Iterable[Option], *, defaults: bool = False) -> Iterator[str]:
-    """Yield a paragraph of each option, indented: its name, with its default if asked, and help."""
+    """Yield the indented lines of each option: name, default if wanted, and help."""
     for option in options:
         default = _shown_default(option.default) if defaults else ""
         says = f"{option.name}{default}: {option.help}"
@@ -359,7 +357,7 @@ def _wrapped(options: Iterable[Option], *, defaults: bool = False) -> Iterator[s
 
 
 def _shown_default(default: Any) -> str:
-    """Return a default behind its option; "" for none, and for parts with options of their own."""
+    """Return ` = DEFAULT`; "" if there is none, or for a table with its own options."""
     if default is inspect.Parameter.empty:
         return ""
     written = _as_toml(default)
@@ -371,7 +369,7 @@ def _line(option: str, value: Any) -> str:
 
 
 def _as_toml(value: Any) -> str | None:
-    """Return a default as TOML writes it; None, which TOML cannot write, stays None."""
+    """Return a value as TOML; None for None, which TOML cannot express."""
     from mslm_data.mask.toml import inline, plain
 
     return None if value is None else inline(plain(value))

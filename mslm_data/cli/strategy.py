@@ -1,4 +1,4 @@
-"""Makes strategies from the options of a command; `cli.options.strategy_options` declares them."""
+"""Makes strategies from the options that `cli.options.strategy_options` declares."""
 
 from __future__ import annotations
 
@@ -29,33 +29,35 @@ def make_strategies(
     blm: float | None,
     sets: Sequence[str],
 ) -> dict[str, Strategy]:
-    """Make the strategies that a command's options ask for, by their names.
+    """Make the strategies of a command, by name.
 
-    Where there are several, `elm` and `blm` go to those that have such an option.
+    With several strategies, `elm` and `blm` are passed to those that have the option.
 
     Args:
-        shards: Where lexicons and score columns are looked for first.
-        names: Registered names, TOML files with a table `[mask]`, or `module:name` of functions or
-            classes of the user's own.
-        elm: Value of the option `elm`; None for each strategy's own.
-        blm: Value of the option `blm`; None for each strategy's own.
-        sets: Further options, as `option=value` for all or as `NAME.option=value` for one. A value
-            is TOML, or else a bare string.
+        shards: The folder whose `vocab/` is searched first for lexicons and score columns.
+        names: Registered names, TOML files with a table `[mask]`, or `module:name` of the user's
+            own functions or classes.
+        elm: Value of the option `elm`; None for the default of each strategy.
+        blm: Value of the option `blm`; None for the default of each strategy.
+        sets: Other options, `option=value` for all strategies or `NAME.option=value` for one. A
+            value is TOML, otherwise a string.
 
     Raises:
-        PipelineError: A strategy or an option is unknown, a value is refused, or a rate follows
-            training, which no command knows the place of.
-        UsageError: One of `sets` is not of that form, of another strategy, or sets what `elm` or
-            `blm` sets.
+        PipelineError: A strategy or option is unknown, a value is wrong, or a rate depends on the
+            training step, which commands do not know.
+        UsageError: A value of `sets` is malformed, names another strategy, or repeats `elm` or
+            `blm`.
     """
     rates = {name: value for name, value in (("elm", elm), ("blm", blm)) if value is not None}
     assignments = [_parsed(assignment, names) for assignment in sets]
     for _, option, _ in assignments:
         if option in rates:
-            raise click.UsageError(f"--set: expected no {option} beside --{option}, got both")
-    strategies = {}
+            raise click.UsageError(f"--set {option}: cannot be combined with --{option}")
 
+    strategies = {}
     for name in names:
+        # Of several strategies, only some may have the options `elm` and `blm`. A single one
+        # without them raises an error.
         options: dict[str, Any] = dict(rates)
         own = _own(name) if _is_own(name) else None
         if len(names) > 1 and not name.endswith(".toml") and name not in NO_MASKS:
@@ -72,26 +74,25 @@ def make_strategies(
             strategies[name] = shards.strategy(_made(name, own, options))
         if strategies[name].follows_training:
             raise PipelineError(
-                f"strategy '{name}': expected rates that stay or follow the epoch, got one that "
-                "follows the steps or tokens of training, which a command does not know; set it to "
-                "a number, such as the rate of one phase"
+                f"strategy '{name}': a rate depends on the training step or on the tokens seen, "
+                "which a command does not know; set it to a number, such as the rate of one phase"
             )
 
     return strategies
 
 
 def _is_own(name: str) -> bool:
-    """Return whether a name is `module:name`, of code that the user names."""
+    """Return whether a name is `module:name` of the user's own code."""
     return ":" in name and not name.endswith(".toml")
 
 
 def _own(name: str) -> Any:
-    """Import a function or class by `module:name`; modules in the working folder are found too.
+    """Import a function or class by `module:name`, also from the working directory.
 
-    Only a command's own option can name one. Files cannot, as they may come from others.
+    Only command-line options can name code. Files cannot, because they may come from others.
 
     Raises:
-        PipelineError: No such module or name in it, or one that cannot be called.
+        PipelineError: The module or name does not exist, or is not callable.
     """
     module, _, attribute = name.partition(":")
     sys.path.insert(0, os.getcwd())
@@ -113,10 +114,10 @@ def _own(name: str) -> Any:
 
 
 def _made(name: str, own: Any, options: Mapping[str, Any]) -> Strategy:
-    """Call a function or class of the user's own with the options of the command.
+    """Call the user's function or class with the options of the command.
 
     Raises:
-        PipelineError: An option is unknown, a value is refused, or it returns something else.
+        PipelineError: An option is unknown, a value is wrong, or it returns no strategy.
     """
     from mslm_data.mask.strategy import Strategy
 
@@ -139,16 +140,16 @@ def _made(name: str, own: Any, options: Mapping[str, Any]) -> Strategy:
 
 
 def _parsed(assignment: str, names: Sequence[str]) -> tuple[str, str, Any]:
-    """Return whose option is set ("" for all), the option, and the value.
+    """Return the strategy to set an option of ("" for all), the option, and the value.
 
     Raises:
-        UsageError: Not of that form, or of a strategy that is not among `names`.
+        UsageError: The assignment is malformed, or names a strategy that is not in `names`.
     """
     path, equals, text = assignment.partition("=")
     if not equals:
         raise click.UsageError(f"--set: expected option=value, got '{assignment}'")
 
-    whose, _, option = path.rpartition(".")  # of `my.module:name.option` too
+    whose, _, option = path.rpartition(".")  # the last dot: `my.module:name.option`
     if whose and whose not in names:
         raise click.UsageError(
             f"--set: expected an option of {' or '.join(names)}, got one of '{whose}'"

@@ -18,7 +18,7 @@ class Sizes(click.ParamType[tuple[Any, ...]]):
     name = "sizes"
 
     def __init__(self, size: click.ParamType[Any]) -> None:
-        """Take the type of a single size."""
+        """Create the type, with the type of a single size."""
         self._size = size
 
     def convert(
@@ -33,41 +33,41 @@ class Sizes(click.ParamType[tuple[Any, ...]]):
         return sizes
 
 
-@click.command("subset", short_help="Write a few documents as a folder of their own.")
+@click.command("subset", short_help="Write some documents as a new folder.")
 @folder_argument
 @click.option(
     "--documents",
     type=Sizes(click.IntRange(1)),
     metavar="N[,N...]",
-    help="Take this number of documents.",
+    help="Number of documents to take.",
 )
 @click.option(
     "--share",
     "shares",
     type=Sizes(click.FloatRange(0, 1, min_open=True)),
     metavar="S[,S...]",
-    help="Take this share of the documents, rounded up.",
+    help="Share of the documents to take, rounded up.",
 )
 @click.option(
     "--shots",
     type=Sizes(click.IntRange(1)),
     metavar="K[,K...]",
-    help="Take documents until each label has this number of mentions.",
+    help="Number of mentions that each label has at least.",
 )
-@split_option("Take documents of", "The other splits are copied whole.")
+@split_option("to draw from", "Other splits are copied completely.")
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**63 - 1),
     default=0,
     show_default=True,
-    help="Draw the documents from this seed. Subsets of one seed are nested.",
+    help="Seed of the draw. Subsets of the same seed are nested.",
 )
 @click.option(
     "--out",
     required=True,
     type=FileOrFolder(),
     metavar="DIR2",
-    help="Write into this new folder; with several sizes, into a folder below it for each.",
+    help="New output folder; with several sizes, it gets a subfolder per size.",
 )
 @json_option
 def command(
@@ -80,10 +80,11 @@ def command(
     out: Path,
     as_json: bool,
 ) -> None:
-    """Write a few documents of DIR as a built folder of their own, for few-shot experiments.
+    """Write some documents of DIR as a new built folder, for few-shot experiments.
 
-    Documents are drawn by --seed. The subsets of one seed are nested: 10 documents are among 50,
-    and each label is there where possible. Rows keep their keys, and so their masks.
+    Documents are drawn with --seed. Subsets of the same seed are nested: the 10 documents of one
+    are among the 50 of another. Each label is included if possible. Rows keep their keys and
+    therefore their masks.
 
     \b
     Example:
@@ -105,6 +106,7 @@ def command(
     from mslm_data.builds.subset import write_subset
     from mslm_data.cli.progress import counting
 
+    # Draw all subsets before writing the first, so that a wrong size leaves nothing behind.
     shards = load(folder)
     whole = shards[split]
     options: list[dict[str, Any]] = [{way: size, "seed": seed} for size in sizes]

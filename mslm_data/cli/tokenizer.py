@@ -1,4 +1,4 @@
-"""Opens the tokenizer of a built folder, to show tokens as text."""
+"""Opens the tokenizer of a built folder, for showing tokens as text."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ if TYPE_CHECKING:
 
 
 def open_tokenizer(shards: BuiltFolder) -> Tokenizer:
-    """Return the tokenizer of a built folder.
+    """Load the tokenizer of a built folder.
 
     Raises:
-        ShardError: There is none.
-        OSError: The file cannot be read. The library alone would not name it.
-        TokenizerError: It is damaged.
+        ShardError: The folder has none.
+        OSError: The file cannot be read.
+        TokenizerError: The file is damaged.
     """
     import tokenizers
 
     from mslm_data.encode.tokenizer import library_errors
 
+    # Read the file here, because errors of the library do not name it.
     path = shards.tokenizer
     data = path.read_bytes()
     with library_errors(f"{path}: expected a tokenizer of the tokenizers library: "):

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from mslm_data.cli.options import folder_or_url_argument, json_option
-from mslm_data.cli.output import echo, other_files, print_json
+from mslm_data.cli.output import counted, echo, other_files, print_json
 from mslm_data.io.remote import redact_url
 
 
@@ -15,11 +15,11 @@ from mslm_data.io.remote import redact_url
 @folder_or_url_argument
 @json_option
 def command(folder: Path | str, as_json: bool) -> int:
-    """Check a built folder: checksums, counts, schema, offsets, tags against spans.
+    """Check a built folder: checksums, counts, schema, offsets, tags and spans.
 
-    The exit code is 1 if anything is wrong. Files that no build writes, such as what `datasets` and
-    `mslm-data vocab` leave there, are passed over. A folder at a URL is first copied into the cache
-    folder, so the URL must be one that can be listed.
+    The exit code is 1 if there is a problem. Files that no build writes, such as those of
+    `datasets` and `mslm-data vocab`, are ignored. A folder at a URL is copied to the cache folder
+    first, so the URL must support listing.
 
     \b
     Example:
@@ -36,23 +36,24 @@ def command(folder: Path | str, as_json: bool) -> int:
     rows = sum(split.sequences for split in manifest.splits.values())
 
     if as_json:
-        found = [{"place": problem.place, "what": problem.what} for problem in problems]
         print_json(
             {
                 "ok": not problems,
                 "shards": shards,
                 "sequences": rows,
-                "problems": found,
+                "problems": [
+                    {"place": problem.place, "what": problem.what} for problem in problems
+                ],
                 "passed_over": others,
             }
         )
     else:
         for problem in problems:
             echo(f"{problem.place}: {problem.what}")
-        verdict = f"{len(problems)} problems" if problems else "all as the manifest says"
+        verdict = counted(len(problems), "problem") if problems else "no problems"
         place = redact_url(folder) if isinstance(folder, str) else folder
-        echo(f"{place}: {shards} shards, {rows:,} rows: {verdict}")
+        echo(f"{place}: {counted(shards, 'shard')}, {counted(rows, 'row')}: {verdict}")
         if others:
-            echo(f"{place}: passed over {other_files(others)}")
+            echo(f"{place}: ignored {other_files(others)}")
 
     return 1 if problems else 0

@@ -1,7 +1,7 @@
-"""Types of options that name a file to write, which refuse to replace what is not theirs.
+"""Option types for output files, which do not overwrite files of another kind.
 
-A file is replaced by what a command writes, so a slip of the hand would lose a folder's manifest or
-a table that somebody wrote. Both types look before anything is read or counted.
+A mistyped path could otherwise replace a folder's manifest or a user's table. Both types check
+before anything is read or counted.
 """
 
 from __future__ import annotations
@@ -15,42 +15,45 @@ from mslm_data.cli.options import FileOrFolder
 
 
 class LexiconFile(FileOrFolder):
-    """A file to write a lexicon to: a new one, an empty one, or a lexicon to replace."""
+    """An output file for a lexicon: new, empty, or a lexicon to replace."""
 
     def __init__(self) -> None:
         super().__init__(dir_okay=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path."""
+        """Return the path, or fail for another file."""
         path: Path = super().convert(value, param, ctx)
         if not _is_new(path) and not _is_lexicon(path):
             problem = (
-                f"expected a new file, or a lexicon to replace, got '{path}', which holds "
-                "something else; choose another file, or remove that one first"
+                f"expected a new file, or a lexicon to replace, got '{path}', which is no lexicon; "
+                "choose another file, or remove it first"
             )
             self.fail(problem, param, ctx)
         return path
 
 
 class TextFile(FileOrFolder):
-    """A file to write text to: any but those that a build wrote."""
+    """An output file for text: any file that no build wrote."""
 
     def __init__(self) -> None:
         super().__init__(dir_okay=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path."""
+        """Return the path, or fail for a file of a built folder."""
         path: Path = super().convert(value, param, ctx)
         if path.exists() and not path.is_file():
-            self.fail(f"expected a file, got '{path}', which is of another kind", param, ctx)
+            self.fail(f"expected a file, got '{path}', which is not a file", param, ctx)
         if _is_build_file(path):
-            problem = f"expected a new file, got '{path}' of a built folder; choose another file"
+            problem = (
+                f"expected a new file, got '{path}', which belongs to a built folder; choose "
+                "another file"
+            )
             self.fail(problem, param, ctx)
         return path
 
 
 def _is_new(path: Path) -> bool:
-    """Return whether nothing is lost where a path is written to."""
+    """Return whether a path does not exist or is an empty file."""
     return not path.exists() or (path.is_file() and not path.stat().st_size)
 
 
@@ -66,7 +69,7 @@ def _is_lexicon(path: Path) -> bool:
 
 
 def _is_build_file(path: Path) -> bool:
-    """Return whether a file is one of a built folder's own: its manifest, a shard, its card."""
+    """Return whether a file belongs to a built folder: its manifest, a shard or its card."""
     from mslm_data.errors import ShardError
     from mslm_data.shard.manifest import NAME, read_manifest
 

@@ -355,7 +355,7 @@ def test_audit__refuses_options_that_do_not_name_files(folder: Path, option: str
 
     assert (done.code, done.out) == (1, "")
     assert "--set: expected an option that names a file of the folder's annotator" in done.err
-    assert f"got '{option.partition('=')[0]}'; an audit takes all else as it made" in done.err
+    assert f"got '{option.partition('=')[0]}'; to audit another option, build" in done.err
 
 
 def of_context(folder: Path, *options: str) -> tuple[object, ...]:

@@ -237,7 +237,7 @@ def test_verify__finds_a_flipped_bit(built: Path, tmp_path: Path) -> None:
     assert broken.code == 1
     assert not broken.json["ok"]
     assert "train/data-00000-of-00001.arrow" in broken.json["problems"][0]["place"]
-    assert "problems" in run("verify", damaged).out
+    assert ": 1 problem\n" in run("verify", damaged).out
 
 
 def test_inspect__marks_mentions_and_masks(built: Path) -> None:
@@ -311,7 +311,8 @@ def test_inspect__a_start_past_the_end_is_refused(built: Path) -> None:
 
     assert done.code == 2
     assert (
-        f"--start: expected a row below {rows}, as 'train' has so many rows, got {rows}" in done.err
+        f"--start: expected a row below {rows}, the number of rows of 'train', got {rows}"
+        in done.err
     )
     assert run("inspect", built, "--start", rows - 1).out
 

@@ -63,4 +63,4 @@ def test_pmi__says_where_it_differs_from_the_paper_and_its_lists() -> None:
     text = " ".join((COMMANDS["vocab pmi"].help or "").split())
 
     assert "if the folder's vocabulary is cased" in text
-    assert "none gives the 8,130 of 15,787 that Table 11" in text
+    assert "none gives the 8,130 of 15,787 in Table 11" in text

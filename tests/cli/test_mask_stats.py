@@ -356,7 +356,7 @@ WRONG_CALLS = [
     (["--row-tokens", "4"], "--row-tokens: expected room for a row of"),
     (["--flat", "--bucketed"], "--bucketed: expected False for packed rows"),
     (["--elm", "1.5"], "Invalid value for '--elm': 1.5 is not in the range 0<=x<=1"),
-    (["--elm", "0.5", "--set", "elm=0.3"], "--set: expected no elm beside --elm, got both"),
+    (["--elm", "0.5", "--set", "elm=0.3"], "--set elm: cannot be combined with --elm"),
     (["--seed", str(2**63)], "9223372036854775808 is not in the range"),
     (["--set", "jont.elm=0.5"], "got one of 'jont'; did you mean 'joint'?"),
     (
@@ -384,8 +384,8 @@ def test_mask_stats__a_rate_that_follows_training_is_refused(
 
     assert done.code == 1
     assert (
-        "strategy 'blm': expected rates that stay or follow the epoch, got one that follows the "
-        "steps or tokens of training, which a command does not know; set it to a number"
+        "strategy 'blm': a rate depends on the training step or on the tokens seen, which a "
+        "command does not know; set it to a number"
     ) in done.err
 
 

@@ -51,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (errno.EACCES, "permissions"),
         (errno.EPERM, "permissions"),
         (errno.EROFS, "choose another place"),
-        (errno.EIO, "sound"),
+        (errno.EIO, "connection"),
         (errno.EMFILE, "ulimit -n"),
         (errno.ENFILE, "close other programs"),
         (errno.ENOMEM, "--workers"),
@@ -87,8 +87,8 @@ def test_main__no_space_left_without_a_path_names_the_cache_folder(
 
     assert (done.code, done.out) == (1, "")
     assert (
-        done.err == "error: No space left on device, where --out or the cache folder "
-        f"{tmp_path / 'cache'} lies; free some space, then run the same command again\n"
+        done.err == "error: No space left on device, on the disk of --out or of the cache folder "
+        f"{tmp_path / 'cache'}; free some space, then run the same command again\n"
     )
 
 
@@ -184,7 +184,7 @@ def test_main__says_that_the_current_folder_is_gone(tmp_path: Path) -> None:
     )
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: current folder: expected one that is there, got one that")
+    assert done.stderr.startswith("error: the current folder was removed")
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_push__uploads_what_was_built_to_a_private_dataset(
     assert api.calls[0][1]["private"] is True
     assert str(tmp_path) not in str(api.calls[2][1]["commit_message"])
     assert run("push", folder, "me/genes").out.endswith(
-        f"\n{folder}: left behind 2 files that no build writes, such as notes.csv\n"
+        f"\n{folder}: did not upload 2 files that no build writes, such as notes.csv\n"
     )
 
 
@@ -182,10 +182,10 @@ def test_push__patients_text_goes_with_a_flag_whose_help_says_what_it_is(
     assert done.code == 0
     assert api.calls[0][1]["private"] is True
     assert (
-        "--share-protected Upload patients' text. Data use agreements, such as that of MIMIC, forbid it"
+        "--share-protected Upload patients' text. Data use agreements such as MIMIC's forbid this"
         in said
     )
-    assert "answer for it" in said
+    assert "take responsibility" in said
 
 
 def test_push__a_damaged_folder_is_refused(api: Hub, genes: Path, tmp_path: Path) -> None:

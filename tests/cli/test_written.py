@@ -78,7 +78,7 @@ def test_text__files_of_a_build_are_not_replaced(
     done = run(*words, built, option, built / name)
 
     assert done.code == 2
-    assert f"expected a new file, got '{built / name}' of a built folder" in done.err
+    assert f"expected a new file, got '{built / name}', which belongs to a built folder" in done.err
     assert (built / name).read_bytes() == before
 
 

@@ -252,7 +252,7 @@ def test_verify__passes_over_what_datasets_leaves_and_says_so(folder: Path) -> N
     done = run("verify", folder)
     assert (done.code, len(done.out.splitlines())) == (0, 2)
     assert done.out.endswith(
-        f"{folder}: passed over 4 files that no build writes, such as {left[0]}\n"
+        f"{folder}: ignored 4 files that no build writes, such as {left[0]}\n"
     )
     assert run("verify", folder, "--json").json["passed_over"] == left
     assert len(load(folder)["train"].examples()) == len(rows)

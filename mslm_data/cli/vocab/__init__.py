@@ -1,4 +1,4 @@
-"""`mslm-data vocab`: make what strategies and annotators need besides a corpus."""
+"""`mslm-data vocab`: makes lexicons, scores and concept models."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from mslm_data.cli.lazy import LazyGroup
 
 COMMANDS = {
     "pmi": "Rank the n-grams of a built folder by pointwise mutual information.",
-    "anchors": "Find the words that set a built folder apart from general text (TF-ICF).",
-    "scores": "Score words or tokens of a built folder, by an encoder or a table.",
+    "anchors": "Find the words that distinguish a built folder from general text (TF-ICF).",
+    "scores": "Score words or tokens of a built folder with an encoder or a table.",
     "concepts": "Make a MedCAT model pack of concepts.",
 }
 
 
 @click.group("vocab", cls=LazyGroup, package="mslm_data.cli.vocab", commands=COMMANDS)
 def command() -> None:
-    """Make what strategies and annotators need besides a corpus.
+    """Make lexicons, scores and concept models for strategies and annotators.
 
-    Lexicons and score columns go to the folder's `vocab/`, where strategies look for them.
+    Lexicons and score columns are written to `vocab/` of the folder, where strategies find them.
 
     \b
     Example:

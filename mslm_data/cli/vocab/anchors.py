@@ -21,46 +21,50 @@ if TYPE_CHECKING:
     from mslm_data.lexicon.word_types import WordTypes
 
 
-@click.command("anchors", short_help="Find words that set a folder apart.")
+@click.command("anchors", short_help="Find words typical of a folder.")
 @folder_argument
 @click.option(
     "--general",
     required=True,
     callback=given,
     metavar="DIR|FILE|wordfreq",
-    help="Compare with this general text: a built folder, of which every split is taken, a table "
+    help="General text to compare with: a built folder with all of its splits, a table "
     "word<TAB>count, or the package wordfreq.",
 )
 @click.option(
-    "--split", default="train", show_default=True, metavar="NAME", help="Count words in this split."
+    "--split",
+    default="train",
+    show_default=True,
+    metavar="NAME",
+    help="Name of the split to count.",
 )
 @click.option(
     "--count",
     type=click.IntRange(1),
     default=20,
     show_default=True,
-    help="Keep at most this many anchors.",
+    help="Maximum number of anchors.",
 )
 @click.option(
     "--min-count",
     type=click.IntRange(1),
     default=20,
     show_default=True,
-    help="Minimum number of occurrences of an anchor. Without it words that occur once come first.",
+    help="Minimum number of occurrences of an anchor. With 1, words that occur once come first.",
 )
 @click.option(
     "--smoothing",
     type=float,
     default=1.0,
     show_default=True,
-    help="Add this to each count of the general text, as it may lack a word.",
+    help="Number added to each count of the general text, which may lack a word.",
 )
 @stop_words_option
-@out_option("DIR/vocab/anchors.arrow", "the lexicon to this file")
+@out_option("DIR/vocab/anchors.arrow", "file for the lexicon")
 @click.option(
     "--show-text",
     is_flag=True,
-    help="Print the words even if they are those of patients' notes.",
+    help="Print the words even if they are from patients' notes.",
 )
 @json_option
 def command(
@@ -73,11 +77,11 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Find the words that set a built folder apart from general text, by TF-ICF.
+    """Find the words that distinguish a built folder from general text, by TF-ICF.
 
-    Writes a lexicon of the words that Difference-Masking compares all others with; `vocab scores
-    anchors` does so. A word's score says how many times more often it occurs here than there. Words
-    are compared in lower case, as `Gene` and `gene` are one, and only letters make words.
+    Writes a lexicon of anchors for Difference-Masking; `vocab scores anchors` compares all other
+    words with these. A word's score is the ratio of its frequencies here and in general text. Words
+    are compared in lower case, and consist of letters only.
 
     \b
     Example:
@@ -140,7 +144,7 @@ def command(
 
 
 def _frequencies(general: str) -> Frequencies:
-    """Return the words of the general text that `--general` names."""
+    """Return the word frequencies of the general text."""
     from mslm_data.api.loading import load
     from mslm_data.errors import VocabularyError
     from mslm_data.lexicon.anchors import general_text

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mslm_data.lexicon.concepts.packs import PackReport
 
 _SHOWN_WORDS = 12
-"""How many common words are shown to people."""
+"""Maximum number of printed common words."""
 
 
 @click.command("concepts", short_help="Make a MedCAT model pack.")
@@ -25,82 +25,77 @@ _SHOWN_WORDS = 12
     multiple=True,
     required=True,
     metavar="FILE[=TUI,…]",
-    help="Read concepts from this file; concepts without semantic types get these. Repeat it to "
-    "merge further files.",
+    help="File with concepts, and semantic types for those without any. Can be repeated to merge "
+    "files.",
 )
 @click.option(
     "--out",
     type=FileOrFolder(),
     required=True,
     metavar="DIR",
-    help="Write the pack to this folder, which must not exist.",
+    help="New output folder for the pack.",
 )
 @click.option(
     "--types",
     default="",
     metavar="TUI,…",
-    help="Keep only concepts of one of these semantic types.  [default: all]",
+    help="Semantic types to keep.  [default: all]",
 )
 @click.option(
     "--language",
     default="ENG",
     show_default=True,
-    help="Keep only UMLS names of this language; '' keeps all.",
+    help="Language of UMLS names to keep; '' keeps all.",
 )
 @click.option(
     "--source",
     "sources",
     default="",
     metavar="SAB,…",
-    help="Keep only names of these source vocabularies.  [default: all]",
+    help="Source vocabularies of names to keep.  [default: all]",
 )
 @click.option(
     "--under",
     multiple=True,
     metavar="ID",
-    help="Keep only this term of an ontology and the terms below it. Repeat it to keep further "
-    "branches.",
+    help="Term of an ontology to keep, with all terms below it. Can be repeated.  [default: all]",
 )
 @click.option(
     "--not-under",
     multiple=True,
     metavar="ID",
-    help="Leave out this term of an ontology and the terms below it. Repeat it to leave out "
-    "further branches.",
+    help="Term of an ontology to leave out, with all terms below it. Can be repeated.",
 )
 @click.option(
     "--subset",
     "subsets",
     multiple=True,
     metavar="NAME",
-    help="Keep only the terms of an ontology that are in this subset (slim). Repeat it to keep "
-    "further subsets.",
+    help="Subset (slim) of an ontology to keep. Can be repeated.  [default: all]",
 )
 @click.option(
     "--namespace",
     "namespaces",
     multiple=True,
     metavar="NAME",
-    help="Keep only the terms of an ontology that are in this namespace. Repeat it to keep further "
-    "namespaces.",
+    help="Namespace of an ontology to keep. Can be repeated.  [default: all]",
 )
 @click.option(
     "--common-words",
     type=click.Choice(["warn", "drop", "keep"]),
     default="warn",
     show_default=True,
-    help="Print which names are common words of English, leave these names out, or keep them "
-    "without a look.",
+    help="Treatment of names that are common English words: warn prints them, drop leaves them "
+    "out, keep does not look for them.",
 )
 @click.option(
     "--xref",
     default="",
     metavar="PREFIX",
-    help="Take an OBO term's cross reference with this prefix, such as UMLS_CUI, as its concept "
-    "id.",
+    help="Prefix of OBO cross references to use as concept ids, such as UMLS_CUI.",
 )
 @click.option(
-    "--name", default="", help="Call the pack this in its model card.  [default: the folder's name]"
+    "--name", default="", help="Name of the pack in its model card.  [default: the folder's name]"
 )
 @json_option
 def command(
@@ -120,12 +115,12 @@ def command(
 ) -> None:
     """Make a MedCAT model pack of concepts, for `build --set annotate.model_pack=DIR`.
 
-    FILE is a table (MedCAT's columns cui,name,…, or an id, a name and synonyms as in DrugBank's
-    vocabulary), an OBO ontology, or UMLS MRCONSO.RRF with MRSTY.RRF beside it. Ontologies and plain
-    tables have no semantic types: write these after the file's name.
+    FILE is a table, an OBO ontology, or UMLS MRCONSO.RRF with MRSTY.RRF beside it. A table has
+    MedCAT's columns cui,name,…, or an id, a name and synonyms, as DrugBank's vocabulary.
+    Ontologies and plain tables have no semantic types: add these to the file name.
 
-    Branches, subsets and namespaces limit the ontologies that have them; other files stay whole.
-    UMLS is limited by --types and --source. Common words are looked up with the package wordfreq.
+    Branches, subsets and namespaces filter the ontologies that have them, --types and --source
+    filter UMLS. Common words are found with the package wordfreq.
 
     \b
     Example:
@@ -171,12 +166,12 @@ def command(
 
 
 def _words(text: str) -> frozenset[str]:
-    """Return what stands between commas, in capitals."""
+    """Return comma-separated words in upper case."""
     return frozenset(filter(None, map(str.strip, text.upper().split(","))))
 
 
 def _print(report: PackReport) -> None:
-    """Print what became of the names as a table, and which of them are common words."""
+    """Print a table of the names, and the common words among them."""
     rows = [("names read", report.read)]
     rows += [(f"left out: {reason}", count) for reason, count in report.left_out.items()]
     rows += [("names kept", report.kept)]

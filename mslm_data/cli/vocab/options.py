@@ -1,6 +1,6 @@
-"""Options that several `mslm-data vocab` commands share, and how they save a lexicon.
+"""Options of several `mslm-data vocab` commands, and saving of lexicons.
 
-Those that commands outside `vocab` have too are in `cli.options`.
+Options shared with other commands are in `cli.options`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def given(
     option: click.Parameter,  # noqa: ARG001
     value: str,
 ) -> str:
-    """Return the value of an option that may be a path, and refuse an empty one.
+    """Return the value of an option that may be a path; fail if it is empty.
 
     Raises:
-        BadParameter: As a path it would be the current folder.
+        BadParameter: It is empty, which as a path would mean the current folder.
     """
     if not value:
         raise click.BadParameter(
@@ -43,53 +43,53 @@ encoder_option = click.option(
     required=True,
     callback=given,
     metavar="DIR|ID",
-    help="Use this Hugging Face model, a folder or a hub id. Weights must be safetensors files.",
+    help="Hugging Face model: a folder or a hub id, with safetensors weights.",
 )
 
 
-def out_option(default: str, what: str) -> Callable[[F], F]:
+def out_option(default: str, noun: str) -> Callable[[F], F]:
     """Add `--out`.
 
-    What is there already must be of the kind that the command writes: a lexicon or a folder.
+    An existing path must be a lexicon or a folder, as the command writes.
 
     Args:
-        default: Where the command writes without it, for people; a file has a suffix.
-        what: What the command writes there, such as "the lexicon to this file".
+        default: Default path, for the help text. A file has a suffix.
+        noun: Ends the help text, such as "file for the lexicon".
     """
     is_file = bool(PurePath(default).suffix)
     return click.option(
         "--out",
         type=LexiconFile() if is_file else FileOrFolder(file_okay=False),
         metavar="PATH",
-        help=f"Write {what}.  [default: {default}]",
+        help=f"Output {noun}.  [default: {default}]",
     )
 
 
-def split_option(default: str, verb: str) -> Callable[[F], F]:
-    """Add `--split`, which may be given several times.
+def split_option(default: str, purpose: str) -> Callable[[F], F]:
+    """Add `--split`, which can be repeated.
 
     Args:
-        default: The splits without it, for people.
-        verb: What the command does in a split, such as "Count".
+        default: Default splits, for the help text.
+        purpose: Ends the help text, such as "to count".
     """
     return click.option(
         "--split",
         "splits",
         multiple=True,
         metavar="NAME",
-        help=f"{verb} in this split. Repeat it for further splits.  [default: {default}]",
+        help=f"Name of a split {purpose}. Can be repeated.  [default: {default}]",
     )
 
 
 stop_words_option = click.option(
     "--stop-words",
     metavar="FILE|english|none",
-    help="Leave out stop words: those of a file, one a line, the shipped English ones, or none.",
+    help="Stop words to leave out: a file with a word per line, the shipped English ones, or none.",
 )
 
 
 def save_lexicon(out: Path, lexicon: Lexicon, *, protected: bool) -> None:
-    """Write a lexicon; warn first if patients' words go where others can enter."""
+    """Write a lexicon. Warn if patients' words are written to a folder that others can read."""
     from mslm_data.io.private import warn_readable
     from mslm_data.lexicon.store import write_lexicon
 

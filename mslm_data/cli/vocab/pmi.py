@@ -24,52 +24,52 @@ if TYPE_CHECKING:
     "--recipe",
     default="paper",
     show_default=True,
-    help="Start from the options of this recipe: paper, levine or released.",
+    help="Recipe with default options: paper, levine or released.",
 )
-@split_option("train", "Count")
-@click.option("--all-splits", is_flag=True, help="Count in every split, test data too.")
-@click.option("--measure", help="Rank by this measure: levine, plain or squared.")
-@click.option("--lengths", metavar="N-M", help="Take n-grams of N to M words, within 2-5.")
+@split_option("train", "to count")
+@click.option("--all-splits", is_flag=True, help="Count all splits, including test data.")
+@click.option("--measure", help="Measure for the ranking: levine, plain or squared.")
+@click.option("--lengths", metavar="N-M", help="Lengths of n-grams in words, within 2-5.")
 @click.option(
     "--min-count",
     metavar="K[,K…]",
-    help="Minimum number of occurrences: one number, or one per n-gram length.",
+    help="Minimum number of occurrences, for all n-grams or per length.",
 )
-@click.option("--size", type=int, help="Keep at most this many n-grams, the best ones.")
+@click.option("--size", type=int, help="Maximum number of n-grams, best ones first.")
 @click.option(
     "--coverage",
     type=float,
-    help="Keep as many n-grams as needed to cover this share of the tokens.",
+    help="Share of the tokens that the n-grams must cover.",
 )
 @click.option(
     "--shares",
     metavar="P,P…",
-    help="Give each n-gram length this percentage of the list, the shortest length first.",
+    help="Percentage of n-grams of each length, shortest length first.",
 )
 @click.option(
     "--order",
-    help="Write short n-grams first (length), high scores first (score) or long n-grams first "
-    "(longest). Strategies use entries in this order.",
+    help="Order of the lexicon, in which strategies use it: short n-grams first (length), high "
+    "scores first (score) or long n-grams first (longest).",
 )
 @click.option(
     "--drop-short-words/--keep-short-words",
     default=None,
-    help="Leave out, or keep, n-grams with a word of one character.",
+    help="Whether to leave out n-grams with a word of one character.",
 )
 @stop_words_option
 @click.option(
     "--across-sentences/--within-sentences",
     default=None,
-    help="Count n-grams as if all rows were one sentence, or within rows only.",
+    help="Whether to count n-grams across the ends of rows.",
 )
-@out_option("DIR/vocab/pmi.arrow", "the lexicon to this file")
+@out_option("DIR/vocab/pmi.arrow", "file for the lexicon")
 @click.option(
     "--list",
     "list_file",
     type=TextFile(),
     metavar="FILE",
-    help="Also write the n-grams as text, with their scores. In a .csv or .tsv file those that a "
-    "spreadsheet would take for formulas get a ' before them.",
+    help="Second output file, with n-grams and scores as text. In .csv and .tsv files, n-grams "
+    "that a spreadsheet would read as formulas are prefixed with '.",
 )
 @json_option
 def command(
@@ -84,25 +84,25 @@ def command(
 ) -> None:
     """Rank the word n-grams of a built folder by pointwise mutual information.
 
-    Writes a lexicon, which the strategies of PMI masking hide as units.
+    Writes a lexicon, whose n-grams are the units of PMI masking.
 
     \b
-    Recipes, whose options those on the command line override:
+    Recipes, with options that the command line overrides:
       paper     2 to 4 words, at least 5 times within sentences of the training
                 split, the measure of Levine et al. 2021 (Abaho et al. 2024)
-      levine    2 to 5 words, more than 10 times, as many as cover half of the
-                tokens, half of them bigrams (Levine et al. 2021)
-      released  as the code of Abaho et al. 2024 does: at least 2 times, all
+      levine    2 to 5 words, more than 10 times, to cover half of the tokens,
+                half of them bigrams (Levine et al. 2021)
+      released  as in the code of Abaho et al. 2024: at least 2 times, all
                 splits, across sentences, NLTK's measure, no words of one
                 character, no English stop words
 
-    `released` gives the lists that were released with that paper if the folder's vocabulary is
-    cased. An uncased one merges words that differ in their capitals, so the list differs.
+    `released` reproduces the lists released with that paper if the folder's vocabulary is cased. An
+    uncased one merges words that differ in case, so the list differs.
 
-    N-grams with a word that holds [UNK] are left out, and so are those across the cut of a sentence
-    that was too long for one row. The table counts n-grams that are mentions in three ways; none
-    gives the 8,130 of 15,787 that Table 11 of that paper has for BC2GM (whole mentions are 857,
-    within mentions 3,089, of mention words only 5,944).
+    N-grams with [UNK] are left out, as are n-grams across the cut of a sentence that was too long
+    for one row. The table counts n-grams that are mentions in three ways; none gives the 8,130 of
+    15,787 in Table 11 of that paper for BC2GM (857 are whole mentions, 3,089 are inside mentions,
+    5,944 have words of mentions only).
 
     \b
     Example:
@@ -166,14 +166,14 @@ def command(
 
 
 def _splits(shards: Shards, given: Sequence[str], *, everything: bool) -> list[str]:
-    """Return the splits to count in: those given, else all or the training split."""
+    """Return the splits to count: the named ones, otherwise all or the training split."""
     if given:
         return list(dict.fromkeys(given))
     return list(shards.splits) if everything else ["train"]
 
 
 def _choice(recipe: str, options: Mapping[str, Any]) -> NgramChoice:
-    """Return a recipe with the options that were given."""
+    """Return the options of a recipe with those of the command line."""
     from dataclasses import replace
 
     from mslm_data.lexicon.ngrams.ranking import RECIPES, read_stop_words
@@ -193,7 +193,7 @@ def _choice(recipe: str, options: Mapping[str, Any]) -> NgramChoice:
     if "shares" in given:
         given["shares"] = _numbers("shares", given["shares"], ",", float)
 
-    # A size takes the place of the recipe's coverage, and a coverage that of its size.
+    # A size replaces the recipe's coverage, and a coverage its size.
     if "size" in given or "coverage" in given:
         given = {"size": None, "coverage": None, **given}
 
@@ -213,7 +213,7 @@ def _numbers(
 
 
 def _write_list(path: Path, ngrams: Iterable[str], scores: Iterable[float]) -> None:
-    """Write n-grams as text: one a line, a tab, and the score."""
+    """Write n-grams as text: an n-gram, a tab and a score per line."""
     from mslm_data.io.files import make_folder, write_whole
 
     safe = defused if path.suffix in (".csv", ".tsv") else str
@@ -227,7 +227,7 @@ def _write_list(path: Path, ngrams: Iterable[str], scores: Iterable[float]) -> N
 
 
 def _print(report: Mapping[str, Any], size: int) -> None:
-    """Print the counts of a lexicon of so many entries as a table."""
+    """Print the counts of a lexicon as a table."""
 
     def share(count: int, total: int) -> str:
         return f"{count / total:.1%}"

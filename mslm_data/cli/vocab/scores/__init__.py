@@ -1,4 +1,4 @@
-"""`mslm-data vocab scores`: give each word or token of a built folder a number."""
+"""`mslm-data vocab scores`: scores each word or token of a built folder."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from mslm_data.shard.split import Split
 
 COMMANDS = {
-    "anchors": "Words by their likeness to anchor words (Difference-Masking).",
-    "attention": "Tokens by the attention that [CLS] pays them (AttnMask, MST).",
+    "anchors": "Words by their similarity to anchor words (Difference-Masking).",
+    "attention": "Tokens by the attention from [CLS] (AttnMask, MST).",
     "logits": "Tokens by a token classifier's logit (Selective Masking, in-domain).",
-    "confidence": "Tokens that a task model does not need (Selective Masking, task data).",
-    "table": "Words, pieces or ids by a table of yours (InforMask and others).",
-    "frequency": "Token ids by how often they occur.",
+    "confidence": "Tokens by their effect on a task model (Selective Masking, task data).",
+    "table": "Words, pieces or ids by your own table (InforMask and others).",
+    "frequency": "Token ids by their number of occurrences.",
 }
 
 
 @click.group("scores", cls=LazyGroup, package="mslm_data.cli.vocab.scores", commands=COMMANDS)
 def command() -> None:
-    """Score words or tokens of a built folder, for strategies that hide some rather than others.
+    """Score words or tokens of a built folder, for strategies that mask by score.
 
-    Scores of words and of token ids make a lexicon, one file. Scores of tokens where they stand
-    make a score column, a folder with a file for each shard; run the same command again to resume
-    an interrupted one. Both are as private as the rows.
+    Scores of words and of token ids are written as a lexicon, a single file. Scores of tokens in
+    context are written as a score column, a folder with a file per shard; run the same command
+    again to resume an interrupted one. Both are as private as the rows.
 
     \b
     Example:
@@ -43,7 +43,7 @@ def command() -> None:
 
 
 def chosen(shards: Shards, names: Sequence[str]) -> dict[str, Split]:
-    """Return the splits of these names, or all splits if there are no names."""
+    """Return the splits of these names, or all splits without names."""
     return {name: shards[name] for name in names or shards.splits}
 
 
@@ -54,10 +54,10 @@ def run_column(
 
     Args:
         shards: The folder.
-        names: Its splits; none for all.
-        out: The column's folder.
-        made: How it is made, for its `about`.
-        score: What scores the rows of a shard.
+        names: Names of its splits; empty for all.
+        out: Output folder for the column.
+        made: How the column is made, for its `about`.
+        score: Scores the rows of a shard.
     """
     from mslm_data.cli.progress import counting
     from mslm_data.io.private import warn_readable
@@ -73,12 +73,13 @@ def run_column(
 
 
 def say(as_json: bool, out: Path, report: Mapping[str, Any]) -> None:
-    """Print a report: one JSON object, or a table into which mappings are flattened."""
+    """Print a report as one JSON object, or as a table with nested mappings flattened."""
     if as_json:
         output.print_json({"out": str(out), **report})
         return
 
     rows: list[tuple[str, Any]] = []
+    # A nested mapping becomes a row per key.
     for name, value in report.items():
         words = name.replace("_", " ")
         if isinstance(value, Mapping):

@@ -16,34 +16,33 @@ if TYPE_CHECKING:
     from mslm_data.lexicon.store import Lexicon
 
 
-@click.command("anchors", short_help="Words by their likeness to anchors.")
+@click.command("anchors", short_help="Words by their similarity to anchors.")
 @folder_argument
-@split_option("every split", "Score the words")
+@split_option("all splits", "with words to score")
 @encoder_option
 @click.option(
     "--anchors",
     "path",
     type=FileOrFolder(),
     metavar="FILE",
-    help="Compare with the anchors of this lexicon.  [default: DIR/vocab/anchors.arrow]",
+    help="Lexicon of the anchors.  [default: DIR/vocab/anchors.arrow]",
 )
 @click.option(
     "--embedding",
     type=click.Choice(["pooler", "mean", "input"]),
     default="pooler",
     show_default=True,
-    help="Embed a word by the model's pooler, by the mean of its last layer over the word's "
-    "pieces, "
-    "or by the mean of its input embeddings.",
+    help="Embedding of a word: the model's pooler, or the mean over its pieces of the last layer "
+    "(mean) or of the input embeddings (input).",
 )
 @click.option(
     "--combine",
     type=click.Choice(["max", "mean", "min"]),
     default="max",
     show_default=True,
-    help="Score a word by this one of its cosines to the anchors. The paper has the highest.",
+    help="How to combine a word's cosines to all anchors. The paper uses max.",
 )
-@out_option("DIR/vocab/difference.arrow", "the lexicon to this file")
+@out_option("DIR/vocab/difference.arrow", "file for the lexicon")
 @json_option
 def command(
     folder: Path,
@@ -55,15 +54,15 @@ def command(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Score each word type by its cosine to anchor words, as Difference-Masking does.
+    """Score each word type by its cosine to anchor words, as in Difference-Masking.
 
-    Writes a lexicon. Each word is embedded alone. The released code takes the pooler of
-    bert-base-uncased, whose outputs are nearly constant. Scores are raw cosines in [-1, 1]; the
-    strategies take ranks of them, as the released code does.
+    Writes a lexicon. Each word is embedded without context. The released code uses the pooler of
+    bert-base-uncased, whose outputs are nearly constant. Scores are cosines in [-1, 1]; strategies
+    use their ranks, as the released code does.
 
-    Words with [UNK], and words that the encoder cannot take, have no entry. Where the encoder's
-    tokenizer is not the folder's, words are decoded and encoded anew; whether capitals count is
-    then up to the encoder's tokenizer.
+    Words with [UNK] and words too long for the encoder have no entry. If the encoder has another
+    tokenizer than the folder, words are decoded and encoded again, and its tokenizer decides
+    whether case matters.
 
     \b
     Example:
@@ -84,7 +83,7 @@ def command(
     manifest = shards.manifest
     used = chosen(shards, splits)
 
-    # A path that is given is that path, whatever `vocab/` holds.
+    # An explicit path must not be searched in `vocab/`.
     given = str(path.absolute()) if path else "anchors.arrow"
     tokenizer = manifest.tokenizer["sha256"]
     anchors_file = find_artefact(folder, given, LEXICON, tokenizer=tokenizer)
@@ -133,10 +132,10 @@ def command(
 
 
 def _check_is_anchors(path: Path, lexicon: Lexicon) -> None:
-    """Refuse lexicons that hold no anchors: n-grams, words with their likeness, counts of ids.
+    """Check that a lexicon was not made by another command, with n-grams, scores or id counts.
 
     Raises:
-        VocabularyError: One of a command that makes such.
+        VocabularyError: Another command made the lexicon.
     """
     from mslm_data.errors import VocabularyError
     from mslm_data.lexicon.artefacts import MAKERS, made_by

@@ -14,18 +14,18 @@ from mslm_data.cli.vocab.scores import chosen, run_column, say
 
 @click.command("attention", short_help="Tokens by the attention of [CLS].")
 @folder_argument
-@split_option("every split", "Score the rows")
+@split_option("all splits", "to score")
 @encoder_option
-@out_option("DIR/vocab/attention", "the score column to this folder")
+@out_option("DIR/vocab/attention", "folder for the score column")
 @json_option
 def command(
     folder: Path, splits: tuple[str, ...], name: str, out: Path | None, as_json: bool
 ) -> None:
-    """Score each token by the attention that [CLS] pays it in the last layer, mean over heads.
+    """Score each token by the attention from [CLS] in the last layer, averaged over heads.
 
-    Writes a score column. The model must have the folder's vocabulary. AttnMask and MST take
-    attention from a teacher that follows the model in training, and from images: a frozen encoder
-    and text are an adaptation of both. Special tokens have 0.
+    Writes a score column. The model must have the folder's vocabulary. AttnMask and MST use images,
+    and the attention of a teacher that follows the model in training; text and a frozen encoder are
+    an adaptation. Special tokens have score 0.
 
     \b
     Example:

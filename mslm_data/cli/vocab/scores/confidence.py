@@ -13,25 +13,25 @@ from mslm_data.cli.vocab.options import out_option, split_option
 from mslm_data.cli.vocab.scores import run_column, say
 
 
-@click.command("confidence", short_help="Tokens that a task model does not need.")
+@click.command("confidence", short_help="Tokens by their effect on a task model.")
 @folder_argument
-@split_option("every split", "Score the rows")
+@split_option("all splits", "to score")
 @click.option(
     "--callable",
     "name",
     required=True,
     metavar="MODULE:FUNCTION",
-    help="Ask this Python function for the task model's answers. It is imported and run: pass only "
-    "code that you trust.",
+    help="Python function that calls the task model. It is imported and run: pass only code that "
+    "you trust.",
 )
 @click.option(
     "--threshold",
     type=click.FloatRange(0, 1),
     default=0.01,
     show_default=True,
-    help="Take a token for important if it lowers the probability by less than this.",
+    help="Maximum drop of the probability for an important token.",
 )
-@out_option("DIR/vocab/confidence", "the score column to this folder")
+@out_option("DIR/vocab/confidence", "folder for the score column")
 @json_option
 def command(
     folder: Path,
@@ -41,17 +41,17 @@ def command(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Score each token by whether a task model needs it: Selective Masking's rule.
+    """Score each token by its effect on a task model, as in Selective Masking.
 
-    Writes a score column. The model is a Python function of yours, p_true(rows, keys). For lists of
-    token ids, special tokens among them, it returns the probability of the true label of each. That
-    label is the one of the row with the key at the same place; NaN says that the row is not to be
-    used. Give each model a column of its own with --out.
+    Writes a score column. The model is your Python function p_true(rows, keys). It takes lists of
+    token ids with special tokens, and the key of the row of each. It returns the probability of the
+    row's true label for each list, or NaN to skip the row. Use a separate column (--out) per model.
 
-    A row is scanned from left to right with a buffer. Where P(row) - P(buffer + token) is below the
-    threshold the token is important, and leaves the buffer. The score is the threshold less that
-    drop, so it is above 0 just where the token is important. Special tokens and rows not used have
-    0. One call of the function holds a step of many rows; a row of n tokens takes n + 1 sequences.
+    A row is scanned from left to right with a buffer. If P(row) - P(buffer + token) is below the
+    threshold, the token is important and is removed from the buffer. The score is the threshold
+    minus this drop, so important tokens have a score above 0. Special tokens and skipped rows have
+    score 0. Each call of the function has one step of many rows; a row of n tokens needs n + 1
+    sequences.
 
     \b
     Example:

@@ -12,15 +12,15 @@ from mslm_data.cli.vocab.options import out_option, save_lexicon, split_option
 from mslm_data.cli.vocab.scores import chosen, say
 
 
-@click.command("frequency", short_help="Token ids by how often they occur.")
+@click.command("frequency", short_help="Token ids by their number of occurrences.")
 @folder_argument
-@split_option("train", "Count")
-@out_option("DIR/vocab/frequency.arrow", "the lexicon to this file")
+@split_option("train", "to count")
+@out_option("DIR/vocab/frequency.arrow", "file for the lexicon")
 @json_option
 def command(folder: Path, splits: tuple[str, ...], out: Path | None, as_json: bool) -> None:
-    """Count the token ids of a built folder, which SpanBERT draws random tokens by.
+    """Count the token ids of a built folder, for random tokens as in SpanBERT.
 
-    Writes a lexicon of single ids. Special tokens, and ids that do not occur, have no entry.
+    Writes a lexicon of single ids. Special tokens and ids without occurrences have no entry.
 
     \b
     Example:

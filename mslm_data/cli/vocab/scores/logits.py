@@ -15,23 +15,23 @@ from mslm_data.cli.vocab.scores import chosen, run_column, say
 
 @click.command("logits", short_help="Tokens by a token classifier.")
 @folder_argument
-@split_option("every split", "Score the rows")
+@split_option("all splits", "to score")
 @encoder_option
 @click.option(
     "--class",
     "label",
     required=True,
     metavar="LABEL",
-    help="Score by this class of the model, given by its label or its number.",
+    help="Class of the model to score by: its label or its number.",
 )
 @click.option(
     "--value",
     type=click.Choice(["logit", "margin"]),
     default="logit",
     show_default=True,
-    help="Score by the raw logit, or by its margin over the highest of the other classes.",
+    help="Score: the raw logit of the class, or its margin over the highest other class.",
 )
-@out_option("DIR/vocab/logits", "the score column to this folder")
+@out_option("DIR/vocab/logits", "folder for the score column")
 @json_option
 def command(
     folder: Path,
@@ -45,8 +45,8 @@ def command(
     """Score each token by a token classifier's logit of one class.
 
     Writes a score column. The model must have the folder's vocabulary. The in-domain stage of
-    Selective Masking ranks tokens in this way (Gu et al. 2020). The margin is above 0 just where
-    the class is the one predicted, which is where that stage hides tokens. Special tokens have 0.
+    Selective Masking ranks tokens in this way (Gu et al. 2020), and masks tokens of the predicted
+    class, whose margin is above 0. Special tokens have score 0.
 
     \b
     Example:

@@ -13,7 +13,7 @@ from mslm_data.cli.vocab.options import out_option, save_lexicon
 from mslm_data.cli.vocab.scores import say
 
 
-@click.command("table", short_help="Words, pieces or ids by a table of yours.")
+@click.command("table", short_help="Words, pieces or ids by your own table.")
 @folder_argument
 @click.option(
     "--from",
@@ -21,25 +21,23 @@ from mslm_data.cli.vocab.scores import say
     type=FileOrFolder(),
     required=True,
     metavar="FILE.tsv",
-    help="Read this table: an entry, a tab and a number a line.",
+    help="Table with an entry, a tab and a number per line.",
 )
 @click.option(
     "--by",
     type=click.Choice(["words", "pieces", "ids"]),
     default="words",
     show_default=True,
-    help="Take the entries for words and phrases, for pieces as the vocabulary spells them, or for "
-    "token ids.",
+    help="Kind of the entries: words and phrases, pieces as spelt in the vocabulary, or token ids.",
 )
-@out_option("DIR/vocab/table.arrow", "the lexicon to this file")
+@out_option("DIR/vocab/table.arrow", "file for the lexicon")
 @json_option
 def command(folder: Path, path: Path, by: Any, out: Path | None, as_json: bool) -> None:
-    """Make a lexicon of a table of words, pieces or ids with a number each.
+    """Make a lexicon from a table of words, pieces or token ids, with a number each.
 
-    A header may stand first.
-
-    Words and phrases are encoded as the folder's are. Tables by ids are such as InforMask's rates.
-    Entries keep their order. Lines that cannot be used are counted, with the number of the first.
+    A header line is optional. Words and phrases are encoded as in the folder. Tables of ids are for
+    example InforMask's rates. Entries keep their order. Unusable lines are counted, with the number
+    of the first one.
 
     \b
     Example:

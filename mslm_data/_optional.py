@@ -1,7 +1,6 @@
-"""Imports optional packages; a missing one gives one message, with the line that installs it.
+"""Imports optional packages. If one is missing, the error has the command to install it.
 
-Packages are told to stay quiet before they are imported: they send no telemetry, and do not look
-for newer versions.
+Packages are configured by environment variables before import: no telemetry, no version checks.
 """
 
 from __future__ import annotations
@@ -26,16 +25,15 @@ _EXTRA_OF = {
     "transformers": "hf",
     "wordfreq": "vocab",
 }
-"""Import name -> the extra of `pyproject.toml` that brings it."""
+"""Import name -> the extra in `pyproject.toml` that installs it."""
 EXTRAS = tuple(dict.fromkeys(_EXTRA_OF.values()))
-"""The extras that bring something to users."""
+"""The extras with packages for users."""
 
 _HUB = {"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1"}
 _ENVIRONMENT = {
     "datasets": _HUB,
     "huggingface_hub": _HUB,
-    # MedCAT 2.9 asks the Python package index for its newest version while it is imported; what it
-    # loads is here.
+    # MedCAT 2.9 looks for a newer version at import. All of its models are local.
     "medcat": {
         **_HUB,
         "MEDCAT_DISABLE_VERSION_CHECK": "true",
@@ -43,28 +41,27 @@ _ENVIRONMENT = {
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
     },
-    # Usage reporting that is off still reports that it is; under `uv run`, Ray copies the current
-    # folder to all nodes.
+    # Disabled usage reporting still reports that it is disabled. Under `uv run`, Ray would copy the
+    # current folder to all nodes.
     "ray": {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_USAGE_STATS_REPORT_URL": "http://127.0.0.1:9",
         "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
         "DO_NOT_TRACK": "1",
     },
-    # Workers share the cores already.
+    # Several workers use all cores already.
     "rensa": {"RAYON_NUM_THREADS": "1"},
     "transformers": _HUB,
 }
-"""Import name -> environment variables that are set before the import, unless the user has set
-them."""
+"""Import name -> environment variables to set before the import, unless the user has set them."""
 
 
 def load(name: str, *, wanted_by: str) -> ModuleType:
-    """Import an optional package, or a module of one.
+    """Import an optional package or a module of it.
 
     Args:
-        name: The import name; its first part is a package that an extra brings, or a plug-in.
-        wanted_by: The part of the program that needs it, in a user's words ("source 'hub'").
+        name: Import name. Its first part is the package.
+        wanted_by: Part of the program that needs it, for the message, such as "source 'hub'".
 
     Raises:
         MissingExtraError: The package is not installed.

@@ -1,8 +1,8 @@
-"""Errors that a user can meet, one class for each cause.
+"""Errors for users, a class per kind of cause.
 
-Every message reads `where: expected, got; what to do` and never holds corpus text: a document's id,
-a line number or an offset says where to look. A wrong argument of a Python call is a `ValueError`;
-where a command takes the same argument, it is a `CallError`, which is both.
+Messages are of the form `where: expected, got; what to do`, and never contain corpus text: document
+ids, line numbers and offsets say where to look. Wrong arguments of Python calls raise `ValueError`.
+If a command has the same option, they raise `CallError`, which is a `ValueError` too.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from mslm_data.log import plain
 
 
 class MslmDataError(Exception):
-    """Base of what this package raises when data, a pipeline or the environment is wrong.
+    """Base class of errors in data, pipelines and the environment.
 
-    Catch it to catch all of them. A command prints the message and ends with exit code 1, or 2
-    for a wrong call. `--debug` shows the traceback too.
+    Commands print the message and end with exit code 1, or 2 for wrong usage. `--debug` adds the
+    traceback.
 
-    Ids, labels and file names in its message come from corpora: it is cleaned by `plain`.
+    Messages contain ids, labels and file names of corpora, so special characters are escaped by
+    `plain`.
     """
 
     def __init__(self, *words: object) -> None:
@@ -31,117 +32,118 @@ class MslmDataError(Exception):
 
 
 class CallError(MslmDataError, ValueError):
-    """Arguments of a call, or options of a command, are out of range or do not go together.
+    """Arguments of a call or options of a command are out of range, or cannot be combined.
 
-    Give the argument that the message names another value. Nothing was read or written. A wrong
-    argument of a Python call that no command has is a plain `ValueError`.
+    Change the argument named in the message. Nothing was read or written. Arguments without an
+    option of a command raise a plain `ValueError`.
     """
 
 
 class PipelineError(MslmDataError):
-    """A pipeline file, or a `--set` upon it, is wrong.
+    """A pipeline file or an option of it is wrong.
 
-    The message names the file, the table and the option. `mslm-data recipes NAME` prints a
-    shipped pipeline to compare with.
+    The message names the file, the table and the option. `mslm-data recipes NAME` prints a shipped
+    pipeline to compare with.
     """
 
 
 class SourceError(MslmDataError):
-    """An input is missing, unreadable, or not in the format that the pipeline names.
+    """An input is missing, unreadable, or has another format than the pipeline's source.
 
-    The message names the file, and the line, row or byte where reading ended. Check `--input` and
-    `use` of the table `[source]`. Documents that cannot be used do not raise it: they are set
-    aside, with their reasons in `set_aside.jsonl`.
+    The message names the file, and the line, row or byte of the error. Check `--input` and `use` in
+    `[source]`. Single unusable documents are not errors: they are set aside, with reasons in
+    `set_aside.jsonl`.
     """
 
 
 class FetchError(SourceError):
-    """A corpus could not be fetched from its public home, or is not the file that was expected.
+    """A corpus could not be downloaded, or is not the expected file.
 
-    Run the same command again: files that arrived whole are kept. Without a network, or if the
-    corpus has moved, fetch it elsewhere and pass it with `--input`.
+    Run the same command again; complete files are kept. Without a network, or if the corpus has
+    moved, download it elsewhere and pass it with `--input`.
     """
 
 
 class AnnotateError(MslmDataError):
-    """A concept model or term table is missing, damaged, or not the one that was asked for.
+    """A concept model or term table is missing, damaged, or differs from the expected one.
 
-    Name the table or model with `--set annotate.OPTION=PATH`. The folder is not finished; other
-    options of `[annotate]` need another `--out`.
+    Name the model or table with `--set annotate.OPTION=PATH`. The folder is unfinished; to change
+    other options of `[annotate]`, use another `--out`.
     """
 
 
 class TokenizerError(MslmDataError):
-    """A tokenizer could not be loaded or lacks what masking needs.
+    """A tokenizer cannot be loaded, or has no mask token or other special tokens.
 
     Pass a `tokenizer.json`, a `vocab.txt`, a folder or a hub id. Masking needs a mask token, and
-    rows need the special tokens that begin and end them.
+    rows need special tokens at their beginning and end.
     """
 
 
 class BuildError(MslmDataError):
-    """A build cannot start, go on, or finish in this folder.
+    """A build cannot start, continue or finish in this folder.
 
-    If the build was interrupted, run the same command again. If the folder holds something else,
-    choose another `--out`. If too many documents were lost, the message lists the reasons, each
-    with the option that would help.
+    After an interruption, run the same command again. If the folder has other content, choose
+    another `--out`. If too many documents were lost, the message lists the reasons with the options
+    that help.
     """
 
 
 class ShardError(MslmDataError):
-    """A built folder is unfinished, damaged, or of a format this version does not read.
+    """A built folder is unfinished, damaged, or of a format that this version cannot read.
 
-    Run the build's command again to finish an unfinished folder. `mslm-data verify DIR` finds all
-    damage; a damaged folder is copied or built again.
+    To finish an unfinished folder, run the build's command again. To find all damage, run
+    `mslm-data verify DIR`; copy or build a damaged folder again.
     """
 
 
 class PushError(MslmDataError):
-    """A folder or model may not be uploaded, or could not be.
+    """A folder or model cannot be uploaded, or must not be.
 
-    Patients' text must not be shared, so the message is mostly right to refuse. For any other
-    folder, log in to the hub and check that you may write there.
+    Patients' text must not be shared. For other folders, log in to the hub, and check that you may
+    write to the repository.
     """
 
 
 class ExportError(MslmDataError):
-    """An export cannot be written into this folder.
+    """An export cannot be written to this folder.
 
-    Choose another `--out`, or remove the folder. An export that was interrupted leaves no folder
-    behind, so the same command can be run again.
+    Choose another `--out`, or remove the folder. An interrupted export leaves no folder, so run the
+    same command again.
     """
 
 
 class VocabularyError(MslmDataError):
-    """A lexicon or score column that a strategy needs is missing, damaged, or of other shards.
+    """A lexicon or score column of a strategy is missing, damaged, or of another folder.
 
-    Make it with the command that the message names, such as `mslm-data vocab pmi DIR`, for the
-    folder whose rows are masked.
+    Make it with the command in the message, such as `mslm-data vocab pmi DIR`, for the folder to
+    mask.
     """
 
 
 class MissingExtraError(MslmDataError):
-    """An optional package is needed and not installed.
+    """A required optional package is not installed.
 
-    Run the line that the message ends with.
+    Run the command at the end of the message.
     """
 
 
 def system_message(error: OSError) -> str:
-    """Return what the system refused, and the path if that is certain; "" for other errors.
+    """Return the system's message for an error, with its path if that is safe; "" for other errors.
 
-    Libraries try texts as paths, which then stand in the error. So a path is named only where its
-    folder exists, and nothing else that an error says. Of a full disk without a path the cache
-    folder is named, where kernels are kept that numba compiles.
+    Libraries may treat text as a path, which the error then contains. So the path is included only
+    if its folder exists. If the disk is full and the path is unknown, the cache folder is named
+    too, because compiled kernels are written there.
     """
     if error.errno is None:
         return ""
-    said = os.strerror(error.errno)
+    message = os.strerror(error.errno)
+    # A library's error may contain text instead of a path, which can even be invalid as a path.
     try:
         path = Path(os.fsdecode(error.filename))
         known = path.parent != Path() and path.parent.is_dir()
     except (OSError, TypeError, ValueError):
         known = False
     if not known and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        said = f"{said}, where --out or the cache folder {cache_root()} lies"
-    return f"{error.filename}: {said}" if known else said
+        message = f"{message}, on the disk of --out or of the cache folder {cache_root()}"
+    return f"{error.filename}: {message}" if known else message

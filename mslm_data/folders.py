@@ -1,4 +1,4 @@
-"""Says where things are cached, and whether another user could change what a folder holds."""
+"""Finds the cache folder, and checks whether other users can change the contents of a folder."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CACHE = "MSLM_DATA_CACHE"
-"""Environment variable that names another folder for what is cached."""
+"""Environment variable for the path of the cache folder."""
 
-_MOST_LINKS = 40
-"""Links that are followed on the way to a folder, as Linux does."""
+_MAX_LINKS = 40
+"""Maximum number of links to follow in a path, as in Linux."""
 
 
 def cache_root() -> Path:
-    """Return the folder of all that is cached: `MSLM_DATA_CACHE`, or the platform's own."""
+    """Return the cache folder: `MSLM_DATA_CACHE`, otherwise the platform's default."""
     import platformdirs
 
     named = os.environ.get(CACHE)
@@ -23,9 +23,9 @@ def cache_root() -> Path:
 
 
 def is_ours(folder: Path) -> bool:
-    """Return whether a folder is this user's, who alone may write into it.
+    """Return whether only this user can write to a folder.
 
-    On Windows, where modes say nothing, every folder is.
+    Always True on Windows, whose file modes have no meaning.
     """
     if not hasattr(os, "geteuid"):
         return True
@@ -34,11 +34,10 @@ def is_ours(folder: Path) -> bool:
 
 
 def first_open(folder: Path) -> Path | None:
-    """Return the first folder on the way to a folder where others could put something in its place.
+    """Return the first folder on a path that other users could replace or change, or None.
 
-    That is one of another user than this one and root, or one that others may write into and rename
-    what lies there. In a folder with the sticky bit, such as `/tmp`, they cannot. None if there is
-    no such folder.
+    Such a folder is owned by a user other than this one and root, or is writable for others.
+    Folders with the sticky bit, such as `/tmp`, are safe.
     """
     if not hasattr(os, "geteuid"):
         return None
@@ -53,34 +52,38 @@ def first_open(folder: Path) -> Path | None:
 
 
 def _way(path: Path) -> Iterator[Path]:
-    """Give each folder and each link on the way to a path, from the root on."""
-    left = [*reversed(path.absolute().parts)]
-    at = Path(left.pop())
+    """Yield each folder and link on a path, from the root."""
+    remaining = [*reversed(path.absolute().parts)]
+    at = Path(remaining.pop())
     yield at
     links = 0
-    while left:
-        name = left.pop()
+    while remaining:
+        name = remaining.pop()
         if name == "..":
-            at = at.parent  # no link leads here: those before were replaced by what they lead to
+            at = (
+                at.parent
+            )  # correct, because `at` has no links: they were replaced by their targets
             continue
 
         yield at / name
         if not (at / name).is_symlink():
             at /= name
             continue
+
+        # Continue with the parts of the link's target.
         links += 1
-        if links > _MOST_LINKS:
+        if links > _MAX_LINKS:
             return
         target = (at / name).readlink()
-        left += reversed(target.parts)
+        remaining += reversed(target.parts)
         if target.is_absolute():
-            at = Path(left.pop())
+            at = Path(remaining.pop())
 
 
 def _others_may_write(status: os.stat_result) -> bool:
-    """Return whether others than a folder's owner may write into it.
+    """Return whether users other than its owner can write to a folder.
 
-    Many systems give each user a group of the same name, and let it write by default.
+    Many systems give each user a private group with write permission: this group is safe.
     """
     if status.st_mode & stat.S_IWOTH:
         return True

@@ -1,20 +1,18 @@
-"""Pipeline files: one buildable dataset as TOML, one table per stage.
+"""Pipeline files: a dataset to build as TOML, with a table per stage.
 
     name = "blurb/ncbi-disease"
-    [about]             title, homepage, licence, citation, language and tags of the corpus
-    [source]            use = "conll", and that source's options; max_loss = what may be lost;
-                        decontaminate = folders whose text is removed from training;
-                        duplicates = what becomes of copies, duplicate_similarity;
-                        sample = its shipped sample
-    [[source.fetch]]    split, url, sha256: where it comes from without --input
-    [annotate]          use = "gold", labels, rename, and that annotator's options; context and
-                        leave_out_context: what is negated, historical …
+    [about]             title, homepage, licence, citation, languages and tags of the corpus
+    [source]            use = "conll", and options of that source; max_loss, decontaminate,
+                        duplicates, duplicate_similarity, sample
+    [[source.fetch]]    split, url, sha256: download for builds without --input
+    [annotate]          use = "gold", labels, rename, context, leave_out_context, and options of
+                        that annotator
     [segment]           use = "given"
     [encode]            tokenizer, max_tokens, split, join, keep_text …
     [shard]             unit_bytes
 
-Everything here changes the bytes of what is built; where inputs and outputs lie, and how many work
-on it, does not and stands on the command line.
+These options decide the bytes of the folder. Options of the command line, such as the paths of
+inputs and outputs and the number of workers, do not.
 """
 
 from __future__ import annotations
@@ -40,35 +38,34 @@ from mslm_data.registry import Help, did_you_mean, from_options
 STAGES = ("about", "source", "annotate", "segment", "encode", "shard")
 """The tables of a pipeline file."""
 FILES = ("model_pack", "model", "table", "types")
-"""Options of annotators and segmenters that name files."""
+"""Options of annotators and segmenters that are paths of files."""
 NOT_TOML = (ValueError, RecursionError)
-"""Errors that `tomllib` raises: its own error is a ValueError, and so is what an endless number
-gives."""
+"""Errors of `tomllib`: its own is a ValueError, as is an integer that is too long."""
 SHARED = ("use", "sample", "labels", "rename", "context", "leave_out_context")
 """Options of `[annotate]` that all annotators share."""
 _OF_ANY_USE = {"annotate": {*SHARED} - {"sample"}, "segment": {"use"}}
-"""Stage -> its options that stay if `use` names another annotator or segmenter."""
+"""Stage -> options that are kept when `use` changes to another annotator or segmenter."""
 OF_EVERY_SOURCE = ("max_loss", "duplicates", "duplicate_similarity", "decontaminate")
 """Options of `[source]` that all sources share; fields of `Pipeline`."""
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
 _LICENCE_ID = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OF_PATIENTS = ("i2b2", "notes")
-"""The sources whose text is patients' if nobody says otherwise."""
+"""Sources whose text is protected as patients' text by default."""
 
 
 KEPT_WHOLE = ("validation", "test")
-"""Splits that nobody trains on: no document leaves them for being in another place too."""
+"""Evaluation splits, whose documents are never removed as duplicates or contaminated."""
 Duplicates = Literal["keep", "count", "drop"]
 DUPLICATE_SIMILARITY = 0.8
-"""Share of the shingles of two documents that both have, from which they are near copies."""
+"""Default of `duplicate_similarity`: minimum Jaccard similarity of near copies."""
 MAX_LOSS = 0.05
-"""Share of the documents, or of the mentions, whose loss may still be an accident of the corpus."""
+"""Default of `max_loss`: maximum share of lost documents or mentions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """Name what does the work of a stage, with the options of its own."""
+    """The name and options of a source or segmenter."""
 
     use: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -76,19 +73,17 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Fetch:
-    """Name one file of a corpus at its public home."""
+    """A file of a corpus at its public home."""
 
-    url: Annotated[str, Help("Its address, http or https.")]
-    sha256: Annotated[str, Help("The digest of the file as it comes.")]
-    split: Annotated[
-        str, Help('The split that it is; "" for an archive, whose files are named by split.')
-    ] = ""
-    unpack: Annotated[bool, Help("Whether it is a tar or zip archive.")] = False
+    url: Annotated[str, Help("URL of the file, http or https.")]
+    sha256: Annotated[str, Help("SHA-256 of the downloaded file.")]
+    split: Annotated[str, Help('Split of the file; "" for an archive with a file per split.')] = ""
+    unpack: Annotated[bool, Help("Whether the file is a tar or zip archive.")] = False
 
     def __post_init__(self) -> None:
         if len(self.sha256) != 64 or not set(self.sha256) <= set("0123456789abcdef"):
             raise ValueError("expected sha256 as 64 lower-case hexadecimal digits")
-        # The file is put into a folder of this name.
+        # The split is the name of a folder for the file.
         if self.split and not _FOLDER_NAME.fullmatch(self.split):
             raise ValueError(
                 f"expected split as a name of letters, digits, '.', '_' and '-', got '{self.split}'"
@@ -97,22 +92,22 @@ class Fetch:
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """Describe the corpus, for its dataset card."""
+    """Description of the corpus for its dataset card."""
 
-    title: Annotated[str, Help("Its name.")] = ""
-    homepage: Annotated[str, Help("Its address.")] = ""
-    licence: Annotated[str, Help("Under which terms it may be used, in words.")] = ""
+    title: Annotated[str, Help("Name of the corpus.")] = ""
+    homepage: Annotated[str, Help("URL of the corpus.")] = ""
+    licence: Annotated[str, Help("Licence or terms of use, in words.")] = ""
     licence_id: Annotated[
-        str, Help("The hub's identifier of the licence, such as `cc-by-4.0`, if it has one.")
+        str, Help("Identifier of the licence on the hub, such as `cc-by-4.0`.")
     ] = ""
-    citation: Annotated[str, Help("What to cite.")] = ""
-    language: Annotated[tuple[str, ...], Help('Codes of its languages, such as `["en"]`.')] = ()
-    tags: Annotated[tuple[str, ...], Help("Words that it is found by on the hub.")] = ()
+    citation: Annotated[str, Help("Publication to cite.")] = ""
+    language: Annotated[tuple[str, ...], Help('Language codes, such as `["en"]`.')] = ()
+    tags: Annotated[tuple[str, ...], Help("Tags for searching on the hub.")] = ()
     protected: Annotated[
         bool,
         Help(
-            "Whether it is patients' text, which is shown only with `--show-text` and not pushed. "
-            "Notes, and what i2b2 and n2c2 give, are protected unless the file says otherwise."
+            "Whether the corpus is patients' text, which is shown only with `--show-text` and not "
+            "pushed. Default: true for the sources `notes` and `i2b2`, otherwise false."
         ),
     ] = False
 
@@ -129,7 +124,10 @@ class About:
             )
 
     def record(self) -> dict[str, Any]:
-        """Return what the manifest says; folders of files without the later options lack them."""
+        """Return the values for the manifest, without newer options that are not set.
+
+        So folders of pipelines without these options keep the same bytes.
+        """
         values = dataclasses.asdict(self)
         later = ("licence_id", "language", "tags")
         return {name: value for name, value in values.items() if value or name not in later}
@@ -137,39 +135,41 @@ class About:
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotateOptions:
-    """Decide where mentions come from, and which of them become the shards' mentions."""
+    """Options of `[annotate]`: the annotator, and the choice of mentions."""
 
-    use: Annotated[str, Help('The annotator: "gold" for the source\'s own mentions.')] = "gold"
-    options: Annotated[Mapping[str, Any], Help("That annotator's own options.")] = field(
+    use: Annotated[str, Help('Name of the annotator; "gold" keeps the source\'s mentions.')] = (
+        "gold"
+    )
+    options: Annotated[Mapping[str, Any], Help("Options of the annotator.")] = field(
         default_factory=dict
     )
     sample: Annotated[
         Mapping[str, str],
-        Help("Option -> shipped file below `vocab/` that it names for `--sample`."),
+        Help("Option -> shipped file in `vocab/` that replaces it with `--sample`."),
     ] = field(default_factory=dict)
     labels: Annotated[
         tuple[str, ...],
         Help(
-            "Labels in the order of the manifest; a mention of another is set aside and counted. "
-            "Empty: all that occur, sorted, which reads the source twice."
+            "Labels to keep, in the order of the manifest. Mentions with other labels are left out "
+            "and counted. Default: all labels, sorted."
         ),
     ] = ()
     rename: Annotated[
-        Mapping[str, str], Help("The source's label -> ours, before `labels` is looked at.")
+        Mapping[str, str], Help("Label of the source -> new label, applied before `labels`.")
     ] = field(default_factory=dict)
     context: Annotated[
         bool,
         Help(
-            "Give each mention flags that say whether it is negated, uncertain, hypothetical, "
-            "historical or of the family, by rules for English clinical text."
+            "Whether to flag mentions as negated, uncertain, hypothetical, historical or of the "
+            "family, by rules for English clinical text."
         ),
     ] = False
     leave_out_context: Annotated[
-        tuple[str, ...], Help("Flags whose mentions are left out and counted.")
+        tuple[str, ...], Help("Flags of mentions to leave out and count.")
     ] = ()
 
     def uses(self) -> list[str]:
-        """Return the name of the annotator, and of each member of an ensemble."""
+        """Return the names of the annotator and of all members of an ensemble."""
         members = [member.get("use") for member in _list_members(self.options)]
         return [self.use, *(use for use in members if isinstance(use, str))]
 
@@ -195,33 +195,39 @@ class AnnotateOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EncodeOptions:
-    """Decide how text becomes tokens."""
+    """Options of `[encode]`: how text becomes tokens."""
 
     tokenizer: Annotated[
         str, Help("A `tokenizer.json`, a `vocab.txt`, a Hugging Face folder or a hub id.")
     ] = ""
     max_tokens: Annotated[
         int,
-        Help('Longest row, special tokens included; 512, or with "paper" the 128 of its inputs.'),
+        Help(
+            "Maximum number of tokens per row, with special tokens. Default: 512, or 128 with "
+            '`split = "paper"`.'
+        ),
     ] = 0
     split: Annotated[
         Literal["mention", "paper"],
         Help(
-            'How a longer sequence is cut: "mention" never inside a mention that fits, "paper" as '
-            "the inputs of Abaho et al. 2024 were cut, before the word that would overflow."
+            'Where to cut longer sequences: "mention" never inside a mention that fits into a row, '
+            '"paper" before the first word that does not fit, as in Abaho et al. 2024.'
         ),
     ] = "mention"
     join: Annotated[
         Literal["none", "document"],
         Help(
-            '"document" joins consecutive sentences of a document into rows of at most '
-            '`max_tokens`; "none" gives each sentence a row of its own.'
+            'Rows: "document" joins consecutive sentences of a document up to `max_tokens`, "none" '
+            "makes a row per sentence."
         ),
     ] = "none"
     lowercase: Annotated[
-        bool | None, Help("For a `vocab.txt` only; None looks at the vocabulary.")
+        bool | None,
+        Help("Whether a `vocab.txt` is uncased. Default: decided by the vocabulary."),
     ] = None
-    keep_text: Annotated[bool, Help("Store each row's text and character offsets too.")] = False
+    keep_text: Annotated[
+        bool, Help("Whether to store the text and character offsets of each row.")
+    ] = False
 
     def __post_init__(self) -> None:
         if not self.max_tokens:
@@ -232,9 +238,9 @@ class EncodeOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ShardOptions:
-    """Decide how rows are divided into files."""
+    """Options of `[shard]`: how rows are divided into files."""
 
-    unit_bytes: Annotated[int, Help("About how many bytes of input become one shard.")] = 64 << 20
+    unit_bytes: Annotated[int, Help("Approximate bytes of input per shard.")] = 64 << 20
 
     def __post_init__(self) -> None:
         if self.unit_bytes < 1:
@@ -243,9 +249,9 @@ class ShardOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """Describe one dataset that can be built."""
+    """A dataset to build."""
 
-    name: Annotated[str, Help("Such as `blurb/ncbi-disease`.")]
+    name: Annotated[str, Help("Name of the dataset, such as `blurb/ncbi-disease`.")]
     about: About
     source: Stage
     annotate: AnnotateOptions
@@ -255,47 +261,45 @@ class Pipeline:
     max_loss: Annotated[
         float,
         Help(
-            "Greatest share of a split's documents that may be set aside, and of its mentions that "
-            "may be left out without a rule of the pipeline that asks for it. It decides whether a "
-            "folder is finished, and no byte of it."
+            "Maximum share of a split's documents that may be set aside, and of its mentions that "
+            "may be left out, without losses by rules of the pipeline. It decides whether the "
+            "build succeeds, but not its bytes."
         ),
     ] = MAX_LOSS
     decontaminate: Annotated[
         tuple[str, ...],
         Help(
-            "Built folders or splits of them, such as test sets. Training documents that share "
-            "text with them are set aside. The manifest has their digests in place of their paths."
+            "Built folders or their splits, such as test sets. Training documents that share text "
+            "with them are set aside. The manifest has their digests instead of paths."
         ),
     ] = ()
     duplicates: Annotated[
         Duplicates,
         Help(
-            'What becomes of documents that are copies of others: "keep" does not look for them, '
-            '"count" counts them, "drop" sets them aside in training splits.'
+            'Treatment of copied documents: "keep" does not look for them, "count" counts them, '
+            '"drop" sets them aside in training splits.'
         ),
     ] = "keep"
     duplicate_similarity: Annotated[
-        float, Help("How similar copies are, above 0; 1 for equal words alone.")
+        float, Help("Minimum similarity of copies, above 0; 1 for equal words only.")
     ] = DUPLICATE_SIMILARITY
     sample: Annotated[
-        str, Help('Folder of the shipped sample corpus below `vocab/`, "" where there is none.')
+        str, Help("Folder of the shipped sample corpus in `vocab/`. Default: no sample.")
     ] = ""
     fetch: Annotated[
-        tuple[Fetch, ...], Help("The corpus at its public home, empty where it has none.")
+        tuple[Fetch, ...], Help("Files of the corpus to download. Default: none.")
     ] = ()
 
     @property
     def has_doc_labels(self) -> bool:
-        """Return whether built rows get the column `doc_label`, the label of their document.
-
-        They do if the option `doc_label` of the source names where such labels stand.
-        """
+        """Whether rows have the column `doc_label`: the source has an option of this name."""
         return bool(self.source.options.get("doc_label"))
 
     def sampled(self) -> Pipeline:
-        """Return the pipeline of the shipped sample, which is text that was written for it.
+        """Return the pipeline for the shipped sample.
 
-        Its annotator has the files that it needs, and its card claims nothing of the corpus.
+        Its annotator uses the shipped files, and its card describes the sample instead of the
+        corpus.
         """
         files = {
             name: str(resources.path("vocab", file)) for name, file in self.annotate.sample.items()
@@ -313,7 +317,7 @@ class Pipeline:
         return dataclasses.replace(self, annotate=annotate, about=about)
 
     def to_preload(self) -> str:
-        """Return what a process needs to load its stages before it gets documents, as JSON."""
+        """Return the stages to load before a worker gets documents, as JSON."""
         annotator = {"use": self.annotate.use, "options": dict(self.annotate.options)}
         stages = {
             "source": self.source.use,
@@ -324,17 +328,16 @@ class Pipeline:
         return msgspec.json.encode(stages).decode()
 
     def effective(self) -> dict[str, Any]:
-        """Return everything that can change the bytes of what is built, as plain values for JSON.
+        """Return all options that can change the bytes of a folder, as plain values.
 
-        The tokenizer and models are left out: the manifest holds their digests, which say more than
-            paths.
+        Paths of the tokenizer and of models are left out, because the manifest has their digests.
         """
         stages = ("source", "annotate", "segment", "encode", "shard")
         tables = {stage: dataclasses.asdict(getattr(self, stage)) for stage in stages}
         del tables["encode"]["tokenizer"]
         del tables["annotate"]["sample"]
 
-        # Folders of pipelines without these options are the same with versions that lack them.
+        # Leave out unused newer options, so that older folders keep the same bytes.
         for name in ("context", "leave_out_context"):
             if not tables["annotate"][name]:
                 del tables["annotate"][name]
@@ -343,6 +346,7 @@ class Pipeline:
             tables["source"]["duplicates"] = self.duplicates
             tables["source"]["duplicate_similarity"] = self.duplicate_similarity
 
+        # The manifest records digests of these files.
         for name in FILES:
             tables["annotate"]["options"].pop(name, None)
             tables["segment"]["options"].pop(name, None)
@@ -357,34 +361,35 @@ def read(
     sets: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
 ) -> Pipeline:
-    """Read a shipped pipeline by its name, a file by its path ending in `.toml`, or its tables.
+    """Read a pipeline from its shipped name, a path ending in `.toml`, or tables.
 
     Args:
-        source: `blurb/ncbi-disease`, `my.toml`, or what such a file would give, with a `name`. The
-            tables are not changed.
-        sets: Assignments `stage.option=value` on top of the file; the value is TOML, or else a bare
-            string.
-        options: The same as a mapping of `stage.option` to a value, which may be a path.
+        source: `blurb/ncbi-disease`, `my.toml`, or the tables of such a file with a `name`, which
+            are not changed.
+        sets: Assignments `stage.option=value` that override the file. The value is TOML, otherwise
+            a string.
+        options: The same as a mapping from `stage.option` to the value, which may be a path.
 
     Raises:
-        PipelineError: No such pipeline, bad TOML, an unknown table or option, a wrong value.
+        PipelineError: The pipeline is unknown or not TOML, a table or option is unknown, or a value
+            is wrong.
     """
     if isinstance(source, Mapping):
-        name, tables = _given(source)
+        name, tables = _copy_tables(source)
     else:
         name, tables = _read_tables(str(source))
 
-    wanted = [_assignment(text) for text in sets]
-    wanted += [
+    assignments = [_assignment(text) for text in sets]
+    assignments += [
         _Assignment(option, value, f"option '{option}'")
         for option, value in (options or {}).items()
     ]
-    _assign(tables, wanted)
+    _assign(tables, assignments)
     return from_tables(tables, name=name)
 
 
-def _given(tables: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the name of a pipeline that is given as tables, and a copy of them."""
+def _copy_tables(tables: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the name of a pipeline given as tables, and a copy of the tables."""
     if "name" not in tables:
         raise PipelineError('pipeline: the tables have no name; add "name": "mine"')
     name = _text(tables["name"], where="pipeline, name")
@@ -392,7 +397,7 @@ def _given(tables: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _read_tables(name_or_path: str) -> tuple[str, dict[str, Any]]:
-    """Return the name and the tables of a shipped pipeline or of a file."""
+    """Return the name and tables of a shipped pipeline or a file."""
     if name_or_path.endswith(".toml"):
         path = Path(name_or_path)
         if not path.is_file():
@@ -420,22 +425,22 @@ def _read_tables(name_or_path: str) -> tuple[str, dict[str, Any]]:
 
 
 def with_sets(tables: dict[str, Any], sets: Sequence[str]) -> dict[str, Any]:
-    """Apply assignments `stage.option=value` to a pipeline's tables, in place, and return them.
+    """Apply assignments `stage.option=value` to a pipeline's tables in place, and return them.
 
-    Where another annotator or segmenter is named, the tables lose the options of the one before.
+    If another annotator or segmenter is chosen, options of the previous one are removed.
 
     Raises:
-        PipelineError: Not an assignment, or not to a stage.
+        PipelineError: An assignment is malformed, or its stage is unknown.
     """
     _assign(tables, [_assignment(text) for text in sets])
     return tables
 
 
 def from_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
-    """Make a pipeline from the tables of its file.
+    """Make a pipeline from the tables of a file.
 
     Raises:
-        PipelineError: An unknown table or option, or a wrong value.
+        PipelineError: A table or option is unknown, or a value is wrong.
     """
     where = f"pipeline '{name}'"
     known = ["name", *STAGES]
@@ -449,7 +454,8 @@ def from_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
     tables = {stage: _table(tables.get(stage, {}), where=f"{where}, [{stage}]") for stage in STAGES}
 
     source = tables["source"]
-    of_every_source = _take_shared_source_options(source, where=where)
+    # Shared options go first, so that the rest of the table are the source's own.
+    shared = _take_shared_source_options(source, where=where)
     return Pipeline(
         name=name,
         about=from_options(
@@ -462,51 +468,54 @@ def from_tables(tables: Mapping[str, Any], *, name: str) -> Pipeline:
         segment=_stage(tables["segment"], where=f"{where}, [segment]", default="given"),
         encode=from_options(EncodeOptions, tables["encode"], where=f"{where}, [encode]"),
         shard=from_options(ShardOptions, tables["shard"], where=f"{where}, [shard]"),
-        **of_every_source,
+        **shared,
     )
 
 
 def _take_shared_source_options(table: dict[str, Any], *, where: str) -> dict[str, Any]:
-    """Take out of `[source]` what is not an option of one source, as fields of `Pipeline`.
+    """Remove the options shared by all sources from `[source]`, and return them.
 
     Args:
-        table: What stays there are the options of the source.
-        where: What an error names first.
+        table: The table; options of the source remain.
+        where: Prefix of errors.
+
+    Returns:
+        Fields of `Pipeline`.
 
     Raises:
-        PipelineError: A wrong value.
+        PipelineError: A value is wrong.
     """
 
-    def of(name: str) -> str:
+    def place(name: str) -> str:
         return f"{where}, [source] {name}"
 
     duplicates = table.pop("duplicates", "keep")
     if duplicates not in get_args(Duplicates):
         raise PipelineError(
-            f"{of('duplicates')}: expected one of {', '.join(get_args(Duplicates))}, "
+            f"{place('duplicates')}: expected one of {', '.join(get_args(Duplicates))}, "
             f"got {duplicates!r}"
         )
 
     similarity = table.pop("duplicate_similarity", DUPLICATE_SIMILARITY)
-    similarity = _share(similarity, where=of("duplicate_similarity"))
+    similarity = _share(similarity, where=place("duplicate_similarity"))
     if not similarity:
-        raise PipelineError(f"{of('duplicate_similarity')}: expected a number above 0, got 0")
+        raise PipelineError(f"{place('duplicate_similarity')}: expected a number above 0, got 0")
 
     fetch = table.pop("fetch", [])
     if not isinstance(fetch, list):
         raise PipelineError(
             f"{where}: expected [[source.fetch]] tables, got {type(fetch).__name__}"
         )
-    of_fetch = f"{where}, [[source.fetch]]"
-    entries = [_table(entry, where=of_fetch) for entry in fetch]
+    fetch_where = f"{where}, [[source.fetch]]"
+    entries = [_table(entry, where=fetch_where) for entry in fetch]
 
     return {
-        "sample": _text(table.pop("sample", ""), where=of("sample")),
-        "max_loss": _share(table.pop("max_loss", MAX_LOSS), where=of("max_loss")),
-        "decontaminate": _paths(table.pop("decontaminate", []), where=of("decontaminate")),
+        "sample": _text(table.pop("sample", ""), where=place("sample")),
+        "max_loss": _share(table.pop("max_loss", MAX_LOSS), where=place("max_loss")),
+        "decontaminate": _paths(table.pop("decontaminate", []), where=place("decontaminate")),
         "duplicates": duplicates,
         "duplicate_similarity": similarity,
-        "fetch": tuple(from_options(Fetch, entry, where=of_fetch) for entry in entries),
+        "fetch": tuple(from_options(Fetch, entry, where=fetch_where) for entry in entries),
     }
 
 
@@ -536,10 +545,10 @@ def _share(value: Any, *, where: str) -> float:
 
 
 def _annotate(table: Mapping[str, Any], *, where: str) -> AnnotateOptions:
-    """Tell the options of one annotator from those that all annotators have."""
-    ours = {name: value for name, value in table.items() if name in SHARED}
-    options = {name: value for name, value in table.items() if name not in ours}
-    return from_options(AnnotateOptions, ours | {"options": options}, where=where)
+    """Separate the options shared by all annotators from those of one annotator."""
+    shared = {name: value for name, value in table.items() if name in SHARED}
+    options = {name: value for name, value in table.items() if name not in shared}
+    return from_options(AnnotateOptions, shared | {"options": options}, where=where)
 
 
 def _list_members(options: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -559,12 +568,12 @@ def _stage(table: Mapping[str, Any], *, where: str, default: str | None) -> Stag
 
 
 class _Assignment(NamedTuple):
-    """An option that a caller sets on top of a pipeline's tables.
+    """An option that overrides the tables of a pipeline.
 
     Attributes:
         path: `stage.option`, or deeper.
-        value: As TOML has it, or a path.
-        where: What an error names first.
+        value: A TOML value, or a path.
+        where: Prefix of errors.
     """
 
     path: str
@@ -573,7 +582,7 @@ class _Assignment(NamedTuple):
 
 
 def _assignment(text: str) -> _Assignment:
-    """Read one `stage.option=value`."""
+    """Parse `stage.option=value`."""
     path, equals, value = text.partition("=")
     path = path.strip()
     stage, _, option = path.partition(".")
@@ -584,17 +593,18 @@ def _assignment(text: str) -> _Assignment:
 
 
 def parse_value(text: str) -> Any:
-    """Return the value of an assignment: TOML, or else a bare string."""
+    """Parse a value as TOML; return it as a string if it is not TOML."""
     try:
         tables = tomllib.loads(f"value = {text}")
     except NOT_TOML:
         return text
-    # Behind the end of a line TOML would begin another assignment.
+    # A value with a line end may contain further assignments: it is a string.
     return tables["value"] if len(tables) == 1 else text
 
 
 def _assign(tables: dict[str, Any], assignments: Sequence[_Assignment]) -> None:
-    """Apply assignments in their order, after options that they make void are gone."""
+    """Apply assignments in order, after removing options of another annotator or segmenter."""
+    # First, because an option of the new annotator may be set before its `use`.
     for path, value, _ in assignments:
         stage, _, option = path.partition(".")
         if stage in _OF_ANY_USE and option == "use":
@@ -605,7 +615,7 @@ def _assign(tables: dict[str, Any], assignments: Sequence[_Assignment]) -> None:
 
 
 def _drop_foreign_options(tables: dict[str, Any], stage: str, use: Any) -> None:
-    """Remove from a stage's table what only the annotator or segmenter before `use` knows."""
+    """Remove the options of the previous annotator or segmenter when `use` changes."""
     table = tables.get(stage)
     if isinstance(table, dict) and "use" in table and table["use"] != use:
         for name in table.keys() - _OF_ANY_USE[stage]:
@@ -613,13 +623,14 @@ def _drop_foreign_options(tables: dict[str, Any], stage: str, use: Any) -> None:
 
 
 def _put(tables: dict[str, Any], path: str, value: Any, *, where: str) -> None:
-    """Set the option at a path, `stage.option` or deeper."""
+    """Set an option at `stage.option` or deeper."""
     stage, _, option = path.partition(".")
     if stage not in STAGES:
         raise PipelineError(f"{where}: unknown stage '{stage}'{did_you_mean(stage, STAGES)}")
     if not option:
         raise PipelineError(f"{where}: expected stage.option, got a stage alone")
 
+    # Create missing tables on the path.
     *parents, last = option.split(".")
     table = tables
     for parent in (stage, *parents):

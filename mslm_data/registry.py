@@ -1,8 +1,7 @@
-"""Tables of names, and options that are checked at every depth, both with "did you mean".
+"""Registries of names, and checks of options at any depth, both with "did you mean".
 
-A `Registry` is a literal dict of `name -> "module:attribute"`, imported on use, and beside it the
-plug-ins of installed packages. A name may carry a version (`joint.v1`); the bare name means the
-newest of its versions.
+A `Registry` maps `name -> "module:attribute"`, imported on use, and adds the plug-ins of installed
+packages. A name may have a version (`joint.v1`); without one, it means the newest version.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ T = TypeVar("T")
 
 _UNIONS = (typing.Union, types.UnionType)
 _SHORTEST_BEGINNING = 3
-"""Fewer characters begin too many words to say which was meant."""
+"""Minimum length of a prefix to suggest names; shorter prefixes match too many."""
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
-    """Return `; did you mean 'x'?` for the nearest known word, else `; known: a, b, c`.
+    """Return `; did you mean 'x'?` for the nearest known word, otherwise `; known: a, b, c`.
 
-    A known word that begins with the wrong one is nearest, as a word cut short is more likely than
-    a misspelt one. Of paths the last part may be compared alone: `ncbi` and `blurb/ncbi` are near
-    `blurb/ncbi-disease`.
+    Completions of the word come first, because a shortened word is more likely than a misspelt one.
+    The last part of a path is compared too: `ncbi` and `blurb/ncbi` suggest `blurb/ncbi-disease`.
     """
+    # A prefix is a surer sign than similar letters.
     near = _begun_with(word, known) or difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if near:
         return f"; did you mean '{near[0]}'?"
@@ -48,37 +47,37 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
 
 
 def _begun_with(word: str, known: Collection[str]) -> list[str]:
-    """Return known words that begin with a word, whole or in their last part, shortest first."""
+    """Return known words with this prefix, in the whole or the last part, shortest first."""
     last = word.rpartition("/")[2]
     if len(last) < _SHORTEST_BEGINNING:
         return []
 
-    begun = [name for name in known if name.rpartition("/")[2].startswith(last)]
-    return sorted(begun, key=lambda name: (not name.startswith(word), len(name), name))
+    completions = [name for name in known if name.rpartition("/")[2].startswith(last)]
+    return sorted(completions, key=lambda name: (not name.startswith(word), len(name), name))
 
 
 @dataclasses.dataclass(frozen=True)
 class Help:
-    """The help text of an option, in its type: `rate: Annotated[float, Help("...")] = 0.5`.
+    """Help text of an option, as part of its type: `rate: Annotated[float, Help("...")] = 0.5`.
 
-    Fields of dataclasses and parameters of functions declare their options alike.
+    Fields of dataclasses and parameters of functions declare options in the same way.
     """
 
     text: str
 
 
 REQUIRED = inspect.Parameter.empty
-"""In place of the default of an option that has none."""
+"""Default of an option that must be given."""
 
 
 class Option(NamedTuple):
-    """An option of a table, as its declaration says.
+    """An option, as declared.
 
     Attributes:
-        name: Its name.
-        type: Its type, with what annotates it.
+        name: Name of the option.
+        type: Its type, with annotations.
         default: Its default, or `REQUIRED`.
-        help: Its help text; "" if there is none.
+        help: Its help text, or "".
     """
 
     name: str
@@ -88,14 +87,14 @@ class Option(NamedTuple):
 
     @property
     def words(self) -> tuple[Any, ...]:
-        """Return the values of an option that accepts only a few words; else none."""
+        """The allowed words, if the option allows only a few; otherwise none."""
         return _words(self.type)
 
 
 def declared_options(make: Callable[..., Any]) -> list[Option]:
-    """Return the options of a dataclass, those of its own before those of its bases; or a function.
+    """Return the options of a function, or of a dataclass with its own before inherited ones.
 
-    A field of a dataclass whose metadata say `option=False` is for the program alone.
+    Fields with the metadata `option=False` are not options.
     """
     is_plain_class = isinstance(make, type) and not dataclasses.is_dataclass(make)
     declares = make.__init__ if is_plain_class else make
@@ -108,7 +107,7 @@ def declared_options(make: Callable[..., Any]) -> list[Option]:
 
 
 def _defaults(make: Callable[..., Any]) -> dict[str, Any]:
-    """Return the default of each option, in order."""
+    """Return option -> default, in order."""
     if not dataclasses.is_dataclass(make):
         parameters = inspect.signature(make).parameters
         return {name: parameter.default for name, parameter in parameters.items()}
@@ -119,6 +118,7 @@ def _defaults(make: Callable[..., Any]) -> dict[str, Any]:
         if field.init and field.metadata.get("option", True)
     }
     classes = typing.cast("type", make).__mro__
+    # `dataclasses.fields` lists inherited fields first. Users look for a source's own options.
     own_first = dict.fromkeys(name for kind in classes for name in inspect.get_annotations(kind))
     return {name: _default(fields[name]) for name in own_first if name in fields}
 
@@ -135,7 +135,7 @@ def _help(hint: Any) -> str:
 
 
 def _words(hint: Any) -> tuple[Any, ...]:
-    """Return the words that a type allows, none if it allows other values too."""
+    """Return the words that a type allows; none if it allows other values too."""
     origin = typing.get_origin(hint)
     if origin is Literal:
         return typing.get_args(hint)
@@ -147,33 +147,33 @@ def _words(hint: Any) -> tuple[Any, ...]:
 def from_options(
     make: Callable[..., T], options: Mapping[str, Any], *, where: str, also: Collection[str] = ()
 ) -> T:
-    """Call `make` with the options of a table, after checking every name and value at every depth.
+    """Call `make` with options, after checking all names and values at any depth.
 
-    Dataclasses may hold dataclasses, and tuples, lists, mappings and unions of them: the table
-    `{hide = "words", budget = {rate = 0.1, overun = "cut"}}` is refused for `overun` in `budget`.
+    Dataclasses may contain dataclasses, and tuples, lists, mappings and unions of them. In `{units
+    = "words", budget = {rate = 0.1, overun = "cut"}}`, the error names `overun` in `budget`.
 
     Args:
-        make: A dataclass, or a function whose parameters all have a name and a type. A ValueError
-            that it raises, or that the `__post_init__` of a nested dataclass raises, is reported as
-            a wrong option.
-        options: Name -> value, as TOML gives them. A value may also have its final type already.
-        where: What an error names first, such as `pipeline 'x', [source]`.
-        also: Further names that the same table may have, for "did you mean".
+        make: A dataclass, or a function with typed parameters. Its ValueErrors, and those of nested
+            `__post_init__`, are reported as wrong options.
+        options: Name -> value, as in TOML. Values may also have their final type already.
+        where: Prefix of errors, such as `pipeline 'x', [source]`.
+        also: Other names that the table may have, for "did you mean".
 
     Raises:
-        PipelineError: An unknown name, a missing one, a wrong type, or a value that the type
-            refuses.
+        PipelineError: A name is unknown or missing, or a value is wrong.
     """
+    # Two passes: msgspec rejects unknown names in Structs only, and makes dataclasses only from
+    # dataclass types.
     strict = _strict(inspect.unwrap(make))
     try:
         msgspec.convert(options, strict, from_attributes=True)
-        # All names are known now, so that this refuses only what a `__post_init__` refuses.
+        # Names and types are checked above, so this fails only for errors of a `__post_init__`.
         values = msgspec.convert(options, _typed(inspect.unwrap(make)))
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
         kinds = _types_at(path, strict)
-        says = _in_words(message, path.strip(".`"), kinds, where=where, also=also)
-        raise PipelineError(says) from None
+        problem = _in_words(message, path.strip(".`"), kinds, where=where, also=also)
+        raise PipelineError(problem) from None
 
     try:
         return make(**values)
@@ -183,7 +183,7 @@ def from_options(
 
 @functools.lru_cache(maxsize=256)
 def _typed(make: Callable[..., Any]) -> Any:
-    """Return the type of a dict of options, each of its own type."""
+    """Return a TypedDict type of the options."""
     types = {option.name: option.type for option in declared_options(make)}
     typed_dict: Any = TypedDict
     return typed_dict("Options", types, total=False)
@@ -191,16 +191,17 @@ def _typed(make: Callable[..., Any]) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _strict(make: Callable[..., Any]) -> type[msgspec.Struct]:
-    """Return a type with the same options that refuses unknown names, which dataclasses ignore."""
+    """Return a Struct type of the options that rejects unknown names, unlike dataclasses."""
     fields: list[Any] = []
     for option in declared_options(make):
+        # Only the presence of a default matters: this type checks names, its values are not used.
         default = [] if option.default is REQUIRED else [None]
         fields.append((option.name, _strict_type(option.type), *default))
     return msgspec.defstruct("Options", fields, kw_only=True, forbid_unknown_fields=True)
 
 
 def _strict_type(hint: Any) -> Any:
-    """Return a type in which each dataclass is replaced by its strict twin."""
+    """Return a type with each dataclass replaced by its strict Struct."""
     if dataclasses.is_dataclass(hint):
         return _strict(hint)  # type: ignore[arg-type]
 
@@ -208,27 +209,27 @@ def _strict_type(hint: Any) -> Any:
     members = typing.get_args(hint)
     if origin is Literal or not members:
         return hint
-    if origin is Annotated:
+    if origin is Annotated:  # drop the help text
         return _strict_type(members[0])
     strict = tuple(member if member is ... else _strict_type(member) for member in members)
     return functools.reduce(operator.or_, strict) if origin in _UNIONS else origin[strict]
 
 
 def _types_at(path: str, whole: Any) -> list[Any]:
-    """Return the types that a value may have at a path as of msgspec, such as `.picks[0].budget`.
+    """Return the possible types of a value at a path of msgspec, such as `.picks[0].budget`.
 
     Args:
         path: Names, and numbers or `...` in brackets.
-        whole: The type at its beginning, as of `_strict`.
+        whole: The type at the beginning of the path, from `_strict`.
     """
-    found = [whole]
+    kinds = [whole]
     for name, number in re.findall(r"\.(\w+)|\[(\d+|\.{3})\]", path):
-        found = [inner for kind in found for inner in _types_within(kind, name, number)]
-    return found
+        kinds = [inner for kind in kinds for inner in _types_within(kind, name, number)]
+    return kinds
 
 
 def _types_within(kind: Any, name: str, number: str) -> list[Any]:
-    """Return the types of a field by its name, or of an item by its number, `...` in a mapping."""
+    """Return the types of a field, of an item by number, or (`...`) of a mapping's values."""
     if name:
         is_table = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
         inner = [typing.get_type_hints(kind)[name]] if is_table else []
@@ -238,11 +239,11 @@ def _types_within(kind: Any, name: str, number: str) -> list[Any]:
         items = typing.get_args(kind)
         is_fixed = typing.get_origin(kind) is tuple and ... not in items
         inner = [items[int(number)]] if is_fixed else list(items[:1])
-    return [member for one in inner for member in _members(one)]
+    return [member for inner_kind in inner for member in _members(inner_kind)]
 
 
 def _members(kind: Any) -> tuple[Any, ...]:
-    """Return the members of a union, or a type itself."""
+    """Return the members of a union, or the type itself."""
     return typing.get_args(kind) if typing.get_origin(kind) in _UNIONS else (kind,)
 
 
@@ -259,20 +260,20 @@ _KINDS = {
     "object": "a table",
     "null": "nothing",
 }
-"""Kind of value, as msgspec calls it -> as those do who write TOML or Python."""
+"""Kind of value in messages of msgspec -> in our messages."""
 
 
 def _in_words(
     message: str, place: str, kinds: Collection[Any], *, where: str, also: Collection[str]
 ) -> str:
-    """Return what msgspec, or a type's own check, says of an option, without msgspec's words.
+    """Return an error message in words of TOML and Python users, instead of msgspec's.
 
     Args:
-        message: As of msgspec.
-        place: Path to the value, such as `picks[0].budget`; "" for the whole table.
-        kinds: The types that the value may have.
-        where: What the error names first.
-        also: Further names that the whole table may have.
+        message: Message of msgspec, or of a type's own check.
+        place: Path of the value, such as `picks[0].budget`; "" for the whole table.
+        kinds: The possible types of the value.
+        where: Prefix of the message.
+        also: Other names that the whole table may have.
     """
     if unknown := _UNKNOWN.fullmatch(message):
         known = [name for kind in kinds for name in getattr(kind, "__struct_fields__", ())]
@@ -295,40 +296,40 @@ def _in_words(
         return f"{where}: expected one of {', '.join(words)} for option '{place}', got {word[1]}"
 
     if other := _OTHER_KIND.fullmatch(message):
-        wanted, limit, came = other.groups()
-        # That an option may also be left out does not help whoever set it.
+        wanted, limit, got = other.groups()
+        # Leave out null: a value was given, so it does not help that none is allowed.
         names = [_KINDS.get(name, name) for name in wanted.split(" | ") if name != "null"]
         expected = f"{' or '.join(names)}{limit}"
-        hint = '; a list of one is written ["..."]' if (wanted, came) == ("array", "str") else ""
+        hint = '; a list of one is written ["..."]' if (wanted, got) == ("array", "str") else ""
         return (
-            f"{where}: expected {expected} for option '{place}', got {_KINDS.get(came, came)}{hint}"
+            f"{where}: expected {expected} for option '{place}', got {_KINDS.get(got, got)}{hint}"
         )
     return f"{where}: {message[:1].lower()}{message[1:]} for option '{place}'"
 
 
 def check_names(option: str, names: object) -> None:
-    """Refuse one name where a list of names is meant, as a text is a list of its letters.
+    """Check that a list of names is not a single string, which would be a list of letters.
 
     Raises:
-        TypeError: A text.
+        TypeError: It is a string.
     """
     if isinstance(names, str):
         raise TypeError(f"{option}: expected a list of names, got one; pass ['{names}']")
 
 
 class Registry:
-    """A literal table of what a pipeline or a call can name, and the plug-ins beside it."""
+    """A table of names that pipelines and calls use, with plug-ins."""
 
     def __init__(
         self, kind: str, table: Mapping[str, str], *, plugins: str = "", has: Collection[str] = ()
     ) -> None:
-        """Keep the table; nothing is imported before a name is used.
+        """Create a registry without importing anything.
 
         Args:
-            kind: What the names are, for messages ("strategy").
-            table: Name, with its version if it has one -> "module:attribute".
-            plugins: Group of entry points that add names; "" for none.
-            has: Attributes that the class of a plug-in must have.
+            kind: Noun for the names in messages, such as "strategy".
+            table: Name, with its version if any -> "module:attribute".
+            plugins: Group of entry points that add names. Default: none.
+            has: Required attributes of plug-in classes. Default: none.
         """
         self.kind = kind
         self._table = dict(table)
@@ -336,10 +337,10 @@ class Registry:
         self._has = has
 
     def names(self) -> list[str]:
-        """Return every name, shipped or of a plug-in, sorted.
+        """Return all names, shipped and of plug-ins, sorted.
 
         Raises:
-            PipelineError: A plug-in has the name of another.
+            PipelineError: A plug-in uses the name of another.
         """
         return sorted([*self._table, *self._plugins()])
 
@@ -347,10 +348,10 @@ class Registry:
         return name in self._table or name in self._plugins()
 
     def resolve(self, name: str) -> str:
-        """Return the full name: the newest version of a bare name, any other name as it is.
+        """Return the full name: the newest version for a name without version, otherwise the name.
 
         Raises:
-            PipelineError: The name is not registered.
+            PipelineError: The name is unknown.
         """
         full = _newest(name, self._table) or _newest(name, self._plugins())
         if full:
@@ -359,19 +360,19 @@ class Registry:
         raise PipelineError(f"unknown {self.kind} '{name}'{did_you_mean(name, bare)}")
 
     def plugin(self, name: str) -> Plugin | None:
-        """Return the plug-in that a name stands for, None for a shipped name.
+        """Return the plug-in of a name; None for a shipped name.
 
         Raises:
-            PipelineError: The name is not registered.
+            PipelineError: The name is unknown.
         """
         full = self.resolve(name)
         return None if full in self._table else self._plugins()[full]
 
     def load(self, name: str) -> Any:
-        """Import and return what a name stands for.
+        """Import and return the object of a name.
 
         Raises:
-            PipelineError: The name is not registered, or its plug-in cannot be imported.
+            PipelineError: The name is unknown, or its plug-in cannot be imported.
         """
         full = self.resolve(name)
         if full not in self._table:
@@ -389,7 +390,7 @@ class Registry:
         where: str | None = None,
         also: Collection[str] = (),
     ) -> Any:
-        """Make the named thing from its options, which `from_options` checks."""
+        """Make the object of a name from options, checked by `from_options`."""
         where = where or f"{self.kind} '{name}'"
         return from_options(self.load(name), options, where=where, also=also)
 
@@ -397,7 +398,7 @@ class Registry:
         """Return name -> plug-in.
 
         Raises:
-            PipelineError: A plug-in has a name that is shipped, or that of another.
+            PipelineError: A plug-in uses a shipped name, or the name of another plug-in.
         """
         if not self._group:
             return {}
@@ -408,8 +409,8 @@ class Registry:
         for name, plugin in plugins.items():
             if _bare(name) in shipped:
                 raise PipelineError(
-                    f"{plugin}: expected another name than those of mslm-data itself, got "
-                    f"'{name}'; rename it, or uninstall {plugin.distribution}"
+                    f"{plugin}: the name '{name}' is shipped with mslm-data; rename it, or "
+                    f"uninstall {plugin.distribution}"
                 )
         return plugins
 
@@ -420,7 +421,7 @@ def _bare(name: str) -> str:
 
 
 def _newest(name: str, names: Collection[str]) -> str:
-    """Return a name itself, or the newest of its versions; "" if there is neither."""
+    """Return the name itself or its newest version; "" if neither is known."""
     if name in names:
         return name
     versions = [full for full in names if full != _bare(full) and _bare(full) == name]

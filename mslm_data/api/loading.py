@@ -142,7 +142,7 @@ class Shards(BuiltFolder):
         """
         from mslm_data.shard.export import export
 
-        check_names("splits", splits)
+        check_names("splits", splits)  # a single string would be a list of letters
         chosen = {name: self[name] for name in (self.splits if splits is None else splits)}
         return export(
             chosen, self.manifest, self.tokenizer, to=to, out=Path(out), progress=progress

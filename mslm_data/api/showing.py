@@ -86,6 +86,7 @@ def show(
                 "show_text=True to show it"
             )
 
+    # In a mix, the rows of an epoch depend on the seed and the epoch.
     chosen = _chosen(split, rows, seed=seed)
     examples = split.take(split.epoch_rows(chosen, seed=seed, epoch=epoch))
 

@@ -117,11 +117,11 @@ class Audit:
     """The result of an audit.
 
     Attributes:
-        documents: Number of gold documents that were annotated.
-        set_aside: Reason -> number of gold documents that could not be used.
+        documents: Number of annotated gold documents.
+        set_aside: Reason -> number of unusable gold documents.
         first: Reason -> place of its first document.
         gold_mentions: Number of mentions in the annotated gold documents, including those left out.
-        gold_left_out: Reason -> number of gold mentions that are not compared.
+        gold_left_out: Reason -> number of gold mentions not compared.
         found_left_out: Reason -> number of found mentions that the folder's pipeline leaves out by
             context.
         refused: Reason -> number of gold documents on which the folder's models failed; also in
@@ -169,7 +169,7 @@ def audit(
             not annotate others.
 
     Raises:
-        AnnotateError: A model or table differs from the one that built the folder.
+        AnnotateError: A model or table differs from the folder's.
         BuildError: More of the gold is lost than its pipeline allows, or it has no mention.
         PipelineError: A label is not named by the gold pipeline, and no gold mention has it.
         SourceError: There are no gold documents.
@@ -206,7 +206,7 @@ def audit(
 
 
 def _check_same_models(manifest: Manifest, weak: Pipeline, *, by_context: bool) -> None:
-    """Check that the models and tables are those that built the folder.
+    """Check that the models and tables equal the folder's.
 
     Args:
         manifest: Manifest of the folder.
@@ -246,7 +246,7 @@ class _GoldAccount:
     """Counts of the gold documents of a split; see `data_loss.Accounted`.
 
     Attributes:
-        labels: Labels of all mentions, including those that are not compared.
+        labels: Labels of all mentions, compared or not.
     """
 
     read: int

@@ -18,7 +18,7 @@ _NOT_A_NAME = re.compile(r"[^a-z0-9.]+")
 _LONGEST_NAME = 60
 """Maximum number of characters of `license_name`. The card has the full licence below."""
 _GOLD = ("gold", "none")
-"""Annotators that use no model, so that mentions are not machine-generated."""
+"""Annotators without a model, whose mentions are not machine-generated."""
 _SIZES = ("1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T")
 """Bounds of the hub's size categories, each 10 times the one before."""
 

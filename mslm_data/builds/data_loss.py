@@ -71,7 +71,7 @@ class Accounted(Protocol):
 
     @property
     def set_aside(self) -> Sequence[SetAside]:
-        """Documents that cannot be used."""
+        """Unusable documents."""
 
     @property
     def given_mentions(self) -> int:
@@ -135,7 +135,7 @@ def check_losses(
 def check_set_aside(
     pipeline: Pipeline, split: str, receipts: Sequence[Accounted], *, words: CommandWords = _BUILD
 ) -> list[SetAside]:
-    """Check the share of a split's documents that were set aside. Return these documents.
+    """Check the share of documents set aside in a split, and return these documents.
 
     Args:
         pipeline: The pipeline, with `max_loss`.
@@ -318,7 +318,7 @@ def _shape(labels: Collection[str], items: float) -> str:
 
 
 def _label_options(pipeline: Pipeline) -> str:
-    """Return the source's label options that are set, for a message."""
+    """Return the label options set for the source, for a message."""
     given = {
         name: value
         for name, value in pipeline.source.options.items()
@@ -329,7 +329,7 @@ def _label_options(pipeline: Pipeline) -> str:
 
 
 def _check_documents(receipts: Sequence[Accounted], words: CommandWords) -> None:
-    """Check that at least one document is left, whatever `max_loss` is."""
+    """Check for at least one remaining document, whatever `max_loss` is."""
     aside = [document for receipt in receipts for document in receipt.set_aside]
     read = sum(receipt.read for receipt in receipts)
     if read > len(aside):
@@ -348,7 +348,7 @@ def _check_documents(receipts: Sequence[Accounted], words: CommandWords) -> None
 
 
 def _check_mentions(inputs: Inputs, receipts: Sequence[Accounted], words: CommandWords) -> None:
-    """Check that at least one mention is left, unless the pipeline needs none."""
+    """Check for at least one remaining mention, unless the pipeline needs none."""
     pipeline = inputs.pipeline
     annotate = pipeline.annotate
     may_be_bare = inputs.source.without_mentions or pipeline.has_doc_labels
@@ -421,7 +421,7 @@ def _warn_of_absent_labels(pipeline: Pipeline, receipts: Sequence[Accounted]) ->
 
 
 def _unwanted(receipts: Sequence[Accounted]) -> str:
-    """Return the labels that the pipeline does not name, for a message."""
+    """Return the labels missing in the pipeline, for a message."""
     unwanted = {label for receipt in receipts for label in receipt.unwanted}
     given = sum(receipt.given_mentions for receipt in receipts)
     if seem_texts(unwanted, given):

@@ -83,7 +83,7 @@ MIN_SENTENCE_WORDS = 8
 """Minimum number of words in a shared sentence. Radford et al. 2019 compare runs of 8 words;
 shorter sentences are often phrases, such as `A case report.`"""
 _LOADED: dict[tuple[str, ...], list[_HeldOut]] = {}
-"""Cache of the folders that were loaded last: at most one key."""
+"""Cache of the last loaded folders: at most one key."""
 
 
 def find_shared(pipeline: Pipeline, documents: Documents, sentences: Ranges) -> tuple[Bools, Bools]:

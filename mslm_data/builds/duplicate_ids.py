@@ -1,4 +1,4 @@
-"""Finds document ids that occur in more than one work unit.
+"""Finds document ids shared by several work units.
 
 A work unit cannot see the ids of others. They are compared after all units are done, and a unit
 with a duplicate id is built again without that document. The result is the same as for one unit per
@@ -42,7 +42,7 @@ def load_duplicate_ids(out: Path, units: Sequence[WorkUnit]) -> list[WorkUnit] |
 
 
 def plan_comparisons(out: Path, units: Sequence[WorkUnit]) -> list[Compare]:
-    """Return the tasks that compare the ids of all units.
+    """Return the tasks for comparing the ids of all units.
 
     Args:
         out: The unfinished folder, with all units done.

@@ -180,7 +180,7 @@ def match(task: Match, pipeline: Pipeline, out: Path) -> None:
         pipeline: The pipeline, with `duplicate_similarity`.
         out: The unfinished folder, with all units signed.
     """
-    # Splits that keep all documents come first; the sort is stable, so others keep their order.
+    # Splits with all documents kept come first; the sort is stable, so others keep their order.
     units = sorted(task.units, key=lambda unit: unit[0] not in KEPT_WHOLE)
     signed = [_signed(_signatures(out, name), pipeline.duplicate_similarity) for _, name in units]
     sizes = [len(unit.ids) for unit in signed]
@@ -294,7 +294,7 @@ class Copies:
     """The copies among the documents of a work unit, in reading order.
 
     Attributes:
-        counts: `exact` and `near` -> number of copies that are counted but kept.
+        counts: `exact` and `near` -> number of counted copies, which are kept.
     """
 
     def __init__(self, pipeline: Pipeline, out: Path, name: str) -> None:

@@ -61,7 +61,7 @@ from mslm_data.source.reading.files import stem
 from mslm_data.source.reading.records import NOT_UTF8
 
 MAX_BYTES = 64 << 20
-"""Maximum size of a text file that is one document, in bytes."""
+"""Maximum size of a single-document text file, in bytes."""
 TOO_LARGE = Reason(f"expected a document of at most {MAX_BYTES} bytes, got more")
 _MARK = "\ufeff"
 
@@ -157,7 +157,7 @@ class LineWorker(UnitWorker):
     """Runs the tasks of an annotation run; see `engine.Worker`.
 
     Attributes:
-        names: Path of a file that may be one document -> its path relative to the input.
+        names: Path of a possible single-document file -> its path relative to the input.
         show_text: Whether to write the text of each entity.
     """
 
@@ -190,7 +190,7 @@ class LineWorker(UnitWorker):
 
 
 def list_document_names(inputs: Inputs, *, staging: Path | None) -> dict[str, str]:
-    """Return path -> relative path of all files that may be one document each.
+    """Return path -> relative path, for files that may be a single document.
 
     Args:
         inputs: The input files.

@@ -265,7 +265,7 @@ def load_finished(
     identity: Mapping[str, Any],
     file_fingerprints: Mapping[Path, Fingerprint],
 ) -> Manifest:
-    """Load the manifest of a finished folder, and check that it has these inputs and options.
+    """Load the manifest of a finished folder, and compare its inputs and options.
 
     Args:
         out: The folder.
@@ -302,7 +302,7 @@ def load_finished(
 
 
 def find_damaged_files(out: Path, manifest: Manifest) -> list[str]:
-    """Return the files of a finished folder that are missing or do not match the manifest.
+    """Return the missing files of a finished folder, and those unlike the manifest.
 
     For files without a digest, only a missing file is found.
     """
@@ -388,13 +388,13 @@ class Receipt(Counts):
     """The outcome of a work unit.
 
     Attributes:
-        reasons: The reasons that `left_out` counts by text, sorted.
+        reasons: The reasons in `left_out`, sorted.
         set_aside: The documents set aside.
-        duplicate_ids: The duplicate ids that the unit was built without, sorted.
+        duplicate_ids: Duplicate ids left out of the unit, sorted.
         labels: Labels of mentions before overlaps were resolved.
         unwanted: Labels of mentions left out because of their label.
         doc_labels: Labels of documents.
-        found_by: Number of mentions per label and set of annotators that found them.
+        found_by: Number of mentions per label and set of agreeing annotators.
         piece: The piece, of rows or lines.
     """
 

@@ -46,7 +46,7 @@ _WRITERS = ("numpy", "pyarrow", "tokenizers")
 _TAKEN = {name.casefold() for name in (*OF_FOLDER, "vocab")}
 """Names that splits cannot have, compared without case because some file systems ignore it."""
 _LISTED = 64
-"""Maximum number of input files that a manifest lists; more are recorded as one digest."""
+"""Maximum number of input files listed in a manifest; more are recorded as one digest."""
 
 
 class Stamp(NamedTuple):
@@ -69,7 +69,7 @@ class PlannedShard(NamedTuple):
         split: Its split.
         number: Its number in the split, from 0.
         parts: Its parts of input files, in order.
-        units: The work units that read these parts.
+        units: The work units for these parts.
         sizes: Approximate number of input bytes of each unit.
     """
 
@@ -90,7 +90,7 @@ class Plan:
     """The shards of a build, and everything that decides its bytes.
 
     Attributes:
-        pipeline: The pipeline, with the options that depend on all input files.
+        pipeline: The pipeline, with all options settled by the input files.
         shards: All shards, in order within each split.
         sources: Split -> name, bytes and sha256 of its input files.
         record: Everything that decides bytes, as plain values. If the pipeline names no labels, the
@@ -294,7 +294,7 @@ def _shards(inputs: Inputs, scan: Scan) -> Iterator[PlannedShard]:
 
 
 def _pieces(cuts: Mapping[Part, list[Part]]) -> list[_Piece]:
-    """Return the parts of a file that need a shard each; or the whole file as one part."""
+    """Return the parts of a large file, a shard each; or a small file as one part."""
     size = Path(next(iter(cuts)).path).stat().st_size
     return [_Piece(part, size // len(cuts), parts) for part, parts in cuts.items()]
 
@@ -400,7 +400,7 @@ def check_unchanged_files(stamps: Mapping[str, Sequence[Stamp]], paths: Iterable
 
 
 def changed_error(path: str | Path) -> SourceError:
-    """Return the error for an input that changed during the command."""
+    """Return the error for an input changed during the command."""
     return SourceError(
         f"{path}: the file has changed since the command began; restore it and run the same "
         "command again, or choose another --out"

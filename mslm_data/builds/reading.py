@@ -76,11 +76,11 @@ class Reading:
         not_chosen: Reason -> number of records outside the corpus.
         given: Number of mentions from the annotator, including those it left out.
         left_out: Reason -> number of mentions left out.
-        found_by: Number of mentions per label and set of annotators that found them.
+        found_by: Number of mentions per label and set of agreeing annotators.
         adjusted: Reason -> number of mentions that differ from the source.
         labels: Labels of mentions before overlaps were resolved, as keys.
         unwanted: Labels of mentions left out because of their label, as keys.
-        set_aside: Documents that cannot be used.
+        set_aside: Unusable documents.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Reading:
             pipeline: Options of the source and the annotator.
             duplicate_ids: Ids of earlier units, whose documents are set aside. None allows
                 documents to share an id.
-            copies: The unit's documents that are copies of others.
+            copies: The copies among the unit's documents.
             crash_log: The unit's crashes.
         """
         self._pipeline = pipeline

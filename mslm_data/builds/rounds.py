@@ -1,4 +1,4 @@
-"""Runs a build that is written as a generator of tasks.
+"""Runs a build, written as a generator of tasks.
 
 A story yields a round of tasks, which may run in parallel in any process, and receives their
 answers after the last one. So a build reads from top to bottom although many processes run it.

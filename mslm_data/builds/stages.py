@@ -88,7 +88,7 @@ class Inputs(NamedTuple):
     """The input files of a pipeline.
 
     Attributes:
-        pipeline: The pipeline, with the options that `Source.settle` derives from all files.
+        pipeline: The pipeline, with the options derived from all files by `Source.settle`.
         source: The source of this pipeline.
         files: Split -> its files.
         given: The files or folders named by the user.
@@ -120,7 +120,7 @@ class Inputs(NamedTuple):
         }
 
     def unread(self, *, apart_from: Path) -> list[Unread]:
-        """Return the files in input folders that are not read, each with the reason.
+        """Return the unread files in input folders, each with the reason.
 
         Args:
             apart_from: The output folder, which may be inside an input folder.
@@ -155,7 +155,7 @@ def _below(path: Path, roots: Sequence[Path]) -> str:
 
 
 def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
-    """Find the input files of a pipeline, and settle options that depend on all of them.
+    """Find a pipeline's input files, and settle the options derived from all of them.
 
     Args:
         pipeline: Uses its source and `shard.unit_bytes`.
@@ -181,7 +181,7 @@ def find_inputs(pipeline: Pipeline, inputs: Sequence[Path]) -> Inputs:
 
 
 _LOADED: dict[str, LoadedAnnotator] = {}
-"""Cache of the loaded annotator that this process used last: at most one key."""
+"""Cache of the last annotator of this process, loaded: at most one key."""
 
 
 def load_annotator(annotate: AnnotateOptions) -> LoadedAnnotator:
@@ -210,7 +210,7 @@ def forget_annotator() -> None:
 
 
 _TABLES: dict[str, WordTable] = {}
-"""Cache of the word table that this process used last: at most one key."""
+"""Cache of the last word table of this process: at most one key."""
 
 
 def attempts(

@@ -161,7 +161,7 @@ class Match(NamedTuple):
 
 
 class Compare(NamedTuple):
-    """Find ids in more than one unit of a split. Answer: `[unit, ids]` of each such unit.
+    """Find ids shared by units of a split. Answer: `[unit, ids]` of each such unit.
 
     The range of id hashes is divided equally among the tasks of a split.
 

@@ -173,7 +173,7 @@ def _without_rows(documents: Documents, examples: Examples) -> Iterator[SetAside
 
 
 def _in_order(set_aside: Sequence[SetAside], unit: WorkUnit) -> list[SetAside]:
-    """Sort documents that were set aside by their place in the input.
+    """Sort documents set aside by their place in the input.
 
     Each stage sets documents aside in its own order, batch by batch. Without sorting, the order
     would depend on the size of units.

@@ -1,5 +1,7 @@
 """BIO tags: their numbers and names, and the conversion between tags and mentions.
 
+Numbers of the tags of label `l`::
+
     tag          name   token
     0            O      in no mention
     1 + 2 * l    B-l    first token of a mention of label l

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from mslm_data.data.reason import Reason
 
 FLAGS = ("negated", "uncertain", "hypothetical", "historical", "family")
-"""Flag `i` is bit `1 << i`.
+"""Flag `i` is bit `1 << i`::
 
     bit  flag          example, for the mention `diabetes`
     1    negated       denies diabetes

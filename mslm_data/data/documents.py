@@ -1,7 +1,7 @@
 r"""Batches of documents as columns, the data type of the offline stages.
 
 The texts of a batch are concatenated to one string, the *line*. All positions are positions on the
-line, so a stage processes a whole batch with operations on flat arrays. A batch of two documents:
+line, so a stage processes a whole batch with operations on flat arrays. A batch of two documents::
 
     line        "Aspirin helps .\nIt does ."
     starts      [0, 16]

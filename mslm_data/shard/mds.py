@@ -1,14 +1,14 @@
 """Converts rows to MDS, the format of mosaicml-streaming's `StreamingDataset`.
 
 A split is a folder of files `shard.NNNNN.mds` with an `index.json`. Layout of a file, in
-little-endian order:
+little-endian order::
 
     uint32           number of rows N
     uint32 [N + 1]   byte offset of each row, and size of the file
     JSON             description of the columns
     N rows
 
-Layout of a row, with columns sorted by name:
+Layout of a row, with columns sorted by name::
 
     uint32           size of each value of variable size
     bytes            values

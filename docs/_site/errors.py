@@ -116,7 +116,7 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
     ),
     "io/locks.py": (
         Warned(
-            "expected a file system with locks (flock), got one without",
+            "the file system has no locks (flock)",
             "Folders lie on a file system that cannot lock files. Files named `.owner` lock "
             "instead.",
             "Nothing. If a machine died, remove the `.owner` file that it left.",

@@ -107,6 +107,7 @@ class LoadedSpacy:
 
     def find(self, documents: Sequence[Document]) -> list[FoundMentions]:
         """Find the entities of documents; long documents are processed in pieces."""
+        # Batches for spaCy may have pieces of several documents.
         limit = self._options.piece
         places = [
             (number, start, end)

@@ -268,7 +268,7 @@ class Documents:
 
     @classmethod
     def from_documents(cls, documents: Sequence[Document]) -> Documents:
-        """Convert single documents to columns. On the line, a newline follows each text."""
+        """Convert single documents to columns. On the line, a newline separates texts."""
         lengths = np.fromiter((len(document.text) for document in documents), np.int64)
         starts = make_offsets(lengths + 1)[:-1]
 

@@ -97,6 +97,7 @@ def load_longest_match(tokenizer: Tokenizer) -> LongestMatch | None:
     if not is_berts:
         return None
 
+    # Other pieces, such as `don't`, never match: the pre-tokenizer splits at punctuation.
     vocab: Mapping[str, int] = model["vocab"]
     prefix: str = model["continuing_subword_prefix"]
     begins = {

@@ -313,6 +313,7 @@ def _make_word_piece(path: Path, text: str, lowercase: bool | None) -> tokenizer
             f"{path}: not a BERT vocabulary (one piece per line), it lacks {', '.join(missing)}"
         )
 
+    # Ignore special tokens such as `[UNK]`, which have capitals in uncased vocabularies too.
     is_cased = any(piece != piece.lower() for piece in pieces if not piece.startswith("["))
     lower = not is_cased if lowercase is None else lowercase
     if lower and is_cased:

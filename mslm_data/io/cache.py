@@ -56,6 +56,7 @@ def folder(
     path = (cache or root()) / kind
     try:
         make_folder(path)
+        # For code, check all parents: whoever can write to a parent can replace the folder.
         open_folder = None if is_ours(path) else path
         if kind in _CODE:
             open_folder = open_folder or first_open(path)

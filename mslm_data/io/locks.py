@@ -69,11 +69,11 @@ def _acquired(path: Path, error: type[MslmDataError], patience: float) -> BaseFi
         if problem.errno not in _MISSING:
             raise _refusal(path, problem, error) from None
 
+    # The file system has no locks: use a file with the owner's name.
     if path.parent not in _warned:
         _warned.add(path.parent)
         LOGGER.warning(
-            "%s: expected a file system with locks (flock), got one without; files that end in "
-            ".owner stand for them",
+            "%s: the file system has no locks (flock); using lock files that end in .owner",
             path.parent,
         )
     owner = path.with_name(f"{path.name}.owner")
@@ -91,6 +91,7 @@ def _acquire(lock: BaseFileLock, patience: float) -> BaseFileLock:
     """
     from filelock import Timeout
 
+    # First without a warning: most locks are released soon.
     first = _WARN_AFTER_S if patience < 0 else min(patience, _WARN_AFTER_S)
     try:
         lock.acquire(timeout=first)

@@ -142,6 +142,7 @@ def export(
     if existing is not None:
         return existing
 
+    # Write all files to a temporary folder beside `out`.
     place = out.resolve()
     make_folder(place.parent)
     total = sum(map(len, splits.values()))
@@ -157,10 +158,12 @@ def export(
                 progress(done, total)
             files[name] = tuple(written)
 
-        made = _described(to, manifest, files)
+        exported = _described(to, manifest, files)
         _write(temporary / "tokenizer.json", tokenizer.read_bytes())
-        _write(temporary / "README.md", _page(made).encode())
-        _write(temporary / NAME, canonical_json(asdict(made)))
+        _write(temporary / "README.md", _page(exported).encode())
+        _write(temporary / NAME, canonical_json(asdict(exported)))
+
+        # The rename replaces an empty folder, and fails if another process has written files there.
         try:
             temporary.rename(place)
         except OSError as error:
@@ -168,7 +171,7 @@ def export(
                 raise _occupied(out) from None
             raise
     sync_folder(place.parent)
-    return made
+    return exported
 
 
 # The folder ---------------------------------------------------------------------------------------
@@ -253,19 +256,19 @@ def _described(
     )
 
 
-def _page(made: Export) -> str:
+def _page(exported: Export) -> str:
     """Return the README of the export."""
-    how = "" if made.has_words else ": token ids can be turned back into it"
+    how = "" if exported.has_words else ": token ids can be turned back into it"
     protected = (
         f"**Patients' text{how}. Treat this folder as you treat the notes.**\n\n"
-        if made.protected
+        if exported.protected
         else ""
     )
-    split = next(iter(made.splits))
+    split = next(iter(exported.splits))
     return (
         "# Rows of a folder built by mslm-data\n\n"
         f"{protected}"
-        f"```python\n{_READ[made.to].format(split=split)}\n```\n\n"
+        f"```python\n{_READ[exported.to].format(split=split)}\n```\n\n"
         f"`{NAME}` has the labels and tags of each index, the special ids, and the digest of every "
         "file.\nmslm-data's FORMAT.md says what the columns mean.\n"
     )

@@ -192,6 +192,8 @@ class Shard:
         except ShardError:
             self._check_same_build()
             raise
+
+        # Parse the file, without decompression.
         try:
             source = pa.memory_map(str(self.path)) if data is None else pa.BufferReader(data)
             with source as file:
@@ -215,10 +217,11 @@ class Shard:
                 f"{self.path}: expected unique column names, got {len(names)} names for {len(got)} "
                 "columns"
             )
-        for name, wanted in _TYPES.items():
-            if (name in got or name in _REQUIRED) and got.get(name) != wanted:
+        # Columns unknown to this version are ignored.
+        for name, expected in _TYPES.items():
+            if (name in got or name in _REQUIRED) and got.get(name) != expected:
                 raise ShardError(
-                    f"{self.path}: column {name}: expected {wanted}, got {got.get(name)}"
+                    f"{self.path}: column {name}: expected {expected}, got {got.get(name)}"
                 )
         return batches[0]
 

@@ -200,10 +200,10 @@ def draw_subset(
     if documents is not None and (not _is_integer(documents) or not 1 <= documents <= len(ids)):
         raise ValueError(
             f"documents: expected an integer from 1 to {len(ids)}, the number of documents in "
-            "split "
-            f"'{split.name}', got {documents!r}"
+            f"split '{split.name}', got {documents!r}"
         )
 
+    # Choose documents by their rank in the random order, then take all of their rows.
     ranks = _drawn_ranks(ids, seed)
     mentions = _count_mentions(split, document_of_row, len(ids))
     if shots is not None:

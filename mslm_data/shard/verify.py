@@ -67,6 +67,7 @@ def verify(folder: Path) -> tuple[Manifest, list[Problem]]:
         keys: list[Array] = []
         documents = 0
         for shard_record in record.shards:
+            # `labels=None`: rules of ids and labels are checked below, where the row is known.
             path = folder / split / shard_record.file
             in_memory = record.bytes <= IN_MEMORY
             shard = Shard(path, shard_record, manifest.token_ids, None, in_memory)
@@ -78,6 +79,7 @@ def verify(folder: Path) -> tuple[Manifest, list[Problem]]:
                 keys.append(shard.flat("key"))
                 documents += _documents(shard)
 
+        # Rules across shards. Documents can only be counted if all shards are readable.
         problems += _keys(split, keys)
         if len(keys) == len(record.shards) and documents != record.written:
             problems.append(

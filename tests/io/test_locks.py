@@ -120,7 +120,7 @@ def test_locked__says_once_that_files_stand_for_locks(
                 assert (lock.stat().st_mode & 0o777) == 0o600
 
     (record,) = caplog.records
-    assert f"{lock.parent}: expected a file system with locks (flock)" in record.getMessage()
+    assert f"{lock.parent}: the file system has no locks (flock)" in record.getMessage()
 
 
 def test_locked__says_for_what_it_waits(
@@ -188,7 +188,7 @@ def test_build__goes_on_after_a_kill_where_there_are_no_locks(tmp_path: Path) ->
     assert f"the lock {owner} belongs to process {first.pid} on" in message
     assert was_left
     assert again.returncode == 0, warning
-    assert "expected a file system with locks (flock), got one without" in warning
+    assert "the file system has no locks (flock)" in warning
     assert (out / "manifest.json").is_file()
 
 

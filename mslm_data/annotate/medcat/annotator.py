@@ -216,6 +216,7 @@ class LoadedMedCat:
         left_out: Counter[Reason] = Counter()
         for mention in self._concepts(boundaries.overwrite_placeholders(text, placeholders)):
             start, end, concept, similarity, entity = mention
+            # A cosine similarity may be negative, or slightly above 1 by rounding.
             score = float(similarity)
             if not 0 <= score <= 1:
                 score = min(1.0, max(0.0, score))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from experiments import intervals
-from experiments.few_shot import ARMS, CORPORA, MORE_CORPORA, OTHER_SHARES, SHARES
+from experiments import figure, intervals
+from experiments.few_shot import ARMS, CORPORA, MORE_CORPORA, OTHER_SHARES, PRIMARY, SHARES
 from experiments.intervals import Difference, Floats, Score
 from experiments.lines import Line
 from experiments.tables import as_table, difference_cells, in_points, spread
@@ -22,6 +23,9 @@ COMPARED = (
     ("token", "whole-word"),
 )
 """Pairs of arms, the one to compare with first. The first pair is the primary comparison."""
+
+MIN_POINTS = 3
+"""Minimum number of shares for a curve."""
 
 Counts = Callable[[Line], Floats]
 Cell = tuple[str, float]
@@ -69,6 +73,81 @@ def differences(found: Sequence[Line], *, frozen: bool = False) -> list[str]:
 def new_mentions(found: Sequence[Line]) -> list[str]:
     """Return the table of differences in recall of mentions that no training mention equals."""
     return _compared(_lines(found, frozen=False), _new_mentions, intervals.accuracy)
+
+
+def yardstick(found: Sequence[Line]) -> list[str]:
+    """Return the table of additional gold documents that gain as much as joint over token masks.
+
+    The arm without adaptation tells how F1 grows with documents, linearly in the logarithm of their
+    number between the shares that were run.
+    """
+    lines = _lines(found, frozen=False)
+    header = ("corpus", "documents", "joint less token", "95 %", "worth documents", "95 %")
+    rows: list[tuple[str, ...]] = [header]
+    for corpus, share in itertools.product(CORPORA, sorted(SHARES)):
+        curve = curve_points(lines, "none", corpus)
+        apart = difference(lines, "token", "joint", cells=((corpus, share),))
+        here = [line["documents"] for line in lines if _cell(line) == (corpus, share)]
+        if len(curve) < MIN_POINTS or apart is None:
+            continue
+        gain = apart[0]
+        mean, low, high = (
+            documents_for(curve, here[0], points / 100) - here[0]
+            for points in (gain.mean, gain.low, gain.high)
+        )
+        worth = f"{_additional(low)} to {_additional(high)}"
+        cells = difference_cells(gain)
+        rows.append((corpus, str(here[0]), *cells[:2], _additional(mean), worth))
+    return as_table(rows) if len(rows) > 1 else []
+
+
+def _additional(documents: float) -> str:
+    """Return a number of documents with its sign; a flat curve has no number."""
+    return f"{round(documents):+d}" if np.isfinite(documents) else "no number"
+
+
+def curve_points(found: Sequence[Line], arm: str, corpus: str) -> list[tuple[int, float]]:
+    """Return the number of documents and the mean F1 of each share, the smallest first."""
+    by_documents: dict[int, list[float]] = {}
+    for line in found:
+        if (line["run"]["arm"], line["run"]["corpus"]) == (arm, corpus):
+            by_documents.setdefault(line["documents"], []).append(line["scores"]["f1"])
+    return sorted((number, statistics.fmean(f1)) for number, f1 in by_documents.items())
+
+
+def documents_for(curve: Sequence[tuple[int, float]], documents: int, gain: float) -> float:
+    """Return the number of documents at which a curve is higher by a gain than at some documents.
+
+    Beyond the curve its last segment goes on. A curve that falls has none: infinity.
+
+    Args:
+        curve: Numbers of documents and F1, see `curve_points`.
+        documents: Where the gain begins; one of the curve's numbers.
+        gain: Difference of F1; a negative one asks for fewer documents.
+    """
+    places = np.log([number for number, _ in curve])
+    heights = np.maximum.accumulate([f1 for _, f1 in curve])
+    wanted = np.interp(np.log(documents), places, heights) + gain
+    # The segment that reaches the wanted height, or the first or last one.
+    last = min(max(int(np.searchsorted(heights, wanted)), 1), len(curve) - 1)
+    rise = heights[last] - heights[last - 1]
+    if rise == 0:
+        return float("inf") if gain > 0 else float(documents)
+    slope = (places[last] - places[last - 1]) / rise
+    return float(np.exp(places[last - 1] + (wanted - heights[last - 1]) * slope))
+
+
+def curves(found: Sequence[Line]) -> dict[str, str]:
+    """Return an SVG for each corpus: F1 of each arm over the number of gold documents."""
+    lines = _lines(found, frozen=False)
+    drawn = {}
+    for corpus in CORPORA:
+        by_arm = {arm: curve_points(lines, arm, corpus) for arm in PRIMARY}
+        by_arm = {arm: points for arm, points in by_arm.items() if len(points) >= MIN_POINTS}
+        if by_arm:
+            title = f"{corpus}: F1 over gold documents"
+            drawn[f"few-shot-{corpus.lower()}.svg"] = figure.curves(title, by_arm)
+    return drawn
 
 
 def difference(

@@ -125,7 +125,7 @@ def figures(found: Sequence[Line]) -> dict[str, str]:
             drawn[_figure(question.title, corpus)] = figure.intervals(
                 f"{corpus}: points of F1 against {arms[0]}", apart
             )
-    return drawn
+    return drawn | few_shot_tables.curves(found)
 
 
 def _figure(title: str, corpus: str) -> str:
@@ -642,6 +642,7 @@ _MADE: dict[str, Callable[[Sequence[Line]], list[str]]] = {
     "elsewhere": _question("Joint training outside of medicine"),
     "few-shot": few_shot_tables.differences,
     "few-shot scores": few_shot_tables.scores,
+    "few-shot yardstick": few_shot_tables.yardstick,
     "few-shot new mentions": few_shot_tables.new_mentions,
     "few-shot frozen": partial(few_shot_tables.differences, frozen=True),
     "overview": _overview,

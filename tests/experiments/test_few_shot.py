@@ -210,6 +210,31 @@ def test_difference__with_one_pair_a_replicate_equals_the_difference_over_seeds(
     )
 
 
+def test_documents_for__follows_the_curve_and_its_last_segment() -> None:
+    curve = [(10, 0.5), (20, 0.6), (40, 0.7)]
+
+    assert few_shot_tables.documents_for(curve, 10, 0.1) == pytest.approx(20)
+    assert few_shot_tables.documents_for(curve, 10, 0.05) == pytest.approx(10 * 2**0.5)
+    assert few_shot_tables.documents_for(curve, 20, -0.1) == pytest.approx(10)
+    assert few_shot_tables.documents_for(curve, 40, 0.1) == pytest.approx(80)
+    assert few_shot_tables.documents_for([(10, 0.5), (20, 0.5)], 10, 0.1) == float("inf")
+
+
+def test_yardstick__says_what_a_gain_is_worth_in_documents() -> None:
+    found = []
+    for share, hits in ((0.05, 5), (0.10, 6), (0.25, 7)):
+        for arm, more in (("token", 0), ("joint", 1), ("none", 0)):
+            found.append(line(arm, 0, hits + more, share=share) | {"documents": round(600 * share)})
+
+    table = few_shot_tables.yardstick(found)
+
+    # At 30 documents the gain of 10 points is that of 30 further ones.
+    assert "| NCBI-disease | 30 | +10.0 | (+10.0 to +10.0) | +30 | +30 to +30 |" in table
+    (drawn,) = few_shot_tables.curves(found).values()
+    assert drawn.count("<polyline") == 3
+    assert ">150</text>" in drawn
+
+
 def test_tables__have_the_primary_number_first() -> None:
     found = [line("token", 0, 5), line("joint", 0, 6), line("none", 0, 4)]
 

@@ -175,7 +175,7 @@ def test_annotate__says_what_it_leaves_out(home: Path, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert [found[:2] for found in lines_of(done.out)["1"]] == [(0, 4), (5, 7)]
     assert "1 found and left out: in a placeholder\n" in done.err
-    assert "1 set aside, the first at notes.csv:3: expected a note that stands" in done.err
+    assert "1 set aside, the first at notes.csv:3: expected a valid note" in done.err
     assert json.loads(done.err.splitlines()[-1])["left_out"] == {"in a placeholder": 1}
 
 
@@ -235,7 +235,7 @@ def test_annotate__sets_aside_what_is_not_text(home: Path, notes: Path, gold: li
 
     assert (refused.code, taken.code) == (1, 0)
     assert "got 1 of 7\n  1: expected UTF-8" in refused.err
-    assert "first at bad.txt:1; say the encoding, such as --set source.encoding" in refused.err
+    assert "first at bad.txt:1; set the encoding, such as --set source.encoding" in refused.err
     assert lines_of(taken.out) == {**of_notes(gold), "empty": []}
 
 

@@ -78,9 +78,7 @@ def test_arrow__offsets_that_lead_out_of_the_file(tmp_path: Path) -> None:
         tmp_path, "train.arrow", data.replace(offsets, offsets[:4] + b"\0\0\0\x70" + offsets[8:])
     )
 
-    with pytest.raises(
-        SourceError, match=r"train\.arrow: expected a file of Arrow, got one that cannot be"
-    ):
+    with pytest.raises(SourceError, match=r"train\.arrow: cannot be read as Arrow"):
         read("hub", path)
 
 
@@ -111,7 +109,7 @@ def test_arrow__two_columns_of_one_name(tmp_path: Path) -> None:
         ("a.arrow", seeds.arrow(table, stream=True)),
         ("b.parquet", seeds.parquet(table)),
     ):
-        with pytest.raises(SourceError, match="cannot be read as such"):
+        with pytest.raises(SourceError, match="cannot be read as "):
             read("hub", written(tmp_path / name, name, data))
 
 

@@ -399,7 +399,7 @@ def _structures(value: object) -> Iterator[_Structure]:
 
 def _object(value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise RecordError("expected objects as JSON CAS has them, got another value")
+        raise RecordError("expected an object of JSON CAS, got another value")
     return value
 
 

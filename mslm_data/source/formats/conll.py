@@ -26,7 +26,7 @@ from mslm_data.source.reading.tagged_lines import BrokenLine, TagColumns, Tagged
 from mslm_data.source.reading.word_documents import make_line_documents
 
 _LONE_BRACKET = Reason(
-    "expected brackets that open and close in a sentence, got one of these alone"
+    "expected brackets to open and close within a sentence, got an unmatched bracket"
 )
 
 MOST_COLUMNS = 1000

@@ -172,8 +172,7 @@ def _readable(path: Path) -> Iterator[None]:
     except _DAMAGED as error:
         kind = "parquet" if path.suffix == ".parquet" else "Arrow"
         raise SourceError(
-            f"{path.name}: expected a file of {kind}, got one that cannot be read as such "
-            f"({type(error).__name__}); is the file whole?"
+            f"{path.name}: cannot be read as {kind} ({type(error).__name__}); is the file whole?"
         ) from None
 
 

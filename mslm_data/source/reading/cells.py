@@ -92,9 +92,7 @@ def pairs(offsets: object) -> list[tuple[int, int]]:
             and all(type(value) is int for value in pair)
         )
         if not is_pair:
-            raise RecordError(
-                f"expected offsets that are two integers, start and end, got {_kind(pair)}"
-            )
+            raise RecordError(f"expected offsets as two integers, start and end, got {_kind(pair)}")
         result.append((pair[0], pair[1]))
     return result
 

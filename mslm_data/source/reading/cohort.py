@@ -78,7 +78,7 @@ class Cohort:
 
     def __post_init__(self) -> None:
         if self.patients < 0:
-            raise ValueError(f"expected patients as a number, 0 for all, got {self.patients}")
+            raise ValueError(f"expected patients to be at least 0, got {self.patients}")
         shares = self.shares.values()
         if self.shares and not (min(shares) > 0 and abs(sum(shares) - 1) < _ROUNDING):
             raise ValueError(

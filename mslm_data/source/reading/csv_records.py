@@ -371,8 +371,8 @@ def open_table(
     if header is None or absent:
         raise SourceError(
             f"{name}:1: expected a header with the columns {', '.join(columns.values())}, "
-            f"found no single {', '.join(absent)}; name the columns with [source] text_column and "
-            f"the like, '' for none"
+            f"found none or several of {', '.join(absent)}; name the columns with [source] "
+            "text_column and the like, '' for none"
         )
     if len(names) > _MOST_COLUMNS:
         raise SourceError(

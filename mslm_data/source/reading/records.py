@@ -26,15 +26,15 @@ _BEFORE = 1 << 16
 
 
 NOT_UTF8 = Reason(
-    "expected UTF-8 or the encoding that [source] encoding names, got other bytes",
-    advice={"encoding": "say the encoding, such as {set} source.encoding=latin-1"},
+    "expected UTF-8, or the encoding set with [source] encoding, got other bytes",
+    advice={"encoding": "set the encoding, such as {set} source.encoding=latin-1"},
 )
 """Reason for a record that is not valid UTF-8."""
 NO_TOKEN = Reason("expected text with at least one token, got none")
 """Reason for an empty document, or one with only white space."""
 
 
-WITHDRAWN = Reason("expected a note that stands, got one that is marked as an error", is_rule=True)
+WITHDRAWN = Reason("expected a valid note, got one marked as an error", is_rule=True)
 """Reason for a record that the corpus itself marks as an error. It does not count as data loss."""
 
 NAME_THE_ID = {

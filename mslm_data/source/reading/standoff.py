@@ -42,14 +42,14 @@ NO_OFFSETS = Reason("without offsets")
 NO_LABEL = Reason(
     "without a label",
     advice={
-        "label_feature": "name the feature that holds the label with source.label_feature",
-        "label": "name what holds the label with source.label",
+        "label_feature": "name the feature of the label with source.label_feature",
+        "label": "set the label, or its key, with source.label",
     },
 )
 ONE_END = Reason("without a beginning or an end")
 OTHER_TEXT = Reason(
     "in another text of the record",
-    advice={"text_column": "choose the text that is read with source.text_column"},
+    advice={"text_column": "choose another text with source.text_column"},
 )
 DISCONTINUOUS = Reason("discontinuous", is_rule=True)
 CANCELLED = Reason("in an annotation that was cancelled", is_rule=True)

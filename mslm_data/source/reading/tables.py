@@ -163,9 +163,9 @@ def _parquet_rows(part: Part, columns: Mapping[str, str]) -> Iterator[TableRow]:
     absent = [name for name, column in matches.items() if column is None]
     if absent:
         raise SourceError(
-            f"{path.name}: expected the columns {', '.join(columns.values())}, found no single "
-            f"{', '.join(absent)}; name the columns with [source] text_column and the like, '' for "
-            f"none"
+            f"{path.name}: expected the columns {', '.join(columns.values())}, found none or "
+            f"several of {', '.join(absent)}; name the columns with [source] text_column and the "
+            "like, '' for none"
         )
 
     roles = {role: str(matches[name]) for role, name in columns.items()}

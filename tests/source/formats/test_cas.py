@@ -259,8 +259,8 @@ XMI = (
         ("{}", 1, "expected a text in the view '_InitialView', found none"),
         ("{", 1, "expected JSON, got other bytes"),
         ("[" * 100_000, 1, "expected JSON, got other bytes"),
-        ("[]", 1, "expected objects as JSON CAS has them"),
-        ('{"%FEATURE_STRUCTURES": [1]}', 1, "expected objects as JSON CAS has them"),
+        ("[]", 1, "expected an object of JSON CAS"),
+        ('{"%FEATURE_STRUCTURES": [1]}', 1, "expected an object of JSON CAS"),
         ('{"%VIEWS": {"_InitialView": {"%MEMBERS": 7}}}', 1, "expected a list of a view's members"),
     ],
 )

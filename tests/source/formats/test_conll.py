@@ -542,7 +542,7 @@ def test_read__sets_sentences_with_half_a_bracket_aside(
 
     assert isinstance(aside, SetAside)
     assert aside.place == f"f.tsv:{line}"
-    assert aside.reason.text.startswith("expected brackets that open and close in a sentence")
+    assert aside.reason.text.startswith("expected brackets to open and close within")
 
 
 @in_folder

@@ -27,9 +27,9 @@ def read(path: Path, *, target_bytes: int = 1) -> list[Document | SetAside]:
             b'{"text": "Gout"} Gout',
             "expected a JSON object, got 'JSON is malformed: trailing characters (byte 18)'",
         ),
-        (b'{"text": "Gou\xff"}', "expected UTF-8 or the encoding that [source] encoding names"),
+        (b'{"text": "Gou\xff"}', "expected UTF-8, or the encoding set with [source] encoding"),
         (b"[" * 100_000, "expected a JSON object, got too many levels"),
-        (b'"Gout"', "expected an object of named columns, got another value"),
+        (b'"Gout"', "expected an object with named columns, got another value"),
         (
             b'{"text": "A.", "label": "Gout"}',
             "expected a list of mentions in column 'label', got a text",

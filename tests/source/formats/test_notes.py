@@ -74,7 +74,7 @@ def test_read__real_table_has_its_published_numbers(
     assert len(records) == 1345
     assert len(asides) == 21
     assert {record.reason.text for record in asides} == {
-        "expected a note that stands, got one that is marked as an error"
+        "expected a valid note, got one marked as an error"
     }
     frame = pd.read_csv(noteevents(real), dtype=str, keep_default_na=False)
     standing = frame[frame.ISERROR != "1"]
@@ -119,7 +119,7 @@ def test_read__parquet_equals_csv(table: Path, tmp_path: Path) -> None:
         assert texts(records) == texts(read(Notes(), [table]))
         assert len(records) == 600
     assert len(list(Notes().cut(Part(str(path)), target_bytes=1000))) > 1
-    with pytest.raises(SourceError, match="found no single note_id; name the columns"):
+    with pytest.raises(SourceError, match="found none or several of note_id; name the columns"):
         read(Notes(id_column="note_id"), [path])
 
 
@@ -130,7 +130,7 @@ def test_read__parquet_prefers_the_column_of_just_the_name(tmp_path: Path) -> No
         pd.DataFrame(names).to_parquet(tmp_path / "n.parquet")
         assert texts(read(notes, [tmp_path / "n.parquet"])) == {"1": "as it was"}
 
-    with pytest.raises(SourceError, match="found no single Text; name the columns"):
+    with pytest.raises(SourceError, match="found none or several of Text; name the columns"):
         read(dataclasses.replace(notes, text_column="Text"), [tmp_path / "n.parquet"])
 
 
@@ -158,7 +158,7 @@ def test_read__mimic_iv_by_its_columns(tmp_path: Path) -> None:
     assert records[1] == SetAside(
         "10-DS-22", "discharge.csv:5", Reason("expected a note with text, got none")
     )
-    with pytest.raises(SourceError, match="found no single CATEGORY, ISERROR"):
+    with pytest.raises(SourceError, match="found none or several of CATEGORY, ISERROR"):
         read(Notes(**columns), [path])
 
 
@@ -189,7 +189,7 @@ def test_read__folder_of_text_files(tmp_path: Path) -> None:
         ('1,,x,,"words"', "expected a note with a patient, got none"),
         ('1,5,x,2,"words"', "expected an error flag that is 1, 0 or empty, got another"),
         ("1,5,x,,", "expected a note with text, got none"),
-        ('1,5,x,1,"words"', "expected a note that stands, got one that is marked as an error"),
+        ('1,5,x,1,"words"', "expected a valid note, got one marked as an error"),
     ],
 )
 def test_read__sets_unusable_notes_aside(tmp_path: Path, row: str, reason: str) -> None:
@@ -373,7 +373,7 @@ def test_of_split__leaves_a_source_of_whole_files_as_it_is() -> None:
             {"shares": SHARES, "split": "train"},
             "unknown option 'split'; did you mean 'splits'",
         ),
-        ({"patients": -1}, "expected patients as a number, 0 for all, got -1"),
+        ({"patients": -1}, "expected patients to be at least 0, got -1"),
         ({"text_column": ""}, "expected text_column to name a column"),
         ({"separator": ";;"}, "expected separator to be one ASCII character"),
         ({"categories": ["x"], "category_column": ""}, "expected category_column to name a column"),

@@ -210,7 +210,7 @@ def test_open_table__names_missing_columns_without_quoting_the_header(tmp_path: 
         read(path)
 
     assert str(error.value) == (
-        "notes.csv:1: expected a header with the columns ROW_ID, SUBJECT_ID, TEXT, found no single ROW_ID, "
+        "notes.csv:1: expected a header with the columns ROW_ID, SUBJECT_ID, TEXT, found none or several of ROW_ID, "
         "SUBJECT_ID, TEXT; name the columns with [source] text_column and the like, '' for none"
     )
 
@@ -219,7 +219,7 @@ def test_open_table__rejects_a_duplicate_column(tmp_path: Path) -> None:
     path = tmp_path / "notes.csv"
     path.write_text("ROW_ID,SUBJECT_ID,TEXT,text\n")
 
-    with pytest.raises(SourceError, match="found no single TEXT"):
+    with pytest.raises(SourceError, match="found none or several of TEXT"):
         read(path)
 
 

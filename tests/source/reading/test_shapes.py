@@ -272,7 +272,7 @@ def test_document__has_the_id_of_the_named_column(
         ),
         ({"passages": [{"text": ["Gout"], "offsets": []}]}, "expected offsets, got none"),
         ({"passages": []}, "expected passages with text"),
-        (["Gout"], "expected an object of named columns"),
+        (["Gout"], "expected an object with named columns"),
     ],
 )
 def test_document__sets_a_wrong_row_aside(row: object, reason: str) -> None:

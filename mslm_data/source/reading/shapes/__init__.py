@@ -194,4 +194,4 @@ def named_columns(row: object) -> dict[str, Any]:
         text, annotations = row
         if isinstance(text, str) and isinstance(annotations, Mapping) and "entities" in annotations:
             return {**annotations, "text": text}
-    raise RecordError("expected an object of named columns, got another value")
+    raise RecordError("expected an object with named columns, got another value")

@@ -164,7 +164,7 @@ def _cuts(ranges: Sequence[object], words: Sequence[str]) -> Iterator[tuple[int,
     bounds = [0, *itertools.chain.from_iterable(cells.pairs([*ranges])), len(words)]
     if any(left > right for left, right in itertools.pairwise(bounds)):
         raise RecordError(
-            "expected sentences of words one after the other, got some that overlap or lie beyond"
+            "expected sentences in order and within the words, got overlapping or longer ranges"
         )
     return (pair for pair in itertools.pairwise(bounds) if pair[0] < pair[1])
 

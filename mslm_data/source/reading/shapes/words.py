@@ -48,7 +48,7 @@ class WordsWithTags(Shape):
         try:
             mentions, late = tags.decode(row_tags, untyped=untyped)
         except ValueError as error:
-            raise RecordError(f"expected tags, got an item that is not one: {error}") from None
+            raise RecordError(f"expected tags, got another item: {error}") from None
         if late and self._opens_with_i:
             mentions, late = tags.decode(row_tags, untyped=untyped, i_opens=True)
         return make_word_document(doc_id, [words], [mentions], place=place, late=late)

@@ -89,7 +89,7 @@ def run(
     from mslm_data.engine.pool import started
     from mslm_data.kernels import _jit
 
-    _jit.say_if_none_is_compiled()  # workers print nothing
+    _jit.log_compilation_of_workers()  # workers print nothing
     early = _EARLY.get()
     if early is not None and early.preload == preload:
         _EARLY.set(None)  # workers serve one run only

@@ -1,8 +1,8 @@
-"""Compile kernels on first use, and keep the machine code in a folder named after their sources.
+"""Compile kernels on first use, and cache the machine code by a digest of all kernel sources.
 
-numba's own cache looks at the file of the decorated function only. After an edit of a callee in
-another file it would serve yesterday's machine code. Here the folder's name is a digest of every
-kernel source, of numba and of Python.
+The cache of numba checks only the file of the decorated function. After an edit of a callee in
+another file, it would load stale machine code. So the name of the cache folder is a digest of all
+kernel sources and of the versions of numba and Python.
 """
 
 from __future__ import annotations
@@ -36,36 +36,34 @@ events: Any = numba_events
 local_cpu: Any = numba_cpu
 
 _KERNELS: list[Any] = []
-"""All kernels that were imported, as numba's dispatchers."""
+"""Dispatchers (numba's compiled functions) of all imported kernels."""
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a loop over arrays: types as they come, one thread, exact floats.
+    """Compile a loop over arrays on its first call for each set of types.
 
-    Other threads run meanwhile, as compiled code needs nothing of Python.
+    The code runs in one thread, releases the GIL, and does not reorder floating-point operations.
 
-    With `NUMBA_DISABLE_JIT=1` the function stays plain Python. Sums of uint64 then wrap as silently
-    as they do in compiled code.
+    With `NUMBA_DISABLE_JIT=1` the function stays Python. Overflow of uint64 then gives no warning,
+    as in compiled code.
     """
     return _compiled(function, inline="never")
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """Copy a helper into each kernel that calls it, in place of compiling it by itself.
+    """Inline a helper into each kernel that calls it, instead of compiling it on its own.
 
-    A function costs a tenth of a second to compile, for each set of types. A copy costs its share
-    of the caller. So this is for helpers that a kernel calls at one place, or that are an
-    expression.
+    For helpers that are an expression, or that a kernel calls only once: a separate function takes
+    a tenth of a second to compile for each set of types.
     """
     return _compiled(function, inline="always")
 
 
 def _compiled(function: Callable[P, R], *, inline: str) -> Callable[P, R]:
-    """Return numba's dispatcher of a function."""
     if config.DISABLE_JIT:
         return np.errstate(over="ignore")(function)
 
-    # numba reads its setting where a function is decorated, so it is ours for that line only.
+    # numba reads CACHE_DIR when a function is decorated. Restore the user's setting afterwards.
     folder = cache_folder()
     users_own = config.CACHE_DIR
     config.CACHE_DIR = str(folder or "")
@@ -75,22 +73,18 @@ def _compiled(function: Callable[P, R], *, inline: str) -> Callable[P, R]:
     finally:
         config.CACHE_DIR = users_own
     if folder is not None:
-        _put_off_declarations(compiled)
-        _store_apart(compiled)
+        _skip_declarations(compiled)
+        _use_unique_names(compiled)
     _KERNELS.append(compiled)
     return compiled
 
 
-def _put_off_declarations(compiled: Any) -> None:
-    """Have numba load stored machine code without reading what functions it could compile.
+def _skip_declarations(compiled: Any) -> None:
+    """Make numba load cached machine code without importing its declarations of functions.
 
-    Before it looks for stored code it reads all declarations that it has, and imports their
-    modules: a third of the CPU time of `mask-stats` on a small folder (0.3 of 1.0 seconds), in each
-    command and worker. It does so again before it compiles anything. Machine code that is
-    loaded needs nothing of them but numba's runtime, whose functions it calls.
-
-    Args:
-        compiled: A kernel, as numba's dispatcher.
+    numba imports all declarations before it looks into the cache. This takes 0.3 of the 1.0 seconds
+    of CPU time of `mask-stats` on a small folder, in each command and worker. Loaded code needs
+    only the runtime of numba. Before a compilation, numba imports the declarations anyway.
     """
     stored = compiled._cache
 
@@ -99,24 +93,22 @@ def _put_off_declarations(compiled: Any) -> None:
         with stored._guard_against_spurious_io_errors():
             return stored._load_overload(signature, context)
 
-    # numba has no public way to say this. A version that keeps these elsewhere goes its own way.
+    # Private attributes of numba, which has no public option for this. If a version of numba lacks
+    # them, its own method is kept.
     known = (stored, "_load_overload"), (stored, "_guard_against_spurious_io_errors")
     if all(hasattr(*place) for place in (*known, (local_cpu, "rtsys"))):
         stored.load_overload = load_overload
 
 
-def _store_apart(compiled: Any) -> None:
-    """Have numba store machine code in files whose names no other process chooses.
+def _use_unique_names(compiled: Any) -> None:
+    """Make numba store machine code in files with unique names.
 
-    It numbers them, beginning behind those that its index has. Two processes that store code of one
-    kernel at once, for two types or two CPUs, take the same number. Then the index of one of them
-    may name the code of the other, which would be called for good, with arrays of a type that it
-    takes for another. Of two indices written at once one is lost: its code is compiled again.
-
-    Args:
-        compiled: A kernel, as numba's dispatcher.
+    numba numbers the files of a kernel. Two processes that compile it at the same time, for other
+    types or another CPU, would use the same number. Then the index of one process may refer to the
+    code of the other, which would be called with arrays of the wrong type from then on. With unique
+    names, only one of two indices is lost, and its code is compiled again.
     """
-    # numba has no public way to say this, as above.
+    # Private attributes of numba, as above.
     file: Any = getattr(compiled._cache, "_cache_file", None)
     if not (hasattr(file, "_data_name") and hasattr(file, "_index_name")):
         return
@@ -129,16 +121,16 @@ def _store_apart(compiled: Any) -> None:
     file._data_name = data_name
 
 
-# What is compiled, and what is said of it ---------------------------------------------------------
+# Progress messages --------------------------------------------------------------------------------
 
 
 class _Listener:
-    """Hears of every function that numba compiles, and not of those that it finds compiled."""
+    """Listener to numba's compilations. Functions from the cache cause no event."""
 
     def notify(self, event: Any) -> None:
-        """Take an event, at its start and at its end."""
+        """Log a message if a kernel of this package is being compiled."""
         if event.data["dispatcher"].py_func.__module__.startswith("mslm_data."):
-            say_that_kernels_compile()
+            log_compilation()
 
 
 events.Listener.register(_Listener)
@@ -146,53 +138,53 @@ events.register("numba:compile", _Listener())
 
 
 @cache
-def say_that_kernels_compile() -> None:
-    """Log why this process takes its time: once, however many kernels it compiles."""
+def log_compilation() -> None:
+    """Log that kernels are being compiled, once per process."""
     if cache_folder() is None:
         note_to_who_waits(
-            "compiling kernels, which takes some seconds in each run, as there is no folder that "
-            "is this user's alone to keep them; MSLM_DATA_CACHE can name one"
+            "compiling kernels, which takes some seconds in each run, since there is no safe cache "
+            "folder; set MSLM_DATA_CACHE to a folder that only you can write to"
         )
     else:
         note_to_who_waits("compiling kernels, once after an installation; this takes some seconds")
 
 
-def say_if_none_is_compiled() -> None:
-    """Log the same for processes that will compile kernels while this one waits."""
+def log_compilation_of_workers() -> None:
+    """Log that worker processes will compile kernels, if none is cached."""
     folder = cache_folder()
     if not config.DISABLE_JIT and (folder is None or not any(folder.rglob("*.nbi"))):
-        say_that_kernels_compile()
+        log_compilation()
 
 
 def load_compiled() -> None:
-    """Load the machine code of all imported kernels, as far as an earlier process has compiled it.
+    """Load the machine code of all imported kernels from the cache.
 
-    Otherwise each is loaded by its first call, in every process. Those that are forked from this
-    one share what it has loaded.
+    Processes forked from this one share it. Otherwise each process loads a kernel at its first
+    call.
     """
     for dispatcher in _KERNELS:
-        # numba has no public way to ask what is stored. If a version of it keeps that elsewhere,
-        # nothing is loaded here.
+        # Private attributes of numba, which has no public way to list cached code. If a version of
+        # numba lacks them, nothing is loaded here.
         with suppress(Exception):
             stored = dispatcher._cache
             codegen = dispatcher.targetctx.codegen()
             for key in stored._cache_file._load_index():
                 signature = key[0]
-                if stored._index_key(signature, codegen) == key:  # of this CPU
+                if stored._index_key(signature, codegen) == key:  # compiled for this CPU
                     dispatcher.compile(signature)
 
 
-# Where it is kept ---------------------------------------------------------------------------------
+# Cache folder -------------------------------------------------------------------------------------
 
 
 @cache
 def cache_folder() -> Path | None:
-    """Return the folder for compiled kernels, made if missing; None where no folder is safe to use.
+    """Return the cache folder of compiled kernels, or None if no folder is safe to use.
 
-    It is `kernels/DIGEST` below `$MSLM_DATA_CACHE`, or else below the user's cache folder. numba
-    unpickles what it finds there, by its path, whenever a kernel is called first. So a folder is
-    not used that another user may write to, or could put another in the place of.
-    The folder's time is that of its last use, so that `find -mtime` finds unused ones.
+    It is `kernels/DIGEST` in `$MSLM_DATA_CACHE`, by default in the user's cache folder, and made if
+    missing. numba unpickles files from it, so a folder is not used if another user could write to
+    it or replace it. Its modification time is the time of its last use, so that `find -mtime` finds
+    unused folders.
     """
     kernels = cache_root() / "kernels"
     folder = kernels / sources_digest(Path(__file__).parent)
@@ -208,15 +200,15 @@ def cache_folder() -> Path | None:
     if not usable:
         return None
 
-    with suppress(OSError):  # a file system may keep no times
+    with suppress(OSError):  # not all file systems support it
         os.utime(folder)
     return folder
 
 
 def sources_digest(folder: Path) -> str:
-    """Return 16 hex digits that change with the name or text of any `.py` file in a folder.
+    """Return a digest of all `.py` files of a folder and of the versions of numba and Python.
 
-    They change with the versions of numba and Python too.
+    It has 16 hex digits.
     """
     versions = f"numba {numba.__version__} python {platform.python_version()}"
     digest = hashlib.sha256(versions.encode())

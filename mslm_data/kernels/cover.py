@@ -1,4 +1,4 @@
-"""Make sentences of the places where they begin."""
+"""Cut documents into sentences at given beginnings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mslm_data.kernels.pieces import is_space
 def is_white(character: int) -> bool:
     """Return whether a code point is white space for Python's `str.isspace`.
 
-    This is more than BERT's normaliser takes for white space; see `is_space`.
+    BERT's normalizer knows fewer kinds of white space, see `is_space`.
     """
     if character <= 0x20:
         return 0x09 <= character <= 0x0D or character >= 0x1C
@@ -19,7 +19,7 @@ def is_white(character: int) -> bool:
 
 @inlined
 def trim_white(chars: Array, start: int, end: int) -> tuple[int, int]:
-    """Return a range without white space at its ends; an empty one where it holds nothing else."""
+    """Return a range without white space at its ends; an empty range if there is nothing else."""
     while start < end and is_white(chars[start]):
         start += 1
     while end > start and is_white(chars[end - 1]):
@@ -39,35 +39,36 @@ def cover_documents(
     out: Array,
     counts: Array,
 ) -> None:
-    """Cut documents into sentences that hold all of their text, and cut no mention and no word.
+    """Cut documents into sentences that cover all text, without cutting a mention or a word.
 
-    All positions are places on one line of characters. White space at the ends of a sentence is in
-    no sentence. Where a document has words, its sentences begin and end with words, as these may be
-    white space.
+    A beginning within a mention or word is ignored. Sentences do not begin or end with white space.
+    If words are given, sentences begin and end with words, since a word may be white space.
+
+    All positions are characters on the common line of all documents.
 
     Args:
-        chars: uint32 `[C]`, code points; read for documents without words only.
-        documents: int64 `[D, 2]`, half open, rising.
-        begin_offsets: int64 `[D + 1]`, the beginnings of each document.
-        begins: int64 `[B]`, where sentences begin, rising within a document. The first of a
-            document is not looked at: its first sentence begins with its text.
-        mentions: int64 `[S, 2]`, half open, of all documents, rising and not overlapping.
-        has_words: bool `[D]`, whether a document has words.
-        words: int64 `[W, 2]`, half open, of all documents, rising.
-        out: int64 `[B + D, 2]`, written: the sentences.
-        counts: int64 `[D]`, written: the sentences of each document.
+        chars: uint32 `[C]`, code points. Only read for documents without words.
+        documents: int64 `[D, 2]`, range of each document, ascending.
+        begin_offsets: int64 `[D + 1]`, offsets of each document's items in `begins`.
+        begins: int64 `[B]`, beginnings of sentences, ascending within a document. The first of each
+            document is ignored, since the first sentence begins with the document.
+        mentions: int64 `[S, 2]`, ranges of all mentions, ascending, not overlapping.
+        has_words: bool `[D]`, whether the words of a document are given.
+        words: int64 `[W, 2]`, ranges of all words, ascending.
+        out: int64 `[B + D, 2]`, written from the top: range of each sentence.
+        counts: int64 `[D]`, written: number of sentences of each document.
     """
-    n = 0  # sentences written
-    m = 0  # the first mention that ends past the place looked at
-    w = 0  # the first word that begins at or past it
+    n = 0  # number of sentences
+    m = 0  # first mention that ends after `place`
+    w = 0  # first word that begins at or after `place`
     for d in range(len(documents)):
         before = n
         start = documents[d, 0]
         while w < len(words) and words[w, 0] < start:
             w += 1
-        first_word = w  # of the sentence that begins at `start`
+        first_word = w  # first word of the sentence that begins at `start`
 
-        # The last round of a document is for its end, which always closes a sentence.
+        # The last iteration is for the end of the document, which always ends a sentence.
         first = begin_offsets[d] + 1
         stop = max(begin_offsets[d + 1], first)
         for b in range(first, stop + 1):
@@ -82,6 +83,7 @@ def cover_documents(
             if b < stop and (in_mention or in_word):
                 continue
 
+            # Write the sentence `[start, place)`, trimmed to its text.
             left, right = start, start
             if not has_words[d]:
                 left, right = trim_white(chars, start, place)

@@ -1,9 +1,9 @@
-"""Tell which cues of a sentence reach which of its mentions.
+"""Assign the cues of a sentence, such as negations, to its mentions.
 
-A cue and what it says are sets of flags, one bit each. A cue that stands before mentions reaches
-all of them up to the end of the sentence, or to a word that ends its flag. A cue that stands after
-mentions reaches back to the nearest one and to those that are listed with it, but not over a word
-that ends all flags.
+The meaning of a cue is a set of flags, one bit each. A cue before mentions (`no HTN`) applies to
+all mentions up to the end of the sentence, or to a word that ends its flag. A cue after mentions
+(`HTN ruled out`) applies to the nearest mention before it, and to mentions in the same list, but
+not across a word that ends all flags.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 from mslm_data.kernels._jit import Array, kernel
 
 OTHER, COMMA, AND = range(3)
-"""Kinds of words between mentions: any, a comma, or what joins the last one of a list."""
+"""Kinds of words between mentions: any word, a comma, or a conjunction before the last item of a
+list."""
 
 FARTHEST = 6
-"""Words that may stand between a mention and a cue after it."""
+"""Maximum number of words between a mention and a cue after it."""
 EVERY = 31
-"""All flags."""
+"""All flags, as a bit set."""
 
 
 @kernel
@@ -29,21 +30,22 @@ def reach(
     kinds: Array,
     flags: Array,
 ) -> None:
-    """Give each mention the flags of the cues that reach it.
+    """Add the flags of cues to the mentions in their scope.
 
     Args:
-        sentences: int64 `[N, 2]`, words of each sentence, half open.
-        mentions: int64 `[W]`, the number of the mention that each word belongs to, -1 for none.
-        before: uint8 `[W]`, flags of the cue that begins at each word, for mentions after it.
-        after: uint8 `[W]`, flags of that cue for mentions before it.
-        ends: uint8 `[W]`, flags that reach no further than to this word.
-        kinds: uint8 `[W]`: `OTHER`, `COMMA` or `AND`.
-        flags: uint8 `[S]`, changed: flags are added.
+        sentences: int64 `[N, 2]`, word range of each sentence.
+        mentions: int64 `[W]`, mention of each word, -1 for none.
+        before: uint8 `[W]`, flags of a cue at each word, for mentions after it; 0 for no cue.
+        after: uint8 `[W]`, flags of a cue at each word, for mentions before it; 0 for no cue.
+        ends: uint8 `[W]`, flags whose scope ends at each word.
+        kinds: uint8 `[W]`, OTHER, COMMA or AND.
+        flags: uint8 `[S]`, flags of each mention, changed.
     """
     for n in range(len(sentences)):
         start = sentences[n, 0]
         stop = sentences[n, 1]
 
+        # Cues before mentions: from left to right.
         active = 0
         for w in range(start, stop):
             if mentions[w] >= 0:
@@ -51,10 +53,11 @@ def reach(
             else:
                 active = (active & ~ends[w]) | before[w]
 
+        # Cues after mentions: from right to left.
         active = 0
-        distance = 0  # words since the cue
-        in_list = False  # whether a mention has been met
-        joined = False  # whether a word of kind AND has been met in the list
+        distance = 0  # number of words since the cue
+        in_list = False  # whether a mention has been reached
+        joined = False  # whether the list has had a conjunction
         for back in range(stop - start):
             w = stop - 1 - back
             if mentions[w] >= 0:
@@ -68,7 +71,8 @@ def reach(
                 joined = False
                 continue
 
-            # A comma alone may part clauses: `HTN, PE ruled out`. With an `and` after it, it lists.
+            # A comma may separate clauses: `HTN, PE ruled out`. It belongs to a list only if a
+            # conjunction follows: `HTN, DM and PE ruled out`.
             distance += 1
             joined = joined or (in_list and kinds[w] == AND)
             if in_list:

@@ -1,4 +1,4 @@
-"""Find words, tags and sentences in lines of columns, which are bytes of UTF-8."""
+"""Parse tagged lines: find the words, tags and sentences in columns of UTF-8 text."""
 
 from __future__ import annotations
 
@@ -10,21 +10,19 @@ TAB, NEWLINE, SPACE = 9, 10, 32
 
 @inlined
 def is_blank(byte: int) -> bool:
-    """Return whether a byte other than a newline may stand in a line without a word.
-
-    These are space, TAB, CR, VT and FF.
-    """
+    """Return whether a byte is a blank: space, TAB, CR, VT or FF. Newlines are not passed here."""
     return (byte == SPACE) | ((byte >= TAB) & (byte <= 13))
 
 
 @kernel
 def count_lines(text: Array, out: Array) -> None:
-    """Count the lines of a text, those with a word, and the blocks that blank lines divide it into.
+    """Count lines, lines with a word, and blocks of these between blank lines.
 
     Args:
-        text: uint8; a last line without a newline is not counted.
-        out: int64 `[3]`, written: lines, lines that are not blank, and blocks of such lines.
+        text: uint8. A last line without a newline is not counted.
+        out: int64 `[3]`, written: number of lines, of lines that are not blank, and of blocks.
     """
+    # Skip empty lines at the beginning, and an incomplete line at the end.
     begin = 0
     while begin < len(text) and text[begin] == NEWLINE:
         begin += 1
@@ -35,28 +33,31 @@ def count_lines(text: Array, out: Array) -> None:
         out[:] = (begin, 0, 0)
         return
 
+    # Count by newlines alone, which is fast. Count again in the rare case that a line may have
+    # blanks but no word.
     has_blanks = _count_newlines(text[begin:past], out)
     out[0] += begin
-    if has_blanks or text[begin] <= SPACE:  # lines of blanks alone are rare
+    if has_blanks or text[begin] <= SPACE:
         _count_lines_with_blanks(text, out)
 
 
 @kernel
 def _count_newlines(text: Array, out: Array) -> bool:
-    """Count lines by their newlines alone; without a branch, so many bytes at a time.
+    """Count lines by newlines alone, as if all blank lines were empty.
 
     Args:
-        text: uint8; it begins with a line that is not empty, and ends with a newline.
-        out: int64 `[3]`, written as by `count_lines`; right if all blank lines are empty.
+        text: uint8, begins with a line that is not empty, and ends with a newline.
+        out: int64 `[3]`, written as by `count_lines`.
 
     Returns:
-        Whether a line after the first begins as lines of blanks do.
+        Whether a line after the first begins with a blank, so the counts may be wrong.
     """
+    # No branch, so that it compiles to SIMD.
     lines = 1
     empty = 0
     blocks = 1
     may_be_blank = 0
-    for c in range(1, len(text) - 1):  # nothing follows the last newline
+    for c in range(1, len(text) - 1):  # without the last newline, as the loop reads the next byte
         ends = text[c] == NEWLINE
         is_empty = ends & (text[c - 1] == NEWLINE)
         lines += ends
@@ -71,12 +72,12 @@ def _count_newlines(text: Array, out: Array) -> bool:
 
 @kernel
 def _count_lines_with_blanks(text: Array, out: Array) -> None:
-    """Count as `count_lines`, byte by byte."""
+    """Count as `count_lines`, but byte by byte."""
     lines = 0
     filled = 0
     blocks = 0
-    has_word = False  # this line, so far
-    inside = False  # of a block, at the line before
+    has_word = False  # whether this line has had a word
+    inside = False  # whether the line before is in a block
     for c in range(len(text)):
         if text[c] != NEWLINE:
             has_word |= not is_blank(text[c])
@@ -94,7 +95,7 @@ def _count_lines_with_blanks(text: Array, out: Array) -> None:
 
 @kernel
 def skip_blanks(text: Array, start: int, stop: int) -> int:
-    """Return the first byte of a range that is not blank; `stop` if all are."""
+    """Return the index of the first byte in a range that is not a blank, or `stop`."""
     while start < stop and is_blank(text[start]):
         start += 1
     return start
@@ -102,16 +103,16 @@ def skip_blanks(text: Array, start: int, stop: int) -> int:
 
 @inlined
 def split_spaces(text: Array, start: int, stop: int, fields: Array) -> int:
-    """Find the fields between runs of spaces, and return how many there are.
+    """Split a line at runs of spaces, and return the number of fields.
 
-    A space at the beginning of the line has an empty field before it.
+    If the line begins with a space, its first field is empty.
 
     Args:
         text: uint8.
-        start: The first byte of a line that is not blank.
-        stop: The byte after its last.
-        fields: int64 `[F + 1, 2]`, written: the bounds of the first F. The last row takes all
-            other fields, one over the other.
+        start: First byte of the line.
+        stop: Half open.
+        fields: int64 `[F + 1, 2]`, written: byte ranges of the first F fields. The last item is
+            scratch memory for further fields.
     """
     last_field = len(fields) - 1
     count = 0
@@ -120,7 +121,7 @@ def split_spaces(text: Array, start: int, stop: int, fields: Array) -> int:
         if c < stop and text[c] != SPACE:
             continue
 
-        # A field ends here; a second space in a row ends none, but for one at the line's beginning.
+        # A field ends here. A second space ends none, except at the beginning of the line.
         if c > begin or c == start:
             row = count if count < last_field else last_field
             fields[row, 0] = begin
@@ -132,15 +133,15 @@ def split_spaces(text: Array, start: int, stop: int, fields: Array) -> int:
 
 @inlined
 def number_tag(text: Array, start: int, stop: int, names: Array, slots: Array, known: int) -> int:
-    """Return the number of a tag: `known` for a new one, -1 for a new one without room.
+    """Return the number of a tag: `known` for a new tag, -1 for a new tag without room.
 
     Args:
         text: uint8.
-        start: The tag's first byte.
-        stop: The byte after its last.
-        names: int64 `[M, 2]`: where each distinct tag stands first; a new one is written.
-        slots: int64 `[2**k]`, more than M: a table of tags, see `hashing`; a new one is written.
-        known: Number of tags met.
+        start: First byte of the tag.
+        stop: Half open.
+        names: int64 `[M, 2]`, byte range of the first occurrence of each tag; changed.
+        slots: int64 `[2**k]` with `2**k > M`, a table of items (`hashing`); changed.
+        known: Number of tags so far.
     """
     hashed = hash_item(text, start, stop)
     place = find_slot(slots, hashed, text, start, stop, text, names[:, 0], names[:, 1], None)
@@ -163,22 +164,21 @@ def scan_lines(  # noqa: PLR0912, PLR0915 - a function for each part takes 1.7 t
     sentences: Array,
     sizes: Array,
 ) -> None:
-    """Take lines apart: each holds a word and a tag, and a blank line ends a sentence.
+    """Parse lines with a word and a tag each, and a blank line after each sentence.
 
     Args:
         text: uint8, UTF-8, ends with a newline.
-        columns: int64 `[2]`: which fields, from 0, hold the word and the tag.
-        names: int64 `[M, 2]`, written: where each distinct tag stands first in `text`.
-        slots: int64 `[2**k]`, more than M, all -1; changed.
-        fields: int64 `[F + 2, 2]`, where F is the higher of the two columns; zeros, scratch data.
-        laid: uint8, as long as `text`, written: the words, a space after each, or a newline after
-            the last word of a sentence that another one follows.
-        words: integers `[lines, 3]`, written: for each line that is not blank the word's first
-            character in `laid`, the one after its last, and the number of its tag; -1 where the
-            line is broken, or where `names` is full.
-        sentences: integers `[lines + 1, 2]`, written: of each sentence the first word and the first
-            line; after the last sentence, the number of words and of lines.
-        sizes: int64 `[4]`, written: words, sentences, bytes laid, and distinct tags.
+        columns: int64 `[2]`, index of the word's field and of the tag's field, from 0.
+        names: int64 `[M, 2]`, written: byte range of the first occurrence of each distinct tag.
+        slots: int64 `[2**k]` with `2**k > M`, all -1; scratch memory.
+        fields: int64 `[F + 2, 2]`, with F the larger of `columns`, all 0; scratch memory.
+        laid: uint8, as long as `text`, written: the words joined by spaces, sentences by newlines.
+        words: integers `[lines, 3]`, written for each line that is not blank: first character of
+            the word in `laid`, character after the last, and number of the tag. The number is -1
+            if the line is malformed or `names` is full.
+        sentences: integers `[lines + 1, 2]`, written: first word and first line of each sentence;
+            then the number of words and of lines.
+        sizes: int64 `[4]`, written: number of words, sentences, bytes of `laid`, and distinct tags.
     """
     word_field = columns[0]
     tag_field = columns[1]
@@ -187,18 +187,18 @@ def scan_lines(  # noqa: PLR0912, PLR0915 - a function for each part takes 1.7 t
     num_words = 0
     num_sentences = 0
     num_tags = 0
-    num_bytes = 0  # of `laid`
-    num_chars = 0  # of `laid`
+    num_bytes = 0  # written to `laid`
+    num_chars = 0  # written to `laid`
     line = 0
-    tabs = 0  # in this line so far
-    number = -1  # of the last tag
-    inside = False  # of a sentence
+    tabs = 0  # number of tabs in this line so far
+    number = -1  # number of the last tag
+    inside = False  # whether the last line is in a sentence
 
     for c in range(len(text)):
         if text[c] > NEWLINE:  # nearly all bytes
             continue
 
-        # A tab ends one field and begins the next, of those up to the last that is wanted.
+        # A tab ends a field and begins the next. Fields after the last column are ignored.
         if text[c] == TAB:
             tabs += 1
             if tabs <= last_field:
@@ -207,8 +207,10 @@ def scan_lines(  # noqa: PLR0912, PLR0915 - a function for each part takes 1.7 t
         if text[c] != NEWLINE:
             continue
 
+        # The end of a line.
         is_filled = skip_blanks(text, fields[0, 0], c) < c
         if is_filled:
+            # Begin a sentence after a blank line.
             if not inside:
                 sentences[num_sentences, 0] = num_words
                 sentences[num_sentences, 1] = line
@@ -216,11 +218,11 @@ def scan_lines(  # noqa: PLR0912, PLR0915 - a function for each part takes 1.7 t
                 if num_bytes > 0:
                     laid[num_bytes - 1] = NEWLINE  # in place of the space after the last word
 
-            # A line without tabs has spaces between its fields.
+            # End the last field; a line without tabs is split at spaces.
             fields[tabs if tabs < last_field else last_field, 1] = c
             count = tabs + 1 if tabs > 0 else split_spaces(text, fields[0, 0], c, fields)
 
-            # Until the line turns out to be whole, its word is empty and has no tag.
+            # An empty word without a tag, unless the line has both fields.
             words[num_words, 0] = num_chars
             words[num_words, 2] = -1
             if count >= last_field:
@@ -229,16 +231,16 @@ def scan_lines(  # noqa: PLR0912, PLR0915 - a function for each part takes 1.7 t
                 stop = fields[tag_field, 1]
                 start = skip_blanks(text, fields[tag_field, 0], stop)
                 if skip_blanks(text, first, last) < last and start < stop:
-                    # The word is laid as it stands, with blanks at its ends.
+                    # Copy the word, including blanks at its ends.
                     for b in range(first, last):
                         laid[num_bytes] = text[b]
                         num_bytes += 1
-                        num_chars += (text[b] & 0xC0) != 0x80  # first bytes of characters
+                        num_chars += (text[b] & 0xC0) != 0x80  # count first bytes of characters
 
                     while is_blank(text[stop - 1]):
                         stop -= 1
 
-                    # Most tags are the same as the one before, and need no table.
+                    # Most tags equal the last one, and need no lookup.
                     if number < 0 or not is_same(
                         text, start, stop, text, names[number, 0], names[number, 1]
                     ):

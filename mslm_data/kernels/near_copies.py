@@ -1,4 +1,4 @@
-"""Choose documents that stay, such that none is nearly another that stays, by their signatures."""
+"""Find near copies of documents by their MinHash signatures."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from mslm_data.kernels._jit import Array, kernel
 PASSED_OVER, MAY_STAY, STAYS, GOES = range(4)
 """Roles of documents.
 
-Others are compared with those that stay, and with those that may stay and are not copies. One that
-goes may be a copy too, but it has other reasons to go, so nothing is a copy of it.
+PASSED_OVER is ignored. MAY_STAY stays unless it is a copy. STAYS stays in any case. GOES is removed
+in any case, so no document is a copy of it, but it may be counted as a copy.
 """
 
 
@@ -17,25 +17,26 @@ def thin(
     signatures: Array,
     buckets: Array,
     roles: Array,
-    least: int,
+    min_equal: int,
     heads: Array,
     links: Array,
     compared: Array,
     copies: Array,
 ) -> None:
-    """Find the documents that are nearly one before them, which is not such a copy itself.
+    """Find the documents that are near copies of an earlier document that stays.
 
-    A document is compared with those that share a bucket with it in one band at least.
+    A document is compared with earlier ones in the same bucket in at least one of B bands. The
+    documents of a bucket are a linked list: `heads` has the last, `links` the one before each.
 
     Args:
         signatures: uint8 `[D, P]`.
-        buckets: int32 `[D, B]`, the bucket of each document in each band; -1 where no other
-            document has it.
-        roles: uint8 `[D]`, one of the roles above.
-        least: Equal places of two signatures from which one is a copy of the other.
-        heads: int32 `[B, N]`, all -1 at first, changed: the last document kept in each bucket.
-        links: int32 `[D, B]`, written: the document kept in the bucket before.
-        compared: int32 `[D]`, all -1 at first, changed: the last document compared with each.
+        buckets: int32 `[D, B]`, bucket of each document in each band, -1 if it has no other
+            document.
+        roles: uint8 `[D]`, PASSED_OVER, MAY_STAY, STAYS or GOES.
+        min_equal: Minimum number of equal items in the signatures of a copy and its original.
+        heads: int32 `[B, N]`, all -1; scratch memory: last document of each bucket.
+        links: int32 `[D, B]`, scratch memory: the document before each one in its bucket.
+        compared: int32 `[D]`, all -1; scratch memory: last document compared with each one.
         copies: uint8 `[D]`, written: 1 for copies.
     """
     for d in range(len(signatures)):
@@ -43,6 +44,7 @@ def thin(
         if roles[d] == PASSED_OVER:
             continue
 
+        # Compare with the documents of its buckets, with each once.
         for b in range(buckets.shape[1]):
             if roles[d] == STAYS or copies[d] or buckets[d, b] < 0:
                 continue
@@ -54,10 +56,11 @@ def thin(
                     for p in range(signatures.shape[1]):
                         if signatures[d, p] == signatures[other, p]:
                             equal += 1
-                    if equal >= least:
+                    if equal >= min_equal:
                         copies[d] = 1
                 other = links[other, b]
 
+        # It stays: add it to its buckets.
         if not copies[d] and roles[d] != GOES:
             for b in range(buckets.shape[1]):
                 if buckets[d, b] >= 0:

@@ -1,13 +1,16 @@
-"""Count n-grams as pairs: an n-gram is the two (n - 1)-grams at its first and at its second word.
+"""Count n-grams as pairs of (n - 1)-grams.
 
-A stream is int32 `[P]`: at each place the number of the gram that begins there, or -1 where none
-does, as at the end of a sentence. The key of a pair is `left << 32 | right`.
+An n-gram is the pair of the (n - 1)-grams that begin at its first and at its second word. So all
+lengths are counted by the same kernels:
 
-A table of pairs is a table of keys (`hashing`) with `numbers` beside it, int32 `[2**n]`: the number
-of each key, -1 where there is none.
-
-Most pairs of a corpus are rare. So a first pass counts pairs by their hash alone, in a sieve:
-uint8 `[2**k]`, which counts up to a minimum and never counts less than there are.
+* A stream, int32 `[P]`, has the number of the gram that begins at each place, or -1 for none, such
+  as at the end of a sentence.
+* A pair at place p is `stream[p]` and `stream[p + 1]`. Its key is `left << 32 | right`.
+* A table of pairs is a table of keys (`hashing`), with `numbers` int32 `[2**n]`: the number of each
+  slot's pair, or -1.
+* A sieve, uint8 `[2**k]`, counts pairs by hash, up to a minimum. Most pairs of a corpus are rare,
+and
+  a sieve excludes them in little memory. Its counts may be too high, but never too low.
 """
 
 from __future__ import annotations
@@ -22,16 +25,16 @@ from mslm_data.kernels.rows import begins_word, longest_row
 
 @kernel
 def key_at(stream: Array, p: int) -> np.uint64:
-    """Return the key of the pair at place p."""
+    """Return the key of the pair at place p of a stream."""
     return pair(stream[p], stream[p + 1])
 
 
 @kernel
 def place_pairs(pairs: Array, keys: Array, numbers: Array) -> None:
-    """Put pairs, no two of them equal, into an empty table, and number them in this order.
+    """Add distinct pairs to an empty table, numbered in their order.
 
     Args:
-        pairs: uint64 `[K]`, their keys.
+        pairs: uint64 `[K]`, keys of the pairs.
         keys: uint64 `[2**n]`, all `EMPTY`; written.
         numbers: int32 `[2**n]`, written.
     """
@@ -43,14 +46,14 @@ def place_pairs(pairs: Array, keys: Array, numbers: Array) -> None:
 
 @kernel
 def find_live(stream: Array, places: Array) -> int:
-    """Find the places where a pair begins, and return how many there are.
+    """List the places at which pairs begin, and return their number.
 
     Args:
         stream: int32 `[P + 1]`.
-        places: int32 `[P]` or longer. Written up to the returned number; the item after that may
-            hold scratch data.
+        places: int32, at least `[P]`, written from the left. The item after the last place is
+            scratch memory.
     """
-    # No branch: a place where no pair begins is overwritten by the next place.
+    # No branch: a place without a pair is overwritten by the next place.
     size = 0
     for p in range(len(stream) - 1):
         places[size] = p
@@ -59,39 +62,39 @@ def find_live(stream: Array, places: Array) -> int:
 
 
 @kernel
-def fill_sieve(stream: Array, places: Array, least: int, sieve: Array) -> None:
-    """Count each pair together with all pairs of the same hash.
+def fill_sieve(stream: Array, places: Array, min_count: int, sieve: Array) -> None:
+    """Count pairs in a sieve.
 
     Args:
         stream: int32 `[P + 1]`.
-        places: int32 `[M]`, where pairs begin.
-        least: In `[1, 255]`; the sieve counts up to this.
-        sieve: uint8 `[2**k]`; added to.
+        places: int32 `[M]`, places at which pairs begin.
+        min_count: Count at which the sieve stops, in `[1, 255]`.
+        sieve: uint8 `[2**k]`, changed.
     """
     last = np.uint64(len(sieve) - 1)
     for k in range(len(places)):
         place = mix(key_at(stream, places[k])) & last
-        sieve[place] += np.uint8(sieve[place] < least)
+        sieve[place] += np.uint8(sieve[place] < min_count)
 
 
 @kernel
-def keep_frequent(stream: Array, least: int, sieve: Array, places: Array) -> int:
-    """Keep the places whose pairs may occur often enough, and return how many there are.
+def keep_frequent(stream: Array, min_count: int, sieve: Array, places: Array) -> int:
+    """Keep the places of pairs that may be frequent enough, and return their number.
 
     Args:
         stream: int32 `[P + 1]`.
-        least: What the sieve counted up to.
-        sieve: uint8 `[2**k]`, filled by `fill_sieve`.
-        places: int32 `[M]`, where pairs begin; written up to the returned number.
+        min_count: Minimum count of a pair, as in `fill_sieve`.
+        sieve: uint8 `[2**k]`, from `fill_sieve`.
+        places: int32 `[M]`, places at which pairs begin; filtered in place.
     """
     last = np.uint64(len(sieve) - 1)
 
-    # No branch: a place that is not kept is overwritten by the next one. `size` never passes k, so
-    # no place is overwritten before it is read.
+    # No branch: a place that is not kept is overwritten by the next one. `size <= k`, so no place
+    # is overwritten before it is read.
     size = 0
     for k in range(len(places)):
         places[size] = places[k]
-        size += int(sieve[mix(key_at(stream, places[k])) & last] >= least)
+        size += int(sieve[mix(key_at(stream, places[k])) & last] >= min_count)
     return size
 
 
@@ -105,17 +108,17 @@ def count_pairs(
     state: Array,
     out: Array,
 ) -> None:
-    """Count pairs and number them in order of first appearance, until the table is half full.
+    """Count pairs, and number them in order of first appearance, until the table is half full.
 
     Args:
         stream: int32 `[P + 1]`.
-        places: int32 `[M]`, where pairs begin.
-        keys: uint64 `[2**n]`, written.
-        numbers: int32 `[2**n]`, written.
-        counts: int64 `[2**n / 2]`: how often each numbered pair occurs; added to.
-        state: int64 `[2]`: index into `places` at which to continue, and number of pairs in the
-            table; changed.
-        out: int32 `[P]`: the number of the pair that begins at each place; elsewhere as it was.
+        places: int32 `[M]`, places at which pairs begin.
+        keys: uint64 `[2**n]`, the table; changed.
+        numbers: int32 `[2**n]`, number of each slot's pair; changed.
+        counts: int64 `[2**n / 2]`, number of occurrences of each pair; changed.
+        state: int64 `[2]`, index into `places` at which to resume, and number of pairs in the
+            table; changed. The caller enlarges the table and calls again if places are left.
+        out: int32 `[P]`, written at these places: the number of the pair.
     """
     k = state[0]
     known = state[1]
@@ -138,11 +141,11 @@ def count_pairs(
 
 @kernel
 def list_keys(keys: Array, numbers: Array, out: Array) -> None:
-    """List the keys of a table in the order of their numbers.
+    """List the keys of a table by number.
 
     Args:
-        keys: uint64 `[2**n]`.
-        numbers: int32 `[2**n]`.
+        keys: uint64 `[2**n]`, the table.
+        numbers: int32 `[2**n]`, number of each slot's pair.
         out: uint64 `[K]`, written.
     """
     for place in range(len(keys)):
@@ -152,29 +155,28 @@ def list_keys(keys: Array, numbers: Array, out: Array) -> None:
 
 @kernel
 def rename(names: Array, stream: Array, out: Array) -> None:
-    """Replace the numbers of a stream.
+    """Renumber the grams of a stream.
 
     Args:
-        names: int32 `[G + 1]`: the new number of each gram, -1 for none. The last item must be -1.
+        names: int32 `[G + 1]`, new number of each gram, -1 to drop it. The last item must be -1.
         stream: int32 `[P]`.
-        out: int32 `[P]`, written; may be `stream`.
+        out: int32 `[P]`, written. May be `stream`.
     """
-    # A place without a gram, -1, takes the last item of `names`, which is -1: no branch.
+    # No branch: -1, a place without a gram, reads the last item of `names`, which is -1.
     for p in range(len(stream)):
         out[p] = names[stream[p]]
 
 
 @kernel
 def find_pairs(stream: Array, places: Array, keys: Array, numbers: Array, out: Array) -> None:
-    """Write the number of each pair that a table has.
+    """Look up the numbers of pairs in a table.
 
     Args:
         stream: int32 `[P + 1]`.
-        places: int32 `[M]`, where pairs begin.
-        keys: uint64 `[2**n]`.
-        numbers: int32 `[2**n]`, -1 where there is no key.
-        out: int32 `[P]`: the number of the pair that begins at each of the places, -1 where the
-            table does not have it; elsewhere as it was.
+        places: int32 `[M]`, places at which pairs begin.
+        keys: uint64 `[2**n]`, the table.
+        numbers: int32 `[2**n]`, number of each slot's pair, -1 for empty slots.
+        out: int32 `[P]`, written at these places: the number of the pair, or -1.
     """
     for k in range(len(places)):
         out[places[k]] = numbers[find_key(keys, key_at(stream, places[k]))]
@@ -190,78 +192,78 @@ def mark_mentions(
     ends: Array,
     out: Array,
 ) -> None:
-    """Mark the words that lie in a mention, at least in part.
+    """Mark the words with a token in a mention.
 
     Args:
         offsets: int64 `[N + 1]` of the tokens.
         word_ids: int32 `[T]`, -1 on special tokens.
         words: int64 `[N + 1]` of the words.
         spans: int64 `[N + 1]` of the mentions.
-        starts: int32 `[S]`: a mention's first token, counted within its row; rising, not
+        starts: int32 `[S]`, first token of each mention, within its row; ascending, not
             overlapping.
         ends: int32 `[S]`, half open.
-        out: uint8 `[W]`, all 0; written: 1 at a mention's first word, 2 at its other words. A word
-            that two mentions share belongs to the first.
+        out: uint8 `[W]`, all 0; written: 1 on the first word of each mention, 2 on its other words.
+            A word shared by two mentions belongs to the first.
     """
-    word_of = np.empty(longest_row(offsets), np.int64)
+    numbers = np.empty(longest_row(offsets), np.int64)  # word of each token
     for i in range(len(offsets) - 1):
         if spans[i] == spans[i + 1]:
             continue
         row = word_ids[offsets[i] : offsets[i + 1]]
 
-        # Number the words as far as the last mention reaches. A special token has the number of the
-        # word before it, and is passed over below.
+        # Number the words up to the end of the last mention. A special token gets the number of the
+        # word before it, and is skipped below.
         w = words[i] - 1
         before = -1
         for t in range(ends[spans[i + 1] - 1]):
             w += begins_word(row[t], before)
-            word_of[t] = w
+            numbers[t] = w
             before = row[t]
 
         for s in range(spans[i], spans[i + 1]):
             mark = 1
             for t in range(starts[s], ends[s]):
-                if row[t] >= 0 and out[word_of[t]] == 0:
-                    out[word_of[t]] = mark
+                if row[t] >= 0 and out[numbers[t]] == 0:
+                    out[numbers[t]] = mark
                     mark = 2
 
 
 @kernel
 def match_mentions(stream: Array, n: int, marks: Array, out: Array) -> None:
-    """Find the n-grams that are a mention somewhere, or lie within one.
+    """Find the n-grams with an occurrence that is a mention, or is within one.
 
     Args:
-        stream: int32 `[P]`, of n-grams.
-        n: Number of their words.
-        marks: uint8 `[P]`, as `mark_mentions` writes them.
-        out: uint8 `[G]`, raised: 1 where an occurrence lies within a mention, 2 where an occurrence
-            is a whole mention.
+        stream: int32 `[P]`, stream of n-grams.
+        n: Length of the n-grams, in words.
+        marks: uint8 `[P]`, from `mark_mentions`.
+        out: uint8 `[G]`, increased to 1 for n-grams within a mention, and to 2 for n-grams that are
+            a whole mention.
     """
     for p in range(len(stream) - n + 1):
         gram = stream[p]
         if gram < 0 or marks[p] == 0 or out[gram] == 2:
             continue
 
-        # Words after the first must go on with the mention of the word before them: mark 2.
+        # All words after the first must continue the same mention, that is, have mark 2.
         q = p + 1
         while q < p + n and marks[q] == 2:
             q += 1
         if q == p + n:
-            ends_here = q == len(marks) or marks[q] != 2
-            whole = marks[p] == 1 and ends_here
-            out[gram] = 2 if whole else 1
+            is_last = q == len(marks) or marks[q] != 2
+            is_whole = marks[p] == 1 and is_last
+            out[gram] = 2 if is_whole else 1
 
 
 @kernel
 def lower_needs(stream: Array, n: int, listed: Array, needs: Array) -> None:
-    """Note at each word the size of the smallest list that has an n-gram over it.
+    """Find the size of the smallest list whose n-grams cover each word.
 
     Args:
-        stream: int32 `[P]`, of n-grams.
-        n: Number of their words.
-        listed: int64 `[G]`: the size of the smallest list that has a gram.
-        needs: int64 `[P + n - 1]` or longer, lowered to the smallest `listed` of the grams over
-            each place.
+        stream: int32 `[P]`, stream of n-grams.
+        n: Length of the n-grams, in words.
+        listed: int64 `[G]`, size of the smallest list that contains each n-gram.
+        needs: int64, at least `[P + n - 1]`, lowered to the minimum `listed` of the n-grams that
+            contain each word.
     """
     for p in range(len(stream)):
         if stream[p] < 0:
@@ -276,11 +278,11 @@ def add_needs(words: Array, sizes: Array, needs: Array, out: Array) -> None:
     """Count tokens by the size of the smallest list that covers them.
 
     Args:
-        words: int32 `[P]`: the word at each place, -1 for none.
-        sizes: int64 `[W]`: number of tokens of each word.
-        needs: int64 `[P]` or longer, as `lower_needs` writes them. Words that no list covers need
-            the last item of `out`.
-        out: int64; tokens are added at the size that they need.
+        words: int32 `[P]`, word at each place, -1 for none.
+        sizes: int64 `[W]`, number of tokens of each word.
+        needs: int64, at least `[P]`, from `lower_needs`. For words that no list covers, the index
+            of the last item of `out`.
+        out: int64, increased: number of tokens by size of the list.
     """
     for p in range(len(words)):
         if words[p] >= 0:

@@ -1,4 +1,4 @@
-"""Find the records and fields of tables of separated values, which are bytes of UTF-8."""
+"""Find the records and fields of separated values (CSV, TSV) in bytes of UTF-8."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ NEWLINE, RETURN, QUOTE = 10, 13, 34
 
 @kernel
 def find_field_end(data: Array, first: int, mark: int) -> int:
-    """Return the byte after a field, quotes included; past the data if the field does not end.
+    """Return the index after a field, including quotes; at least `len(data)` if it does not end.
 
     Args:
         data: uint8.
-        first: The field's first byte, or what ends it if it is empty.
-        mark: The byte that separates fields.
+        first: First byte of the field.
+        mark: Byte that separates fields.
     """
     size = len(data)
-    c = max(first, 0)  # the compiler then knows that no index is negative, which halves the time
+    c = max(first, 0)  # tells the compiler that no index is negative, which halves the time
     if c < size and data[c] == QUOTE:
-        # A quote within is doubled, so the first one that is alone closes.
+        # Quotes within the field are doubled, so the first single quote ends it.
         c += 1
         while True:
             while c < size and data[c] != QUOTE:
@@ -38,15 +38,15 @@ def find_field_end(data: Array, first: int, mark: int) -> int:
 def find_record_end(
     data: Array, begin: int, mark: int, slots: Array, fields: Array, record: int
 ) -> int:
-    """Return the byte after a strict record's line end; -1 if it is not strict or not all there.
+    """Return the index after the line end of a record, or -1 if it is not strict or incomplete.
 
     Args:
         data: uint8.
-        begin: The record's first byte.
-        mark: The byte that separates fields.
-        slots: As in `split_records`.
-        fields: As in `split_records`.
-        record: The row of `fields` that is written.
+        begin: First byte of the record.
+        mark: Byte that separates fields.
+        slots: int64 `[F]`, as in `split_records`.
+        fields: int64 `[N, C, 2]`, as in `split_records`; item `record` is written.
+        record: Number of the record.
     """
     c = begin
     last = len(slots) - 1
@@ -58,7 +58,8 @@ def find_record_end(
             fields[record, slots[field], 0] = c
             fields[record, slots[field], 1] = past
 
-        # A CR before the line end is the field's own, unless quotes end the field before it.
+        # In a field without quotes, a CR before the line end is part of the field. After a quoted
+        # field it is part of the line end.
         c = past
         ends = mark
         if field == last:
@@ -81,30 +82,30 @@ def split_records(
     records: Array,
     fields: Array,
 ) -> int:
-    """Find strict records one after the other, and return how many there are.
+    """Find consecutive strict records, and return their number.
 
-    A strict record has as many fields as `slots`, and every quote in it is closed and followed by a
-    separator or a line end. The search ends before a record that is not strict or not all there,
-    and when `records` is full. Blank lines between records belong to none.
+    A strict record has F fields, and each of its quotes is closed and followed by a separator or a
+    line end. The search stops before a record that is not strict or incomplete, and when `records`
+    is full. Blank lines between records are skipped.
 
     Args:
         data: uint8.
-        position: The byte at which the first record, or blank lines before it, begin.
-        mark: The byte that separates fields.
-        longest: Most bytes of a record with its line end.
-        slots: int64 `[F]`: for each field its row in `fields`, -1 for one that is not wanted.
-        records: int64 `[N, 4]`, written: of each record the first byte, the one after its line end,
-            and the number of line ends between `position` and each of these.
-        fields: int64 `[N, C, 2]`, written: of each wanted field the first byte and the one after
-            its last, quotes included. The last field of a record has a CR before the line end as
-            its own, if it has no quotes.
+        position: First byte of the first record, or of blank lines before it.
+        mark: Byte that separates fields.
+        longest: Maximum number of bytes of a record, including its line end.
+        slots: int64 `[F]`, column of each field in `fields`, -1 to ignore it.
+        records: int64 `[N, 4]`, written: first byte of each record, byte after its line end, and
+            the number of line ends from `position` to each of these.
+        fields: int64 `[N, C, 2]`, written: byte range of each selected field, including quotes. If
+            the last field has no quotes, it includes a CR before the line end.
     """
     lines = 0
     c = position
     for record in range(len(records)):
+        # Skip blank lines.
         begin = c
         while begin < len(data) and data[begin] <= RETURN:
-            # A CR begins a blank line only together with the LF after it.
+            # A CR is a line end only before an LF.
             if data[begin] == RETURN and begin + 1 < len(data) and data[begin + 1] == NEWLINE:
                 begin += 1
             if data[begin] != NEWLINE:
@@ -119,7 +120,8 @@ def split_records(
         records[record, 1] = past
         records[record, 2] = lines
 
-        # Apart from the search, as many bytes are then compared at once; so are those of a slice.
+        # Count line ends within the record. In a loop of its own, over a slice, this compiles to
+        # SIMD.
         for byte in data[begin:past]:
             lines += byte == NEWLINE
         records[record, 3] = lines

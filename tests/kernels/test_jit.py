@@ -143,10 +143,12 @@ def test_kernel__says_so_at_a_terminal_without_logging(tmp_path, begin, times):
 def test_kernel__says_that_nothing_is_kept(tmp_path):
     (tmp_path / "file").touch()
 
-    said = run_python(CALLED, tmp_path / "file")
+    message = run_python(CALLED, tmp_path / "file")
 
-    assert said.startswith("compiling kernels, which takes some seconds in each run, as there is")
-    assert said.count("\n") == 0
+    assert message.startswith(
+        "compiling kernels, which takes some seconds in each run, since there"
+    )
+    assert message.count("\n") == 0
 
 
 @pytest.mark.long
@@ -160,9 +162,9 @@ def test_kernel__does_not_speak_of_functions_of_others(tmp_path):
 
 
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
-def test_say_if_none_is_compiled__looks_at_the_folder(tmp_path):
+def test_log_compilation_of_workers__looks_at_the_folder(tmp_path):
     code = CALLED.partition("from mslm")[0] + (
-        "from mslm_data.kernels import _jit\n_jit.say_if_none_is_compiled()"
+        "from mslm_data.kernels import _jit\n_jit.log_compilation_of_workers()"
     )
 
     before = run_python(code, tmp_path)

@@ -53,9 +53,7 @@ class OneOf:
     ]
     ways: Annotated[
         tuple[tuple[Any, ...], ...],
-        Help(
-            "The picks of each way, in order. Up to 16 ways of 16 picks have short stream numbers."
-        ),
+        Help("The picks of each way, in order."),
     ]
 
     def __post_init__(self) -> None:
@@ -94,7 +92,10 @@ class ByEpoch:
 
     tag: ClassVar[str] = "by-epoch"
 
-    epochs: Annotated[tuple[int, ...], Help("Number of epochs of each way but the last.")]
+    epochs: Annotated[
+        tuple[int, ...],
+        Help("Number of epochs of each way. The last way has none, and lasts to the end."),
+    ]
     ways: Annotated[tuple[tuple[Any, ...], ...], Help("The picks of each way, in order.")]
 
     def __post_init__(self) -> None:

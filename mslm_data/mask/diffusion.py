@@ -28,7 +28,7 @@ _NEEDS = {"tokens": set[str](), "words": {"word_ids"}, "mentions": {"mentions"}}
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Diffusion(Strategy):
-    """Mask each unit of a row by a coin, at a rate that is drawn anew for each row and epoch.
+    """Mask each unit of a row independently, at a rate drawn for each row and epoch.
 
     This is the forward process of masked diffusion with a linear schedule (Sahoo et al. 2024, Eq. 8
     to 10; Nie et al. 2025, algorithm 1). The rate t of a row is uniform in `[low, high]`. Each unit

@@ -41,7 +41,8 @@ class InOrder:
 
     lexicon: Annotated[str, Help("File of the lexicon.")] = artefact(LEXICON, "pmi.arrow")
     rate: Annotated[
-        Rate, Help("Budget: share of the row's non-special tokens. Rounded up exactly.")
+        Rate,
+        Help("Budget: share of the row's non-special tokens. Rounded up, in decimal arithmetic."),
     ]
 
     def __post_init__(self) -> None:

@@ -165,7 +165,7 @@ class Strategy(ABC):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Recipe(Strategy):
-    """Mask with a list of picks, each on the tokens that those before it left.
+    """Mask with a list of picks, each on the tokens not masked by earlier picks.
 
     Raises:
         ValueError: There is no pick or more than `MAX_PICKS`, or the corruption replaces whole

@@ -26,7 +26,7 @@ def entitybert(
     ] = 0.12,
     corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Mask 40 % of a row's mentions, then 12 % of its words among what is left (EntityBERT).
+    """Mask 40 % of a row's mentions, then 12 % of its words from the rest (EntityBERT).
 
     Reference: Lin et al. 2021, who mask a share of the events and times in clinical notes together
     with other words. The rates and 80-10-10 are recalled from the paper, not re-read. No code was

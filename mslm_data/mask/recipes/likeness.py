@@ -43,7 +43,7 @@ def difference(
     ] = 1.0,
     corruption: Annotated[str, Help("`80-10-10` as in the paper; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Mask words, the likelier the more they are like anchors of the domain (Difference-Masking).
+    """Mask words, preferably those similar to anchors of the domain (Difference-Masking).
 
     Reference: Wilf et al. 2023. The weight of a word is its highest cosine to an anchor, divided by
     the sum over the row. Words are drawn by weight without replacement. The probability of a word
@@ -78,7 +78,7 @@ def difference_released(
     ] = 1.0,
     corruption: Annotated[str, Help("`80-10-10` as in the code; see `Corruption`.")] = "80-10-10",
 ) -> Recipe:
-    """Mask single tokens by the rank of their word's likeness (Difference-Masking's code).
+    """Mask single tokens by the rank of their word's similarity (Difference-Masking's code).
 
     Reference: `data_before_submission.py` of abwilf/Difference-Masking, reimplemented from its
     behaviour:
@@ -110,7 +110,7 @@ def difference_patches(
     alpha: Annotated[Share, Help("Maximum share of flagged units among the masked units.")] = 0.1,
     corruption: Annotated[str, Help("`mask`; see `Corruption`.")] = "mask",
 ) -> Recipe:
-    """Mask patches of a video, a few of them where persons are (Difference-Masking on images).
+    """Mask patches of a video, few of them on persons (Difference-Masking on images).
 
     Reference: the code of Wilf et al. 2023 for TVQA and Social-IQ. A video is seven frames of 18 x
     30 patches in groups of 4. A patch is flagged if it overlaps the box of a person's face or body.

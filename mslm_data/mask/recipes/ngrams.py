@@ -56,7 +56,7 @@ def pmi_released(
     ] = 0.15,
     corruption: Annotated[str, Help("`mask` as in the code; see `Corruption`.")] = "mask",
 ) -> Recipe:
-    """Mask the words of listed n-grams where each stands first, as the released code does.
+    """Mask the words of listed n-grams at their first positions, as the released code does.
 
     Reference: `pmi_masking` in `custom_mask.py` of mykelismyname/MSLM, reimplemented from its
     behaviour:
@@ -101,7 +101,7 @@ def pmi_levine(
         str, Help("`80-10-10`, with one action per unit; see `Corruption`.")
     ] = "80-10-10",
 ) -> Recipe:
-    """Mask listed n-grams and single words, all as likely, until a share of tokens is masked.
+    """Mask listed n-grams and single words, equally likely, until a share of tokens is masked.
 
     Reference: PMI-Masking, Levine et al. 2021, recalled from the paper and not re-read. Units are
     the n-grams of the lexicon and all other words. An n-gram inside a larger one is no unit. Of
@@ -150,7 +150,7 @@ def ccm(
         ),
     ] = "mask",
 ) -> Recipe:
-    """Mask listed concepts, from lists that grow by epoch; in the end single tokens too (CCM).
+    """Mask concepts of lists that grow by epoch, and in the last stage single tokens too (CCM).
 
     Reference: concept-based curriculum masking, Lee et al. 2022. Only the code was read,
     `src/dataloader.py` of KoreaMGLEE/Concept-based-curriculum-masking, and reimplemented from its

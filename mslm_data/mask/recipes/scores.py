@@ -142,12 +142,12 @@ def attention_high(
     gate: Gate = 0.5,
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Mask what [CLS] attends to most, in half of the rows (AttnMask-High, adapted to text).
+    """Mask tokens with the highest attention, in half of the rows (AttnMask-High, adapted to text).
 
-    Reference: Kakogeorgiou et al. 2022; gkakogeorgiou/attmask. Of n patches, the `int(r * n)` with
-    the highest attention are masked, for r between 0.1 and 0.5. Every other image is unchanged, so
-    15 % are masked on average. There, r is drawn for each batch. Here a row's mask must not depend
-    on its batch, so r is drawn for each row and epoch.
+    Reference: Kakogeorgiou et al. 2022; gkakogeorgiou/attmask. Attention is that of `[CLS]`. Of n
+    patches, the `int(r * n)` with the highest attention are masked, for r between 0.1 and 0.5.
+    Every other image is unchanged, so 15 % are masked on average. There, r is drawn for each batch.
+    Here a row's mask must not depend on its batch, so r is drawn for each row and epoch.
     """
     return Recipe((_by_attention(scores, rate, gate, "highest"),), Corruption(corruption))
 
@@ -162,7 +162,7 @@ def attention_hints(
         Help("Share of the row's tokens that form the top, and share of the budget to unmask."),
     ] = 0.1,
 ) -> Recipe:
-    """Mask what `attention-high` masks, but for some of the top (AttnMask-Hints, adapted to text).
+    """Mask as `attention-high`, then unmask some of the top (AttnMask-Hints, adapted to text).
 
     Reference: Kakogeorgiou et al. 2022. After `attention-high`, `int(0.1 * r * n)` tokens are
     unmasked. They are drawn uniformly from the `int(0.1 * n)` tokens with the highest attention.
@@ -179,7 +179,7 @@ def attention_low(
     gate: Gate = 0.5,
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Mask what [CLS] attends to least, in half of the rows (AttnMask-Low, adapted to text).
+    """Mask tokens with the lowest attention, in half of the rows (AttnMask-Low, adapted to text).
 
     Reference: Kakogeorgiou et al. 2022. The control of `attention-high`, with the same rates.
     """
@@ -198,11 +198,12 @@ def mst(
     rate: Annotated[Rate, Help("Probability of each eligible token.")] = 0.125,
     corruption: Shares = "mask",
 ) -> Recipe:
-    """Mask some of the tokens that [CLS] attends to least, independently (MST, adapted to text).
+    """Mask tokens with the lowest attention independently (MST, adapted to text).
 
     Reference: Li et al. 2021, who mask patches of low attention at random, to keep the important
-    parts of an image. The 1/8 is recalled from the paper, not re-read. The threshold for low
-    attention is not known; half of the row's tokens is our choice. Report both values with results.
+    parts of an image. Attention is that of `[CLS]`. The 1/8 is recalled from the paper, not
+    re-read. The threshold for low attention is not known; half of the row's tokens is our choice.
+    Report both values with results.
     """
     lowest = _by_attention(scores, share, 1.0, "lowest")
     return Recipe((Bernoulli(pick=lowest, rate=rate),), Corruption(corruption))

@@ -2,16 +2,16 @@
 
 A table has the name and options of a shipped strategy, or the parts of a recipe:
 
-[mask]
-use = "joint"
-elm = 0.5
+    [mask]
+    use = "joint"
+    elm = 0.5
 
-[mask]
-corruption = "80-10-10"
-picks = [
-    { units = "mentions", budget = { rate = 0.4 }, kind = "entity" },
-    { units = "words", budget = { rate = 0.12, rounding = "random" } },
-]
+    [mask]
+    corruption = "80-10-10"
+    picks = [
+        { units = "mentions", budget = { rate = 0.4 }, kind = "entity" },
+        { units = "words", budget = { rate = 0.12, rounding = "random" } },
+    ]
 """
 
 from __future__ import annotations

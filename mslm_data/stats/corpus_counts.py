@@ -192,8 +192,8 @@ def count_corpus(
             done += len(examples)
             progress(done, total)
 
-    # First pass: count the terms of all other splits, so that the training split can be matched
-    # against them without keeping its terms.
+    # First pass: count the other splits before the training split. Each training mention is then
+    # looked up in their tables, so none is missed if the table of the training split is full.
     progress(0, total)
     tallies = {name: _Tally(split.labels) for name, split in splits.items()}
     for name in held_out:

@@ -28,8 +28,8 @@ def counted(folders: list[Path], *words: object) -> Done:
     return run("mask-stats", *folders, *words)
 
 
-def hidden(mix: md.Split, keys: set[int] | None = None, **options: Any) -> dict[str, int]:
-    """Return what training hides of an epoch, or of the rows of some keys."""
+def masked(mix: md.Split, keys: set[int] | None = None, **options: Any) -> dict[str, int]:
+    """Return the masks of an epoch in training, or those of rows with some keys."""
     found = {"sequences": 0, "tokens": 0, "n_elm": 0, "n_blm": 0}
     for batch in md.Batches(mix, md.strategy("joint", elm=0.5, blm=0.2), **options):
         here = [keys is None or key in keys for key in batch["keys"].tolist()]
@@ -47,7 +47,7 @@ def test_mask_stats__of_a_mix_counts_what_training_hides(folders: list[Path]) ->
     opened = [md.load(folder) for folder in folders]
     mix: Any = md.mix(dict(zip(opened, (0.7, 0.3), strict=True)), epoch_size=2000)
 
-    expected = hidden(mix, seed=3)
+    expected = masked(mix, seed=3)
 
     assert {name: stats[name] for name in expected} == expected
     assert [part["name"] for part in stats["mix"]] == [f"{folder}/train" for folder in folders]
@@ -55,7 +55,7 @@ def test_mask_stats__of_a_mix_counts_what_training_hides(folders: list[Path]) ->
     for part, shards in zip(stats["mix"], opened, strict=True):
         assert part["times"] < 1  # else rows that come again have other keys
         keys = set(shards["train"].examples().keys.tolist())
-        of_part = hidden(mix, keys, seed=3)
+        of_part = masked(mix, keys, seed=3)
         assert {name: part[name] for name in of_part} == of_part
         assert part["rows"] == len(shards["train"])
     assert stats["labels"].keys() == {"Disease", "Chemical"}

@@ -388,6 +388,8 @@ def check_segmenter(segmenter: Segmenter, documents: Sequence[Document | str]) -
             and all(0 <= start < end <= len(document.text) for start, end in sentences),
             f"{where}: sentences are out of order, or beyond the text",
         )
+
+        # The gaps before, between and after sentences must be white space.
         bounds = [0, *(place for sentence in sentences for place in sentence), len(document.text)]
         gaps = [
             document.text[start:end] for start, end in zip(bounds[::2], bounds[1::2], strict=True)
@@ -397,6 +399,7 @@ def check_segmenter(segmenter: Segmenter, documents: Sequence[Document | str]) -
             cut = sum(start < span.end and span.start < end for start, end in sentences)
             _require(cut <= 1, f"{where}: a mention in two sentences")
 
+    # Compare with batches, complete and with gaps between documents.
     batch = Documents.from_documents(originals)
     _require(_find_sentences(segmenter, batch) == alone, "sentences depend on the other documents")
     every_second = np.arange(len(originals))[::2]
@@ -497,7 +500,7 @@ def check_strategy(
         changed = copy.corrupt(subset, subset_plan, seed=seed, epoch=epoch).tolist()
         expected = [ids[number].tolist() for number in indices]
         _require(changed == expected, "a row's corruption depends on the rows beside it")
-    _require(bool(repr(strategy)), "table: expected what a file would have")
+    _require(bool(repr(strategy)), "repr: expected the strategy's table, got an empty string")
 
 
 def _make_rows(num_rows: int = 40) -> Examples:

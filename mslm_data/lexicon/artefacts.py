@@ -152,6 +152,7 @@ def read_artefact(
     if len(batches) != 1:
         raise damaged(path, f"one batch of rows, got {len(batches)}")
 
+    # Nulls would be read as arbitrary numbers.
     columns = batches[0].columns
     lists = [column.values for column in columns if pa.types.is_list(column.type)]
     if any(array.null_count for array in (*columns, *lists)):

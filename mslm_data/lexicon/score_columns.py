@@ -168,8 +168,7 @@ def open_scores(folder: Path) -> ScoreColumn:
         states = [path.stat() for path in paths]
     except OSError as error:
         raise VocabularyError(
-            f"{folder}: expected scores that can be read, got {type(error).__name__}; remove links "
-            "to files that are gone"
+            f"{folder}: the scores cannot be read ({type(error).__name__}); remove broken links"
         ) from None
 
     versions = tuple((state.st_ino, state.st_mtime_ns, state.st_size) for state in states)
@@ -190,8 +189,8 @@ def _open_cached(
                 key for key in {*about, *abouts[0]} if about.get(key) != abouts[0].get(key)
             )
             raise VocabularyError(
-                f"{path}: expected scores made as those of {paths[0]}, got some of another "
-                f"{' and '.join(different)}; make all of one folder in one way"
+                f"{path}: has another {' and '.join(different)} than {paths[0]}; make all scores "
+                "of a folder with the same options"
             )
 
     # Sort the keys of all files, for binary search.

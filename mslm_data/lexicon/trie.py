@@ -128,8 +128,8 @@ class Trie:
         size = self.lexicon.about["size"]
         if size != examples.ids.size:
             raise VocabularyError(
-                f"lexicon: expected one of a tokenizer of {examples.ids.size} ids, got one of "
-                f"{size}; make it from these shards"
+                f"lexicon: made with a tokenizer of {size} ids, but the rows have one of "
+                f"{examples.ids.size}; make a lexicon from these shards"
             )
 
 
@@ -152,7 +152,7 @@ def open_words(path: Path) -> Trie:
 
     made = made_by(trie.lexicon.about)
     if made.get("of") == "frequency" or made.get("by") == "ids":
-        raise VocabularyError(f"{path}: expected entries of words, got numbers of token ids")
+        raise VocabularyError(f"{path}: expected a lexicon of words, got token ids")
     return trie
 
 

@@ -80,6 +80,7 @@ class WordNumbers:
         filled = 0
         bounds = np.empty((0, 2), np.int64)  # first token of each word, token after its last
 
+        # Number a few rows at a time, which limits the spare capacity of the tables.
         for start, stop in _split_rows(ids.offsets):
             offsets = ids.offsets[start : stop + 1]
             if len(bounds) < offsets[-1] - offsets[0]:

@@ -119,7 +119,7 @@ def read_weights(folder: Path) -> None:
 
 def read_counts(folder: Path) -> None:
     """Read a table of words and how often they occur."""
-    assert all(count > 0 for count in general_text.of_file(folder / "x.tsv").counts.values())
+    assert all(count > 0 for count in general_text.from_file(folder / "x.tsv").counts.values())
 
 
 def build_notes(folder: Path) -> None:

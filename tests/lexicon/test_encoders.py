@@ -40,7 +40,9 @@ def test_load_encoder__pickled_weights_refused(tmp_path):
     (folder / "model.safetensors").unlink()
     torch.save(transformers.BertModel(config()).state_dict(), folder / "pytorch_model.bin")
 
-    with pytest.raises(VocabularyError, match=r"/m: expected a model of safetensors \(OSError"):
+    with pytest.raises(
+        VocabularyError, match=r"/m: cannot load a model from safetensors \(OSError"
+    ):
         load_encoder(str(folder))
 
 
@@ -54,7 +56,9 @@ def test_load_encoder__code_of_its_own_refused(tmp_path):
     (folder / "config.json").write_text(json.dumps(settings))
     (folder / "own.py").write_text("raise SystemExit('this must not run')")
 
-    with pytest.raises(VocabularyError, match=r"/m: expected a model of safetensors \(ValueError"):
+    with pytest.raises(
+        VocabularyError, match=r"/m: cannot load a model from safetensors \(ValueError"
+    ):
         load_encoder(str(folder))
 
 
@@ -73,7 +77,7 @@ def test_load_encoder__folder_without_a_model_refused(tmp_path):
 
 def test_load_encoder__untrained_head_refused(tmp_path):
     with pytest.raises(
-        VocabularyError, match="expected the weights of BertForTokenClassification, got none for 2"
+        VocabularyError, match="2 weights of BertForTokenClassification are missing"
     ):
         load_encoder(str(saved(tmp_path / "m")), head="AutoModelForTokenClassification")
 

@@ -91,7 +91,7 @@ def test_of_file__another_line(line: str, tmp_path: Path) -> None:
     path.write_text(f"the\t1\n{line}\nof\t1\n", encoding="utf-8")
 
     with pytest.raises(
-        VocabularyError, match=r"counts.tsv:2: expected a word, a tab and a whole number, got"
+        VocabularyError, match=r"counts.tsv:2: expected a word, a tab and a whole number; correct"
     ) as caught:
         from_file(path)
     assert "secret" not in str(caught.value)

@@ -263,7 +263,7 @@ def test_rank_ngrams__nothing_frequent_says_what_to_lower() -> None:
 
 def test_rank_ngrams__a_size_too_small_for_any_share() -> None:
     with pytest.raises(
-        VocabularyError, match="got none: no length has a share in 1; make the list longer"
+        VocabularyError, match="no entries: each share of 1 n-grams is less than one; use a larger"
     ):
         ranked(ROWS, replace(EASY, size=1, shares=(50, 50)))
 
@@ -282,8 +282,8 @@ WRONG = [
         {"order": "scores"},
         "order: expected one of length, score, longest, got 'scores'; did you mean 'score'?",
     ),
-    ({"size": 0}, "size: expected at least 1 and no coverage besides, got 0"),
-    ({"size": 5, "coverage": 0.5}, "size: expected at least 1 and no coverage besides, got 5"),
+    ({"size": 0}, "size: expected at least 1, without a coverage, got 0"),
+    ({"size": 5, "coverage": 0.5}, "size: expected at least 1, without a coverage, got 5"),
     ({"coverage": 1.5}, r"coverage: expected a share in \(0, 1\], got 1.5"),
     (
         {"size": 9, "shares": (50, 40, 9)},
@@ -303,7 +303,7 @@ WRONG = [
     ),
     (
         {"shares": (50, 25, 25)},
-        "shares: expected a size or a coverage that they are shares of, got neither",
+        "shares: the total is unknown; pass a size or a coverage too",
     ),
 ]
 

@@ -139,7 +139,7 @@ def test_matches__lexicon_of_another_tokenizer():
     trie = Trie.from_lexicon(lexicon_of([(5,)], size=50))
 
     message = (
-        r"^lexicon: expected one of a tokenizer of 40 ids, got one of 50; make it from these shards"
+        r"^lexicon: made with a tokenizer of 50 ids, but the rows have one of 40; make a lexicon"
     )
     with pytest.raises(VocabularyError, match=message):
         trie.matches(examples)

@@ -232,7 +232,8 @@ def test_plan__list_of_another_tokenizer(name, listed):
     made = md.strategy(name, lexicon=listed((5, 6), size=99))
 
     with pytest.raises(
-        VocabularyError, match=r"^lexicon: expected one of a tokenizer of 40 ids, got one of 99"
+        VocabularyError,
+        match=r"^lexicon: made with a tokenizer of 99 ids, but the rows have one of 40",
     ):
         made.plan(one_row([5]))
 

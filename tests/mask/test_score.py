@@ -195,7 +195,8 @@ def test_score__lexicon_of_another_tokenizer(by, lexicon):
     examples = examples_of([row_of([1])], replace(IDS, size=41))
 
     with pytest.raises(
-        VocabularyError, match=r"^lexicon: expected one of a tokenizer of 41 ids, got one of 40"
+        VocabularyError,
+        match=r"^lexicon: made with a tokenizer of 40 ids, but the rows have one of 41",
     ):
         Score(lexicon=str(lexicon()), by=by).compute(examples, None)
 

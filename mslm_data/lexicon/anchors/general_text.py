@@ -112,8 +112,8 @@ def from_file(path: Path) -> Frequencies:
                 text, _, count = line.rstrip("\r\n").partition("\t")
                 if not (count.isascii() and count.isdigit() and len(count) < _LONGEST_COUNT):
                     raise VocabularyError(
-                        f"{path}:{number}: expected a word, a tab and a whole number, got another "
-                        "line"
+                        f"{path}:{number}: expected a word, a tab and a whole number; correct or "
+                        "remove the line"
                     )
 
                 word = normalise_word(text)

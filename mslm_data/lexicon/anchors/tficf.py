@@ -96,6 +96,8 @@ def find_anchors(
     by_word = spellings(words, tokenizer)
     total = sum(spelling.count for spelling in by_word.values())
     general_total = sum(general.counts.values())
+
+    # Constant factor of the ratios: (N_P + a V) / N_T.
     scale = (general_total + options.smoothing * len(general.counts)) / max(total, 1)
 
     ranked = []

@@ -170,8 +170,8 @@ def check(choice: BranchChoice, outlines: Mapping[Path, Outline]) -> None:
 
     subsets = {path: set().union(*outline.subsets.values()) for path, outline in outlines.items()}
     namespaces = {path: set(outline.namespaces.values()) for path, outline in outlines.items()}
-    _check_known("--subset", "a subset", choice.subsets, subsets)
-    _check_known("--namespace", "a namespace", choice.namespaces, namespaces)
+    _check_known("--subset", "subset", choice.subsets, subsets)
+    _check_known("--namespace", "namespace", choice.namespaces, namespaces)
 
 
 def _check_term(option: str, term: str, outlines: Mapping[Path, Outline]) -> None:
@@ -182,8 +182,8 @@ def _check_term(option: str, term: str, outlines: Mapping[Path, Outline]) -> Non
                 f"{option}: the term {term} is obsolete in {path}; look there for its replacement"
             )
 
-    look = " or ".join(f"{path} ({_examples(outline)})" for path, outline in outlines.items())
-    raise AnnotateError(f"{option}: expected the id of a term of {look}, got {term!r}")
+    ontologies = " or ".join(f"{path} ({_examples(outline)})" for path, outline in outlines.items())
+    raise AnnotateError(f"{option}: no term {term!r} in {ontologies}")
 
 
 def _examples(outline: Outline) -> str:
@@ -193,15 +193,17 @@ def _examples(outline: Outline) -> str:
 
 
 def _check_known(
-    option: str, kind: str, chosen: Collection[str], known: Mapping[Path, Collection[str]]
+    option: str, kind: str, selected: Collection[str], known_names: Mapping[Path, Collection[str]]
 ) -> None:
     """Check that subsets or namespaces exist in an ontology."""
-    for name in sorted(chosen):
-        if any(name in names for names in known.values()):
+    for name in sorted(selected):
+        if any(name in names for names in known_names.values()):
             continue
 
-        look = " or ".join(f"{path} ({_list_names(names)})" for path, names in known.items())
-        raise AnnotateError(f"{option}: expected {kind} of {look}, got {name!r}")
+        ontologies = " or ".join(
+            f"{path} ({_list_names(names)})" for path, names in known_names.items()
+        )
+        raise AnnotateError(f"{option}: no {kind} {name!r} in {ontologies}")
 
 
 def _is_plain(name: str) -> bool:

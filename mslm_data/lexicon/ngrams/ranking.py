@@ -101,7 +101,7 @@ class NgramChoice:
                 )
 
         if self.size is not None and (self.size < 1 or self.coverage is not None):
-            raise ValueError(f"size: expected at least 1 and no coverage besides, got {self.size}")
+            raise ValueError(f"size: expected at least 1, without a coverage, got {self.size}")
         if self.coverage is not None and not 0 < self.coverage <= 1:
             raise ValueError(f"coverage: expected a share in (0, 1], got {self.coverage}")
 
@@ -116,9 +116,7 @@ class NgramChoice:
                     f"{percentages}"
                 )
             if self.size is None and self.coverage is None:
-                raise ValueError(
-                    "shares: expected a size or a coverage that they are shares of, got neither"
-                )
+                raise ValueError("shares: the total is unknown; pass a size or a coverage too")
 
     def min_count(self, n: int) -> int:
         """Return the minimum number of occurrences of n-grams of n words."""
@@ -184,9 +182,9 @@ def rank_ngrams(
         listings[n] = Listing(frequent, spell(grams, n)[frequent], scores).sort(ties)
     if not any(map(len, listings.values())):
         raise VocabularyError(
-            f"expected n-grams of {low} to {high} words that occur "
-            f"{', '.join(map(str, choice.min_counts))} times, got "
-            f"none among {stream.positions[1]} words; lower the least count, or take more splits"
+            f"no n-grams of {low} to {high} words occur "
+            f"{', '.join(map(str, choice.min_counts))} times among {stream.positions[1]} words; "
+            "lower --min-count, or use more splits"
         )
 
     # With the size of the smallest list for each n-gram, any size or coverage is a comparison.
@@ -198,7 +196,7 @@ def rank_ngrams(
     }
     if not any(map(len, listed.values())):
         raise VocabularyError(
-            f"expected entries, got none: no length has a share in {size}; make the list longer"
+            f"no entries: each share of {size} n-grams is less than one; use a larger size"
         )
 
     counts = {

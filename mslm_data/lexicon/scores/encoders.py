@@ -192,6 +192,8 @@ def load_encoder(name: str, *, head: Head = "AutoModel", attentions: bool = Fals
     _optional.load("transformers", wanted_by="scores of an encoder")
 
     folder = Path(name) if Path(name).is_dir() else _download(name)
+
+    # An adapter's folder has safetensors too, but only a few weights.
     if (folder / "adapter_config.json").is_file():
         raise VocabularyError(
             f"{name}: an adapter, not a complete model; merge it into its base model"
@@ -237,7 +239,7 @@ def _load_model(name: str, folder: Path, *, head: Head, attentions: bool) -> tup
     except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise VocabularyError(
-            f"{name}: expected a model of safetensors ({type(error).__name__}: {reason})"
+            f"{name}: cannot load a model from safetensors ({type(error).__name__}: {reason})"
         ) from None
 
     # transformers initialises missing weights randomly. Only an unused pooler may be missing.
@@ -245,8 +247,8 @@ def _load_model(name: str, folder: Path, *, head: Head, attentions: bool) -> tup
     missing = len(set(report["missing_keys"]) - pooler)
     if missing:
         raise VocabularyError(
-            f"{name}: expected the weights of {type(model).__name__}, got none for {missing} of "
-            "them; not trained?"
+            f"{name}: {missing} weights of {type(model).__name__} are missing; pass a model that "
+            "was trained for this task"
         )
     return model, getattr(model, "pooler", None) is not None and not pooler
 

@@ -111,6 +111,8 @@ class Likeness:
         """Return the numbers of words that can be embedded, and their ids with special tokens."""
         encoder_tokenizer = self.encoder.tokenizer or self.tokenizer
         unknown = _any_in_row(words, words.values == self.tokenizer.ids.unk)
+
+        # Keep ids if the vocabularies agree; otherwise encode the text of the words.
         if self.encoder.shares_ids(self.tokenizer):
             pieces = words
         else:
@@ -119,6 +121,7 @@ class Likeness:
             )
             unknown |= _any_in_row(pieces, pieces.values == encoder_tokenizer.ids.unk)
 
+        # Skip words without an embedding of their own.
         usable = ~unknown & (pieces.lengths > 0)
         if self.encoder.limit is not None:
             usable &= (

@@ -171,8 +171,8 @@ def _is_done(path: Path, folder: Path, about: Mapping[str, Any]) -> bool:
     differs += _find_differences(existing.get("made") or {}, expected.get("made") or {})
     if differs:
         raise VocabularyError(
-            f"{path}: expected scores made in the same way, got another {', '.join(differs)}; "
-            f"remove {folder} or pass another --out"
+            f"{path}: these scores were made with another {', '.join(differs)}; remove {folder} "
+            "or pass another --out"
         )
 
     return True
@@ -190,6 +190,6 @@ def _check_no_other_shards(folder: Path, split: Split) -> None:
     num_others = sum(path.name not in known for path in folder.glob("*.arrow"))
     if num_others:
         raise VocabularyError(
-            f"{folder}: expected scores of {len(known)} shards, got {num_others} files of others; "
-            f"remove {folder.parent} or pass another --out"
+            f"{folder}: has scores of {num_others} other shards; remove {folder.parent} or pass "
+            "another --out"
         )

@@ -131,8 +131,8 @@ class Confidence:
             probabilities = [float(p) for p in result]
         except (TypeError, ValueError):
             raise VocabularyError(
-                f"--callable: expected {len(rows)} probabilities, got {type(result).__name__} that "
-                "is not a list of numbers; return one number for each row"
+                f"--callable: expected a list of {len(rows)} probabilities, got "
+                f"{type(result).__name__}; return a number for each row"
             ) from None
 
         good = [
@@ -155,8 +155,7 @@ class Confidence:
             raise
         except Exception as error:
             raise VocabularyError(
-                f"--callable: expected {len(rows)} probabilities, got {type(error).__name__}, "
-                "which the function raised; --debug shows where"
+                f"--callable: the function raised {type(error).__name__}; --debug shows where"
             ) from error
 
 

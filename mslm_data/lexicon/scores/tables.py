@@ -83,10 +83,12 @@ def read_table(
     known_ids: set[tuple[int, ...]] = set()
     has_words = False
 
+    # Encode in chunks: the word table takes many words in one call.
     lines = _read_lines(path, report)
     while chunk := list(islice(lines, _LINES_AT_ONCE)):
         entries = [text for _, text, _ in chunk]
         has_words = has_words or not all(map(str.isdecimal, entries))
+
         if by == "words":
             encoded = _encode_phrases(entries, table, tokenizer.ids.unk, given_words=given_words)
         else:
@@ -106,6 +108,8 @@ def read_table(
         raise VocabularyError(
             f"{path}: no usable line; expected an entry, a tab and a number per line"
         )
+
+    # Only numbers: probably a table of token ids, whose digits would be encoded as words.
     if by != "ids" and not has_words:
         raise VocabularyError(
             f"{path}: expected {by}, got whole numbers alone; if they are token ids, pass --by ids"
@@ -191,6 +195,7 @@ def _encode_phrases(
     for phrase in phrases:
         tokens: list[int] = []
         starts: list[int] = []
+        # Concatenate the pieces of the phrase's words.
         for word in range(first, first + len(phrase)):
             starts += [
                 len(tokens) + t for t in _find_word_starts(numbers[word].tolist(), given_words)

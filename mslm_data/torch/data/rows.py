@@ -89,6 +89,7 @@ def make_examples(
             "it out to treat a text pair as one text"
         )
 
+    # Read the columns, as token indices of the user's rows.
     tokens = read_column(rows, "input_ids", np.int32)
     words = _read_words(rows, tokens, ids)
     columns: dict[str, Any] = {"input_ids": tokens, "word_ids": words}
@@ -97,12 +98,12 @@ def make_examples(
     spans = _read_mentions(rows, tokens, words, tags)
     sentences = _read_sentences(rows, tokens)
 
+    # Remove padding, which may be on either side. Mentions are checked before their indices shift.
     kept = np.ones(len(tokens.values), np.bool_)
     if "attention_mask" in first:
         kept = _read_token_column(tokens, rows, "attention_mask", np.bool_).values
-
-    # Check mentions before padding is removed, while they are token indices of the user's rows.
     _check_within_text(spans, Ragged(kept & (words.values >= 0), tokens.offsets))
+
     if not kept.all():
         columns, spans, sentences = _drop_padding(columns, spans, sentences, kept)
         tokens = columns["input_ids"]

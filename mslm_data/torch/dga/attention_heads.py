@@ -133,13 +133,15 @@ def attention_layers(model: Any) -> list[AttentionLayer]:
         if not name.endswith(f".{names.output}"):
             continue
 
+        # Collect the parameters beside the output projection. Some inputs are parameters, not
+        # modules, and some are disabled by the configuration.
         layer = name.removesuffix(names.output)
-        wanted = [
+        paths = [
             f"{layer}{projection}{end}"
             for projection in names.inputs
             for end in ("", ".weight", ".bias")
         ]
-        inputs = tuple(parameters[path] for path in wanted if path in parameters)
+        inputs = tuple(parameters[path] for path in paths if path in parameters)
         heads = model.config.num_attention_heads
         layers.append(AttentionLayer(module, inputs, names.blocks, heads))
     return layers

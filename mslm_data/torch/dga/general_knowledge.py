@@ -111,6 +111,8 @@ def gate_gradients(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
     gates_KN = torch.ones(len(layers), layers[0].heads, device=device, requires_grad=True)
     total_KN = torch.zeros_like(gates_KN)
     tokens = 0
+
+    # Training mode: the two passes differ by dropout.
     with in_mode(model, training=True), gated_heads(model, gates_KN), torch.enable_grad():
         for batch in batches:
             ids_BL, mask_BL = _get_inputs(batch, device)
@@ -119,6 +121,7 @@ def gate_gradients(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
                 for _ in range(2)
             )
             divergence = F.kl_div(first, second, reduction="sum", log_target=True)
+            # Only the gates' gradients: those of the parameters are not touched.
             total_KN += torch.autograd.grad(divergence, gates_KN)[0]
             tokens += int(mask_BL.sum())
 

@@ -48,12 +48,12 @@ def check_training(
         for split in splits:
             _check_labels(where, model.config.labels, split)
 
+    # A plain encoder ignores the columns of packed rows; an MslmModel converts them.
     packs = getattr(getattr(collator, "options", None), "is_packed", False)
     if packs and type(model).__module__.startswith("transformers."):
         raise ValueError(
             f"{where}: in a {type(model).__name__} packed rows would attend to each other; pass "
-            "MslmModel.wrap(model), or leave out row_tokens and "
-            "flat"
+            "MslmModel.wrap(model), or leave out row_tokens and flat"
         )
 
 

@@ -157,6 +157,7 @@ def encoder_inputs(batch: Mapping[str, Tensor], model: Any) -> dict[str, Any]:
     if obstacle is not None:
         raise ValueError(f"packed rows: {obstacle}")
 
+    # Positions restart in each row; then tell the attention which tokens are a row.
     inputs["position_ids"] = _position_ids(batch["position_ids"], config)
     attention = config._attn_implementation
     if attention == BY_ROW:

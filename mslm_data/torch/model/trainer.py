@@ -69,6 +69,7 @@ class MslmTrainer(Trainer):
                 "MslmModel.wrap(model), or train it with transformers.Trainer"
             )
 
+        # The Trainer has set a default collator of its own by now, so look at the arguments.
         if (args[2] if len(args) > 2 else options.get("data_collator")) is None:
             self.data_collator = MaskingCollator()
         for datasets in (self.train_dataset, self.eval_dataset):

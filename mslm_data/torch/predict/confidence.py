@@ -118,14 +118,16 @@ def mention_confidence(
             rows = mention_rows[mentions]
             original_ids = padded(examples.input_ids.take(rows), max(examples.ids.pad, 0))
 
+            # Mask the batch's mentions, one per row.
             tokens = np.arange(original_ids.shape[1])
             is_masked = (tokens >= starts.values[mentions, None]) & (
                 tokens < ends.values[mentions, None]
             )
-            mask = tokens < examples.input_ids.lengths[rows, None]
+            attention_mask = tokens < examples.input_ids.lengths[rows, None]
             input_ids = np.where(is_masked, examples.ids.mask, original_ids)
-            output = run(model, input_ids, mask.astype(np.int64))
+            output = run(model, input_ids, attention_mask.astype(np.int64))
 
+            # The log-probabilities come row by row: write each mention's to its place.
             mention_logs = _log_probabilities(get_logits(output, "logits"), original_ids, is_masked)
             ranges = [np.arange(offsets[s], offsets[s + 1]) for s in mentions.tolist()]
             logs[np.concatenate(ranges)] = mention_logs

@@ -222,10 +222,12 @@ class Tagger:
             batches = _steady_batches(lengths, tokens, self._window)
         else:
             batches = _batches(lengths, tokens)
+
+        # Batches are sorted by length; return results in the order of the windows.
         for batch in batches:
             rows = batch.rows.tolist()
             batch_mentions = self._read_batch(
-                words, [all_windows[number] for number in rows], batch.width
+                words, [all_windows[row] for row in rows], batch.width
             )
             for row, mentions in zip(rows, batch_mentions, strict=True):
                 mentions_per_window[row] = mentions

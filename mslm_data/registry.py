@@ -409,7 +409,7 @@ class Registry:
         for name, plugin in plugins.items():
             if _bare(name) in shipped:
                 raise PipelineError(
-                    f"{plugin}: the name '{name}' is shipped with mslm-data; rename it, or "
+                    f"{plugin}: the name '{_bare(name)}' is shipped with mslm-data; rename it, or "
                     f"uninstall {plugin.distribution}"
                 )
         return plugins

@@ -140,7 +140,7 @@ def test_registry__a_shipped_name_cannot_be_replaced(site: Path, registry, group
     put(site, "taker", {group: {name: "made_plugin:Lines"}})
     plugins._find_plugins.cache_clear()
 
-    with pytest.raises(PipelineError, match=rf"'{name}' of {group}, from taker 1\.0: expected ano"):
+    with pytest.raises(PipelineError, match=rf"'{name}' of {group}, from taker 1\.0: the name"):
         registry.names()
     assert registry.load("conll" if registry is SOURCES else "joint") is before
 

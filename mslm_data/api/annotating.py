@@ -107,12 +107,12 @@ def with_model(pipeline: Pipeline, model: str, *, batch_size: int) -> Pipeline:
 # Annotation ---------------------------------------------------------------------------------------
 
 
-def find_texts(pipeline: Pipeline, given: Sequence[str]) -> Inputs:
+def find_texts(pipeline: Pipeline, paths: Sequence[str]) -> Inputs:
     """Find the input texts.
 
     Args:
         pipeline: The pipeline that reads documents.
-        given: Files, folders or URLs; or only `-` for standard input, with a text in total or per
+        paths: Files, folders or URLs; or only `-` for standard input, with a text in total or per
             line, as the source's option `documents` says.
 
     Returns:
@@ -127,11 +127,11 @@ def find_texts(pipeline: Pipeline, given: Sequence[str]) -> Inputs:
     from mslm_data.source.formats.text import PlainText
     from mslm_data.source.inputs.localise import localise
 
-    if STDIN not in given:
-        return find(pipeline, localise(given))
+    if STDIN not in paths:
+        return find(pipeline, localise(paths))
 
     source = make_source(pipeline)
-    if len(given) > 1 or not isinstance(source, PlainText) or source.documents == "block":
+    if len(paths) > 1 or not isinstance(source, PlainText) or source.documents == "block":
         raise CallError(
             "--input -: standard input is read as plain text, one document in all or one per line, "
             "and without other inputs; write other input to a file"
@@ -180,10 +180,10 @@ def annotate(
             f"{out}: the file exists, and texts from standard input cannot be resumed; name "
             "another --out, or remove the file"
         )
-    made = entity_lines.make_record(
+    record = entity_lines.make_record(
         entity_lines.collect_identity(inputs, show_text=show_text), {"train": [STDIN]}
     )
-    with entity_lines.writing_file(out, made) as (write_bytes, keep):
+    with entity_lines.writing_file(out, record) as (write_bytes, keep):
         counts = _annotate_at_once(
             inputs, lambda text: write_bytes(text.encode()), show_text=show_text
         )

@@ -382,13 +382,13 @@ def prepared(
 
     # Check all paths before anything is read, so that errors name the argument.
     given = [input] if isinstance(input, str | Path) else list(input)
-    paths_of: dict[str, list[Any]] = {
+    paths_by_argument: dict[str, list[Any]] = {
         "source": [source],
         "input": given,
         "tokenizer": [tokenizer],
         "out": [out],
     }
-    for argument, values in paths_of.items():
+    for argument, values in paths_by_argument.items():
         for value in values:
             _check_is_path(argument, value)
 
@@ -459,16 +459,16 @@ def _recognised(given: Sequence[str | Path], *, sample: bool) -> Recognised:
 
     if sample or not given:
         raise CallError(f"source '{AUTO}': expected files to recognise, got none; pass --input")
-    found = recognise(localise(given))
+    recognised = recognise(localise(given))
     LOGGER.info(
         "source '%s': found '%s', as %s; `mslm-data recipes %s --input …` prints the pipeline file",
         AUTO,
-        found.what,
-        found.why,
+        recognised.what,
+        recognised.why,
         AUTO,
         extra=TO_KEEP,
     )
-    return found
+    return recognised
 
 
 def _worth_workers(given: Sequence[str | Path]) -> bool:
@@ -476,12 +476,12 @@ def _worth_workers(given: Sequence[str | Path]) -> bool:
 
     URLs count as 0 bytes, compressed files by their compressed size.
     """
-    found = 0
+    total = 0
     for path in map(Path, given):
         files = [path] if path.is_file() else islice(_files_below(path), _FILES_LOOKED_AT)
         for file in files:
-            found += file.stat().st_size
-            if found >= WORTH_WORKERS:
+            total += file.stat().st_size
+            if total >= WORTH_WORKERS:
                 return True
     return False
 

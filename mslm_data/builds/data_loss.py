@@ -313,8 +313,8 @@ def seem_texts(labels: Collection[str], items: float) -> bool:
 
 def _shape(labels: Collection[str], items: float) -> str:
     """Describe the number and maximum length of labels, without showing one."""
-    of = "" if math.isinf(items) else f" in {items:,} places"
-    return f"{len(labels):,}{of}, of up to {max(map(len, labels)):,} characters"
+    places = "" if math.isinf(items) else f" in {items:,} places"
+    return f"{len(labels):,}{places}, of up to {max(map(len, labels)):,} characters"
 
 
 def _label_options(pipeline: Pipeline) -> str:
@@ -362,9 +362,9 @@ def _check_mentions(inputs: Inputs, receipts: Sequence[Accounted], words: Comman
     where = f"{words.begin}pipeline '{pipeline.name}'"
     none = f"{words.set} annotate.use=none if none are wanted"
     if not given:
-        looked = "in the source" if annotate.use == "gold" else f"by '{annotate.use}'"
+        searched = "in the source" if annotate.use == "gold" else f"by '{annotate.use}'"
         raise BuildError(
-            f"{where}: expected mentions, found none {looked} in {read:,} documents; check "
+            f"{where}: expected mentions, found none {searched} in {read:,} documents; check "
             f"[source]{_columns(inputs)}, or {none}"
         )
     present = _unwanted(receipts)

@@ -161,10 +161,10 @@ def _minima(words: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64]) -> Ar
     shingles = np.empty(shingle_offsets[-1], np.uint64)
     hash_ngrams(words, offsets, WORDS, shingles)
 
-    made = rensa.RMinHash.digest_matrix_from_flat_token_hashes(
+    digests = rensa.RMinHash.digest_matrix_from_flat_token_hashes(
         shingles, shingle_offsets.astype(np.uint64), num_perm=PLACES, seed=_SEED
     )
-    return np.array(made.to_rows(), np.uint32).reshape(-1, PLACES)
+    return np.array(digests.to_rows(), np.uint32).reshape(-1, PLACES)
 
 
 # Matching -----------------------------------------------------------------------------------------

@@ -384,7 +384,7 @@ def writing_file(
                 "made": made,
                 "sha256": digest_of_file.hexdigest(),
             }
-            write_whole(_record_of(out), [canonical_json(record)])
+            write_whole(_record_path(out), [canonical_json(record)])
 
         yield write, keep
 
@@ -426,13 +426,13 @@ def check_output(out: Path) -> None:
         )
 
 
-def _record_of(out: Path) -> Path:
+def _record_path(out: Path) -> Path:
     return out.with_name(f"{out.name}.made.json")
 
 
 def _read_record(out: Path) -> dict[str, Any] | None:
     try:
-        record = json_once.decode(_record_of(out).read_bytes())
+        record = json_once.decode(_record_path(out).read_bytes())
         return {name: record[name] for name in ("counts", "made", "sha256")}
     except (OSError, ValueError, KeyError, TypeError, *json_once.DECODE_ERRORS):
         return None

@@ -86,8 +86,8 @@ def check_output(out: Path, splits: Iterable[str]) -> None:
                 f"{folder}: expected a folder, got a link; remove it, because a built folder holds "
                 "all of its files, or make --out itself the link"
             )
-    ours = out.is_dir() and ((out / ".build").is_dir() or not any(out.iterdir()))
-    if not ours:
+    is_ours = out.is_dir() and ((out / ".build").is_dir() or not any(out.iterdir()))
+    if not is_ours:
         raise BuildError(
             f"{out}: expected an empty folder or an unfinished build, got other files; choose "
             "another --out"

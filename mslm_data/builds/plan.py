@@ -211,7 +211,7 @@ def make_plan(inputs: Inputs, scan: Scan, identity: Mapping[str, Any]) -> Plan:
         **identity,
         "format": FORMAT,
         "sources": sources,
-        "units": [_record_of(shard) for shard in shards],
+        "units": [_to_record(shard) for shard in shards],
     }
     return Plan(pipeline=pipeline, shards=shards, sources=sources, record=record)
 
@@ -262,7 +262,7 @@ def collect_versions(pipeline: Pipeline) -> dict[str, str]:
     return packages
 
 
-def _record_of(shard: PlannedShard) -> list[Any]:
+def _to_record(shard: PlannedShard) -> list[Any]:
     """Return a shard as plain values, without the folders of its files."""
     parts = [[Path(part.path).name, *part[1:]] for part in shard.parts]
     return [shard.split, shard.number, parts]

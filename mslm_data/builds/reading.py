@@ -191,7 +191,7 @@ class Reading:
         The number in front is the position of a batch's first document in the unit. It must not
         depend on the duplicate ids, because the crash log of an earlier attempt refers to it.
         """
-        path_of: dict[str, str] = {}
+        path_by_id: dict[str, str] = {}
         for part, record in records:
             if isinstance(record, NotChosen):
                 self.not_chosen[record.reason] += 1
@@ -206,33 +206,33 @@ class Reading:
                     documents, copies = self.copies.choose(piece)
                     self.set_aside += copies
                     if self._are_unique:
-                        documents = self._first_of_each_id(documents, part, path_of)
+                        documents = self._first_of_each_id(documents, part, path_by_id)
                     yield number, documents
 
     def _first_of_each_id(
-        self, documents: Documents, part: Part, path_of: dict[str, str]
+        self, documents: Documents, part: Part, path_by_id: dict[str, str]
     ) -> Documents:
         """Set aside documents with the id of an earlier document.
 
         Args:
             documents: The documents.
             part: Their part of a file.
-            path_of: Id -> path of the file that had it last; updated.
+            path_by_id: Id -> path of the file that had it last; updated.
         """
         # Fast path: all ids are new. `isdisjoint` of two key views iterates over the shorter one;
         # of a view and a dict, it would iterate over the dict.
         ids = dict.fromkeys(documents.ids, part.path)
-        is_new = ids.keys().isdisjoint(path_of.keys()) and ids.keys().isdisjoint(
+        is_new = ids.keys().isdisjoint(path_by_id.keys()) and ids.keys().isdisjoint(
             self._duplicate_ids
         )
         if is_new and len(ids) == len(documents):
-            path_of.update(ids)
+            path_by_id.update(ids)
             return documents
 
         kept = []
         mentions = np.diff(documents.mentions.offsets).tolist()
         for number, doc_id in enumerate(documents.ids):
-            if _is_duplicate(doc_id, part, path_of) or doc_id in self._duplicate_ids:
+            if _is_duplicate(doc_id, part, path_by_id) or doc_id in self._duplicate_ids:
                 place = documents.places[number]
                 self.set_aside.append(SetAside(doc_id, place, DUPLICATE_ID, mentions[number]))
             else:
@@ -285,19 +285,19 @@ class Reading:
             yield batch.with_mentions(flat)
 
 
-def _is_duplicate(doc_id: str, part: Part, path_of: dict[str, str]) -> bool:
+def _is_duplicate(doc_id: str, part: Part, path_by_id: dict[str, str]) -> bool:
     """Return whether an earlier document of the file has the same id, and record the id.
 
     Args:
         doc_id: Id of a document.
         part: Its part of a file.
-        path_of: Id -> path of the file that had it last; updated.
+        path_by_id: Id -> path of the file that had it last; updated.
 
     Raises:
         BuildError: A document of another file has the id.
     """
-    before = path_of.get(doc_id)
-    path_of[doc_id] = part.path
+    before = path_by_id.get(doc_id)
+    path_by_id[doc_id] = part.path
     if before not in (None, part.path):
         raise shared_id(doc_id, str(before), part.path)
     return before is not None

@@ -34,26 +34,28 @@ OURS = (MslmDataError, MemoryError, OSError)
 def make_source(pipeline: Pipeline) -> Source:
     """Make the pipeline's source."""
     where = f"pipeline '{pipeline.name}', [source]"
-    made: Source = SOURCES.make(pipeline.source.use, pipeline.source.options, where=where)
-    return made
+    source: Source = SOURCES.make(pipeline.source.use, pipeline.source.options, where=where)
+    return source
 
 
 def make_annotator(pipeline: Pipeline) -> Annotator:
     """Make the pipeline's annotator, without loading its model."""
-    made: Annotator = ANNOTATORS.make(
+    annotator: Annotator = ANNOTATORS.make(
         pipeline.annotate.use,
         pipeline.annotate.options,
         where=f"pipeline '{pipeline.name}', [annotate]",
         also=SHARED,
     )
-    return made
+    return annotator
 
 
 def make_segmenter(pipeline: Pipeline) -> Segmenter:
     """Make the pipeline's segmenter."""
     where = f"pipeline '{pipeline.name}', [segment]"
-    made: Segmenter = SEGMENTERS.make(pipeline.segment.use, pipeline.segment.options, where=where)
-    return made
+    segmenter: Segmenter = SEGMENTERS.make(
+        pipeline.segment.use, pipeline.segment.options, where=where
+    )
+    return segmenter
 
 
 def list_plugins(pipeline: Pipeline) -> list[Plugin]:

@@ -97,7 +97,7 @@ def main(args: list[str] | None = None) -> int:
         if isinstance(error, SystemExit) and _COMPLETION in os.environ:
             return int(bool(error.code))  # click has printed completions
 
-        code, message = process.end_of(error)
+        code, message = process.explain_end(error)
         if code == 1 and "--debug" in words:
             raise
         process.say(message)

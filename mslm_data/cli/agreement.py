@@ -22,8 +22,8 @@ def agreement_record(manifest: Manifest) -> dict[str, Any]:
     return {"agreement": [pair._asdict() | {"f1": pair.f1} for pair in pairs(manifest.found_by)]}
 
 
-def print_agreement(of_pairs: Sequence[Mapping[str, Any]]) -> None:
+def print_agreement(pairs: Sequence[Mapping[str, Any]]) -> None:
     """Print the agreement as a table; nothing if there are no pairs."""
-    if of_pairs:
+    if pairs:
         echo("agreement of the annotators, by equal mentions:")
-        echo(table(_HEADS, [[*pair.values()] for pair in of_pairs]))
+        echo(table(_HEADS, [[*pair.values()] for pair in pairs]))

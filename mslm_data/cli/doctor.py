@@ -35,22 +35,22 @@ def command(as_json: bool) -> int:
         mslm-data doctor
         mslm-data doctor --json
     """  # noqa: D301 - click wants the character
-    found = _look()
+    report = _look()
     if not as_json:
-        for name, words in _lines(found):
+        for name, words in _lines(report):
             echo(f"{name:<10} {words}")
 
     echo("building the smallest sample and masking a batch of it ...", err=True)
     try:
-        found |= {"batch": _masked_batch(), "error": None}
+        report |= {"batch": _masked_batch(), "error": None}
     except Exception as error:  # noqa: BLE001 - a broken package may raise anything
-        found |= {"batch": None, "error": f"{type(error).__name__}: {error}"}
+        report |= {"batch": None, "error": f"{type(error).__name__}: {error}"}
 
-    ok = found["batch"] is not None and found["cache"]["error"] is None
+    ok = report["batch"] is not None and report["cache"]["error"] is None
     if as_json:
-        print_json({"ok": ok, **found})
+        print_json({"ok": ok, **report})
     else:
-        echo(f"{'batch':<10} {_batch(found)}")
+        echo(f"{'batch':<10} {_batch(report)}")
     return 0 if ok else 1
 
 
@@ -84,7 +84,7 @@ def _packages() -> tuple[dict[str, str | None], dict[str, dict[str, str | None]]
 
     from mslm_data._optional import EXTRAS
 
-    def version_of(name: str) -> str | None:
+    def find_version(name: str) -> str | None:
         try:
             return version(name)
         except PackageNotFoundError:
@@ -99,9 +99,9 @@ def _packages() -> tuple[dict[str, str | None], dict[str, dict[str, str | None]]
     for requirement in requirements:
         name, extra = _REQUIREMENT.match(requirement).groups()  # type: ignore[union-attr]
         if extra is None:
-            core[name] = version_of(name)
+            core[name] = find_version(name)
         elif extra in EXTRAS:
-            extras.setdefault(extra, {})[name] = version_of(name)
+            extras.setdefault(extra, {})[name] = find_version(name)
     return core, extras
 
 
@@ -137,20 +137,20 @@ def _masked_batch() -> dict[str, Any]:
     }
 
 
-def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _lines(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the name and text of each printed line."""
-    yield "mslm-data", f"{found['version']}, Python {found['python']}, {found['platform']}"
-    yield "core", _versions(found["packages"])
-    for extra, packages in found["extras"].items():
+    yield "mslm-data", f"{report['version']}, Python {report['python']}, {report['platform']}"
+    yield "core", _versions(report["packages"])
+    for extra, packages in report["extras"].items():
         how = f"; pip install 'mslm-data[{extra}]'" if None in packages.values() else ""
         yield extra, _versions(packages) + how
 
-    cpus = found["cpus"]
+    cpus = report["cpus"]
     limit = cpus["control_group"]
     limited = "" if limit is None else f", limited to the time of {limit:g} by a control group"
     yield "CPUs", f"{cpus['usable']}{limited}; workers of a build: {cpus['workers']}"
 
-    cache = found["cache"]
+    cache = report["cache"]
     state = "can be written"
     if cache["error"] is not None:
         state = f"cannot be written: {cache['error']}; set MSLM_DATA_CACHE to another folder"
@@ -161,10 +161,10 @@ def _versions(packages: dict[str, str | None]) -> str:
     return ", ".join(f"{name} {version or '(missing)'}" for name, version in packages.items())
 
 
-def _batch(found: dict[str, Any]) -> str:
-    batch = found["batch"]
+def _batch(report: dict[str, Any]) -> str:
+    batch = report["batch"]
     if batch is None:
-        return f"failed: {found['error']}"
+        return f"failed: {report['error']}"
     return (
         f"{batch['rows']} rows of the sample of {batch['source']}, "
         f"{batch['masked_tokens']} of {batch['tokens']} tokens masked"

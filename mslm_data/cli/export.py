@@ -54,7 +54,7 @@ def command(folder: Path | str, to: str, out: Path, names: tuple[str, ...], as_j
     from mslm_data.cli.progress import counting
 
     with counting("export", "rows") as count:
-        made = load(folder).export(to=to, out=out, splits=names or None, progress=count)
+        exported = load(folder).export(to=to, out=out, splits=names or None, progress=count)
 
     splits = {
         name: {
@@ -62,17 +62,19 @@ def command(folder: Path | str, to: str, out: Path, names: tuple[str, ...], as_j
             "files": len(files),
             "bytes": sum(file.bytes for file in files),
         }
-        for name, files in made.splits.items()
+        for name, files in exported.splits.items()
     }
     if as_json:
-        print_json({"out": str(out), "to": made.to, "protected": made.protected, "splits": splits})
+        print_json(
+            {"out": str(out), "to": exported.to, "protected": exported.protected, "splits": splits}
+        )
         return
 
     for name, counts in splits.items():
         rows, files = counted(counts["rows"], "row"), counted(counts["files"], "file")
         echo(f"{out / name}: {rows} in {files}")
-    if made.protected:
-        echo(f"{out}: patients' text{'' if made.has_words else _FROM_IDS}")
+    if exported.protected:
+        echo(f"{out}: patients' text{'' if exported.has_words else _FROM_IDS}")
 
 
 _FROM_IDS = ", as token ids can be turned back into it"

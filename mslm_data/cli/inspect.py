@@ -128,7 +128,7 @@ def command(
             echo(f"warning: {name}: {ALL_MASKED}; lower the rates", err=True)
 
     tokenizer = open_tokenizer(shards)
-    shown = [
+    shown_rows = [
         {
             "row": start + i,
             "doc_id": rows_of_split[start + i]["doc_id"],
@@ -141,9 +141,9 @@ def command(
 
     agreement = agreement_record(shards.manifest)
     if as_json:
-        print_json({"split": split, "rows": shown, "rates": rates, **agreement})
+        print_json({"split": split, "rows": shown_rows, "rates": rates, **agreement})
     else:
-        _print(split, shown, examples, tokenizer, shards.labels)
+        _print(split, shown_rows, examples, tokenizer, shards.labels)
         _print_rates(rates)
         if agreement:
             echo()
@@ -152,7 +152,7 @@ def command(
 
 def _print(
     split: str,
-    shown: Sequence[Mapping[str, Any]],
+    shown_rows: Sequence[Mapping[str, Any]],
     examples: Examples,
     tokenizer: Tokenizer,
     labels: Sequence[str],
@@ -169,8 +169,10 @@ def _print(
     colour = console.is_terminal and not console.no_color
 
     pieces = Pieces(tokenizer)
-    flags = [", ".join(one.get("context", ())) for row in shown for one in row["mentions"]]
-    for i, row in enumerate(shown):
+    flags = [
+        ", ".join(mention.get("context", ())) for row in shown_rows for mention in row["mentions"]
+    ]
+    for i, row in enumerate(shown_rows):
         name = plain(f"{split} {row['row']}  {row['doc_id']}")
         console.print(name, style="dim", markup=False)
         for name, kinds in row["masks"].items():

@@ -143,7 +143,7 @@ def mix_as_dicts(parts: Sequence[PartStats], batches: BatchStats | None) -> list
     """
     dicts = []
     for part, stats in parts:
-        found = {
+        record = {
             "name": part.name,
             "share": part.share,
             "rows": len(part.split),
@@ -151,8 +151,8 @@ def mix_as_dicts(parts: Sequence[PartStats], batches: BatchStats | None) -> list
             **{count: getattr(stats, count) for count in (*_COUNTS, *_REALISED)},
         }
         if batches is not None:
-            found["tokens_per_step"] = stats.tokens / max(batches.steps, 1)
-        dicts.append(found)
+            record["tokens_per_step"] = stats.tokens / max(batches.steps, 1)
+        dicts.append(record)
     return dicts
 
 

@@ -40,21 +40,23 @@ def command(folder: Path | str, others: tuple[Path | str, ...], as_json: bool) -
     from mslm_data.stats.overlap import overlap
 
     pairs = _pairs(folder, others)
-    found: list[tuple[_Side, _Side, Overlap]] = []
+    comparisons: list[tuple[_Side, _Side, Overlap]] = []
     known: dict[tuple[_Place, _Place], Overlap] = {}
-    for of, within in pairs:
+    for query, target in pairs:
         # One comparison gives both directions of a pair.
-        key = (of.place, within.place)
+        key = (query.place, target.place)
         if key not in known:
             with counting("overlap", "rows") as count:
-                both = overlap(of.split, within.split, of.words, within.words, progress=count)
-            known[key], known[key[::-1]] = both
-        found.append((of, within, known[key]))
+                overlaps = overlap(
+                    query.split, target.split, query.words, target.words, progress=count
+                )
+            known[key], known[key[::-1]] = overlaps
+        comparisons.append((query, target, known[key]))
 
     if as_json:
-        print_json(_report(found))
+        print_json(_report(comparisons))
     else:
-        _print(found)
+        _print(comparisons)
     return 0
 
 
@@ -132,7 +134,7 @@ def _sides(folder: Path | str) -> tuple[list[_Side], list[_Side]]:
     )
 
 
-def _report(found: Sequence[tuple[_Side, _Side, Overlap]]) -> dict[str, Any]:
+def _report(comparisons: Sequence[tuple[_Side, _Side, Overlap]]) -> dict[str, Any]:
     """Return the JSON object of `overlap --json`."""
     from mslm_data.stats.overlap import WORDS, shared_rows
 
@@ -140,32 +142,32 @@ def _report(found: Sequence[tuple[_Side, _Side, Overlap]]) -> dict[str, Any]:
         "words": WORDS,
         "pairs": [
             {
-                "of": {"folder": of.folder, "split": of.split.name},
-                "in": {"folder": within.folder, "split": within.split.name},
+                "of": {"folder": query.folder, "split": query.split.name},
+                "in": {"folder": target.folder, "split": target.split.name},
                 "sentences": shared.sentences,
                 "exact": len(shared.exact),
                 "exact_short": shared.short,
                 "near": len(shared.near),
                 "share": shared.share,
-                "found": shared_rows(of.split, shared),
+                "found": shared_rows(query.split, shared),
             }
-            for of, within, shared in found
+            for query, target, shared in comparisons
         ],
     }
 
 
-def _print(found: Sequence[tuple[_Side, _Side, Overlap]]) -> None:
+def _print(comparisons: Sequence[tuple[_Side, _Side, Overlap]]) -> None:
     from mslm_data.stats.overlap import WORDS
 
     head = ("sentences of", "in", "sentences", "exact", f"under {WORDS} words", "near", "share")
-    echo(table(head, list(_rows(found))))
+    echo(table(head, list(_rows(comparisons))))
 
 
-def _rows(found: Sequence[tuple[_Side, _Side, Overlap]]) -> Iterator[Sequence[Any]]:
-    for of, within, shared in found:
+def _rows(comparisons: Sequence[tuple[_Side, _Side, Overlap]]) -> Iterator[Sequence[Any]]:
+    for query, target, shared in comparisons:
         yield (
-            of.name,
-            within.name,
+            query.name,
+            target.name,
             shared.sentences,
             len(shared.exact),
             shared.short,

@@ -205,7 +205,7 @@ def ended_by_signals() -> Iterator[None]:
             signal.signal(number, before[number])
 
 
-def end_of(error: BaseException) -> tuple[int, str]:
+def explain_end(error: BaseException) -> tuple[int, str]:
     """Return the exit code and the message for an exception that ended a command.
 
     Args:

@@ -72,8 +72,8 @@ def counting(name: str, unit: str) -> Iterator[Callable[[int, int | None], None]
         rate = (done - (earlier or 0)) / max(time.monotonic() - began, 1e-9)
         if total is None:
             return f"{name}: {done:,} {unit}, {rate:,.0f}/s"
-        left = f", {(total - done) / rate:,.0f} s left" if rate else ""
-        return f"{name}: {done:,} of {total:,} {unit}, {rate:,.0f}/s{left}"
+        remaining = f", {(total - done) / rate:,.0f} s left" if rate else ""
+        return f"{name}: {done:,} of {total:,} {unit}, {rate:,.0f}/s{remaining}"
 
     def columns() -> list[ProgressColumn]:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -113,8 +113,8 @@ def _bytes_shown(name: str) -> Iterator[Update]:
 
         rate = (done - earlier) / max(time.monotonic() - began, 1e-9)
         out_of = f" of {total / 1e6:.1f}" if total else ""
-        left = f", {(total - done) / rate:.0f} s left" if total and rate else ""
-        return f"{name}: {done / 1e6:.1f}{out_of} MB, {rate / 1e6:.1f} MB/s{left}; {caption}"
+        remaining = f", {(total - done) / rate:.0f} s left" if total and rate else ""
+        return f"{name}: {done / 1e6:.1f}{out_of} MB, {rate / 1e6:.1f} MB/s{remaining}; {caption}"
 
     def columns() -> list[ProgressColumn]:
         from rich.progress import (

@@ -146,11 +146,11 @@ def _recognised(name: str | None, inputs: Sequence[str], as_json: bool) -> None:
     from mslm_data.source.inputs.localise import localise
     from mslm_data.source.recognise import recognise
 
-    found = recognise(localise(inputs))
+    recognised = recognise(localise(inputs))
     if as_json:
-        print_json({"name": found.what, "why": found.why, "text": found.toml})
+        print_json({"name": recognised.what, "why": recognised.why, "text": recognised.toml})
     else:
-        echo(f"# Found '{found.what}': {found.why}\n\n{found.toml}", nl=False)
+        echo(f"# Found '{recognised.what}': {recognised.why}\n\n{recognised.toml}", nl=False)
 
 
 def _sources(name: str | None, as_json: bool) -> None:
@@ -191,10 +191,10 @@ def _source(name: str, as_json: bool) -> None:
     tables = usual_tables(name)
     kind = SOURCES.load(name)
     text = _prose(kind)
-    of_every_source = [
+    shared_options = [
         option for option in declared_options(Pipeline) if option.name in OF_EVERY_SOURCE
     ]
-    options = [*declared_options(kind), *of_every_source]
+    options = [*declared_options(kind), *shared_options]
     if as_json:
         print_json(
             {
@@ -213,8 +213,8 @@ def _source(name: str, as_json: bool) -> None:
         return
 
     lines = [f"# {line}".rstrip() for line in (name, "", *text.splitlines())]
-    for stage, of_stage in tables.items():
-        lines += ["", f"[{stage}]", _line("use", of_stage["use"])]
+    for stage, table_options in tables.items():
+        lines += ["", f"[{stage}]", _line("use", table_options["use"])]
         if stage == "source":
             for option in options:
                 lines += ["", *_commented(option)]
@@ -223,12 +223,12 @@ def _source(name: str, as_json: bool) -> None:
 
 def _commented(option: Option) -> list[str]:
     """Return an option as comment lines: its help, then its default."""
-    says = option.help
+    help_text = option.help
     if 0 < len(option.words) <= _FEW_WORDS:
-        says += f" One of {', '.join(map(str, map(_as_toml, option.words)))}."
+        help_text += f" One of {', '.join(map(str, map(_as_toml, option.words)))}."
     is_set = option.default is not None
     line = _line(option.name, option.default) if is_set else f"{option.name}: not set"
-    return [f"# {text}" for text in (*textwrap.wrap(says, _WIDTH), line)]
+    return [f"# {text}" for text in (*textwrap.wrap(help_text, _WIDTH), line)]
 
 
 def _strategies(name: str | None, as_json: bool) -> None:
@@ -352,8 +352,8 @@ def _wrapped(options: Iterable[Option], *, defaults: bool = False) -> Iterator[s
     """Yield the indented lines of each option: name, default if wanted, and help."""
     for option in options:
         default = _shown_default(option.default) if defaults else ""
-        says = f"{option.name}{default}: {option.help}"
-        yield from textwrap.wrap(says, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+        help_text = f"{option.name}{default}: {option.help}"
+        yield from textwrap.wrap(help_text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def _shown_default(default: Any) -> str:

@@ -29,9 +29,9 @@ def command(folder: Path | str, as_json: bool) -> int:
     from mslm_data.shard.remote import RemoteFolder
     from mslm_data.shard.verify import find_other_files, verify
 
-    here = RemoteFolder(folder).copy() if isinstance(folder, str) else folder
-    manifest, problems = verify(here)
-    others = find_other_files(here, manifest)
+    local_folder = RemoteFolder(folder).copy() if isinstance(folder, str) else folder
+    manifest, problems = verify(local_folder)
+    others = find_other_files(local_folder, manifest)
     shards = sum(len(split.shards) for split in manifest.splits.values())
     rows = sum(split.sequences for split in manifest.splits.values())
 

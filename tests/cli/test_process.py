@@ -216,7 +216,7 @@ def test_main__names_the_tokenizer_that_a_folder_lacks(
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
 def test_end_of__an_interruption_is_no_error(error: BaseException) -> None:
-    assert process.end_of(error) == (130, "interrupted; run the same command again to resume")
+    assert process.explain_end(error) == (130, "interrupted; run the same command again to resume")
 
 
 def test_end_of__sigterm_is_seen_through_what_came_of_it() -> None:
@@ -224,11 +224,11 @@ def test_end_of__sigterm_is_seen_through_what_came_of_it() -> None:
     error.__context__ = click.Abort()
     error.__context__.__cause__ = process.Terminated()
 
-    assert process.end_of(error)[0] == 143
+    assert process.explain_end(error)[0] == 143
 
 
 def test_end_of__a_pipe_between_processes_that_breaks_is_an_error() -> None:
-    code, message = process.end_of(BrokenPipeError(errno.EPIPE, "Broken pipe"))
+    code, message = process.explain_end(BrokenPipeError(errno.EPIPE, "Broken pipe"))
 
     assert (code, message) == (1, "error: Broken pipe")
 

@@ -251,9 +251,7 @@ def test_verify__passes_over_what_datasets_leaves_and_says_so(folder: Path) -> N
     assert find_other_files(folder, read_manifest(folder)) == left
     done = run("verify", folder)
     assert (done.code, len(done.out.splitlines())) == (0, 2)
-    assert done.out.endswith(
-        f"{folder}: ignored 4 files that no build writes, such as {left[0]}\n"
-    )
+    assert done.out.endswith(f"{folder}: ignored 4 files that no build writes, such as {left[0]}\n")
     assert run("verify", folder, "--json").json["passed_over"] == left
     assert len(load(folder)["train"].examples()) == len(rows)
 

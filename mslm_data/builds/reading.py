@@ -57,7 +57,7 @@ def read_ahead(items: Iterator[T]) -> Iterator[T]:
         except BaseException as error:  # noqa: BLE001 - raised again in the consumer
             first.put(error)
 
-    def made() -> Iterator[T]:
+    def resume() -> Iterator[T]:
         item = first.get()
         if isinstance(item, BaseException):
             raise item
@@ -65,7 +65,7 @@ def read_ahead(items: Iterator[T]) -> Iterator[T]:
         yield from items
 
     threading.Thread(target=make, daemon=True).start()
-    return made()
+    return resume()
 
 
 class Reading:
@@ -263,9 +263,9 @@ class Reading:
             left_out = count_by_reason(annotation.left_out)
             self.given += len(annotation.mentions) + left_out.total()
             for (label, by), mentions in annotation.found_by.items():
-                ours = annotate.rename.get(label, label)
-                if not annotate.labels or ours in annotate.labels:
-                    self.found_by[FoundBy(ours, by)] += mentions
+                renamed = annotate.rename.get(label, label)
+                if not annotate.labels or renamed in annotate.labels:
+                    self.found_by[FoundBy(renamed, by)] += mentions
             self.adjusted.update(count_by_reason(batch.adjusted))
 
             # Rename labels, choose the wanted ones, and resolve overlaps among these.

@@ -61,7 +61,8 @@ class PartOfAll(click.ParamType[tuple[int, int]]):
 @click.option(
     "--tokenizer",
     metavar="PATH|ID",
-    help="Tokenizer: a tokenizer.json, a vocab.txt, a Hugging Face folder or a hub id.",
+    help="Tokenizer: a tokenizer.json, a vocab.txt, a Hugging Face folder or a hub id.  [default: "
+    "the pipeline's]",
 )
 @click.option(
     "--out",

@@ -93,14 +93,14 @@ def command(
         mslm-data subset shards/ncbi --share 0.05 --out shards/ncbi-5-percent
         mslm-data subset shards/ncbi --shots 5 --out shards/ncbi-5-shot
     """  # noqa: D301 - click wants the character
-    given: dict[str, Any] = {"documents": documents, "share": shares, "shots": shots}
-    chosen = [(way, sizes) for way, sizes in given.items() if sizes is not None]
+    sizes_by_option: dict[str, Any] = {"documents": documents, "share": shares, "shots": shots}
+    chosen = [(option, sizes) for option, sizes in sizes_by_option.items() if sizes is not None]
     if len(chosen) != 1:
         raise CallError(
             "subset: expected one of --documents, --share and --shots, got "
-            f"{' and '.join(f'--{way}' for way, _ in chosen) or 'none'}"
+            f"{' and '.join(f'--{option}' for option, _ in chosen) or 'none'}"
         )
-    ((way, sizes),) = chosen
+    ((option, sizes),) = chosen
 
     from mslm_data.api.loading import load
     from mslm_data.builds.subset import write_subset
@@ -109,7 +109,7 @@ def command(
     # Draw all subsets before writing the first, so that a wrong size leaves nothing behind.
     shards = load(folder)
     whole = shards[split]
-    options: list[dict[str, Any]] = [{way: size, "seed": seed} for size in sizes]
+    options: list[dict[str, Any]] = [{option: size, "seed": seed} for size in sizes]
     try:
         subsets = [whole.subset(**drawn) for drawn in options]
     except ValueError as error:
@@ -117,10 +117,10 @@ def command(
 
     written = []
     for size, drawn, subset in zip(sizes, options, subsets, strict=True):
-        place = out / f"{way}-{size}" if len(sizes) > 1 else out
+        place = out / f"{option}-{size}" if len(sizes) > 1 else out
         with counting("subset", "rows") as count:
             write_subset(shards, subset, drawn, place, progress=count)
-        written.append({"out": str(place), way: size, **_counts(subset)})
+        written.append({"out": str(place), option: size, **_counts(subset)})
 
     if as_json:
         print_json({"split": split, "seed": seed, "subsets": written})

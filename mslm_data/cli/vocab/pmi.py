@@ -28,28 +28,39 @@ if TYPE_CHECKING:
 )
 @split_option("train", "to count")
 @click.option("--all-splits", is_flag=True, help="Count all splits, including test data.")
-@click.option("--measure", help="Measure for the ranking: levine, plain or squared.")
-@click.option("--lengths", metavar="N-M", help="Lengths of n-grams in words, within 2-5.")
+@click.option(
+    "--measure",
+    help="Measure for the ranking: levine, plain or squared.  [default: the recipe's]",
+)
+@click.option(
+    "--lengths",
+    metavar="N-M",
+    help="Lengths of n-grams in words, within 2-5.  [default: the recipe's]",
+)
 @click.option(
     "--min-count",
     metavar="K[,K…]",
-    help="Minimum number of occurrences, for all n-grams or per length.",
+    help="Minimum number of occurrences, for all n-grams or per length.  [default: the recipe's]",
 )
-@click.option("--size", type=int, help="Maximum number of n-grams, best ones first.")
+@click.option(
+    "--size",
+    type=int,
+    help="Maximum number of n-grams, best ones first.  [default: the recipe's]",
+)
 @click.option(
     "--coverage",
     type=float,
-    help="Share of the tokens that the n-grams must cover.",
+    help="Share of the tokens that the n-grams must cover.  [default: the recipe's]",
 )
 @click.option(
     "--shares",
     metavar="P,P…",
-    help="Percentage of n-grams of each length, shortest length first.",
+    help="Percentage of n-grams of each length, shortest first.  [default: the recipe's]",
 )
 @click.option(
     "--order",
     help="Order of the lexicon, in which strategies use it: short n-grams first (length), high "
-    "scores first (score) or long n-grams first (longest).",
+    "scores first (score) or long n-grams first (longest).  [default: the recipe's]",
 )
 @click.option(
     "--drop-short-words/--keep-short-words",

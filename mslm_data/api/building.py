@@ -148,6 +148,7 @@ def build(
 
     try:
         with ExitStack() as until_built:
+            # Documents from Python become JSON lines, so that they are built like files.
             if documents is not None:
                 if sample or input:
                     got = "a sample" if sample else "an input"

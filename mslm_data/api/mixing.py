@@ -84,6 +84,7 @@ def mix(
     else:
         weights = _weights_from_sizes(sizes, temperature)
 
+    # Fractions are exact, so that equal calls give equal epochs on all machines.
     shares = [weight / sum(weights) for weight in weights]
 
     # An epoch has `share` of its tokens from each folder, and rows in proportion to these.

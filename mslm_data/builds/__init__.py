@@ -158,6 +158,7 @@ def build_inputs(
             folder=str(out),
             stamps=take_stamps(inputs),
         )
+        # Starting workers takes longer than a small build.
         if workers is None and _count_bytes(inputs) < WORTH_WORKERS:
             workers = 1
 

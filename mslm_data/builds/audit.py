@@ -179,12 +179,15 @@ def audit(
     _check_same_models(manifest, weak, by_context=by_context)
 
     result = Audit(labels={label: Agreement() for label in sorted(set(labels.values()))})
+
+    # Read all gold documents first: a corpus with too much loss must not cost a run of the models.
     batches = _read_gold(gold, inputs, labels, result)
     annotator = load_annotator(weak.annotate)
     segmenter = make_segmenter(weak) if by_context else None
     find = partial(_find, annotator=annotator, segmenter=segmenter, weak=weak, result=result)
     for documents in batches:
         for batch, found in attempts(documents, find, "models of the folder", result.refuse):
+            # Gold labels are renamed to the folder's, so that equal labels are compared.
             expected, _ = relabel(batch.mentions, rename=labels, labels=())
             starts = batch.starts
             for gold_spans, found_spans in zip(

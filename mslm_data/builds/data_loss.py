@@ -194,6 +194,7 @@ def check_share(
         f"{words.begin}{where}: expected at most {pipeline.max_loss:.0%} of the {what} "
         f"(source.max_loss), got {lost.total():,} of {total:,}"
     ]
+    # Reasons that differ only in offsets or other numbers share a line.
     alike = _by_code(lost)
     for same in alike[:_SHOWN]:
         reason = next(iter(same))

@@ -135,6 +135,7 @@ def find_contaminated(pipeline: Pipeline, split: str, documents: Documents) -> B
     if not pipeline.decontaminate or split in KEPT_WHOLE or not len(documents):
         return none
 
+    # Segmenters never cut a mention, so gold mentions must not decide the sentences here.
     bare = documents.with_mentions(Mentions.from_rows([()] * len(documents), documents.starts))
     try:
         sentences = make_segmenter(pipeline).sentences(bare)

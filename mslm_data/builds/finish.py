@@ -49,6 +49,7 @@ def finish(
     Raises:
         BuildError: A unit is not done, or a shard is not joined.
     """
+    # Receipts count documents and mentions, records of shards count rows and tokens.
     receipts = load_receipts(out, plan)
     shards: dict[str, list[ShardRecord]] = {split: [] for split in plan.sources}
     for shard in plan.shards:

@@ -284,6 +284,7 @@ def _shards(inputs: Inputs, scan: Scan) -> Iterator[PlannedShard]:
     shard_bytes = inputs.pipeline.shard.unit_bytes
     for split, paths in inputs.files.items():
         pieces = (_pieces(scan.cuts[split, path]) for path in paths)
+        # A file with several splits counts for each by its share of the bytes.
         share = inputs.source.estimate_share(split)
         for number, shard in enumerate(_pack(pieces, shard_bytes)):
             units, sizes = _units(split, number, shard, scan.unit_bytes)

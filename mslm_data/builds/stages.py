@@ -193,6 +193,7 @@ def load_annotator(annotate: AnnotateOptions) -> LoadedAnnotator:
         AnnotateError: The model is missing or damaged.
         MissingExtraError: A package is missing.
     """
+    # One key is enough: the work units of a build have the same annotator.
     key = json.dumps([annotate.use, annotate.options], sort_keys=True, default=str)
     loaded = _LOADED.get(key)
     if loaded is None:

@@ -109,6 +109,7 @@ class UnitWorker:
         Results are written after this check. So a resumed build never uses results of inputs that
         were changed meanwhile and then restored.
         """
+        # The reading may have begun in a thread; see `expect`.
         yield from self._read_ahead.pop(unit, None) or self._read(unit)
         check_unchanged_files(self.stamps, unit.paths)
 

@@ -22,11 +22,11 @@ Ints = npt.NDArray[np.int64]
 class Layout:
     """The N sentences and T tokens of a batch of documents.
 
-    Two tokens, of the word `Aspirin` at the start of the line::
+    Tokens of the word `causes` in `Warfarin causes haemorrhage .`::
 
-        token  id  word  start  end
-            0  59     0      0    4
-            1  73     0      4    7
+        token    id  word  start  end
+            4  1044     1      9   13
+            5   239     1     13   15
 
     Attributes:
         sentence_documents: int64 `[N]`, document of each sentence.

@@ -43,14 +43,14 @@ class WordTable:
 
     Words are stored as code points in a hash table, so a lookup creates no Python objects.
 
-    Rows of `pieces` for the run `Aspirin,`::
+    Rows of `pieces` for the run `causes.`::
 
-        piece  id  start  end  word
-            0  59      0    4     0
-            1  73      4    7     0
-            2  16      7    8     1
+        piece    id  start  end  word
+            0  1044      0    4     0
+            1   239      4    6     0
+            2    18      6    7     1
 
-    The run has two words, as `number_words` counts: `Aspirin` and the comma.
+    The run has two words, as `number_words` counts: `causes` and the full stop.
 
     Attributes:
         tokenizer: The tokenizer.

@@ -12,36 +12,35 @@ from mslm_data.data.examples import Examples
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.jobs import Progress
 from mslm_data.look.reading import close_other_shards, reopen
-from mslm_data.stats.corpus_counts import TRAINING, mention_hashes
-from mslm_data.stats.overlap import NormalWords
+from mslm_data.stats.corpus_counts import TRAINING, TermCharacters, term_hashes
 
 _PATIENCE_S = 0.2
 
 
 class SeenTerms:
-    """Terms of the training split, normalised as in `stats.corpus_counts`."""
+    """Terms of the training split: texts of mentions without case and white space."""
 
-    def __init__(self, hashes: npt.NDArray[np.uint64], words: NormalWords) -> None:
+    def __init__(self, hashes: npt.NDArray[np.uint64], characters: TermCharacters) -> None:
         """Keep the terms.
 
         Args:
             hashes: `[T]`, sorted.
-            words: Normalises mentions.
+            characters: Made the hashes.
         """
         self._hashes = hashes
-        self._words = words
+        self._characters = characters
         self._lock = threading.Lock()
 
     def rows_with_others(self, examples: Examples) -> npt.NDArray[np.bool_]:
         """Return which rows have a mention of any other term, `[N]`."""
-        # `NormalWords` adds new words to its table.
+        # `TermCharacters` adds new words to its table.
         with self._lock:
-            mentions = mention_hashes(examples, self._words)
-        places = np.searchsorted(self._hashes, mentions.hashes)
-        is_seen = np.append(self._hashes, 0)[places] == mentions.hashes
+            hashes = term_hashes(examples, self._characters)
+        places = np.searchsorted(self._hashes, hashes)
+        is_seen = np.append(self._hashes, 0)[places] == hashes
 
         rows = np.repeat(np.arange(len(examples)), examples.span_starts.lengths)
-        counts = np.bincount(rows[mentions.places[~is_seen]], minlength=len(examples))
+        counts = np.bincount(rows[~is_seen], minlength=len(examples))
         return counts > 0
 
 
@@ -60,16 +59,16 @@ def _reading(corpus: Corpus) -> Callable[[Progress], SeenTerms]:
     """Return a job that reads the terms of the training split."""
 
     def read(progress: Progress) -> SeenTerms:
-        words = NormalWords(corpus.tokenizer, corpus.shards.manifest.token_ids)
+        characters = TermCharacters(corpus.tokenizer, corpus.shards.manifest.token_ids)
         hashes = np.empty(0, np.uint64)
         if TRAINING in corpus.shards:
             split = reopen(corpus.shards[TRAINING])
             done = 0
             for examples in split.chunks():
                 progress(done, len(split))
-                hashes = np.union1d(hashes, mention_hashes(examples, words).hashes)
+                hashes = np.union1d(hashes, term_hashes(examples, characters))
                 close_other_shards(split, done, done + len(examples))
                 done += len(examples)
-        return SeenTerms(hashes, words)
+        return SeenTerms(hashes, characters)
 
     return read

@@ -1,7 +1,7 @@
 """Count a corpus before masking: lengths, labels, mentions, terms, and lost data.
 
-A *term* is the normalised text of a mention: its normal words, as `stats.overlap` defines them.
-"IL-2" and "il 2" are the same term. A mention of punctuation alone has no term.
+A *term* is the text of a mention without case and white space, as `metrics.KnownMentions` compares
+mentions. "IL-2" and "il - 2" are the same term.
 
 Splits are read chunk by chunk. Besides a chunk, memory holds histograms and a table of at most
 `MAX_TERMS` terms per split, so it does not grow with the number of rows.
@@ -117,7 +117,6 @@ class SplitCounts:
         labels: Label -> its mentions.
         terms: Number of different terms, at most `MAX_TERMS`.
         overflow: Number of mentions of further terms.
-        wordless: Number of mentions without a letter or digit known to the tokenizer.
         top: The most frequent terms.
         unseen: Terms that do not occur in the training split. None for the training split, for a
             sample, and without a training split.
@@ -132,7 +131,6 @@ class SplitCounts:
     labels: Mapping[str, LabelMentions]
     terms: int
     overflow: int
-    wordless: int
     top: tuple[TermCount, ...]
     unseen: Unseen | None = None
 
@@ -154,7 +152,7 @@ class SplitCounts:
 
 def count_corpus(
     splits: Mapping[str, Split],
-    words: NormalWords,
+    characters: TermCharacters,
     *,
     max_rows: int | None = None,
     top: int = TOP,
@@ -167,7 +165,7 @@ def count_corpus(
 
     Args:
         splits: Name -> split.
-        words: Normal words of the folder's tokenizer.
+        characters: Characters of the folder's tokenizer.
         max_rows: Maximum number of rows per split. Of a larger split, a sample of ranges spread
             over the split is counted, without unseen terms. Default: no limit.
         top: Number of terms to list. Default: 20.
@@ -198,12 +196,12 @@ def count_corpus(
     tallies = {name: _Tally(split.labels) for name, split in splits.items()}
     for name in held_out:
         for first, examples in chunks(name):
-            tallies[name].add(first, examples, words)
+            tallies[name].add(first, examples, characters)
 
     seen = {name: np.zeros(len(tallies[name].terms), np.bool_) for name in held_out}
     if TRAINING in splits:
         for first, examples in chunks(TRAINING):
-            hashes = tallies[TRAINING].add(first, examples, words)
+            hashes = tallies[TRAINING].add(first, examples, characters)
             for name, is_seen in seen.items() if compares else ():
                 numbers = tallies[name].terms.find(hashes)
                 is_seen[numbers[numbers >= 0]] = True
@@ -213,10 +211,9 @@ def count_corpus(
     for name in held_out if compares else ():
         by_label = np.zeros(len(splits[name].labels), np.int64)
         for _, examples in chunks(name):
-            mentions = mention_hashes(examples, words)
-            numbers = tallies[name].terms.find(mentions.hashes)
+            numbers = tallies[name].terms.find(term_hashes(examples, characters))
             is_unseen = (numbers >= 0) & ~seen[name][numbers]
-            labels = examples.span_labels.values[mentions.places[is_unseen]]
+            labels = examples.span_labels.values[is_unseen]
             by_label += np.bincount(labels, minlength=len(by_label))
         unseen[name] = tallies[name].unseen(~seen[name], by_label, top)
 
@@ -246,24 +243,20 @@ def _chunks(split: Split, max_rows: int | None) -> Iterator[tuple[int, Examples]
 # Terms --------------------------------------------------------------------------------------------
 
 
-class MentionHashes(NamedTuple):
-    """The terms of mentions in some rows, without wordless mentions.
+class TermCharacters(NormalWords):
+    """Converts the tokens of mentions to hashes of characters, without case and white space.
 
-    Attributes:
-        hashes: uint64 `[M]`, the hash of each term.
-        places: int64 `[M]`, the index of each mention among all mentions of the rows.
+    Characters, unlike words, do not depend on how a corpus divides its text into words.
     """
 
-    hashes: npt.NDArray[np.uint64]
-    places: Ints
+    def _split(self, text: str, *, is_unknown: bool) -> list[str]:  # noqa: ARG002
+        # An unknown word stays `[UNK]`. Without it, the term would equal another one.
+        return list("".join(text.split()).casefold())
 
 
-def mention_hashes(examples: Examples, words: NormalWords) -> MentionHashes:
-    """Hash the term of each mention in some rows."""
-    tokens, word_ids = _mention_tokens(examples)
-    normal = words.hashes(tokens, word_ids)
-    places = np.flatnonzero(normal.lengths)
-    return MentionHashes(sentence_hashes(normal)[places], places)
+def term_hashes(examples: Examples, characters: TermCharacters) -> npt.NDArray[np.uint64]:
+    """Hash the term of each mention in some rows, uint64 `[S]`."""
+    return sentence_hashes(characters.hashes(*_mention_tokens(examples)))
 
 
 def _mention_tokens(examples: Examples) -> tuple[Ragged, npt.NDArray[np.int32]]:
@@ -378,20 +371,21 @@ class _Tally:
         self._labels = labels
         self._rows = 0
         self._words = 0
-        self._wordless = 0
         self._row_lengths = np.zeros(1, np.int64)
         self._per_row = np.zeros(MAX_MENTIONS + 1, np.int64)
         self._by_words = np.zeros((len(labels), LONGEST_MENTION + 1), np.int64)
         self._tokens = np.zeros(len(labels), np.int64)
         self.terms = TermTable()
 
-    def add(self, first: int, examples: Examples, words: NormalWords) -> npt.NDArray[np.uint64]:
+    def add(
+        self, first: int, examples: Examples, characters: TermCharacters
+    ) -> npt.NDArray[np.uint64]:
         """Add rows, and return the hashes of their terms.
 
         Args:
             first: Index of the first row in the split.
             examples: The rows.
-            words: Normal words of the tokenizer.
+            characters: Characters of the tokenizer.
         """
         self._rows += len(examples)
         lengths = np.bincount(examples.input_ids.lengths, minlength=len(self._row_lengths))
@@ -412,12 +406,11 @@ class _Tally:
         np.add.at(self._by_words, (labels, np.minimum(words_per_mention, LONGEST_MENTION)), 1)
         np.add.at(self._tokens, labels, tokens.lengths)
 
-        terms = mention_hashes(examples, words)
+        hashes = term_hashes(examples, characters)
         rows = np.repeat(np.arange(len(examples)), examples.span_starts.lengths) + first
         columns = (rows, examples.span_starts.values, examples.span_ends.values, labels)
-        self.terms.add(terms.hashes, np.stack(columns, axis=1)[terms.places])
-        self._wordless += len(tokens) - len(terms.places)
-        return terms.hashes
+        self.terms.add(hashes, np.stack(columns, axis=1))
+        return hashes
 
     def unseen(self, is_unseen: npt.NDArray[np.bool_], by_label: Ints, top: int) -> Unseen:
         """Return the counts of unseen terms.
@@ -453,7 +446,6 @@ class _Tally:
             labels=labels,
             terms=len(self.terms),
             overflow=self.terms.overflow,
-            wordless=self._wordless,
             top=self.terms.top(top, self._labels),
             unseen=unseen,
         )

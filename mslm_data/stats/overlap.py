@@ -20,6 +20,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -91,6 +92,10 @@ class NormalWords:
         )
         return Ragged(hashes.values, hashes.offsets[numbers.offsets])
 
+    def _split(self, text: str, *, is_unknown: bool) -> list[str]:
+        # A word with [UNK] has no known text, so it has no normal words.
+        return [] if is_unknown else normal_words(text)
+
     def _clear(self) -> None:
         self._numbers = WordNumbers()
         self._offsets = Growing(np.zeros(1, np.int64))
@@ -102,11 +107,11 @@ class NormalWords:
         if not len(types):
             return
 
-        # A word with [UNK] has no known text, so it has no normal words.
-        words = [normal_words(text) for text in word_strings(types, self._tokenizer)]
-        for number, tokens in enumerate(types.tolist()):
-            if self._ids.unk in tokens:
-                words[number] = []
+        texts = word_strings(types, self._tokenizer)
+        words = [
+            self._split(text, is_unknown=self._ids.unk in tokens)
+            for text, tokens in zip(texts, types.tolist(), strict=True)
+        ]
 
         before = len(self._hashes.values)
         counts = np.fromiter(map(len, words), np.int64, len(words))
@@ -116,6 +121,7 @@ class NormalWords:
         )
 
 
+@lru_cache(1 << 16)
 def _hash(word: str) -> int:
     """Return a 64-bit hash of a word, equal on all machines."""
     digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()

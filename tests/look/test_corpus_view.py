@@ -15,7 +15,7 @@ from mslm_data.look.corpus import Corpus
 from mslm_data.look.render import render_view
 from mslm_data.look.state import State
 from mslm_data.look.views import corpus as view
-from mslm_data.stats.corpus_counts import count_corpus, term_texts
+from mslm_data.stats.corpus_counts import TermCharacters, count_corpus, term_texts
 from mslm_data.stats.overlap import NormalWords, overlap
 from tests.draw.test_drawing import EVIL, Page
 
@@ -45,7 +45,7 @@ def test_view__numbers_are_those_of_the_functions(shards: md.Shards) -> None:
 
     tokenizer = load_tokenizer(str(shards.tokenizer)).core
     words = NormalWords(tokenizer, shards.manifest.token_ids)
-    counts = count_corpus(dict(shards), words)
+    counts = count_corpus(dict(shards), TermCharacters(tokenizer, shards.manifest.token_ids))
     for name, of in counts.items():
         assert numbers(html, "split", name) == {
             key: f"{getattr(of, key):,}" for key in ("rows", "tokens", "words", "mentions", "terms")
@@ -98,8 +98,8 @@ def test_view__names_no_term_of_patients_unasked(shards: md.Shards, tmp_path: Pa
     asked = drawn(notes, show_text=True)
 
     tokenizer = load_tokenizer(str(shards.tokenizer)).core
-    words = NormalWords(tokenizer, shards.manifest.token_ids)
-    top = count_corpus(dict(shards), words)["train"].top
+    characters = TermCharacters(tokenizer, shards.manifest.token_ids)
+    top = count_corpus(dict(shards), characters)["train"].top
     terms = [term for term in term_texts(shards["train"], top, tokenizer) if len(term) > 6]
     assert terms
     assert all(f"<bdi>{term}</bdi>" in asked for term in terms)

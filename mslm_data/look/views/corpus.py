@@ -17,6 +17,7 @@ from mslm_data.stats.corpus_counts import (
     TRAINING,
     Losses,
     SplitCounts,
+    TermCharacters,
     TermCount,
     count_corpus,
     count_losses,
@@ -83,10 +84,10 @@ def _counting(corpus: Corpus, max_rows: int | None) -> Callable[[Progress], dict
     """Return a function that counts all splits, or some rows of each."""
 
     def count(progress: Progress) -> dict[str, SplitCounts]:
-        words = NormalWords(corpus.tokenizer, corpus.shards.manifest.token_ids)
+        characters = TermCharacters(corpus.tokenizer, corpus.shards.manifest.token_ids)
         # Shards stay open as long as their split; these splits go with the job.
         splits = {name: reopen(split) for name, split in corpus.shards.items()}
-        return count_corpus(splits, words, max_rows=max_rows, progress=progress)
+        return count_corpus(splits, characters, max_rows=max_rows, progress=progress)
 
     return count
 

@@ -1,5 +1,5 @@
-"""The page of `mslm-data look`: a corpus and its masks, live or as one file.
+"""The page of `mslm-data look`: a corpus and its masks, live or as a file.
 
-A view is a module in `views/` and a template of its name. The live page (`server`) and the file
-(`page`) draw the same views, from a `Corpus` and the `State` that an address holds.
+A view is a module in `views/` with a template. The server (`server`) and the file (`page`) draw the
+same views from a `Corpus` and a `State`, which is encoded in the page's address.
 """

@@ -1,4 +1,4 @@
-"""Counts whole splits in the background, with progress; the next change cancels a count."""
+"""Runs counts of whole splits in the background; a newer count cancels an older one."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 Progress = Callable[[int, int], None]
-"""Called with how much is done, and of how much."""
+"""Called with the amount done and the total. It raises `CancelledError` in a cancelled job."""
 _LOW = 10
-"""The priority of a job's thread, as `nice` counts it."""
+"""Priority of job threads, as for `nice`."""
 _KEPT = 64
-"""Results that are kept."""
+"""Maximum number of results in the cache."""
 
 
 class CancelledError(Exception):
-    """A job's result is no longer wanted."""
+    """A job was cancelled."""
 
 
 class Job:
-    """Work whose result is shown when it is there.
+    """A function that runs in the background.
 
     Attributes:
-        done: How much is done, in `[0, 1]`.
-        result: What the function returned; None until then.
-        error: What it raised; None if nothing.
+        done: Progress in `[0, 1]`.
+        result: Return value; None before the end.
+        error: Exception raised by the function, or None.
     """
 
     def __init__(self, function: Callable[[Progress], Any]) -> None:
-        """Keep the function; `run` calls it."""
+        """Keep the function for `run`."""
         self._function = function
         self._wanted = True
         self._ended = threading.Event()
@@ -41,25 +41,25 @@ class Job:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the result, or an error, is there."""
+        """Whether the function has returned or raised."""
         return self._ended.is_set()
 
     def run(self) -> None:
-        """Call the function, and keep what it returns or raises."""
+        """Call the function, and keep its result or error."""
         try:
             self._progress(0, 1)
             self.result = self._function(self._progress)
-        except Exception as error:  # noqa: BLE001 - shown by the request that wants the result
+        except Exception as error:  # noqa: BLE001 - raised again by `Jobs.get`
             self.error = error
         finally:
             self._ended.set()
 
     def cancel(self) -> None:
-        """Have the function end when it next says how far it is."""
+        """End the function at its next progress report."""
         self._wanted = False
 
     def wait(self, seconds: float) -> None:
-        """Wait for the result, but no longer than this."""
+        """Wait until the job has ended, at most for some seconds."""
         self._ended.wait(seconds)
 
     def _progress(self, done: int, whole: int) -> None:
@@ -69,14 +69,14 @@ class Job:
 
 
 class Jobs:
-    """Starts jobs, one at a time in each slot, and keeps their results.
+    """Starts jobs and caches their results. Each slot holds one unfinished job.
 
     Attributes:
-        in_background: Whether results may be missing at first; else they are waited for.
+        in_background: Whether `get` may return unfinished jobs. Otherwise it waits for them.
     """
 
     def __init__(self, *, in_background: bool) -> None:
-        """Begin without results."""
+        """Start with an empty cache."""
         self.in_background = in_background
         self._lock = threading.Lock()
         self._turn = threading.Lock()
@@ -92,18 +92,18 @@ class Jobs:
         patience: float = 0.0,
         begin: bool = True,
     ) -> Job:
-        """Return the job of a key, started if it is new; that cancels another one in its slot.
+        """Return the job for a key. A new job cancels the unfinished one in its slot.
 
         Args:
-            slot: What is counted, such as `counts`.
-            key: Everything that the result depends on.
-            function: Makes the result; it must call its argument often.
-            patience: Seconds to wait for a result, so that a quick one is shown at once.
-            begin: Whether a new job is started; else it only cancels the other, so that the caller
-                can answer first and ask again.
+            slot: Name of the kind of count, such as `counts`.
+            key: All inputs of the result.
+            function: Computes the result. It must report progress often, to be cancelled soon.
+            patience: Seconds to wait for the result, so that a quick one is shown at once.
+            begin: Start a new job. False only cancels the other: the caller answers its request
+                first, and asks again.
 
         Raises:
-            Exception: What the function raised.
+            Exception: The error of the function.
         """
         with self._lock:
             job = self._results.get((slot, key))
@@ -125,14 +125,14 @@ class Jobs:
         return job
 
     def _run(self, job: Job) -> None:
-        """Run a job when those before it have ended, and behind whatever answers requests."""
-        if sys.platform == "linux":  # there a thread has a priority of its own
+        """Run a job after all earlier ones, at a lower priority than requests."""
+        if sys.platform == "linux":  # elsewhere it would change the whole process
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOW)
         with self._turn:
             job.run()
 
     def _cancel(self, slot: str) -> None:
-        """Cancel the job of a slot if it is still at work, and forget it."""
+        """Cancel the unfinished job of a slot, and remove it from the cache."""
         running = self._running.get(slot)
         if running is None or running.is_ready:
             return
@@ -142,7 +142,7 @@ class Jobs:
         )
 
     def cancel(self) -> None:
-        """Cancel all jobs, and wait until they have ended."""
+        """Cancel all jobs, and wait for their end."""
         with self._lock:
             running = list(self._running.values())
         for job in running:

@@ -1,4 +1,4 @@
-"""The form of a strategy, made from what its options declare: type, default and help."""
+"""Makes the form of a strategy from the type, default and help of its options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mslm_data.pipeline import parse_value
 from mslm_data.registry import REQUIRED, Option, declared_options
 
 _WITHOUT_FORM = frozenset({"picks", "parts"})
-"""Options that are strategies or picks themselves; a file says them."""
+"""Options with strategies or picks as values, which need a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,12 @@ class Field:
     """An input of the form.
 
     Attributes:
-        name: The option.
-        kind: `rate` for a slider in `[0, 1]`, `words` for one of a few values, or `text`.
-        words: The values to choose from; empty for other kinds.
-        text: Its value as text; "" for none.
-        default: Its default as text.
-        help: What it does.
+        name: Name of the option.
+        kind: `rate`, a slider in `[0, 1]`; `words`, a list of values; or `text`.
+        words: Values of the list; empty for other kinds.
+        text: Value as text; "" for none.
+        default: Default as text.
+        help: Help text of the option.
     """
 
     name: str
@@ -38,14 +38,14 @@ class Field:
 
     @property
     def share(self) -> float:
-        """The value of a slider; 0 for a rate that changes."""
+        """Position of the slider; 0 for a rate that changes during training."""
         value = parse_value(self.text)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return min(max(float(value), 0.0), 1.0) if is_number else 0.0
 
 
 def strategy_names() -> list[str]:
-    """Return the names of all strategies that a form can make, without versions."""
+    """Return the names of all strategies with a form, without versions."""
     return sorted(
         name.rpartition(".v")[0] or name
         for name in STRATEGIES.names()
@@ -57,7 +57,7 @@ def declared(name: str) -> list[Option]:
     """Return the options of a registered strategy.
 
     Raises:
-        PipelineError: The name is unknown.
+        PipelineError: Unknown strategy.
     """
     options = declared_options(STRATEGIES.load(name))
     return [option for option in options if option.name != "origin"]
@@ -68,10 +68,10 @@ def fields(name: str, given: Mapping[str, str]) -> Iterator[Field]:
 
     Args:
         name: A registered strategy.
-        given: Option -> its value as text, for those that are not at their default.
+        given: Option -> value as text. Other options have their defaults.
 
     Raises:
-        PipelineError: The name is unknown.
+        PipelineError: Unknown strategy.
     """
     for option in declared(name):
         default = text_of(option.default)
@@ -80,10 +80,10 @@ def fields(name: str, given: Mapping[str, str]) -> Iterator[Field]:
 
 
 def drop_defaults(name: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a strategy that are not at their default.
+    """Remove options with their default values.
 
     Raises:
-        PipelineError: The name is unknown.
+        PipelineError: Unknown strategy.
     """
     defaults = {option.name: plain(option.default) for option in declared(name)}
     return {
@@ -94,7 +94,7 @@ def drop_defaults(name: str, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def text_of(value: Any) -> str:
-    """Return a value as `--set` takes it: TOML, or a bare text; "" for nothing."""
+    """Return a value as `--set` takes it: TOML, or a bare string; "" for None."""
     if value is None or value is REQUIRED:
         return ""
     if isinstance(value, str) and parse_value(value) == value:
@@ -103,7 +103,7 @@ def text_of(value: Any) -> str:
 
 
 def _kind(option: Option) -> tuple[str, tuple[str, ...]]:
-    """Return the kind of an option's input, and the values to choose from."""
+    """Return the kind of an option's input, and its list of values."""
     marks = getattr(option.type, "__metadata__", ())
     if "rate" in marks or "share" in marks:
         return "rate", ()

@@ -1,4 +1,4 @@
-"""The page as one file, which needs nothing else: no script, font or image from elsewhere."""
+"""Draws the page as one file without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ROWS = 100
 
 
 def draw_page(corpus: Corpus, state: State, *, rows: int = ROWS) -> str:
-    """Return the page. Equal input gives equal bytes, as it holds no time.
+    """Return the page. Equal input gives equal bytes.
 
     Args:
         corpus: The folder.
-        state: What the page shows.
+        state: Split, strategies and filters.
         rows: Maximum number of rows.
     """
     views = [

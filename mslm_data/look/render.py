@@ -1,4 +1,4 @@
-"""Draws views with their templates."""
+"""Renders the views."""
 
 from __future__ import annotations
 
@@ -18,21 +18,24 @@ from mslm_data.look.views import load_view
 
 
 def render(template: str, **context: Any) -> Markup:
-    """Return a template of the page, filled."""
+    """Render a template of the page."""
     return Markup(environment("mslm_data.look").get_template(template).render(**context))  # noqa: S704
 
 
 def render_view(
     name: str, corpus: Corpus, state: State, *, live: bool, **options: Any
 ) -> tuple[Markup, State]:
-    """Return a view as HTML, and the state that it shows.
+    """Render a view.
 
     Args:
-        name: A name of `VIEWS`.
+        name: A name in `FRAGMENTS`.
         corpus: The folder.
-        state: The state of the page.
-        live: Whether a server answers what is clicked.
-        **options: Further arguments of the view's function.
+        state: The requested state.
+        live: Add links and forms for a server.
+        **options: Further arguments of the view's `context`.
+
+    Returns:
+        HTML, and the state on display: the first row may differ from the requested one.
     """
     view = load_view(name)
     context = view.context(corpus, state, **options)
@@ -43,12 +46,12 @@ def render_view(
 
 @cache
 def style() -> Markup:
-    """Return the style sheet of rows, tables and pages."""
+    """Return the style sheet."""
     sheet = importlib.resources.files(__package__).joinpath("static", "page.css")
     return Markup(style_sheet() + sheet.read_text(encoding="utf-8"))  # noqa: S704
 
 
 def style_hash() -> str:
-    """Return the digest by which a page's policy lets its own style sheet in, and no other."""
+    """Return the digest of the style sheet, the only one that the file's policy allows."""
     digest = hashlib.sha256(style().encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"

@@ -1,8 +1,7 @@
-"""Serves the page to one person on this machine.
+"""Serves the page to one user of this machine.
 
-The server listens on 127.0.0.1 alone. Each request must have the token in its path and the
-server's own address as its `Host`, and come from its own pages. It reads the folder, writes
-nothing, and answers with whole pages or with the fragments that htmx asks for.
+The server listens on 127.0.0.1. It rejects requests without the token in their path, with another
+`Host`, or from other sites. It writes nothing. Answers are whole pages, or fragments for htmx.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # Neither the browser nor anything on the way keeps a page, as it may be patients' text.
+    # Pages may show patients' text, so browsers and proxies must not store them.
     "Cache-Control": "no-store",
 }
 _STATIC = {
@@ -55,25 +54,25 @@ _STATIC = {
 
 
 class Server:
-    """The page's server; `run` answers until it is told to end.
+    """Serves the page until `end` is called.
 
     Attributes:
-        address: The page's address, with its token.
+        address: Address of the page, including the token.
     """
 
     def __init__(self, corpus: Corpus, start: State) -> None:
-        """Take a free port.
+        """Bind a free port.
 
         Args:
             corpus: The folder.
-            start: What the page shows first.
+            start: State of the first page.
         """
         self._corpus = corpus
         self._start = start
         self._token = secrets.token_urlsafe(24)
         self._socket = socket.socket()
         self._socket.bind((HOST, 0))
-        self._socket.listen()  # a browser that comes early waits
+        self._socket.listen()  # an early browser waits until `run` answers
         self._host = f"{HOST}:{self._socket.getsockname()[1]}"
         self._server = uvicorn.Server(
             uvicorn.Config(
@@ -90,11 +89,11 @@ class Server:
 
     @property
     def address(self) -> str:
-        """The page's address, with its token."""
+        """Address of the page, including the token."""
         return f"http://{self._host}/{self._token}/{self._start.view}?{self._start.address()}"
 
     def run(self) -> None:
-        """Answer until Ctrl-C comes, or somebody ends it on the page."""
+        """Answer requests until Ctrl-C, `end`, or a click on the page's button."""
         try:
             self._server.run(sockets=[self._socket])
         finally:
@@ -102,7 +101,7 @@ class Server:
             self._socket.close()
 
     def end(self) -> None:
-        """Have `run` return."""
+        """Stop `run`."""
         self._server.should_exit = True
 
     def _routes(self) -> Router:
@@ -117,7 +116,7 @@ class Server:
         )
 
     def _guarded(self, app: Any) -> Any:
-        """Return an app that refuses requests of others before anything is read for them."""
+        """Wrap the app: reject foreign requests before any work, and add headers to all answers."""
 
         async def guard(
             scope: dict[str, Any],
@@ -140,15 +139,16 @@ class Server:
 
             try:
                 await app(inner, receive, send_with_headers)
-            except Exception as error:  # noqa: BLE001 - its message may hold a note's text
+            except Exception as error:  # noqa: BLE001 - the message may hold patients' text
                 problem = PlainTextResponse(f"error: {type(error).__name__}", 500)
                 await problem(inner, receive, send_with_headers)
 
         return guard
 
     def _refusal(self, request: Request) -> Response | None:
-        """Return the answer to a request of somebody else; None for the person at the page."""
-        # A name that leads to this address is another site's: its pages could read the answers.
+        """Return the answer that rejects a foreign request; None for the user's own."""
+        # DNS rebinding: a foreign name may resolve to this address, and its pages could then read
+        # the answers.
         if request.headers.getlist("host") != [self._host]:
             return PlainTextResponse("wrong host", 421, headers=_HEADERS)
 
@@ -176,7 +176,7 @@ class Server:
         return Response(file.read_bytes(), media_type=_STATIC[name])
 
     def _file(self, request: Request) -> Response:
-        """Answer with the page as a file; of a protected folder it has no text."""
+        """Return the page as a file, without the text of protected folders."""
         state = self._state(request, self._start.view)
         return HTMLResponse(
             draw_page(self._corpus.without_text(), state),
@@ -235,10 +235,10 @@ class Server:
         return HTMLResponse(render(template, **context), headers=headers)
 
     def _state(self, request: Request, view: str) -> State:
-        """Return the state that a request names.
+        """Read the state from a request.
 
         Raises:
-            MslmDataError: It names what is not there.
+            MslmDataError: An unknown split or strategy, or a number out of range.
         """
         pairs = request.query_params.multi_items()
         splits = self._corpus.shards.splits
@@ -247,7 +247,7 @@ class Server:
         before = dict(pairs).get("form.names", "").split(" ")
         choices = []
         for place, choice in enumerate(state.strategies):
-            # A form still has the options of the strategy before, when another one is chosen.
+            # After a change of strategy, the form still sends the options of the previous one.
             is_other = before != [""] and before[place : place + 1] != [choice.name]
             options = {} if is_other else choice.options
             if choice.name not in self._corpus.added:
@@ -257,13 +257,13 @@ class Server:
         return state.change(strategies=tuple(choices), extra=extra)
 
     def _is_other_form(self, request: Request, state: State) -> bool:
-        """Return whether the strategies are others than those whose options the form has."""
+        """Return whether the form was made for other strategies."""
         before = request.query_params.get("form.names")
         names = " ".join(choice.name for choice in state.strategies)
         return before is not None and before != names
 
     def _forms(self, state: State) -> list[tuple[int, Choice | None, list[Any], str]]:
-        """Return the place, the choice, the inputs and the description of each strategy."""
+        """Return the place, choice, inputs and description of each strategy, and of one to add."""
         forms: list[tuple[int, Choice | None, list[Any], str]] = []
         for place, choice in enumerate(state.strategies, 1):
             if choice.name in self._corpus.added:

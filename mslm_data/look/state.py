@@ -1,4 +1,4 @@
-"""The state of the page, which an address holds whole."""
+"""The state of the page, encoded in its address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mslm_data.registry import did_you_mean
 MOST_STRATEGIES = 3
 """Maximum number of strategies side by side."""
 ROWS = 50
-"""Rows that the live page shows at a time."""
+"""Number of rows on a live page."""
 ONLY = {
     "no-mention": "rows without a mention",
     "no-mask": "rows without a mask",
@@ -33,34 +33,34 @@ _LARGEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A strategy and the options that were set, as text, as a form or a command has them."""
+    """A strategy and its options that were set, as text."""
 
     name: str
     options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """The same, as a key of a dictionary."""
+        """The choice as a dictionary key."""
         return self.name, *sorted(self.options.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What the page shows.
+    """View, strategies and filters of the page.
 
     Attributes:
         view: Name of the view.
         split: Name of the split.
-        row: The first row that is looked at.
-        strategies: One to three.
-        seed: Of the masks.
-        epoch: Of the masks.
-        label: Rows with a mention of this label; "" for any.
-        doc: Rows of documents whose id holds this; "" for any.
-        least: Minimum number of tokens; None for any.
-        most: Maximum number of tokens; None for any.
-        only: Further filters, keys of `ONLY` or flags of a context.
-        extra: Parameters of a view's own, by names that begin with the view's and a dot.
+        row: First row to scan.
+        strategies: One to three strategies.
+        seed: Seed of the masks.
+        epoch: Epoch of the masks.
+        label: Show rows with a mention of this label. Default: any.
+        doc: Show documents with this text in their id. Default: any.
+        least: Minimum number of tokens. Default: no limit.
+        most: Maximum number of tokens. Default: no limit.
+        only: Further filters: keys of `ONLY` and `GOLD_FILTERS`, and context flags.
+        extra: Parameters of single views, named `view.parameter`.
     """
 
     view: str = "rows"
@@ -77,11 +77,11 @@ class State:
     extra: Mapping[str, str] = field(default_factory=dict)
 
     def change(self, **changes: Any) -> State:
-        """Return the state with some changes."""
+        """Return a copy with some changes."""
         return replace(self, **changes)
 
     def address(self, **changes: Any) -> str:
-        """Return the query of an address that restores this state, with some changes."""
+        """Return the query of this state's address, with some changes."""
         state = replace(self, **changes)
         pairs: list[tuple[str, object]] = []
         for name, default in (("split", "train"), ("row", 0), ("seed", 0), ("epoch", 0)):
@@ -103,16 +103,16 @@ class State:
 def read_state(
     pairs: Iterable[tuple[str, str]], *, view: str, splits: Sequence[str], start: State
 ) -> State:
-    """Return the state that the pairs of an address or a form name; what is not named is `start`'s.
+    """Read the state from the query of an address or a form.
 
     Args:
-        pairs: Names and values, as a query has them. Empty values are ignored.
+        pairs: Names and values. Empty values are ignored.
         view: Name of the view.
         splits: Names of the folder's splits.
-        start: The state of an address without a query.
+        start: Default values.
 
     Raises:
-        CallError: A split that the folder does not have, or a number out of range.
+        CallError: An unknown split, or a number out of range.
     """
     given: dict[str, Any] = {"view": view}
     names: dict[str, str] = {}
@@ -149,10 +149,10 @@ _CHOICES = tuple(f"s{number}" for number in range(1, MOST_STRATEGIES + 1))
 
 
 def _number(name: str, value: str) -> int:
-    """Return a whole number of 0 or more.
+    """Parse a whole number of 0 or more.
 
     Raises:
-        CallError: Something else.
+        CallError: Not such a number, or too large.
     """
     number = int(value) if value.isascii() and value.isdecimal() and len(value) < 20 else -1
     if not 0 <= number <= _LARGEST:

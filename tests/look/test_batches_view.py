@@ -15,7 +15,7 @@ from mslm_data.look.corpus import Corpus
 from mslm_data.look.render import render_view
 from mslm_data.look.state import State
 from mslm_data.look.views import batches as view
-from mslm_data.look.views.batches import BatchSizes, options_of, read_sizes
+from mslm_data.look.views.batches import BatchSizes, form_options, read_sizes
 from mslm_data.stats import BatchShape
 from tests import made
 from tests.draw.test_drawing import Page
@@ -47,7 +47,7 @@ def test_view__numbers_are_those_of_the_arrays(shards: md.Shards, extra: dict[st
     rows = dict(re.findall(r'<tr data-form="(.*?)">(.*?)</tr>', html, re.DOTALL))
     assert tuple(rows) == FORMS
     given = {name: int(value) for name, value in extra.items()}
-    for name, options in options_of(shards["train"], BatchSizes(**given), seed=4):
+    for name, options in form_options(shards["train"], BatchSizes(**given), seed=4):
         masks = [
             batch["attention_mask"] for batch in md.Batches(shards["train"], "joint", **options)
         ]
@@ -66,7 +66,7 @@ def test_view__numbers_are_those_of_the_arrays(shards: md.Shards, extra: dict[st
 def test_view__draws_the_first_batches(shards: md.Shards) -> None:
     html = drawn(shards, rows="5")
 
-    for name, options in options_of(shards["train"], BatchSizes(rows=5), seed=4):
+    for name, options in form_options(shards["train"], BatchSizes(rows=5), seed=4):
         batches = md.Batches(shards["train"], "joint", epoch=1, **options)
         for number, batch in enumerate(itertools.islice(batches, view.DRAWN), 1):
             mask = batch["attention_mask"]
@@ -127,7 +127,7 @@ def test_view__keeps_what_was_typed(shards: md.Shards) -> None:
 def test_view__of_a_large_split_is_an_estimate(
     shards: md.Shards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(view, "_MOST_ROWS", 10)
+    monkeypatch.setattr(view, "_MAX_ROWS", 10)
     monkeypatch.setattr(view, "_STEPS", 2)
 
     assert "Estimated from the first 2 steps of each." in drawn(shards, rows="5")

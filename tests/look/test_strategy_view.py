@@ -17,7 +17,7 @@ from mslm_data.stats import mask_stats
 
 def charts_of(shards: Shards, *names: str) -> list[list[Histogram]]:
     state = State(strategies=tuple(map(Choice, names)))
-    return [found["charts"] for found in view.context(Corpus(shards), state)["found"]]
+    return [result["charts"] for result in view.context(Corpus(shards), state)["results"]]
 
 
 def drawn(chart: Histogram) -> int:

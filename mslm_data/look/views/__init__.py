@@ -1,12 +1,11 @@
-"""The views of the page: a module each.
+"""The views of the page, one module each.
 
-A view's module has `TITLE`, `TEMPLATE`, the name of a file in `templates/`, and a function
-`context(corpus, state)`, which returns what the template reads besides `corpus`, `state` and
-`live`.
+A view has a `TITLE`, a `TEMPLATE` in `templates/`, and a function `context(corpus, state)`, which
+returns the template's variables besides `corpus`, `state` and `live`.
 
-What takes long is a job: `job = corpus.jobs.get("overlap", key, function)`. On the live page it may
-not be ready, and the template then writes `{% include "wait.html" %}`, which draws its progress and
-asks again; a file waits for it.
+Long computations are jobs: `job = corpus.jobs.get("overlap", key, function)`. On the live page a
+job may be unfinished. The template then includes `wait.html`, which shows the progress and requests
+the view again. A file waits for all jobs.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from mslm_data.look.state import State
 VIEWS = ("rows", "strategy", "rates", "corpus", "batches", "take")
 """Names of the modules, in the order of the page."""
 FRAGMENTS = (*VIEWS, "counts")
-"""Names that a server answers; `counts` is a part of `rows`."""
+"""Names that the server answers; `counts` is a part of `rows`."""
 
 
 class View(Protocol):
-    """What the module of a view has."""
+    """Members of a view's module."""
 
     TITLE: str
     TEMPLATE: str
 
     def context(self, corpus: Corpus, state: State) -> dict[str, Any]:
-        """Return what the template reads."""
+        """Return the variables of the template."""
         ...
 
 
 def load_view(name: str) -> View:
-    """Return a view's module by a name of `VIEWS`."""
+    """Import a view's module by its name."""
     view: Any = importlib.import_module(f"{__package__}.{name}")
     return view  # type: ignore[no-any-return]

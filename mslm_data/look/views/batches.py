@@ -1,4 +1,4 @@
-"""The first batches of an epoch, drawn to scale: padded, in buckets, packed, and in a flat row."""
+"""The first batches of an epoch to scale: padded, bucketed, packed and flat."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ TITLE = "Batches"
 TEMPLATE = "batches_view.html"
 
 DRAWN = 3
-"""Number of batches that are drawn of each form."""
-_MOST_ROWS = 1_000_000
-"""Of larger splits, only the first `_STEPS` steps of an epoch are counted."""
+"""Number of batches drawn for each form."""
+_MAX_ROWS = 1_000_000
+"""Maximum number of rows of a split that is counted whole."""
 _STEPS = 2_000
+"""Number of steps counted in larger splits."""
 _LINE = 6
-"""Height of a line of a drawing, of which the padding below it takes one."""
+"""Height of a line, with one unit of space below."""
 _GAP = 3
-"""Height between lines that go on in the next."""
+"""Space below a row that takes several lines."""
 _WIDTH = 480
-"""Width of the widest batch that is drawn."""
+"""Width of the widest drawing."""
 _PATIENCE_S = 0.3
+_NUM_FORMS = 6
 _LARGEST = 1 << 20
 
 
 class Bar(NamedTuple):
-    """A row or padding in a drawing: its left edge, top edge and width."""
+    """A row or its padding in a drawing: left edge, top edge and width."""
 
     x: float
     y: int
@@ -42,13 +44,13 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchDrawing:
-    """A batch to scale.
+    """A batch drawn to scale.
 
     Attributes:
-        shape: The batch.
+        shape: Shape of the batch.
         height: Height of the drawing.
-        rows: Where rows lie.
-        padding: Where padding lies.
+        rows: Bars of rows.
+        padding: Bars of padding.
     """
 
     shape: BatchShape
@@ -62,9 +64,9 @@ class Form:
     """A way to make batches.
 
     Attributes:
-        name: In words.
-        call: The options as `md.Batches` takes them.
-        stats: Counts of an epoch.
+        name: Name on the page.
+        call: Arguments for `md.Batches`, as Python.
+        stats: Counts over an epoch.
         batches: The first batches.
     """
 
@@ -75,13 +77,13 @@ class Form:
 
 
 class BatchSizes(NamedTuple):
-    """What the reader chooses.
+    """Sizes that the user sets.
 
     Attributes:
-        rows: Rows of a batch that counts rows.
-        tokens: Tokens of a batch that counts tokens; None for as many as the padded batch takes.
-        width: Width of a packed row; None for the longest row, but at least 512.
-        multiple_of: A batch's width is rounded up to a multiple of this.
+        rows: Rows in a padded batch.
+        tokens: Tokens in a batch by tokens. Default: the average size of a padded batch.
+        width: Tokens in a packed row. Default: the longest row, and at least 512.
+        multiple_of: Round widths up to a multiple of this number.
     """
 
     rows: int = 32
@@ -91,9 +93,9 @@ class BatchSizes(NamedTuple):
 
 
 def context(corpus: Corpus, state: State) -> dict[str, Any]:
-    """Return the forms of batches of the split, with the sizes that the state names."""
-    given = {name: state.extra.get(f"batches.{name}", "") for name in BatchSizes._fields}
-    shown: dict[str, Any] = {"given": given, "sizes": BatchSizes(), "job": None, "forms": None}
+    """Return the split's batches in each form."""
+    texts = {name: state.extra.get(f"batches.{name}", "") for name in BatchSizes._fields}
+    result: dict[str, Any] = {"texts": texts, "sizes": BatchSizes(), "job": None, "forms": None}
     try:
         sizes = read_sizes(state)
         split = corpus.shards[state.split]
@@ -101,18 +103,18 @@ def context(corpus: Corpus, state: State) -> dict[str, Any]:
         counting = _counting(split, sizes, seed=state.seed, epoch=state.epoch)
         job = corpus.jobs.get("batches", key, counting, patience=_PATIENCE_S)
     except CallError as error:
-        # What was typed stays on the page, to be changed.
-        return {**shown, "error": str(error)}
-    return {**shown, "job": job, "forms": job.result, "error": ""}
+        # The input stays on the page, to be corrected.
+        return {**result, "error": str(error)}
+    return {**result, "job": job, "forms": job.result, "error": ""}
 
 
 def read_sizes(state: State) -> BatchSizes:
-    """Return the sizes that a state names.
+    """Read the sizes from a state.
 
     Raises:
-        CallError: Not a whole number, or one out of range.
+        CallError: Not a whole number, or out of range.
     """
-    given = {}
+    sizes = {}
     for name in BatchSizes._fields:
         text = state.extra.get(f"batches.{name}")
         if text is None:
@@ -120,19 +122,19 @@ def read_sizes(state: State) -> BatchSizes:
         number = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
         if not 1 <= number <= _LARGEST:
             raise CallError(f"batches.{name}: expected a whole number from 1 to {_LARGEST:,}")
-        given[name] = number
-    return BatchSizes(**given)
+        sizes[name] = number
+    return BatchSizes(**sizes)
 
 
-def options_of(
+def form_options(
     split: Split, sizes: BatchSizes, *, seed: int
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give the name and the options of each form, so that all have about the same room.
+    """Yield the name and options of each form, all of about the same size.
 
     Args:
-        split: Whose rows.
-        sizes: What the reader chose.
-        seed: Seeds the order of the rows.
+        split: The split.
+        sizes: Sizes that the user set.
+        seed: Seed of the order of rows.
     """
     common: dict[str, Any] = {"seed": seed} if seed else {}
     if sizes.multiple_of > 1:
@@ -142,11 +144,11 @@ def options_of(
     yield "padded", padded
     yield "padded, in buckets", {**padded, "bucketed": True}
 
-    # The others take as much room as a padded batch, so that their padding can be compared.
+    # The other forms take the average size of a padded batch, so that padding can be compared.
     shapes = first_batches(split, BatchOptions(**padded), count=64)
-    room = sum(shape.width * len(shape.lines) for shape in shapes) // max(len(shapes), 1)
+    size = sum(shape.width * len(shape.lines) for shape in shapes) // max(len(shapes), 1)
     longest = max((shape.width for shape in shapes), default=1)
-    tokens = sizes.tokens or -(-max(room, longest, 1) // 64) * 64
+    tokens = sizes.tokens or -(-max(size, longest, 1) // 64) * 64
     width = sizes.width or max(512, longest)
     yield "by tokens", {"batch_tokens": tokens, **common}
     yield "by tokens, in buckets", {"batch_tokens": tokens, "bucketed": True, **common}
@@ -158,22 +160,22 @@ def options_of(
 def _counting(
     split: Split, sizes: BatchSizes, *, seed: int, epoch: int
 ) -> Callable[[Progress], list[Form]]:
-    """Return a function that counts and draws all forms."""
+    """Return a job that counts and draws all forms."""
 
     def count(progress: Progress) -> list[Form]:
-        most = _STEPS if len(split) > _MOST_ROWS else None
+        max_steps = _STEPS if len(split) > _MAX_ROWS else None
         counted = []
-        for number, (name, given) in enumerate(options_of(split, sizes, seed=seed)):
-            progress(number, 6)
-            options = BatchOptions(**given)
+        for number, (name, arguments) in enumerate(form_options(split, sizes, seed=seed)):
+            progress(number, _NUM_FORMS)
+            options = BatchOptions(**arguments)
             try:
-                stats = batch_stats(split, options, max_steps=most)
+                stats = batch_stats(split, options, max_steps=max_steps)
                 shapes = first_batches(split, options, epoch=epoch, count=DRAWN)
             except ValueError as error:
                 raise CallError(f"{name}: {error}") from None
-            counted.append((name, given, stats, shapes))
+            counted.append((name, arguments, stats, shapes))
 
-        # Padded batches set the scale. Packed and flat rows are wider, and go on in the next line.
+        # The widest padded batch sets the scale. Packed and flat rows are wider, and are wrapped.
         padded = [
             shape
             for _, _, stats, shapes in counted
@@ -184,35 +186,35 @@ def _counting(
         return [
             Form(
                 name=name,
-                call=", ".join(f"{option}={value!r}" for option, value in given.items()),
+                call=", ".join(f"{option}={value!r}" for option, value in arguments.items()),
                 stats=stats,
                 batches=[draw(shape, unit) for shape in shapes],
             )
-            for name, given, stats, shapes in counted
+            for name, arguments, stats, shapes in counted
         ]
 
     return count
 
 
 def draw(shape: BatchShape, unit: float) -> BatchDrawing:
-    """Draw a batch to scale; a line that is wider than the drawing goes on below.
+    """Draw a batch to scale, and wrap rows wider than the drawing.
 
     Args:
-        shape: The batch.
+        shape: Shape of the batch.
         unit: Width of a token.
     """
-    wide = max(1, round(_WIDTH / unit))
+    line_tokens = max(1, round(_WIDTH / unit))
     rows: list[Bar] = []
     padding: list[Bar] = []
     y = 0
     for line in shape.lines:
         place = 0
         for length in line:
-            rows += _bars(place, place + length, wide, unit, y)
+            rows += _bars(place, place + length, line_tokens, unit, y)
             place += length
-        padding += _bars(place, shape.width, wide, unit, y)
-        in_lines = -(-shape.width // wide)
-        y += in_lines * _LINE + (_GAP if in_lines > 1 else 0)
+        padding += _bars(place, shape.width, line_tokens, unit, y)
+        num_lines = -(-shape.width // line_tokens)
+        y += num_lines * _LINE + (_GAP if num_lines > 1 else 0)
     return BatchDrawing(
         shape=shape,
         height=y,
@@ -221,10 +223,10 @@ def draw(shape: BatchShape, unit: float) -> BatchDrawing:
     )
 
 
-def _bars(start: int, stop: int, wide: int, unit: float, y: int) -> Iterator[Bar]:
-    """Give the parts of tokens `[start, stop)` of a line, one for each line that they lie in."""
+def _bars(start: int, stop: int, line_tokens: int, unit: float, y: int) -> Iterator[Bar]:
+    """Yield the bars of tokens `[start, stop)`, one for each line."""
     while start < stop:
-        line, place = divmod(start, wide)
-        end = min(stop, (line + 1) * wide)
+        line, place = divmod(start, line_tokens)
+        end = min(stop, (line + 1) * line_tokens)
         yield Bar(round(place * unit, 2), y + line * _LINE, round((end - start) * unit, 2))
         start = end

@@ -1,4 +1,4 @@
-"""The corpus before anything is masked: lengths, labels, mentions, terms, losses and copies."""
+"""The corpus without masks: lengths, labels, mentions, terms, data loss and copies."""
 
 from __future__ import annotations
 
@@ -29,16 +29,19 @@ TITLE = "Corpus"
 TEMPLATE = "corpus_view.html"
 
 MANY_ROWS = 1_000_000
-"""Folders of more rows are sampled first; the live page then counts all of them."""
+"""Maximum number of rows of a folder that is counted without a sample first.
+
+Of larger folders, a file shows the sample; the live page goes on to count all rows.
+"""
 _SAMPLE = 50_000
-"""Rows of each split in the sample of the live page."""
+"""Number of rows sampled in each split on the live page."""
 _BINS = 24
 _LARGEST_CARD = 1 << 18
 _PATIENCE_S = 0.3
 
 
 class TermRow(NamedTuple):
-    """A term, as the table of terms has it."""
+    """A row of a table of terms."""
 
     text: str
     label: str
@@ -46,14 +49,14 @@ class TermRow(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """The sentences of a split that stand in the training split too."""
+    """The overlap of a split with the training split."""
 
     name: str
-    found: Overlap
+    overlap: Overlap
 
 
 def context(corpus: Corpus, state: State) -> dict[str, Any]:
-    """Return the counts of all splits, with charts of the one that is chosen."""
+    """Return the counts of all splits, and charts of the chosen split."""
     splits = dict(corpus.shards)
     is_large = sum(map(len, splits.values())) > MANY_ROWS
     is_live = corpus.jobs.in_background
@@ -63,8 +66,10 @@ def context(corpus: Corpus, state: State) -> dict[str, Any]:
         job = corpus.jobs.get("corpus", (), _counting(corpus, None), patience=_PATIENCE_S)
         shown = job
     if is_large and (job is None or not job.is_ready):
-        most = _SAMPLE if is_live else MANY_ROWS
-        shown = corpus.jobs.get("corpus-sample", (), _counting(corpus, most), patience=_PATIENCE_S)
+        max_rows = _SAMPLE if is_live else MANY_ROWS
+        shown = corpus.jobs.get(
+            "corpus-sample", (), _counting(corpus, max_rows), patience=_PATIENCE_S
+        )
 
     counts: Mapping[str, SplitCounts] | None = shown.result if shown else None
     return {
@@ -81,11 +86,11 @@ def context(corpus: Corpus, state: State) -> dict[str, Any]:
 
 
 def _counting(corpus: Corpus, max_rows: int | None) -> Callable[[Progress], dict[str, SplitCounts]]:
-    """Return a function that counts all splits, or some rows of each."""
+    """Return a job that counts all rows of each split, or a sample."""
 
     def count(progress: Progress) -> dict[str, SplitCounts]:
         characters = TermCharacters(corpus.tokenizer, corpus.shards.manifest.token_ids)
-        # Shards stay open as long as their split; these splits go with the job.
+        # Shards stay open as long as their split exists; these splits end with the job.
         splits = {name: reopen(split) for name, split in corpus.shards.items()}
         return count_corpus(splits, characters, max_rows=max_rows, progress=progress)
 
@@ -95,8 +100,8 @@ def _counting(corpus: Corpus, max_rows: int | None) -> Callable[[Progress], dict
 def _charts(counts: SplitCounts) -> list[Histogram]:
     """Return the histograms of a split."""
     by_words = [
-        sum(of_label)
-        for of_label in zip(*(label.by_words for label in counts.labels.values()), strict=True)
+        sum(label_counts)
+        for label_counts in zip(*(label.by_words for label in counts.labels.values()), strict=True)
     ]
     return [
         _lengths(counts),
@@ -108,7 +113,7 @@ def _charts(counts: SplitCounts) -> list[Histogram]:
 def _tops(
     corpus: Corpus, split: str, counts: Mapping[str, SplitCounts]
 ) -> list[tuple[str, list[TermRow]]]:
-    """Return the title and the terms of each table: the most frequent, and the unseen ones."""
+    """Return the title and rows of each table: the most frequent terms, and the unseen ones."""
 
     def rows(name: str, terms: Sequence[TermCount]) -> list[TermRow]:
         texts = term_texts(reopen(corpus.shards[name]), terms, corpus.tokenizer)
@@ -119,17 +124,17 @@ def _tops(
 
     tops = [(f"Most frequent in {split}", rows(split, counts[split].top))]
     tops += [
-        (f"Of {name}, never seen in {TRAINING}", rows(name, of.unseen.top))
-        for name, of in counts.items()
-        if of.unseen
+        (f"In {name}, never seen in {TRAINING}", rows(name, split_counts.unseen.top))
+        for name, split_counts in counts.items()
+        if split_counts.unseen
     ]
     return [(title, terms) for title, terms in tops if terms]
 
 
 def _lengths(counts: SplitCounts) -> Histogram:
-    """Return the histogram of the lengths of rows, in bins of equal width."""
+    """Return the histogram of row lengths, in bins of equal width."""
     lengths = cut_tail(counts.row_lengths)
-    # The last place of `lengths` counts longer rows too, and so does the last bin.
+    # The last entry of `lengths` also counts longer rows, and so does the last bin.
     width = next(
         size
         for unit in (10**power for power in range(9))
@@ -149,22 +154,22 @@ def _lengths(counts: SplitCounts) -> Histogram:
 
 
 def _chart(
-    title: str, of: str, values: tuple[int, ...] | list[int], first: int, last: int
+    title: str, unit: str, values: tuple[int, ...] | list[int], first: int, last: int
 ) -> Histogram:
-    """Return the histogram of counts whose last place, if it is there, counts larger ones too."""
+    """Return a histogram of counts by size; entry `last`, if present, also counts larger sizes."""
     bins = cut_tail(values)
     is_open = len(bins) < len(values) or first + len(values) > last
     return histogram(
         name_bins(first, len(bins), open_end=is_open),
         bins,
         title=title,
-        caption=of,
+        caption=unit,
         x=title.lower(),
     )
 
 
 def _losses(corpus: Corpus) -> dict[str, Losses]:
-    """Return what the build lost, by reason; of a remote folder without its documents' reasons."""
+    """Return the data loss of the build by reason; without documents for a remote folder."""
     records = corpus.shards.manifest.splits
     place = corpus.shards.place
     file = place / "set_aside.jsonl" if isinstance(place, Path) else None
@@ -191,7 +196,7 @@ def _losses(corpus: Corpus) -> dict[str, Losses]:
 
 
 def _overlaps(corpus: Corpus, *, is_large: bool) -> dict[str, Any]:
-    """Return the sentences that other splits share with the training split."""
+    """Return the overlap of each other split with the training split."""
     others = [name for name in corpus.shards if name != TRAINING]
     if is_large or not others or TRAINING not in corpus.shards:
         return {"overlap_job": None, "overlaps": [], "overlap_left": is_large}
@@ -205,8 +210,8 @@ def _overlaps(corpus: Corpus, *, is_large: bool) -> dict[str, Any]:
             def step(done: int, whole: int, number: int = number) -> None:
                 progress(number * whole + done, len(others) * whole)
 
-            found, _ = overlap(reopen(corpus.shards[name]), training, words, words, progress=step)
-            pairs.append(Pair(name, found))
+            shared, _ = overlap(reopen(corpus.shards[name]), training, words, words, progress=step)
+            pairs.append(Pair(name, shared))
         return pairs
 
     job: Job = corpus.jobs.get("overlap", (), count, patience=_PATIENCE_S)
@@ -214,7 +219,7 @@ def _overlaps(corpus: Corpus, *, is_large: bool) -> dict[str, Any]:
 
 
 def _card(place: object) -> str:
-    """Return the dataset card without its metadata; "" where there is none here."""
+    """Return the dataset card without its metadata; "" without a local card."""
     file = place / "README.md" if isinstance(place, Path) else None
     if file is None or not file.is_file() or file.stat().st_size > _LARGEST_CARD:
         return ""

@@ -1,4 +1,4 @@
-"""What each strategy masks in the whole split: N_ELM, N_BLM, every weight, rates, labels."""
+"""Counts of each strategy in the whole split: N_ELM, N_BLM, weights, rates and labels."""
 
 from __future__ import annotations
 
@@ -18,32 +18,38 @@ TEMPLATE = "strategy.html"
 
 
 def context(corpus: Corpus, state: State) -> dict[str, Any]:
-    """Return the counts of the split, with what follows from them."""
+    """Return the counts of the split, with weights, rates, warnings and charts."""
     counted = count_strategies(corpus, state)
-    # Strategies share a scale, so that their bars can be compared.
-    there = [of.split for of in counted if of.split is not None]
-    tops = [max((draw(stats, 0).largest for stats in there), default=0) for draw in _CHARTS]
-    found = [
+    # Charts of all strategies share a scale, so that bars can be compared.
+    ready = [counts.split for counts in counted if counts.split is not None]
+    tops = [max((draw(stats, 0).largest for stats in ready), default=0) for draw in _CHARTS]
+    results = [
         {
-            "name": of.name,
-            "job": of.job,
-            "stats": of.split,
-            "rates": effective_rates(of.strategy, of.split),
+            "name": counts.name,
+            "job": counts.job,
+            "stats": counts.split,
+            "rates": effective_rates(counts.strategy, counts.split),
             "schemes": [
-                (scheme.name, *scheme.weigh(of.split.n_elm, of.split.n_blm)) for scheme in schemes()
+                (scheme.name, *scheme.weigh(counts.split.n_elm, counts.split.n_blm))
+                for scheme in schemes()
             ],
-            "warnings": list(find_warnings(of.strategy, of.split)),
-            "charts": [draw(of.split, top) for draw, top in zip(_CHARTS, tops, strict=True)],
+            "warnings": list(find_warnings(counts.strategy, counts.split)),
+            "charts": [draw(counts.split, top) for draw, top in zip(_CHARTS, tops, strict=True)],
         }
-        for of in counted
-        if of.split is not None
+        for counts in counted
+        if counts.split is not None
     ]
-    waiting = [of.job for of in counted if of.split is None]
-    return {"found": found, "job": waiting[0] if waiting else None}
+    waiting = [counts.job for counts in counted if counts.split is None]
+    return {"results": results, "job": waiting[0] if waiting else None}
 
 
 def _per_row(stats: MaskStats, top: int) -> Histogram:
-    """Return the histogram of masked tokens in a row, whose axis reaches `top` at least."""
+    """Return the histogram of masked tokens in a row.
+
+    Args:
+        stats: Counts of the split.
+        top: Minimum of the axis' upper end.
+    """
     rows = cut_tail(stats.masked_per_row)
     owing = [*stats.owing_per_row, *[0] * (len(rows) - len(stats.owing_per_row))]
     owing = [*owing[: len(rows) - 1], sum(owing[len(rows) - 1 :])]
@@ -62,7 +68,7 @@ def _per_row(stats: MaskStats, top: int) -> Histogram:
 
 
 def _rates(stats: MaskStats, top: int) -> Histogram:
-    """Return the histogram of the masked share of a row; see `_per_row`."""
+    """Return the histogram of the masked share of a row."""
     last = max((k for k, rows in enumerate(stats.rate_per_row) if rows), default=0) + 1
     return histogram(
         [f"{k / RATE_BINS:.0%}" for k in range(last)],
@@ -70,14 +76,14 @@ def _rates(stats: MaskStats, top: int) -> Histogram:
         title="Masked share of a row",
         caption="rows",
         x="share of the tokens, from",
-        # Places are counted from the middle of the first bin, and rates from its left edge.
+        # Charts count from the middle of the first bin, rates from its left edge.
         mean=stats.realised_rate * RATE_BINS - 0.5,
         top=top,
     )
 
 
 def _runs(stats: MaskStats, top: int) -> Histogram:
-    """Return the histogram of the length of runs; see `_per_row`."""
+    """Return the histogram of the lengths of runs of masked tokens."""
     runs = cut_tail(stats.run_lengths[1:])
     is_open = len(runs) < len(stats.run_lengths) - 1 or len(runs) >= LONGEST_RUN
     return histogram(

@@ -1,4 +1,4 @@
-"""What is on the screen as TOML, as Python and as commands, to copy."""
+"""The strategies and the view as TOML, Python and commands, to copy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEMPLATE = "take.html"
 
 
 def context(corpus: Corpus, state: State) -> dict[str, Any]:
-    """Return the strategies and the state as texts to copy."""
+    """Return the texts to copy."""
     folder = str(corpus.shards.folder)
     strategies = list(corpus.strategies(state.strategies).values())
     taken = [
@@ -64,7 +64,7 @@ def _look(corpus: Corpus, state: State) -> str:
 
 
 def _words(state: State, choices: list[Choice]) -> list[str]:
-    """Return the options of a command that say the split, the strategies and the seed."""
+    """Return command-line options for the split, the strategies and the seed."""
     words = ["--split", state.split]
     for choice in choices:
         words += ["--strategy", choice.name]
@@ -78,5 +78,5 @@ def _words(state: State, choices: list[Choice]) -> list[str]:
 
 
 def _is_name(name: str) -> bool:
-    """Return whether a strategy's name is a registered one, not a file or a module."""
+    """Return whether a strategy is named, not a file or a function in a module."""
     return ":" not in name and not name.endswith(".toml")

@@ -1,11 +1,13 @@
 """Reads BRAT stand-off: a text NAME.txt with its mentions in NAME.ann, or NAME.a1 and NAME.a2.
 
-A mention is a line `T1<TAB>Type start end[;start end]<TAB>words`.
+A mention is a line `T1<TAB>Type start end[;start end]<TAB>words`. Its concepts are in lines
+`N1<TAB>Reference T1 MESH:D006073<TAB>gout` or `N1<TAB>MeSH Annotation:T1 Referent:D006073`.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +29,11 @@ from mslm_data.source.reading.records import RecordError, decode_utf8
 from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
 _MENTION = re.compile(
-    r"T[^\t]*\t(\S+) ([0-9]{1,18} [0-9]{1,18}(?:;[0-9]{1,18} [0-9]{1,18})*)(?:\t(.*))?\Z", re.DOTALL
+    r"(T[^\t]*)\t(\S+) ([0-9]{1,18} [0-9]{1,18}(?:;[0-9]{1,18} [0-9]{1,18})*)(?:\t(.*))?\Z",
+    re.DOTALL,
+)
+_CONCEPT = re.compile(
+    r"N[^\t]*\t\S+ (?:Annotation:)?(T\S*) (?:Referent:)?(\S+)(?:\t.*)?\Z", re.DOTALL
 )
 TEXT_ALONE = Reason(
     "expected a file of annotations (.ann) beside the text, found none",
@@ -49,9 +55,10 @@ class Brat(OffsetOptions, TextOptions, Source):
     it does not exist, from NAME.a1 (given by the shared task) and NAME.a2 (to be predicted,
     including event triggers). Use `annotate.labels` to select labels.
 
-    Only text-bound annotations (`T`) are read. Line ends of the text are unchanged, because offsets
-    count them. Texts without annotations are set aside by default, since lost annotations look the
-    same. Annotations without a text are set aside.
+    Text-bound annotations (`T`) are read, with their normalisations (`N`) as concepts, joined by
+    `|`. Line ends of the text are unchanged, because offsets count them. Texts without annotations
+    are set aside by default, since lost annotations look the same. Annotations without a text are
+    set aside.
     """
 
     # Texts and annotations have different suffixes, and are not two forms of the same documents.
@@ -109,15 +116,20 @@ class Brat(OffsetOptions, TextOptions, Source):
             text = decode_utf8(self.utf8(path))
         except RecordError as error:
             return SetAside(doc_id, place, error.reason, self._count(annotations))
-        mentions: list[Annotation] = []
+        mentions: list[tuple[str, Annotation]] = []
+        concepts: dict[str, list[str]] = defaultdict(list)
         for file in annotations:
             try:
-                mentions += _read_mentions(self.utf8(file))
+                mentions += _read_mentions(self.utf8(file), concepts)
             except RecordError as error:
                 place = f"{file.name}:{error.line}"
                 return SetAside(doc_id, place, error.reason, self._count(annotations))
 
-        text, placed = self.place_in_file(text, mentions)
+        # Only now: a normalisation may stand before its mention, or in another file.
+        with_concepts = [
+            mention._replace(concept="|".join(concepts[name])) for name, mention in mentions
+        ]
+        text, placed = self.place_in_file(text, with_concepts)
         if not text:
             return SetAside(
                 doc_id, place, Reason("expected text, got an empty file"), len(mentions)
@@ -129,25 +141,36 @@ class Brat(OffsetOptions, TextOptions, Source):
         return sum(len(_MENTION_LINE.findall(self.utf8(path))) for path in annotations)
 
 
-def _read_mentions(data: bytes) -> list[Annotation]:
-    """Read the text-bound annotations of a file.
+def _read_mentions(data: bytes, concepts: dict[str, list[str]]) -> list[tuple[str, Annotation]]:
+    """Read the text-bound annotations of a file, each with its id.
+
+    Args:
+        data: UTF-8.
+        concepts: Mention id -> concepts; normalisations in the file are added, malformed ones
+            ignored.
 
     Raises:
-        RecordError: An annotation is malformed or not valid UTF-8.
+        RecordError: A text-bound annotation is malformed, or a line is not valid UTF-8.
     """
     mentions = []
     for line in lines(data):
-        if not line.data.startswith(b"T"):
+        if not line.data.startswith((b"T", b"N")):
             continue
-        match = _MENTION.match(decode_utf8(line.data, line=line.number))
+        content = decode_utf8(line.data, line=line.number)
+        if content.startswith("N"):
+            if found := _CONCEPT.match(content):
+                concepts[found[1]].append(found[2])
+            continue
+
+        match = _MENTION.match(content)
         if match is None:
             raise RecordError(
                 "expected ID, TAB, type, start and end, TAB, text, got a line of another form",
                 line=line.number,
             )
-        pairs = [pair.split(" ") for pair in match[2].split(";")]
+        pairs = [pair.split(" ") for pair in match[3].split(";")]
         fragments = [(int(start), int(end)) for start, end in pairs]
-        mentions.append(Annotation(fragments, label=match[1], words=match[3]))
+        mentions.append((match[1], Annotation(fragments, label=match[2], words=match[4])))
     return mentions
 
 

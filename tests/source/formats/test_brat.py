@@ -189,3 +189,34 @@ def test_read__takes_the_annotations_of_shared_tasks(tmp_path: Path) -> None:
     ]
     assert [one.mentions for one in found if isinstance(one, SetAside)] == [2, 1]
     assert [path.name for path in Brat().files(tmp_path / "1.txt")] == ["1.txt", "1.a1", "1.a2"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "concept"),
+    [
+        ("N1\tReference T1 MESH:D006073\tGout\n", "MESH:D006073"),
+        ("N1\tReference T1 MESH:D006073\n", "MESH:D006073"),
+        ("N1\tMeSH Annotation:T1 Referent:D006073\n", "D006073"),
+        ("N1\tReference T1 X:1\tGout\nN2\tReference T1 Y:2\tGout\n", "X:1|Y:2"),
+        ("N1\tReference T2 X:1\tGout\nN2\tT1\n", ""),
+    ],
+)
+def test_read__keeps_the_concepts_of_a_mention(tmp_path: Path, lines: str, concept: str) -> None:
+    mention = "T1\tDisease 0 4\tGout\n"
+
+    for content in (mention + lines, lines + mention):
+        document = written(tmp_path, b"Gout", content)
+
+        assert isinstance(document, Document)
+        assert document.spans == (Span(0, 4, "Disease", concept),)
+
+
+def test_read__finds_the_concepts_of_a_mention_in_the_other_file(tmp_path: Path) -> None:
+    (tmp_path / "n.txt").write_bytes(b"Gout")
+    (tmp_path / "n.a1").write_text("T1\tDisease 0 4\tGout\n", encoding="utf-8")
+    (tmp_path / "n.a2").write_text("N1\tMeSH Annotation:T1 Referent:D006073\n", encoding="utf-8")
+
+    (document,) = read(tmp_path)
+
+    assert isinstance(document, Document)
+    assert document.spans == (Span(0, 4, "Disease", "D006073"),)

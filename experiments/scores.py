@@ -21,7 +21,7 @@ from mslm_data.data.bio import OUTSIDE
 from mslm_data.data.examples import Examples
 from mslm_data.mask.plan import MaskKind
 from mslm_data.mask.strategy import Strategy
-from mslm_data.metrics import KnownMentions, MentionCounts, first_subwords, word_mentions
+from mslm_data.metrics import NEW, KnownMentions, MentionCounts, first_subwords, word_mentions
 from mslm_data.shard.row_protocol import Rows
 from mslm_data.shard.split import Split
 from mslm_data.torch import MslmModel, mention_confidence
@@ -79,11 +79,11 @@ def unseen_scores(
         `precision`, `recall` and `f1`; `groups`: hits, gold and predicted mentions of each group;
         and `new`: hits and gold mentions of each group whose text is new.
     """
-    known = KnownMentions(decode)
+    known = KnownMentions()
     for start in range(0, len(train), BATCH):
         examples = train.take(np.arange(start, min(start + BATCH, len(train))))
         ids, gold, words = _padded(examples, np.arange(len(examples)))
-        known.add(ids, gold, words)
+        known.add(_texts(ids, words, word_mentions(gold, words), decode))
 
     groups = np.zeros((GROUPS, 5), np.int64)  # hits, gold, predicted, new hits, new gold
     for batch in _predicted_tags(model, split):
@@ -91,17 +91,34 @@ def unseen_scores(
         np.add.at(groups[:, :3], blocks, _by_row(batch.gold, batch.tags, batch.words))
 
         found = {tuple(mention) for mention in word_mentions(batch.tags, batch.words).tolist()}
-        gold = word_mentions(batch.gold, batch.words).tolist()
-        texts = known.texts(batch.ids, batch.gold, batch.words)
-        for mention, text in zip(gold, texts, strict=True):
-            if text not in known:
-                groups[blocks[mention[0]], 3:] += (tuple(mention) in found, 1)
+        gold = word_mentions(batch.gold, batch.words)
+        classes = known.classify(_texts(batch.ids, batch.words, gold, decode))
+        for mention in gold[classes == NEW].tolist():
+            groups[blocks[mention[0]], 3:] += (tuple(mention) in found, 1)
 
     hits, new = groups[:, 3].tolist(), groups[:, 4].tolist()
     return _totals(groups[:, :3]) | {
         "groups": _named(groups[:, :3].T.tolist()),
         "new": {"hits": hits, "gold": new},
     }
+
+
+def _texts(
+    ids: Counts,
+    words: Counts,
+    mentions: Counts,
+    decode: Callable[[list[list[int]]], list[str]],
+) -> list[str]:
+    """Return the text of each mention, `[M]`; see `word_mentions`."""
+    # Number the words of each row from 0, as `word_mentions` does.
+    ordinals = np.cumsum(first_subwords(words), axis=1) - 1
+    ordinals[words < 0] = -1
+    return decode(
+        [
+            ids[row, (ordinals[row] >= first) & (ordinals[row] < past)].tolist()
+            for row, first, past, _ in mentions.tolist()
+        ]
+    )
 
 
 class _Batch(NamedTuple):

@@ -9,24 +9,36 @@ only sub-words inside gold mentions, so predictions may extend beyond the mentio
 positives are free, and it averages over batches of 8 sentences. With mentions masked in the test
 text, as in the released code, predicting a mention for each run of [MASK] scores 91.5 on BC2GM.
 
-Dimensions: B rows, L tokens; M mentions; W words of a row; T labels; D documents.
+Dimensions: B rows, L tokens; M mentions; W words of a row; T labels; D documents;
+K classes of gold mentions; S mentions of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import re
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from mslm_data.data import bio
 
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from mslm_data.data.examples import Examples
+    from mslm_data.shard.row_protocol import Rows
+
 Ints = npt.NDArray[np.int64]
 Tags = npt.NDArray[np.integer[Any]]
 """`[B, L]`; tags are numbered as in `mslm_data.data.bio`."""
 
+MEMORISED, SYNONYM, NEW = range(3)
+CLASSES = ("memorised", "synonym", "new")
+"""Classes of gold mentions: the text occurs in training; only the concept does; neither."""
 RESAMPLES = 2_000
 """Number of bootstrap samples for an interval."""
 
@@ -37,6 +49,7 @@ _LEVEL = 0.95
 """Coverage of confidence intervals."""
 _AT_ONCE = 1 << 22
 """Maximum number of document draws in memory."""
+_BETWEEN_CONCEPTS = re.compile(r"[|+]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +131,20 @@ def word_mentions(tags: Tags, word_ids: Tags) -> Ints:
     return np.stack(columns, axis=1).astype(np.int64)
 
 
+class Matches(NamedTuple):
+    """Gold and predicted mentions of a batch; see `word_mentions`.
+
+    Attributes:
+        gold: Gold mentions, int64 `[G, 4]`.
+        predicted: Predicted mentions, int64 `[P, 4]`.
+        is_hit: Whether a gold mention is predicted, bool `[G]`.
+    """
+
+    gold: Ints
+    predicted: Ints
+    is_hit: npt.NDArray[np.bool_]
+
+
 class MentionScores:
     """Accumulate mention counts by type and row length.
 
@@ -137,8 +164,8 @@ class MentionScores:
         self._counts_WL3 = np.zeros((0, len(self.labels), 3), np.int64)
         self._inside_words = 0
 
-    def add(self, gold: Tags, predicted: Tags, word_ids: Tags) -> None:
-        """Add a batch.
+    def add(self, gold: Tags, predicted: Tags, word_ids: Tags) -> Matches:
+        """Add a batch, and return its mentions.
 
         Args:
             gold: `[B, L]`, gold tags. Tags of special tokens and padding are ignored.
@@ -158,7 +185,8 @@ class MentionScores:
 
         gold_mentions = word_mentions(gold, word_ids)
         predicted_mentions = word_mentions(predicted, word_ids)
-        hits = _intersect(gold_mentions, predicted_mentions)
+        is_hit = _is_in(gold_mentions, predicted_mentions)
+        hits = gold_mentions[is_hit]
         for column, mentions in enumerate((hits, gold_mentions, predicted_mentions)):
             lengths, labels = words[mentions[:, 0]], mentions[:, 3]
             np.add.at(self._counts_WL3[:, :, column], (lengths, labels), 1)
@@ -166,6 +194,7 @@ class MentionScores:
         # Word tags cannot represent these mentions, see `result`.
         begins_inside = (word_ids >= 0) & ~first & bio.begins(gold)
         self._inside_words += int(np.count_nonzero(begins_inside))
+        return Matches(gold_mentions, predicted_mentions, is_hit)
 
     def result(self, *, mean_words: float | None = None) -> dict[str, Any]:
         """Return all scores and counts, for JSON. Scores are 0 if their denominator is.
@@ -247,40 +276,105 @@ class MentionScores:
 
 
 class KnownMentions:
-    """The texts of training mentions, compared without case and white space."""
+    """Texts and concepts of training mentions.
 
-    def __init__(self, decode: Callable[[list[list[int]]], list[str]]) -> None:
-        """Start without mentions.
+    Texts are compared without case and white space. A concept may consist of several ids, separated
+    by `|` or `+`; a mention has a known concept if one of its ids is known (Kim and Kang 2021).
+    """
 
-        Args:
-            decode: Decodes lists of token ids to texts, such as `decode_batch` of a tokenizer.
-        """
-        self._decode = decode
+    def __init__(self) -> None:
+        """Start without mentions."""
         self._texts: set[str] = set()
+        self._concepts: set[str] = set()
 
-    def add(self, ids: Tags, tags: Tags, word_ids: Tags) -> None:
-        """Add the mentions of training rows; see `texts`."""
-        self._texts.update(self.texts(ids, tags, word_ids))
-
-    def __contains__(self, text: str) -> bool:
-        return text in self._texts
-
-    def texts(self, ids: Tags, tags: Tags, word_ids: Tags) -> list[str]:
-        """Return the normalised text of each mention, in the order of `word_mentions`.
+    @classmethod
+    def from_rows(cls, rows: Rows, tokenizer: Tokenizer) -> KnownMentions:
+        """Collect the mentions of training rows.
 
         Args:
-            ids: `[B, L]`, token ids.
-            tags: `[B, L]`, tags.
-            word_ids: `[B, L]`, word number in the row; -1 on special tokens and padding.
+            rows: A split, a subset, or a mix, whose concepts are ignored.
+            tokenizer: Tokenizer of the rows.
         """
-        # Number the words of each row from 0, as `word_mentions` does.
-        ordinals = np.cumsum(first_subwords(word_ids), axis=1) - 1
-        ordinals[word_ids < 0] = -1
-        mentions = [
-            ids[row, (ordinals[row] >= first) & (ordinals[row] < past)].tolist()
-            for row, first, past, _ in word_mentions(tags, word_ids).tolist()
-        ]
-        return ["".join(text.split()).casefold() for text in self._decode(mentions)]
+        known = cls()
+        for examples in rows.chunks():
+            known.add(mention_texts(examples, tokenizer))
+        known.add((), chain.from_iterable(row_concepts(rows) or ()))
+        return known
+
+    def add(self, texts: Iterable[str], concepts: Iterable[str] = ()) -> None:
+        """Add texts and concepts of mentions. Empty concepts are ignored."""
+        self._texts.update(map(_normalise, texts))
+        for concept in concepts:
+            self._concepts.update(_split_concepts(concept))
+
+    @property
+    def has_concepts(self) -> bool:
+        """Whether any mention has a concept."""
+        return bool(self._concepts)
+
+    def classify(
+        self, texts: Sequence[str], concepts: Sequence[str] | None = None
+    ) -> npt.NDArray[np.int8]:
+        """Return the class of each gold mention, as an index into `CLASSES`, int8 `[S]`.
+
+        Args:
+            texts: `[S]`.
+            concepts: `[S]`, empty for mentions without a concept, which are memorised or new.
+                Default: no concepts.
+        """
+        classes = np.full(len(texts), NEW, np.int8)
+        for number, concept in enumerate(concepts or ()):
+            if not self._concepts.isdisjoint(_split_concepts(concept)):
+                classes[number] = SYNONYM
+
+        # A known text is memorised whatever its concept.
+        for number, text in enumerate(texts):
+            if _normalise(text) in self._texts:
+                classes[number] = MEMORISED
+        return classes
+
+
+def mention_texts(examples: Examples, tokenizer: Tokenizer) -> list[str]:
+    """Return the decoded text of each mention of some rows, `[S]`."""
+    starts = examples.span_starts
+    firsts = starts.values + np.repeat(examples.input_ids.offsets[:-1], starts.lengths)
+    pasts = firsts + (examples.span_ends.values - starts.values)
+    ids = examples.input_ids.values
+    bounds = zip(firsts.tolist(), pasts.tolist(), strict=True)
+    return decode_all([ids[first:past].tolist() for first, past in bounds], tokenizer)
+
+
+def decode_all(mentions: list[list[int]], tokenizer: Tokenizer) -> list[str]:
+    """Decode the token ids of each mention."""
+    # Keep [UNK]: without it, a mention with an unknown word would equal one without the word.
+    texts: list[str] = tokenizer.decode_batch(mentions, skip_special_tokens=False)
+    return texts
+
+
+def row_concepts(rows: Rows) -> Iterator[Sequence[str]] | None:
+    """Iterate over the concepts of the mentions of each row.
+
+    Returns:
+        None if the folder has no concepts, or for a mix.
+    """
+    is_mix = rows.digest is None
+    has_concepts = not is_mix and rows.splits[0].split.manifest.weak
+    return (rows[row]["span_concepts"] for row in range(len(rows))) if has_concepts else None
+
+
+def mention_values(values: Tags, word_ids: Tags, mentions: Ints) -> npt.NDArray[np.int64]:
+    """Return the value at the first sub-word of each mention's first word, `[M]`.
+
+    Args:
+        values: `[B, L]`, a value for each token.
+        word_ids: `[B, L]`, word number in the row; -1 on special tokens and padding.
+        mentions: `[M, 4]`, see `word_mentions`.
+    """
+    first = first_subwords(word_ids)
+    words = first.sum(axis=1)
+    offsets = np.cumsum(words) - words
+    selected: npt.NDArray[np.int64] = values[first][offsets[mentions[:, 0]] + mentions[:, 1]]
+    return selected
 
 
 class RecallOfUnseen:
@@ -291,65 +385,81 @@ class RecallOfUnseen:
     Intervals are percentiles of the bootstrap over documents.
     """
 
-    def __init__(self, known: KnownMentions) -> None:
+    def __init__(self, *, with_concepts: bool = False) -> None:
         """Start with counts of 0.
 
         Args:
-            known: Mentions of the training rows.
+            with_concepts: Whether both training and gold mentions have concepts, so that `synonym`
+                is reported.
         """
-        self._known = known
-        # For each document: gold and hits of memorised mentions, gold and hits of new ones,
-        # predicted.
-        self._counts: dict[Hashable, npt.NDArray[np.int64]] = {}
+        self._with_concepts = with_concepts
+        self._documents: dict[Hashable, int] = {}
+        # Per batch: document, class and hit of each gold mention, document of each predicted one.
+        self._gold = [np.zeros((0, 3), np.int64)]
+        self._predicted = [np.zeros(0, np.int64)]
 
     def add(
-        self, ids: Tags, gold: Tags, predicted: Tags, word_ids: Tags, documents: Iterable[Hashable]
+        self, matches: Matches, classes: npt.NDArray[Any], documents: Iterable[Hashable]
     ) -> None:
         """Add a batch.
 
         Args:
-            ids: `[B, L]`, token ids.
-            gold: `[B, L]`, gold tags.
-            predicted: `[B, L]`, predicted tags.
-            word_ids: `[B, L]`, word number in the row; -1 on special tokens and padding.
+            matches: The result of `MentionScores.add`.
+            classes: `[G]`, class of each gold mention.
             documents: Document of each row.
         """
-        row_counts = [
-            self._counts.setdefault(document, np.zeros(5, np.int64)) for document in documents
-        ]
-        predicted_mentions = [*map(tuple, word_mentions(predicted, word_ids).tolist())]
-        for row, *_ in predicted_mentions:
-            row_counts[row][4] += 1
+        known = self._documents
+        numbers = np.array([known.setdefault(doc, len(known)) for doc in documents], np.int64)
 
-        predicted_set = {*predicted_mentions}
-        texts = self._known.texts(ids, gold, word_ids)
-        for mention, text in zip(word_mentions(gold, word_ids).tolist(), texts, strict=True):
-            column = 0 if text in self._known else 2
-            row_counts[mention[0]][column] += 1
-            row_counts[mention[0]][column + 1] += tuple(mention) in predicted_set
+        columns = (numbers[matches.gold[:, 0]], classes, matches.is_hit)
+        self._gold.append(np.stack(columns, axis=1).astype(np.int64))
+        self._predicted.append(numbers[matches.predicted[:, 0]])
 
     def result(self) -> dict[str, Any]:
         """Return scores and counts, for JSON.
 
-        `memorised` and `new` have `gold`, `hits`, `recall` and `recall_interval`. `f1_interval` is
-        for all mentions. `documents` is the number of documents in the bootstrap.
+        `memorised`, `synonym` (only with concepts) and `new` have `gold`, `hits`, `recall` and
+        `recall_interval`. `f1_interval` is for all mentions. `documents` is the number of documents
+        in the bootstrap.
         """
-        counts = np.array([*self._counts.values()], np.int64).reshape(-1, 5)
-        total, samples = counts.sum(axis=0), resample(counts)
-        result: dict[str, Any] = {
-            name: {
-                "gold": int(total[column]),
-                "hits": int(total[column + 1]),
-                "recall": float(_ratio(total[column + 1], total[column])),
-                "recall_interval": interval(_ratio(samples[:, column + 1], samples[:, column])),
-            }
-            for name, column in (("memorised", 0), ("new", 2))
+        documents, classes, is_hit = np.concatenate(self._gold).T
+        gold_DK = np.zeros((len(self._documents), len(CLASSES)), np.int64)
+        hits_DK = np.zeros_like(gold_DK)
+        np.add.at(gold_DK, (documents, classes), 1)
+        np.add.at(hits_DK, (documents, classes), is_hit)
+        predicted_D = np.bincount(np.concatenate(self._predicted), minlength=len(gold_DK))
+
+        counts_D3 = np.stack([hits_DK.sum(axis=1), gold_DK.sum(axis=1), predicted_D], axis=1)
+        hits, gold, predicted = resample(counts_D3).T
+        return {
+            **recall_by_class(gold_DK, hits_DK, with_concepts=self._with_concepts),
+            "f1_interval": interval(_ratio(2 * hits, gold + predicted)),
+            "documents": len(gold_DK),
         }
-        hits = samples[:, 1] + samples[:, 3]
-        total_mentions = samples[:, 0] + samples[:, 2] + samples[:, 4]
-        result["f1_interval"] = interval(_ratio(2 * hits, total_mentions))
-        result["documents"] = len(counts)
-        return result
+
+
+def recall_by_class(gold_DK: Ints, hits_DK: Ints, *, with_concepts: bool) -> dict[str, Any]:
+    """Return `gold`, `hits`, `recall` and `recall_interval` for each class.
+
+    Args:
+        gold_DK: `[D, K]`, number of gold mentions.
+        hits_DK: `[D, K]`, number of gold mentions that were found.
+        with_concepts: Whether to include `synonym`.
+    """
+    results = {}
+    gold_samples, hit_samples = resample(gold_DK), resample(hits_DK)
+    for column, name in enumerate(CLASSES):
+        if column == SYNONYM and not with_concepts:
+            continue
+        gold, hits = int(gold_DK[:, column].sum()), int(hits_DK[:, column].sum())
+        recalls = _ratio(hit_samples[:, column], gold_samples[:, column])
+        results[name] = {
+            "gold": gold,
+            "hits": hits,
+            "recall": float(_ratio(hits, gold)),
+            "recall_interval": interval(recalls),
+        }
+    return results
 
 
 def resample(counts: Ints) -> Ints:
@@ -392,11 +502,22 @@ def _ratio(numerator: Any, denominator: Any) -> npt.NDArray[np.float64]:
     return ratio
 
 
-def _intersect(mentions: Ints, others: Ints) -> Ints:
-    """Return the mentions in both arrays, each without duplicates."""
-    combined = np.concatenate([mentions, others])
-    ordered = combined[np.lexsort(combined.T)]
+def _normalise(text: str) -> str:
+    return "".join(text.split()).casefold()
 
-    # Sorting puts equal mentions side by side.
+
+def _split_concepts(concept: str) -> list[str]:
+    return [part for part in _BETWEEN_CONCEPTS.split(concept) if part]
+
+
+def _is_in(mentions: Ints, others: Ints) -> npt.NDArray[np.bool_]:
+    """Return whether each mention is in the other array, `[M]`; neither has duplicates."""
+    combined = np.concatenate([mentions, others])
+    order = np.lexsort(combined.T)
+
+    # Sorting puts equal mentions side by side. It is stable, so `mentions` come first.
+    ordered = combined[order]
     is_repeated = np.all(ordered[1:] == ordered[:-1], axis=1)
-    return ordered[1:][is_repeated]
+    is_in = np.zeros(len(mentions), np.bool_)
+    is_in[order[:-1][is_repeated]] = True
+    return is_in

@@ -14,11 +14,15 @@ from seqeval.metrics import f1_score, precision_score, recall_score
 from seqeval.scheme import IOB2
 
 from mslm_data.metrics import (
+    CLASSES,
+    MEMORISED,
+    NEW,
     KnownMentions,
     MentionCounts,
     MentionScores,
     RecallOfUnseen,
     macro_f1,
+    mention_values,
     resample,
     word_mentions,
 )
@@ -329,62 +333,106 @@ def test_metrics__need_no_torch() -> None:
     assert said.strip() == "False"
 
 
-# Memorised and new mentions -----------------------------------------------------------------------
+# Memorised, synonymous and new mentions ------------------------------------------------------------
 
 
-def decoded(mentions: list[list[int]]) -> list[str]:
-    """Ids are code points."""
-    return ["".join(map(chr, ids)) for ids in mentions]
+@pytest.mark.parametrize(
+    ("text", "concept", "expected"),
+    [
+        ("Lung cancer", "", "memorised"),
+        ("LUNG  CANCER", "D9", "memorised"),
+        ("pulmonary tumour", "D1", "synonym"),
+        ("tumour", "D9|D1", "synonym"),
+        ("tumour", "D2", "synonym"),
+        ("tumour", "D3+D9", "synonym"),
+        ("tumour", "D1|D2", "synonym"),
+        ("tumour", "D9", "new"),
+        ("tumour", "D", "new"),
+        ("tumour", "", "new"),
+    ],
+)
+def test_known_mentions__classify(text: str, concept: str, expected: str) -> None:
+    known = KnownMentions()
+    known.add(["lung cancer", "tumours of lung and skin"], ["D1", "D2|D3"])
+
+    classes = known.classify([text], [concept])
+
+    assert [CLASSES[number] for number in classes] == [expected]
 
 
-def characters(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ids and word numbers of a row with a token for each character."""
-    ids = [ord(letter) for word in words for letter in word]
-    numbers = [number for number, word in enumerate(words) for _ in word]
-    return np.array([ids]), np.array([numbers])
+names = st.sampled_from(["gout", "Gout", "a b", "ab", "flu", "cold", ""])
+ids = st.lists(st.sampled_from(["1", "2", "3", ""]), max_size=3).map("|".join)
+named = st.lists(st.tuples(names, ids), max_size=6)
 
 
-def tagged(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> np.ndarray:
-    tags = [O] * sum(map(len, words))
-    ends = np.cumsum([0, *map(len, words)])
-    for first, past in spans:
-        tags[ends[first] : ends[past]] = [BX] + [IX] * (ends[past] - ends[first] - 1)
-    return np.array([tags])
+@given(named, named)
+def test_known_mentions__equal_their_twin(
+    train: list[tuple[str, str]], gold: list[tuple[str, str]]
+) -> None:
+    known = KnownMentions()
+    known.add([text for text, _ in train], [concept for _, concept in train])
+
+    classes = known.classify([text for text, _ in gold], [concept for _, concept in gold])
+
+    assert [CLASSES[number] for number in classes] == [twin.class_of(one, train) for one in gold]
+    assert known.has_concepts == any(concept.strip("|") for _, concept in train)
 
 
-def test_recall_of_unseen__tells_memorised_mentions_from_new_ones() -> None:
-    known = KnownMentions(decoded)
-    ids, numbers = characters(["Lung", "cancer", "and", "flu"])
-    known.add(ids, tagged(["Lung", "cancer", "and", "flu"], [(0, 2), (3, 4)]), numbers)
-    scores = RecallOfUnseen(known)
+def test_known_mentions__without_concepts_are_memorised_or_new() -> None:
+    known = KnownMentions()
+    known.add(["gout"], ["D1"])
 
-    for document, words, gold, predicted in [
-        ("a", ["lung", "cancer", "or", "cold"], [(0, 2), (3, 4)], [(0, 2), (3, 4)]),
-        ("b", ["FLU", "cancer"], [(0, 1), (1, 2)], [(0, 1)]),
-        ("b", ["no", "flu"], [(1, 2)], [(0, 2)]),
-    ]:
-        ids, numbers = characters(words)
-        scores.add(ids, tagged(words, gold), tagged(words, predicted), numbers, [document])
+    assert known.classify(["gout", "podagra"]).tolist() == [MEMORISED, NEW]
 
-    result = scores.result()
-    assert (result["memorised"]["gold"], result["memorised"]["hits"]) == (3, 2)
-    assert (result["new"]["gold"], result["new"]["hits"]) == (2, 1)
-    assert result["new"]["recall"] == 0.5
-    assert result["documents"] == 2
-    assert json.loads(json.dumps(result)) is not None
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), sub_words()), max_size=6), st.data())
+def test_recall_of_unseen__equals_its_twin(
+    rows: list[tuple[str, tuple[list[int], list[int], list[int]]]], data: st.DataObject
+) -> None:
+    """In batches of any size; classes stand at each token."""
+    at_tokens = [
+        data.draw(st.lists(st.integers(0, 2), min_size=len(words), max_size=len(words)))
+        for _, (_, _, words) in rows
+    ]
+    size = data.draw(st.integers(1, 6))
+    scores, unseen = MentionScores(LABELS), RecallOfUnseen(with_concepts=True)
+
+    for first in range(0, len(rows), size):
+        batch = rows[first : first + size]
+        gold, predicted, words = (
+            rectangle([row[k] for _, row in batch], fill) for k, fill in enumerate((-100, 7, -1))
+        )
+        matches = scores.add(gold, predicted, words)
+        classes = rectangle(at_tokens[first : first + size], NEW)
+        unseen.add(
+            matches, mention_values(classes, words, matches.gold), [name for name, _ in batch]
+        )
+
+    result = unseen.result()
+    expected = twin.by_class([row for _, row in rows], at_tokens)
+    for number, name in enumerate(CLASSES):
+        assert (result[name]["gold"], result[name]["hits"]) == expected[number]
+    assert result["documents"] == len({name for name, _ in rows})
+    assert json.loads(json.dumps(result, allow_nan=False)) is not None
+
+
+def test_recall_of_unseen__has_no_synonyms_without_concepts() -> None:
+    assert "synonym" not in RecallOfUnseen().result()
+    assert RecallOfUnseen(with_concepts=True).result()["synonym"]["gold"] == 0
 
 
 def test_recall_of_unseen__intervals_are_those_of_all_pairs_of_two_documents() -> None:
     """Two documents can be drawn in four ways, so quantiles are of three known values."""
-    scores = RecallOfUnseen(KnownMentions(decoded))
-    for document, hit in (("a", True), ("b", False)):
-        ids, numbers = characters(["cold"])
-        gold = tagged(["cold"], [(0, 1)])
-        scores.add(ids, gold, gold if hit else np.zeros_like(gold), numbers, [document])
+    unseen = RecallOfUnseen()
+    gold, words = np.array([[BX]]), np.array([[0]])
+    for document, predicted in (("a", BX), ("b", O)):
+        matches = MentionScores(LABELS).add(gold, np.array([[predicted]]), words)
+        unseen.add(matches, np.array([NEW]), [document])
 
-    low, high = scores.result()["new"]["recall_interval"]
+    result = unseen.result()
 
-    assert (low, high) == (0.0, 1.0)
+    assert result["new"]["recall_interval"] == (0.0, 1.0)
+    assert result["f1_interval"] == (0.0, 1.0)
     drawn = resample(np.array([[1, 1], [1, 0]]))
     shares = np.unique(drawn[:, 1] / drawn[:, 0], return_counts=True)
     assert shares[0].tolist() == [0.0, 0.5, 1.0]

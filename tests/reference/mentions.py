@@ -76,6 +76,40 @@ def scores(
     }
 
 
+def class_of(mention: tuple[str, str], train: Iterable[tuple[str, str]]) -> str:
+    """Return the class of a gold mention, text and concept, by looking at all training mentions."""
+    text, concept = mention
+    for other, _ in train:
+        if "".join(text.split()).casefold() == "".join(other.split()).casefold():
+            return "memorised"
+    for _, other in train:
+        for one in concept.replace("+", "|").split("|"):
+            if one and one in other.replace("+", "|").split("|"):
+                return "synonym"
+    return "new"
+
+
+def by_class(
+    rows: Sequence[tuple[Sequence[int], Sequence[int], Sequence[int]]],
+    classes: Sequence[Sequence[int]],
+) -> list[tuple[int, int]]:
+    """Return gold mentions and hits of each of three classes.
+
+    Args:
+        rows: Gold tags, predicted tags and words of sub-words.
+        classes: Of each sub-word; that of a mention stands at its first word's first.
+    """
+    counts = [[0, 0] for _ in range(3)]
+    for (gold, predicted, words), of_row in zip(rows, classes, strict=True):
+        of_words = words_of(of_row, words)
+        found = mentions_of(words_of(predicted, words))
+        for mention in mentions_of(words_of(gold, words)):
+            count = counts[of_words[mention[0]]]
+            count[0] += 1
+            count[1] += mention in found
+    return [(gold, hits) for gold, hits in counts]
+
+
 def released_exact_match(
     gold: Sequence[Sequence[int]], predicted: Sequence[Sequence[int]], batch: int = 8
 ) -> float:

@@ -22,6 +22,8 @@ from mslm_data.builds import build  # noqa: E402
 from mslm_data.data.examples import Examples  # noqa: E402
 from mslm_data.encode import tokenizer  # noqa: E402
 from mslm_data.errors import AnnotateError  # noqa: E402
+from mslm_data.io import resources  # noqa: E402
+from mslm_data.shard.row_protocol import Rows  # noqa: E402
 from mslm_data.torch import Perplexity, evaluate, perplexity  # noqa: E402
 from tests import made  # noqa: E402
 from tests.generate import IDS, Row, examples_of, fixed_examples, row_of, rows_of  # noqa: E402
@@ -379,3 +381,48 @@ def test_evaluate__tells_memorised_mentions_from_new_ones(tmp_path: Path) -> Non
     assert unseen["memorised"]["gold"] + unseen["new"]["gold"] == result["gold"]
     assert unseen["new"]["recall"] == 1.0
     assert unseen["documents"] == len({test[row]["doc_id"] for row in range(len(test))})
+
+
+def test_evaluate__tells_synonyms_where_both_folders_have_concepts(tmp_path: Path) -> None:
+    rows = {
+        "train": [("Gout came.", "gout", "D1"), ("Flu and cold.", "flu", "D2|D3")],
+        "test": [
+            ("Gout went.", "gout", "D9"),
+            ("Podagra went.", "podagra", "D1"),
+            ("Grippe went.", "grippe", "D3"),
+            ("Asthma went.", "asthma", "D4"),
+            ("Asthma came.", "asthma", ""),
+        ],
+    }
+    for split, documents in rows.items():
+        lines = []
+        for number, (text, name, concept) in enumerate(documents):
+            entity = {"start": 0, "end": len(name), "label": "X", "concept": concept}
+            lines.append({"id": f"{split} {number}", "text": text, "entities": [entity]})
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    shards, without = (
+        md.build(
+            "jsonl",
+            input=tmp_path,
+            tokenizer=resources.path("vocab", "sample/vocab.txt"),
+            out=tmp_path / f"out{weak}",
+            workers=1,
+            options={"annotate.weak": weak},
+        )
+        for weak in (True, False)
+    )
+    nobody = Oracle(shards["test"].take(np.arange(2)), labels=1)
+
+    def unseen(rows: Rows, train: Rows) -> dict[str, tuple[int, int]]:
+        result = evaluate(nobody, rows, labels=["X"], train=train)["unseen"]
+        return {
+            name: (scores["gold"], scores["hits"])
+            for name, scores in result.items()
+            if isinstance(scores, dict)
+        }
+
+    expected = {"memorised": (1, 1), "synonym": (2, 1), "new": (2, 0)}
+    assert unseen(shards["test"], shards["train"]) == expected
+    assert unseen(shards["test"].subset(share=1.0), shards["train"].subset(share=1.0)) == expected
+    for test, train in ((without, shards), (shards, without)):
+        assert unseen(test["test"], train["train"]) == {"memorised": (1, 1), "new": (4, 1)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,19 @@ from torch import Tensor
 
 from mslm_data.data.bio import OUTSIDE, begin, count_tags, inside
 from mslm_data.data.examples import Examples
+from mslm_data.data.ragged import Ragged
 from mslm_data.kernels.pad import IGNORED
 from mslm_data.mask.table import strategy
-from mslm_data.metrics import KnownMentions, MentionScores, RecallOfUnseen
+from mslm_data.metrics import (
+    NEW,
+    KnownMentions,
+    Matches,
+    MentionScores,
+    RecallOfUnseen,
+    mention_texts,
+    mention_values,
+    row_concepts,
+)
 from mslm_data.registry import check_names
 from mslm_data.shard.row_protocol import Rows
 from mslm_data.torch.model.checks import check_tokenizer
@@ -75,7 +85,8 @@ def evaluate(
         masked: Whether to mask the gold mentions, as the released code does: joint masking with ELM
             1.0 and BLM 0.075 by independent draws. For diagnosis only; issues a warning.
         train: The training rows. Adds `unseen` to the result: recall of mentions that occur in the
-            training rows, and of new mentions.
+            training rows, and of new mentions. If both folders have concepts (`annotate.weak`),
+            also of known concepts under a new name.
 
     Returns:
         The result of `MentionScores.result`, with `precision`, `recall` (the paper's exact match),
@@ -101,15 +112,11 @@ def evaluate(
 
     # Scores count tags in the model's numbering; `tags` converts those of a split.
     scores = MentionScores(labels)
-    unseen = None if train is None else RecallOfUnseen(_collect_mentions(train))
-    documents = iter(_row_documents(rows) if unseen else ())
+    unseen = None if train is None else _Unseen(rows, train)
     tags = None if isinstance(rows, Examples) else _match_tags(rows.labels, labels)
     with evaluating(model):
         for examples in _chunks(rows):
-            names = [*islice(documents, len(examples))]
-            _score(
-                model, examples, scores, tags, unseen, names, batch_size=batch_size, masked=masked
-            )
+            _score(model, examples, scores, tags, unseen, batch_size=batch_size, masked=masked)
     result = {"input": "masked" if masked else "unmasked", **scores.result(mean_words=mean_words)}
     return result if unseen is None else {**result, "unseen": unseen.result()}
 
@@ -231,25 +238,61 @@ def _match_tags(row_labels: Sequence[str], labels: Sequence[str]) -> npt.NDArray
     return np.array([OUTSIDE, *(1 + 2 * n + inside for n in numbers for inside in (0, 1))])
 
 
-def _collect_mentions(train: Rows) -> KnownMentions:
-    """Return the texts of all mentions in training rows."""
-    core = tokenizers.Tokenizer.from_file(str(train.splits[0].split.tokenizer))
-    known = KnownMentions(core.decode_batch)
-    for examples in train.chunks():
-        rows = np.arange(len(examples))
-        known.add(
-            padded(examples.input_ids.take(rows), max(examples.ids.pad, 0)),
-            padded(examples.bio.take(rows), OUTSIDE),
-            padded(examples.word_ids.take(rows), -1),
-        )
-    return known
+class _Unseen:
+    """Classifies gold mentions by the training rows, chunk by chunk, and counts their recall."""
+
+    def __init__(self, rows: Rows | Examples, train: Rows) -> None:
+        self._tokenizer = tokenizers.Tokenizer.from_file(str(train.splits[0].split.tokenizer))
+        self._known = KnownMentions.from_rows(train, self._tokenizer)
+
+        concepts = None if isinstance(rows, Examples) else row_concepts(rows)
+        self._concepts = concepts if self._known.has_concepts else None
+        self._documents = iter(_row_documents(rows))
+        self._recall = RecallOfUnseen(with_concepts=self._concepts is not None)
+
+    def read_chunk(self, examples: Examples) -> None:
+        """Read the documents of the next rows, and classify their gold mentions."""
+        rows = len(examples)
+        concepts = None
+        if self._concepts is not None:
+            concepts = [*chain.from_iterable(islice(self._concepts, rows))]
+        classes = self._known.classify(mention_texts(examples, self._tokenizer), concepts)
+
+        # Paint each class over the tokens of its mention, for `mention_values`.
+        offsets = examples.input_ids.offsets
+        starts = examples.span_starts
+        firsts = starts.values + np.repeat(offsets[:-1], starts.lengths)
+        lengths = examples.span_ends.values - starts.values
+        token_classes = np.full(offsets[-1], NEW, np.int32)
+        for first, length, number in zip(firsts, lengths, classes, strict=True):
+            token_classes[first : first + length] = number
+
+        self._classes = Ragged(token_classes, offsets)
+        self._chunk_documents = [*islice(self._documents, rows)]
+
+    def add(
+        self, matches: Matches, words: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+    ) -> None:
+        """Add a batch.
+
+        Args:
+            matches: Its mentions.
+            words: `[B, L]`, word number in the row; -1 on special tokens and padding.
+            rows: `[B]`, row numbers within the chunk.
+        """
+        classes = mention_values(padded(self._classes.take(rows), NEW), words, matches.gold)
+        self._recall.add(matches, classes, [self._chunk_documents[row] for row in rows])
+
+    def result(self) -> dict[str, Any]:
+        """Return the result of `RecallOfUnseen.result`."""
+        return self._recall.result()
 
 
 def _row_documents(rows: Rows | Examples) -> Iterable[Any]:
     """Return the document of each row; if unknown, each row is a document."""
     if isinstance(rows, Examples):
         return rows.doc_ids or range(len(rows))
-    if len(rows.splits) > 1:
+    if rows.digest is None:  # a mix
         return range(len(rows))
     return (rows[row]["doc_id"] for row in range(len(rows)))
 
@@ -259,8 +302,7 @@ def _score(
     examples: Examples,
     scores: MentionScores,
     tags: npt.NDArray[np.int64] | None,
-    unseen: RecallOfUnseen | None,
-    documents: Sequence[Any],
+    unseen: _Unseen | None,
     *,
     batch_size: int,
     masked: bool,
@@ -273,7 +315,6 @@ def _score(
         scores: Scores to update.
         tags: The model's tag number for each tag number of the rows; None if they are the same.
         unseen: Recall of seen and new mentions to update, or None.
-        documents: Document of each row; empty without `unseen`.
         batch_size: See `evaluate`.
         masked: See `evaluate`.
     """
@@ -281,6 +322,9 @@ def _score(
     if masked:
         joint = strategy("joint", elm=1.0, blm=0.075, count="bernoulli")
         ids = joint.corrupt(examples, joint.plan(examples, seed=0, epoch=0), seed=0, epoch=0)
+
+    if unseen is not None:
+        unseen.read_chunk(examples)
 
     # Empty rows count, but are not passed to the model.
     empty = int((ids.lengths == 0).sum())
@@ -304,10 +348,9 @@ def _score(
         predicted = _predict_tags(
             output, (*input_ids.shape, count_tags(len(scores.labels))), words >= 0
         )
-        scores.add(gold, predicted, words)
+        matches = scores.add(gold, predicted, words)
         if unseen is not None:
-            text = padded(examples.input_ids.take(rows), max(examples.ids.pad, 0))
-            unseen.add(text, gold, predicted, words, [documents[row] for row in rows])
+            unseen.add(matches, words, rows)
 
 
 def _predict_tags(

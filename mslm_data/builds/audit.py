@@ -12,15 +12,19 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import tokenizers
 
 from mslm_data.annotate import LoadedAnnotator
 from mslm_data.annotate.overlaps import flatten
 from mslm_data.annotate.relabel import UNWANTED, relabel
+from mslm_data.annotate.terms.annotator import Terms
+from mslm_data.annotate.terms.term_table import read_terms
 from mslm_data.builds.data_loss import CommandWords, check_labels, check_losses, check_share
 from mslm_data.builds.reading import DUPLICATE_ID
 from mslm_data.builds.stages import (
@@ -37,9 +41,18 @@ from mslm_data.data.documents import Documents, Mentions, count_by_reason
 from mslm_data.data.reason import Reason
 from mslm_data.errors import AnnotateError, PipelineError
 from mslm_data.log import few
-from mslm_data.metrics import interval, resample
+from mslm_data.metrics import (
+    CLASSES,
+    NEW,
+    KnownMentions,
+    decode_all,
+    interval,
+    recall_by_class,
+    resample,
+)
 from mslm_data.pipeline import Pipeline
 from mslm_data.segment import Segmenter
+from mslm_data.shard.built_folder import load_splits
 from mslm_data.shard.manifest import Manifest
 
 Place: TypeAlias = tuple[int, int]
@@ -78,18 +91,39 @@ class Agreement:
 
     def __init__(self) -> None:
         self._document_counts: list[tuple[int, int, int, int, int]] = []
+        self._class_counts: list[npt.NDArray[np.int64]] = []
 
-    def add(self, gold: Sequence[Place], found: Sequence[Place]) -> None:
-        """Add the flat, sorted mentions of a document."""
+    def add(
+        self,
+        gold: Sequence[Place],
+        found: Sequence[Place],
+        classes: Sequence[int] | None = None,
+    ) -> None:
+        """Add the flat, sorted mentions of a document.
+
+        Args:
+            gold: Gold mentions.
+            found: Mentions that the annotator found.
+            classes: Index into `metrics.CLASSES` for each gold mention. Default: all are new.
+        """
+        places = set(found)
+        is_exact = [place in places for place in gold]
+        is_overlapped = [_overlaps(place, found) for place in gold]
         self._document_counts.append(
             (
                 len(gold),
                 len(found),
-                len(set(found) & set(gold)),
-                sum(_overlaps(span, gold) for span in found),
-                sum(_overlaps(span, found) for span in gold),
+                sum(is_exact),
+                sum(_overlaps(place, gold) for place in found),
+                sum(is_overlapped),
             )
         )
+
+        counts = np.zeros((len(CLASSES), 3), np.int64)
+        numbers = [NEW] * len(gold) if classes is None else classes
+        for number, *is_found in zip(numbers, is_exact, is_overlapped, strict=True):
+            counts[number] += (1, *is_found)
+        self._class_counts.append(counts)
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
@@ -111,6 +145,32 @@ class Agreement:
         drawn = _scores(resample(self.counts))
         return {name: interval(values) for name, values in drawn._asdict().items()}
 
+    def unseen(self, *, with_concepts: bool) -> dict[str, dict[str, Any]]:
+        """Return exact and overlap recall for each class of gold mentions.
+
+        Args:
+            with_concepts: Whether to include the class `synonym`.
+
+        Returns:
+            Class -> `gold`, `exact`, and `exact_recall` and `overlap_recall` with their intervals.
+        """
+        # [D, C, 3]: gold mentions, those found exactly, those that overlap a found one.
+        counts = np.array(self._class_counts, np.int64).reshape(-1, len(CLASSES), 3)
+        gold, exact, overlapped = np.moveaxis(counts, -1, 0)
+        recalls = recall_by_class(gold, exact, with_concepts=with_concepts)
+        by_overlap = recall_by_class(gold, overlapped, with_concepts=with_concepts)
+        return {
+            name: {
+                "gold": recall["gold"],
+                "exact": recall["hits"],
+                "exact_recall": recall["recall"],
+                "exact_recall_interval": recall["recall_interval"],
+                "overlap_recall": by_overlap[name]["recall"],
+                "overlap_recall_interval": by_overlap[name]["recall_interval"],
+            }
+            for name, recall in recalls.items()
+        }
+
 
 @dataclass(slots=True)
 class Audit:
@@ -127,6 +187,7 @@ class Audit:
         refused: Reason -> number of gold documents on which the folder's models failed; also in
             `set_aside`.
         labels: Label -> its counts.
+        with_concepts: Whether both training and gold mentions have concepts.
     """
 
     documents: int = 0
@@ -137,6 +198,7 @@ class Audit:
     found_left_out: Counter[Reason] = field(default_factory=Counter)
     refused: Counter[Reason] = field(default_factory=Counter)
     labels: dict[str, Agreement] = field(default_factory=dict)
+    with_concepts: bool = False
 
     def refuse(self, document: Documents, reason: Reason) -> None:
         """Set aside a gold document on which the folder's models failed, as a build does."""
@@ -154,6 +216,7 @@ def audit(
     inputs: Sequence[Path],
     *,
     labels: Mapping[str, str],
+    train: Sequence[Training] = (),
 ) -> Audit:
     """Annotate gold documents with the folder's annotator, and compare the mentions.
 
@@ -167,6 +230,7 @@ def audit(
         inputs: Gold files or folders.
         labels: Gold label -> the folder's label. Only these labels are compared, because gold may
             not annotate others.
+        train: Mentions that the annotator may have learned, to classify gold mentions.
 
     Raises:
         AnnotateError: A model or table differs from the folder's.
@@ -182,6 +246,9 @@ def audit(
 
     # Read all gold documents first: a corpus with too much loss must not cost a run of the models.
     batches = _read_gold(gold, inputs, labels, result)
+    result.with_concepts = any(one.known.has_concepts for one in train) and any(
+        any(documents.mentions.concepts or ()) for documents in batches
+    )
     annotator = load_annotator(weak.annotate)
     segmenter = make_segmenter(weak) if by_context else None
     find = partial(_find, annotator=annotator, segmenter=segmenter, weak=weak, result=result)
@@ -190,10 +257,12 @@ def audit(
             # Gold labels are renamed to the folder's, so that equal labels are compared.
             expected, _ = relabel(batch.mentions, rename=labels, labels=())
             starts = batch.starts
+            classes = iter(_classify(expected, batch.line, train))
             for gold_spans, found_spans in zip(
                 expected.spans(starts), found.spans(starts), strict=True
             ):
-                _compare(gold_spans, found_spans, result.labels)
+                span_classes = [*islice(classes, len(gold_spans))]
+                _compare(gold_spans, found_spans, span_classes, result.labels)
 
     # `_read_gold` has checked the losses of reading; check those of the models.
     check_share(
@@ -476,15 +545,89 @@ def _find(
     return kept
 
 
+# Training -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """Mentions that an annotator may have learned.
+
+    Attributes:
+        known: Texts and concepts of the mentions.
+        tokenizer: Tokenizer of their built folder; None for a table of names.
+    """
+
+    known: KnownMentions
+    tokenizer: tokenizers.Tokenizer | None = None
+
+    def classify(
+        self, texts: Sequence[str], concepts: Sequence[str] | None
+    ) -> npt.NDArray[np.int8]:
+        """Return the class of each gold mention; see `KnownMentions.classify`."""
+        if self.tokenizer is None:
+            return self.known.classify(texts, concepts)
+
+        # The texts of the folder are decoded tokens, which may lack case, accents and rare
+        # characters. Tokenise and decode these texts too.
+        encoded = self.tokenizer.encode_batch([*texts], add_special_tokens=False)
+        decoded = decode_all([encoding.ids for encoding in encoded], self.tokenizer)
+        return self.known.classify(decoded, concepts)
+
+
+def read_training(path: Path) -> Training:
+    """Read the mentions of a built folder, or a table of names.
+
+    Args:
+        path: A folder, of which the training split is read, or the only split. Or the folder of
+            one split, such as `shards/ncbi/validation`. Or a term table, see `read_terms`.
+
+    Raises:
+        AnnotateError: The table is missing, broken or empty.
+        ShardError: Not a built folder, or several splits without `train`.
+    """
+    if not path.is_dir():
+        terms = read_terms(path, Terms.types)
+        known = KnownMentions()
+        known.add((term.name for term in terms), (term.concept for term in terms))
+        return Training(known)
+
+    folder, splits = load_splits(path)
+    split = folder[splits[0] if len(splits) == 1 else "train"]
+    tokenizer = tokenizers.Tokenizer.from_file(str(folder.tokenizer))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return Training(KnownMentions.from_rows(split, tokenizer), tokenizer)
+
+
+def _classify(gold: Mentions, line: str, train: Sequence[Training]) -> list[int]:
+    """Return the class of each gold mention, given all training mentions together."""
+    starts, ends = gold.starts.tolist(), gold.ends.tolist()
+    texts = [line[start:end] for start, end in zip(starts, ends, strict=True)]
+    classes = np.full(len(texts), NEW, np.int8)
+
+    # A text or a concept in one source is enough: memorised < synonym < new.
+    for training in train:
+        classes = np.minimum(classes, training.classify(texts, gold.concepts))
+    return classes.tolist()
+
+
 # The comparison -----------------------------------------------------------------------------------
 
 
-def _compare(gold: Sequence[Span], found: Sequence[Span], labels: Mapping[str, Agreement]) -> None:
-    """Add a document's flat, sorted mentions to the counts."""
+def _compare(
+    gold: Sequence[Span],
+    found: Sequence[Span],
+    classes: Sequence[int],
+    labels: Mapping[str, Agreement],
+) -> None:
+    """Add a document's flat, sorted mentions, and the classes of gold mentions, to the counts."""
     gold_places = _by_label(gold)
     found_places = _by_label(found)
     for label, agreement in labels.items():
-        agreement.add(gold_places[label], found_places[label])
+        label_classes = [
+            number for span, number in zip(gold, classes, strict=True) if span.label == label
+        ]
+        agreement.add(gold_places[label], found_places[label], label_classes)
 
 
 def _by_label(spans: Sequence[Span]) -> dict[str, list[Place]]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mslm_data.shard.manifest import Manifest
 
 _SCORES = ("precision", "recall", "f1")
+_RECALLS = ("exact_recall", "overlap_recall")
 _HOW_FAST = ("batch_size", "device", "threads")
 """Options of annotators that decide speed, but not mentions."""
 _NOT_FOUND_IN_TEXT = ("gold", "none")
@@ -60,6 +61,16 @@ _REASONS_SHOWN = 5
     "labels of the gold pipeline, with equal labels of the folder]",
 )
 @click.option(
+    "--train",
+    "train",
+    multiple=True,
+    type=FileOrFolder(),
+    metavar="DIR|TABLE",
+    help="Training data of the annotator: a built folder (its training split), the folder of one "
+    "split, or a table of names, as for `terms`. Recall is also reported for gold mentions in the "
+    "training data, and for new ones. Can be repeated.",
+)
+@click.option(
     "--set",
     "sets",
     multiple=True,
@@ -74,6 +85,7 @@ def command(
     gold_source: str,
     gold_sets: tuple[str, ...],
     pairs: tuple[str, ...],
+    train: tuple[Path, ...],
     sets: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -93,7 +105,7 @@ def command(
             --gold-set source.use=pubtator --label Disease=Disease
     """  # noqa: D301 - click wants the character
     from mslm_data.api.building import read_named
-    from mslm_data.builds.audit import audit
+    from mslm_data.builds.audit import audit, read_training
     from mslm_data.shard.manifest import read_manifest
     from mslm_data.source.inputs.localise import localise
 
@@ -102,12 +114,13 @@ def command(
     gold = read_named(gold_source, sets=gold_sets)
     labels = _labels(pairs, gold, manifest, folder)
     weak = _read_pipeline(manifest, sets, folder)
-    result = audit(manifest, weak, gold, localise(inputs), labels=labels)
+    training = [read_training(path) for path in train]
+    result = audit(manifest, weak, gold, localise(inputs), labels=labels, train=training)
 
     if as_json:
-        print_json(_report(result))
+        print_json(_report(result, by_class=bool(train)))
     else:
-        _print(result)
+        _print(result, by_class=bool(train))
 
 
 def _check_weak_labels(manifest: Manifest, folder: Path) -> None:
@@ -221,12 +234,19 @@ def _check_audited_options(manifest: Manifest, sets: Sequence[str]) -> None:
             )
 
 
-def _report(result: Audit) -> dict[str, Any]:
-    """Return the JSON object of `audit --json`."""
+def _report(result: Audit, *, by_class: bool) -> dict[str, Any]:
+    """Return the JSON object of `audit --json`.
+
+    Args:
+        result: The audit.
+        by_class: Whether to report recall for each class of gold mentions.
+    """
     labels: dict[str, dict[str, Any]] = {}
     for label, agreement in result.labels.items():
         intervals = {f"{name}_interval": ends for name, ends in agreement.intervals().items()}
         labels[label] = {**agreement.totals(), **agreement.scores(), **intervals}
+        if by_class:
+            labels[label]["unseen"] = agreement.unseen(with_concepts=result.with_concepts)
     return {
         "documents": result.documents,
         "set_aside": result.set_aside.total(),
@@ -242,7 +262,8 @@ def _by_text(counts: Iterable[tuple[Reason, int]]) -> dict[str, int]:
     return {reason.text: count for reason, count in counts}
 
 
-def _print(result: Audit) -> None:
+def _print(result: Audit, *, by_class: bool) -> None:
+    """Print the tables of an audit; see `_report`."""
     rows = []
     for label, agreement in result.labels.items():
         totals = agreement.totals()
@@ -256,7 +277,24 @@ def _print(result: Audit) -> None:
     echo(f"{result.documents:,} gold documents, {result.set_aside.total():,} set aside")
     _print_left_out(result)
     echo(table(("label", "match", "gold", "found", *_SCORES), rows))
+    if by_class:
+        _print_classes(result)
     echo("in brackets: 95 % intervals, by the bootstrap over documents")
+
+
+def _print_classes(result: Audit) -> None:
+    """Print the recall of each class of gold mentions."""
+    rows = [
+        [
+            label,
+            name,
+            scores["gold"],
+            *(_cell(scores[how], scores[f"{how}_interval"]) for how in _RECALLS),
+        ]
+        for label, agreement in result.labels.items()
+        for name, scores in agreement.unseen(with_concepts=result.with_concepts).items()
+    ]
+    echo(table(("label", "in training", "gold", "exact recall", "overlap recall"), rows))
 
 
 def _print_left_out(result: Audit) -> None:

@@ -19,6 +19,7 @@ from mslm_data.builds.audit import Agreement
 from mslm_data.builds.reading import DUPLICATE_ID
 from mslm_data.data.documents import Documents
 from mslm_data.errors import BuildError
+from mslm_data.metrics import MEMORISED, NEW, SYNONYM
 from mslm_data.pipeline import Pipeline
 from tests import made
 
@@ -56,6 +57,30 @@ def test_agreement__counts_a_document_by_hand() -> None:
             "overlap_f1": 12 / 19,
         }
     )
+
+
+def test_agreement__counts_gold_mentions_by_class() -> None:
+    agreement = Agreement()
+
+    agreement.add([(0, 3), (5, 9), (20, 22)], [(0, 3), (5, 7)], [MEMORISED, SYNONYM, NEW])
+    agreement.add([(1, 4)], [(1, 4)])
+
+    classes = agreement.unseen(with_concepts=True)
+    assert {
+        name: (one["gold"], one["exact"], one["exact_recall"], one["overlap_recall"])
+        for name, one in classes.items()
+    } == {"memorised": (1, 1, 1, 1), "synonym": (1, 0, 0, 1), "new": (2, 1, 0.5, 0.5)}
+    assert [*agreement.unseen(with_concepts=False)] == ["memorised", "new"]
+
+
+def test_agreement__of_one_class_has_the_recall_of_all() -> None:
+    agreement = of_documents(40)
+
+    new = agreement.unseen(with_concepts=False)["new"]
+
+    for name in ("exact_recall", "overlap_recall"):
+        assert new[name] == agreement.scores()[name]
+        assert new[f"{name}_interval"] == agreement.intervals()[name]
 
 
 @pytest.mark.parametrize(

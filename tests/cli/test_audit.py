@@ -134,6 +134,104 @@ def test_audit__counts_records_of_another_corpus_neither_as_read_nor_as_set_asid
     assert done.json["documents"] + done.json["set_aside"] < 40
 
 
+# Training -----------------------------------------------------------------------------------------
+
+
+def mention(start: int, end: int, concept: str = "") -> dict[str, object]:
+    return {"start": start, "end": end, "label": "Disease", "concept": concept}
+
+
+def of_training(folder: Path, *train: object, concepts: bool = True) -> tuple[object, ...]:
+    """Write gold mentions of each class, and return the words that audit by training mentions."""
+    row = {
+        "id": "a",
+        "text": "ASTHMA, cardiac insufficiency, heart failure and Sjögren disease.",
+        "entities": [
+            mention(0, 6),
+            mention(8, 29, "D2|D9" if concepts else ""),
+            mention(31, 44),
+            mention(49, 64),
+        ],
+    }
+    trains = [word for path in train for word in ("--train", path)]
+    return (*lossy(folder, row), "--label", "Disease=Disease", *trains)
+
+
+def training_folder(folder: Path, *, weak: bool) -> Path:
+    """Build gold mentions to train on."""
+    rows = {
+        "train": [
+            {"id": "1", "text": "Asthma came.", "entities": [mention(0, 6, "D1")]},
+            {"id": "2", "text": "Weak heart.", "entities": [mention(0, 10, "D2+D3")]},
+            {"id": "3", "text": "sjogren Disease.", "entities": [mention(0, 15)]},
+        ],
+        "test": [{"id": "4", "text": "Heart failure.", "entities": [mention(0, 13)]}],
+    }
+    (folder / "rows").mkdir()
+    for split, documents in rows.items():
+        (folder / f"rows/{split}.jsonl").write_text("\n".join(map(json.dumps, documents)))
+    done = run(
+        "build", "--source", "jsonl", "--input", folder / "rows", "--tokenizer", VOCAB,
+        "--out", folder / "gold", "--set", f"annotate.weak={str(weak).lower()}", "--set", "encode.lowercase=true",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    return folder / "gold"
+
+
+def by_class(words: tuple[object, ...]) -> dict[str, tuple[int, int, float]]:
+    done = run(*words, "--json")
+    assert done.code == 0, done.err
+    return {
+        name: (scores["gold"], scores["exact"], scores["overlap_recall"])
+        for name, scores in done.json["labels"]["Disease"]["unseen"].items()
+    }
+
+
+def test_audit__reports_recall_by_what_training_has(folder: Path) -> None:
+    words = of_training(folder, training_folder(folder, weak=True))
+
+    done = run(*words)
+
+    assert by_class(words) == {
+        "memorised": (2, 1, 0.5),  # the folder's tokens lack case and accents
+        "synonym": (1, 0, 0.0),
+        "new": (1, 1, 1.0),
+    }
+    assert "Disease  memorised       2  0.500 [0.500, 0.500]" in done.out
+
+
+def test_audit__tells_no_synonyms_without_concepts(folder: Path) -> None:
+    built = training_folder(folder, weak=True)
+    expected = {"memorised": (2, 1, 0.5), "new": (2, 1, 0.5)}
+
+    assert by_class(of_training(folder, built, concepts=False)) == expected
+
+    (folder / "names.csv").write_text("name,label\nasthma,X\nSjögren disease,X\n")
+    assert by_class(of_training(folder, folder / "names.csv")) == expected
+
+
+def test_audit__unites_training_of_folders_splits_and_tables(folder: Path) -> None:
+    built = training_folder(folder, weak=False)
+    (folder / "names.csv").write_text("name,label,concept\nsick heart,X,D9\n")
+
+    found = by_class(of_training(folder, built, built / "test", folder / "names.csv"))
+
+    assert found == {"memorised": (3, 2, 2 / 3), "synonym": (1, 0, 0.0), "new": (0, 0, 0.0)}
+
+
+def test_audit__refuses_training_that_is_no_built_folder(folder: Path) -> None:
+    (folder / "empty").mkdir()
+
+    done = run(*of_training(folder, folder / "empty"))
+
+    assert (done.code, done.out) == (1, "")
+    assert f"{folder / 'empty'}" in done.err
+
+
+def test_audit__without_training_has_no_classes(folder: Path) -> None:
+    assert "unseen" not in run(*of_training(folder), "--json").json["labels"]["Disease"]
+
+
 # Gold that cannot be used --------------------------------------------------------------------------
 
 

@@ -93,7 +93,9 @@ def command(
 
     The annotator of DIR annotates the text of the gold corpus, and its mentions are compared with
     the gold ones. Mentions that DIR leaves out by context are left out here too. Each score has a
-    95 % interval, by the bootstrap over gold documents.
+    95 % interval, by the bootstrap over gold documents. With --train, recall is also reported for
+    mentions whose text occurs in the training data, for those of which only the concept does, and
+    for new ones.
 
     Gold documents and mentions that cannot be used are counted by reason. If their share is above
     `source.max_loss` of the gold pipeline, the exit code is 1.

@@ -94,8 +94,11 @@ def test_commands__on_a_folder_of_notes(
         ("vocab", "pmi", out, "--min-count", 2),
         ("vocab", "anchors", out, "--general", general, "--min-count", 2),
         ("vocab", "scores", "frequency", out),
-        ("audit", out, *gold, "--label", "Disease=Disease", "--set", f"annotate.table={CONCEPTS}"),
-    )
+        (
+            "audit", out, *gold, "--label", "Disease=Disease", "--train", out, "--set",
+            f"annotate.table={CONCEPTS}",
+        ),
+    )  # fmt: skip
     refused = (
         ("inspect", out),
         ("mask-stats", out, "--top-words", 5),

@@ -15,8 +15,8 @@ Document 1, `It does .`, is `line[16:25]`. It has mentions `[1, 1)`, that is non
 Documents are in line order and do not overlap. The line may have other characters between them:
 separators, and documents removed by `take`.
 
-Iterating over a batch yields single `Document`s, whose positions count from the start of their own
-text. Only this module converts between the two forms.
+Iterating over a batch yields single `Document` objects. Their positions count from the start of
+their own text. Only this module converts between the two forms.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class Clinical:
     (`Clear.,PLAN:,1. Rest`), abbreviations and placeholders.
 
     Precision and recall of sentence starts on the snippets of `tests/segment/gold`, compared with
-    the sentencizer of spaCy 3.8:
+    the sentencizer of spaCy 3.8::
 
                     P      R      F1      F1 of sentencizer
         dev         1.000  1.000  1.000   0.672

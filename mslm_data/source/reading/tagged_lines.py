@@ -50,8 +50,7 @@ CHUNKS = frozenset(re.findall(r"\w+", "ADJP ADVP CONJP INTJ LST NC NP PC PP PRT 
 """Chunk labels of CoNLL-2000 and of the German part of CoNLL-2003."""
 
 # Thresholds for guessing columns. Real files contain broken lines and odd tokens, so most rules
-# need
-# only 90 % of the rows to agree.
+# need only 90 % of the rows to agree.
 _NOT_ALL_NUMBERS = 20
 """Minimum number of rows for "no word has a letter" to count as evidence against a column."""
 _FEWEST_STEPS = 2

@@ -183,6 +183,7 @@ def _read_mentions(data: bytes, *, name: str) -> dict[str, list[_Listed] | SetAs
         if not line.data.strip():
             continue
         place = f"{name}:{line.number}"
+        # Invalid bytes in a mention do not match the text, so they count as unplaced.
         fields = line.data.decode("utf-8", errors="replace").split("|", 2)
         if len(fields) < 2:
             raise SourceError(

@@ -129,6 +129,7 @@ class Brat(OffsetOptions, TextOptions, Source):
         with_concepts = [
             mention._replace(concept="|".join(concepts[name])) for name, mention in mentions
         ]
+        # The text may be no more than a byte order mark, so test it without.
         text, placed = self.place_in_file(text, with_concepts)
         if not text:
             return SetAside(

@@ -332,6 +332,7 @@ class Cas(Source):
         for structure in _structures(top.get("%FEATURE_STRUCTURES", [])):
             self._add(contents, structure, mention_types, self.sentence_type)
         for name, view in _object(top.get("%VIEWS", {})).items():
+            # Only annotations in the index of the view are read.
             members = _object(view).get("%MEMBERS", [])
             if not isinstance(members, list):
                 raise RecordError("expected a list of a view's members, got another value")

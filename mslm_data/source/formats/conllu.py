@@ -443,6 +443,7 @@ class _Reader:
             if mentions.late and self._opens_with_i:
                 mentions = self.mentions(sentence_words, i_opens=True)
 
+            # Sentences are separated by one newline.
             start = len(text) + 1 if text else 0
             bounds = _bounds(sentence_words, start)
             text = ("\n" if text else "").join([text, _written(sentence_words)])

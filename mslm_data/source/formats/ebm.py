@@ -239,6 +239,7 @@ class EbmNlp(TextOptions, Source):
 
         labels = []
         for line in lines(self.utf8(path)):
+            # 1.00 separates labels by commas, 2.00 by lines.
             for value in line.data.replace(b",", b" ").split():
                 name = names.get(value.lstrip(b"0"))
                 if name is None:

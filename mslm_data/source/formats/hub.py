@@ -161,6 +161,7 @@ class Hub(RowOptions, TextOptions, Source):
                 self.dataset, self.config or None, revision=self.revision or None
             )
         except RuntimeError as error:
+            # `datasets` has no class for this error.
             if "script" not in str(error):
                 raise
             raise SourceError(

@@ -182,6 +182,7 @@ class I2b2(OffsetOptions, TextOptions, Source):
             return SetAside(doc_id, f"{concepts.name}:{error.line}", error.reason)
 
         sentences = tuple(Sentence(line[0][0], line[-1][1]) for line in tokens if line)
+        # `_concept` gives offsets in characters, so there is no convention to detect.
         placed = standoff.place(text, mentions, discontinuous=self.discontinuous)
         return placed.document(doc_id, text, sentences=sentences, place=place)
 
@@ -229,6 +230,7 @@ class I2b2(OffsetOptions, TextOptions, Source):
             end = tag.get("end") or ""
             if spans is not None and _SPANS.fullmatch(spans):
                 fragments = [(int(a), int(b)) for a, b in _SPAN.findall(spans)]
+            # A tag for the document, or a relation.
             elif start is None or (start, end) == _OF_DOCUMENT:
                 continue
             elif _OFFSET.fullmatch(start) and _OFFSET.fullmatch(end):

@@ -108,6 +108,7 @@ def describe_rows(rows: Iterable[object]) -> str:
             name = find_shape(columns, SHAPES)
         except RecordError:
             return ""
+        # The source of the tool recognises these rows.
         if name in _TOOL_SHAPES or not _DOCCANO_COLUMNS.isdisjoint(columns):
             return ""
         if SHAPES[name] is TextWithMentions:

@@ -325,6 +325,7 @@ class Offsets(OffsetOptions, TextOptions, Source):
         for role, column in options.items():
             if column == "":
                 continue
+            # A column named by the user must exist; a known name only if the role is needed.
             names: Sequence[Column] = _KNOWN[role] if column == "auto" else (column,)
             candidates = [table.column_number(name) for name in names]
             number = next((number for number in candidates if number is not None), None)

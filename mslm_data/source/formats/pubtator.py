@@ -143,6 +143,7 @@ def _text(
         tail = _decode(record[1], abstract.end())
         rows = record[2:]
 
+    # Offsets count one character between title and abstract.
     text = f"{head}\n{tail}" if tail else head
     if not text:
         raise RecordError("expected a title or an abstract, got no text")
@@ -157,6 +158,7 @@ def _mention(row: NumberedLine, pmid: str) -> Annotation | None:
         raise RecordError(
             "expected a mention with the PMID of the title, got another PMID", line=row.number
         )
+    # A relation: PMID, type and two concepts.
     if len(fields) in (4, 5) and not _NUMBER.match(fields[1]):
         return None
     if len(fields) < 5 or not (_NUMBER.match(fields[1]) and _NUMBER.match(fields[2])):

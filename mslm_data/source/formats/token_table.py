@@ -280,6 +280,7 @@ class _Tokens:
             if not word.strip():
                 raise RecordError("expected a word and a tag in each row, got no word")
         except RecordError as error:
+            # Report the first malformed row, and skip the others.
             if not self.problem:
                 self.problem = error.reason
                 self.problem_place = row.place

@@ -285,6 +285,7 @@ def _read_header(content: Sequence[NumberedLine]) -> tuple[int, list[_Layer]]:
                 line=line.number,
             )
         name, *columns = pieces
+        # A layer without features still has one column.
         columns = columns or [""]
         layers.append(_Layer(match[1], name, columns, column))
         column += len(columns)

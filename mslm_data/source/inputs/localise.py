@@ -79,6 +79,7 @@ def _from_http(url: str, folder: Path) -> Path:
     if name in ("", ".."):
         name = "input"
 
+    # Without ETag and Last-Modified, the file is downloaded again: it may have changed.
     version = ask(url)
     if version.is_named and _is_kept(_place(folder, url, version)):
         return caches.files_folder(_place(folder, url, version)) / name

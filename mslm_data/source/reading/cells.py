@@ -60,6 +60,7 @@ def objects(value: object) -> list[Any]:
     if isinstance(value, Mapping):
         columns = {name: list(values) for name, values in value.items() if isinstance(values, list)}
         lengths = sorted({len(values) for values in columns.values()})
+        # All values must be lists of the same length.
         if len(columns) != len(value) or len(lengths) > 1:
             num_others = len(value) - len(columns)
             if num_others:

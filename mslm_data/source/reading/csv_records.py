@@ -128,6 +128,7 @@ class CsvTable:
 
         raw = record.data[record.fields[2 * row] : record.fields[2 * row + 1]]
         value = _plain(raw, is_last=row == self.last)
+        # `""` is an empty text; an empty field is NULL.
         if not value and not raw.startswith(b'"'):
             return None
         return decode_utf8(to_utf8(value, self.encoding))
@@ -379,6 +380,7 @@ def open_table(
             f"{name}:1: expected at most {_MOST_COLUMNS} columns, got {len(names)}; is it a table?"
         )
 
+    # Several roles may share a column. Each column has one group in the pattern.
     numbers = {role: names.index(name.casefold()) for role, name in columns.items()}
     captured = sorted(set(numbers.values()))
     last_column = len(names) - 1
@@ -386,6 +388,7 @@ def open_table(
     first = pattern.match(beginning, header.end())
     values = _fields(first[0], separator, encoding) if first else []
 
+    # Integer keys are recognised more reliably in damaged records than arbitrary words.
     def key_pattern(role: str) -> re.Pattern[str]:
         is_integer = values and _INTEGER.fullmatch(values[numbers[role]])
         return _INTEGER if is_integer else _KEY

@@ -215,6 +215,7 @@ def _numbered(
     line = 1
     position = 0
     for start, item in zip(starts, items, strict=True):
+        # Count only the lines since the last item.
         line += data.count(b"\n", position, start)
         yield NumberedLine(line, bytes(item))
         position = start

@@ -128,6 +128,7 @@ class PlainTable:
             for record in table.records(file, part):
                 cells = {}
                 problems: dict[str, Reason] = {}
+                # A damaged value matters only to callers that need its role.
                 for role in columns:
                     try:
                         cells[role] = table.value(record, role) or ""

@@ -100,6 +100,7 @@ class TableReader:
             table = self._open(file, path.name, self.text.encoding)
             for record in table.records(file, part):
                 value = functools.partial(table.value, record)
+                # `begins` must see every row, as it keeps the state of the group.
                 if not begins(TableRow(0, "", table.columns, value)):
                     continue
                 if groups > first and record.start - start >= target_bytes:

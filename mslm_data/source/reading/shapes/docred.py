@@ -45,6 +45,7 @@ class DocRed(Shape):
                 label = self.file.name(mention.get("type"), "type", place)
                 if type(sentence) is not int or not 0 <= sentence < len(sentences):
                     raise RecordError("expected the number of a sentence in 'sent_id', got another")
+                # A mention beyond its sentence would end up in the next one. Count it as unplaced.
                 is_within = 0 <= start < stop <= len(sentences[sentence])
                 first = firsts[sentence]
                 mentions.append(

@@ -164,6 +164,7 @@ def read_text(row: Cells, column: str) -> str:
         raise RecordError(
             Reason(f"expected a text in column '{column}', got none", advice=NAME_THE_TEXT)
         )
+    # The column exists, so the row has this shape, and only lacks a text.
     if text == "" or (text is None and "text" in row):
         raise RecordError(NO_TOKEN)
     if not isinstance(text, str):

@@ -9,8 +9,7 @@ lengths are counted by the same kernels:
 * A table of pairs is a table of keys (`hashing`), with `numbers` int32 `[2**n]`: the number of each
   slot's pair, or -1.
 * A sieve, uint8 `[2**k]`, counts pairs by hash, up to a minimum. Most pairs of a corpus are rare,
-and
-  a sieve excludes them in little memory. Its counts may be too high, but never too low.
+  and a sieve excludes them in little memory. Its counts may be too high, but never too low.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Remote splits: which shards are fetched and kept when, within which bytes, and how it ends."""
+"""Remote splits: when shards are downloaded and closed, the cache size, and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ STORED: dict[str, Any] = {"shuffle": False, "batch_size": 1}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A built folder of some fifteen shards, which windows of 64 rows fill three or four of."""
+    """A built folder of about fifteen shards. A window of 64 rows has three or four of them."""
     out = tmp_path_factory.mktemp("built") / "ncbi"
     pipeline = made.pipeline_of(unit_bytes=300, encode={"max_tokens": 8})
     made.built(out, pipeline=pipeline)
@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The cache's folder of shards, and `faulty://`; shards are mapped however small."""
+    """The cache folder of shards, with `faulty://` registered. All shards are memory-mapped."""
     monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(remote, "PAUSE_S", 0.0)
     monkeypatch.setattr(split_module, "IN_MEMORY", 0)
@@ -105,12 +105,12 @@ def bound_of(split: Split, shards: int) -> int:
     return sum(sorted(split.shard_bytes)[-shards:])
 
 
-# What is fetched and kept when ---------------------------------------------------------------------------------------
+# Downloads and open shards -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [SHARDS, *long(STORED)])
 @pytest.mark.parametrize("epoch", [0, 1])
-def test_batches__of_a_remote_split_are_those_of_the_folder(
+def test_batches__of_a_remote_split_equal_the_local_ones(
     folder: Path, url: str, options: dict[str, Any], epoch: int
 ) -> None:
     here = Batches(load(folder)["train"], "joint", epoch=epoch, **options)
@@ -146,7 +146,7 @@ def test_batches__fetch_the_next_shards_while_these_are_read(url: str, cached: P
 
 
 @pytest.mark.parametrize("options", [SHARDS, STORED])
-def test_batches__that_go_on_fetch_no_shard_behind(
+def test_batches__resumed_skip_finished_shards(
     folder: Path, url: str, options: dict[str, Any]
 ) -> None:
     here = Batches(load(folder)["train"], "joint", **options)
@@ -177,7 +177,7 @@ def test_batches__fetch_each_shard_once(url: str) -> None:
 
 @pytest.mark.parametrize("options", [SHARDS, STORED])
 @pytest.mark.parametrize("remote_one", [True, False])
-def test_batches__close_shards_that_are_behind(
+def test_batches__close_finished_shards(
     folder: Path, url: str, options: dict[str, Any], remote_one: bool
 ) -> None:
     split = load(url if remote_one else folder)["train"]
@@ -187,9 +187,7 @@ def test_batches__close_shards_that_are_behind(
     assert most < 9 < len(split.shard_rows)
 
 
-def test_batches__say_that_a_shard_has_changed_before_they_close_it(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_batches__report_a_changed_shard_before_closing_it(folder: Path, tmp_path: Path) -> None:
     split = load(shutil.copytree(folder, tmp_path / "copy"))["train"]
     batches = iter(Batches(split, "joint", **STORED))
     next(batches)
@@ -204,7 +202,7 @@ def test_batches__say_that_a_shard_has_changed_before_they_close_it(
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A second folder of many shards."""
+    """Another folder with many shards."""
     out = tmp_path_factory.mktemp("built") / "chem"
     pipeline = made.pipeline_of(unit_bytes=300, encode={"max_tokens": 8}, name="chem")
     made.built(out, made.SAMPLE / "bc5cdr-chem", pipeline)
@@ -223,7 +221,7 @@ def mixed(first: Any, second: Any) -> Mix:
 
 @pytest.mark.long
 @pytest.mark.parametrize("options", [SHARDS, STORED, {"batch_size": 1}])
-def test_mix__of_remote_splits_is_that_of_the_folders(
+def test_mix__of_remote_splits_equals_the_local_one(
     folder: Path, other: Path, url: str, options: dict[str, Any]
 ) -> None:
     there = mixed(load(url), load(f"faulty://{other}"))
@@ -237,7 +235,7 @@ def test_mix__of_remote_splits_is_that_of_the_folders(
 
 
 @pytest.mark.parametrize("options", [SHARDS, *long(STORED)])
-def test_mix__begins_when_its_own_shards_are_here_and_closes_those_behind(
+def test_mix__starts_with_its_first_shards_and_closes_finished_ones(
     other: Path, url: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote.Ahead, "add", lambda self, jobs: None)
@@ -275,7 +273,7 @@ def test_mix__holds_cache_bytes_while_rows_are_read(
         next(iter(Batches(mixed(*there), "joint")))
 
 
-# Within so many bytes ------------------------------------------------------------------------------------------------
+# Cache size ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.long
@@ -337,7 +335,7 @@ def test_cache_bytes__hold_where_shards_are_fetched_too_late(
 
 
 @pytest.mark.parametrize("is_wanted", [True, False])
-def test_fetches_ahead__ask_what_is_wanted_where_a_reader_would_wait(
+def test_fetches_ahead__skip_shards_no_longer_needed(
     url: str, cached: Path, is_wanted: bool
 ) -> None:
     split = load(url)["train"]
@@ -359,9 +357,7 @@ def test_fetches_ahead__ask_what_is_wanted_where_a_reader_would_wait(
     assert not list(cached.glob(".part-*"))
 
 
-def test_cache_bytes__hold_where_rows_come_in_any_order(
-    folder: Path, url: str, cached: Path
-) -> None:
+def test_cache_bytes__hold_for_rows_in_any_order(folder: Path, url: str, cached: Path) -> None:
     most = bound_of(load(url)["train"], 3)
     split = load(url, cache_bytes=most)["train"]
     here = load(folder)["train"]
@@ -389,7 +385,7 @@ def test_cache_bytes__leave_the_shards_of_other_folders(
     assert before <= {path.name for path in cached.glob("*.arrow")}
 
 
-def test_cache_bytes__make_room_by_what_was_used_first(url: str, cached: Path) -> None:
+def test_cache_bytes__evict_the_least_recently_used(url: str, cached: Path) -> None:
     split = load(url)["train"]
     bounded = load(url, cache_bytes=bound_of(split, 4))["train"]
     firsts = [0, *np.cumsum(split.shard_rows)[:-1].tolist()]
@@ -408,7 +404,7 @@ def test_cache_bytes__make_room_by_what_was_used_first(url: str, cached: Path) -
     assert not (cached / names[1]).exists()
 
 
-def test_cache_bytes__refuse_what_cannot_be_read_within_them(url: str) -> None:
+def test_cache_bytes__reject_an_order_that_needs_more(url: str) -> None:
     split = load(url)["train"]
     small = load(url, cache_bytes=bound_of(split, 2))["train"]
 
@@ -431,7 +427,7 @@ def _hold(url: str, most: int, ready: Any, end: Any) -> None:
         end.wait()
 
 
-def test_cache_bytes__leave_what_another_process_reads(
+def test_cache_bytes__keep_shards_that_another_process_reads(
     url: str, cached: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     split = load(url)["train"]
@@ -508,7 +504,7 @@ def test_loader__with_workers_shares_the_cache(
     assert max(taken) <= most
 
 
-# How it ends ---------------------------------------------------------------------------------------------------------
+# Errors --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["to the end", "dropped", "thrown away"])
@@ -528,7 +524,7 @@ def test_batches__end_their_threads(url: str, how: str) -> None:
     assert ended()
 
 
-def test_batches__raise_what_a_shard_ahead_raises(
+def test_batches__raise_errors_of_prefetched_shards(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     split = load(url)["train"]
@@ -554,7 +550,7 @@ def test_batches__raise_what_a_shard_ahead_raises(
     assert read + keys(again) == keys(Batches(split, "joint", **STORED))
 
 
-def test_ahead__ends_with_a_fetch_that_hangs(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ahead__ends_despite_a_hanging_download(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     split = load(url)["train"]
     Faulty.faults[split.record.shards[8].file] = [faulty.hanging]
     batches = iter(Batches(split, "joint", **STORED))
@@ -569,7 +565,7 @@ def test_ahead__ends_with_a_fetch_that_hangs(url: str, monkeypatch: pytest.Monke
 # Holding files -------------------------------------------------------------------------------------------------------
 
 
-def test_make_room__leaves_files_that_are_held(tmp_path: Path) -> None:
+def test_make_room__keeps_files_in_use(tmp_path: Path) -> None:
     places = {tmp_path / name: 10 for name in ("a", "b", "c")}
     for place in places:
         place.write_bytes(b"0" * 10)
@@ -587,7 +583,7 @@ def test_make_room__leaves_files_that_are_held(tmp_path: Path) -> None:
     assert cache.Use.open(tmp_path / "a") is None
 
 
-def test_make_room__counts_files_that_are_being_made(tmp_path: Path) -> None:
+def test_make_room__counts_files_being_written(tmp_path: Path) -> None:
     places = {tmp_path / name: 10 for name in ("a", "b")}
     (tmp_path / "a").write_bytes(b"0" * 10)
 

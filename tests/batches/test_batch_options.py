@@ -1,4 +1,4 @@
-"""What a batch is made of: by number or by tokens, padded or packed."""
+"""Batches by number of rows or of tokens, padded or packed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lists(batch: RowBatch) -> list[list[int]]:
 
 
 def assert_fits(batch: RowBatch, lengths: Mapping[int, int], options: Mapping[str, Any]) -> None:
-    """Hold what the options promise of a batch."""
+    """Check a batch against its options."""
     filled = [sum(lengths[row] for row in rows) for rows in lists(batch)]
     multiple = options.get("multiple_of", 1)
     width = -(-max(filled) // multiple) * multiple
@@ -72,7 +72,7 @@ def test_cut__of_padded_rows_keeps_their_order() -> None:
 
 @given(some_lengths, st.integers(20, 200))
 def test_pack__leaves_few_packs_half_empty(lengths: list[int], capacity: int) -> None:
-    """Two packs that are half empty could be one: at most one is."""
+    """At most one pack is half empty, since two could be joined."""
     packed = pack(np.array(lengths), capacity)
 
     filled = [sum(lengths[row] for row in rows) for rows in packed]
@@ -80,7 +80,7 @@ def test_pack__leaves_few_packs_half_empty(lengths: list[int], capacity: int) ->
 
 
 def test_pack__fills_rows_with_sentences() -> None:
-    """Lengths as sentences have them: less than a hundredth of the packed rows is padding."""
+    """For lengths of sentences, padding is less than 1 % of the packed rows."""
     lengths = np.random.default_rng(0).gamma(3, 13, 20_000).astype(np.int64).clip(3, 512)
 
     packed = pack(lengths, 1024)
@@ -140,7 +140,7 @@ def test_share_batches__gives_each_rank_a_batch_within_the_budget(
         ),
     ],
 )
-def test_options__refuses_what_does_not_go_together(options: dict[str, Any], message: str) -> None:
+def test_options__rejects_incompatible_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         BatchOptions(**options)
 
@@ -157,7 +157,7 @@ def test_options__refuses_what_does_not_go_together(options: dict[str, Any], mes
         ),
     ],
 )
-def test_cut__refuses_a_row_that_fits_nowhere(options: dict[str, Any], message: str) -> None:
+def test_cut__rejects_a_row_longer_than_a_batch(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         BatchOptions(**options).cut(np.arange(2), np.array([3, 10]), as_they_are)
 

@@ -393,7 +393,7 @@ def test_batches__tell_a_rate_the_step(train: Split) -> None:
     assert all_lists(state) == all_lists(every)[3:]
 
 
-# What is given, and what is shown ---------------------------------------------------------------------------------
+# Arguments and representation -------------------------------------------------------------------------------------
 
 
 def test_batches__take_the_name_of_a_strategy(train: Split) -> None:

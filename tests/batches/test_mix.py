@@ -1,4 +1,4 @@
-"""Several splits as one: which rows an epoch has, what they are, and that batches of them resume."""
+"""Mixes: the rows of an epoch, their labels and keys, and resuming."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def mixed(folders: dict[str, Path]) -> Mix:
-    """The first corpus comes three times in two epochs, the third not whole in one."""
+    """Two epochs take the first corpus three times; one epoch takes a part of the third."""
     weights = dict(zip(folders.values(), (0.5, 0.3, 0.2), strict=True))
     made_of = md.mix(weights, by="rows", epoch_size=SIZE)
     first, _, third = made_of.splits
@@ -194,7 +194,7 @@ def test_mixed_uses__cover_each_row_of_the_epoch(
 
 
 def test_mixed_uses__are_near_where_rows_come() -> None:
-    """Two of three shards a round are wanted at a time, whatever the splits' shares."""
+    """At most two of the three shards of a round are needed at a time, for any shares."""
     order = order_of(
         [(300, 300), (3000, 100), (30, 600)], lambda size: Stored(size, (size // 3,) * 3)
     )
@@ -246,7 +246,7 @@ def test_row_order__is_the_mixs_own(mixed: Mix) -> None:
 
 
 def test_take__rows_are_those_of_the_folders(mixed: Mix) -> None:
-    """Each row has its own ids and mentions, labels by name; only those of later rounds have other keys."""
+    """Rows keep ids, mentions and names of labels; only rows of later rounds have other keys."""
     numbers = row_order(mixed, BatchOptions(shuffle=True)).rows(0, SIZE, seed=1, epoch=1)
 
     rows = mixed.take(numbers)
@@ -282,7 +282,7 @@ def test_mix__unites_labels_in_the_order_of_the_folders(folders: dict[str, Path]
     )
 
 
-def test_take__refuses_numbers_that_are_not_there(mixed: Mix) -> None:
+def test_take__rejects_numbers_out_of_range(mixed: Mix) -> None:
     last = int(mixed._firsts[-1])
 
     for numbers in ([0], [SIZE - 1, SIZE], [last]):
@@ -312,7 +312,7 @@ def test_examples__are_the_rows_of_a_shuffled_epoch(mixed: Mix, epoch: int) -> N
 
 
 def test_examples__count_what_training_masks(mixed: Mix) -> None:
-    """The counts that weights are made of: of an epoch of a mix as of a split."""
+    """The weights' counts are those of an epoch of the mix."""
     masked = [0, 0]
     for batch in md.Batches(mixed, JOINT, seed=3, epoch=1):
         masked[0] += int((batch["mask_kinds"] == 2).sum())
@@ -324,7 +324,7 @@ def test_examples__count_what_training_masks(mixed: Mix) -> None:
 
 
 def documents(folder: Path, rows: list[tuple[str, str | None]], name: str, **options: Any) -> Path:
-    """Build documents with labels of their own."""
+    """Build a folder with document labels."""
     folder.mkdir()
     lines = [
         json.dumps({"id": str(number), "text": text} | ({} if label is None else {"label": label}))
@@ -358,7 +358,7 @@ def test_take__unites_labels_of_documents(tmp_path: Path) -> None:
 def test_take__rows_have_sentences_where_a_folder_joins_some(
     folders: dict[str, Path], tmp_path: Path
 ) -> None:
-    """Rows of a folder that joins none are one sentence each, which begins after `[CLS]`."""
+    """Rows of a folder without joined rows have one sentence, which begins after `[CLS]`."""
     notes: list[tuple[str, str | None]] = [
         ("No rash today. Some cough. No fever at all.", None)
     ] * 2
@@ -396,7 +396,7 @@ def test_take__rows_have_characters_where_all_folders_have_them(
 
 
 def test_batches__mask_a_row_as_it_is_alone(mixed: Mix) -> None:
-    """Rows of an epoch's first round have the masks of the folder, rows that come again have others."""
+    """Rows of the first round have the masks of the folder, repeated rows have others."""
     keys = row_keys(mixed)
     by_key: dict[int, Any] = {}
     for part in mixed.splits:
@@ -441,7 +441,7 @@ def test_batches__hold_the_rows_of_the_epoch(mixed: Mix, options: dict[str, Any]
 
 @pytest.mark.parametrize("options", SHAPES)
 def test_batches__resume_on_any_ranks(mixed: Mix, options: dict[str, Any]) -> None:
-    """Two ranks stop after three steps each; three ranks, and one alone, give what is left."""
+    """After three steps of two ranks, three ranks or one rank yield the remaining rows."""
     whole_epoch = [batch["keys"].tolist() for batch in md.Batches(mixed, JOINT, epoch=2, **options)]
     order = EpochOrder.from_options(mixed, BatchOptions(**options))
     batches = md.Batches(mixed, JOINT, epoch=2, **options)

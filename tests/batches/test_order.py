@@ -101,12 +101,12 @@ def after(order: EpochOrder, start: Place, steps: int, **ranks: int) -> Place:
         (False, False, False, "c26273e45c97e4ad"),
     ],
 )
-def test_batches__are_those_that_they_always_were(
+def test_batches__keep_their_digests(
     shuffle: bool, bucketed: bool, drop_last: bool, expected: str
 ) -> None:
     """Digests of every batch of many orders, ranks and resumes.
 
-    A digest that changes means that the same seed trains on other batches, and that states need another version.
+    If a digest changes, a seed gives other batches, and `STATE_VERSION` must be raised.
     """
     digest = hashlib.sha256()
     grid = itertools.product([0, 1, 7, 130, 1000], [1, 3, 8], [(0, 0), (5, 2)], [1, 2, 3])
@@ -194,7 +194,7 @@ def test_batches__by_tokens_go_on_with_other_ranks(
     assert {len(of_rank) for of_rank in rest} == {order.steps(later, now)}
     assert set(seen) | set(left) == set(range(rows))
     assert not set(seen) & set(left)
-    assert len(seen) + len(left) - rows < max(now, 1)  # repeated so that no rank has nothing
+    assert len(seen) + len(left) - rows < max(now, 1)  # repeated, so that each rank has a row
 
 
 @pytest.mark.parametrize("options", [{"batch_size": 3}, *BY_TOKENS])
@@ -214,7 +214,7 @@ def test_step__tokens_are_those_of_earlier_epochs_and_the_share_of_rows_given(
     drop_last: bool,
     data: st.DataObject,
 ) -> None:
-    """Counted row by row over all ranks, and on with other ranks after a resume."""
+    """Counts rows one by one over all ranks, also after a resume with other ranks."""
     order = order_of(rows, drop_last=drop_last, **options)
     total = int(lengths_of(np.arange(rows)).sum()) + rows * order.options.is_by_tokens
     whole = [list(order.batches(Place(3), rank=rank, world=before)) for rank in range(before)]
@@ -230,7 +230,7 @@ def test_step__tokens_are_those_of_earlier_epochs_and_the_share_of_rows_given(
 
 
 def test_step__tokens_count_a_short_batch_of_a_bucket_as_a_full_one() -> None:
-    """It may stand before others in its window; a place in training is a number of batches there."""
+    """A partial batch may come first in its window, where a position is a number of batches."""
     order = order_of(50, batch_size=4, bucketed=True)
 
     steps = list(order.batches(Place(1), world=2))

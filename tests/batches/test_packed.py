@@ -1,4 +1,4 @@
-"""Batches by tokens and packed rows: what is in them, and that they resume."""
+"""Batches by tokens and packed rows: their content, and resuming."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def alone(split: Split, **options: Any) -> dict[int, Any]:
 
 
 def unpacked(batch: Batch) -> Iterator[tuple[int, Any]]:
-    """Give the key and the content of each row of a packed batch, mentions in its own tokens."""
+    """Yield key and content of each row of a packed batch, with mentions in tokens of the row."""
     keys = iter(batch["keys"].tolist())
     for line in range(len(batch["input_ids"])):
         sequences = batch["sequence_ids"][line]
@@ -244,7 +244,7 @@ def test_repr__says_what_a_batch_is(train: Split) -> None:
     "options", [{"batch_size": 4}, {"batch_size": 4, "bucketed": True}, *BY_TOKENS]
 )
 def test_batches__tell_a_rate_the_tokens(train: Split, options: dict[str, Any]) -> None:
-    """Each row is hidden as its plan at the tokens before its batch says; counted by hand."""
+    """Each row is masked by the plan for the tokens before its batch, counted by hand."""
     total = sum(len(train[row]["input_ids"]) for row in range(len(train)))
     rate = {"shape": "linear", "start": 1.0, "stop": 0.0, "over": 2 * total, "per": "tokens"}
     falling = strategy("blm", blm=rate)
@@ -258,7 +258,7 @@ def test_batches__tell_a_rate_the_tokens(train: Split, options: dict[str, Any]) 
         tokens = total + total * given // len(train)
         plan = falling.plan(train.take(rows), epoch=1, tokens=tokens)
         assert np.count_nonzero(batch["mask_kinds"]) == np.count_nonzero(plan.kinds.values)
-        # In buckets of a number of rows, a batch that is not full counts as full.
+        # With buckets, a partial batch counts as full.
         given += 4 if options == {"batch_size": 4, "bucketed": True} else len(rows)
     assert min(given, len(train)) == len(train)
 

@@ -1,4 +1,4 @@
-"""Rates of masked diffusion travel beside the masks: padded, packed, through mixes and subsets."""
+"""Rates of masked diffusion in padded and packed batches, mixes and subsets."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_batches__have_the_rates_of_the_plan(rows: Rows, options: dict[str, Any]
     for batch in md.Batches(rows, DIFFUSION, seed=5, epoch=3, **options):
         seen |= zip(batch["keys"].tolist(), rates_of(batch), strict=True)
 
-    # A rate is a function of the key alone, whatever the row is.
+    # The rate of a row depends on its key only.
     others = md.examples([1] * len(seen), keys=np.array([*seen], np.uint64))
     plan = DIFFUSION.plan(others, seed=5, epoch=3)
     assert plan.rates is not None

@@ -54,7 +54,7 @@ def test_shuffle_rows__has_an_order_for_each_seed_and_epoch() -> None:
 
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 6])
 def test_shuffle_rows__has_every_order_alike(size: int) -> None:
-    """A Feistel network of so few bits gave some orders 2.5 times as often as others."""
+    """A Feistel network of few bits would give some orders 2.5 times as often as others."""
     orders = list(permutations(range(size)))
     rounds = np.repeat(np.arange(40 * len(orders)), size)
     places = np.tile(np.arange(size), 40 * len(orders))
@@ -76,7 +76,7 @@ def test_shuffle_rows__has_every_pair_first_alike(size: int) -> None:
 
 @pytest.mark.parametrize("size", [5, 8, 13])
 def test_shuffle_rows__puts_every_row_everywhere_alike(size: int) -> None:
-    """Chi-square of row against place over 4,000 epochs; with so many cells 5 sigma is beyond any chance."""
+    """Chi-square test of row against position over 4,000 epochs, within 5 standard deviations."""
     epochs = 4000
     counts = np.zeros((size, size))
     for epoch in range(epochs):
@@ -89,7 +89,7 @@ def test_shuffle_rows__puts_every_row_everywhere_alike(size: int) -> None:
 
 
 def test_shuffle_rows__moves_neighbours_apart() -> None:
-    """The differences of rows at neighbouring places are as those of a random permutation: few are small."""
+    """As in a random permutation, few adjacent positions have adjacent rows."""
     order = np.array(whole(4096, seed=3))
 
     near = np.abs(np.diff(order)) <= 4
@@ -179,7 +179,7 @@ def test_by_shards__has_no_more_shards_open_than_it_says(open_shards: int) -> No
 
 
 def test_by_shards__mixes_all_shards_that_are_open() -> None:
-    """Rows of each shard are at all places of a block alike: about a quarter of any stretch's rows."""
+    """Each of four shards has about a quarter of the rows of any part of a block."""
     shards = ByShards((400,) * 9, 4).rows(0, 3600, seed=3, epoch=1) // 400
     block = shards[1000:1400]  # after the blocks of one, two, and three shards, 600 rows: the fifth
 

@@ -1,4 +1,4 @@
-"""Tests of fairness: Pearson's chi-square, over fixed keys, so that a verdict never changes."""
+"""Pearson's chi-square test of uniform draws, over fixed keys, so that results are reproducible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Sampler = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, np.ndar
 def is_fair(outcomes: Iterable[Hashable], possible: Iterable[Hashable]) -> bool:
     """Return whether all possible outcomes are equally likely.
 
-    A fair sampler is refused once in 30,000 times.
+    A fair sampler fails once in 30,000 times.
     """
     counts = Counter(outcomes)
     possible = list(possible)
@@ -27,7 +27,7 @@ def is_fair(outcomes: Iterable[Hashable], possible: Iterable[Hashable]) -> bool:
 
 
 def critical_value(freedom: int, deviations: float = 4.0) -> float:
-    """Return the chi-square value so many normal deviations out (Wilson and Hilferty 1931)."""
+    """Return the chi-square value at a normal deviation (Wilson and Hilferty 1931)."""
     spread = 2 / (9 * freedom)
     return freedom * (1 - spread + deviations * math.sqrt(spread)) ** 3
 
@@ -35,7 +35,7 @@ def critical_value(freedom: int, deviations: float = 4.0) -> float:
 def subsets_chosen(
     sampler: Sampler, pool: list[int], quota: int, streams: np.ndarray
 ) -> list[tuple[int, ...]]:
-    """Return the set that a sampler chooses in each of many rows with one and the same pool."""
+    """Return the chosen set of each row, for rows with the same pool."""
     rows, length = len(streams), len(pool)
     out = np.zeros(rows * length, np.uint8)
     offsets = np.arange(rows + 1, dtype=np.int64) * length
@@ -48,5 +48,5 @@ def subsets_possible(pool: list[int], quota: int) -> list[tuple[int, ...]]:
 
 
 def is_near(count: int, draws: int, chance: float) -> bool:
-    """Return whether a count of hits is at most four normal deviations off its expectation."""
+    """Return whether a binomial count is within four standard deviations of its expectation."""
     return abs(count - draws * chance) <= 4 * math.sqrt(draws * chance * (1 - chance))

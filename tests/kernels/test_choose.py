@@ -72,7 +72,7 @@ def test_choose_uniform__every_subset_is_as_likely(pool, quota):
 
 
 def swaps_with_any(offsets, pool, quota, streams, mark, out):
-    """Make the usual slip in a shuffle: step k swaps with any place, not with one that is left."""
+    """Shuffle with the usual error: step k swaps with any place, not with a remaining one."""
     for i, stream in enumerate(streams.tolist()):
         places = [t for t in range(offsets[i], offsets[i + 1]) if pool[t]]
         for k in range(len(places)):
@@ -82,7 +82,7 @@ def swaps_with_any(offsets, pool, quota, streams, mark, out):
 
 
 def takes_neighbours(offsets, pool, quota, streams, mark, out):
-    """Choose each place as often as any other, but only runs of neighbours together."""
+    """Choose all places equally often, but only sets of adjacent places."""
     for i, stream in enumerate(streams.tolist()):
         places = [t for t in range(offsets[i], offsets[i + 1]) if pool[t]]
         first = twin.below(stream, 0, len(places))
@@ -134,7 +134,7 @@ def test_choose_again__equals_twin(data, rows):
         assert left[i] == (0 if places else quota[i])
 
 
-def test_choose_again__what_is_drawn_twice_is_chosen_once():
+def test_choose_again__chooses_a_repeated_draw_once():
     """Of 4 places and 3 draws, 1, 2 or 3 are chosen with chances 4, 36 and 24 of 64."""
     rows = 4000
     out = np.zeros(rows * 4, np.uint8)

@@ -69,7 +69,7 @@ def test_put__equals_twin(rows, special, stream):
     ]
 
 
-def test_put_random__every_id_that_is_not_special_is_as_likely():
+def test_put_random__draws_ordinary_ids_uniformly():
     rows = 3000
     out = np.zeros(rows, np.int32)
     offsets = np.arange(rows + 1, dtype=np.int64)
@@ -141,7 +141,7 @@ def test_put_unigram__as_likely_as_frequent():
     )
 
 
-def test_put_unigram__counts_that_are_large():
+def test_put_unigram__handles_large_counts():
     """The last id of a very large table can be drawn, and nothing beyond it."""
     out = np.zeros(2000, np.int32)
     offsets, actions = np.arange(2001, dtype=np.int64), np.full(2000, RANDOM, np.uint8)

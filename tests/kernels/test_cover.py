@@ -20,14 +20,14 @@ some_documents = st.one_of(made.documents_of_text(), made.documents_of_words())
 
 
 @pytest.mark.long
-def test_is_white__is_what_python_takes_for_white_space() -> None:
+def test_is_white__equals_isspace() -> None:
     found = {code for code in range(sys.maxunicode + 1) if is_white(code)}
 
     assert found == {code for code in range(sys.maxunicode + 1) if chr(code).isspace()}
 
 
 @given(st.text("a \n\u2028", max_size=6), st.data())
-def test_trim_white__leaves_what_strip_leaves(text: str, data: st.DataObject) -> None:
+def test_trim_white__equals_strip(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
     chars = np.array([ord(character) for character in text], np.uint32)
@@ -40,7 +40,7 @@ def test_trim_white__leaves_what_strip_leaves(text: str, data: st.DataObject) ->
 
 @st.composite
 def begun(draw: st.DrawFn) -> tuple[Document, list[int]]:
-    """A document, and characters at which sentences may begin, often those of its mentions."""
+    """A document, and beginnings of sentences, often within its mentions."""
     document = draw(some_documents)
     edges = [place for start, end, *_ in document.spans for place in (start, start + 1, end)]
     inside = [place for place in edges if place <= len(document.text)]
@@ -54,7 +54,7 @@ def begun(draw: st.DrawFn) -> tuple[Document, list[int]]:
 def test_cover_documents__equals_its_twin(
     given: list[tuple[Document, list[int]]], data: st.DataObject
 ) -> None:
-    """Also where documents that stood between were left out, whose text is still on the line."""
+    """Also with text of dropped documents between the others."""
     kept = [number for number in range(len(given)) if data.draw(st.booleans())]
     of_all = Documents.from_documents([document for document, _ in given])
     documents = of_all.take(np.array(kept, np.int64))

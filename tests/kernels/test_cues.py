@@ -1,4 +1,4 @@
-"""The kernel that follows cues, against following each cue alone."""
+"""The kernel for cues, compared with a search from each cue on its own."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every__has_all_flags() -> None:
 
 
 @given(st.lists(st.lists(words, max_size=16), min_size=1, max_size=3))
-def test_reach__is_that_of_each_cue_alone(sentences: list[list[dict]]) -> None:
+def test_reach__equals_the_scope_of_each_cue(sentences: list[list[dict]]) -> None:
     line = [word for sentence in sentences for word in sentence]
     bounds = np.cumsum([0, *map(len, sentences)])
     firsts = set(bounds.tolist())

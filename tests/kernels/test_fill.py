@@ -1,4 +1,4 @@
-"""Samplers with a budget equal their slow twins, and the weighted one has the law that it claims."""
+"""Samplers with a budget equal their slow twins; weighted draws have the right distribution."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ INCLUSION = [0.7564, 0.2272, 0.2272, 0.4198, 0, 0.5718, 0.1176, 0.6800]
 
 @st.composite
 def rows_of(draw, values):
-    """Draw rows of units and an overrun.
+    """Generate rows of units, and an overrun.
 
     A unit is a value, a length and whether it may be taken. A row has a budget and a stream.
     """
@@ -65,7 +65,7 @@ def arrays_of(rows):
 
 
 def expect(rows, offsets, quota, taken, slow):
-    """Check row by row that what was taken and what is left are the twin's."""
+    """Compare the tokens taken and the remaining budget of each row with the twin."""
     for i, (units, budget, stream) in enumerate(rows):
         columns = [list(column) for column in zip(*units, strict=True)] if units else [[], [], []]
         expected, left = slow(stream, *columns, budget)
@@ -127,7 +127,7 @@ def test_fill_ranked__equals_twin(made):
     ("overrun", "taken", "left"),
     [(CUT, [2, 3, 0], 0), (SKIP, [2, 0, 3], 0), (OVER, [2, 4, 0], 0), (STOP, [2, 0, 0], 3)],
 )
-def test_fill_ranked__a_unit_that_is_longer_than_what_is_left(overrun, taken, left):
+def test_fill_ranked__unit_longer_than_the_budget(overrun, taken, left):
     """Units of 2, 4 and 3 tokens in this order, and a budget of 5."""
     out, quota = np.zeros(3, np.int64), np.array([5])
     fill_ranked(
@@ -183,7 +183,7 @@ def taken_of_equal_rows(weights, k, rows, first=0):
 
 
 def test_fill_weighted__inclusion_is_the_golden_vector():
-    """Compare 200,000 rows with the exact chances of eight weights of which three are drawn."""
+    """Compare 200,000 rows with the exact probabilities of three draws from eight weights."""
     exact = np.array(twin.inclusion(EIGHT_WEIGHTS, 3))
     rows = 200_000 if not config.DISABLE_JIT else 10_000
     seen = taken_of_equal_rows(EIGHT_WEIGHTS, 3, rows)
@@ -236,7 +236,7 @@ def test_fill_weighted__equal_weights_are_uniform():
 
 
 def test_fill_weighted__fewer_than_are_due():
-    """All that weigh something are taken, however little, and the rest of the budget is left."""
+    """All units with a positive weight are taken, however small, and some budget remains."""
     weights, quota, taken = np.array([0.0, 1e-300, 1.0, -2.0]), np.array([3]), np.zeros(4, np.int64)
     offsets, pool, ones = np.array([0, 4]), np.ones(4, np.uint8), np.ones(4, np.int64)
     fill_weighted(offsets, pool, weights, ones, quota, SKIP, np.array([7], np.uint64), taken)

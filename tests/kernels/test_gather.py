@@ -35,7 +35,7 @@ def test_gather__leaves_the_rest_of_out_alone() -> None:
     assert out.tolist() == [9, 3, 9, 1, 2, 9]
 
 
-def test_gather__reads_what_is_read_only() -> None:
+def test_gather__accepts_read_only_arrays() -> None:
     source = Ragged.from_rows([[1, 2]], np.int32)
     source.values.flags.writeable = False
     out = np.zeros(2, np.int32)
@@ -46,7 +46,7 @@ def test_gather__reads_what_is_read_only() -> None:
 
 
 @given(rows=rows_of_numbers, data=st.data())
-def test_gather_alike__copies_each_column_as_gather_does(
+def test_gather_alike__equals_gather_of_each_column(
     rows: list[list[int]], data: st.DataObject
 ) -> None:
     picked = np.array(data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8)), np.int64)

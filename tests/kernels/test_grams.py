@@ -1,4 +1,4 @@
-"""Tests of parts. Whole kernels meet their twins in `tests/reference/grams.py` by the strategies."""
+"""Tests of helpers. Tests of strategies compare the kernels with `tests/reference/grams.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hash table, small enough that most searches meet items that hash alike."""
+"""Hash tables that are so small that most searches have collisions."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ def bounds_of(items: list[str]) -> np.ndarray:
 
 
 @given(st.lists(words, max_size=30), st.lists(words))
-def test_look_up_words__finds_what_was_entered_and_nothing_else(
-    known: list[str], asked: list[str]
-) -> None:
+def test_look_up_words__finds_exactly_the_added_words(known: list[str], asked: list[str]) -> None:
     slots = np.full(32, -1, np.int64)
     hashes = np.empty(len(known), np.uint64)
     numbers = np.empty(len(known), np.int64)
@@ -68,8 +66,8 @@ def test_enter_words__in_two_parts_is_as_in_one(known: list[str], data: st.DataO
 
 
 @pytest.mark.parametrize("with_hashes", [True, False])
-def test_find_slot__items_of_one_hash_are_told_apart(with_hashes: bool) -> None:
-    """Each of three items is said to have hash 3, at the end of a table of 4 places."""
+def test_find_slot__distinguishes_items_with_equal_hashes(with_hashes: bool) -> None:
+    """Three items with hash 3, the last slot of a table of 4."""
     items, starts, ends = np.array([7, 8, 7, 8]), np.array([0, 1, 2]), np.array([1, 2, 4])
     slots, hashed = np.full(4, -1), np.uint64(3)
     hashes = np.full(3, 3, np.uint64) if with_hashes else None
@@ -112,7 +110,7 @@ def test_is_same__equals_the_comparison_of_slices(
 
 
 @given(st.sets(st.integers(0, 2**64 - 2), max_size=15), st.integers(0, 2**64 - 2))
-def test_find_key__finds_what_was_put_in_and_nothing_else(entered: set[int], asked: int) -> None:
+def test_find_key__finds_exactly_the_added_keys(entered: set[int], asked: int) -> None:
     keys = np.full(16, EMPTY, np.uint64)
 
     for key in sorted(entered):

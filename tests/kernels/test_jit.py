@@ -44,7 +44,7 @@ def test_cache_folder__others_may_write_there(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("mode", "is_safe"), [(0o755, True), (0o777, False), (0o1777, True)])
 def test_cache_folder__others_could_put_another_in_its_place(mode, is_safe, tmp_path, monkeypatch):
-    """They need no right in the folder itself to rename it, only in one above it."""
+    """Renaming a folder needs permission for the folder above it only."""
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(mode)
@@ -111,7 +111,7 @@ name_streams(np.arange(2, dtype=np.uint64), np.uint64(1), 0, 0, out)
 
 
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
-def test_kernel__says_once_that_it_compiles(tmp_path):
+def test_kernel__logs_compilation_once(tmp_path):
     first = run_python(CALLED, tmp_path)
     second = run_python(CALLED, tmp_path)
 
@@ -129,7 +129,7 @@ def test_kernel__says_once_that_it_compiles(tmp_path):
         ("import sys; from mslm_data.log import LOGGER; LOGGER.disabled = True", 0),
     ],
 )
-def test_kernel__says_so_at_a_terminal_without_logging(tmp_path, begin, times):
+def test_kernel__prints_at_a_terminal_without_logging(tmp_path, begin, times):
     code = CALLED.replace("import logging, sys, numpy as np", f"{begin}\nimport numpy as np")
     code = re.sub("logging.basicConfig.level.*", "", code)
     env = {**os.environ, "MSLM_DATA_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
@@ -140,7 +140,7 @@ def test_kernel__says_so_at_a_terminal_without_logging(tmp_path, begin, times):
 
 
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
-def test_kernel__says_that_nothing_is_kept(tmp_path):
+def test_kernel__logs_that_there_is_no_cache_folder(tmp_path):
     (tmp_path / "file").touch()
 
     message = run_python(CALLED, tmp_path / "file")
@@ -153,7 +153,7 @@ def test_kernel__says_that_nothing_is_kept(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
-def test_kernel__does_not_speak_of_functions_of_others(tmp_path):
+def test_kernel__ignores_functions_of_other_packages(tmp_path):
     code = CALLED.partition("from mslm")[0] + (
         "from mslm_data.kernels import _jit\nimport numba\nnumba.njit(lambda x: x + 1)(1)"
     )
@@ -162,7 +162,7 @@ def test_kernel__does_not_speak_of_functions_of_others(tmp_path):
 
 
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
-def test_log_compilation_of_workers__looks_at_the_folder(tmp_path):
+def test_log_compilation_of_workers__is_silent_with_a_full_cache(tmp_path):
     code = CALLED.partition("from mslm")[0] + (
         "from mslm_data.kernels import _jit\n_jit.log_compilation_of_workers()"
     )
@@ -176,7 +176,7 @@ def test_log_compilation_of_workers__looks_at_the_folder(tmp_path):
 
 
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
-def test_load_compiled__loads_what_is_stored_and_compiles_nothing(tmp_path):
+def test_load_compiled__loads_from_the_cache_without_compiling(tmp_path):
     code = """
 import logging, sys
 logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
@@ -198,7 +198,7 @@ DECLARATIONS = "numba.typed.typeddict"
 
 @pytest.mark.long
 @pytest.mark.skipif(NO_JIT, reason="numba is not asked without the JIT")
-def test_kernel__is_loaded_without_what_only_compiling_needs(tmp_path):
+def test_kernel__loads_without_importing_declarations(tmp_path):
     said = f"print({DECLARATIONS!r} in sys.modules, 'scipy.linalg' in sys.modules)\n"
     run_python(CALLED, tmp_path)
 
@@ -227,7 +227,7 @@ def test_kernel__is_loaded_before_another_is_compiled(tmp_path):
 
 
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
-def test_kernel__keeps_what_it_compiled(tmp_path):
+def test_kernel__caches_compiled_code(tmp_path):
     code = (
         "import numpy as np; from mslm_data.kernels.rng import name_streams as f; "
         "out = np.empty(2, np.uint64); "
@@ -269,7 +269,7 @@ next(iter(md.Batches(shards["train"], md.strategy("joint"), batch_size=4)))
 @pytest.mark.long
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
 def test_kernels__first_commands_compile_few_functions(tmp_path, monkeypatch):
-    """Seconds that each user waits: a sort of NumPy or a second kind of arrays adds many more."""
+    """Each function costs seconds of waiting; a NumPy sort or a second type of arrays adds many."""
     monkeypatch.setenv("OUT", str(tmp_path / "out"))
     monkeypatch.setenv("NUMBA_OPT", "0")  # as many functions, sooner
     compiled = run_python(FIRST_COMMANDS, tmp_path / "cache").splitlines()
@@ -319,8 +319,8 @@ print(total(np.full(3, 1.5)), total(np.full(3, 2)))
 
 @pytest.mark.long
 @pytest.mark.skipif(NO_JIT, reason="nothing is compiled without the JIT")
-def test_kernel__keeps_no_code_of_one_type_for_another(tmp_path, monkeypatch):
-    """Two processes store the code of one kernel for two types, each while the other does."""
+def test_kernel__does_not_confuse_code_of_two_types(tmp_path, monkeypatch):
+    """Two processes store code of the same kernel for two types at the same time."""
     (tmp_path / "total.py").write_text(TOTAL)
     monkeypatch.setenv("SECOND", SECOND)
     monkeypatch.setattr(sys.modules[__name__], "ROOT", f"{ROOT}{os.pathsep}{tmp_path}")
@@ -332,7 +332,7 @@ def test_kernel__keeps_no_code_of_one_type_for_another(tmp_path, monkeypatch):
 @pytest.mark.long
 @pytest.mark.skipif(NO_JIT, reason="this is the inner run")
 def test_kernels__without_the_jit():
-    """Run these tests as plain Python: NumPy's integers behave like numba's there too."""
+    """Run these tests as Python, in which integers of NumPy behave like those of numba."""
     command = [
         sys.executable,
         "-m",

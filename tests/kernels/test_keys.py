@@ -27,7 +27,7 @@ def test_name_rows__equals_its_twin(rows: list[tuple[int, int, int]]) -> None:
     assert out.tolist() == [rng.fold_in(rng.fold_in(d, s), w) for d, s, w in rows]
 
 
-def test_name_rows__tells_sentences_and_windows_apart() -> None:
+def test_name_rows__distinguishes_sentences_and_windows() -> None:
     grid = [(d, s, w) for d in range(4) for s in range(30) for w in range(30)]
     out = np.empty(len(grid), np.uint64)
 
@@ -53,7 +53,7 @@ def digest(row: list[int]) -> int:
     return rng.mix(state ^ state >> 32)
 
 
-def test_digest_rows__tells_rows_of_few_ids_apart() -> None:
+def test_digest_rows__distinguishes_short_rows() -> None:
     ids = np.array([(a, b, c) for a in range(40) for b in range(40) for c in range(40)], np.int32)
     out = np.empty(len(ids), np.uint64)
 

@@ -29,7 +29,7 @@ some_lines = st.lists(
 def scanned(
     text: str, *, word: int, tag: int, room: int = 16, places: int = 32
 ) -> tuple[list[tuple[int, list[object]]], str, int]:
-    """Return sentences as the twin does, the text that was laid, and the number of distinct tags."""
+    """Return sentences in the form of the twin, the text `laid`, and the number of distinct tags."""
     data = np.frombuffer(text.encode() + b"\n", np.uint8)
     size = int((data == NEWLINE).sum())
     names, slots, laid = (
@@ -81,8 +81,8 @@ def test_scan_lines__has_no_room_for_more_tags_than_there_is() -> None:
 
 
 @pytest.mark.parametrize("distinct", [3, 15])
-def test_scan_lines__tags_that_collide_keep_their_numbers(distinct: int) -> None:
-    """A table of 16 places for 15 tags: every search passes over places of other tags."""
+def test_scan_lines__numbers_colliding_tags(distinct: int) -> None:
+    """A table of 16 slots for 15 tags: each search passes slots of other tags."""
     tags = [f"B-T{number}" for number in range(distinct)]
     text = "\n".join(f"w\t{tag}" for tag in [*tags, *reversed(tags), *tags[::2]])
 
@@ -97,7 +97,7 @@ def test_scan_lines__finds_nothing_in_blank_lines(text: str) -> None:
     assert scanned(text, word=0, tag=1) == ([], "", 0)
 
 
-def test_is_blank__is_what_may_stand_in_a_line_without_a_word() -> None:
+def test_is_blank__covers_the_bytes_of_blank_lines() -> None:
     assert {chr(byte) for byte in range(256) if byte != NEWLINE and is_blank(byte)} == set(
         reference.BLANKS
     )

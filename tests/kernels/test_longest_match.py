@@ -1,4 +1,4 @@
-"""Cutting by the longest match, beside the tokenizers library's WordPiece."""
+"""Longest match, compared with the WordPiece of the tokenizers library."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def on_a_line(words: list[str]) -> tuple[np.ndarray, np.ndarray]:
     lowercase=st.booleans(),
     longest_run=st.sampled_from([3, 100]),
 )
-def test_cut_words__is_what_the_library_does(
+def test_cut_words__equals_the_tokenizers_library(
     vocab: list[tuple[str, str]], words: list[str], lowercase: bool, longest_run: int
 ) -> None:
     known = ["[UNK]", "[MASK]", "a", "a7", *("".join(piece) for piece in vocab)]

@@ -1,4 +1,4 @@
-"""Whole stages in one pass: each equals its slow twin, which takes what can be had from a list."""
+"""Fused kernels equal their slow twins."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def unpacked(lists: object, rows: int) -> list[list[int]] | None:
 @example([[7] * size for size in (0, 1, 15, 16, 255, 256, 70000)])
 @example([[1]] * 16)
 @example([[1]] * 70000)
-def test_unpack_lists__gives_back_what_was_packed(lists: list[list[int | None]]) -> None:
+def test_unpack_lists__inverts_packing(lists: list[list[int | None]]) -> None:
     assert unpacked(lists, len(lists)) == [
         [-1 if item is None else int(item) for item in items] for items in lists
     ]
@@ -72,5 +72,5 @@ def test_unpack_lists__refuses_other_things(item: object) -> None:
 
 
 @pytest.mark.parametrize("row", [5, None, "text", {"a": 1}])
-def test_unpack_lists__refuses_rows_that_are_no_lists(row: object) -> None:
+def test_unpack_lists__rejects_rows_other_than_lists(row: object) -> None:
     assert unpacked([[1], row], 2) is None

@@ -1,4 +1,4 @@
-"""The kernel that thins documents, against comparing each with all that were kept."""
+"""The kernel for near copies, compared with a search over all kept documents."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def expected(rows: list, least: int) -> list[int]:
 
 
 @given(documents, st.integers(1, PLACES))
-def test_thin__compares_with_what_was_kept(rows: list, least: int) -> None:
+def test_thin__compares_with_kept_documents_only(rows: list, least: int) -> None:
     num = len(rows)
     copies = np.empty(num, np.uint8)
 

@@ -30,7 +30,7 @@ def picks_of(rows: Sequence[object], data: st.DataObject) -> list[int]:
 
 
 def packs_of(picked: list[int], data: st.DataObject) -> Packs:
-    """Draw where the lines of packed rows begin among those picked: all alone, or side by side."""
+    """Generate the offsets of packed rows: a row per line, or several rows in a line."""
     if data.draw(st.booleans()):
         return np.arange(len(picked) + 1)
     inner = data.draw(st.sets(st.integers(1, len(picked) - 1))) if len(picked) > 1 else set()
@@ -50,7 +50,7 @@ def padded(row: list[Any], width: int, with_: int) -> list[Any]:
 
 
 @given(rows=some_rows, spans=st.data())
-def test_measure_rows__finds_the_longest_of_those_asked_for(
+def test_measure_rows__finds_the_longest_requested_line(
     rows: list[list[int]], spans: st.DataObject
 ) -> None:
     picked = picks_of(rows, spans)

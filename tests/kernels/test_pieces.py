@@ -19,7 +19,7 @@ def code_points(text: str) -> np.ndarray:
     return np.frombuffer(text.encode("utf-32-le"), np.uint32)
 
 
-def test_is_space__is_what_bert_takes_for_white_space() -> None:
+def test_is_space__equals_berts_normalizer() -> None:
     found = {c for c in range(0x11000) if is_space(c)}
 
     assert found == {c for c in range(0x11000) if SPACES.fullmatch(chr(c))}

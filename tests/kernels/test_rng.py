@@ -13,7 +13,7 @@ WORDS = st.integers(0, 2**64 - 1)
 COUNTS = st.integers(0, 2**63 - 1)
 
 
-def test_bits__are_those_of_splitmix64():
+def test_bits__equal_splitmix64():
     published = [
         6457827717110365317,
         3203168211198807973,
@@ -85,7 +85,7 @@ def test_below__every_number_is_as_likely(m):
         ),
     ],
 )
-def test_draws__do_not_depend_on_one_another(name, pair):
+def test_draws__are_independent(name, pair):
     pairs = []
     for i in range(3000):
         stream, k, other, other_k = pair(i)

@@ -50,7 +50,7 @@ def test_draw_next__every_order_is_as_likely() -> None:
     assert is_fair(orders, possible)
 
 
-def test_begins_word__a_number_other_than_the_one_before() -> None:
+def test_begins_word__where_the_number_changes() -> None:
     row = [-1, 0, 0, 1, -1, 1, -1]
 
     found = [begins_word(word, before) for before, word in zip([-1, *row], row, strict=False)]

@@ -1,4 +1,4 @@
-"""The rules that CONTRIBUTING states for kernels, checked over every file of the room."""
+"""The rules of CONTRIBUTING for kernels, checked in every file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def kernels_of(path: Path) -> list[ast.FunctionDef]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_kernels__use_numpy_and_one_another_alone(path: Path) -> None:
+def test_kernels__use_only_numpy_and_other_kernels(path: Path) -> None:
     imported = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):

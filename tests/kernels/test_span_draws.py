@@ -50,7 +50,7 @@ def test_draw_length__equals_twin(stream, k, law):
     assert draw_length(np.uint64(stream), k, sums) == twin.drawn_length(stream, k, weights)
 
 
-def test_geometric_lengths__are_those_of_spanbert():
+def test_geometric_lengths__equal_spanbert():
     found = chances("geometric")
 
     expected = [0.2241, 0.1792, 0.1434, 0.1147, 0.0918, 0.0734, 0.0587, 0.0470, 0.0376, 0.0301]
@@ -116,13 +116,13 @@ def test_open_spans__equals_its_twin(data, whole):
         ([END], 0),
     ],
 )
-def test_run_from__ends_with_the_text_and_keeps_off_what_is_closed(state, size):
+def test_run_from__ends_at_special_tokens_and_avoids_closed_ones(state, size):
     assert run_from(np.array(state, np.uint8), 0, 3) == size
 
 
 @given(st.data(), some_states, st.sampled_from(sorted(LAWS)))
 def test_place_spans__equals_its_twin(data, rows, law):
-    """Also that a row costs nothing to the next: places are put back."""
+    """Also that `places` is restored for the next row."""
     sums, weights = LAWS[law]
     states = Ragged.from_rows(rows, np.uint8)
     quota = np.array(
@@ -150,7 +150,7 @@ def test_place_spans__equals_its_twin(data, rows, law):
         assert left[i] == due
 
 
-def test_lengths__sum_to_one_in_whole_numbers():
+def test_lengths__sum_to_one_in_integers():
     for sums, weights in LAWS.values():
         exact = [Fraction(2**53) * part / sum(weights) for part in accumulate(weights)]
         assert sums.tolist() == [int(part) for part in exact]

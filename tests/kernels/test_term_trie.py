@@ -17,7 +17,7 @@ some_texts = st.one_of(made.documents_of_text(), made.documents_of_words()).map(
 
 
 def found_in(texts):
-    """Find the words of texts on one line, a line end between them."""
+    """Split texts that are joined by line ends into words."""
     bounds = [0, *accumulate(len(text) + 1 for text in texts)]
     line = "\n".join(texts).encode("utf-32-le", "surrogatepass")
     return find_text_words(np.frombuffer(line, np.uint32), np.array(bounds[:-1], np.int64))

@@ -17,7 +17,7 @@ ENTRIES = st.lists(st.lists(TOKENS, min_size=1, max_size=4).map(tuple), max_size
 
 @st.composite
 def rows(draw):
-    """Draw rows of 4 ids, so that matches are dense, with special tokens anywhere."""
+    """Generate rows of 4 distinct ids, so that matches are frequent, and special tokens."""
     made = []
     for _ in range(draw(st.integers(0, 4))):
         sizes = draw(st.lists(st.integers(-1, 3).filter(bool), max_size=8))
@@ -32,7 +32,7 @@ def rows(draw):
 
 
 def trie_of(entries):
-    """Return edges, endings and the two tables of what may begin."""
+    """Return the arrays of a trie: edges, ending, begins and seconds."""
     tokens = Ragged.from_rows(entries, np.int32)
     places = 1 << (2 * len(tokens.values) + 1).bit_length()
     begins, seconds = np.zeros(5, np.uint8), np.zeros(1, np.uint64)
@@ -94,8 +94,8 @@ def test_exact_values__equals_twin(entries, units):
 
 
 @pytest.mark.parametrize("token", [4, 2**31 - 1, -1, -(2**31)])
-def test_exact_values__tokens_that_no_tokenizer_has(token):
-    """Damaged shards may hold anything."""
+def test_exact_values__invalid_token_ids(token):
+    """Damaged shards may have any ids."""
     assert look_up([[token], [1, token], [token, 1], [1, 2]], [(1,), (1, 2), (3,)]) == [
         -1,
         -1,
@@ -105,8 +105,8 @@ def test_exact_values__tokens_that_no_tokenizer_has(token):
 
 
 @pytest.mark.parametrize("token", [4, 2**31 - 1, -1, -(2**31)])
-def test_match_entries__tokens_that_no_tokenizer_has(token):
-    """Damaged shards may hold anything."""
+def test_match_entries__invalid_token_ids(token):
+    """Damaged shards may have any ids."""
     out, of_rows = match(
         [Row(key=0, ids=[token, 1, token], word_ids=[0, 1, 2])], trie_of([(1,), (1, 2)]), 9
     )

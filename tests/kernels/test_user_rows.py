@@ -34,7 +34,7 @@ def test_continue_words__equals_its_twin(words: list[list[int]]) -> None:
 
 
 def counted_on(row: list[int]) -> list[int]:
-    """Give each stretch of numbers that do not fall what all before it have had."""
+    """Shift each nondecreasing part of the numbers by the words of the parts before it."""
     out, base, real = [], 0, [t for t, word in enumerate(row) if word >= 0]
     for before, t in zip([None, *real], real, strict=False):
         if before is not None:

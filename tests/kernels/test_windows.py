@@ -11,7 +11,7 @@ costs_of_rows = st.lists(st.lists(st.integers(0, 3), max_size=12), max_size=5)
 
 
 def cut(costs: list[list[int]], limit: int) -> list[list[int]]:
-    """Return the first token of each window of each sequence, counted within it."""
+    """Return the first token of each window, within its sequence."""
     rows = Ragged.from_rows(costs, np.uint8)
     cuts, counts = np.empty(len(rows.values), np.int64), np.empty(len(rows), np.int64)
     cut_windows(rows.offsets, rows.values.astype(np.uint8), limit, cuts, counts)

@@ -22,7 +22,7 @@ streams = st.lists(st.integers(-1, 4), max_size=30).map(
 
 
 @given(random_examples())
-def test_find_words__are_runs_of_one_number(examples) -> None:
+def test_find_words__finds_runs_of_equal_numbers(examples) -> None:
     ids = examples.input_ids
     bounds, sizes = np.zeros((len(ids.values), 2), np.int64), np.zeros(len(ids), np.int64)
 
@@ -91,7 +91,7 @@ def test_find_live__is_where_both_are(stream) -> None:
 
 
 @given(streams, st.integers(1, 4), st.integers(0, 6))
-def test_keep_frequent__loses_no_pair_that_is(stream, least, bits) -> None:
+def test_keep_frequent__keeps_every_frequent_pair(stream, least, bits) -> None:
     sieve, places = np.zeros(1 << bits, np.uint8), live(stream)
     ngrams.fill_sieve(stream, places, least, sieve)
     kept = places.copy()
@@ -109,7 +109,7 @@ def test_keep_frequent__loses_no_pair_that_is(stream, least, bits) -> None:
 
 
 @pytest.mark.parametrize(("least", "kept"), [(3, [0, 1, 2]), (4, [])])
-def test_keep_frequent__leaves_out_what_is_rare(least, kept) -> None:
+def test_keep_frequent__drops_rare_pairs(least, kept) -> None:
     stream, sieve = np.zeros(4, np.int32), np.zeros(4, np.uint8)
     places = live(stream)
     ngrams.fill_sieve(stream, places, least, sieve)
@@ -141,7 +141,7 @@ def test_count_pairs__counts_and_numbers_in_order(stream) -> None:
     assert listed.tolist() == [left << 32 | right for left, right in expected]
 
 
-def test_count_pairs__stops_at_a_half_full_table_and_goes_on() -> None:
+def test_count_pairs__stops_at_a_half_full_table_and_resumes() -> None:
     stream = np.arange(10, dtype=np.int32)
     places = live(stream)
     state, out = np.zeros(2, np.int64), np.full(9, -5, np.int32)
@@ -160,7 +160,7 @@ def test_count_pairs__stops_at_a_half_full_table_and_goes_on() -> None:
     assert out.tolist() == [0, 1, 2, 3, 0, 1, 2, 3, 4]
 
 
-def test_find_pairs__what_the_table_has_not_is_none() -> None:
+def test_find_pairs__unknown_pairs_are_minus_one() -> None:
     keys, numbers = np.full(4, EMPTY, np.uint64), np.full(4, -1, np.int32)
     ngrams.place_pairs(np.array([1 << 32 | 2], np.uint64), keys, numbers)
     stream, out = np.array([1, 2, 1, 2, 3], np.int32), np.full(4, -5, np.int32)

@@ -1,4 +1,4 @@
-"""Open the tokenizer that decodes token ids, for drawings that can do without."""
+"""Open the tokenizer of a folder for a drawing, if possible."""
 
 from __future__ import annotations
 

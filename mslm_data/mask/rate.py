@@ -90,7 +90,7 @@ class Schedule:
 
         beginnings = [beginning for beginning, _ in self.phases]
         if beginnings[0] != 0 or any(a >= b for a, b in pairwise(beginnings)):
-            raise ValueError(f"phases: expected beginnings that rise from 0, got {beginnings}")
+            raise ValueError(f"phases: expected beginnings increasing from 0, got {beginnings}")
         for _, rate in self.phases:
             check_share("phases", rate)
 

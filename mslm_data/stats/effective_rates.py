@@ -28,10 +28,10 @@ class EffectiveRate(NamedTuple):
 
 
 def effective_rates(strategy: Strategy, stats: MaskStats) -> list[EffectiveRate]:
-    """Return the rates of a strategy with the masked shares.
+    """Return the rates of a strategy with the masked shares; none for a strategy made of picks.
 
     They differ because each row's budget is rounded up, and because `rate` may count words or
-    n-grams. A strategy made of picks has no such options, and an empty list.
+    n-grams.
     """
     options = {} if strategy.origin is None else strategy.origin.options
     shares = (

@@ -159,11 +159,11 @@ def test_schedule__each_row_draws_its_own():
         ({"shape": "phases"}, r"^phases: expected a list of \[beginning, rate\] .*, got none$"),
         (
             {"shape": "phases", "phases": ((5, 0.3), (9, 0.1))},
-            r"^phases: expected beginnings that rise from 0, got \[5, 9\]$",
+            r"^phases: expected beginnings increasing from 0, got \[5, 9\]$",
         ),
         (
             {"shape": "phases", "phases": ((0, 0.3), (9, 0.1), (9, 0.2))},
-            r"^phases: expected beginnings that rise from 0, got \[0, 9, 9\]$",
+            r"^phases: expected beginnings increasing from 0, got \[0, 9, 9\]$",
         ),
         (
             {"shape": "phases", "phases": ((0, 0.3), (9, 15))},
@@ -232,7 +232,7 @@ def test_plan__a_strategys_rate_follows_the_tokens(tmp_path):
     [
         ({"shape": "linear", "start": 0.3}, "stop: expected a rate for shape 'linear', got none"),
         ({"shape": "phases", "phases": [0.3, 0.1]}, "expected a list for option .*, got a number"),
-        ({"shape": "phases", "phases": [[0, 0.3], [-1, 0.1]]}, "rise from 0, got .0, -1."),
+        ({"shape": "phases", "phases": [[0, 0.3], [-1, 0.1]]}, "increasing from 0, got .0, -1."),
         ({"shape": "phases", "phases": [[0, 0.3]], "per": "token"}, "got 'token'"),
         ({"shape": "phase", "phases": [[0, 0.3]]}, "linear, cosine, uniform, phases for option"),
     ],

@@ -201,7 +201,7 @@ def test_attention__another_encoder_refused(folder, encoder, tmp_path):
     done = run("vocab", "scores", "attention", folder, "--encoder", other)
 
     assert done.code == 1
-    assert "got another encoder; remove" in done.err
+    assert "made with another encoder; remove" in done.err
 
 
 def test_attention__another_vocabulary_refused(folder, tmp_path):

@@ -17,7 +17,7 @@ from tests.shard import damage
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder of three splits, the first with several shards."""
+    """A folder with three splits, the first with several shards."""
     folder = tmp_path_factory.mktemp("rows") / "d"
     built(folder, pipeline=pipeline_of(unit_bytes=1500))
     return folder
@@ -29,7 +29,7 @@ def by_ids(examples, advance):
 
 
 def stopping_after(shards):
-    """Score as `by_ids`, and be interrupted within the shard after so many."""
+    """Score like `by_ids`, and raise an interrupt in the shard after that many."""
     calls = []
 
     def score(examples, advance):
@@ -103,10 +103,10 @@ def test_write_column__another_option_refused_before_work(tmp_path, folder):
     before = tree(tmp_path / "c")
 
     with pytest.raises(
-        VocabularyError, match=r"got another threshold; remove .*/c or pass another --out"
+        VocabularyError, match=r"made with another threshold; remove .*/c or pass another --out"
     ):
         write(tmp_path / "c", shards, by_ids, threshold=0.2)
-    with pytest.raises(VocabularyError, match="got another more, threshold;"):
+    with pytest.raises(VocabularyError, match="made with another more, threshold;"):
         write(tmp_path / "c", shards, by_ids, more=1)
 
     assert tree(tmp_path / "c") == before

@@ -37,7 +37,7 @@ EASY = NgramChoice(lengths=(2, 3), min_counts=(1,))
 
 
 def word_level(words: set[str]) -> Tokenizer:
-    """Make a tokenizer for which each word is one token."""
+    """Create a tokenizer with one token per word."""
     specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     core = tokenizers.Tokenizer(
         models.WordLevel({word: i for i, word in enumerate([*specials, *sorted(words)])}, "[UNK]")
@@ -256,7 +256,7 @@ def test_rank_ngrams__entries_of_several_pieces_know_where_words_begin() -> None
 def test_rank_ngrams__nothing_frequent_says_what_to_lower() -> None:
     with pytest.raises(
         VocabularyError,
-        match=r"2 to 3 words that occur 9 times, got none among 15 words; lower the le",
+        match=r"2 to 3 words occur 9 times among 15 words; lower --min-count",
     ):
         ranked(ROWS, replace(EASY, min_counts=(9,)))
 
@@ -352,7 +352,7 @@ GOLD = {  # measured on the lists that the authors published, and on the paper's
 def corpus(
     request: pytest.FixtureRequest, real: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Shards]:
-    """Build a corpus with a tokenizer for which each of its words is one token."""
+    """Build a corpus with a tokenizer that has one token per word."""
     source = real / "blurb" / request.param
     lines = [
         line

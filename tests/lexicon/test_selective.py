@@ -18,7 +18,7 @@ from tests.support.properties import fewer
 
 
 def made_up(ids: list[int]) -> float:
-    """Answer anything in [0, 1] by the ids alone."""
+    """Return some number in [0, 1] that depends only on the ids."""
     return hashlib.sha256(bytes(ids)).digest()[0] / 255
 
 
@@ -48,7 +48,7 @@ def test_confidence__above_0_just_where_the_slow_twin_says(examples: Examples, t
 
 
 def test_confidence__worked_example():
-    """One token decides: with it nothing more is needed, and all that follows is important by the rule as it is."""
+    """One token decides: with it no other is needed, so all later tokens are important by the rule."""
     p_of = {(5, 6, 7): 0.9, (5,): 0.5, (5, 6): 0.895, (5, 7): 0.4}
     examples = examples_of([Row(key=9, ids=[CLS, 5, 6, 7, SEP], word_ids=[-1, 0, 1, 2, -1])])
     asked = []
@@ -116,7 +116,7 @@ def test_confidence__answers_that_are_not_numbers(answer):
     examples = examples_of([row_of([1])])
     kind = type(answer).__name__
 
-    with pytest.raises(VocabularyError, match=f"expected 1 probabilities, got {kind} that is not"):
+    with pytest.raises(VocabularyError, match=f"returned a {kind} that is not a list of numbers"):
         Confidence(lambda rows, keys: answer)(examples, lambda _: None)
 
 
@@ -124,7 +124,7 @@ def test_confidence__a_callable_that_raises_is_named_without_its_words():
     def p_true(rows, keys):
         raise RuntimeError("a secret of the row")
 
-    with pytest.raises(VocabularyError, match="got RuntimeError, which the function") as told:
+    with pytest.raises(VocabularyError, match="the function raised RuntimeError;") as told:
         Confidence(p_true)(examples_of([row_of([1])]), lambda _: None)
 
     assert "secret" not in str(told.value)

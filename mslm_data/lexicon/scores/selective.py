@@ -131,8 +131,8 @@ class Confidence:
             probabilities = [float(p) for p in result]
         except (TypeError, ValueError):
             raise VocabularyError(
-                f"--callable: expected a list of {len(rows)} probabilities, got "
-                f"{type(result).__name__}; return a number for each row"
+                f"--callable: the function returned a {type(result).__name__} that is not a list "
+                f"of numbers; return {len(rows)} probabilities"
             ) from None
 
         good = [

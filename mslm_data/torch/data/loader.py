@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class MaskedLoader:
     """Iterate over the batches of one epoch as dicts of tensors; see `MaskedDataset.loader`.
 
-    Each further iteration starts the next epoch. On a single rank, the batches are those of
-    `md.Batches` with the same options.
+    After a complete pass, the next iteration starts the next epoch. On a single rank, the batches
+    are those of `md.Batches` with the same options.
 
     The loader implements the protocol of torchdata's StatefulDataLoader (`state_dict`,
     `load_state_dict`), which is supported by Lightning and

@@ -100,10 +100,11 @@ class ShardSampler(Sampler[BatchRows]):
     defaults of `rank` and `world` if the trainer shards batches itself (Accelerate's `prepare`):
     sharding twice silently loses rows.
 
-    **Epochs and resuming.** Each iteration yields one epoch, and the next iteration the next. After
-    `load_state_dict`, iteration continues within the epoch of the state. Each row index carries its
-    epoch. DataLoader workers prefetch batches, so save the state of `MaskedLoader`, or of
-    torchdata's StatefulDataLoader, which count batches returned to the training loop.
+    **Epochs and resuming.** Each iteration yields one epoch, and after a complete pass the next
+    iteration the next epoch. After `load_state_dict`, iteration continues within the epoch of the
+    state. Each row index carries its epoch. DataLoader workers prefetch batches, so save the state
+    of `MaskedLoader`, or of torchdata's StatefulDataLoader, which count batches returned to the
+    training loop.
 
     Attributes:
         dataset: The rows.

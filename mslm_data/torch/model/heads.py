@@ -4,7 +4,7 @@ The paper concatenates a trained vector W with each hidden state, and applies an
 function f. Here f is a hidden layer of the encoder's size, ReLU, dropout and an output layer. Since
 W is the same for all tokens, it only adds a bias to the hidden layer, and is computed as one.
 
-Dimensions: B rows, L tokens, S mentions (padded), H hidden size, C tags, E entity types.
+Dimensions: B rows, L tokens, S mentions (padded), H hidden size, C tags, E entity types; N items.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Given packed rows alone, an encoder would attend across rows, and count position
 the packed row. `encoder_inputs` makes the arguments that prevent this, which differ by model family
 and attention. For encoders without support, `run_packed` unpacks the rows.
 
-Dimensions: B packed rows, L tokens; R rows in a group, M tokens of its longest row; X features; T
-tokens of all rows.
+Dimensions: B packed rows, L tokens; R rows in a group, M tokens of its longest row; X features;
+T tokens of all rows; H heads, of which a mask has 1, for all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tiny models with random weights, made here and saved as `save_pretrained` writes them."""
+"""Tiny models with random weights, saved as by `save_pretrained`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def config(**changes: Any) -> Any:
 def saved(
     folder: Path, kind: str = "BertModel", *, vocab: str | None = None, **changes: Any
 ) -> Path:
-    """Save a model of the shipped sample's vocabulary; with `vocab`, that `vocab.txt` beside it."""
+    """Save a model with the shipped sample's vocabulary; with `vocab`, also a `vocab.txt`."""
     torch.manual_seed(7)
     getattr(transformers, kind)(config(**changes)).save_pretrained(folder)
     if vocab is not None:
@@ -43,5 +43,5 @@ def sample_vocab() -> str:
 
 
 def plain(folder: Path, kind: str = "AutoModel") -> Any:
-    """Load a model by the library alone, with attention weights."""
+    """Load a model with transformers only, with attention weights."""
     return getattr(transformers, kind).from_pretrained(folder, attn_implementation="eager").eval()

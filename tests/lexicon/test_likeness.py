@@ -20,7 +20,7 @@ def words_of(strings, tokenizer):
 
 
 def vector(model, ids, embedding):
-    """Embed one word by plain calls of the library: the slow twin."""
+    """Embed one word by plain calls of transformers: the slow twin."""
     with torch.inference_mode():
         if embedding == "input":
             return (

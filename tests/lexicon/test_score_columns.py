@@ -41,7 +41,7 @@ def write(folder: Path, rows: Rows, name: str = "train/data-00000-of-00001.arrow
 
 
 def examples(keys: Sequence[int], lengths: Sequence[int]) -> Any:
-    """Return rows of these keys and numbers of tokens, specials included."""
+    """Return rows with these keys and numbers of tokens, including special tokens."""
     return examples_of(
         [row_of([size - 2], key=key) for key, size in zip(keys, lengths, strict=True)]
     )

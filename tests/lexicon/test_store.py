@@ -276,7 +276,7 @@ def test_read_lexicon__a_truncated_file_at_every_length(tmp_path: Path) -> None:
 
 
 def flipped(data: bytes, count: int) -> Iterator[bytes]:
-    """Give copies with one to four bytes changed, the same ones in every run."""
+    """Yield copies with one to four bytes changed, the same in each run."""
     random = np.random.default_rng(0)
     for _ in range(count):
         copy = bytearray(data)

@@ -41,7 +41,7 @@ ABOUT = {"tokenizer": "0" * 64, "size": 3 * len(FORMS)}
 
 
 def tokenizer() -> tokenizers.Tokenizer:
-    """Return one whose ids 3f, 3f + 1, 3f + 2 are form f whole, its first letter, and the rest of it."""
+    """Return a tokenizer whose ids 3f, 3f + 1, 3f + 2 are the form f, its first letter, and the rest of it."""
     vocab: dict[str, int] = {}
     for number, form in enumerate(FORMS):
         for place, piece in enumerate((form, form[:1], f"##{form[1:]}")):
@@ -52,7 +52,7 @@ def tokenizer() -> tokenizers.Tokenizer:
 
 
 def words_of(forms: Sequence[tuple[str, int]]) -> WordTypes:
-    """Return word types of these forms, each one piece, with their occurrences."""
+    """Return word types of these forms, each one piece, with their counts."""
     core = tokenizer()
     tokens = Ragged.from_rows([[core.token_to_id(form)] for form, _ in forms], np.int32)
     return WordTypes(tokens, np.array([count for _, count in forms], np.int64))

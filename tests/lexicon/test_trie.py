@@ -127,7 +127,7 @@ def test_matches__empty_lexicon():
 
 
 def test_matches__more_than_there_is_room_for_at_first():
-    """Each place of a row of equal tokens begins as many matches as there are entries."""
+    """In a row of equal tokens, as many matches begin at each position as there are entries."""
     row = Row(key=0, ids=[7] * 40, word_ids=range(40))
     found = found_in(row, [(7,) * length for length in range(1, 31)])
 

@@ -55,7 +55,7 @@ def test_count_words__the_table_grows() -> None:
 
 
 def test_count_words__a_tokenizer_that_grows() -> None:
-    """Tokens past its end, as damaged shards have them, are words like others, before and after it has them."""
+    """Ids beyond the tokenizer, as in damaged shards, are words like others, before and after it has them."""
     rows = [row_of([1, 2, 1], fill=token) for token in (10, 30)]
     chunks = [examples_of(rows, replace(IDS, size=size)) for size in (5, 20, 40)]
 

@@ -1,4 +1,4 @@
-"""What the tests of `mslm_data.torch` share."""
+"""Settings of the tests of `mslm_data.torch`."""
 
 from __future__ import annotations
 

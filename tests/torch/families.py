@@ -1,4 +1,4 @@
-"""Tiny random masked language models of every family that is known, and one that is not."""
+"""Tiny random masked language models of all supported families, and of an unsupported one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OF_FAMILY: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def masked_lm(family: str = "bert", **options: Any) -> Any:
-    """Return a model with random weights, the same each time."""
+    """Return a model with fixed random weights."""
     import torch
     from transformers import AutoConfig, AutoModelForMaskedLM
 
@@ -59,7 +59,7 @@ def masked_lm(family: str = "bert", **options: Any) -> Any:
 
 
 def batch(rows: int = 8, width: int = 12, *, types: int = 2, seed: int = 0) -> dict[str, Any]:
-    """Return a batch with all of its arrays: two mentions in each row but the first, every row of another length."""
+    """Return a batch with all columns: rows of different lengths, with two mentions except in the first."""
     import torch
 
     draw = torch.Generator().manual_seed(seed)
@@ -91,7 +91,7 @@ def batch(rows: int = 8, width: int = 12, *, types: int = 2, seed: int = 0) -> d
 
 
 def losses_and_gradients(model: Any, batch: dict[str, Any]) -> tuple[Any, list[Any]]:
-    """Return a model's three losses of a batch, and the gradients of its weights."""
+    """Return the three losses of a batch, and the gradients of the model's weights."""
     import torch
 
     model.zero_grad()

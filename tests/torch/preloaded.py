@@ -1,4 +1,4 @@
-"""What the examples need, imported once by the server that they are forked from, its kernels loaded too."""
+"""Imports and kernels that the examples need, loaded once in the server from which they are forked."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,4 +1,4 @@
-"""Processes of their own for tests, without each importing everything: forked from a server that has."""
+"""Processes for tests, forked from a server that has imported everything."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def start(target: Any, *arguments: Any) -> BaseProcess:
 
 
 def _forking(target: Any, *arguments: Any) -> None:
-    """Call a target whose own processes are forked, as usual; forked by a server, they would outlive it when killed.
+    """Call a target whose child processes are forked directly; children of a server would survive when it is killed.
 
-    One thread is enough for models this small, and more of them wait for each other where cores are few.
+    One thread is enough for such small models; several would wait for each other on few cores.
     """
     import torch
 
@@ -43,7 +43,7 @@ def _forking(target: Any, *arguments: Any) -> None:
 
 
 def example(name: str, out: Path, *arguments: str) -> BaseProcess:
-    """Start an example, as `python NAME ARGUMENTS` would; what it prints goes to `out`."""
+    """Start an example, like `python NAME ARGUMENTS`; its output goes to `out`."""
     folder = SHOWN if (SHOWN / name).is_file() else EXAMPLES
     return start(_run, str(folder / name), str(out), arguments)
 

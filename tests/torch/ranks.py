@@ -1,4 +1,4 @@
-"""What one of two processes does that train together: each trainer, with batches of each shape."""
+"""The work of one of two processes that train together, with each trainer and each shape of batches."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def dataset_of(folder: str) -> MaskedDataset:
 
 
 def train_in_every_way(folder: str, out: str, rank: int, port: int) -> None:
-    """Write the keys that each way of training has seen, by way and shape."""
+    """Write the keys seen by each way of training, by way and shape."""
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "NODE_RANK": "0"}
 
@@ -122,7 +122,7 @@ def _accelerate(loader: Any) -> list[list[int]]:
 def _hugging_face(
     kind: str, dataset: MaskedDataset, out: str, options: Mapping[str, Any]
 ) -> list[list[int]]:
-    """Train with a Trainer: batches of so many rows, packed by the collator, or a loader's."""
+    """Train with a Trainer: batches packed by the collator, or those of a loader."""
     from transformers import Trainer, TrainingArguments
 
     model = _model(dataset)
@@ -188,7 +188,7 @@ def _lightning(loader: Any, out: str) -> list[list[int]]:
 
 
 def _half(loader: Any) -> dict[str, Any]:
-    """Give a few batches of an epoch, and the state after them."""
+    """Yield a few batches of an epoch, and the state after them."""
     loader.set_epoch(1)
     batches: Iterator[Any] | Iterable[Any] = itertools.islice(loader, GIVEN_BEFORE)
     return {"keys": [_keys(batch) for batch in batches], "state": loader.state_dict()}

@@ -16,6 +16,6 @@ def sampler_of(
     world: int | None = 1,
     **options: Any,
 ) -> ShardSampler:
-    """Return the sampler of `dataset.loader(**options)`, which any DataLoader takes."""
+    """Return the sampler of `dataset.loader(**options)`, for any DataLoader."""
     options = {"seed": getattr(dataset, "seed", 0)} | options
     return ShardSampler(dataset, BatchOptions(**options), epoch=epoch, rank=rank, world=world)

@@ -1,8 +1,8 @@
-"""A second device that is pretended, for machines that have no GPU.
+"""A simulated second device, for machines without a GPU.
 
-Code that mixes devices works where there is only a CPU, and fails on a GPU. Here it fails as well:
-all tensors lie in the CPU's memory and are computed there, but which of them were moved is
-remembered, tensors answer accordingly, and functions refuse tensors of both devices.
+Code that mixes devices works on a machine with only a CPU, and fails on a GPU. Here it fails too: all tensors are in
+CPU memory, but moves between devices are recorded, tensors report their device, and functions reject tensors of both
+devices.
 """
 
 from __future__ import annotations
@@ -32,15 +32,14 @@ def second_device(kind: str = "cuda") -> Iterator[torch.device]:
     """Let `to(device)` move tensors and modules to another device, as far as code can tell.
 
     Args:
-        kind: The name that it goes by. No GPU is asked for anything. "mps", of Apple's processors,
-            has no float64.
+        kind: Name of the device. No real GPU is used. "mps", of Apple's processors, has no float64.
 
     Yields:
         The device.
 
     Raises:
-        RuntimeError: In the block, a function gets tensors of both devices.
-        TypeError: In the block, a tensor that is there is made an array, or float64 on "mps".
+        RuntimeError: Within the block, a function gets tensors of both devices.
+        TypeError: Within the block, a tensor of the device is converted to an array, or to float64 on "mps".
     """
     there = _There(torch.device(kind, 0))
     with _Computing(there), _Calling(there):
@@ -51,9 +50,9 @@ class _There:
     """The memory of the second device.
 
     Attributes:
-        device: How it is called.
-        creates: Whether tensors that are made of nothing belong to it: those that a function makes
-            on the way, of which some arguments are there.
+        device: The device.
+        creates: Whether tensors created without inputs belong to the device: those created within a function with
+            arguments on it.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -75,7 +74,7 @@ class _There:
 
 
 class _Computing(TorchDispatchMode):
-    """Sees every function that computes, those of gradients too, where devices may not mix."""
+    """Intercepts all operations, including those of gradients; these must not mix devices."""
 
     def __init__(self, there: _There) -> None:
         super().__init__()
@@ -102,7 +101,7 @@ class _Computing(TorchDispatchMode):
 
 
 class _Calling(TorchFunctionMode):
-    """Sees every call from Python, and answers in torch's place where devices are named."""
+    """Intercepts all calls from Python; replaces those that name devices."""
 
     def __init__(self, there: _There) -> None:
         super().__init__()
@@ -133,7 +132,7 @@ class _Calling(TorchFunctionMode):
         return self._called(func, args, kwargs)
 
     def _is_known(self, device: Any) -> bool:
-        """Return whether a device is one of the two, and not torch's "meta", of no memory."""
+        """Return whether a device is one of the two, and not torch's "meta" device without memory."""
         return torch.device(device).type in (HERE.type, self._there.device.type)
 
     def _called(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -190,5 +189,5 @@ def tensors(parts: Any) -> list[Tensor]:
 
 
 def address(tensor: Tensor) -> int:
-    """Return what tells a tensor's storage from all others; views share it."""
+    """Return the identity of a tensor's storage, shared by views."""
     return tensor.untyped_storage()._cdata

@@ -25,12 +25,12 @@ def all_lists(batches: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def of_numpy(batches: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return the batches of `md.Batches` as lists, keys as torch has them."""
+    """Return the batches of `md.Batches` as lists, with keys as int64."""
     return [lists({**batch, "keys": batch["keys"].view("int64")}) for batch in batches]
 
 
 def dictionaries() -> list[dict[str, Any]]:
-    """Return rows of 2 to 54 tokens, with mentions of two labels, as a collator takes them."""
+    """Return rows of 2 to 54 tokens with mentions of two labels, as input of a collator."""
     return [
         {
             "key": row.key,
@@ -46,9 +46,9 @@ def dictionaries() -> list[dict[str, Any]]:
 
 
 def consume(folder: str, out: str, die_after: int | None, options: dict[str, Any]) -> None:
-    """Log every batch of epoch 1. With a number, keep the state after each, and kill this process after so many.
+    """Log every batch of epoch 1.
 
-    Without, go on where that run was.
+    With a number, save the state after each batch, and kill this process after that many; without, resume.
     """
     loader = MaskedDataset(md.load(folder)["train"], JOINT, seed=3, epoch=1).loader(
         batch_size=4, **options
@@ -66,7 +66,7 @@ def consume(folder: str, out: str, die_after: int | None, options: dict[str, Any
 
 
 def train_rank(folder: str, out: str, rank: int, world: int) -> None:
-    """Log the keys of this rank's batches, from a loader made before the process group is."""
+    """Log the keys of this rank's batches, from a loader created before the process group."""
     from torch import distributed
 
     loader = MaskedDataset(md.load(folder)["train"], JOINT).loader(batch_size=4)

@@ -1,7 +1,7 @@
 """Masked diffusion against exact enumeration: a model of four words, rows of up to ten units, all masks.
 
-The oracle knows neither rates nor draws. It asks the model for the losses of each subset of units, and adds
-them up by the integral of the process; every order of filling in is walked too.
+The oracle uses neither rates nor random masks. It evaluates the model's losses for each subset of units, and sums them
+with the weights of the process; all orders are enumerated too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LOW = 0.001
 
 
 class FourWords:
-    """Each token's logits are sums over the tokens around it, by their distance."""
+    """The logits of a token are sums over nearby tokens, by distance."""
 
     def __init__(self) -> None:
         draw = torch.Generator().manual_seed(7)
@@ -78,7 +78,7 @@ def units(of: Row, name: str) -> list[list[int]]:
 
 @dataclass
 class Enumerated:
-    """The losses of all masks: `[2**U, U, 2]`, by mask, unit and whether the token is of a term."""
+    """The losses of all masks: `[2**U, U, 2]`, by mask, unit, and whether the token is in a term."""
 
     units: list[list[int]]
     losses: Any
@@ -88,7 +88,7 @@ class Enumerated:
         return self.losses.sum((1, 2))
 
     def expected(self, weights: list[float]) -> Any:
-        """Return the sum over masks of k units, each by `weights[k]`: of other tokens, of terms."""
+        """Return the weighted sum over masks with k units, by `weights[k]`: of other tokens, and of terms."""
         sizes = np.array([mask.bit_count() for mask in range(len(self.losses))])
         return (np.array(weights)[sizes, None] * self.losses.sum(1)).sum(0)
 
@@ -129,7 +129,7 @@ def weights_of_rates(size: int, low: Fraction, high: Fraction) -> list[float]:
 
 
 def weights_of_process(size: int) -> list[float]:
-    """Return what the design says of rates from 0 to 1: one over k, and over the masks of k units."""
+    """Return the weights for rates in (0, 1): 1 / k, divided by the number of masks with k units."""
     return [0.0, *(1 / (k * math.comb(size, k)) for k in range(1, size + 1))]
 
 

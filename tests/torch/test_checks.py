@@ -1,4 +1,4 @@
-"""What would train something else without a word is refused before training begins, with what to set."""
+"""Silent training mistakes raise an error before training begins, with the fix."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Return a folder that counts as patients' text."""
+    """Return a protected folder, as of patients' text."""
     out = tmp_path_factory.mktemp("notes") / "ncbi"
     pipeline = made.pipeline_of()
     made.built(out, pipeline=replace(pipeline, about=replace(pipeline.about, protected=True)))
@@ -52,7 +52,7 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def model_for(shards: Any, **options: Any) -> Any:
-    """Return a model of the shards' vocabulary."""
+    """Return a model with the shards' vocabulary."""
     ids = shards.manifest.token_ids
     return masked_lm(
         **{"vocab_size": ids.size, "pad_token_id": ids.pad, "max_position_embeddings": 512}
@@ -61,7 +61,7 @@ def model_for(shards: Any, **options: Any) -> Any:
 
 
 def with_tokenizer(model: Any, folder: Path, shards: Any, **tokens: str) -> Any:
-    """Save a model beside the shards' tokenizer, of which some special tokens may be others, and load it."""
+    """Save a model beside the shards' tokenizer, optionally with other special tokens, and load it."""
     text = shards.tokenizer.read_text(encoding="utf-8")
     for name, other in tokens.items():
         text = text.replace(f"[{name}]", "[HELD]").replace(other, f"[{name}]")
@@ -90,7 +90,7 @@ TRAINERS = [MslmTrainer, *long(transformers.Trainer)]
 
 
 def trained_by(kind: Any, shards: Any, *, protected: bool) -> Any:
-    """Return a model for a trainer, which counts as one of patients' text or not."""
+    """Return a model trained on patients' text or not, for a trainer."""
     plain = model_for(shards)
     if kind is MslmTrainer or protected:
         return MslmModel.wrap(plain, protected=protected)
@@ -143,7 +143,7 @@ def test_trainer__looks_at_the_rows_of_evaluation(shards: Any, tmp_path: Path) -
 def test_trainer__refuses_rows_of_evaluation_whose_epoch_nobody_says(
     shards: Any, tmp_path: Path
 ) -> None:
-    """Else the first evaluation would refuse them, after hours of training."""
+    """Otherwise the first evaluation would fail, after hours of training."""
     model = MslmModel.wrap(model_for(shards), labels=shards.labels)
     arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
     train, test = (MaskedDataset(shards[name], JOINT) for name in ("train", "test"))
@@ -391,7 +391,7 @@ def test_evaluate__compares_labels_by_name(tmp_path: Path) -> None:
     gold = torch.from_numpy(second["test"].examples(0, 1).bio.values.astype("int64"))
 
     def knows(*, input_ids: Any, attention_mask: Any) -> Any:
-        """Tag all rows, which are equal, as they are in the labels X and Y."""
+        """Return a model that tags all (equal) rows with the labels X and Y."""
         tags = torch.where(gold > 0, gold + 2, gold).expand_as(input_ids)
         return torch.nn.functional.one_hot(tags, 5).float()
 
@@ -452,7 +452,7 @@ def test_wrap__refuses_another_tokenizer_than_that_beside_the_model(
 
 
 def test_check_tokenizer__looks_at_padding() -> None:
-    """In the kin of RoBERTa each token with the id of padding has no place in the text."""
+    """In RoBERTa-like models, tokens with the padding id have no position."""
     model = masked_lm("roberta", pad_token_id=1)
     ids = TokenIds(size=100, pad=0, special=(0,))
 

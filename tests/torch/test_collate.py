@@ -61,7 +61,7 @@ def tokenizer(folder: Path) -> Any:
 
 
 def as_rows(examples: Examples) -> Rows:
-    """Return rows as shards have them."""
+    """Return rows with the columns of shards."""
     names = ("input_ids", "word_ids", "bio", "span_starts", "span_ends", "span_labels")
     columns = {name: getattr(examples, name).tolist() for name in names} | {
         "key": examples.keys.tolist()
@@ -326,7 +326,7 @@ def test_make_examples__takes_integers_in_any_form(form: Callable[[list[int]], A
 
 @pytest.mark.parametrize("number", [int, np.int32, np.int64])
 def test_make_examples__reads_none_among_words_as_no_word(number: Callable[[int], Any]) -> None:
-    """Of Python's ints all are read at once; lists of NumPy's go one by one."""
+    """Lists of Python ints are read at once, lists of NumPy integers item by item."""
     words = [[None, number(0), number(1), None], [number(0), None]]
     rows: Rows = [{"input_ids": [9] * len(row), "word_ids": row} for row in words]
 
@@ -338,7 +338,7 @@ def test_make_examples__reads_none_among_words_as_no_word(number: Callable[[int]
 @pytest.mark.parametrize("form", [np.array, lambda words: np.array(words, float), torch.tensor])
 @pytest.mark.filterwarnings("error")
 def test_make_examples__reads_none_in_arrays_as_no_word(form: Callable[[list[Any]], Any]) -> None:
-    """`datasets` gives None as NaN in arrays and tensors, whose cast differs between processors."""
+    """`datasets` converts None to NaN in arrays and tensors; casts of NaN differ between processors."""
     missing = float("nan") if form is torch.tensor else None
     words = [[missing, 0, 1, missing], [0, missing]]
     rows: Rows = [{"input_ids": [9] * len(row), "word_ids": form(row)} for row in words]
@@ -475,7 +475,7 @@ BOTH = f"{WORDS_ALONE}, {MENTIONS_ALONE}"
 def test_collator__says_how_to_keep_columns_that_the_trainer_drops(
     name: str, options: dict[str, Any], columns: str
 ) -> None:
-    """Each of these would hide too little in rows without, and would not say so."""
+    """Each strategy would silently mask too little without these columns."""
     strategy = md.strategy(name, **options)
     row = {"input_ids": [2, 9, 3], "labels": [1, 1, 1]}
     message = (
@@ -491,7 +491,7 @@ def test_collator__says_how_to_keep_columns_that_the_trainer_drops(
 def test_collator__refuses_rows_of_shards_whose_key_the_trainer_has_dropped(
     train: Any, folder: Path, tmp_path: Path, wrap: bool
 ) -> None:
-    """Without a word, masks would be others than those that were counted."""
+    """Masks would silently differ from those counted by `mask-stats`."""
     model = masked_lm(vocab_size=train.token_ids.size, max_position_embeddings=512)
     rows = datasets.load_from_disk(str(folder))["train"]
 

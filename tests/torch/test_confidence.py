@@ -23,7 +23,7 @@ from tests.made import built, pipeline_of  # noqa: E402
 
 
 class Reader(torch.nn.Module):
-    """Gives logits that depend on all that it sees of a row, and on nothing else."""
+    """A model whose logits depend on all input ids of a row, and on nothing else."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Reader(torch.nn.Module):
 
 
 def slow(model: Reader, row: Row) -> list[list[float]]:
-    """Return log-probabilities of the tokens of each mention, one mention at a time and in float64."""
+    """Return the log-probabilities of each mention's tokens, one mention at a time, in float64."""
     found = []
     for start, end, _ in row.mentions:
         ids = [*row.ids[:start], *[IDS.mask] * (end - start), *row.ids[end:]]

@@ -147,7 +147,7 @@ def test_loader__tells_a_rate_the_tokens(train: Any, options: dict[str, Any]) ->
 
 
 def test_loader__rates_are_equal_at_equal_places_for_any_ranks(train: Any) -> None:
-    """Six rows a step: on one rank, on two, on three, and on one that goes on where three were."""
+    """Six rows per step: on one, two or three ranks, and on one rank resumed from three."""
     strategy = falling(train)
 
     def masks(loaders: list[Any], steps: int | None = None) -> dict[int, list[int]]:
@@ -300,7 +300,7 @@ def test_dataset__travels_to_another_process(train: Any) -> None:
 
 @pytest.fixture(scope="module")
 def fresh(folder: Path) -> dict[str, list[str]]:
-    """Make a dataset in a process of its own; return the heavy packages and the cold kernels that it has then."""
+    """Create a dataset in a new process; return the heavy packages and cold kernels loaded by then."""
     code = """
 import json, sys
 import mslm_data as md
@@ -449,7 +449,7 @@ def test_pass__that_is_finished_is_followed_by_the_next_epoch(train: Any, kind: 
 
 
 def test_loader__does_not_tell_the_rows_of_others_its_epoch(train: Any) -> None:
-    """A look at the rows by a loader is no promise that a trainer's sampler will tell them epochs."""
+    """Reading rows with a loader does not mean that a trainer's sampler sets their epoch."""
     dataset = MaskedDataset(train, JOINT)
     loader = dataset.loader(batch_size=16, workers=1)
     loader.set_epoch(2)
@@ -578,7 +578,7 @@ def test_load_state_dict__refuses_a_state_of_other_shards(train: Any) -> None:
 def test_loader__killed_in_mid_epoch_goes_on_with_the_very_same_batches(
     folder: Path, train: Any, tmp_path: Path, world: int, workers: int, then: int
 ) -> None:
-    """SIGKILL after five batches, on each rank; the uninterrupted run is this process's own."""
+    """SIGKILL after five batches, on each rank; compared with an uninterrupted run of this process."""
     for die_after, number in ((5, workers), (None, then)):
         started = [
             processes.start(
@@ -607,7 +607,7 @@ def test_loader__killed_in_mid_epoch_goes_on_with_the_very_same_batches(
 def test_loader__made_before_the_process_group_gives_each_rank_its_own_rows(
     folder: Path, train: Any, tmp_path: Path
 ) -> None:
-    """A trainer starts the group when it will: a loader that asks once would give every rank all rows."""
+    """Trainers start the process group late: a loader that reads its rank once would give all rows to each rank."""
     out = str(tmp_path / "rank")
     started = [processes.start(train_rank, str(folder), out, rank, 2) for rank in range(2)]
     for process in started:

@@ -13,7 +13,7 @@ HOW = "call set_epoch"
 
 
 def watched(epoch: Epoch, batches: list[list[int]]) -> list[int]:
-    """Return the numbers of the batches at which it warns."""
+    """Return the numbers of the batches that issue a warning."""
     warned = []
     for number, keys in enumerate(batches):
         with warnings.catch_warnings(record=True) as said:
@@ -41,7 +41,7 @@ def test_watch__warns_of_two_batches_in_another_order() -> None:
 
 
 def test_watch__is_quiet_where_a_last_batch_is_filled_up_with_rows_of_the_first() -> None:
-    """Samplers that shard do so, that all ranks have equally many rows."""
+    """Samplers that shard do so, to give all ranks the same number of rows."""
     filled_up = [[1, 2], [3, 4], [5, 1], [2, 1]]
 
     assert watched(Epoch(), filled_up) == []

@@ -1,4 +1,4 @@
-"""A loader's batches in Hugging Face's Trainer."""
+"""The batches of a loader in Hugging Face's Trainer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def dataset_of(folder: Path, *, static: bool = False) -> MaskedDataset:
 
 
 def of_loader(folder: Path, shape: dict[str, Any]) -> Iterator[list[int]]:
-    """Give the keys of each batch of a loader, one epoch after the other."""
+    """Yield the keys of each batch of a loader, epoch after epoch."""
     loader = dataset_of(folder).loader(**shape)
     for epoch in range(EPOCHS + 2):
         loader.set_epoch(epoch)
@@ -73,7 +73,7 @@ def test_even_epochs__are_as_long_as_the_first_where_others_are_not(folder: Path
 
 
 class Seen(TrainerCallback):
-    """Keeps the keys of each batch that a model was given in training."""
+    """Records the keys of each training batch."""
 
     def __init__(self, model: Any) -> None:
         self.keys: list[list[int]] = []
@@ -85,7 +85,7 @@ class Seen(TrainerCallback):
 
 
 def trained(folder: Path, out: Path, shape: str, *, resume: bool = False, **options: Any) -> Any:
-    """Train with a loader; return what was seen and the log."""
+    """Train with a loader; return the keys seen, and the log."""
     dataset = dataset_of(folder)
     ids = dataset.split.token_ids
     model = MslmModel.wrap(masked_lm(vocab_size=ids.size, pad_token_id=ids.pad), labels=["Disease"])

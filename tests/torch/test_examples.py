@@ -1,4 +1,4 @@
-"""The examples, each run as a user runs it, on shards of a corpus and of notes; killed, and gone on with."""
+"""The examples, run like a user does, on shards of a corpus and of notes; killed and resumed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def long_notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def uninterrupted(ncbi: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What `plain_resume.py` prints, run as a script to its end."""
+    """The output of an uninterrupted run of `plain_resume.py`."""
     state = tmp_path_factory.mktemp("whole") / "state"
     script = processes.EXAMPLES / "plain_resume.py"
     alone = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -59,7 +59,7 @@ def uninterrupted(ncbi: Path, tmp_path_factory: pytest.TempPathFactory) -> list[
 
 
 def build(factory: pytest.TempPathFactory, source: str, *options: str) -> Path:
-    """Build as the command does, from the sample that is shipped."""
+    """Build from the shipped sample, like the command."""
     out = factory.mktemp("shards") / "built"
     arguments = ["build", "--source", source, "--sample", "--out", str(out), "--workers", "1"]
     arguments += [word for option in options for word in ("--set", option)]
@@ -68,7 +68,7 @@ def build(factory: pytest.TempPathFactory, source: str, *options: str) -> Path:
 
 
 def ran(name: str, out: Path, *arguments: str) -> list[dict[str, Any]]:
-    """Run an example to its end, and return what it printed."""
+    """Run an example to its end; return its output."""
     process = processes.example(name, out, *arguments)
     process.join(PATIENCE_S)
     errors = Path(f"{out}.err").read_text()
@@ -119,7 +119,7 @@ def test_hf_trainer__trains_evaluates_and_goes_on(notes: Path, tmp_path: Path) -
 
 @pytest.mark.long
 def test_accelerate__two_processes_see_each_row_once(ncbi: Path, tmp_path: Path) -> None:
-    """The example itself looks that a checkpoint in mid-epoch is gone back to."""
+    """The example itself checks that a checkpoint in mid-epoch is restored."""
     ranks = {line["rank"]: line for line in ran("accelerate_two.py", tmp_path / "out", str(ncbi))}
 
     keys = [key for rank in ranks.values() for batch in rank["seen"] for key in batch]

@@ -257,7 +257,7 @@ def test_mask_specific_loss__compiles_to_one_graph_for_any_number_of_masked_toke
 
 
 class Sizes(TorchDispatchMode):
-    """Notes the number of elements of every tensor that is made."""
+    """Records the number of elements of each new tensor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -359,7 +359,7 @@ def test_released_loss__refuses_an_unknown_reduction() -> None:
 
 
 def of_tokens(*shape: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return logits over 7 ids, labels of a third of the tokens, and why each is hidden."""
+    """Return logits over 7 ids, labels of a third of the tokens, and their mask kinds."""
     generator = torch.Generator().manual_seed(3)
     labels = torch.randint(0, 7, shape, generator=generator)
     labels[torch.rand(shape, generator=generator) > 0.3] = -100

@@ -35,7 +35,7 @@ LABELS = ("X", "Y")
 
 @dataclass
 class Oracle:
-    """Knows the tags of each row by its ids, and remembers what it was shown."""
+    """A model that knows the tags of each row by its ids, and records its inputs."""
 
     examples: Examples
     wrap: Any = None
@@ -58,7 +58,7 @@ class Oracle:
 def runs_of_masks(
     input_ids: torch.Tensor, attention_mask: torch.Tensor, mask: int = IDS.mask
 ) -> torch.Tensor:
-    """Take each run of [MASK] for a mention: a rule that reads no word."""
+    """Predict a mention for each run of [MASK]: a rule that reads no word."""
     hidden = input_ids == mask
     goes_on = torch.nn.functional.pad(hidden, (1, 0))[:, :-1]
     return torch.nn.functional.one_hot(
@@ -226,7 +226,7 @@ def test_evaluate__on_masked_text_gives_the_answers_away_and_says_so(examples: E
 def test_evaluate__masked_test_sets_are_solved_without_a_model(
     corpus: str, released: float, strict: tuple[float, float], real: Path, tmp_path: Path
 ) -> None:
-    """The released code's protocol and criterion: about its own numbers, from a rule that reads no word."""
+    """With the protocol and criterion of the released code, a rule that reads no word reaches its numbers."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "test.tsv").write_bytes((real / "blurb" / corpus / "test.tsv").read_bytes())
     core = tokenizer.load_tokenizer(

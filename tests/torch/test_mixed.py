@@ -1,4 +1,4 @@
-"""Rows of a mix as tensors: through loaders, workers, ranks, and samplers of others."""
+"""Rows of a mix as tensors: with loaders, workers, ranks, and samplers of others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.torch.shards import JOINT, all_lists, of_numpy  # noqa: E402
 
 
 def two_corpora(base: Path) -> Mix:
-    """Mix two corpora, one of which comes more than once in each epoch."""
+    """Mix two corpora, one of which is repeated in each epoch."""
     for name in ("ncbi-disease", "bc5cdr-chem"):
         made.built(base / name, made.SAMPLE / name, made.pipeline_of(name=name))
     mix = md.mix({base / "ncbi-disease": 0.75, base / "bc5cdr-chem": 0.25}, by="rows")
@@ -82,7 +82,7 @@ def test_loader__resumes_on_other_ranks(mixed: Mix) -> None:
 
 @pytest.mark.parametrize("epoch", [0, 3])
 def test_dataset__rows_of_other_samplers_are_those_of_the_epoch(mixed: Mix, epoch: int) -> None:
-    """Trainers draw numbers from 0 to the dataset's length; each is one row of the epoch."""
+    """Trainers sample indices from 0 to the dataset's length; each is one row of the epoch."""
     dataset = MaskedDataset(mixed, JOINT, seed=5)
     loader = DataLoader(
         dataset, batch_size=9, shuffle=True, collate_fn=MaskingCollator(), num_workers=1
@@ -102,7 +102,7 @@ def test_dataset__rows_of_other_samplers_are_those_of_the_epoch(mixed: Mix, epoc
 
 
 def test_dataset__rows_of_a_batch_sampler_may_be_taken_apart(mixed: Mix) -> None:
-    """Trainers that even out batches make plain lists of the sampler's: the numbers mean the same rows."""
+    """Trainers that even out batches convert the sampler's lists to plain lists: the indices mean the same rows."""
     dataset = MaskedDataset(mixed, JOINT)
     (rows, *_) = sampler_of(dataset, batch_size=8)
     expected = keys_of_rows(dataset.__getitems__(rows))
@@ -129,7 +129,7 @@ def test_collator__takes_a_mix_for_its_tokenizer(mixed: Mix) -> None:
 
 
 def test_sampler__says_which_shards_of_each_split_are_wanted(tmp_path: Path) -> None:
-    """A worker closes the others, so it must be given those of every row."""
+    """Workers close all other shards, so the sampler must report those of all rows."""
     for name in ("ncbi-disease", "bc5cdr-chem"):
         pipeline = made.pipeline_of(name=name, unit_bytes=300, encode={"max_tokens": 8})
         made.built(tmp_path / name, made.SAMPLE / name, pipeline)

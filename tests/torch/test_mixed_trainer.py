@@ -1,4 +1,4 @@
-"""A mix in Hugging Face's Trainer: which rows a model is trained on, and how often."""
+"""A mix in Hugging Face's Trainer: the rows that a model is trained on, and how often."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Mix:
 
 
 def trained_keys(mixed: Mix, form: str, folder: Path, *, epochs: int) -> list[int]:
-    """Return the keys of all rows that a model is trained on, in their order."""
+    """Return the keys of all training rows, in order."""
     ids = mixed.token_ids
     model = MslmModel.wrap(
         masked_lm(vocab_size=ids.size, pad_token_id=ids.pad, max_position_embeddings=256),

@@ -263,7 +263,7 @@ def test_forward__warns_once_where_heads_see_hidden_mentions_alone() -> None:
 
 
 def test_backward__warns_once_where_dropout_is_off() -> None:
-    """Transformers loads a model in evaluation mode, and nothing else says that training goes on in it."""
+    """transformers loads models in evaluation mode, so training without dropout would go unnoticed."""
     given = [batch(2), batch(2)]
     model = wrapped().eval()
     with torch.no_grad():
@@ -392,7 +392,7 @@ def test_config__refuses_what_the_loss_refuses(options: dict[str, Any], message:
 
 @contextmanager
 def saying(model: Any, tags: Any) -> Iterator[None]:
-    """Let a model's detection head say these tags."""
+    """Make a model's detection head predict these tags."""
     logits = F.one_hot(tags, 5).float()
     handle = model.detection.register_forward_hook(lambda *_: logits)
     try:
@@ -403,7 +403,7 @@ def saying(model: Any, tags: Any) -> Iterator[None]:
 
 @pytest.fixture
 def tagged() -> Iterator[tuple[Any, dict[str, Any], Any]]:
-    """A model whose detection head says what a batch's tags are, also on specials; the batch, those tags."""
+    """Return a model whose detection head predicts a batch's tags, also on special tokens; the batch and the tags."""
     model, given = wrapped(), batch(4)
     tags = given["bio"].clamp(min=0)
     tags[0, 2:5] = torch.tensor([1, 2, 2])

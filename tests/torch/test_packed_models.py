@@ -1,6 +1,6 @@
-"""Packed rows through models, heads and measures: as if each were alone, and no row sees another.
+"""Packed rows in models, heads and metrics: the same results as for single rows, without leaks between rows.
 
-tests/gpu/test_packed.py has the attentions, which differ between a CPU and a card.
+tests/gpu/test_packed.py tests the attentions, which differ between CPU and GPU.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ SHAPES: dict[str, dict[str, Any]] = {"rectangle": {"row_tokens": 64}, "flat": {"
 
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, Any]]:
-    """Rows of 2 to 54 tokens, with mentions of two labels."""
+    """Return rows of 2 to 54 tokens, with mentions of two labels."""
     return dictionaries()
 
 
 def collated(rows: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
-    """Return a batch of rows, masked by one strategy and seed."""
+    """Return a batch of rows, masked with a fixed strategy and seed."""
     return MaskingCollator(md.strategy("joint", elm=0.5, blm=0.3), IDS, **options, epoch=0)(rows)
 
 
@@ -56,7 +56,7 @@ def model_of(family: str, attention: str, **options: Any) -> Any:
 
 
 def wrapped(family: str, attention: str = "sdpa") -> Any:
-    """Return a model with heads, without dropout, that knows which ids are special."""
+    """Return a model with heads and special ids, without dropout."""
     if family not in FAMILIES:
         attention = "eager"
     with warnings.catch_warnings():
@@ -70,7 +70,7 @@ def wrapped(family: str, attention: str = "sdpa") -> Any:
 
 
 def rows_of_packed(x: Any, batch: dict[str, Any]) -> list[Any]:
-    """Return what packed rows have in `[B, L, ...]`, one tensor a row, in the order of the batch's keys."""
+    """Split packed `[B, L, ...]` tensors into one tensor per row, in the order of the batch's keys."""
     found = []
     for line, numbers in enumerate(batch["sequence_ids"]):
         found += [x[line][numbers == n] for n in range(int(numbers.max()) + 1)]
@@ -137,7 +137,7 @@ def test_packed__heads_give_what_they_give_of_the_rows_alone(
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_packed__a_mention_ends_with_its_row(shape: str, rows: list[dict[str, Any]]) -> None:
-    """Also where tags go on in the next row, as they do where no special token stands between two."""
+    """Even if tags continue in the next row, without special tokens in between."""
     model = wrapped("bert")
     model.config.special_ids = []
     batch = collated(rows, **SHAPES[shape])
@@ -184,7 +184,7 @@ def test_perplexity__refuses_packed_rows_of_a_model_that_cannot_be_told(
 def test_packed__without_being_told_an_encoder_lets_rows_see_each_other(
     rows: list[dict[str, Any]],
 ) -> None:
-    """What `encoder_inputs` is for: the same test fails for a model that gets the columns as they are."""
+    """The reason for `encoder_inputs`: with unconverted columns, rows attend to each other."""
     model = model_of("bert", "sdpa")
     batch = collated(rows, flat=True)
     changed = batch["input_ids"].clone()
@@ -246,7 +246,7 @@ def test_packed__compiled_models_have_the_same_losses(rows: list[dict[str, Any]]
 
 
 def test_encoder_inputs__of_a_flat_row_for_flash_attention(rows: list[dict[str, Any]]) -> None:
-    """By the arguments that transformers documents; FlashAttention itself needs a GPU."""
+    """The arguments documented by transformers; FlashAttention itself needs a GPU."""
     batch = collated(rows, flat=True)
     model = model_of("bert", "sdpa")
     model.config._attn_implementation_internal = "flash_attention_2"

@@ -1,4 +1,4 @@
-"""The programs of `examples/`, and the lines that start them, which stand at their top."""
+"""The programs of `examples/`, run with the command lines in their docstrings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROOT = SHOWN.parent
 
 
 def lines_of(program: str) -> list[str]:
-    """Return the command lines of a program's docstring."""
+    """Return the command lines in a program's docstring."""
     text = ast.get_docstring(ast.parse((SHOWN / f"{program}.py").read_text(encoding="utf-8")))
     assert text is not None
     indented = re.findall(r"^    (\S.*)$", text.replace("\\\n", " "), re.MULTILINE)
@@ -55,14 +55,14 @@ def checkpoint(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Places(NamedTuple):
-    """What stands in a line in place of the manual's folders and model."""
+    """Replacements for the manual's folders and model."""
 
     shards: Path
     out: Path
     checkpoint: Path
 
     def put(self, line: str) -> list[str]:
-        """Return the words of a command line, with these places in it."""
+        """Return the words of a command line, with the replacements."""
         named = {"shards/ncbi": str(self.shards), "bert-base-cased": str(self.checkpoint)}
         words = [named.get(word, word) for word in shlex.split(line)]
         return [str(self.out) if word.startswith("out/") else word for word in words]
@@ -74,7 +74,7 @@ def places(shards: Path, checkpoint: Path, tmp_path: Path) -> Places:
 
 
 def run(line: str, *more: str, places: Places) -> str:
-    """Run a command line as in a terminal, and return what it prints."""
+    """Run a command line as in a terminal; return its output."""
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     offline = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Two processes that train together see each row once an epoch, whichever trainer and shape of batches."""
+"""Two processes that train together see each row once per epoch, with all trainers and shapes of batches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def told(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What each of two processes says, which were started once for all that is looked at here."""
+    """The results of two processes, started once for all tests here."""
     out = tmp_path_factory.mktemp("ranks")
     port = free_port()
     started = [

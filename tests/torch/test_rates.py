@@ -1,4 +1,4 @@
-"""The loss of masked diffusion in models and trainers: divided by rates, and by what is asked for."""
+"""The loss of masked diffusion in models and trainers: divided by rates and by the normaliser."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def given() -> dict[str, Any]:
 
 
 def wrapped(**options: Any) -> Any:
-    """Return the same model each time, in training, without dropout."""
+    """Return a fixed model in training mode, without dropout."""
     model = MslmModel.wrap(masked_lm(), w_elm=0.6, w_blm=0.4, dropout=0.0, **options)
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):

@@ -19,7 +19,7 @@ from tests.torch.samplers import sampler_of
 
 
 class Sized:
-    """Rows of lengths, and nothing else."""
+    """Rows with lengths, and nothing else."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -29,7 +29,7 @@ class Sized:
 
     @property
     def shard_rows(self) -> tuple[int, ...]:
-        """Five shards, the first of which has what is left of so many equal ones."""
+        """Return the sizes of five shards: equal ones, and the remainder first."""
         return (self.size - 4 * (self.size // 5), *[self.size // 5] * 4)
 
     def lengths(self, rows: Any) -> Any:
@@ -56,7 +56,7 @@ def ranks(size: int, world: int, **chosen: Any) -> list[ShardSampler]:
 
 
 def steps(samplers: list[ShardSampler]) -> list[tuple[list[int], ...]]:
-    """Return each step's batches, one a rank."""
+    """Return the batches of each step, one per rank."""
     return list(zip(*map(list, samplers), strict=True))
 
 
@@ -203,7 +203,7 @@ def test_sampler__gives_no_rows_of_the_epoch_before_one_that_was_set() -> None:
 
 
 def test_set_epoch__goes_back_only_after_a_batch() -> None:
-    """A loader that Accelerate has prepared counts from 0 again where training is resumed."""
+    """Loaders prepared by Accelerate count from 0 again when training is resumed."""
     sampler = sampler_of(Sized(10), batch_size=2)
     state = sampler.state_dict() | {"epoch": 2}
 
@@ -244,7 +244,7 @@ def test_sampler__refuses_buckets_of_rows_without_lengths() -> None:
 
 
 def test_iter__leaves_a_loaded_place_to_the_iterator_that_is_used() -> None:
-    """DataLoader with workers makes two iterators of a sampler, and throws the first away."""
+    """DataLoader with workers creates two iterators of a sampler, and discards the first."""
     sampler = sampler_of(Sized(10), batch_size=2, shuffle=False)
     sampler.load_state_dict(sampler.state_dict() | {"rows_given": 6, "steps": 3})
 

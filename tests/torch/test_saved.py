@@ -180,7 +180,7 @@ def test_longest_row__is_one_that_the_model_takes(family: str, expected: int) ->
 
 
 class Hub:
-    """A client of a hub that keeps what it is given, and can be set to refuse."""
+    """A hub client that stores uploads, and can be set to fail."""
 
     def __init__(self) -> None:
         self.repos: dict[str, dict[str, bytes]] = {}

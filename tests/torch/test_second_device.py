@@ -1,4 +1,4 @@
-"""The pretended device itself: it refuses what a GPU refuses, and remembers what was moved."""
+"""The simulated device itself: it fails like a GPU, and records moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step is a step, however many batches and ranks it sees: 32 batches of one row against one of 32."""
+"""A step does not depend on the number of batches and ranks: 32 batches of one row equal one batch of 32."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ONLY_TAGS = ("input_ids", "attention_mask", "bio", "span_starts", "span_ends", "
 
 
 def made() -> dict[str, Any]:
-    """Return a batch of rows; row 0 has no mention, rows 3 and 4 have no mask."""
+    """Return a batch of rows; row 0 has no mention, rows 3 and 4 no masks."""
     given = batch(ROWS)
     given["labels"][3:5] = -100
     given["mask_kinds"][3:5] = 0
@@ -49,7 +49,7 @@ GIVEN = made()
 
 
 def cut(size: int, given: dict[str, Any] = GIVEN) -> list[dict[str, Any]]:
-    """Return batches of a size."""
+    """Split rows into batches of a size."""
     rows = len(given["input_ids"])
     return [
         {name: x[first : first + size] for name, x in given.items()}
@@ -58,7 +58,7 @@ def cut(size: int, given: dict[str, Any] = GIVEN) -> list[dict[str, Any]]:
 
 
 def wrapped(types: int = 2, **options: Any) -> Any:
-    """Return the same model each time, in training, without dropout."""
+    """Return a fixed model in training mode, without dropout."""
     model = MslmModel.wrap(
         masked_lm(), labels=["Drug", "Gene"][:types], w_elm=0.6, w_blm=0.4, dropout=0.0, **options
     )
@@ -80,14 +80,14 @@ def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
 
 @functools.cache
 def exact(balance: str = "means", names: tuple[str, ...] = tuple(GIVEN)) -> dict[str, Any]:
-    """Return the gradients of all rows in one batch, without any trainer."""
+    """Return the gradients of all rows in one batch, without a trainer."""
     model = wrapped(balance=balance)
     model(**{name: GIVEN[name] for name in names}).loss.backward()
     return gradients_of(model)
 
 
 class Keep(TrainerCallback):
-    """Keeps the gradients that the optimizer is about to use."""
+    """Records the gradients before the optimizer's step."""
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         self.gradients = gradients_of(given["model"])
@@ -103,7 +103,7 @@ def trained(
     steps: int = 1,
     **options: Any,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Train with batches of a size, all rows a step; return the last gradients and the log."""
+    """Train with batches of a size, all rows per step; return the last gradients and the log."""
     keep = Keep()
     arguments = TrainingArguments(
         output_dir=str(folder),
@@ -132,7 +132,7 @@ def trained(
 
 @pytest.fixture(autouse=True)
 def no_accelerator() -> Iterator[None]:
-    """Forget what accelerate keeps for a process, also of the tests of other files."""
+    """Reset the state that accelerate keeps per process, also from other tests."""
     GradientState._reset_state()
     yield
     AcceleratorState._reset_state(reset_partial_state=True)
@@ -378,7 +378,7 @@ def free_port() -> int:
 
 
 def rank(number: int, port: int, folder: str) -> None:
-    """Train one step as one of two ranks, in several ways, and keep the gradients of each."""
+    """Train one step as one of two ranks, in several ways, and save the gradients of each."""
     os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     kept = {}

@@ -57,7 +57,7 @@ def places_of(found: list[list[Any]]) -> list[list[tuple[int, int, str]]]:
 
 @st.composite
 def texts_of_words(draw: st.DrawFn) -> tuple[list[int], int, list[list[tuple[int, int, int]]]]:
-    """Return tokens of words, the room of a window, and mentions that windows could say."""
+    """Return the tokens of words, the size of a window, and possible mentions of the windows."""
     room = draw(st.integers(4, 24))
     sizes = draw(st.lists(st.integers(1, max_word_tokens(room)), min_size=1, max_size=60))
     found = []

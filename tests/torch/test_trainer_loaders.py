@@ -1,4 +1,4 @@
-"""A `MaskedLoader` in the Trainer: what metrics are computed of, and what is logged of each run."""
+"""A `MaskedLoader` in the Trainer: the rows of metrics, and the log of each run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def trainer(shards: Any, folder: Path, **options: Any) -> Any:
-    """Return a trainer in whose training the last batch is not full, and none of evaluation is."""
+    """Return a trainer whose last training batch is incomplete, but no evaluation batch."""
     ids = shards["train"].token_ids
     model = MslmModel.wrap(
         masked_lm(vocab_size=ids.size, pad_token_id=ids.pad, max_position_embeddings=512),

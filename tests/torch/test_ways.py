@@ -1,6 +1,6 @@
-"""A law over trainers: a row that comes again in another epoch has another mask, or the way is refused at once.
+"""A law for all trainers: a row has another mask in each epoch, or an error is raised at once.
 
-It is checked in its strongest form: each row that a model is given has the mask of the epoch that the trainer is in.
+The strongest form is tested: each row has the mask of the trainer's current epoch.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ DAILY = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build a folder of 64 rows; two of three ranks have a batch less than others would."""
+    """Build a folder of 64 rows: two of three ranks would have one batch less than the third."""
     out = tmp_path_factory.mktemp("built") / "ncbi"
     made.built(out, pipeline=made.pipeline_of(encode={"max_tokens": 48}))
     return out
 
 
 def check_law(folder: Path, told: list[dict[str, Any]], *, resumed: bool, workers: int = 0) -> None:
-    """Check what each of several processes says of each way."""
+    """Check the results of all processes for each way."""
     expected = list(expected_masks(str(folder)))
     for way in told[0]:
         of_ranks = [of_rank[way] for of_rank in told]

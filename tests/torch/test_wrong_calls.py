@@ -1,4 +1,4 @@
-"""What is passed in the place of something else is named, with what was expected: torch's part."""
+"""Wrong arguments raise errors that name the argument and the expectation: torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints that are quick to train, in the place of one from the hub."""
+"""Checkpoints that train quickly, instead of downloads from the hub."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import mslm_data as md
 
 
 def save_tiny_bert(shards: md.Shards, folder: Path) -> Path:
-    """Save a small BERT over the shards' vocabulary, as `from_pretrained` loads it."""
+    """Save a small BERT with the shards' vocabulary, for `from_pretrained`."""
     config = BertConfig(
         vocab_size=shards.manifest.token_ids.size,
         hidden_size=32,

@@ -1,4 +1,4 @@
-"""A small model trained on the shipped sample, for tests that want entities found."""
+"""A small model trained on the shipped sample, for tests that need predicted entities."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Gold(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """A model, and what it was trained on."""
+    """A model and its training data."""
 
     model: MslmModel
     gold: list[Gold]
 
 
 def trained_on_sample(folder: Path) -> Trained:
-    """Build the sample of NCBI-disease into a folder, and train a BERT to tag its rows by heart."""
+    """Build the sample of NCBI-disease, and train a BERT until it knows its rows by heart."""
     import torch
 
     shards = md.build(

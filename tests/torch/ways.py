@@ -1,7 +1,7 @@
-"""Ways to train, each over three epochs: what every row's mask was, by epoch, or that the way was refused.
+"""Ways to train for three epochs, which return each row's masks by epoch, or the error.
 
-Each is run in one process, or as one of several that train together; from the beginning, or from the middle of
-the second epoch.
+Each runs in one process, or as one of several that train together; from the start, or resumed in the middle of the
+second epoch.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class Run:
 
     Attributes:
         folder: The shards.
-        out: A folder for checkpoints.
-        rank: Which process this is.
-        world: How many there are.
-        workers: Processes that make batches, 0 or 1.
-        persistent: Whether they stay from epoch to epoch.
-        resumed: Whether to begin in the middle of the second epoch.
-        seen: Epoch, key, and the places of the masked tokens of each row that the model was given.
+        out: Folder for checkpoints.
+        rank: Rank of this process.
+        world: Number of ranks.
+        workers: Number of worker processes, 0 or 1.
+        persistent: Whether workers persist between epochs.
+        resumed: Whether to resume in the middle of the second epoch.
+        seen: Epoch, key, and masked positions of each training row.
     """
 
     folder: str
@@ -86,7 +86,7 @@ class Run:
             self.seen.append((epoch, key, places))
 
     def watch(self, model: nn.Module, epoch: Callable[[], int]) -> nn.Module:
-        """Have a model say what it is given."""
+        """Record the inputs of a model."""
 
         def look(_: nn.Module, __: Any, batch: dict[str, Any]) -> None:
             if self.is_over_first_half:
@@ -100,7 +100,7 @@ class Run:
 
 
 class Tiny(nn.Module):
-    """A model that is quick to train, for trainers that take any."""
+    """A model that trains quickly, for trainers that accept any model."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ def way(name: str) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
 
 
 def run_ways(names: list[str], **options: Any) -> dict[str, Any]:
-    """Return what each way gave: rows that were seen, and the refusal, if there was one."""
+    """Return the result of each way: the rows seen, and the error, if any."""
     told = {}
     for number, name in enumerate(names):
         run = Run(**{**options, "out": f"{options['out']}/{number}"})
@@ -137,7 +137,7 @@ def run_ways(names: list[str], **options: Any) -> dict[str, Any]:
 
 
 def run_rank(names: list[str], port: int, told: str, options: dict[str, Any]) -> None:
-    """Run ways as one of several processes, and write what they gave."""
+    """Run ways as one of several processes, and write the results."""
     rank, world = options["rank"], options["world"]
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "NODE_RANK": "0"}
@@ -153,7 +153,7 @@ def run_rank(names: list[str], port: int, told: str, options: dict[str, Any]) ->
 def hugging_face(
     run: Run, kind: str, rows: Any, collator: Any = MaskingCollator, **options: Any
 ) -> None:
-    """Train; to resume, train with a callback first, and go on from a checkpoint in the second epoch."""
+    """Train; to resume, train with a callback first, then resume from a checkpoint in the second epoch."""
     from transformers import Trainer, TrainingArguments
 
     def trainer(**more: Any) -> Any:
@@ -243,9 +243,9 @@ def _(run: Run) -> None:
 
 
 def loop(run: Run, batches: Any, *, begin: Callable[[int], object], step: Any) -> None:
-    """Take steps for all epochs; to resume, for a half of the second and of those after it.
+    """Train for all epochs; to resume, from the middle of the second.
 
-    Loaders of torch cannot go on in the middle of an epoch: the steps before are made and thrown away.
+    torch's DataLoader cannot resume within an epoch: earlier steps are made and discarded.
     """
     first = 1 if run.resumed else 0
     for epoch in range(first, EPOCHS):
@@ -284,7 +284,7 @@ def with_accelerate(
     prepared: bool,
     **options: Any,
 ) -> None:
-    """Train; without `begin` the loader that was prepared is told of each epoch."""
+    """Train; without `begin`, `set_epoch` is called on the prepared loader."""
     from accelerate import Accelerator
     from accelerate.utils import DataLoaderConfiguration
 
@@ -301,7 +301,7 @@ def with_accelerate(
 
 
 def nothing(epoch: int) -> None:
-    """Say nothing to the rows where an epoch begins."""
+    """Do nothing at the start of an epoch."""
 
 
 @way("DDP, loader")
@@ -452,7 +452,7 @@ def _(run: Run) -> None:
 
 
 def expected_masks(folder: str) -> Iterator[dict[int, list[int]]]:
-    """Give the places of masked tokens by key, of one epoch after the other."""
+    """Yield the masked positions by key, epoch after epoch."""
     train = md.load(folder)["train"]
     for epoch in range(EPOCHS):
         batches = md.Batches(train, STRATEGY, batch_size=len(train), seed=SEED, epoch=epoch)

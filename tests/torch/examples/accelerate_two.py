@@ -1,6 +1,6 @@
-"""Accelerate, two processes on CPU: python accelerate_two.py SHARDS; or `main` with `accelerate launch`.
+"""Accelerate with two processes on the CPU: python accelerate_two.py SHARDS; or call `main` with `accelerate launch`.
 
-The loader knows its rank and its state, so it is registered for checkpoints, and not passed to `prepare`.
+The loader knows its rank and its position, so it is registered for checkpointing instead of passed to `prepare`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOSSES = ("loss", "mslm_loss", "detection_loss", "classification_loss")
 
 
 def main(folder: str, checkpoint: str) -> None:
-    """Train for two epochs, with a checkpoint in the middle that is gone back to."""
+    """Train for two epochs; save a checkpoint in the middle, and restore it."""
     accelerator = Accelerator(cpu=True)
     shards = md.load(folder)
     strategy = md.strategy("joint", elm=0.5, blm=0.15)
@@ -54,15 +54,15 @@ def main(folder: str, checkpoint: str) -> None:
     report = {
         "rank": accelerator.process_index,
         "seen": seen,
-        "train": losses_of(accelerator, [output]),
+        "train": mean_losses(accelerator, [output]),
         "eval": evaluate(accelerator, model, held_out),
     }
     print(json.dumps(report), flush=True)  # noqa: T201
     accelerator.end_training()
 
 
-def losses_of(accelerator: Accelerator, outputs: list[Any]) -> dict[str, float]:
-    """Return the loss and its parts, the mean over batches of all processes."""
+def mean_losses(accelerator: Accelerator, outputs: list[Any]) -> dict[str, float]:
+    """Return the mean losses over the batches of all processes."""
     losses = torch.stack([torch.stack([out[name].detach() for name in LOSSES]) for out in outputs])
     means = accelerator.reduce(losses.mean(0), "mean")
     return dict(zip(LOSSES, means.tolist(), strict=True))
@@ -70,14 +70,14 @@ def losses_of(accelerator: Accelerator, outputs: list[Any]) -> dict[str, float]:
 
 @torch.no_grad()
 def evaluate(accelerator: Accelerator, model: Any, held_out: MaskedLoader) -> dict[str, float]:
-    """Return the losses of rows whose masks stay the same."""
+    """Return the losses of rows with static masks."""
     model.eval()
     outputs = [
         model(**{name: tensor.to(accelerator.device) for name, tensor in batch.items()})
         for batch in held_out
     ]
     model.train()
-    return losses_of(accelerator, outputs)
+    return mean_losses(accelerator, outputs)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Lightning: python lightning_stopped.py SHARDS OUT; once more goes on from the checkpoint, in mid-epoch too.
+"""Lightning: python lightning_stopped.py SHARDS OUT. Run it again to resume, also in mid-epoch.
 
-Lightning tells the loader's sampler each epoch, and keeps the loader's state in its checkpoints.
+Lightning sets the epoch of the loader's sampler, and saves the loader's state in its checkpoints.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Module(lightning.LightningModule):
         self.seen: list[tuple[int, list[int]]] = []
 
     def training_step(self, batch: dict[str, torch.Tensor]) -> Any:
-        """Return the loss, log its parts, and remember the batch."""
+        """Return the loss, log its parts, and record the batch."""
         self.seen.append((self.current_epoch, batch["keys"].tolist()))
         output = self.model(**batch)
         self.log_dict({f"train_{name}": output[name] for name in LOSSES})
         return output.loss
 
     def validation_step(self, batch: dict[str, torch.Tensor]) -> None:
-        """Log the loss and its parts; Lightning takes the mean over batches of so many rows."""
+        """Log the losses; Lightning averages them over batches, weighted by their size."""
         output = self.model(**batch)
         losses = {f"val_{name}": output[name] for name in LOSSES}
         self.log_dict(losses, batch_size=len(batch["keys"]), sync_dist=True)
@@ -48,7 +48,7 @@ class Module(lightning.LightningModule):
 
 
 def main(folder: str, out: str, steps: str = "-1") -> None:
-    """Train for two epochs, or for some steps; a checkpoint every five."""
+    """Train for two epochs or a number of steps; save a checkpoint every five steps."""
     shards = md.load(folder)
     strategy = md.strategy("joint", elm=0.5, blm=0.15)
     loader = MaskedDataset(shards["train"], strategy, seed=7).loader(batch_size=4, bucketed=True)

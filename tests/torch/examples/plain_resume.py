@@ -1,6 +1,6 @@
-"""Plain torch, with a checkpoint every few steps: python plain_resume.py SHARDS CHECKPOINT; once more goes on.
+"""Plain torch with checkpoints: python plain_resume.py SHARDS CHECKPOINT. Run it again to resume.
 
-The checkpoint has the model, the optimizer and the loader's place in the epoch. Kill it whenever you like.
+A checkpoint has the states of model, optimizer and loader. The program can be killed at any time.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ EPOCHS, EVERY = 2, 3
 
 
 def main(folder: str, checkpoint: str, workers: str = "0") -> None:
-    """Train for two epochs; say the rows and the loss of each step."""
+    """Train for two epochs; print the rows and the loss of each step."""
     shards = md.load(folder)
     strategy = md.strategy("joint", elm=0.5, blm=0.15)
     loader = MaskedDataset(shards["train"], strategy, seed=7).loader(
         batch_size=4, bucketed=True, workers=int(workers), multiple_of=8
     )
     torch.manual_seed(7)
-    model = tiny_model(shards, strategy, dropout=0.0)  # so that losses of two runs can be compared
+    model = tiny_model(shards, strategy, dropout=0.0)  # makes losses of two runs comparable
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     step = epoch = 0
     if os.path.exists(checkpoint):
@@ -37,7 +37,7 @@ def main(folder: str, checkpoint: str, workers: str = "0") -> None:
         step, epoch = state["step"], state["loader"]["epoch"]
 
     for epoch in range(epoch, EPOCHS):  # noqa: B020
-        loader.set_epoch(epoch)  # leaves the place alone in the epoch that the checkpoint is of
+        loader.set_epoch(epoch)  # no effect within the epoch of the checkpoint
         for batch in loader:
             loss = model(**batch).loss
             loss.backward()
@@ -53,7 +53,7 @@ def main(folder: str, checkpoint: str, workers: str = "0") -> None:
                     "step": step,
                 }
                 torch.save(state | {"loader": loader.state_dict()}, checkpoint + ".part")
-                os.replace(checkpoint + ".part", checkpoint)  # whole or not at all
+                os.replace(checkpoint + ".part", checkpoint)  # atomic
 
 
 if __name__ == "__main__":

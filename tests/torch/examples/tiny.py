@@ -1,4 +1,4 @@
-"""A model that is quick to train, for the examples beside this file; put your own in its place."""
+"""A model that trains quickly, for the examples in this folder. Replace it by your own."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from mslm_data.torch import MslmModel
 
 
 def tiny_model(shards: md.Shards, strategy: md.Strategy, *, dropout: float = 0.1) -> MslmModel:
-    """Return a small BERT over the shards' vocabulary, with the loss weights that follow from what is masked.
+    """Return a small BERT with the shards' vocabulary, and the loss weights of Eq. 5.
 
-    It is in training mode, which `from_pretrained` leaves: call `train()` on a model of yours.
+    It is in training mode. Models loaded by `from_pretrained` are not: call `train()`.
     """
     config = BertConfig(
         vocab_size=shards.manifest.token_ids.size,

@@ -1,8 +1,8 @@
 """Hugging Face's Trainer: python trainer_resumed.py SHARDS OUT. Run it again to resume from the last checkpoint.
 
-What differs from any other use of the Trainer are its class, the dataset and the collator, one line each. `MslmTrainer`
-makes gradient accumulation exact and logs the three parts of the loss. No flag is needed: the Trainer takes no columns
-from these rows.
+Three lines differ from other uses of the Trainer: its class, the dataset and the collator. `MslmTrainer` makes gradient
+accumulation exact, and logs the three losses. `remove_unused_columns` is not needed, since the Trainer does not remove
+columns of these rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PARTS = ("mslm_loss", "detection_loss", "classification_loss")
 
 
 def main(folder: str, out: str) -> None:
-    """Train for two epochs, evaluate after each."""
+    """Train for two epochs, and evaluate after each."""
     shards = md.load(folder)
     strategy = md.strategy("joint", elm=0.5, blm=0.15)
     arguments = TrainingArguments(

@@ -81,7 +81,7 @@ def test_forward__says_what_is_missing() -> None:
 
     with pytest.raises(ValueError, match="expected mask_rates with per_rate=True"):
         model(**{name: x for name, x in made.items() if name != "mask_rates"})
-    with pytest.raises(ValueError, match="expected 'bio' in the batch, by which tokens"):
+    with pytest.raises(ValueError, match="the batch has no 'bio', needed to count tokens"):
         model(**{name: x for name, x in made.items() if name != "bio"})
     with pytest.raises(ValueError, match="divided by tokens; train with"):
         model(**made, num_items_in_batch=7)

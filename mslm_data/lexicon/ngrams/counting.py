@@ -308,7 +308,7 @@ def _find_pairs(stream: Array, sorted_keys: Array) -> npt.NDArray[np.int32]:
 def _renumber(
     stream: Array, new_numbers: npt.NDArray[np.int32], *, into: Array | None = None
 ) -> npt.NDArray[np.int32]:
-    """Renumber a stream, -1 for none; in place of `into` if it is writable."""
+    """Renumber a stream; -1 stays -1. Overwrites `into` if it is writable."""
     new_numbers = np.append(new_numbers, np.int32(-1))  # index -1 gives -1
 
     if into is not None and into.flags.writeable:

@@ -120,7 +120,7 @@ class FrozenEncoder:
     ) -> Iterator[tuple[Places, Any]]:
         """Yield the model's outputs for all rows, longest first, in batches of similar length.
 
-        Equal rows give equal batches, and so equal numbers on the same machine.
+        Batches depend only on the rows, so outputs are reproducible on the same machine.
 
         Args:
             rows: int32, the model's token ids, including special tokens.

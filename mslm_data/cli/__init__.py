@@ -78,8 +78,8 @@ def main(args: list[str] | None = None) -> int:
     try:
         with (
             process.private_files(),
-            process.every_character(),
-            process.ended_by_signals(),
+            process.escape_unencodable(),
+            process.raise_on_signals(),
             process.log_on_stderr(),
             process.rare_collections(),
         ):
@@ -100,8 +100,8 @@ def main(args: list[str] | None = None) -> int:
         code, message = process.explain_end(error)
         if code == 1 and "--debug" in words:
             raise
-        process.say(message)
-        if code == process.NOBODY_READS:
+        process.print_message(message)
+        if code == process.OUTPUT_CLOSED:
             process.detach_stdout()
         return code
 
@@ -110,4 +110,4 @@ def _show(error: click.ClickException) -> None:
     """Print click's message about a wrong call, with special characters escaped."""
     page = io.StringIO()
     error.show(file=page)
-    process.say(page.getvalue().rstrip("\n"))
+    process.print_message(page.getvalue().rstrip("\n"))

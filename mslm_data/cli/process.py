@@ -27,7 +27,7 @@ import click
 from mslm_data.errors import MslmDataError, system_message
 from mslm_data.log import LOGGER, TO_KEEP, plain
 
-INTERRUPTED, NOBODY_READS, TERMINATED = 130, 141, 143
+INTERRUPTED, OUTPUT_CLOSED, TERMINATED = 130, 141, 143
 """Exit codes: 128 plus the number of SIGINT, SIGPIPE or SIGTERM, as in shells."""
 
 _COLLECT_AFTER = 50_000
@@ -85,7 +85,7 @@ def private_files() -> Iterator[None]:
 
 
 @contextmanager
-def every_character() -> Iterator[None]:
+def escape_unencodable() -> Iterator[None]:
     """Escape characters that the encoding of stdout lacks, as Python literals do.
 
     Otherwise a command under a locale such as ISO-8859-1 would fail after its work. ASCII is
@@ -141,13 +141,13 @@ class _OnStderr(logging.Handler):
         """Print warnings and messages to keep; on a terminal, all messages."""
         is_to_keep = TO_KEEP.items() <= vars(record).items()
         if record.levelno >= logging.WARNING:
-            say(f"warning: {record.getMessage()}")
+            print_message(f"warning: {record.getMessage()}")
         elif is_to_keep or sys.stderr.isatty():
-            say(record.getMessage())
+            print_message(record.getMessage())
 
 
 @contextmanager
-def ended_by_signals() -> Iterator[None]:
+def raise_on_signals() -> Iterator[None]:
     """Raise `Interrupted` on Ctrl-C and `Terminated` on SIGTERM.
 
     Ignored signals stay ignored. Python drops exceptions raised in destructors and in callbacks
@@ -158,50 +158,50 @@ def ended_by_signals() -> Iterator[None]:
         yield
         return
 
-    cleaned_up_at = 0.0
-    came: list[type[KeyboardInterrupt]] = []
+    ignored_until = 0.0
+    raised: list[type[KeyboardInterrupt]] = []
 
-    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signature of a handler
-        nonlocal cleaned_up_at
+    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signature of a handler
+        nonlocal ignored_until
         now = time.monotonic()
-        if now >= cleaned_up_at:
-            cleaned_up_at = now + _CLEANING_S
-            came.append(_RAISED[signal.Signals(number)])
-            raise came[-1]
+        if now >= ignored_until:
+            ignored_until = now + _CLEANING_S
+            raised.append(_RAISED[signal.Signals(number)])
+            raise raised[-1]
 
-    again: list[threading.Timer] = []
-    say_dropped = sys.unraisablehook
+    timers: list[threading.Timer] = []
+    report_unraisable = sys.unraisablehook
 
-    def dropped(what: sys.UnraisableHookArgs) -> None:
-        nonlocal cleaned_up_at
+    def resend_or_report(unraisable: sys.UnraisableHookArgs) -> None:
+        nonlocal ignored_until
         # Python reports a dropped exception here. If it was ours, send its signal again.
-        numbers = [number for number, kind in _RAISED.items() if what.exc_type is kind]
+        numbers = [number for number, kind in _RAISED.items() if unraisable.exc_type is kind]
         for number in numbers:
-            cleaned_up_at = 0.0
-            again.append(threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number)))
-            again[-1].daemon = True
-            again[-1].start()
+            ignored_until = 0.0
+            timers.append(threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number)))
+            timers[-1].daemon = True
+            timers[-1].start()
         # While cleaning up, destructors of half-made objects may fail: do not report these.
-        if not numbers and time.monotonic() >= cleaned_up_at:
-            say_dropped(what)
+        if not numbers and time.monotonic() >= ignored_until:
+            report_unraisable(unraisable)
 
     # `nohup` ignores some signals: leave these alone.
     before = {number: signal.getsignal(number) for number in _RAISED}
-    taken = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
-    for number in taken:
-        signal.signal(number, end)
-    sys.unraisablehook = dropped
+    handled = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    for number in handled:
+        signal.signal(number, handle)
+    sys.unraisablehook = resend_or_report
     try:
         yield
     except Exception as error:
-        if came:  # the error may be a consequence of the signal
-            raise came[-1] from error
+        if raised:  # the error may be a consequence of the signal
+            raise raised[-1] from error
         raise
     finally:
-        sys.unraisablehook = say_dropped
-        for timer in again:
+        sys.unraisablehook = report_unraisable
+        for timer in timers:
             timer.cancel()
-        for number in taken:
+        for number in handled:
             signal.signal(number, before[number])
 
 
@@ -222,12 +222,12 @@ def explain_end(error: BaseException) -> tuple[int, str]:
     # pipe without SystemExit may be one between our own processes, which is an ordinary error.
     broken = any(isinstance(cause, BrokenPipeError) for cause in causes)
     exits = any(isinstance(cause, SystemExit) for cause in causes)
-    if (broken and exits) or ((broken or exits) and _nobody_reads()):
-        return NOBODY_READS, ""
+    if (broken and exits) or ((broken or exits) and _is_output_closed()):
+        return OUTPUT_CLOSED, ""
     return 1, f"error: {_reason(error, causes)}"
 
 
-def say(message: str) -> None:
+def print_message(message: str) -> None:
     """Print a message to stderr, if it is open."""
     if message:
         with suppress(OSError):
@@ -291,7 +291,7 @@ def _unexpected(causes: list[BaseException]) -> str:
     return f"{type(error).__name__}{place}"
 
 
-def _nobody_reads() -> bool:
+def _is_output_closed() -> bool:
     """Return whether stdout or stderr is a pipe without a reader."""
     if not hasattr(select, "poll"):
         return False

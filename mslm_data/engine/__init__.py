@@ -19,7 +19,7 @@ saves."""
 
 
 class Task(Protocol):
-    """A task that one process runs, such as a work unit. It must be picklable."""
+    """A task for one process, such as a work unit. It must be picklable."""
 
     @property
     def name(self) -> str:
@@ -28,7 +28,7 @@ class Task(Protocol):
 
     @property
     def paths(self) -> Sequence[str]:
-        """The input files of the task. An engine reports those that a machine cannot see."""
+        """The input files of the task. An engine reports files missing on a machine."""
         ...
 
 
@@ -54,14 +54,14 @@ class Worker(Protocol[Task_contra]):
     def expect(self, task: Task_contra) -> None:
         """Prepare for the next task of this process, while the current one runs.
 
-        Engines need not call this, and a task that was announced may never run here.
+        Engines need not call this, and an announced task may never run here.
         """
         ...
 
     def is_light(self, task: Task_contra) -> bool:
         """Return whether the leading process may run a task while workers start.
 
-        Light tasks are short, need nothing that is preloaded, and cannot crash their process.
+        Light tasks are short, need no preloaded data, and cannot crash their process.
         """
         ...
 
@@ -70,7 +70,7 @@ class Worker(Protocol[Task_contra]):
         ...
 
     def died(self, task: Task_contra, how: str) -> None:
-        """Record that a process died while it ran a task. The task will be run again.
+        """Record the death of a process during a task. The task will be run again.
 
         Args:
             task: The task.
@@ -106,7 +106,7 @@ class Engine(Protocol):
         done: Callable[[str], Sequence[AnyTask]],
         preload: Preload,
     ) -> None:
-        """Run all tasks, and those that become possible when others finish.
+        """Run all tasks, and the tasks made possible by their answers.
 
         Tasks start in the given order, new ones last, and finish in any order. If a process dies,
         the engine calls `worker.suspect` or `worker.died` and runs the task again.
@@ -126,7 +126,7 @@ class Engine(Protocol):
 
 
 def attempt(worker: Worker[AnyTask], task: AnyTask) -> str | MslmDataError:
-    """Run a task in a worker process, and return its answer or an error that is safe to send.
+    """Run a task in a worker process, and return its answer or a safe error.
 
     Messages of foreign exceptions may contain text of notes, so these exceptions are not sent.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mslm_data.engine.pool import Pool
 
 _EARLY: ContextVar[Pool | None] = ContextVar("early", default=None)
-"""The pool that `ahead` started in this context, until a run uses it."""
+"""The pool started by `ahead` in this context, until a run uses it."""
 
 
 @contextmanager

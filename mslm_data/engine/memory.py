@@ -1,4 +1,4 @@
-"""Keeps freed memory in processes that allocate large arrays batch after batch."""
+"""Keeps freed memory in processes with large arrays for each batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MMAP_THRESHOLD = -3
 """Parameters of glibc's mallopt(3)."""
 
 _KEPT = 256 << 20
-"""Maximum freed memory that a process keeps, in bytes."""
+"""Maximum freed memory kept by a process, in bytes."""
 _MAPPED_ALONE = 1 << 30
 """Minimum size of arrays with their own memory mapping, which is returned when freed, in bytes."""
 _MAPPED_ALONE_BEFORE = 32 << 20

@@ -323,7 +323,7 @@ class _Host:
             )
 
     def _how_it_died(self) -> str:
-        """Describe the end of the worker that broke the pool."""
+        """Describe the death of the worker."""
         dead = wait([worker.sentinel for worker in self._workers], timeout=0)
         for worker in self._workers:
             if worker.sentinel in dead:

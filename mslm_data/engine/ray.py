@@ -39,7 +39,7 @@ _OPTIONS = {
     "scheduling_strategy": "SPREAD",
 }
 _FAILED_STARTS = 5
-"""Number of consecutive actors that die before they are ready, after which the build fails."""
+"""Maximum number of consecutive failed starts of actors."""
 _LOOK_S = 5.0
 """Interval of looking for new nodes, in seconds."""
 _WITHOUT_CPU_S = 300.0
@@ -165,7 +165,7 @@ class _Actors(Generic[AnyTask]):
         self._last_cpu = time.monotonic()
 
     def work_off(self, tasks: Sequence[AnyTask], done: Callable[[str], Sequence[AnyTask]]) -> None:
-        """Run all tasks, and those that become possible meanwhile, then kill the actors."""
+        """Run all tasks, and the tasks made possible by their answers, then kill the actors."""
         waiting = deque(tasks)
         try:
             while waiting or self._busy():
@@ -182,7 +182,7 @@ class _Actors(Generic[AnyTask]):
                     self._ray.kill(actor)
 
     def _busy(self) -> int:
-        """Return the number of actors that run a task."""
+        """Return the number of actors with a running task."""
         return sum(task is not None for _, task in self._asked.values())
 
     def _start_missing(self, waiting: int) -> None:

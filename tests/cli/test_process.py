@@ -240,36 +240,36 @@ SIGNALS = pytest.mark.parametrize(
 
 
 @SIGNALS
-def test_ended_by_signals__leaves_the_process_as_it_was(
+def test_raise_on_signals__leaves_the_process_as_it_was(
     sent: signal.Signals, raised: type[BaseException]
 ) -> None:
     before = signal.getsignal(sent)
 
-    with pytest.raises(raised), process.ended_by_signals():
+    with pytest.raises(raised), process.raise_on_signals():
         signal.raise_signal(sent)
 
     assert signal.getsignal(sent) is before
 
 
 @SIGNALS
-def test_ended_by_signals__not_where_it_is_ignored(
+def test_raise_on_signals__not_where_it_is_ignored(
     sent: signal.Signals, raised: type[BaseException]
 ) -> None:
     before = signal.signal(sent, signal.SIG_IGN)
     try:
-        with process.ended_by_signals():
+        with process.raise_on_signals():
             signal.raise_signal(sent)
     finally:
         signal.signal(sent, before)
 
 
 @SIGNALS
-def test_ended_by_signals__lets_the_first_be_cleaned_up_after(
+def test_raise_on_signals__lets_the_first_be_cleaned_up_after(
     sent: signal.Signals, raised: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cleaned_up = False
 
-    with process.ended_by_signals():
+    with process.raise_on_signals():
         try:
             signal.raise_signal(sent)
         except raised:
@@ -300,7 +300,7 @@ def in_callback(call: Callable[[], object]) -> None:
 
 @SIGNALS
 @pytest.mark.parametrize("where", [InDestructor, in_callback])
-def test_ended_by_signals__comes_again_where_it_was_dropped(
+def test_raise_on_signals__comes_again_where_it_was_dropped(
     where: Callable[[Callable[[], object]], object],
     sent: signal.Signals,
     raised: type[BaseException],
@@ -309,7 +309,7 @@ def test_ended_by_signals__comes_again_where_it_was_dropped(
     hook = sys.unraisablehook
 
     def work() -> None:
-        with process.ended_by_signals():
+        with process.raise_on_signals():
             where(lambda: signal.raise_signal(sent))
             for _ in range(500):
                 time.sleep(0.01)
@@ -322,11 +322,11 @@ def test_ended_by_signals__comes_again_where_it_was_dropped(
 
 
 @SIGNALS
-def test_ended_by_signals__is_the_end_where_what_it_left_half_done_fails(
+def test_raise_on_signals__is_the_end_where_what_it_left_half_done_fails(
     sent: signal.Signals, raised: type[BaseException]
 ) -> None:
     def work() -> None:
-        with process.ended_by_signals():
+        with process.raise_on_signals():
             in_callback(lambda: signal.raise_signal(sent))
             raise AttributeError("half made")
 
@@ -505,11 +505,11 @@ def test_main__help_is_shown_in_any_encoding() -> None:
     assert b"--min-count K[,K\\u2026]" in done.stdout
 
 
-def test_every_character__leaves_the_stream_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_escape_unencodable__leaves_the_stream_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr(sys, "stdout", stream)
 
-    with process.every_character():
+    with process.escape_unencodable():
         sys.stdout.write("疾")
 
     assert (stream.encoding, stream.errors) == ("latin-1", "strict")

@@ -72,7 +72,7 @@ def run_column(
         )
 
 
-def say(as_json: bool, out: Path, report: Mapping[str, Any]) -> None:
+def print_report(as_json: bool, out: Path, report: Mapping[str, Any]) -> None:
     """Print a report as one JSON object, or as a table with nested mappings flattened."""
     if as_json:
         output.print_json({"out": str(out), **report})

@@ -10,7 +10,7 @@ import click
 
 from mslm_data.cli.options import FileOrFolder, folder_argument, json_option
 from mslm_data.cli.vocab.options import encoder_option, out_option, save_lexicon, split_option
-from mslm_data.cli.vocab.scores import chosen, say
+from mslm_data.cli.vocab.scores import chosen, print_report
 
 if TYPE_CHECKING:
     from mslm_data.lexicon.store import Lexicon
@@ -128,7 +128,7 @@ def command(
     }
     if len(scores):
         report |= {"lowest": float(scores.min()), "highest": float(scores.max())}
-    say(as_json, out, report)
+    print_report(as_json, out, report)
 
 
 def _check_is_anchors(path: Path, lexicon: Lexicon) -> None:

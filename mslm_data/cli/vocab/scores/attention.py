@@ -9,7 +9,7 @@ import click
 
 from mslm_data.cli.options import folder_argument, json_option
 from mslm_data.cli.vocab.options import encoder_option, out_option, split_option
-from mslm_data.cli.vocab.scores import chosen, run_column, say
+from mslm_data.cli.vocab.scores import chosen, print_report, run_column
 
 
 @click.command("attention", short_help="Tokens by the attention of [CLS].")
@@ -45,4 +45,4 @@ def command(
     out = out or folder / "vocab" / "attention"
     made = {"of": "attention", "encoder": encoder.about}
     report = run_column(shards, splits, out, made, Attention(encoder))
-    say(as_json, out, asdict(report))
+    print_report(as_json, out, asdict(report))

@@ -10,7 +10,7 @@ import click
 
 from mslm_data.cli.options import folder_argument, json_option
 from mslm_data.cli.vocab.options import out_option, split_option
-from mslm_data.cli.vocab.scores import run_column, say
+from mslm_data.cli.vocab.scores import print_report, run_column
 
 
 @click.command("confidence", short_help="Tokens by their effect on a task model.")
@@ -75,4 +75,4 @@ def command(
         "scanned_tokens": score.scanned,
         "important": score.important,
     }
-    say(as_json, out, {**asdict(report), **counts})
+    print_report(as_json, out, {**asdict(report), **counts})

@@ -9,7 +9,7 @@ import click
 
 from mslm_data.cli.options import folder_argument, json_option
 from mslm_data.cli.vocab.options import out_option, save_lexicon, split_option
-from mslm_data.cli.vocab.scores import chosen, say
+from mslm_data.cli.vocab.scores import chosen, print_report
 
 
 @click.command("frequency", short_help="Token ids by their number of occurrences.")
@@ -37,4 +37,4 @@ def command(folder: Path, splits: tuple[str, ...], out: Path | None, as_json: bo
 
     out = out or folder / "vocab" / "frequency.arrow"
     save_lexicon(out, lexicon, protected=shards.manifest.protected)
-    say(as_json, out, {"entries": len(lexicon), "tokens": int(lexicon.scores.sum())})
+    print_report(as_json, out, {"entries": len(lexicon), "tokens": int(lexicon.scores.sum())})

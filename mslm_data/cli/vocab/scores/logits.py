@@ -10,7 +10,7 @@ import click
 
 from mslm_data.cli.options import folder_argument, json_option
 from mslm_data.cli.vocab.options import encoder_option, out_option, split_option
-from mslm_data.cli.vocab.scores import chosen, run_column, say
+from mslm_data.cli.vocab.scores import chosen, print_report, run_column
 
 
 @click.command("logits", short_help="Tokens by a token classifier.")
@@ -68,4 +68,4 @@ def command(
     out = out or folder / "vocab" / "logits"
     made = {"of": "logits", "encoder": encoder.about, "class": score.index, "value": value}
     report = run_column(shards, splits, out, made, score)
-    say(as_json, out, asdict(report))
+    print_report(as_json, out, asdict(report))

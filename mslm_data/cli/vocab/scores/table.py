@@ -10,7 +10,7 @@ import click
 
 from mslm_data.cli.options import FileOrFolder, folder_argument, json_option
 from mslm_data.cli.vocab.options import out_option, save_lexicon
-from mslm_data.cli.vocab.scores import say
+from mslm_data.cli.vocab.scores import print_report
 
 
 @click.command("table", short_help="Words, pieces or ids by your own table.")
@@ -64,4 +64,4 @@ def command(folder: Path, path: Path, by: Any, out: Path | None, as_json: bool) 
 
     out = out or folder / "vocab" / "table.arrow"
     save_lexicon(out, lexicon, protected=manifest.protected)
-    say(as_json, out, asdict(report))
+    print_report(as_json, out, asdict(report))

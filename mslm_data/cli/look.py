@@ -109,13 +109,13 @@ def command(
     from mslm_data.io.private import warn_readable
     from mslm_data.look.corpus import Corpus
     from mslm_data.look.page import draw_page
-    from mslm_data.look.state import MOST_STRATEGIES, State, read_state
+    from mslm_data.look.state import MAX_STRATEGIES, State, read_state
     from mslm_data.look.views import VIEWS
 
     if file is not None and show_text:
         raise click.UsageError("--show-text: expected no --out beside it, as text is never written")
-    if len(names) > MOST_STRATEGIES:
-        raise click.UsageError(f"--strategy: expected at most {MOST_STRATEGIES}, got {len(names)}")
+    if len(names) > MAX_STRATEGIES:
+        raise click.UsageError(f"--strategy: expected at most {MAX_STRATEGIES}, got {len(names)}")
     shards = load(folder)
     strategies = make_strategies(shards, names, elm=elm, blm=blm, sets=sets)
     corpus = Corpus(

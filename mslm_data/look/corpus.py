@@ -14,7 +14,7 @@ from mslm_data.draw.marked_rows import Pieces
 from mslm_data.encode.tokenizer import library_errors
 from mslm_data.look.gold import Alignment, GoldFolder
 from mslm_data.look.jobs import Jobs
-from mslm_data.look.options import text_of
+from mslm_data.look.options import to_text
 from mslm_data.look.reading import reopen
 from mslm_data.look.state import Choice
 from mslm_data.mask.strategy import Strategy
@@ -155,7 +155,7 @@ class Corpus:
             }
             # Parts and picks are tables, which have no form.
             if options.keys() <= defaults.keys() - {"parts", "picks"}:
-                return Choice(name, {option: text_of(value) for option, value in options.items()})
+                return Choice(name, {option: to_text(value) for option, value in options.items()})
         self.added[name] = strategy
         return Choice(name)
 

@@ -181,6 +181,7 @@ class GoldFolder:
         Raises:
             ShardError: A shard is missing or damaged.
         """
+        # The gold text is read for the first split and kept for the others.
         gold_rows = sum(map(len, self.shards.values()))
         total = gold_rows + len(split)
         text = self._text or self._read_text(lambda done: progress(done, total))
@@ -264,6 +265,7 @@ def _compare(examples: Examples, positions: Ints, text: GoldText, own_labels: In
         text: The gold text.
         own_labels: See `Alignment`.
     """
+    # Only mentions that gold could have are compared: of its text and with one of its labels.
     gold = _gold_rows(examples, positions, text)
     labels = own_labels[examples.span_labels.values]
     rows = np.repeat(np.arange(len(examples)), examples.span_starts.lengths)
@@ -347,6 +349,7 @@ def _equal_rows(tokens: Ragged, text: npt.NDArray[np.int32], positions: Ints) ->
     rows = np.flatnonzero(positions >= 0)
     own = tokens.take(rows)
     places = np.arange(len(own.values)) + np.repeat(positions[rows] - own.offsets[:-1], own.lengths)
+    # Differences up to each token; a row is equal if none is added within it.
     differs = make_offsets(text[places] != own.values)
     is_equal = np.zeros(len(tokens), np.bool_)
     is_equal[rows] = differs[own.offsets[1:]] == differs[own.offsets[:-1]]

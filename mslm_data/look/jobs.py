@@ -107,6 +107,7 @@ class Jobs:
         """
         with self._lock:
             job = self._results.get((slot, key))
+            # Another key means that the page has changed, so the older count is of no use.
             if job is None:
                 self._cancel(slot)
                 job = Job(function)
@@ -119,6 +120,7 @@ class Jobs:
                     target=self._run, args=(job,), name=f"mslm-data-{slot}", daemon=True
                 ).start()
 
+        # Outside the lock, so that other requests can cancel the job.
         job.wait(patience if self.in_background else threading.TIMEOUT_MAX)
         if job.error is not None:
             raise job.error

@@ -74,7 +74,7 @@ def fields(name: str, given: Mapping[str, str]) -> Iterator[Field]:
         PipelineError: Unknown strategy.
     """
     for option in declared(name):
-        default = text_of(option.default)
+        default = to_text(option.default)
         kind, words = _kind(option)
         yield Field(option.name, kind, words, given.get(option.name, default), default, option.help)
 
@@ -93,7 +93,7 @@ def drop_defaults(name: str, given: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def text_of(value: Any) -> str:
+def to_text(value: Any) -> str:
     """Return a value as `--set` takes it: TOML, or a bare string; "" for None."""
     if value is None or value is REQUIRED:
         return ""
@@ -104,11 +104,12 @@ def text_of(value: Any) -> str:
 
 def _kind(option: Option) -> tuple[str, tuple[str, ...]]:
     """Return the kind of an option's input, and its list of values."""
+    # Rates are marked by name in their annotated type.
     marks = getattr(option.type, "__metadata__", ())
     if "rate" in marks or "share" in marks:
         return "rate", ()
     if option.words:
-        return "words", tuple(map(text_of, option.words))
+        return "words", tuple(map(to_text, option.words))
     if typing.get_args(option.type)[:1] == (bool,) or option.type is bool:
         return "words", ("true", "false")
     return "text", ()

@@ -22,7 +22,7 @@ from mslm_data.look.corpus import Corpus
 from mslm_data.look.options import drop_defaults, fields, strategy_names
 from mslm_data.look.page import draw_page
 from mslm_data.look.render import render, render_view, style
-from mslm_data.look.state import GOLD_FILTERS, MOST_STRATEGIES, ONLY, Choice, State, read_state
+from mslm_data.look.state import GOLD_FILTERS, MAX_STRATEGIES, ONLY, Choice, State, read_state
 from mslm_data.look.views import FRAGMENTS, VIEWS, load_view
 from mslm_data.mask.table import summary
 
@@ -127,6 +127,7 @@ class Server:
             if refusal is not None:
                 await refusal(scope, receive, send)
                 return
+            # The app's routes do not know the token.
             prefix = f"/{self._token}"
             inner = scope | {"path": scope["path"].removeprefix(prefix) or "/", "root_path": ""}
 
@@ -192,11 +193,14 @@ class Server:
         if view not in FRAGMENTS:
             return PlainTextResponse("not found", 404)
 
+        # htmx names the element to replace: "main" after a change of the form, "page" after one
+        # of the view, "counts" while the split is counted. Browsers load the whole page.
         target = request.headers.get("hx-target", "") if "hx-request" in request.headers else None
         headers: dict[str, str] = {}
         state = self._start.change(view=view)
         try:
             state = self._state(request, view)
+            # Another strategy has other options, so the form must change too.
             if self._is_other_form(request, state) and target == "main":
                 target = "page"
                 headers = {"HX-Retarget": "#page", "HX-Reswap": "innerHTML"}
@@ -207,6 +211,7 @@ class Server:
         except (MslmDataError, ValueError) as problem:
             html, error = Markup(), str(problem)
 
+        # The address restores the view. Only another view is a new entry of the browser's history.
         address = f"/{self._token}/{view}?{state.address()}"
         if target == "main":
             headers["HX-Replace-Url"] = address
@@ -274,7 +279,8 @@ class Server:
                 forms.append((place, choice, inputs, summary(choice.name).masks))
             except MslmDataError:
                 forms.append((place, choice, [], ""))
-        if len(forms) < MOST_STRATEGIES:
+        # One empty form to add a strategy.
+        if len(forms) < MAX_STRATEGIES:
             forms.append((len(forms) + 1, None, [], ""))
         return forms
 

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from mslm_data.errors import CallError
 from mslm_data.registry import did_you_mean
 
-MOST_STRATEGIES = 3
+MAX_STRATEGIES = 3
 """Maximum number of strategies side by side."""
 ROWS = 50
 """Number of rows on a live page."""
@@ -121,6 +121,7 @@ def read_state(
     extra: dict[str, str] = {}
     for name, value in pairs:
         whose, dot, option = name.partition(".")
+        # Forms send empty fields too; they mean the default.
         if value == "":
             continue
         if name in ("row", "seed", "epoch", "least", "most"):
@@ -145,7 +146,7 @@ def read_state(
     return replace(start, **given, only=tuple(only), extra=extra)
 
 
-_CHOICES = tuple(f"s{number}" for number in range(1, MOST_STRATEGIES + 1))
+_CHOICES = tuple(f"s{number}" for number in range(1, MAX_STRATEGIES + 1))
 
 
 def _number(name: str, value: str) -> int:

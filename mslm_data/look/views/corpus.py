@@ -61,6 +61,7 @@ def context(corpus: Corpus, state: State) -> dict[str, Any]:
     is_large = sum(map(len, splits.values())) > MANY_ROWS
     is_live = corpus.jobs.in_background
 
+    # A large folder is sampled first. The live page counts all rows meanwhile.
     shown = job = None
     if not is_large or is_live:
         job = corpus.jobs.get("corpus", (), _counting(corpus, None), patience=_PATIENCE_S)

@@ -30,6 +30,7 @@ def context(corpus: Corpus, state: State) -> dict[str, Any]:
     if not places:
         return {"name": None, "job": None, "lines": []}
 
+    # The rates of the strategy are replaced by those of each cell.
     place = places[0]
     name, strategy = list(strategies.items())[place]
     options = {

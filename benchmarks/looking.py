@@ -1,4 +1,4 @@
-"""The page of `mslm-data look`: opening a large folder, moving a slider, counting a split."""
+"""Benchmarks of `mslm-data look`: open a large folder, move a slider, count a split."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from mslm_data.shard.write import write_shard
 
 _ROUNDS = 3
 SHARD_ROWS = 400_000
-"""About as many sentences as 64 MiB of input, which become one shard."""
+"""Rows of a shard: about the sentences of 64 MiB of input."""
 
 
 def repeated(shards: Shards, out: Path, rows: int) -> Path:
-    """Make a folder of many rows: those of a small one, written as one shard under many names.
+    """Make a large folder from a small one: one shard of repeated rows, linked under many names.
 
     Args:
         shards: The small folder.
-        out: Where.
-        rows: About how many; a shard has `SHARD_ROWS`.
+        out: The new folder.
+        rows: Number of rows, rounded to shards of `SHARD_ROWS`.
     """
     train = shards["train"]
     few = train.examples()
@@ -57,18 +57,18 @@ def repeated(shards: Shards, out: Path, rows: int) -> Path:
     names = [f"data-{number:05}-of-{count:05}.arrow" for number in range(count)]
     records = [dataclasses.replace(record, file=name) for name in names]
     first.rename(out / "train" / names[0])
-    for of in records[1:]:
-        os.link(out / "train" / names[0], out / "train" / of.file)
+    for linked in records[1:]:
+        os.link(out / "train" / names[0], out / "train" / linked.file)
 
     manifest = read_manifest(Path(str(shards.folder)))
     splits = {
         "train": dataclasses.replace(
             manifest.splits["train"],
             shards=tuple(records),
-            sequences=sum(of.rows for of in records),
-            tokens=sum(of.tokens for of in records),
-            mentions=sum(of.mentions for of in records),
-            given_mentions=sum(of.mentions for of in records),
+            sequences=sum(shard.rows for shard in records),
+            tokens=sum(shard.tokens for shard in records),
+            mentions=sum(shard.mentions for shard in records),
+            given_mentions=sum(shard.mentions for shard in records),
             left_out={},
             cut_pieces=0,
         )
@@ -79,7 +79,7 @@ def repeated(shards: Shards, out: Path, rows: int) -> Path:
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Open a folder of ten million rows, move a slider, and count a split of a million."""
+    """Open a folder of ten million rows, move a slider, and count a split of a million rows."""
     shards = sentences(inputs, scratch, copies=1)
     ten = repeated(shards, scratch / "ten", 10_000_000)
     one = repeated(shards, scratch / "one", 1_000_000)
@@ -88,7 +88,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
 
 
 def _opening(folder: Path) -> list[Row]:
-    """Start the command, and ask for its first page and for rows far behind."""
+    """Start the command, and request its first page and rows far apart."""
     opened = []
     for _ in range(_ROUNDS):
         command = [sys.executable, "-m", "mslm_data", "look", str(folder), "--no-browser"]
@@ -103,7 +103,9 @@ def _opening(folder: Path) -> list[Row]:
             opened.append((first - listening, first - start, memory(process.pid) / 1024))
             process.terminate()
 
-    page, command_and_page, mib = (statistics.median(of) for of in zip(*opened, strict=True))
+    page, command_and_page, mib = (
+        statistics.median(column) for column in zip(*opened, strict=True)
+    )
     what = "`mslm-data look` of ten million rows, in a new process"
     return [
         _judged("first page", f"{what}, from the address to the page.", "s", page, 1.0),
@@ -120,7 +122,7 @@ def _ask(address: str) -> None:
 
 
 def _counting(folder: Path) -> Row:
-    """Count what `joint` masks of a split."""
+    """Count the masked tokens of `joint` in a split."""
     split = load(folder)["train"]
     count = counting(split, strategy("joint"), seed=0, epoch=0)
     seconds = []
@@ -133,7 +135,7 @@ def _counting(folder: Path) -> Row:
 
 
 def _slider(folder: Path) -> Row:
-    """Move a slider in a browser, until the new rows are on the screen.
+    """Move a slider in a browser, and wait until the new rows are on the screen.
 
     Raises:
         AbsentError: No browser is installed.
@@ -169,9 +171,9 @@ _MOVE = """new Promise((done) => {
 })"""
 
 
-def _judged(name: str, what: str, unit: str, ours: float, most: float | None = None) -> Row:
-    """Return a row whose figure should be at most so much."""
-    if most is None:
+def _judged(name: str, what: str, unit: str, ours: float, maximum: float | None = None) -> Row:
+    """Return a row whose figure has a maximum."""
+    if maximum is None:
         return Row(name=name, what=what, unit=unit, ours=ours)
-    met = MET if ours <= most else MISSED
-    return Row(name=name, what=what, unit=unit, ours=ours, goal=f"{most:g} {unit}", met=met)
+    met = MET if ours <= maximum else MISSED
+    return Row(name=name, what=what, unit=unit, ours=ours, goal=f"{maximum:g} {unit}", met=met)

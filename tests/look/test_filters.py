@@ -12,6 +12,7 @@ from mslm_data.look.corpus import Corpus
 from mslm_data.look.filters import References, find_page
 from mslm_data.look.seen import find_seen
 from mslm_data.look.state import State
+from mslm_data.metrics import NEW, KnownMentions, mention_texts
 
 STRATEGIES = {"joint": md.strategy("joint", elm=0.5, blm=0.05), "span": md.strategy("span")}
 STATES = {
@@ -93,6 +94,21 @@ def test_find_page__finds_mentions_that_training_text_never_has(chem: Shards) ->
             chem["train"], State(only=("unseen",)), {}, count=9, references=References(seen=seen)
         ).rows
     )
+
+
+def test_find_page__knows_the_mentions_that_evaluation_knows(chem: Shards) -> None:
+    test, corpus = chem["test"], Corpus(chem)
+    known = KnownMentions.from_rows(chem["train"], corpus.tokenizer)
+    is_new = [
+        NEW in known.classify(mention_texts(test.take(np.array([row])), corpus.tokenizer))
+        for row in range(len(test))
+    ]
+
+    references = References(seen=find_seen(corpus))
+    state = State(split="test", only=("unseen",))
+    page = find_page(test, state, {}, count=99, references=references)
+
+    assert page.rows.tolist() == np.flatnonzero(is_new).tolist()
 
 
 def test_find_page__looks_through_a_bounded_number_of_rows(

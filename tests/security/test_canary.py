@@ -89,6 +89,7 @@ def test_commands__on_a_folder_of_notes(
     works = (
         ("mask-stats", out, "--sweep"),
         ("look", out, "--out", world / "page.html"),
+        ("look", out, out, "--out", world / "beside_gold.html"),
         ("export", out, "--to", "parquet", "--out", world / "exported"),
         ("verify", out),
         ("vocab", "pmi", out, "--min-count", 2),

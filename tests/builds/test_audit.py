@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import mslm_data as md
 from mslm_data import metrics
 from mslm_data.annotate import LoadedAnnotator
 from mslm_data.builds import audit, stages
-from mslm_data.builds.audit import Agreement
+from mslm_data.builds.audit import Agreement, read_training
 from mslm_data.builds.reading import DUPLICATE_ID
+from mslm_data.data.document import Document, Part
 from mslm_data.data.documents import Documents
 from mslm_data.errors import BuildError
-from mslm_data.metrics import MEMORISED, NEW, SYNONYM
+from mslm_data.metrics import MEMORISED, NEW, SYNONYM, KnownMentions
 from mslm_data.pipeline import Pipeline
+from mslm_data.source.formats.pubtator import PubTator
 from tests import made
 
 
@@ -234,3 +238,39 @@ def test_audit__annotates_with_the_table_that_it_digests(tmp_path: Path) -> None
     result = audit.audit(manifest, pipeline, of_gold, [gold], labels={"X": "X"})
 
     assert result.labels["X"].totals() == {"gold": 2, "found": 2, "exact": 2}
+
+
+@pytest.mark.long
+def test_read_training__classes_of_ncbi_disease_are_published_ones(
+    real: Path, tmp_path: Path
+) -> None:
+    """Kim and Kang's program counts 599, 196 and 165, as it also ignores punctuation."""
+    folder = real / "pubtator/ncbi"
+    md.build(
+        "blurb/ncbi-disease",
+        input=folder,
+        tokenizer=real / "tokenizers/bert-base-uncased__BlueBERT.vocab.txt",
+        out=tmp_path / "out",
+        options={"source.use": "pubtator", "annotate.weak": True},
+    )
+    by_tokens = read_training(tmp_path / "out")
+    by_text = KnownMentions()
+    for spans in mentions_of(folder / "NCBItrainset_corpus.txt"):
+        by_text.add(*spans)
+
+    counts = np.zeros((2, 3), np.int64)
+    for spans in mentions_of(folder / "NCBItestset_corpus.txt"):
+        for number, known in enumerate((by_tokens, by_text)):
+            counts[number] += np.bincount(known.classify(*spans), minlength=3)
+
+    assert counts.tolist() == [[598, 197, 165]] * 2
+
+
+def mentions_of(path: Path) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield texts and concepts of the mentions of each PubTator document."""
+    for document in PubTator().read(Part(str(path))):
+        if isinstance(document, Document):
+            yield (
+                [document.text[span.start : span.end] for span in document.spans],
+                [span.concept for span in document.spans],
+            )

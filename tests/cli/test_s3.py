@@ -241,10 +241,10 @@ def test_commands__wait_no_longer_than_they_say(
         bucket.closing.wait(20)
 
     bucket.befall(silent, ".arrow")
-    monkeypatch.setattr(remote, "STALL_S", 0.2)
+    monkeypatch.setattr(remote, "STALL_S", 0.6)
 
-    ended(run("mask-stats", url), got=r"no answer for 0\.2 seconds \(3 tries\)", about=r"\.arrow")
-    ended(run("verify", url), got=r"no answer for 0\.2 seconds \(3 tries\)", about="sets/ncbi")
+    ended(run("mask-stats", url), got=r"no answer for 0\.6 seconds \(3 tries\)", about=r"\.arrow")
+    ended(run("verify", url), got=r"no answer for 0\.6 seconds \(3 tries\)", about="sets/ncbi")
     assert cached(tmp_path) == []
 
 

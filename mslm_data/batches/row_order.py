@@ -269,8 +269,8 @@ def row_order(rows: Sized, options: BatchOptions) -> RowOrder:
     """Return the order of a split, a mix, a dataset, or any other object with a length.
 
     Args:
-        rows: If it has a method `row_order`, as mixes and datasets do, that method returns the
-            order. If it has `shard_rows`, as splits do, shards can be shuffled.
+        rows: Any object with a length. A method `row_order`, as of mixes and datasets, is called
+            if present. With `shard_rows`, as of splits, shards can be shuffled.
         options: Only `shuffle` and `open_shards` are read.
 
     Raises:
@@ -285,8 +285,8 @@ def row_order(rows: Sized, options: BatchOptions) -> RowOrder:
     if isinstance(options.shuffle, str):
         if not hasattr(rows, "shard_rows"):
             raise ValueError(
-                "shuffle: expected a dataset that has `shard_rows` for 'shards', got one without; "
-                "use a MaskedDataset, or shuffle=True"
+                'shuffle="shards": this dataset has no `shard_rows`; use a MaskedDataset, or '
+                "shuffle=True"
             )
         return ByShards(shard_rows, int(options.open_shards))
 

@@ -150,7 +150,7 @@ class NotChosen(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Name a part of an input file. Parts are read independently of each other.
+    """A part of an input file, which can be read independently of other parts.
 
     A row::
 

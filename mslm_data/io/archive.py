@@ -199,7 +199,8 @@ def _write(
             return
         if target.is_file():
             raise error(
-                f"{where}: expected a name of its own, got that of another member; not unpacked"
+                f"{where}: another member of the archive has the same name; the archive is not "
+                "unpacked"
             )
         file = open_private(target)
     except (FileExistsError, NotADirectoryError, IsADirectoryError):

@@ -67,9 +67,9 @@ def folder(
         ) from None
     if open_folder is not None:
         raise error(
-            f"{path}: expected a cache folder that no other user can change, but {open_folder} "
-            f"belongs to another user, or others may write into it; close it by `chmod go-w`, or "
-            f"set {VARIABLE} to another folder"
+            f"{path}: other users can change this cache folder: {open_folder} is owned by another "
+            f"user, or writable by others; if it is yours, run `chmod go-w {open_folder}`, "
+            f"otherwise set {VARIABLE} to another folder"
         )
     return path
 

@@ -548,7 +548,7 @@ def _in_words(error: Exception, url: str) -> Exception:
     reason = type(error).__name__
     protocol = url.partition("://")[0]
     if isinstance(error, ValueError) and protocol not in _protocols():
-        reason = f"the protocol '{protocol}', which is unknown to fsspec"
+        reason = f"a protocol that fsspec does not know: '{protocol}'"
     # A message of the operating system has no secrets; a library may set another one.
     if isinstance(error, OSError) and error.errno and error.strerror == os.strerror(error.errno):
         reason = str(error.strerror)

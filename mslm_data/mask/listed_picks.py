@@ -30,8 +30,9 @@ from mslm_data.registry import Help
 class InOrder:
     """Mask n-grams in the order of their lexicon, in passes (Abaho et al. 2024, Algorithm 2).
 
-    In a pass, each n-gram masks its leftmost free occurrence. A pass that masks nothing is the last
-    one. The last n-gram is cut to the budget.
+    In each pass over a row, each n-gram masks its leftmost occurrence of which no token is masked
+    yet. Passes end when the budget is spent, or when one masks nothing. The last n-gram is cut to
+    the budget.
 
     Raises:
         ValueError: `rate` is outside `[0, 1]`.

@@ -333,7 +333,8 @@ def _check_labels(path: Path | str, manifest: Manifest) -> None:
         raise ShardError(f"{path}: the tags do not match the labels; build the folder again")
     if len(set(manifest.labels)) < len(manifest.labels) or len(manifest.labels) > MAX_LABELS:
         raise ShardError(
-            f"{path}: expected at most {MAX_LABELS} different labels; build the folder again"
+            f"{path}: expected at most {MAX_LABELS} labels, without duplicates; build the folder "
+            "again"
         )
 
 

@@ -163,8 +163,8 @@ class Split(Rows):
 
         Args:
             documents: Number of documents, from 1 to the number in the split. The first document
-                with each label is chosen before all others, so that small subsets have every label
-                if possible.
+                with each label is chosen before all others, so that a subset with at least as many
+                documents as labels has every label.
             share: Share of the documents, in (0, 1]. The number of documents is rounded up.
             shots: Minimum number of mentions per label, at least 1. For each label, documents are
                 added until they have this number of mentions. Documents are not divided, so the

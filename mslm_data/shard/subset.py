@@ -258,8 +258,9 @@ def _count_mentions(split: Split, document_of_row: RowNumbers, documents: int) -
 def _take_first(ranks: RowNumbers, mentions: RowNumbers, size: int) -> RowNumbers:
     """Return the first documents in the random order, int64 `[size]`.
 
-    The first document with each label moves to the front, so that small subsets have every label if
-    possible. The order does not depend on the size, so subsets are nested.
+    The first document with each label moves to the front, so that a subset with at least as many
+    documents as labels has every label. The order does not depend on the size, so subsets are
+    nested.
 
     Args:
         ranks: int64 `[D]`, rank of each document.

@@ -356,8 +356,9 @@ class _OverlapCounter:
 
         Args:
             row_of: int64 `[N]`, the row of each sentence.
-            words: Their hashed words.
-            places: Their indices in the other split's fingerprints.
+            words: N rows, the hashed words of each sentence.
+            places: Indices of the sentences and their 13-grams in the other split's fingerprints,
+                -1 if absent.
         """
         is_exact = places.sentences >= 0
         is_near = has_any(places.grams) & ~is_exact

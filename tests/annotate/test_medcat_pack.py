@@ -262,7 +262,7 @@ def test_checked__says_that_the_disk_is_full(
     with pytest.raises(AnnotateError, match="No space left on device; is the disk full"):
         medcat_pack.checked(pack, "")
     with pytest.raises(
-        AnnotateError, match=r"pack\.zip: expected to copy it, got No space left on device; is the"
+        AnnotateError, match=r"pack\.zip: cannot copy it: No space left on device; is the"
     ):
         medcat_pack.checked(zipped(pack, tmp_path / "pack.zip"), "0" * 64)
     assert [

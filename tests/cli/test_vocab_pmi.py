@@ -163,7 +163,10 @@ WRONG = [
     (["--split", "train", "--all-splits"], "split: expected --split or --all-splits, got both"),
     (["--min-count", "0"], "min-count: expected at least 1, got 0"),
     (["--min-count", "a,b"], "min-count: expected numbers with ',' between them, got 'a,b'"),
-    (["--lengths", "2-6"], "lengths: expected from 2 to 5 words, got 2-6"),
+    (
+        ["--lengths", "2-6"],
+        "lengths: expected LOW-HIGH in ascending order, from 2 to 5 words, got 2-6",
+    ),
     (
         ["--size", "10", "--shares", "50,25,20"],
         "shares: expected 3 percentages, 0 or more, that sum to 100, got 50, 25, 20",
@@ -174,7 +177,7 @@ WRONG = [
 LACKING = [
     (["--split", "dev"], "no split 'dev'"),
     (["--stop-words", "/nowhere"], "/nowhere: expected a file of stop words"),
-    (["--min-count", "100000"], "lower the least count"),
+    (["--min-count", "100000"], "lower --min-count"),
 ]
 
 

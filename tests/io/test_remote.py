@@ -175,7 +175,7 @@ def test_read__names_a_protocol_that_nobody_knows() -> None:
     with pytest.raises(remote.RemoteError) as raised:
         remote.read("nope://bucket/a", "b", max_bytes=10)
 
-    assert raised.value.reason == "the protocol 'nope', which is unknown to fsspec"
+    assert raised.value.reason == "a protocol that fsspec does not know: 'nope'"
 
 
 @pytest.mark.parametrize("size", [3, 5])

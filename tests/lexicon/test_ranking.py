@@ -269,9 +269,18 @@ def test_rank_ngrams__a_size_too_small_for_any_share() -> None:
 
 
 WRONG = [
-    ({"lengths": (1, 3)}, "lengths: expected from 2 to 5 words, got 1-3"),
-    ({"lengths": (2, 6)}, "lengths: expected from 2 to 5 words, got 2-6"),
-    ({"lengths": (4, 3)}, "lengths: expected from 2 to 5 words, got 4-3"),
+    (
+        {"lengths": (1, 3)},
+        "lengths: expected LOW-HIGH in ascending order, from 2 to 5 words, got 1-3",
+    ),
+    (
+        {"lengths": (2, 6)},
+        "lengths: expected LOW-HIGH in ascending order, from 2 to 5 words, got 2-6",
+    ),
+    (
+        {"lengths": (4, 3)},
+        "lengths: expected LOW-HIGH in ascending order, from 2 to 5 words, got 4-3",
+    ),
     ({"min_counts": (0,)}, "min-count: expected at least 1, got 0"),
     ({"min_counts": (2, 2)}, "min-count: expected one number or 3, got 2"),
     (

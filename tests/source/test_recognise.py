@@ -331,7 +331,7 @@ def test_recognise__knows_labels_without_prefixes(tmp_path: Path) -> None:
         ),
         (
             {"a.json": '[{"title": "Oslo", "score": 3}]'},
-            "jsonl, which reports a.json: expected columns tokens and ner_tags, text and entities",
+            "jsonl, which reports a.json: expected the columns tokens and ner_tags, or text and entities",
         ),
         ({"corpus.zip": "PK", "README": "It is in the archive."}, "as in --input "),
     ],

@@ -179,7 +179,8 @@ def test_evaluate__refuses_what_are_no_tag_logits(examples: Examples) -> None:
     ):
         evaluate(Oracle(examples), examples, labels=("X",), batch_size=8)
     with pytest.raises(
-        ValueError, match=r"expected logits \[B, L, .\] as a tensor or as tag_logits or logits"
+        ValueError,
+        match=r"expected a tensor of logits \[B, L, .\], or an output with tag_logits or logits",
     ):
         evaluate(lambda **_: None, examples, labels=LABELS)
     with pytest.raises(ValueError, match="batch_size: expected at least 1, got 0"):

@@ -95,7 +95,7 @@ def _is_same_zip(path: Path, sha256: str, files_digest: str) -> bool:
             return hash_file(copy) == sha256 and digest(copy) == files_digest
     except OSError as problem:
         raise AnnotateError(
-            f"{path}: expected to copy it, got {problem.strerror}; is the disk full?"
+            f"{path}: cannot copy it: {problem.strerror}; is the disk full?"
         ) from None
 
 

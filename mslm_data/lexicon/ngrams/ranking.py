@@ -82,7 +82,10 @@ class NgramChoice:
         num_lengths = max(high - low + 1, 1)
 
         if not 2 <= low <= high <= LONGEST:
-            raise ValueError(f"lengths: expected from 2 to {LONGEST} words, got {low}-{high}")
+            raise ValueError(
+                f"lengths: expected LOW-HIGH in ascending order, from 2 to {LONGEST} words, got "
+                f"{low}-{high}"
+            )
         if len(self.min_counts) not in (1, num_lengths):
             raise ValueError(
                 f"min-count: expected one number or {num_lengths}, got {len(self.min_counts)}"

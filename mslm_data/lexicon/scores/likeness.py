@@ -155,7 +155,7 @@ class Likeness:
 
         if not np.isfinite(vectors).all():
             raise VocabularyError(
-                f"{self.encoder.name}: its embeddings are NaN; the weights are damaged"
+                f"{self.encoder.name}: its embeddings are NaN or infinite; the weights are damaged"
             )
 
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -229,8 +229,8 @@ def _data_files(folder: Path) -> list[Path]:
     state = _read_json(folder / "state.json", _SavedState)
     if state.selection:
         raise SourceError(
-            f"{where}: expected a dataset without indices, got a selection of rows; save it again "
-            "with a newer version of datasets"
+            f"{where}: this dataset is saved with an indices mapping, as after select or filter; "
+            "call flatten_indices() before save_to_disk"
         )
     paths = [folder / _plain_name(file.filename, folder / "state.json") for file in state.files]
     present = sum(path.is_file() for path in paths)

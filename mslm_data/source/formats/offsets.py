@@ -282,8 +282,8 @@ class Offsets(OffsetOptions, TextOptions, Source):
         texts = self._text_files(path)
         if len(texts) != 1 or not ends_with(texts[0], ".txt"):
             raise SourceError(
-                f"{path}: expected one file of text, as no column names the document, got "
-                f"{len(texts)} at '{self.texts}'; set [source] id_column or texts"
+                f"{path}: no column names the document, so exactly one text file is needed, but "
+                f"{len(texts)} match '{self.texts}'; set [source] id_column or texts"
             )
         return stem(texts[0])
 

@@ -199,8 +199,8 @@ class PlainText(TextOptions, Source):
                 doc_id = _as_id(row.id) or doc_id
                 if not isinstance(row.text, str) or not row.text:
                     raise RecordError(
-                        f"expected text in column '{self.text_column}', got nothing or another "
-                        "value; set [source] text_column"
+                        f"expected text in column '{self.text_column}', got none, or a "
+                        "value that is not text; set [source] text_column"
                     )
                 label = cells.doc_label(row.label, self.doc_label, names)
             except RecordError as error:

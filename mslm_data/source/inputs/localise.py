@@ -131,6 +131,6 @@ def _from_fsspec(url: str, folder: Path) -> Path:
                 f"{redact_url(url)}: expected a file or a folder, found none; check --input"
             ) from None
         raise SourceError(
-            f"{redact_url(url)}: expected to copy it, got {error.reason}; check --input and your "
-            "access to it"
+            f"{redact_url(url)}: cannot copy it: {error.reason}; check --input and your access to "
+            "it"
         ) from None

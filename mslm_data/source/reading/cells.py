@@ -174,7 +174,8 @@ def doc_label(value: object, column: str, names: Sequence[str] = ()) -> str:
         return str(value)
     if value >= len(names):
         raise RecordError(
-            f"expected integers up to {len(names) - 1} in column '{column}', got {value}",
+            f"expected a label number below {len(names)} in column '{column}', as the file names "
+            f"{len(names)} labels, got {value}",
             code="beyond the names of labels",
         )
     return names[value] if value >= 0 else ""

@@ -78,7 +78,7 @@ def first_rows(path: Path, head: bytes) -> Iterator[object]:
     """Yield the complete rows at the beginning of a file, up to the first that is not JSON.
 
     Args:
-        path: The file.
+        path: The file; only its suffix is read.
         head: First bytes of the file.
     """
     text = head.removeprefix(BOM_UTF8).decode(errors="replace").lstrip()

@@ -586,7 +586,9 @@ def falls_short(lines: Iterable[tuple[int, str]]) -> str:
 def have_no_tags(
     lines: Iterable[tuple[int, str]], tag: int | None, is_tag: Callable[[str], bool]
 ) -> bool:
-    """Return whether lines certainly hold no words with tags, as in a list or running text.
+    """Return whether lines are not words with tags, but for example a list or running text.
+
+    True if nine of ten lines have a single column, or if no column holds tags in most lines.
 
     Args:
         lines: Line number and text of a file's first lines.

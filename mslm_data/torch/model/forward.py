@@ -120,7 +120,7 @@ def get_logits(output: Any, *names: str) -> Tensor:
             return candidate
 
     raise ValueError(
-        f"model: expected logits [B, L, .] as a tensor or as {' or '.join(names)} of an output, "
+        f"model: expected a tensor of logits [B, L, .], or an output with {' or '.join(names)}, "
         f"got {type(output).__name__}"
     )
 

@@ -230,9 +230,8 @@ def _match_tags(row_labels: Sequence[str], labels: Sequence[str]) -> npt.NDArray
     missing = [label for label in row_labels if label not in labels]
     if missing:
         raise ValueError(
-            f"evaluate: the rows have the labels {', '.join(row_labels)}, the model "
-            f"{', '.join(labels)}; pass the labels that the model was trained with, and rows with "
-            "the same"
+            f"evaluate: the rows have the labels {', '.join(row_labels)}, but the model has "
+            f"{', '.join(labels)}; pass the model's labels, and rows that have no other labels"
         )
     numbers = [[*labels].index(label) for label in row_labels]
     return np.array([OUTSIDE, *(1 + 2 * n + inside for n in numbers for inside in (0, 1))])

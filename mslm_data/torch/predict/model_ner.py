@@ -155,7 +155,9 @@ def check_options(min_score: float, batch_size: int, threads: int) -> None:
 
 
 def versions(*packages: str, wanted_by: str) -> list[str]:
-    """Return names and versions of packages without importing them, without local build tags.
+    """Return the name and version of each package, such as `torch 2.4.0`.
+
+    Packages are not imported, and a local tag such as `+cpu` is removed.
 
     Raises:
         MissingExtraError: A package is not installed.

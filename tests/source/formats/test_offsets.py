@@ -207,7 +207,7 @@ def test_read__reads_one_table_per_document_without_an_id_column(tmp_path: Path)
 def test_read__a_table_of_several_texts_needs_a_column_for_the_document(tmp_path: Path) -> None:
     table = "type\tbegin\tend\nX\t0\t3\n"
 
-    with pytest.raises(SourceError, match="expected one file of text, as no column names"):
+    with pytest.raises(SourceError, match="no column names the document"):
         written(tmp_path, {"a.tsv": table, "a.txt": "Red", "b.txt": "Sea"}, id_column="")
 
 

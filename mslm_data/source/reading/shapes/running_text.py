@@ -172,7 +172,7 @@ def read_text(row: Cells, column: str) -> str:
         got = f", but {', '.join(names[:_MOST_NAMES])}" if names else ""
         raise RecordError(
             Reason(
-                "expected columns tokens and ner_tags, text and entities, or passages and "
+                "expected the columns tokens and ner_tags, or text and entities, or passages and "
                 f"entities, got none of them{got}",
                 advice=NAME_THE_TEXT,
             )

@@ -80,9 +80,9 @@ class WordsWithSpans(Shape):
             ends = "exclusive" if _is_spert(row) else self._detect_ends
         if ends == "auto" and _spans(row[_column(row) or ""]):
             raise SourceError(
-                f"{place}: cannot tell whether the last word belongs to a mention in column "
-                f'{quote_column(_column(row) or "")}; set [source] ends to "exclusive" or '
-                '"inclusive"'
+                f"{place}: cannot tell whether the end index of a mention in column "
+                f"{quote_column(_column(row) or '')} includes its last word; set [source] ends to "
+                '"inclusive" if it does, otherwise to "exclusive"'
             )
         return ends
 

@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: docs demo test pytest test-long check bench bench-all gpu soak fuzz lock release publish clean
 
-demo: .venv-demo/ready  ## Build the shipped samples and show what joint masking hides in one.
+demo: .venv-demo/ready  ## Build the shipped samples, and show rows of one under joint masking.
 	$(DEMO)/mslm-data build --source blurb --sample --out out/demo
 	$(DEMO)/mslm-data mask-stats out/demo/bc5cdr-chem
 	$(DEMO)/mslm-data inspect out/demo/bc5cdr-chem --start 38 --rows 2

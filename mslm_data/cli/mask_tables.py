@@ -163,6 +163,7 @@ def print_tables(report: Mapping[str, Any]) -> None:
     options = f"{listed}seed {report['seed']}, epochs {report['epochs']}"
     echo(f"{report['split']}, strategy {report['strategy']}: {options}")
 
+    # The last two, N_ELM and N_BLM, have a table of their own.
     names = ["rows", *(count.replace("_", " ") for count in _COUNTS[1:-2])]
     counts = [(name, report[count]) for name, count in zip(names, _COUNTS[:-2], strict=True)]
     echo(table(("", ""), counts).removeprefix("\n"))

@@ -98,7 +98,8 @@ class Document:
         sentences: Sorted, non-overlapping sentences. Default: None, the source has no sentences.
         words: int32 `[W, 2]`, sorted start and end of each word. Default: None, running text.
         placeholders: Sorted, non-overlapping placeholders.
-        unplaced: Reason -> number of mentions of the source missing from `spans`.
+        unplaced: Reason -> number of mentions of the source missing from `spans`; `left_out` in the
+            manifest.
         adjusted: Reason -> number of `spans` whose position differs from the source's.
         place: Position of the document in the input, such as `train.tsv:17`, for messages.
         doc_label: Label of the whole document. Default: "", no label.

@@ -115,7 +115,8 @@ class Eligible:
         ),
     ] = "any"
     longest: Annotated[
-        int | None, Help("Maximum length of a unit in tokens. Default: no limit.")
+        int | None,
+        Help("Maximum length of a unit in tokens; not for single `tokens`. Default: no limit."),
     ] = None
     unknown: Annotated[
         bool, Help("Whether units with `[UNK]`, a useless target, are eligible.")
@@ -137,8 +138,8 @@ class Pick:
     `Pick("words", Budget(0.15, counts="tokens"))` masks whole words up to 15 % of a row's tokens.
 
     Raises:
-        ValueError: A budget with `total` counts units, or a budget for `with_replacement` counts
-            tokens.
+        ValueError: A budget with `total` counts units, a budget for `with_replacement` counts
+            tokens, or `eligible.longest` is set for single tokens.
     """
 
     tag: ClassVar[str] = USUAL_PICK
@@ -174,6 +175,8 @@ class Pick:
                 "budget: order 'with_replacement' needs counts = 'units', got "
                 f"'{self.budget.counts}'"
             )
+        if self.units == "tokens" and self.eligible.longest is not None:
+            raise ValueError("eligible: 'longest' needs units of several tokens, got 'tokens'")
 
     @property
     def masks_nothing(self) -> bool:

@@ -130,12 +130,14 @@ class Source(ABC):
     def read(self, part: Part) -> Iterator[Document | SetAside | NotChosen]:
         """Read the records of a part. Every record gives one result, so that all are counted.
 
-        Documents are in the order of the part, and so are records set aside. Their order relative
-        to each other is undefined.
+        Documents are in the order of the part, and so are records set aside and records not chosen.
+        The order of the three relative to each other is undefined.
 
         Returns:
-            A `Document`, `SetAside` for a record that cannot be used, or `NotChosen` for a record
-            excluded by the options.
+            A `Document`; `SetAside` for a record that cannot be used, or that a rule of the user
+            removes (`Reason.is_rule`): it is listed, and its mentions are counted; or `NotChosen`
+            for a record outside the corpus that the options ask for: it is counted alone. Options
+            exclude records, not sentences of a record.
 
         Raises:
             SourceError: The part cannot be read, for example because the file is missing or

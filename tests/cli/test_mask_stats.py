@@ -4,6 +4,7 @@ import functools
 import json
 import math
 import shutil
+from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,7 @@ import tokenizers
 import mslm_data as md
 from mslm_data.io import resources
 from mslm_data.mask import default_options
+from mslm_data.stats.counts import MaskStats
 from tests.cli.running import run
 
 KEYS = {
@@ -203,6 +205,7 @@ def test_mask_stats__json_has_what_else_is_hidden(built: Path) -> None:
     stats = run("mask-stats", built, "--elm", "1", "--epochs", "2", "--json").json
 
     assert set(stats) == KEYS | NEW_KEYS
+    assert {field.name for field in fields(MaskStats)} - {"shorter", "longer"} <= set(stats)
     assert stats["masked_tokens"] == stats["n_elm"] + stats["n_blm"]
     assert stats["realised_rate"] == pytest.approx(
         stats["masked_tokens"] / stats["maskable_tokens"] / 2

@@ -126,7 +126,12 @@ RATES = st.sampled_from([0.0, 0.07, 0.15, 0.25, 0.5, 0.55, 1.0])
 
 
 def possible(table):
-    """Return a valid table: a budget for `with_replacement` counts whole units."""
+    """Return a valid table.
+
+    A budget for `with_replacement` counts whole units, and single tokens have no longest unit.
+    """
+    if table["units"] == "tokens":
+        table = {**table, "eligible": {**table["eligible"], "longest": None}}
     if table["order"]["by"] == "with_replacement" and table["units"] != "tokens":
         return {**table, "budget": {**table["budget"], "counts": "units"}}
     return table
@@ -150,6 +155,7 @@ PICKS = st.fixed_dictionaries(
             {
                 "where": st.sampled_from(["any", "generic", "mentions"]),
                 "unknown": st.booleans(),
+                "longest": st.sampled_from([None, None, 0, 1, 2]),
             }
         ),
         "order": st.fixed_dictionaries(

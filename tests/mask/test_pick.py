@@ -268,6 +268,10 @@ def test_mask__rate_of_the_epoch_and_of_the_step():
             "^budget: order 'with_replacement' needs counts = 'units', got 'tokens'",
         ),
         (
+            lambda: Pick("tokens", Budget(1), Eligible(longest=2)),
+            "^eligible: 'longest' needs units of several tokens, got 'tokens'",
+        ),
+        (
             lambda: Hints(pick=Pick("tokens", Budget(0.5)), show=0.5),
             "^pick: expected order 'highest', 'lowest' or 'first', got 'uniform'",
         ),

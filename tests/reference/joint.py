@@ -1,4 +1,4 @@
-"""Slow twins of the strategies in `mask/joint.py`, one row at a time, in lists and exact fractions."""
+"""Slow twins of the strategies in `mask/recipes/mslm.py`, one row at a time, in lists and exact fractions."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ BUDGET = {
     "overrun": "skip",
     "gate": 1.0,
 }
-ELIGIBLE = {"where": "any", "unknown": False}
+ELIGIBLE = {"where": "any", "unknown": False, "longest": None}
 
 
 def stream(row: Row, seed: int, epoch: int, number: int) -> int:
@@ -63,7 +63,10 @@ def pick(
             kinds[t] == 0 and known and (where == "any" or (t in inside) == (where == "mentions"))
         )
 
-    pool = [u for u, unit in enumerate(units) if all(is_open(t) for t in unit)]
+    longest = math.inf if eligible["longest"] is None else eligible["longest"]
+    pool = [
+        u for u, unit in enumerate(units) if len(unit) <= longest and all(is_open(t) for t in unit)
+    ]
     sample = stream(row, seed, epoch, number)
     gate = budget["gate"]
     runs = gate == 1 or rng.uniform(stream(row, seed, epoch, number + GATE), 0) < Fraction(gate)

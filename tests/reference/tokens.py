@@ -1,4 +1,4 @@
-"""Slow twins of the strategies in `mask/tokens.py`, one row at a time, in lists and exact fractions."""
+"""Slow twins of the strategies in `mask/recipes/tokens.py`, one row at a time, in lists and exact fractions."""
 
 from __future__ import annotations
 

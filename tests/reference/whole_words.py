@@ -1,4 +1,4 @@
-"""Slow twins of the strategies in `mask/whole_words.py`, and of the units that they mask."""
+"""Slow twins of the strategies in `mask/recipes/words.py`, and of the units that they mask."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _SCHEME_BYTES = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Conll(TextOptions, Source):
-    """Files with one token per line.
+    """Files with one token per line. `ebm` reads its row files with it.
 
     Columns are separated by a TAB or, in lines without a TAB, by spaces. Quotes have no meaning,
     and words such as `NA` and `null` are words.

@@ -103,7 +103,7 @@ def ended(done: Done, *, got: str, about: str) -> None:
     """Require exit code 1 and one line that names the place, what failed, why, and what to do."""
     assert done.code == 1
     assert done.out == ""
-    failed = r"(?:expected .*, got|cannot copy the folder:|cannot read the manifest:)"
+    failed = r"(?:expected .*, got|cannot copy (?:the folder|it):|cannot read the manifest:)"
     assert re.fullmatch(rf"error: s3://\S*{about}: {failed} {got}.*; .*\n", done.err), done.err
     assert "very-secret" not in done.err
 

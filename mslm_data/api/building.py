@@ -504,7 +504,9 @@ def default_folder(source: Source, pipeline: Pipeline, *, sample: bool) -> Path:
     name = pipeline.name if isinstance(source, Mapping) else str(source)
     last = Path(name).stem
     if last in ("", ".."):
-        raise PipelineError(f"pipeline '{name}': the name cannot be a folder's name; pass --out")
+        raise PipelineError(
+            f"pipeline '{name}': the name cannot be a folder's name; pass out (--out)"
+        )
     return Path("shards") / (f"{last}-sample" if sample else last)
 
 

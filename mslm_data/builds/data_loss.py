@@ -268,7 +268,8 @@ def check_labels(
 ) -> None:
     """Check that labels are not texts, for example because the option names the wrong column.
 
-    Labels are short and repeat. Labels of mentions are not checked if the pipeline names them.
+    Long labels, or labels that hardly repeat, are probably texts. Labels of mentions are not
+    checked if the pipeline lists them in `annotate.labels`, or does not use gold mentions.
 
     Args:
         pipeline: The pipeline.

@@ -230,9 +230,9 @@ def _check_audited_options(manifest: Manifest, sets: Sequence[str]) -> None:
             files = ", ".join(f"annotate.{option}" for option in FILES)
             computing = ", ".join(f"annotate.{option}" for option in _HOW_FAST)
             raise PipelineError(
-                f"audit, --set: expected an option that names a file of the folder's annotator "
-                f"({files}; annotate.annotators.NAME.… in an ensemble) or says how it computes "
-                f"({computing}), got '{path}'; to audit another option, build a folder with it"
+                f"audit, --set: expected a file option ({files}) or one that sets only the speed "
+                f"({computing}) of the folder's annotator (annotate.annotators.NAME.… in an "
+                f"ensemble), got '{path}'; to audit another option, build a folder with it"
             )
 
 

@@ -102,8 +102,8 @@ def _pairs(folder: Path | str, others: Sequence[Path | str]) -> list[tuple[_Side
     ]
     if not pairs:
         raise click.UsageError(
-            f"{redact_url(str(folder))}: expected another split to compare with, got the same one "
-            "alone; name a further folder"
+            f"{redact_url(str(folder))}: expected another split to compare with, got only "
+            "this one; name a further folder"
         )
     return pairs
 

@@ -430,5 +430,5 @@ def _around(core: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...
             if bare and full[start : start + len(bare)] == bare:
                 return tuple(full[:start]), tuple(full[start + len(bare) :])
     raise TokenizerError(
-        "tokenizer: it encodes none of 'a', '0' and 'the' to tokens; check its vocabulary"
+        "tokenizer: expected tokens for 'a', '0', 'the' or 'A', got none; check its vocabulary"
     )

@@ -205,7 +205,7 @@ def _write(
         file = open_private(target)
     except (FileExistsError, NotADirectoryError, IsADirectoryError):
         raise error(
-            f"{where}: expected a name of its own, got the name of both a file and a folder"
+            f"{where}: the archive has both a file and a folder of this name; it is not unpacked"
         ) from None
     with file:
         for piece in pieces:

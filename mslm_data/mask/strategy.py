@@ -168,8 +168,8 @@ class Recipe(Strategy):
     """Mask with a list of picks, each on the tokens not masked by earlier picks.
 
     Raises:
-        ValueError: There is no pick or more than `MAX_PICKS`, or the corruption replaces whole
-            units and a pick has none.
+        ValueError: There are no picks or more than `MAX_PICKS`; or the corruption replaces whole
+            units (`by = "unit"`) and a pick masks tokens outside units.
     """
 
     picks: Annotated[tuple[Any, ...], Help("Picks, in order of execution. At least one.")]

@@ -347,8 +347,8 @@ class Shard:
             )
         if like is not None and not np.array_equal(like[0], offsets):
             raise ShardError(
-                f"{self.path}: {column.name}: expected the rows of {_LIKE[column.rows]}; "
-                "the file is damaged"
+                f"{self.path}: {column.name}: expected as many items in each row as "
+                f"{_LIKE[column.rows]}; the file is damaged"
             )
         return offsets, values
 

@@ -143,7 +143,9 @@ def test_default_folder__is_no_folder_above(name: str) -> None:
 
     tables = {"name": name, "source": {"use": "jsonl"}}
 
-    with pytest.raises(PipelineError, match=r"the name cannot be a folder's name; pass --out"):
+    with pytest.raises(
+        PipelineError, match=r"the name cannot be a folder's name; pass out \(--out\)"
+    ):
         default_folder(tables, from_tables(tables, name="x"), sample=False)
 
 

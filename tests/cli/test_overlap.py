@@ -113,7 +113,7 @@ def test_overlap__never_compares_a_split_with_itself(
         (["{folder}/dev"], 1, "no split 'dev'"),
         (["{folder}", "{folder}/tests"], 1, "no split 'tests'; did you mean 'test'?"),
         (["{folder}/test", "{folder}/test"], 2, "expected another split to compare with"),
-        (["{alone}"], 2, "expected another split to compare with, got the same one alone"),
+        (["{alone}"], 2, "expected another split to compare with, got only this one"),
         ([], 2, "Missing argument 'DIR'"),
     ],
 )

@@ -130,7 +130,7 @@ def test_unpack__tells_a_full_disk_from_a_damaged_archive(
 def test_unpack__refuses_a_name_of_a_file_and_of_a_folder(name: str, tmp_path: Path) -> None:
     refused(
         make(tmp_path / name, {"a": b"", "a/b": b""}),
-        "member 'a/b': expected a name of its own, got the name of both a file and a folder",
+        "member 'a/b': the archive has both a file and a folder of this name",
     )
 
 

@@ -168,7 +168,7 @@ def test_examples__refuses_columns_whose_rows_differ_in_length(folder: Path, nam
     column = pa.ListArray.from_arrays(offsets, pa.array(whole, batch.column(name).type.value_type))
     claim_bytes(folder, replaced(batch, name, column))
 
-    with pytest.raises(ShardError, match=rf"{name}: expected the rows of "):
+    with pytest.raises(ShardError, match=rf"{name}: expected as many items in each row as "):
         read(folder)
 
 

@@ -202,8 +202,8 @@ class LoadedMedCat:
         filters.cuis = wanted & filters.cuis if filters.cuis else wanted
         if not filters.cuis:
             raise AnnotateError(
-                f"{options.model_pack}: the pack's own filter (linking.filters.cuis) keeps no "
-                f"concepts of {options.types}"
+                f"{options.model_pack}: the pack's own filter (linking.filters.cuis) excludes "
+                f"all concepts with a label in {options.types}"
             )
         self._finder = None if options.keep_meta else make_finder(cat)
 

@@ -1,4 +1,4 @@
-"""Detects MedCAT model packs with data only, whose loading runs no code of the pack.
+"""Detects MedCAT model packs that contain only data, so that loading them runs no foreign code.
 
 `mslm-data vocab concepts` makes such packs. In the JSON format of MedCAT, each folder and some
 values name the class to create. A pack is data only if it names only data classes and default

@@ -80,7 +80,7 @@ def spellings(words: WordTypes, tokenizer: tokenizers.Tokenizer) -> dict[str, Sp
 
 
 def from_words(words: WordTypes, tokenizer: tokenizers.Tokenizer, *, manifest: Path) -> Frequencies:
-    """Count the words of a built folder, with any tokenizer.
+    """Count the words of a built folder, which may have another tokenizer than the corpus.
 
     Args:
         words: Word types of its rows.

@@ -1,7 +1,7 @@
 """Single tokens at random: BERT, Hugging Face, DGA, RoBERTa, Wettig, ModernBERT, ELECTRA; or none.
 
-These strategies differ in the number of masked tokens, in the random ids, and in masking `[UNK]` or
-not.
+They differ in the number of masked tokens, in the ids drawn as random replacements, and in whether
+`[UNK]` can be masked.
 """
 
 from __future__ import annotations

@@ -111,7 +111,9 @@ class Notes(Cohort, TextOptions, Source):
                 "expected separator to be one ASCII character other than a quote or line end"
             )
         if self.shares and self.splits:
-            raise ValueError("expected shares of the patients or splits of the files, got both")
+            raise ValueError(
+                "expected shares (of the patients) or splits (patterns of files), got both"
+            )
         if self.categories and not self.category_column:
             raise ValueError(
                 "expected category_column to name a column, as categories are set, got ''"

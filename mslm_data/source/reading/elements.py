@@ -87,7 +87,7 @@ class _EntityError(Exception):
 class _Collector:
     """Builds the trees of the wanted elements only.
 
-    Wanted elements have one of some names or, if `names` is None, are children of the root.
+    Wanted are all elements with one of `names` or, if it is None, the children of the root.
 
     Attributes:
         done: Complete elements, each with the line of its start.

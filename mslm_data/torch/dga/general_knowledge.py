@@ -102,8 +102,8 @@ def gate_gradients(model: Any, batches: Iterable[Mapping[str, Any]]) -> Tensor:
     layers = attention_layers(model)
     if not any(isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules()):
         raise ValueError(
-            "head_importance: the model has no dropout; set hidden_dropout_prob in its "
-            "configuration"
+            "head_importance: the model has no dropout; set it in its configuration, such as "
+            "hidden_dropout_prob for BERT"
         )
 
     check_batches(batches)

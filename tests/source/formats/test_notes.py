@@ -367,7 +367,7 @@ def test_of_split__leaves_a_source_of_whole_files_as_it_is() -> None:
         ({"shares": {"train": 1.5, "test": -0.5}}, "expected shares above 0"),
         (
             {"shares": SHARES, "splits": {"train": ["x"]}},
-            "expected shares of the patients or splits of the files",
+            r"expected shares \(of the patients\) or splits \(patterns of files\)",
         ),
         (
             {"shares": SHARES, "split": "train"},

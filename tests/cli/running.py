@@ -1,4 +1,4 @@
-"""Runs the command line in this process."""
+"""Running commands in this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mslm_data.cli import main
 
 
 class Done(NamedTuple):
-    """What a command left: exit code, stdout, stderr."""
+    """The exit code, stdout and stderr of a command."""
 
     code: int
     out: str
@@ -24,7 +24,7 @@ class Done(NamedTuple):
 
 
 def run(*words: object) -> Done:
-    """Run `mslm-data` with these words."""
+    """Run `mslm-data` with these arguments."""
     out, err = _Stream(), _Stream()
     with redirect_stdout(out), redirect_stderr(err):
         code = main([str(word) for word in words])
@@ -32,7 +32,7 @@ def run(*words: object) -> Done:
 
 
 class _Stream(io.TextIOWrapper):
-    """A stream that takes bytes too, through its buffer, as those of a process do."""
+    """A stream with a byte buffer, like the streams of a process."""
 
     def __init__(self) -> None:
         self.bytes = io.BytesIO()

@@ -21,7 +21,7 @@ from tests.torch.trained import Gold, trained_on_sample
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a trained model in `model`, and the built corpus in `ncbi`."""
+    """A folder with a trained model in `model` and the built corpus in `ncbi`."""
     folder = tmp_path_factory.mktemp("annotate")
     trained = trained_on_sample(folder / "ncbi")
     trained.model.save_pretrained(folder / "model")
@@ -38,7 +38,7 @@ def gold(home: Path) -> list[Gold]:
 
 @pytest.fixture
 def notes(gold: list[Gold], tmp_path: Path) -> Path:
-    """A folder of five notes, whose texts were learned by heart."""
+    """A folder of five notes from the model's training data."""
     folder = tmp_path / "notes"
     (folder / "ward").mkdir(parents=True)
     for number, name in enumerate(["a", "b", "c", "ward/a", "ward/b"]):
@@ -72,7 +72,7 @@ def test_annotate__finds_mentions_in_raw_text(home: Path, gold: list[Gold], note
     assert lines_of(done.out) == of_notes(gold)
 
 
-def test_annotate__counts_every_character_of_a_file(
+def test_annotate__counts_all_characters_of_a_file(
     home: Path, gold: list[Gold], tmp_path: Path
 ) -> None:
     first, second = gold[0], gold[1]
@@ -83,7 +83,7 @@ def test_annotate__counts_every_character_of_a_file(
     table = tmp_path / "table.jsonl"
     table.write_text(json.dumps({"text": f"\u00e9{chr(0x1F600)} {second.text}"}))
 
-    # A model to which every word is a mention.
+    # A model that tags every word as a mention.
     model = MslmModel.from_pretrained(home / "model")
     model.detection.out.bias.data[1] += 100
     model.save_pretrained(tmp_path / "model")
@@ -119,7 +119,7 @@ def test_annotate__reads_standard_input(
     assert found[names[0]][: len(gold[0].mentions)] == gold[0].mentions
 
 
-def test_annotate__writes_a_file_that_a_second_run_leaves(
+def test_annotate__second_run_keeps_the_file(
     home: Path, gold: list[Gold], notes: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "new" / "found.jsonl"
@@ -143,7 +143,7 @@ def test_annotate__writes_a_file_that_a_second_run_leaves(
     assert not any(text.text[:20] in made + every for text in gold)
 
 
-def test_annotate__counts_on_stderr_where_lines_are_on_stdout(
+def test_annotate__prints_counts_on_stderr_when_lines_go_to_stdout(
     home: Path, gold: list[Gold], notes: Path
 ) -> None:
     done = run("annotate", home / "model", "--input", notes, "--json")
@@ -158,7 +158,7 @@ def test_annotate__counts_on_stderr_where_lines_are_on_stdout(
     }
 
 
-def test_annotate__says_what_it_leaves_out(home: Path, tmp_path: Path) -> None:
+def test_annotate__reports_omitted_mentions(home: Path, tmp_path: Path) -> None:
     table = tmp_path / "notes.csv"
     table.write_text(
         "ROW_ID,SUBJECT_ID,CATEGORY,ISERROR,TEXT\n"
@@ -179,7 +179,7 @@ def test_annotate__says_what_it_leaves_out(home: Path, tmp_path: Path) -> None:
     assert json.loads(done.err.splitlines()[-1])["left_out"] == {"in a placeholder": 1}
 
 
-def test_annotate__refuses_texts_that_changed_since(
+def test_annotate__rejects_changed_texts(
     home: Path, notes: Path, gold: list[Gold], tmp_path: Path
 ) -> None:
     out = tmp_path / "found.jsonl"
@@ -194,7 +194,7 @@ def test_annotate__refuses_texts_that_changed_since(
     assert out.read_text() == before
 
 
-def test_annotate__says_how_far_it_is(
+def test_annotate__reports_progress(
     home: Path, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "_EVERY_S", 0)
@@ -226,7 +226,7 @@ def test_annotate__never_mixes_two_models_in_a_file(
     assert stranger.read_text() == "{}\n"
 
 
-def test_annotate__sets_aside_what_is_not_text(home: Path, notes: Path, gold: list[Gold]) -> None:
+def test_annotate__sets_aside_non_text_documents(home: Path, notes: Path, gold: list[Gold]) -> None:
     (notes / "bad.txt").write_bytes(b"caf\xe9")
     (notes / "empty.txt").write_bytes(b"")
 
@@ -239,7 +239,7 @@ def test_annotate__sets_aside_what_is_not_text(home: Path, notes: Path, gold: li
     assert lines_of(taken.out) == {**of_notes(gold), "empty": []}
 
 
-def test_annotate__reads_what_a_source_reads(home: Path, tmp_path: Path) -> None:
+def test_annotate__reads_files_of_a_source(home: Path, tmp_path: Path) -> None:
     path = tmp_path / "test.jsonl"
     path.write_text('{"id": "one", "text": "Warfarin causes haemorrhage.", "spans": []}\n')
 
@@ -265,7 +265,7 @@ def test_annotate__reads_what_a_source_reads(home: Path, tmp_path: Path) -> None
         ("source.max_los=1", "unknown option 'max_los'"),
     ],
 )
-def test_annotate__refuses_options_that_would_do_nothing(
+def test_annotate__rejects_options_without_effect(
     home: Path, notes: Path, assignment: str, message: str
 ) -> None:
     done = run("annotate", home / "model", "--input", notes, "--set", assignment)
@@ -288,7 +288,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("name", "message"), WRONG)
-def test_annotate__refuses_what_is_not_a_model(
+def test_annotate__rejects_non_model_folder(
     home: Path, notes: Path, name: str, message: str
 ) -> None:
     folder = home / name
@@ -314,7 +314,7 @@ def test_annotate__refuses_what_is_not_a_model(
     assert not done.out
 
 
-def test_annotate__refuses_input_that_is_not_there(home: Path, tmp_path: Path) -> None:
+def test_annotate__rejects_missing_input(home: Path, tmp_path: Path) -> None:
     done = run("annotate", home / "model", "--input", tmp_path / "none.txt")
     both = run("annotate", home / "model", "--input", "-", "--input", tmp_path)
     source = run("annotate", home / "model", "--input", tmp_path, "--source", "txet")
@@ -337,7 +337,7 @@ def test_annotate__cleans_labels(home: Path, notes: Path, tmp_path: Path) -> Non
     assert json.loads(done.out)["entities"][0]["label"] == "\x1b[31mred\u202e"
 
 
-def test_annotate__takes_a_model_of_transformers(home: Path, notes: Path, tmp_path: Path) -> None:
+def test_annotate__accepts_a_transformers_model(home: Path, notes: Path, tmp_path: Path) -> None:
     import torch
     from transformers import AutoModelForTokenClassification
 

@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def gold(folder: Path) -> tuple[object, ...]:
-    """Write four gold mentions: two are found exactly, one in part and one not."""
+    """Write four gold mentions: two exact matches, one partial match and one miss."""
     rows = [
         {
             "id": "a",
@@ -59,7 +59,7 @@ def gold(folder: Path) -> tuple[object, ...]:
     )
 
 
-def test_audit__counts_by_hand(folder: Path) -> None:
+def test_audit__counts_match_hand_count(folder: Path) -> None:
     done = run(
         *gold(folder),
         "--label",
@@ -91,7 +91,7 @@ def test_audit__prints_a_table(folder: Path) -> None:
     assert "Disease  overlap" in done.out
 
 
-def test_audit__refuses_another_table_than_that_of_the_folder(folder: Path) -> None:
+def test_audit__rejects_a_different_term_table(folder: Path) -> None:
     (folder / "other.csv").write_text("name,label\ngout,Disease\n")
 
     done = run(
@@ -102,7 +102,7 @@ def test_audit__refuses_another_table_than_that_of_the_folder(folder: Path) -> N
     assert "expected the model that made the folder" in done.err
 
 
-def test_audit__refuses_labels_that_the_folder_has_not(folder: Path) -> None:
+def test_audit__rejects_unknown_folder_labels(folder: Path) -> None:
     done = run(*gold(folder), "--set", f"annotate.table={folder / 'terms.csv'}")
 
     assert done.code == 1
@@ -110,7 +110,7 @@ def test_audit__refuses_labels_that_the_folder_has_not(folder: Path) -> None:
     assert "(Disease, Treatment), got DIS" in done.err
 
 
-def test_audit__refuses_a_label_without_its_pair(folder: Path) -> None:
+def test_audit__rejects_a_label_without_its_pair(folder: Path) -> None:
     pair = ("--label", "DIS=Disease", "--label", "Disease")
 
     done = run(*gold(folder), *pair, "--set", f"annotate.table={folder / 'terms.csv'}")
@@ -119,7 +119,7 @@ def test_audit__refuses_a_label_without_its_pair(folder: Path) -> None:
     assert "(Disease, Treatment), got a pair without a label" in done.err
 
 
-def test_audit__counts_records_of_another_corpus_neither_as_read_nor_as_set_aside(
+def test_audit__excludes_records_of_other_corpora_from_the_counts(
     folder: Path,
 ) -> None:
     notes = resources.path("vocab", "sample/mimic/NOTEEVENTS.csv")
@@ -142,7 +142,7 @@ def mention(start: int, end: int, concept: str = "") -> dict[str, object]:
 
 
 def of_training(folder: Path, *train: object, concepts: bool = True) -> tuple[object, ...]:
-    """Write gold mentions of each class, and return the words that audit by training mentions."""
+    """Write gold mentions of each class. Return the arguments of an audit with training mentions."""
     row = {
         "id": "a",
         "text": "ASTHMA, cardiac insufficiency, heart failure and Sjögren disease.",
@@ -158,7 +158,7 @@ def of_training(folder: Path, *train: object, concepts: bool = True) -> tuple[ob
 
 
 def training_folder(folder: Path, *, weak: bool) -> Path:
-    """Build gold mentions to train on."""
+    """Build a folder of gold mentions for training."""
     rows = {
         "train": [
             {"id": "1", "text": "Asthma came.", "entities": [mention(0, 6, "D1")]},
@@ -187,20 +187,20 @@ def by_class(words: tuple[object, ...]) -> dict[str, tuple[int, int, float]]:
     }
 
 
-def test_audit__reports_recall_by_what_training_has(folder: Path) -> None:
+def test_audit__reports_recall_by_class_of_the_training_data(folder: Path) -> None:
     words = of_training(folder, training_folder(folder, weak=True))
 
     done = run(*words)
 
     assert by_class(words) == {
-        "memorised": (2, 1, 0.5),  # the folder's tokens lack case and accents
+        "memorised": (2, 1, 0.5),  # The tokens of the folder have no case and no accents.
         "synonym": (1, 0, 0.0),
         "new": (1, 1, 1.0),
     }
     assert "Disease  memorised       2  0.500 [0.500, 0.500]" in done.out
 
 
-def test_audit__tells_no_synonyms_without_concepts(folder: Path) -> None:
+def test_audit__omits_synonyms_without_concepts(folder: Path) -> None:
     built = training_folder(folder, weak=True)
     expected = {"memorised": (2, 1, 0.5), "new": (2, 1, 0.5)}
 
@@ -210,7 +210,7 @@ def test_audit__tells_no_synonyms_without_concepts(folder: Path) -> None:
     assert by_class(of_training(folder, folder / "names.csv")) == expected
 
 
-def test_audit__unites_training_of_folders_splits_and_tables(folder: Path) -> None:
+def test_audit__combines_training_folders_splits_and_tables(folder: Path) -> None:
     built = training_folder(folder, weak=False)
     (folder / "names.csv").write_text("name,label,concept\nsick heart,X,D9\n")
 
@@ -219,7 +219,7 @@ def test_audit__unites_training_of_folders_splits_and_tables(folder: Path) -> No
     assert found == {"memorised": (3, 2, 2 / 3), "synonym": (1, 0, 0.0), "new": (0, 0, 0.0)}
 
 
-def test_audit__refuses_training_that_is_no_built_folder(folder: Path) -> None:
+def test_audit__rejects_training_folder_that_is_not_built(folder: Path) -> None:
     (folder / "empty").mkdir()
 
     done = run(*of_training(folder, folder / "empty"))
@@ -228,7 +228,7 @@ def test_audit__refuses_training_that_is_no_built_folder(folder: Path) -> None:
     assert f"{folder / 'empty'}" in done.err
 
 
-def test_audit__without_training_has_no_classes(folder: Path) -> None:
+def test_audit__omits_classes_without_training(folder: Path) -> None:
     assert "unseen" not in run(*of_training(folder), "--json").json["labels"]["Disease"]
 
 
@@ -236,7 +236,7 @@ def test_audit__without_training_has_no_classes(folder: Path) -> None:
 
 
 def lossy(folder: Path, *rows: object) -> tuple[object, ...]:
-    """Write gold rows of JSON or of broken text, and return the words that audit by them."""
+    """Write gold rows with invalid JSON or damaged text. Return the arguments of their audit."""
     lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
     (folder / "lossy.jsonl").write_text("\n".join(lines))
     table = ("--set", f"annotate.table={folder / 'terms.csv'}")
@@ -251,7 +251,7 @@ def lossy(folder: Path, *rows: object) -> tuple[object, ...]:
     )
 
 
-def test_audit__refuses_gold_mentions_that_a_build_refuses(folder: Path) -> None:
+def test_audit__rejects_gold_mentions_rejected_by_build(folder: Path) -> None:
     row = {"id": "a", "text": "Asthma and gout.", "entities": [[0, 6, "DIS"], [11, 99, "DIS"]]}
     words = (*lossy(folder, row), "--label", "DIS=Disease")
 
@@ -271,7 +271,7 @@ def test_audit__refuses_gold_mentions_that_a_build_refuses(folder: Path) -> None
     assert as_json["labels"]["Disease"]["gold"] == 1
 
 
-def test_audit__refuses_gold_documents_that_a_build_refuses(folder: Path) -> None:
+def test_audit__rejects_gold_documents_rejected_by_build(folder: Path) -> None:
     row = {"id": "a", "text": "Asthma.", "entities": [[0, 6, "DIS"]]}
     words = (*lossy(folder, row, '{"zebra', '{"zebra'), "--label", "DIS=Disease")
 
@@ -292,7 +292,7 @@ def test_audit__refuses_gold_documents_that_a_build_refuses(folder: Path) -> Non
     assert "zebra" not in f"{done}{accepted}{as_json}"
 
 
-def test_audit__few_lost_gold_mentions_are_counted_and_no_error(folder: Path) -> None:
+def test_audit__counts_few_lost_gold_mentions_without_error(folder: Path) -> None:
     good = {
         "id": "a",
         "text": "Asthma " * 30,
@@ -306,7 +306,7 @@ def test_audit__few_lost_gold_mentions_are_counted_and_no_error(folder: Path) ->
     assert "1 of 31 gold mentions left out: offsets do not match the text" in done.out
 
 
-def test_audit__counts_gold_mentions_that_are_not_compared(folder: Path) -> None:
+def test_audit__counts_gold_mentions_outside_the_comparison(folder: Path) -> None:
     spans = [[0, 6, "DIS"], [0, 3, "DIS"], [11, 15, "SIGN"]]
     row = {"id": "a", "text": "Asthma and gout.", "entities": spans}
 
@@ -318,7 +318,7 @@ def test_audit__counts_gold_mentions_that_are_not_compared(folder: Path) -> None
     assert done.json["labels"]["Disease"]["gold"] == 1
 
 
-def test_audit__refuses_gold_without_a_mention(folder: Path) -> None:
+def test_audit__rejects_gold_without_mentions(folder: Path) -> None:
     words = (*lossy(folder, {"id": "a", "text": "Asthma."}), "--label", "DIS=Disease")
 
     done = run(*words)
@@ -327,7 +327,7 @@ def test_audit__refuses_gold_without_a_mention(folder: Path) -> None:
     assert "expected mentions, found none in the source in 1 documents" in done.err
 
 
-def test_audit__says_what_was_not_chosen_where_no_gold_document_is_left(folder: Path) -> None:
+def test_audit__reports_unselected_records_when_no_gold_document_is_left(folder: Path) -> None:
     notes = resources.path("vocab", "sample/mimic/NOTEEVENTS.csv")
     chosen = ("--gold-set", "source.categories=['No such']", "--label", "X=Disease")
     table = ("--set", f"annotate.table={folder / 'terms.csv'}")
@@ -339,7 +339,7 @@ def test_audit__says_what_was_not_chosen_where_no_gold_document_is_left(folder: 
     assert "were not chosen: " in done.err
 
 
-def test_audit__refuses_gold_of_which_no_document_is_left(folder: Path) -> None:
+def test_audit__rejects_gold_without_usable_documents(folder: Path) -> None:
     words = (*lossy(folder, "{", "{"), "--label", "DIS=Disease")
 
     done = run(*words, "--gold-set", "source.max_loss=1")
@@ -354,14 +354,14 @@ def test_audit__refuses_gold_of_which_no_document_is_left(folder: Path) -> None:
 SIGN = {"id": "a", "text": "Asthma.", "entities": [[0, 6, "SIGN"]]}
 
 
-def test_audit__refuses_a_label_that_no_gold_mention_has(folder: Path) -> None:
+def test_audit__rejects_a_label_without_gold_mentions(folder: Path) -> None:
     done = run(*lossy(folder, SIGN), "--label", "SIHN=Disease", "--label", "SIGN=Treatment")
 
     assert done.code == 1
     assert "with labels of usable gold mentions (SIGN), got SIHN" in done.err
 
 
-def test_audit__takes_labels_that_the_gold_pipeline_names_and_no_mention_has(folder: Path) -> None:
+def test_audit__accepts_unused_labels_of_the_gold_pipeline(folder: Path) -> None:
     named = ("--gold-set", "annotate.labels=['SIGN', 'RARE']")
     pairs = ("--label", "SIGN=Disease", "--label", "RARE=Treatment")
 
@@ -375,7 +375,7 @@ def test_audit__takes_labels_that_the_gold_pipeline_names_and_no_mention_has(fol
     assert "no mention has the label 'RARE'" in done.err
 
 
-def test_audit__labels_are_those_after_renaming(folder: Path) -> None:
+def test_audit__applies_labels_after_renaming(folder: Path) -> None:
     words = (*lossy(folder, SIGN), "--gold-set", 'annotate.rename={SIGN="Symptom"}')
 
     done = run(*words, "--label", "Symptom=Disease", "--json")
@@ -389,14 +389,14 @@ def test_audit__labels_are_those_after_renaming(folder: Path) -> None:
     )
 
 
-def test_audit__refuses_a_gold_label_given_twice(folder: Path) -> None:
+def test_audit__rejects_a_repeated_gold_label(folder: Path) -> None:
     done = run(*lossy(folder, SIGN), "--label", "SIGN=Disease", "--label", "SIGN=Treatment")
 
     assert done.code == 1
     assert "expected each gold label once in --label GOLD=OURS, got SIGN more than once" in done.err
 
 
-def test_audit__several_gold_labels_may_be_one_of_the_folder(folder: Path) -> None:
+def test_audit__maps_several_gold_labels_to_one_folder_label(folder: Path) -> None:
     spans = [[0, 6, "SIGN"], [11, 15, "DIS"]]
     row = {"id": "a", "text": "Asthma and gout.", "entities": spans}
 
@@ -406,7 +406,7 @@ def test_audit__several_gold_labels_may_be_one_of_the_folder(folder: Path) -> No
     assert done.json["labels"]["Disease"]["gold"] == 2
 
 
-def test_audit__refuses_a_pair_without_a_gold_label(folder: Path) -> None:
+def test_audit__rejects_a_pair_without_a_gold_label(folder: Path) -> None:
     done = run(*lossy(folder, SIGN), "--label", "=Disease")
 
     assert done.code == 1
@@ -414,10 +414,8 @@ def test_audit__refuses_a_pair_without_a_gold_label(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("use", ["gold", "none"])
-def test_audit__refuses_a_folder_whose_labels_were_not_found_in_text(
-    folder: Path, use: str
-) -> None:
-    """Gold mentions would be compared with themselves, with a score of 1."""
+def test_audit__rejects_a_folder_of_gold_labels(folder: Path, use: str) -> None:
+    """A comparison of gold mentions with themselves would score 1."""
     words = gold(folder)
     built = folder / "of_gold"
     run(
@@ -448,7 +446,7 @@ def test_audit__refuses_a_folder_whose_labels_were_not_found_in_text(
         "encode.max_tokens=9",
     ],
 )
-def test_audit__refuses_options_that_do_not_name_files(folder: Path, option: str) -> None:
+def test_audit__rejects_options_that_name_no_file(folder: Path, option: str) -> None:
     done = run(*lossy(folder, SIGN), "--label", "SIGN=Disease", "--set", option)
 
     assert (done.code, done.out) == (1, "")
@@ -457,7 +455,7 @@ def test_audit__refuses_options_that_do_not_name_files(folder: Path, option: str
 
 
 def of_context(folder: Path, *options: str) -> tuple[object, ...]:
-    """Build notes with options on top of `weak.toml`, and return the words that audit them."""
+    """Build notes with options on top of `weak.toml`. Return the arguments of their audit."""
     sets = [word for option in options for word in ("--set", option)]
     made = run(
         "build", "--source", folder / "weak.toml", "--input", folder / "notes.jsonl",
@@ -470,7 +468,7 @@ def of_context(folder: Path, *options: str) -> tuple[object, ...]:
     return audit, folder / "context", *others, "--label", "Disease=Disease"
 
 
-def test_audit__leaves_out_the_contexts_that_the_folder_leaves_out(folder: Path) -> None:
+def test_audit__excludes_the_same_contexts_as_the_folder(folder: Path) -> None:
     left_out = ('annotate.leave_out_context=["negated"]', "segment.use=clinical")
     words = of_context(folder, *left_out)
 
@@ -484,7 +482,7 @@ def test_audit__leaves_out_the_contexts_that_the_folder_leaves_out(folder: Path)
     assert (scores["gold"], scores["found"], scores["exact"]) == (1, 1, 1)
 
 
-def test_audit__keeps_every_context_of_a_folder_that_keeps_them(folder: Path) -> None:
+def test_audit__keeps_contexts_when_the_folder_keeps_them(folder: Path) -> None:
     words = of_context(folder, "annotate.context=true", "segment.use=clinical")
 
     done = run(*words, "--json")
@@ -495,7 +493,7 @@ def test_audit__keeps_every_context_of_a_folder_that_keeps_them(folder: Path) ->
 
 
 @pytest.mark.long
-def test_audit__asks_for_the_model_of_sentences_where_contexts_are_left_out(folder: Path) -> None:
+def test_audit__asks_for_the_sentence_model_when_contexts_are_excluded(folder: Path) -> None:
     spacy = pytest.importorskip("spacy")
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
@@ -513,7 +511,7 @@ def test_audit__asks_for_the_model_of_sentences_where_contexts_are_left_out(fold
     assert done.json["labels"]["Disease"]["found"] == 1
 
 
-def test_audit__help_shows_an_example_as_it_is_typed() -> None:
+def test_audit__help_shows_a_runnable_example() -> None:
     lines = [line.strip() for line in run("audit", "--help").out.splitlines()]
 
     first = lines.index("mslm-data audit shards/mimic --set annotate.model_pack=PACK \\")
@@ -551,7 +549,7 @@ DRUGS = ("bc5cdr-chem", "bc5cdr", "Chemical=Treatment")
         ("no common words", ["--common-words", "drop"], [NCBI]),
     ],
 )
-def test_audit__manual_shows_what_open_concepts_reach(
+def test_audit__manual_shows_scores_of_open_concepts(
     pack: str,
     options: list[str],
     audited: list[tuple[str, str, str]],

@@ -20,7 +20,7 @@ SAMPLES = resources.path("vocab", "sample")
 VOCAB = SAMPLES / "vocab.txt"
 
 
-def test_build__sample_gives_the_promised_json(tmp_path: Path) -> None:
+def test_build__sample_returns_the_documented_json(tmp_path: Path) -> None:
     done = run("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path / "out", "--json")
 
     assert done.code == 0
@@ -34,7 +34,7 @@ def test_build__sample_gives_the_promised_json(tmp_path: Path) -> None:
     assert report["splits"]["train"]["sequences"] == len(md.load(tmp_path / "out")["train"]) == 60
 
 
-def test_build__twice_is_done_already(tmp_path: Path) -> None:
+def test_build__second_run_is_already_done(tmp_path: Path) -> None:
     words = ("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path / "out")
     first = run(*words)
     before = (tmp_path / "out" / "manifest.json").stat().st_mtime_ns
@@ -45,7 +45,7 @@ def test_build__twice_is_done_already(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "manifest.json").stat().st_mtime_ns == before
 
 
-def test_build__twice_below_its_input_is_done_already(tmp_path: Path) -> None:
+def test_build__second_run_below_its_input_is_already_done(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "Fever."}\n{"text": ""}\n')
     words = ("build", "--source", "text", "--input", tmp_path, "--tokenizer", VOCAB)
     words = (*words, "--out", tmp_path / "shards" / "a", "--set", "source.max_loss=1")
@@ -57,7 +57,7 @@ def test_build__twice_below_its_input_is_done_already(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are text elsewhere")
-def test_build__refuses_a_name_that_is_not_text(tmp_path: Path) -> None:
+def test_build__rejects_a_name_that_is_not_text(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/n\xe4.txt")).write_text("Fever.")
 
     done = run(
@@ -76,7 +76,7 @@ def test_build__refuses_a_name_that_is_not_text(tmp_path: Path) -> None:
     assert "n\\udce4.txt: expected names of files and folders in UTF-8, got other bytes" in done.err
 
 
-def test_build__says_which_part_of_all_six_is_done(tmp_path: Path) -> None:
+def test_build__reports_which_of_the_six_corpora_are_done(tmp_path: Path) -> None:
     done = run("build", "--source", "blurb", "--sample", "--out", tmp_path, "--part", "1/9")
 
     lines = done.out.splitlines()
@@ -85,7 +85,7 @@ def test_build__says_which_part_of_all_six_is_done(tmp_path: Path) -> None:
     assert all("part 1 of 9 is done; the same command without --part" in line for line in lines)
 
 
-def test_build__blurb_builds_all_six(tmp_path: Path) -> None:
+def test_build__blurb_builds_all_six_corpora(tmp_path: Path) -> None:
     done = run("build", "--source", "blurb", "--sample", "--out", tmp_path, "--json")
 
     names = {"bc2gm", "bc5cdr-chem", "bc5cdr-disease", "ebm-nlp", "jnlpba", "ncbi-disease"}
@@ -115,7 +115,7 @@ def test_build__dry_run_writes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_build__dry_run_refuses_the_folder_of_another_build(tmp_path: Path) -> None:
+def test_build__dry_run_rejects_the_folder_of_another_build(tmp_path: Path) -> None:
     words = ("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path / "out")
     assert run(*words).code == 0
     before = made.tree(tmp_path / "out")
@@ -130,7 +130,7 @@ def test_build__dry_run_refuses_the_folder_of_another_build(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("dry", [True, False])
-def test_build__lists_every_file_of_the_input(tmp_path: Path, dry: bool) -> None:
+def test_build__lists_all_input_files(tmp_path: Path, dry: bool) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     for name in ("train.tsv", "eng.testa.tsv", "extra.tsv", "README.md", ".hidden.tsv"):
@@ -153,7 +153,7 @@ def test_build__lists_every_file_of_the_input(tmp_path: Path, dry: bool) -> None
     assert "not read: README.md: its name does not end with .tsv" in shown
 
 
-def test_build__does_not_list_its_own_folder(tmp_path: Path) -> None:
+def test_build__excludes_its_own_folder_from_the_list(tmp_path: Path) -> None:
     shutil.copy(SAMPLES / "bc2gm" / "train.tsv", tmp_path / "train.tsv")
     words = ["build", "--source", "blurb/bc2gm", "--tokenizer", VOCAB, "--input", tmp_path]
     words += ["--out", tmp_path / "out", "--json"]
@@ -167,7 +167,7 @@ def test_build__does_not_list_its_own_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dry", [True, False])
-def test_build__asks_the_hub_once(
+def test_build__queries_the_hub_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dry: bool
 ) -> None:
     path = tmp_path / "set-train.arrow"
@@ -194,7 +194,7 @@ def test_build__asks_the_hub_once(
 
 
 @pytest.mark.parametrize(("past", "warned"), [(0, False), (-1, True)])
-def test_build__warns_where_mentions_end_within_tokens(
+def test_build__warns_about_mentions_that_end_within_tokens(
     tmp_path: Path, past: int, warned: bool
 ) -> None:
     text = "aspirin and morphine"
@@ -212,7 +212,7 @@ def test_build__warns_where_mentions_end_within_tokens(
     assert ("source.ends (inclusive)" in done.out) == warned
 
 
-def test_build__without_labels_says_none(tmp_path: Path) -> None:
+def test_build__without_labels_reports_none(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("Aspirin helps .\n")
     words = (
         "build",
@@ -233,7 +233,7 @@ def test_build__without_labels_says_none(tmp_path: Path) -> None:
     assert repr(md.load(tmp_path / "out")).endswith("; labels none)")
 
 
-def test_build__names_the_labels_of_documents(tmp_path: Path) -> None:
+def test_build__lists_document_labels(tmp_path: Path) -> None:
     rows = [{"text": "aspirin helps", "label": label} for label in ("yes", "no", "yes")]
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
     words = ("build", "--source", "jsonl", "--set", "source.doc_label=label")
@@ -248,7 +248,7 @@ def test_build__names_the_labels_of_documents(tmp_path: Path) -> None:
     assert "labels of documents: no, yes" in shards._repr_html_()
 
 
-def test_build__says_which_records_were_not_chosen(tmp_path: Path) -> None:
+def test_build__reports_unselected_records(tmp_path: Path) -> None:
     rows = [{"text": f"aspirin {answer}", "answer": answer} for answer in ("accept", "reject")]
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "my.toml").write_text('[source]\nuse = "prodigy"\n[annotate]\nuse = "none"\n')
@@ -262,7 +262,7 @@ def test_build__says_which_records_were_not_chosen(tmp_path: Path) -> None:
     assert again.json["splits"]["train"]["not_chosen"] == {"rejected by the annotator": 1}
 
 
-def test_build__takes_several_inputs(tmp_path: Path) -> None:
+def test_build__accepts_several_inputs(tmp_path: Path) -> None:
     files = [SAMPLES / "bc2gm" / "train.tsv", SAMPLES / "bc2gm" / "test.tsv"]
     words = ("build", "--source", "blurb/bc2gm", "--tokenizer", VOCAB, "--json")
 
@@ -276,7 +276,7 @@ def test_build__takes_several_inputs(tmp_path: Path) -> None:
     ).read_bytes()
 
 
-def test_build__parts_then_the_whole_command_finish_the_folder(tmp_path: Path) -> None:
+def test_build__full_command_finishes_parts(tmp_path: Path) -> None:
     words = ("build", "--source", "blurb/bc2gm", "--sample")
     run(*words, "--out", tmp_path / "whole")
 
@@ -304,7 +304,7 @@ def test_build__set_changes_the_pipeline(tmp_path: Path) -> None:
     assert max(md.load(tmp_path)["train"].examples().input_ids.lengths) == 16
 
 
-def test_build__a_pipeline_file_of_another_domain(tmp_path: Path) -> None:
+def test_build__builds_a_pipeline_file_of_another_domain(tmp_path: Path) -> None:
     rows = [
         {
             "id": "a",
@@ -341,7 +341,7 @@ WRONG_CALLS = [
 
 
 @pytest.mark.parametrize(("words", "expected"), WRONG_CALLS)
-def test_build__wrong_calls_exit_with_2(words: list[str], expected: str) -> None:
+def test_build__invalid_calls_exit_with_2(words: list[str], expected: str) -> None:
     done = run(*words)
 
     assert done.code == 2
@@ -380,7 +380,7 @@ WRONG_DATA = [
 
 
 @pytest.mark.parametrize(("words", "expected"), WRONG_DATA)
-def test_build__wrong_data_exits_with_1_and_one_message(
+def test_build__invalid_data_exits_with_1_and_one_message(
     words: list[str], expected: str, tmp_path: Path
 ) -> None:
     done = run("build", *words, "--out", tmp_path / "out")
@@ -391,7 +391,7 @@ def test_build__wrong_data_exits_with_1_and_one_message(
     assert done.out == ""
 
 
-def test_build__another_pipeline_into_a_built_folder_is_refused(tmp_path: Path) -> None:
+def test_build__rejects_a_folder_built_by_another_pipeline(tmp_path: Path) -> None:
     run("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path)
 
     done = run(
@@ -409,7 +409,7 @@ def test_build__another_pipeline_into_a_built_folder_is_refused(tmp_path: Path) 
     assert "different: pipeline.encode.max_tokens" in done.err
 
 
-def test_build__an_interrupt_exits_with_130_and_the_same_command_goes_on(
+def test_build__interrupt_exits_with_130_and_the_same_command_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mslm_data.builds import work_unit
@@ -432,13 +432,13 @@ def test_build__an_interrupt_exits_with_130_and_the_same_command_goes_on(
     assert done.code == 0
     assert (
         len(calls) == 4
-    )  # the first unit's shard was kept: 1, the interrupted one, and the last two
+    )  # 1 for the kept shard of the first unit, then the interrupted unit and the last two.
 
 
 CANARY = "Zebulonkanarie"
 
 
-def test_build__no_word_of_a_corpus_leaves_the_shards(tmp_path: Path) -> None:
+def test_build__writes_no_corpus_text_outside_the_shards(tmp_path: Path) -> None:
     lines = [
         f"{CANARY}\tO",
         f"{CANARY} {CANARY}",
@@ -482,7 +482,7 @@ TRUE_COUNTS = {
 
 
 @pytest.mark.parametrize("name", TRUE_COUNTS)
-def test_build__real_corpora_have_their_true_counts(name: str, real: Path, tmp_path: Path) -> None:
+def test_build__counts_of_real_corpora_are_correct(name: str, real: Path, tmp_path: Path) -> None:
     folder, sequences, mentions = TRUE_COUNTS[name]
     tokenizer = real / "tokenizers" / "bert-base-cased__Bio_ClinicalBERT.vocab.txt"
 
@@ -498,7 +498,7 @@ def test_build__real_corpora_have_their_true_counts(name: str, real: Path, tmp_p
     assert run("verify", tmp_path).code == 0
 
 
-def test_build__jnlpba_has_its_true_counts(real: Path, tmp_path: Path) -> None:
+def test_build__counts_of_jnlpba_are_correct(real: Path, tmp_path: Path) -> None:
     tokenizer = real / "tokenizers" / "PubMedBERT_BiomedBERT.vocab.txt"
 
     done = run(

@@ -1,4 +1,4 @@
-"""`build` without `--input`: a corpus fetched from a server, end to end."""
+"""End-to-end tests of `build` without `--input`: a corpus downloaded from a server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def site() -> Iterator[Site]:
 
 
 def build(site: Site, folder: Path, **wrong_sha256: str) -> Done:
-    """Build from a pipeline whose corpus lies at the server."""
+    """Build from a pipeline with its corpus on the server."""
     lines = ['[source]\nuse = "conll"\n']
     for split, name in SPLITS.items():
         data = (SAMPLE / f"{name}.tsv").read_bytes()
@@ -49,7 +49,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
 
 
-def test_build__fetches_once_and_builds_what_input_builds(site: Site, tmp_path: Path) -> None:
+def test_build__downloads_once_and_equals_a_build_with_input(site: Site, tmp_path: Path) -> None:
     fetched = build(site, tmp_path)
     again = build(site, tmp_path)
     given = run(
@@ -67,7 +67,7 @@ def test_build__fetches_once_and_builds_what_input_builds(site: Site, tmp_path: 
         )
 
 
-def test_build__wrong_bytes_are_one_error_and_no_folder(site: Site, tmp_path: Path) -> None:
+def test_build__wrong_checksum_is_one_error_without_a_folder(site: Site, tmp_path: Path) -> None:
     done = build(site, tmp_path, validation="0" * 64)
 
     assert done.code == 1
@@ -77,7 +77,7 @@ def test_build__wrong_bytes_are_one_error_and_no_folder(site: Site, tmp_path: Pa
     assert not (tmp_path / "out").exists()
 
 
-def test_build__a_connection_that_breaks_off_is_one_error(site: Site, tmp_path: Path) -> None:
+def test_build__broken_connection_is_one_error(site: Site, tmp_path: Path) -> None:
     site.broken.add("/test.tsv")
 
     done = build(site, tmp_path)
@@ -87,7 +87,7 @@ def test_build__a_connection_that_breaks_off_is_one_error(site: Site, tmp_path: 
     assert not (tmp_path / "out").exists()
 
 
-def test_build__a_page_that_is_gone_is_one_error(site: Site, tmp_path: Path) -> None:
+def test_build__missing_page_is_one_error(site: Site, tmp_path: Path) -> None:
     build(site, tmp_path)
     site.files.clear()
     (tmp_path / "corpus.toml").write_text(

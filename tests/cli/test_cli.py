@@ -45,7 +45,7 @@ HEAVY = (
 @pytest.mark.parametrize(
     "words", [["--help"], ["--version"], *([command, "--help"] for command in COMMANDS)]
 )
-def test_help__loads_nothing_heavy(words: list[str]) -> None:
+def test_help__imports_nothing_heavy(words: list[str]) -> None:
     script = f"import sys; from mslm_data.cli import main; main({words!r}); print(*sys.modules, file=sys.stderr)"
 
     done = subprocess.run(
@@ -68,7 +68,7 @@ def test_help__loads_nothing_heavy(words: list[str]) -> None:
         ["vocab", "scores", "attention", "d", "--encoder", ""],
     ],
 )
-def test_main__a_variable_that_is_not_set_is_not_the_current_folder(
+def test_main__unset_variable_does_not_mean_the_current_folder(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -88,7 +88,7 @@ def test_main__a_variable_that_is_not_set_is_not_the_current_folder(
         ("mslm-data vocab pm", "plain,pmi"),
     ],
 )
-def test_main__completes_words_for_a_shell(
+def test_main__completes_shell_words(
     line: str, answer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = line.split()
@@ -101,7 +101,7 @@ def test_main__completes_words_for_a_shell(
     assert (done.code, done.out, done.err) == (0, f"{answer}\n", "")
 
 
-def test_import__loads_nothing_heavy() -> None:
+def test_import_package__imports_nothing_heavy() -> None:
     script = "import sys, mslm_data; print(*sys.modules)"
 
     done = subprocess.run(
@@ -111,14 +111,14 @@ def test_import__loads_nothing_heavy() -> None:
     assert not set(HEAVY) & set(done.stdout.split())
 
 
-def test_help__names_every_command() -> None:
+def test_help__lists_all_commands() -> None:
     done = run("--help")
 
     assert done.code == 0
     assert all(command in done.out for command in COMMANDS)
 
 
-def test_recipes__lists_and_prints() -> None:
+def test_recipes__lists_and_prints_pipelines() -> None:
     listed = run("recipes")
     printed = run("recipes", "blurb/bc2gm")
 
@@ -131,7 +131,7 @@ def test_recipes__lists_and_prints() -> None:
 
 
 @pytest.mark.parametrize("name", resources.pipeline_names())
-def test_recipes__commands_of_a_pipeline_name_what_they_need(name: str) -> None:
+def test_recipes__commands_of_a_pipeline_list_their_requirements(name: str) -> None:
     lines = run("recipes", name).out.splitlines()
     commands = [line for line in lines if line.startswith("#     mslm-data build")]
 
@@ -139,7 +139,7 @@ def test_recipes__commands_of_a_pipeline_name_what_they_need(name: str) -> None:
     assert all("--tokenizer " in command or "--sample " in command for command in commands)
 
 
-def test_recipes__lists_sources_with_what_they_read() -> None:
+def test_recipes__lists_sources_with_their_files() -> None:
     listed = run("recipes", "--sources")
     sources = run("recipes", "--sources", "--json").json["sources"]
 
@@ -150,7 +150,7 @@ def test_recipes__lists_sources_with_what_they_read() -> None:
 
 
 @pytest.mark.parametrize("name", SOURCES.names())
-def test_recipes__a_source_is_a_pipeline_file_to_copy(name: str, tmp_path: Path) -> None:
+def test_recipes__prints_a_source_as_a_pipeline_file(name: str, tmp_path: Path) -> None:
     text = run("recipes", "--sources", name).out
     options = run("recipes", "--sources", name, "--json").json["options"]
 
@@ -159,7 +159,7 @@ def test_recipes__a_source_is_a_pipeline_file_to_copy(name: str, tmp_path: Path)
     file.write_text(text, encoding="utf-8")
     assert read_named(file) == given
 
-    # The same with each option of the comments at its default.
+    # The same pipeline with the commented options at their defaults.
     file.write_text(re.sub(r"(?m)^# (\w+ = \S.*)$", r"\1", text), encoding="utf-8")
     pipeline = read_named(file)
     with_options = pipeline.source
@@ -170,7 +170,7 @@ def test_recipes__a_source_is_a_pipeline_file_to_copy(name: str, tmp_path: Path)
     assert from_options(SOURCES.load(name), with_options.options, where="") == SOURCES.load(name)()
 
 
-def test_recipes__of_sources_and_strategies_at_once_are_refused() -> None:
+def test_recipes__rejects_sources_and_strategies_together() -> None:
     assert run("recipes", "--sources", "--strategies").code == 2
     assert run("recipes", "--sources", "jsonl", "--input", "x").code == 2
     assert "expected `recipes --sources doccano`" in run("recipes", "doccano").err
@@ -178,7 +178,7 @@ def test_recipes__of_sources_and_strategies_at_once_are_refused() -> None:
     assert "did you mean 'doccano'?" in run("recipes", "--sources", "docano").err
 
 
-def test_recipes__lists_strategies_with_what_they_follow() -> None:
+def test_recipes__lists_strategies_with_their_papers() -> None:
     done = run("recipes", "--strategies")
     listed = run("recipes", "--strategies", "--json").json["strategies"]
 
@@ -192,7 +192,7 @@ def test_recipes__lists_strategies_with_what_they_follow() -> None:
 
 
 @pytest.mark.parametrize("name", md.strategies())
-def test_recipes__a_strategy_is_a_file_to_copy(name: str, tmp_path: Path) -> None:
+def test_recipes__prints_a_strategy_as_a_file(name: str, tmp_path: Path) -> None:
     done = run("recipes", "--strategies", name)
     file = tmp_path / "mask.toml"
     file.write_text(done.out, encoding="utf-8")
@@ -205,7 +205,7 @@ def test_recipes__a_strategy_is_a_file_to_copy(name: str, tmp_path: Path) -> Non
     )
 
 
-def test_recipes__the_comments_hold_the_strategy_by_its_name() -> None:
+def test_recipes__comments_give_the_strategy_by_name() -> None:
     text = run("recipes", "--strategies", "selective").out
 
     commented = text.partition("# [mask]\n")[2].partition("#\n")[0]
@@ -216,14 +216,14 @@ def test_recipes__the_comments_hold_the_strategy_by_its_name() -> None:
     assert "max_masked: no limit" in lines
 
 
-def test_recipes__a_system_that_masks_nothing_is_answered() -> None:
+def test_recipes__explains_a_system_without_masking() -> None:
     done = run("recipes", "--strategies", "ptw")
 
     assert done.code == 1
     assert "'ptw' is not a text-masking strategy" in done.err
 
 
-def test_verify__finds_a_flipped_bit(built: Path, tmp_path: Path) -> None:
+def test_verify__detects_a_flipped_bit(built: Path, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged"
     shutil.copytree(built, damaged)
     shard = next((damaged / "train").glob("*.arrow"))
@@ -263,8 +263,8 @@ def test_inspect__json_has_tokens_mentions_and_kinds(built: Path) -> None:
     assert len(row["masks"]["joint"]) == len(row["tokens"])
 
 
-def test_inspect__rates_stand_beside_what_is_masked_in_the_rows(built: Path) -> None:
-    """By hand, from the kinds of two rows, and from their mentions."""
+def test_inspect__reports_rates_beside_the_masked_shares_of_the_rows(built: Path) -> None:
+    """The expected shares follow from the kinds and mentions of two rows."""
     words = ("inspect", built, "--rows", "2", "--start", "6", "--elm", "0.1", "--blm", "0.3")
     found = run(*words, "--json").json
     shown = " ".join(run(*words).out.split())
@@ -287,7 +287,7 @@ def test_inspect__rates_stand_beside_what_is_masked_in_the_rows(built: Path) -> 
     assert f"joint BLM 30.00% {base / tokens:.2%} of the tokens" in shown
 
 
-def test_inspect__warns_when_every_token_is_masked(built: Path) -> None:
+def test_inspect__warns_when_all_tokens_are_masked(built: Path) -> None:
     done = run("inspect", built, "--rows", "2", "--elm", "1", "--blm", "1")
 
     assert (done.code, done.out[:5]) == (0, "train")
@@ -297,14 +297,14 @@ def test_inspect__warns_when_every_token_is_masked(built: Path) -> None:
     assert run("inspect", built, "--rows", "2").err == ""
 
 
-def test_inspect__refuses_an_epoch_that_no_training_has(built: Path) -> None:
+def test_inspect__rejects_an_epoch_out_of_range(built: Path) -> None:
     done = run("inspect", built, "--epoch", 2**63)
 
     assert done.code == 2
     assert "--epoch" in done.err
 
 
-def test_inspect__a_start_past_the_end_is_refused(built: Path) -> None:
+def test_inspect__rejects_a_start_past_the_end(built: Path) -> None:
     rows = len(md.load(built)["train"])
 
     done = run("inspect", built, "--start", rows)
@@ -318,7 +318,7 @@ def test_inspect__a_start_past_the_end_is_refused(built: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [("inspect",), ("mask-stats", "--top-words", "3")])
-def test_commands__a_tokenizer_that_cannot_be_read_is_named(
+def test_load_tokenizer__commands_name_an_unreadable_tokenizer(
     words: tuple[str, ...], built: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "damaged"
@@ -332,7 +332,7 @@ def test_commands__a_tokenizer_that_cannot_be_read_is_named(
     assert f"{folder / 'tokenizer.json'}: Is a directory" in done.err
 
 
-def test_inspect__patients_text_needs_a_flag(built: Path, tmp_path: Path) -> None:
+def test_inspect__requires_a_flag_for_patients_text(built: Path, tmp_path: Path) -> None:
     words = (
         "build",
         "--source",
@@ -355,9 +355,7 @@ def test_inspect__patients_text_needs_a_flag(built: Path, tmp_path: Path) -> Non
     assert "Patients' text" in (tmp_path / "README.md").read_text()
 
 
-def test_main__an_error_nobody_thought_of_shows_no_text(
-    monkeypatch: pytest.MonkeyPatch, built: Path
-) -> None:
+def test_main__unexpected_error_shows_no_text(monkeypatch: pytest.MonkeyPatch, built: Path) -> None:
     from mslm_data.shard import verify
 
     def fails(_: Path) -> None:

@@ -1,4 +1,4 @@
-"""What `mslm-data doctor` lists, and what it does where something is missing or broken."""
+"""Output of `mslm-data doctor`, also for missing packages and broken caches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_doctor__lists_versions_and_masks_a_batch() -> None:
     assert 0 < found["batch"]["masked_tokens"] < found["batch"]["tokens"]
 
 
-def test_doctor__says_how_to_install_an_extra_that_is_missing(
+def test_doctor__explains_how_to_install_a_missing_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     installed = importlib.metadata.version
@@ -53,7 +53,7 @@ def test_doctor__says_how_to_install_an_extra_that_is_missing(
     assert f"vocab      wordfreq {installed('wordfreq')}" in lines
 
 
-def test_doctor__says_why_no_batch_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor__explains_why_no_batch_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     fail_to_build(monkeypatch)
 
     done = run("doctor")
@@ -62,7 +62,7 @@ def test_doctor__says_why_no_batch_can_be_made(monkeypatch: pytest.MonkeyPatch) 
     assert done.out.endswith("batch      failed: ImportError: Numba needs NumPy 2.3 or less\n")
 
 
-def test_doctor__says_what_to_do_about_a_cache_that_cannot_be_written(
+def test_doctor__explains_how_to_fix_an_unwritable_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
@@ -75,7 +75,7 @@ def test_doctor__says_what_to_do_about_a_cache_that_cannot_be_written(
     assert "set MSLM_DATA_CACHE to another folder" in done.out
 
 
-def test_doctor__does_not_name_the_home_of_the_user(
+def test_doctor__does_not_show_the_home_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "jdoe").mkdir()
@@ -89,7 +89,7 @@ def test_doctor__does_not_name_the_home_of_the_user(
     assert "jdoe" not in done.out
 
 
-def test_doctor__knows_no_packages_where_it_was_only_copied(
+def test_doctor__works_without_package_metadata(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def requires(name: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Rows written as parquet, MDS and JSON lines, read by those who read such files."""
+"""Exports to parquet, MDS, JSON lines and other formats, opened with independent readers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KINDS = (*OF_COLUMNS, *OF_WORDS)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three splits, of which one has several shards, with all columns of texts."""
+    """Three splits, one with several shards, with all optional text columns."""
     out = tmp_path_factory.mktemp("built") / "ncbi"
     made.built(out, pipeline=made.pipeline_of(unit_bytes=2000, encode={"keep_text": True}))
     return out
@@ -40,7 +40,7 @@ def rows_of(folder: Path, split: str) -> list[dict[str, Any]]:
 
 
 def lines_of(out: Path, split: str) -> list[dict[str, Any]]:
-    """Return the objects of JSON lines with their keys as numbers."""
+    """Return the objects of a JSON lines file, with integer keys."""
     rows = [
         json.loads(line)
         for path in sorted((out / split).glob("*.jsonl"))
@@ -50,7 +50,7 @@ def lines_of(out: Path, split: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("to", KINDS)
-def test_export__every_file_is_private_and_counted(to: str, folder: Path, tmp_path: Path) -> None:
+def test_export__all_files_are_private_and_counted(to: str, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "folder"
 
     done = run("export", folder, "--to", to, "--out", out, "--json")
@@ -76,7 +76,7 @@ def test_export__every_file_is_private_and_counted(to: str, folder: Path, tmp_pa
     assert temporaries(tmp_path) == []
 
 
-def test_export__parquet_is_what_datasets_and_pandas_read(folder: Path, tmp_path: Path) -> None:
+def test_export__datasets_and_pandas_read_parquet(folder: Path, tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     pandas = pytest.importorskip("pandas")
     run("export", folder, "--to", "parquet", "--out", tmp_path / "out")
@@ -93,7 +93,7 @@ def test_export__parquet_is_what_datasets_and_pandas_read(folder: Path, tmp_path
         assert str(frame["key"].dtype) == "uint64"
 
 
-def test_export__jsonl_has_an_object_a_row_and_exact_keys(folder: Path, tmp_path: Path) -> None:
+def test_export__jsonl_has_one_object_per_row_and_exact_keys(folder: Path, tmp_path: Path) -> None:
     run("export", folder, "--to", "jsonl", "--out", tmp_path / "out")
 
     for split in md.load(folder):
@@ -102,14 +102,14 @@ def test_export__jsonl_has_an_object_a_row_and_exact_keys(folder: Path, tmp_path
     assert isinstance(json.loads(first)["key"], str)
 
 
-def test_export__mds_is_what_a_reader_of_the_format_reads(folder: Path, tmp_path: Path) -> None:
+def test_export__mds_equals_an_independent_reader(folder: Path, tmp_path: Path) -> None:
     run("export", folder, "--to", "mds", "--out", tmp_path / "out")
 
     for split in md.load(folder):
         assert read_split(tmp_path / "out" / split) == rows_of(folder, split)
 
 
-def test_export__chosen_splits_only(folder: Path, tmp_path: Path) -> None:
+def test_export__exports_selected_splits_only(folder: Path, tmp_path: Path) -> None:
     words = ("export", folder, "--to", "jsonl", "--split", "test", "--split", "train")
 
     done = run(*words, "--out", tmp_path / "out")
@@ -122,7 +122,7 @@ def test_export__chosen_splits_only(folder: Path, tmp_path: Path) -> None:
     assert done.out.splitlines()[1].endswith("rows in 4 files")
 
 
-def test_export__no_text_unless_the_folder_has_text(tmp_path: Path) -> None:
+def test_export__has_no_text_when_the_folder_has_none(tmp_path: Path) -> None:
     made.built(tmp_path / "plain")
     run("export", tmp_path / "plain", "--to", "jsonl", "--out", tmp_path / "out")
 
@@ -130,7 +130,7 @@ def test_export__no_text_unless_the_folder_has_text(tmp_path: Path) -> None:
     assert not {"text", "token_starts", "token_ends"} & set(row)
 
 
-def test_export__of_patients_text_is_marked(tmp_path: Path) -> None:
+def test_export__marks_patients_text(tmp_path: Path) -> None:
     run("build", "--source", "blurb/bc2gm", "--sample", "--set", "about.protected=true",
         "--out", tmp_path / "notes")  # fmt: skip
 
@@ -143,7 +143,7 @@ def test_export__of_patients_text_is_marked(tmp_path: Path) -> None:
     assert "**Patients' text:" in (tmp_path / "out" / "README.md").read_text()
 
 
-def test_export__the_same_rows_are_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+def test_export__equal_rows_give_equal_bytes(folder: Path, tmp_path: Path) -> None:
     for to in KINDS:
         trees = []
         for name in ("one", "two"):
@@ -152,7 +152,7 @@ def test_export__the_same_rows_are_the_same_bytes(folder: Path, tmp_path: Path) 
         assert trees[0] == trees[1]
 
 
-def test_export__a_url_is_read_shard_by_shard(
+def test_export__reads_a_url_shard_by_shard(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
@@ -174,7 +174,7 @@ TEXTS = {
     "two (b)": "O I B-X -\n# 1\tGout.",
 }
 SPANS = {
-    # A mention that begins within a word, one over white space, one at the end.
+    # A mention that begins within a word, a mention with white space inside, and a mention at the end.
     "one": [(7, 16, "Drug"), (29, 32, "Gene"), (38, 40, "Gene")],
     "two (b)": [(0, 5, "A-B"), (16, 20, "Disease")],
 }
@@ -182,7 +182,7 @@ SPANS = {
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rows whose white space and mentions are odd, of two documents."""
+    """Two documents with unusual white space and mentions."""
     root = tmp_path_factory.mktemp("odd")
     rows = [{"id": name, "text": text, "entities": SPANS[name]} for name, text in TEXTS.items()]
     (root / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
@@ -192,7 +192,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def gold(folder: Path, split: str) -> list[list[tuple[str, str]]]:
-    """Return words and label of each mention of each row, by the row's own characters."""
+    """Return words and label of each mention, from the characters of its row."""
     shards = md.load(folder)
     return [
         [
@@ -214,7 +214,7 @@ def exported(folder: Path, to: str, out: Path, split: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("name", ["folder", "odd"])
-def test_export__docbin_is_what_spacy_reads(
+def test_export__spacy_reads_docbin(
     name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     spacy = pytest.importorskip("spacy")
@@ -234,7 +234,7 @@ def test_export__docbin_is_what_spacy_reads(
 
 
 @pytest.mark.parametrize("name", ["folder", "odd"])
-def test_export__conll_is_what_spacy_and_seqeval_read(
+def test_export__spacy_and_seqeval_read_conll(
     name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     converters = pytest.importorskip("spacy.training.converters")
@@ -261,7 +261,7 @@ def test_export__conll_is_what_spacy_and_seqeval_read(
 
 
 @pytest.mark.parametrize("name", ["folder", "odd"])
-def test_export__gliner_has_inclusive_words(
+def test_export__gliner_has_inclusive_word_ranges(
     name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     built = request.getfixturevalue(name)
@@ -282,7 +282,7 @@ def test_export__gliner_has_inclusive_words(
 
 
 @pytest.mark.parametrize("to", OF_WORDS)
-def test_export__words_are_read_back_by_a_build(to: str, odd: Path, tmp_path: Path) -> None:
+def test_export__build_reads_exported_words(to: str, odd: Path, tmp_path: Path) -> None:
     run("export", odd, "--to", to, "--out", tmp_path / "out")
 
     done = run("build", "--source", "auto", "--input", tmp_path / "out" / "train", "--tokenizer",
@@ -295,7 +295,7 @@ def test_export__words_are_read_back_by_a_build(to: str, odd: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("to", OF_WORDS)
-def test_export__words_need_texts(to: str, tmp_path: Path) -> None:
+def test_export__words_require_text(to: str, tmp_path: Path) -> None:
     made.built(tmp_path / "plain")
 
     done = run("export", tmp_path / "plain", "--to", to, "--out", tmp_path / "out")
@@ -305,10 +305,10 @@ def test_export__words_need_texts(to: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-# Folders that cannot be written -------------------------------------------------------------------
+# Invalid folders --------------------------------------------------------------------------------
 
 
-def test_export__again_does_nothing(
+def test_export__second_run_does_nothing(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("export", folder, "--to", "parquet", "--out", tmp_path / "out")
@@ -320,7 +320,7 @@ def test_export__again_does_nothing(
 
 
 @pytest.mark.parametrize("words", [("--to", "jsonl"), ("--to", "parquet", "--split", "test")])
-def test_export__another_export_is_refused(
+def test_export__rejects_a_folder_of_another_export(
     words: tuple[str, ...], folder: Path, tmp_path: Path
 ) -> None:
     run("export", folder, "--to", "parquet", "--out", tmp_path / "out")
@@ -338,7 +338,7 @@ def test_export__another_export_is_refused(
 
 @pytest.mark.parametrize("to", KINDS)
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")])
-def test_export__again_is_refused_where_a_file_is_damaged(
+def test_export__second_run_rejects_a_damaged_file(
     damage: Callable[[Path], object], to: str, folder: Path, tmp_path: Path
 ) -> None:
     words = ("export", folder, "--to", to, "--out", tmp_path / "out")
@@ -353,7 +353,7 @@ def test_export__again_is_refused_where_a_file_is_damaged(
     assert f"remove {tmp_path}/out and run the same command again" in done.err
 
 
-def test_export__again_is_refused_where_the_index_is_gone(folder: Path, tmp_path: Path) -> None:
+def test_export__second_run_rejects_a_missing_index(folder: Path, tmp_path: Path) -> None:
     words = ("export", folder, "--to", "mds", "--out", tmp_path / "out")
     run(*words)
     (tmp_path / "out" / "test" / "index.json").unlink()
@@ -362,7 +362,7 @@ def test_export__again_is_refused_where_the_index_is_gone(folder: Path, tmp_path
 
 
 @pytest.mark.parametrize("kind", ["other files", "a file", "a dead link", "no export", "the built folder"])  # fmt: skip
-def test_export__what_is_not_its_own_is_refused(kind: str, folder: Path, tmp_path: Path) -> None:
+def test_export__rejects_foreign_files(kind: str, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     if kind == "the built folder":
         out = Path(shutil.copytree(folder, out))
@@ -382,7 +382,7 @@ def test_export__what_is_not_its_own_is_refused(kind: str, folder: Path, tmp_pat
     assert made.tree(tmp_path) == before
 
 
-def test_export__an_empty_folder_or_a_link_to_one_is_taken(folder: Path, tmp_path: Path) -> None:
+def test_export__accepts_an_empty_folder_or_a_link_to_it(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
 
@@ -392,7 +392,7 @@ def test_export__an_empty_folder_or_a_link_to_one_is_taken(folder: Path, tmp_pat
     assert lines_of(tmp_path / "real", "test") == rows_of(folder, "test")
 
 
-def test_export__a_folder_that_fills_meanwhile_is_left_alone(folder: Path, tmp_path: Path) -> None:
+def test_export__leaves_a_folder_alone_that_fills_meanwhile(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     def fill(done: int, total: int) -> None:
@@ -405,7 +405,7 @@ def test_export__a_folder_that_fills_meanwhile_is_left_alone(folder: Path, tmp_p
 
 
 @pytest.mark.parametrize("to", ["mds", "conll", *long("parquet", "jsonl", "gliner", "docbin")])
-def test_export__a_killed_one_leaves_no_folder_and_the_next_clears_it(
+def test_export__killed_run_leaves_no_folder_and_the_next_run_cleans_up(
     to: str, folder: Path, tmp_path: Path
 ) -> None:
     words = ("export", folder, "--to", to, "--out", tmp_path / "out")
@@ -414,13 +414,13 @@ def test_export__a_killed_one_leaves_no_folder_and_the_next_clears_it(
     if whole_files.fcntl is None:
         pytest.skip("without locks all of it stays")
     assert not (tmp_path / "out").exists()
-    assert len(left) == 2  # the folder and a file in it
+    assert len(left) == 2  # The folder, and a file in it.
 
     assert run(*words).code == 0
     assert temporaries(tmp_path) == []
 
 
-def test_export__a_damaged_shard_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+def test_export__damaged_shard_leaves_nothing(folder: Path, tmp_path: Path) -> None:
     damaged = Path(shutil.copytree(folder, tmp_path / "damaged"))
     path = sorted((damaged / "train").glob("*.arrow"))[-1]
     data = bytearray(path.read_bytes())
@@ -442,7 +442,7 @@ def test_export__a_damaged_shard_leaves_nothing(folder: Path, tmp_path: Path) ->
         ((), 2, "Missing option '--to'"),
     ],
 )
-def test_export__wrong_calls(
+def test_export__rejects_invalid_calls(
     words: tuple[str, ...], code: int, said: str, folder: Path, tmp_path: Path
 ) -> None:
     done = run("export", folder, *words, "--out", tmp_path / "out")
@@ -452,7 +452,7 @@ def test_export__wrong_calls(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_export__unknown_kind_and_missing_folder(folder: Path, tmp_path: Path) -> None:
+def test_export__rejects_unknown_kinds_and_missing_folders(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(
         CallError, match=r"expected one of parquet, mds, .*, conll, got 'parket'; did"
     ):

@@ -1,4 +1,4 @@
-"""What `mslm-data … --help` says: an example that the program takes, and a phrase for each option."""
+"""Help texts of all commands: runnable examples, and a description for each option."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMMANDS = dict(commands(program, ""))
 
 
 def examples(command: click.Command) -> list[list[str]]:
-    """Return the words of each command line that a help text gives as an example."""
+    """Return the arguments of each example in a help text."""
     _, found, lines = (command.help or "").partition("Example:\n")
     assert found, "expected an example"
     lines = lines.replace("\\\n", "")
@@ -37,7 +37,7 @@ def examples(command: click.Command) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help__has_an_example_that_the_program_takes(name: str) -> None:
+def test_help__examples_are_accepted_by_the_parser(name: str) -> None:
     found = examples(COMMANDS[name])
 
     assert any(" ".join(words).startswith(f"mslm-data {name}") for words in found)
@@ -46,11 +46,11 @@ def test_help__has_an_example_that_the_program_takes(name: str) -> None:
         while isinstance(command, click.Group):
             command = command.get_command(click.Context(command), words.pop(0))
         assert command is not None
-        command.make_context("x", words)  # raises for an option that it does not have
+        command.make_context("x", words)  # Raises for unknown options.
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help__of_each_option_is_a_whole_phrase(name: str) -> None:
+def test_help__each_option_has_a_complete_description(name: str) -> None:
     options = [one for one in COMMANDS[name].params if isinstance(one, click.Option)]
 
     for option in options:
@@ -59,7 +59,7 @@ def test_help__of_each_option_is_a_whole_phrase(name: str) -> None:
         assert option.help[0].isupper(), option.name
 
 
-def test_pmi__says_where_it_differs_from_the_paper_and_its_lists() -> None:
+def test_pmi__help_states_differences_from_the_paper() -> None:
     text = " ".join((COMMANDS["vocab pmi"].help or "").split())
 
     assert "if the folder's vocabulary is cased" in text

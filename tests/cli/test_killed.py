@@ -1,4 +1,4 @@
-"""What a command leaves that is killed while it writes, and who clears it."""
+"""Temporary files of killed commands, and their removal."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ os.fsync = die
 from mslm_data.cli import main
 main(sys.argv[1:])
 """
-"""Runs a command that is killed when the bytes of its first file are written."""
+"""A program that runs a command and kills it after its first file is written, before the rename."""
 
 
 def killed(*words: object) -> None:
-    """Run a command up to the moment at which its file would get its name."""
+    """Run a command and kill it before its file is renamed into place."""
     done = subprocess.run(
         [sys.executable, "-c", STOPPED, *map(str, words)], capture_output=True, check=False
     )
@@ -47,7 +47,9 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ["pmi", "page"])
-def test_command__clears_what_a_killed_one_left(name: str, shards: Path, tmp_path: Path) -> None:
+def test_writing_whole__command_removes_files_of_a_killed_run(
+    name: str, shards: Path, tmp_path: Path
+) -> None:
     if name == "pmi":
         words = ["vocab", "pmi", shards, "--size", 20, "--min-count", 2]
         folder = shards / "vocab"
@@ -66,7 +68,7 @@ def test_command__clears_what_a_killed_one_left(name: str, shards: Path, tmp_pat
     assert temporaries(folder) == [others]
 
 
-def test_command__leaves_what_a_living_one_writes(tmp_path: Path) -> None:
+def test_writing_whole__command_keeps_files_of_a_running_process(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     with files.writing_whole(path) as file:
         file.write(b"half")
@@ -87,7 +89,7 @@ def test_command__leaves_what_a_living_one_writes(tmp_path: Path) -> None:
     assert temporaries(tmp_path) == []
 
 
-def test_making_folder__is_cleared_after_a_kill(tmp_path: Path) -> None:
+def test_making_folder__removes_files_of_a_killed_run(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys; from pathlib import Path; from mslm_data.io import files\n"
         "with files.making_folder(Path(sys.argv[1])) as folder:\n"

@@ -32,7 +32,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_mask_stats__json_has_the_promised_keys(built: Path) -> None:
+def test_mask_stats__json_has_the_documented_keys(built: Path) -> None:
     done = run("mask-stats", built, "--json")
 
     assert done.code == 0
@@ -45,14 +45,14 @@ def test_mask_stats__json_has_the_promised_keys(built: Path) -> None:
     )
 
 
-def test_help__says_the_rates_of_joint() -> None:
+def test_help__lists_the_default_rates_of_joint() -> None:
     shown = " ".join(run("mask-stats", "--help").out.split())
 
     for name in ("elm", "blm"):
         assert f"[default: the strategy's; joint: {default_options('joint')[name]}]" in shown
 
 
-def test_mask_stats__people_see_each_label_and_both_length_groups(built: Path) -> None:
+def test_mask_stats__shows_each_label_and_both_length_groups(built: Path) -> None:
     done = run("mask-stats", built)
 
     for word in (
@@ -68,7 +68,7 @@ def test_mask_stats__people_see_each_label_and_both_length_groups(built: Path) -
         assert word in done.out
 
 
-def test_mask_stats__warns_when_the_weights_say_nothing(built: Path) -> None:
+def test_mask_stats__warns_about_weights_without_information(built: Path) -> None:
     saturated = run("mask-stats", built, "--strategy", "joint-paper", "--json")
     other = run("mask-stats", built, "--elm", "0.25", "--blm", "0.225", "--json")
 
@@ -79,12 +79,12 @@ def test_mask_stats__warns_when_the_weights_say_nothing(built: Path) -> None:
     assert other.err == ""
 
 
-def test_mask_stats__realised_shares_stand_beside_the_rates(built: Path) -> None:
+def test_mask_stats__shows_effective_shares_beside_the_rates(built: Path) -> None:
     words = ("mask-stats", built, "--elm", "0.1", "--blm", "0.15", "--epochs", "2")
     stats = run(*words, "--json").json
     shown = " ".join(run(*words).out.split())
 
-    # At least one mention of each row is masked, and most rows have few.
+    # At least one mention of each row is masked, and most rows have few mentions.
     elm = stats["masked_mentions"] / (2 * stats["mentions"])
     blm = stats["n_blm"] / (2 * stats["maskable_tokens"])
     assert (stats["realised_elm"], stats["effective_blm"]) == (elm, blm)
@@ -99,7 +99,7 @@ def test_mask_stats__realised_shares_stand_beside_the_rates(built: Path) -> None
     assert "of the mentions" not in run("mask-stats", built, "--strategy", "span").out
 
 
-def test_mask_stats__realised_shares_stand_beside_any_rate(built: Path) -> None:
+def test_mask_stats__shows_effective_share_beside_any_rate(built: Path) -> None:
     varying = '{shape = "uniform", start = 0.1, stop = 0.3}'
     token = run("mask-stats", built, "--strategy", "token", "--set", "rate=0.2")
     varies = run("mask-stats", built, "--strategy", "token", "--set", f"rate={varying}")
@@ -113,7 +113,7 @@ def test_mask_stats__realised_shares_stand_beside_any_rate(built: Path) -> None:
     assert [(rate["name"], rate["asked"]) for rate in elm["rates"]] == [("elm", 0.5)]
 
 
-def test_mask_stats__warns_where_there_are_no_mentions_to_hide(tmp_path: Path) -> None:
+def test_mask_stats__warns_when_there_are_no_mentions_to_mask(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text("Aspirin helps with a headache.\n")
     md.build(
         "text",
@@ -130,7 +130,7 @@ def test_mask_stats__warns_where_there_are_no_mentions_to_hide(tmp_path: Path) -
     assert token.err == ""
 
 
-def test_mask_stats__warns_when_every_token_is_masked(built: Path) -> None:
+def test_mask_stats__warns_when_all_tokens_are_masked(built: Path) -> None:
     done = run("mask-stats", built, "--elm", "1", "--blm", "1")
     other = run("mask-stats", built, "--elm", "1", "--blm", "0.9")
 
@@ -138,7 +138,7 @@ def test_mask_stats__warns_when_every_token_is_masked(built: Path) -> None:
     assert "every token" not in other.err
 
 
-def test_mask_stats__warns_when_a_limit_holds_rows_below_the_rate(built: Path) -> None:
+def test_mask_stats__warns_when_a_limit_keeps_rows_below_the_rate(built: Path) -> None:
     bert = ("mask-stats", built, "--strategy", "bert")
     limited = run(*bert, "--set", "max_masked=2")
     unlimited = run(*bert, "--set", "max_masked=0")
@@ -149,7 +149,7 @@ def test_mask_stats__warns_when_a_limit_holds_rows_below_the_rate(built: Path) -
     assert unlimited.err == usual.err == ""
 
 
-def test_mask_stats__other_strategies_say_their_own_rates(built: Path) -> None:
+def test_mask_stats__reports_the_rates_of_other_strategies(built: Path) -> None:
     elm = run("mask-stats", built, "--strategy", "elm", "--elm", "0.5", "--json").json
     blm = run(
         "mask-stats",
@@ -177,7 +177,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("words", "expected"), WRONG)
-def test_mask_stats__wrong_options_exit_with_1(
+def test_mask_stats__invalid_options_exit_with_1(
     built: Path, words: list[str], expected: str
 ) -> None:
     done = run("mask-stats", built, *words)
@@ -186,7 +186,7 @@ def test_mask_stats__wrong_options_exit_with_1(
     assert expected in done.err
 
 
-def test_mask_stats__a_folder_that_is_none(tmp_path: Path) -> None:
+def test_mask_stats__rejects_a_folder_that_is_not_built(tmp_path: Path) -> None:
     done = run("mask-stats", tmp_path)
 
     assert done.code == 1
@@ -201,7 +201,7 @@ NEW_KEYS = {
 }  # fmt: skip
 
 
-def test_mask_stats__json_has_what_else_is_hidden(built: Path) -> None:
+def test_mask_stats__json_reports_other_masked_tokens(built: Path) -> None:
     stats = run("mask-stats", built, "--elm", "1", "--epochs", "2", "--json").json
 
     assert set(stats) == KEYS | NEW_KEYS
@@ -215,7 +215,7 @@ def test_mask_stats__json_has_what_else_is_hidden(built: Path) -> None:
     assert len(stats["digest"]) == 64
 
 
-def test_mask_stats__weights_stand_side_by_side_and_one_is_chosen(built: Path) -> None:
+def test_mask_stats__prints_all_weights_and_marks_the_selected_one(built: Path) -> None:
     stats = run("mask-stats", built, "--weights", "fixed=0.8,0.2", "--json").json
     shown = run("mask-stats", built, "--weights", "effective-number=0.99")
 
@@ -232,7 +232,7 @@ def test_mask_stats__weights_stand_side_by_side_and_one_is_chosen(built: Path) -
     assert "effective-number=0.99 *" in shown.out
 
 
-def test_mask_stats__sweep_is_the_papers_grid(built: Path) -> None:
+def test_mask_stats__sweep_uses_the_grid_of_the_paper(built: Path) -> None:
     done = run("mask-stats", built, "--strategy", "joint-paper", "--sweep", "--json")
     shown = run("mask-stats", built, "--sweep")
     points = done.json["sweep"]
@@ -253,7 +253,7 @@ def test_mask_stats__sweep_is_the_papers_grid(built: Path) -> None:
     assert f"at {clipped} of 16 pairs of rates both clips of Eq. 3 fire" in shown.out
 
 
-def test_mask_stats__sweep_takes_the_weights_asked_for(built: Path) -> None:
+def test_mask_stats__sweep_uses_the_given_weights(built: Path) -> None:
     points = run("mask-stats", built, "--sweep", "--weights", "inverse-frequency", "--json").json[
         "sweep"
     ]
@@ -262,7 +262,7 @@ def test_mask_stats__sweep_takes_the_weights_asked_for(built: Path) -> None:
         assert point["w_elm"] == pytest.approx(point["n_blm"] / (point["n_elm"] + point["n_blm"]))
 
 
-def test_mask_stats__top_words(built: Path) -> None:
+def test_mask_stats__lists_top_words(built: Path) -> None:
     done = run("mask-stats", built, "--top-words", "3", "--json")
     shown = run("mask-stats", built, "--top-words", "3")
     words = done.json["top_words"]
@@ -274,8 +274,8 @@ def test_mask_stats__top_words(built: Path) -> None:
     assert "occurrences" not in run("mask-stats", built).out
 
 
-def test_mask_stats__batches_are_counted_where_they_are_asked_for(built: Path) -> None:
-    """By hand: batches of `md.Batches` with the same options, in two epochs."""
+def test_mask_stats__counts_batches_on_request(built: Path) -> None:
+    """The reference iterates `md.Batches` with the same options over two epochs."""
     words = ("mask-stats", built, "--batch-size", "2", "--row-tokens", "100", "--epochs", "2")
     batches = run(*words, "--json").json["batches"]
     shown = " ".join(run(*words).out.split())
@@ -301,7 +301,7 @@ def test_mask_stats__batches_are_counted_where_they_are_asked_for(built: Path) -
         assert said in shown
 
 
-def test_mask_stats__without_options_of_batches_none_is_counted(
+def test_mask_stats__counts_no_batches_without_batch_options(
     built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr("mslm_data.stats.batch_counts.EpochOrder")
@@ -319,7 +319,7 @@ def test_mask_stats__bucketed_alone_counts_batches_of_32_rows(built: Path) -> No
     assert batches["packed_rows"] is batches["rows_per_packed_row"] is None
 
 
-def test_mask_stats__patients_text_is_shown_only_where_asked_for(notes: Path) -> None:
+def test_mask_stats__shows_patients_text_only_on_request(notes: Path) -> None:
     words = ("mask-stats", notes, "--top-words", "5")
     refused = run(*words)
 
@@ -370,7 +370,9 @@ WRONG_CALLS = [
 
 
 @pytest.mark.parametrize(("words", "expected"), WRONG_CALLS)
-def test_mask_stats__wrong_calls_exit_with_2(built: Path, words: list[str], expected: str) -> None:
+def test_mask_stats__invalid_calls_exit_with_2(
+    built: Path, words: list[str], expected: str
+) -> None:
     done = run("mask-stats", built, *words)
 
     assert done.code == 2
@@ -379,7 +381,7 @@ def test_mask_stats__wrong_calls_exit_with_2(built: Path, words: list[str], expe
 
 @pytest.mark.parametrize("command", ["mask-stats", "inspect"])
 @pytest.mark.parametrize("per", ["step", "tokens"])
-def test_mask_stats__a_rate_that_follows_training_is_refused(
+def test_mask_stats__rejects_a_rate_that_depends_on_the_training_step(
     built: Path, command: str, per: str
 ) -> None:
     rate = f'{{shape = "linear", start = 0.3, stop = 0.1, over = 10, per = "{per}"}}'
@@ -405,7 +407,7 @@ class Row(NamedTuple):
 def test_mask_stats__equals_an_independent_count(
     corpus: str, elm: str, blm: str, real: Path, real_builds: Path
 ) -> None:
-    """Count from the corpus' file with the tokenizer alone: how many are masked, not which."""
+    """The reference counts masked tokens from the corpus file, without their positions."""
     words = ("mask-stats", real_builds / corpus.lower(), "--elm", elm, "--blm", blm, "--json")
     stats = run(*words).json
 

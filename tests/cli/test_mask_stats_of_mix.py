@@ -1,4 +1,4 @@
-"""`mask-stats` of several folders: what an epoch of their mix has, as training will see it."""
+"""`mask-stats` of several folders: an epoch of their mix, as in training."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def counted(folders: list[Path], *words: object) -> Done:
 
 
 def masked(mix: md.Split, keys: set[int] | None = None, **options: Any) -> dict[str, int]:
-    """Return the masks of an epoch in training, or those of rows with some keys."""
+    """Return the masks of an epoch in training, or the masks of the rows with some keys."""
     found = {"sequences": 0, "tokens": 0, "n_elm": 0, "n_blm": 0}
     for batch in md.Batches(mix, md.strategy("joint", elm=0.5, blm=0.2), **options):
         here = [keys is None or key in keys for key in batch["keys"].tolist()]
@@ -41,7 +41,7 @@ def masked(mix: md.Split, keys: set[int] | None = None, **options: Any) -> dict[
     return found
 
 
-def test_mask_stats__of_a_mix_counts_what_training_hides(folders: list[Path]) -> None:
+def test_mask_stats__mix_counts_the_masks_of_training(folders: list[Path]) -> None:
     words = ("--elm", "0.5", "--blm", "0.2", "--seed", "3", "--json")
     stats = counted(folders, *SHARES, "--epoch-size", "2000", *words).json
     opened = [md.load(folder) for folder in folders]
@@ -53,7 +53,7 @@ def test_mask_stats__of_a_mix_counts_what_training_hides(folders: list[Path]) ->
     assert [part["name"] for part in stats["mix"]] == [f"{folder}/train" for folder in folders]
     assert [part["share"] for part in stats["mix"]] == [0.7, 0.3]
     for part, shards in zip(stats["mix"], opened, strict=True):
-        assert part["times"] < 1  # else rows that come again have other keys
+        assert part["times"] < 1  # Repeated rows would have other keys.
         keys = set(shards["train"].examples().keys.tolist())
         of_part = masked(mix, keys, seed=3)
         assert {name: part[name] for name in of_part} == of_part
@@ -61,7 +61,7 @@ def test_mask_stats__of_a_mix_counts_what_training_hides(folders: list[Path]) ->
     assert stats["labels"].keys() == {"Disease", "Chemical"}
 
 
-def test_mask_stats__of_a_mix_takes_what_md_mix_takes(folders: list[Path]) -> None:
+def test_mask_stats__mix_accepts_the_options_of_md_mix(folders: list[Path]) -> None:
     for words, options in (
         ((), {}),
         (("--by", "rows"), {"by": "rows"}),
@@ -77,7 +77,7 @@ def test_mask_stats__of_a_mix_takes_what_md_mix_takes(folders: list[Path]) -> No
         assert [part["times"] for part in found] == [part.times for part in mix.splits]
 
 
-def test_mask_stats__of_a_mix_shares_out_the_tokens_of_a_step(folders: list[Path]) -> None:
+def test_mask_stats__mix_divides_the_tokens_of_a_step(folders: list[Path]) -> None:
     stats = counted(folders, *SHARES, "--batch-tokens", "256", "--flat", "--json").json
 
     steps = stats["batches"]["steps"]
@@ -87,7 +87,7 @@ def test_mask_stats__of_a_mix_shares_out_the_tokens_of_a_step(folders: list[Path
     ]
 
 
-def test_mask_stats__people_see_each_folder_of_a_mix(folders: list[Path]) -> None:
+def test_mask_stats__shows_each_folder_of_a_mix(folders: list[Path]) -> None:
     done = counted(folders, *SHARES, "--batch-size", "4")
 
     lines = [line.split() for line in done.out.splitlines() if line.startswith(str(folders[0]))]
@@ -95,7 +95,7 @@ def test_mask_stats__people_see_each_folder_of_a_mix(folders: list[Path]) -> Non
     assert "tokens a step" in done.out
 
 
-def test_mask_stats__of_one_folder_says_nothing_of_a_mix(folders: list[Path]) -> None:
+def test_mask_stats__single_folder_omits_the_mix(folders: list[Path]) -> None:
     assert "mix" not in counted(folders[:1], "--json").json
     assert "of the mix" not in counted(folders[:1]).out
 
@@ -115,7 +115,7 @@ def test_mask_stats__of_one_folder_says_nothing_of_a_mix(folders: list[Path]) ->
         (("--batch-tokens", "4"), "--batch-tokens: expected room for a row of"),
     ],
 )
-def test_mask_stats__refuses_options_that_make_no_mix(
+def test_mask_stats__rejects_invalid_mix_options(
     words: tuple[str, ...], message: str, folders: list[Path]
 ) -> None:
     done = counted(folders, *words)
@@ -124,21 +124,21 @@ def test_mask_stats__refuses_options_that_make_no_mix(
     assert message in " ".join(done.err.split())
 
 
-def test_mask_stats__refuses_options_of_a_mix_for_one_folder(folders: list[Path]) -> None:
+def test_mask_stats__rejects_mix_options_for_a_single_folder(folders: list[Path]) -> None:
     done = counted(folders[:1], "--share", "1", "--by", "rows")
 
     assert done.code == 2
     assert "--share, --by: expected several folders, got one" in done.err
 
 
-def test_mask_stats__says_which_folders_cannot_be_mixed(folders: list[Path]) -> None:
+def test_mask_stats__names_folders_that_cannot_be_mixed(folders: list[Path]) -> None:
     done = counted([folders[0], folders[0]])
 
     assert done.code == 1
     assert "has the rows of" in done.err
 
 
-def test_mask_stats__shows_no_text_of_any_folder_unasked(
+def test_mask_stats__shows_no_patients_text_without_the_flag(
     folders: list[Path], tmp_path: Path
 ) -> None:
     pytest.importorskip("medcat")
@@ -151,7 +151,7 @@ def test_mask_stats__shows_no_text_of_any_folder_unasked(
     assert "notes: holds patients' text, which --top-words shows; pass --show-text" in shown.err
 
 
-def test_chunks_of__are_the_rows_of_one_split(folders: list[Path]) -> None:
+def test_chunks_from__gives_the_rows_of_one_split(folders: list[Path]) -> None:
     mix = md.mix(folders, epoch_size="longest")
 
     parts = [

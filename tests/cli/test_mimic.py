@@ -1,4 +1,4 @@
-"""Weakly supervised notes, end to end, as a user builds them."""
+"""End-to-end tests of weakly supervised notes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_concepts__types_may_have_spaces_between_them(tmp_path: Path) -> None:
+def test_concepts__accepts_spaces_between_types(tmp_path: Path) -> None:
     words = ("vocab", "concepts", "--from", CONCEPTS, "--common-words", "keep", "--json")
     close = run(*words, "--types", "T047,T121", "--out", tmp_path / "a")
     apart = run(*words, "--types", "T047, T121", "--out", tmp_path / "b", "--name", "a")
@@ -62,7 +62,7 @@ def test_build__sample_has_weak_mentions_of_three_labels(built: Path) -> None:
     assert run("verify", built).code == 0
 
 
-def test_build__nobody_is_in_two_splits(built: Path) -> None:
+def test_build__assigns_each_patient_to_one_split(built: Path) -> None:
     patients: dict[str, set[str]] = {}
     with SAMPLE.open(newline="", encoding="utf-8") as file:
         of_note = {row["ROW_ID"]: row["SUBJECT_ID"] for row in csv.DictReader(file)}
@@ -74,7 +74,7 @@ def test_build__nobody_is_in_two_splits(built: Path) -> None:
     assert sum(map(len, patients.values())) == len(set().union(*patients.values()))
 
 
-def test_build__without_input_or_model_says_what_to_pass(tmp_path: Path) -> None:
+def test_build__missing_input_or_model_is_explained(tmp_path: Path) -> None:
     words = ("build", "--source", "mimic", "--out", tmp_path / "out", "--tokenizer", VOCAB)
 
     nothing = run(*words)
@@ -86,7 +86,7 @@ def test_build__without_input_or_model_says_what_to_pass(tmp_path: Path) -> None
     assert not (tmp_path / "out").exists()
 
 
-def test_build__same_bytes_with_two_workers_and_small_units(tmp_path: Path) -> None:
+def test_build__gives_the_same_bytes_with_two_workers_and_small_units(tmp_path: Path) -> None:
     words = ("build", "--source", "mimic", "--sample", "--set", "shard.unit_bytes=20000")
 
     run(*words, "--out", tmp_path / "one", "--workers", "1")
@@ -100,7 +100,7 @@ def test_build__same_bytes_with_two_workers_and_small_units(tmp_path: Path) -> N
         ).read_bytes() == path.read_bytes()
 
 
-def test_build__a_sample_of_patients_is_counted_and_recorded(tmp_path: Path) -> None:
+def test_build__counts_and_records_a_sample_of_patients(tmp_path: Path) -> None:
     done = run(
         "build",
         "--source",
@@ -142,7 +142,7 @@ def test_build__placeholders_are_never_mentions(tmp_path: Path, how: str, source
     assert not any(mark in word for word in words for mark in ("[**", "**]", "_"))
 
 
-def test_build__mimic_iv_says_which_of_the_folder_is_not_read(tmp_path: Path) -> None:
+def test_build__lists_unread_files_of_mimic_iv(tmp_path: Path) -> None:
     done = run("build", "--source", "mimic-iv", "--sample", "--out", tmp_path)
 
     assert done.code == 0
@@ -153,14 +153,14 @@ def test_build__mimic_iv_says_which_of_the_folder_is_not_read(tmp_path: Path) ->
     assert md.load(tmp_path).manifest.protected
 
 
-def test_sample__of_mimic_iv_is_what_its_command_writes(tmp_path: Path) -> None:
+def test_sample__equals_the_documented_command_for_mimic_iv(tmp_path: Path) -> None:
     mimic_iv.write(SAMPLE, tmp_path)
 
     shipped = SAMPLE.parent.parent / "mimic-iv"
     assert made.tree(tmp_path) == made.tree(shipped)
 
 
-def test_build__no_word_of_a_note_stands_outside_the_shards(tmp_path: Path) -> None:
+def test_build__writes_no_words_of_notes_outside_the_shards(tmp_path: Path) -> None:
     canary = "Zebulonkanarie"
     with SAMPLE.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -185,7 +185,7 @@ def test_build__no_word_of_a_note_stands_outside_the_shards(tmp_path: Path) -> N
     assert str(tmp_path) not in (tmp_path / "out" / "manifest.json").read_text()
 
 
-def test_build__another_model_into_a_built_folder_is_refused(built: Path, tmp_path: Path) -> None:
+def test_build__rejects_a_folder_built_with_another_model(built: Path, tmp_path: Path) -> None:
     lines = CONCEPTS.read_text(encoding="utf-8").splitlines()
     (tmp_path / "fewer.csv").write_text("\n".join(lines[:50]) + "\n", encoding="utf-8")
 
@@ -198,7 +198,7 @@ def test_build__another_model_into_a_built_folder_is_refused(built: Path, tmp_pa
     assert "different: annotator" in done.err
 
 
-def test_build__terms_and_other_annotators_need_no_medcat(tmp_path: Path) -> None:
+def test_build__terms_and_other_annotators_work_without_medcat(tmp_path: Path) -> None:
     (tmp_path / "terms.csv").write_text("name,label\nnausea,Symptom\ninsulin,Treatment\n")
 
     done = run("build", "--source", "mimic", "--sample", "--out", tmp_path / "out", "--json",
@@ -209,9 +209,7 @@ def test_build__terms_and_other_annotators_need_no_medcat(tmp_path: Path) -> Non
     assert done.json["splits"]["train"]["mentions"] > 0
 
 
-def test_build__real_notes_have_their_true_counts_and_what_medcat_found(
-    real: Path, tmp_path: Path
-) -> None:
+def test_build__counts_of_real_notes_are_correct(real: Path, tmp_path: Path) -> None:
     notes = real / "clinical" / "notes" / "NOTEEVENTS.csv.gz"
 
     done = run(

@@ -1,4 +1,4 @@
-"""What `mslm-data overlap` prints, of folders and of single splits."""
+"""Output of `mslm-data overlap` for folders and single splits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CORPORA = {
     "bc5cdr-chem": "BC5CDR-chem-IOB",
     "bc2gm": "BC2GM-IOB",
 }
-"""Corpora of which all three splits are at hand, with their folders."""
+"""Corpora with all three splits available, and their folders."""
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_overlap__counts_the_sentences_of_other_in_dir(tmp_path: Path) -> None:
+def test_overlap__counts_sentences_of_other_in_dir(tmp_path: Path) -> None:
     here = folder_of(tmp_path / "here", ["Kinase inhibitors.", f"{FILLER} x", "a gene"])
     there = folder_of(
         tmp_path / "there", ["none", "kinase inhibitors", f"y {FILLER}"], split="test"
@@ -59,7 +59,7 @@ def test_overlap__counts_the_sentences_of_other_in_dir(tmp_path: Path) -> None:
     }
 
 
-def test_overlap__prints_a_line_for_each_pair_and_never_text(tmp_path: Path) -> None:
+def test_overlap__prints_one_line_per_pair_without_text(tmp_path: Path) -> None:
     here = folder_of(tmp_path / "here", ["Kinase inhibitors.", f"{FILLER} x", "a gene"])
     there = folder_of(tmp_path / "there", ["kinase inhibitors", f"y {FILLER}"])
 
@@ -82,7 +82,7 @@ def test_overlap__without_other_compares_all_splits(folder: Path) -> None:
     assert sorted(pairs) == sorted((a, b) for a in names for b in names if a != b)
 
 
-def test_overlap__of_one_split_compares_the_others_with_it(folder: Path) -> None:
+def test_overlap__single_split_is_compared_with_the_others(folder: Path) -> None:
     found = run("overlap", folder / "train", "--json").json["pairs"]
 
     assert {pair["in"]["split"] for pair in found} == {"train"}
@@ -117,7 +117,7 @@ def test_overlap__never_compares_a_split_with_itself(
         ([], 2, "Missing argument 'DIR'"),
     ],
 )
-def test_overlap__refuses_what_it_cannot_compare(
+def test_overlap__rejects_folders_that_cannot_be_compared(
     words: list[str], code: int, said: str, folder: Path, tmp_path: Path
 ) -> None:
     alone = folder_of(tmp_path / "alone", ["kinase"])
@@ -129,7 +129,7 @@ def test_overlap__refuses_what_it_cannot_compare(
     assert done.out == ""
 
 
-def test_load_splits__opens_a_folder_or_one_split_of_it(folder: Path) -> None:
+def test_load_splits__accepts_a_folder_or_one_split(folder: Path) -> None:
     assert load_splits(folder)[1] == load(folder).splits
     assert load_splits(folder / "test")[1] == ("test",)
     assert load_splits(f"file://{folder}/test")[1] == ("test",)
@@ -138,7 +138,7 @@ def test_load_splits__opens_a_folder_or_one_split_of_it(folder: Path) -> None:
 @pytest.mark.long
 @pytest.mark.skipif("MSLM_DATA_REAL" not in os.environ, reason="needs MSLM_DATA_REAL")
 @pytest.mark.parametrize("name", CORPORA)
-def test_overlap__of_blurb_is_the_twins_and_what_the_page_says(name: str, tmp_path: Path) -> None:
+def test_overlap__equals_its_twin_and_the_page_on_blurb(name: str, tmp_path: Path) -> None:
     real = Path(os.environ["MSLM_DATA_REAL"])
     run(
         "build", "--source", f"blurb/{name}", "--input", real / "blurb" / CORPORA[name],

@@ -1,4 +1,4 @@
-"""Strategies of a user's own: the page's code, run by commands and in Python."""
+"""User-defined strategies: the example code of the documentation, in commands and in Python."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with the module that the page shows."""
+    """A working folder with the module of the documentation page."""
     code = re.findall(r"```python\n(# my_strategies.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     (tmp_path / "my_strategies.py").write_text("\n".join(code), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -35,7 +35,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("here")
-def test_function__masks_as_its_file_does(built: Path) -> None:
+def test_strategy__function_masks_like_its_file(built: Path) -> None:
     own = "my_strategies:terms_then_words"
     counted = run("mask-stats", str(built), "--strategy", own, "--set", "elm=0.3", "--json")
 
@@ -49,7 +49,7 @@ def test_function__masks_as_its_file_does(built: Path) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_class__masks_one_mention_of_each_row(built: Path) -> None:
+def test_strategy__class_masks_one_mention_per_row(built: Path) -> None:
     own = "my_strategies:LongestMention"
 
     counted = run("mask-stats", str(built), "--strategy", own, "--set", "chance=1", "--json")
@@ -74,7 +74,9 @@ def test_class__masks_one_mention_of_each_row(built: Path) -> None:
         (["my_strategies:terms_then_words", "--set", "elm=7"], "expected a rate"),
     ],
 )
-def test_own__wrong_ones_exit_with_1(built: Path, words: list[str], expected: str) -> None:
+def test_strategy__invalid_own_strategies_exit_with_1(
+    built: Path, words: list[str], expected: str
+) -> None:
     done = run("mask-stats", str(built), "--strategy", *words)
 
     assert done.code == 1
@@ -82,7 +84,7 @@ def test_own__wrong_ones_exit_with_1(built: Path, words: list[str], expected: st
 
 
 @pytest.mark.usefixtures("here")
-def test_file__cannot_name_code(built: Path) -> None:
+def test_strategy__file_cannot_name_code(built: Path) -> None:
     Path("mine.toml").write_text('[mask]\nuse = "my_strategies:LongestMention"\n', encoding="utf-8")
 
     done = run("mask-stats", str(built), "--strategy", "mine.toml")
@@ -92,7 +94,7 @@ def test_file__cannot_name_code(built: Path) -> None:
         md.strategy("my_strategies:LongestMention")
 
 
-def test_shards_strategy__finds_lexicons_of_one_that_is_made(built: Path, tmp_path: Path) -> None:
+def test_strategy__loads_lexicons_for_a_strategy_object(built: Path, tmp_path: Path) -> None:
     (tmp_path / "longest.toml").write_text(
         '[mask]\npicks = [{units = "mentions", budget = {rate = 0.4}, '
         'order = {by = "highest", score = {lexicon = "pmi.arrow", missing = 0.5}}}]\n',
@@ -123,7 +125,7 @@ def test_shards_strategy__finds_lexicons_of_one_that_is_made(built: Path, tmp_pa
         shards.strategy(strategy, elm=0.5)
 
 
-def test_mask_plan__wants_a_kind_for_each_token() -> None:
+def test_mask_plan__requires_a_kind_for_each_token() -> None:
     rows = fixed_examples()
     kinds = np.full(len(rows.input_ids.values), MaskKind.BASE)
 

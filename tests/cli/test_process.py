@@ -1,4 +1,4 @@
-"""How commands end: errors of the system, signals, and a reader that goes away."""
+"""Exit codes and messages of commands: system errors, signals and closed pipes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def failing(error: BaseException) -> Callable[..., Any]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A built folder, which no test changes."""
+    """A built folder that no test changes."""
     out = tmp_path_factory.mktemp("built")
     run("build", "--source", "blurb/bc2gm", "--sample", "--out", out)
     return out
@@ -58,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (errno.ENOENT, ""),
     ],
 )
-def test_main__an_error_of_the_system_is_one_message(
+def test_main__system_error_is_one_message(
     number: int, advice: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mslm_data.shard import verify
@@ -77,7 +77,7 @@ def test_main__an_error_of_the_system_is_one_message(
         run("--debug", "verify", folder)
 
 
-def test_main__no_space_left_without_a_path_names_the_cache_folder(
+def test_main__full_disk_without_a_path_names_the_cache_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", failing(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
@@ -109,7 +109,7 @@ def test_build__names_the_folder_that_cannot_be_made(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_build__into_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+def test_build__rejects_an_unwritable_folder(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
 
     done = run("build", "--source", "blurb/bc2gm", "--sample", "--out", tmp_path / "out")
@@ -133,14 +133,14 @@ def test_main__out_of_memory_is_one_message(folder: Path, monkeypatch: pytest.Mo
 
 
 class Panic(BaseException):
-    """As libraries in Rust raise."""
+    """An exception like the panics of Rust libraries."""
 
 
 @pytest.mark.parametrize(
     "error",
     [kind("Zebulonkanarie") for kind in (OSError, EOFError, Panic, SystemExit, RecursionError)],
 )
-def test_main__what_nobody_thought_of_is_named_by_class_and_place(
+def test_main__unexpected_error_is_named_by_class_and_place(
     error: BaseException, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mslm_data.shard import verify
@@ -167,7 +167,7 @@ def test_system_message__names_paths_and_no_text(tmp_path: Path) -> None:
     assert system_message(OSError("Zebulonkanarie")) == ""
 
 
-def test_main__says_that_the_current_folder_is_gone(tmp_path: Path) -> None:
+def test_main__reports_a_deleted_current_folder(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     script = (
@@ -196,7 +196,7 @@ def test_main__says_that_the_current_folder_is_gone(tmp_path: Path) -> None:
         ("vocab", "anchors", "--general", "wordfreq"),
     ],
 )
-def test_main__names_the_tokenizer_that_a_folder_lacks(
+def test_main__names_the_missing_tokenizer_of_a_folder(
     words: tuple[str, ...], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("wordfreq")
@@ -215,11 +215,11 @@ def test_main__names_the_tokenizer_that_a_folder_lacks(
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
-def test_end_of__an_interruption_is_no_error(error: BaseException) -> None:
+def test_explain_end__interruption_is_no_error(error: BaseException) -> None:
     assert process.explain_end(error) == (130, "interrupted; run the same command again to resume")
 
 
-def test_end_of__sigterm_is_seen_through_what_came_of_it() -> None:
+def test_explain_end__finds_sigterm_in_the_causes_of_an_error() -> None:
     error = SourceError("x: expected a file, got none")
     error.__context__ = click.Abort()
     error.__context__.__cause__ = process.Terminated()
@@ -227,7 +227,7 @@ def test_end_of__sigterm_is_seen_through_what_came_of_it() -> None:
     assert process.explain_end(error)[0] == 143
 
 
-def test_end_of__a_pipe_between_processes_that_breaks_is_an_error() -> None:
+def test_explain_end__broken_pipe_between_processes_is_an_error() -> None:
     code, message = process.explain_end(BrokenPipeError(errno.EPIPE, "Broken pipe"))
 
     assert (code, message) == (1, "error: Broken pipe")
@@ -240,7 +240,7 @@ SIGNALS = pytest.mark.parametrize(
 
 
 @SIGNALS
-def test_raise_on_signals__leaves_the_process_as_it_was(
+def test_raise_on_signals__restores_the_handlers_of_the_process(
     sent: signal.Signals, raised: type[BaseException]
 ) -> None:
     before = signal.getsignal(sent)
@@ -252,7 +252,7 @@ def test_raise_on_signals__leaves_the_process_as_it_was(
 
 
 @SIGNALS
-def test_raise_on_signals__not_where_it_is_ignored(
+def test_raise_on_signals__keeps_ignored_signals_ignored(
     sent: signal.Signals, raised: type[BaseException]
 ) -> None:
     before = signal.signal(sent, signal.SIG_IGN)
@@ -264,7 +264,7 @@ def test_raise_on_signals__not_where_it_is_ignored(
 
 
 @SIGNALS
-def test_raise_on_signals__lets_the_first_be_cleaned_up_after(
+def test_raise_on_signals__runs_cleanup_after_the_first_signal(
     sent: signal.Signals, raised: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cleaned_up = False
@@ -277,14 +277,14 @@ def test_raise_on_signals__lets_the_first_be_cleaned_up_after(
                 signal.raise_signal(impatient)
             cleaned_up = True
         monkeypatch.setattr(time, "monotonic", lambda: float("inf"))
-        with pytest.raises(raised):  # as what was raised first got lost
+        with pytest.raises(raised):  # As the first exception was lost.
             signal.raise_signal(sent)
 
     assert cleaned_up
 
 
 class InDestructor:
-    """Calls a function where Python drops what is raised."""
+    """Calls a function in a destructor, where Python drops exceptions."""
 
     def __init__(self, call: Callable[[], object]) -> None:
         self.call = call
@@ -294,13 +294,13 @@ class InDestructor:
 
 
 def in_callback(call: Callable[[], object]) -> None:
-    """Call a function by C, as a compiler of kernels does, where Python drops what is raised."""
+    """Call a function in a C callback, like a kernel compiler. Python drops exceptions there."""
     ctypes.CFUNCTYPE(None)(call)()
 
 
 @SIGNALS
 @pytest.mark.parametrize("where", [InDestructor, in_callback])
-def test_raise_on_signals__comes_again_where_it_was_dropped(
+def test_raise_on_signals__raises_again_when_an_exception_was_dropped(
     where: Callable[[Callable[[], object]], object],
     sent: signal.Signals,
     raised: type[BaseException],
@@ -322,7 +322,7 @@ def test_raise_on_signals__comes_again_where_it_was_dropped(
 
 
 @SIGNALS
-def test_raise_on_signals__is_the_end_where_what_it_left_half_done_fails(
+def test_raise_on_signals__ends_the_process_when_its_interrupted_state_fails(
     sent: signal.Signals, raised: type[BaseException]
 ) -> None:
     def work() -> None:
@@ -335,8 +335,8 @@ def test_raise_on_signals__is_the_end_where_what_it_left_half_done_fails(
 
 
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
-def test_main__stands_streams_that_are_closed(closed: str, tmp_path: Path) -> None:
-    """A file that is opened then would have the number of such a stream."""
+def test_main__tolerates_closed_streams(closed: str, tmp_path: Path) -> None:
+    """A file opened later would get the number of the closed stream."""
     code = (
         "import os, sys\n"
         "from mslm_data import __main__\n"
@@ -359,12 +359,15 @@ def test_main__stands_streams_that_are_closed(closed: str, tmp_path: Path) -> No
 
 
 def program(*prelude: str, words: Sequence[str], path: Path | None = None) -> tuple[int, str, str]:
-    """Run lines of Python and then the command, as its script does; return how that ended.
+    """Run Python code and then the command, like its console script.
 
     Args:
-        prelude: The lines.
-        words: What the command is called with.
-        path: Modules of this folder are found first.
+        prelude: The code.
+        words: Arguments of the command.
+        path: Folder to search first for modules.
+
+    Returns:
+        The finished process.
     """
     lines = [
         "import signal, sys",
@@ -385,7 +388,7 @@ def program(*prelude: str, words: Sequence[str], path: Path | None = None) -> tu
     return done.returncode, done.stdout, done.stderr
 
 
-def test_main__interrupted_in_code_made_of_a_string_has_its_exit_code(tmp_path: Path) -> None:
+def test_main__interrupt_in_generated_code_has_its_exit_code(tmp_path: Path) -> None:
     # Python itself would end such a process by the signal.
     ended = program(
         "from mslm_data.shard import verify",
@@ -414,7 +417,7 @@ def test_main__is_quiet_after_the_command_has_ended(sent: signal.Signals) -> Non
 
 
 @pytest.mark.parametrize("words", [("recipes", "mimic"), ("--help",)])
-def test_main__is_quiet_when_nobody_reads(words: tuple[str, ...]) -> None:
+def test_main__is_quiet_when_the_reader_is_gone(words: tuple[str, ...]) -> None:
     read, write = os.pipe()
     os.close(read)
 
@@ -426,7 +429,7 @@ def test_main__is_quiet_when_nobody_reads(words: tuple[str, ...]) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_main__is_quiet_when_nobody_reads_the_colours(folder: Path) -> None:
+def test_main__is_quiet_when_the_reader_of_colours_is_gone(folder: Path) -> None:
     read, write = os.pipe()
     os.close(read)
 
@@ -437,7 +440,7 @@ def test_main__is_quiet_when_nobody_reads_the_colours(folder: Path) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_main__errors_go_nowhere_where_stderr_is_closed(tmp_path: Path) -> None:
+def test_main__drops_errors_when_stderr_is_closed(tmp_path: Path) -> None:
     read, write = os.pipe()
     os.close(read)
 
@@ -449,7 +452,7 @@ def test_main__errors_go_nowhere_where_stderr_is_closed(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, b"")
 
 
-def test_main__a_file_that_ends_too_early_is_no_interruption(
+def test_main__truncated_file_is_no_interruption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resources, "pipeline_names", failing(EOFError("Zebulonkanarie")))
@@ -462,7 +465,7 @@ def test_main__a_file_that_ends_too_early_is_no_interruption(
 
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A built folder whose label has characters that ISO-8859-1 lacks, one beyond 16 bits."""
+    """A built folder with label characters outside ISO-8859-1, one of them beyond 16 bits."""
     out = tmp_path_factory.mktemp("foreign")
     (out / "in").mkdir()
     (out / "in" / "train.tsv").write_text("café\tB-疾患🩺\nis\tO\n\n", encoding="utf-8")
@@ -482,7 +485,7 @@ def encoded(encoding: str, *words: object) -> subprocess.CompletedProcess[bytes]
 @pytest.mark.parametrize(
     ("encoding", "label"), [("latin-1", "\\u75be\\u60a3\\U0001fa7a"), ("ascii", "疾患🩺")]
 )
-def test_main__characters_that_an_encoding_lacks_are_escapes(
+def test_main__escapes_characters_missing_in_the_encoding(
     foreign: Path, encoding: str, label: str
 ) -> None:
     done = encoded(encoding, "inspect", foreign)
@@ -491,21 +494,21 @@ def test_main__characters_that_an_encoding_lacks_are_escapes(
     assert f"}}{label}" in done.stdout.decode("utf-8" if encoding == "ascii" else encoding)
 
 
-def test_main__json_is_whole_in_any_encoding(foreign: Path) -> None:
+def test_main__json_is_complete_in_any_encoding(foreign: Path) -> None:
     done = encoded("latin-1", "inspect", foreign, "--json")
 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows"][0]["mentions"][0]["label"] == "疾患🩺"
 
 
-def test_main__help_is_shown_in_any_encoding() -> None:
+def test_main__help_works_in_any_encoding() -> None:
     done = encoded("latin-1", "vocab", "pmi", "--help")
 
     assert done.returncode == 0, done.stderr
     assert b"--min-count K[,K\\u2026]" in done.stdout
 
 
-def test_escape_unencodable__leaves_the_stream_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_escape_unencodable__restores_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr(sys, "stdout", stream)
 

@@ -13,14 +13,14 @@ from mslm_data.cli.progress import counting, downloading, showing
 
 
 class Terminal(io.StringIO):
-    """A stream that says that it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
-def test_progress__shows_names_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Brackets would be rich's marks, and those that close nothing an error."""
+def test_progress__shows_names_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """rich would interpret brackets as markup, and raise an error for unbalanced ones."""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
 
@@ -33,7 +33,7 @@ def test_progress__shows_names_as_they_are(monkeypatch: pytest.MonkeyPatch) -> N
     assert "train[/b].tsv" in terminal.getvalue()
 
 
-def test_showing__counts_no_bytes_of_an_interrupted_build(
+def test_showing__does_not_count_bytes_of_an_interrupted_build(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter(range(100))
@@ -49,7 +49,7 @@ def test_showing__counts_no_bytes_of_an_interrupted_build(
     assert rates == ["0.0", "0.0"]
 
 
-def test_showing__says_no_rate_of_few_bytes(
+def test_showing__shows_no_rate_for_few_bytes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "_EVERY_S", 0)
@@ -65,6 +65,6 @@ def test_showing__says_no_rate_of_few_bytes(
 
 
 def of_build(done: int, total: int = 100_000_000) -> Progress:
-    """Return the progress of a build; of one whose files are looked at, the total is 0."""
+    """Return the progress of a build; the total is 0 while files are scanned."""
     units = 2 if total else 0
     return Progress(done=0, total=units, bytes_done=done, bytes_total=total, documents=0, rows=0)

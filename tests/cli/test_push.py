@@ -1,4 +1,4 @@
-"""Uploading to a hub that is made up here."""
+"""Uploads to a fake hub."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Info(NamedTuple):
 
 
 class Url(str):
-    """What the hub's client returns of a repository."""
+    """The hub client's description of a repository."""
 
     repo_id = "me/genes"
 
 
 class Hub:
-    """Takes what it is given, and can be set to refuse."""
+    """Accepts uploads, or rejects them on request."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
@@ -92,7 +92,7 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_push__uploads_what_was_built_to_a_private_dataset(
+def test_push__uploads_the_built_files_to_a_private_dataset(
     api: Hub, genes: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "genes"
@@ -121,14 +121,14 @@ def test_push__uploads_what_was_built_to_a_private_dataset(
     )
 
 
-def test_push__public_on_wish(api: Hub, genes: Path) -> None:
+def test_push__uploads_publicly_on_request(api: Hub, genes: Path) -> None:
     done = run("push", genes, "genes", "--public")
 
     assert done.out == "https://hub.example/datasets/me/genes: 15 files, public\n"
     assert api.calls[0][1]["private"] is False
 
 
-def test_push__a_repository_that_is_public_already_is_refused(api: Hub, genes: Path) -> None:
+def test_push__rejects_an_existing_public_repository(api: Hub, genes: Path) -> None:
     api.exists_public = True
 
     done = run("push", genes, "me/genes")
@@ -140,7 +140,7 @@ def test_push__a_repository_that_is_public_already_is_refused(api: Hub, genes: P
 
 
 @pytest.mark.parametrize("visibility", [(), ("--public",)])
-def test_push__patients_text_is_refused_whatever_the_visibility(
+def test_push__rejects_patients_text_at_any_visibility(
     api: Hub, notes: Path, visibility: tuple[str, ...]
 ) -> None:
     done = run("push", notes, "me/notes", *visibility)
@@ -154,7 +154,7 @@ def test_push__patients_text_is_refused_whatever_the_visibility(
     assert not api.calls
 
 
-def test_push__patients_text_is_refused_that_comes_while_the_folder_is_verified(
+def test_push__rejects_patients_text_that_appears_during_verification(
     api: Hub, genes: Path, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = shutil.copytree(genes, tmp_path / "out")
@@ -173,9 +173,7 @@ def test_push__patients_text_is_refused_that_comes_while_the_folder_is_verified(
     assert not api.calls
 
 
-def test_push__patients_text_goes_with_a_flag_whose_help_says_what_it_is(
-    api: Hub, notes: Path
-) -> None:
+def test_push__uploads_patients_text_with_the_documented_flag(api: Hub, notes: Path) -> None:
     done = run("push", notes, "me/notes", "--share-protected")
 
     said = " ".join(run("push", "--help").out.split())
@@ -188,7 +186,7 @@ def test_push__patients_text_goes_with_a_flag_whose_help_says_what_it_is(
     assert "take responsibility" in said
 
 
-def test_push__a_damaged_folder_is_refused(api: Hub, genes: Path, tmp_path: Path) -> None:
+def test_push__rejects_a_damaged_folder(api: Hub, genes: Path, tmp_path: Path) -> None:
     folder = tmp_path / "damaged"
     shutil.copytree(genes, folder)
     (folder / "tokenizer.json").write_text("{}")
@@ -205,7 +203,7 @@ def test_push__a_damaged_folder_is_refused(api: Hub, genes: Path, tmp_path: Path
 
 @pytest.mark.parametrize("error", [ConnectionError("x"), ValueError("bad name"), errors.HFValidationError("x"),
                                    errors.OfflineModeIsEnabled("x"), errors.LocalTokenNotFoundError("x")])  # fmt: skip
-def test_push__a_hub_that_refuses_is_one_message(api: Hub, genes: Path, error: Exception) -> None:
+def test_push__hub_error_is_one_message(api: Hub, genes: Path, error: Exception) -> None:
     api.error = error
 
     done = run("push", genes, "me/genes")
@@ -219,7 +217,7 @@ def test_push__a_hub_that_refuses_is_one_message(api: Hub, genes: Path, error: E
 
 
 @pytest.mark.parametrize("repo", ["", "me/genes/more", "../genes", "me/", "me/gènes"])
-def test_push__what_names_no_repository_is_a_wrong_call(api: Hub, genes: Path, repo: str) -> None:
+def test_push__invalid_repository_name_is_a_usage_error(api: Hub, genes: Path, repo: str) -> None:
     done = run("push", genes, repo)
 
     assert done.code == 2
@@ -230,18 +228,18 @@ def test_push__what_names_no_repository_is_a_wrong_call(api: Hub, genes: Path, r
     assert not api.calls
 
 
-def test_push__no_connection_is_one_message(api: Hub, genes: Path) -> None:
+def test_push__missing_connection_is_one_message(api: Hub, genes: Path) -> None:
     network = errors.HfHubHTTPError.__bases__[0]
     api.error = type("ConnectError", (network,), {})("no way")
 
     assert "got ConnectError; check that" in run("push", genes, "me/genes").err
 
 
-def test_push__what_is_no_built_folder(api: Hub, tmp_path: Path) -> None:
+def test_push__rejects_a_folder_that_is_not_built(api: Hub, tmp_path: Path) -> None:
     assert f"{tmp_path}: no manifest.json found" in run("push", tmp_path, "me/genes").err
 
 
-def test_push__without_the_hubs_client_says_how_to_install_it(
+def test_push__explains_how_to_install_the_hub_client(
     genes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
@@ -249,7 +247,7 @@ def test_push__without_the_hubs_client_says_how_to_install_it(
     assert "pip install 'mslm-data[hub]'" in run("push", genes, "me/genes").err
 
 
-def test_check_not_protected__only_what_is(genes: Path, notes: Path) -> None:
+def test_check_not_protected__rejects_protected_folders_only(genes: Path, notes: Path) -> None:
     from mslm_data.shard.manifest import read_manifest
 
     pushing.check_not_protected(genes, read_manifest(genes), share_protected=False)

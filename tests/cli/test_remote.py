@@ -1,4 +1,4 @@
-"""Commands that take a built folder take its URL too."""
+"""Commands on the URL of a built folder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def url(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         ("verify", "--json"),
     ],
 )
-def test_commands__say_the_same_of_a_folder_and_its_url(
+def test_load__commands_print_the_same_for_a_folder_and_its_url(
     words: tuple[str, ...], folder: Path, url: str
 ) -> None:
     here, there = (run(words[0], where, *words[1:]) for where in (folder, url))
@@ -49,7 +49,7 @@ def test_verify__names_the_url(url: str) -> None:
     assert run("verify", url).out.startswith(f"{url}: 3 shards, ")
 
 
-def test_verify__says_what_is_wrong_there(url: str) -> None:
+def test_verify__reports_remote_problems(url: str) -> None:
     fsspec.filesystem("memory").pipe("/sets/ncbi/train/data-00001-of-00002.arrow", b"")
 
     done = run("verify", url)
@@ -61,7 +61,7 @@ def test_verify__says_what_is_wrong_there(url: str) -> None:
     )
 
 
-def test_verify__says_that_http_lists_nothing() -> None:
+def test_verify__reports_that_http_cannot_list_files() -> None:
     done = run("verify", "https://me:secret@host/ncbi?sig=secret")
 
     assert done.code == 1
@@ -72,7 +72,7 @@ def test_verify__says_that_http_lists_nothing() -> None:
 
 
 @pytest.mark.parametrize("command", ["mask-stats", "inspect", "verify"])
-def test_commands__say_that_nothing_is_there(command: str, url: str) -> None:
+def test_load__commands_report_a_missing_folder(command: str, url: str) -> None:
     done = run(command, "memory://nothing")
 
     assert done.code == 1

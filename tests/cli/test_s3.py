@@ -1,4 +1,4 @@
-"""Commands on S3, through a proxy that fails: the bytes of a local run, or one clear error."""
+"""Commands on S3 behind a faulty proxy: the bytes of a local run, or one clear error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def served() -> Iterator[Bucket]:
 
 @pytest.fixture
 def bucket(served: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    """A bucket whose clients are told all they need, and lose no time between tries."""
+    """A bucket with configured clients and no delay between retries."""
     import s3fs
 
     for name, value in {
@@ -52,7 +52,7 @@ def bucket(served: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> B
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A built folder whose train split has several shards."""
+    """A built folder with several shards in the train split."""
     out = tmp_path_factory.mktemp("built") / "ncbi"
     made.built(out, pipeline=made.pipeline_of(unit_bytes=2000))
     return out
@@ -60,14 +60,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def url(served: Bucket, folder: Path) -> str:
-    """The built folder's URL; tests leave it as it is."""
-    served.put("sets/ncbi/", b"")  # the empty object by which some tools show a folder
+    """The URL of the built folder, which tests do not change."""
+    served.put("sets/ncbi/", b"")  # The empty object by which some tools represent a folder.
     return served.put_all(folder, "sets/ncbi")
 
 
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pipeline of notes with a table of terms."""
+    """A pipeline of notes with a term table."""
     path = tmp_path_factory.mktemp("pipeline") / "notes.toml"
     path.write_text(
         'name = "notes"\n[source]\nuse = "notes"\nshares = { train = 0.8, test = 0.2 }\n'
@@ -87,20 +87,20 @@ def built(source: str | Path, given: str | Path, out: Path) -> Done:
 
 @pytest.fixture(scope="module")
 def notes_here(pipeline: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The folder that a build of the notes on this machine makes."""
+    """The folder of a local build of the notes."""
     out = tmp_path_factory.mktemp("notes") / "out"
     assert built(pipeline, NOTES, out).code == 0
     return made.tree(out)
 
 
 def cached(tmp_path: Path) -> list[str]:
-    """Return what is in the cache, but for locks."""
+    """Return the files of the cache without locks."""
     found = (tmp_path / "cache").rglob("*")
     return sorted(path.name for path in found if path.is_file() and path.name[:6] != ".lock-")
 
 
 def ended(done: Done, *, got: str, about: str) -> None:
-    """Require exit code 1 and one line that names the place, what failed, why, and what to do."""
+    """Assert exit code 1 and one line with the place, the failure, the reason and the fix."""
     assert done.code == 1
     assert done.out == ""
     failed = r"(?:expected .*, got|cannot copy (?:the folder|it):|cannot read the manifest:)"
@@ -108,11 +108,11 @@ def ended(done: Done, *, got: str, about: str) -> None:
     assert "very-secret" not in done.err
 
 
-# What goes well ------------------------------------------------------------------------------------------------------
+# Successful runs -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.long
-def test_build__of_notes_is_that_of_the_notes_here(
+def test_build__of_notes_equals_the_local_build(
     bucket: Bucket, pipeline: Path, notes_here: dict[str, bytes], tmp_path: Path
 ) -> None:
     url = bucket.put("raw/NOTEEVENTS.csv", NOTES.read_bytes())
@@ -123,7 +123,7 @@ def test_build__of_notes_is_that_of_the_notes_here(
     assert made.tree(tmp_path / "out") == notes_here
 
 
-def test_build__of_a_corpus_is_that_of_the_corpus_here(bucket: Bucket, tmp_path: Path) -> None:
+def test_build__of_a_corpus_equals_the_local_build(bucket: Bucket, tmp_path: Path) -> None:
     url = bucket.put_all(CORPUS, "raw/bc2gm")
     bucket.put("raw/bc2gm/", b"")
     bucket.put("raw/bc2gm/empty/", b"")
@@ -137,7 +137,7 @@ def test_build__of_a_corpus_is_that_of_the_corpus_here(bucket: Bucket, tmp_path:
 
 @pytest.mark.long
 @pytest.mark.parametrize("words", [("verify", "--json"), ("mask-stats", "--json")])
-def test_commands__say_what_they_say_of_the_folder_here(
+def test_load__commands_print_the_same_as_for_a_local_folder(
     words: tuple[str, str], bucket: Bucket, url: str, folder: Path
 ) -> None:
     here, there = (run(words[0], where, *words[1:]) for where in (folder, url))
@@ -147,12 +147,12 @@ def test_commands__say_what_they_say_of_the_folder_here(
 
 
 @pytest.mark.long
-def test_build__takes_a_copy_again_until_the_object_changes(
+def test_build__downloads_again_when_the_object_changes(
     bucket: Bucket, pipeline: Path, notes_here: dict[str, bytes], tmp_path: Path
 ) -> None:
     url = bucket.put("raw/NOTEEVENTS.csv", NOTES.read_bytes().replace(b"ROW_ID", b"ROW_IX"))
     assert built(pipeline, url, tmp_path / "wrong").code == 1
-    bucket.put("raw/NOTEEVENTS.csv", NOTES.read_bytes())  # of the same size
+    bucket.put("raw/NOTEEVENTS.csv", NOTES.read_bytes())  # The same size.
 
     for out in ("first", "second"):
         assert built(pipeline, url, tmp_path / out).code == 0
@@ -160,7 +160,7 @@ def test_build__takes_a_copy_again_until_the_object_changes(
     assert bucket.requests["GET", "raw/NOTEEVENTS.csv"] == 2
 
 
-# What goes wrong and is mended ---------------------------------------------------------------------------------------
+# Transient faults ----------------------------------------------------------------------------------------------------
 
 FAULTS = [s3.broken, s3.short, s3.halved, s3.unmeasured, s3.reset, s3.busy]
 
@@ -179,7 +179,7 @@ def test_build__is_the_same_after_two_faults(
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
-def test_commands__say_the_same_after_two_faults(
+def test_load__commands_print_the_same_after_two_faults(
     fault: Fault, bucket: Bucket, url: str, folder: Path
 ) -> None:
     bucket.befall(fault, ".json", times=2)
@@ -189,7 +189,7 @@ def test_commands__say_the_same_after_two_faults(
     assert run("verify", url, "--json") == run("verify", folder, "--json")
 
 
-# What goes wrong for good --------------------------------------------------------------------------------------------
+# Permanent faults ----------------------------------------------------------------------------------------------------
 
 REASONS = {
     s3.broken: "a connection that broke off",
@@ -204,7 +204,7 @@ REASONS = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", REASONS)
-def test_build__ends_with_one_error_and_keeps_nothing(
+def test_build__permanent_fault_is_one_error_and_leaves_nothing(
     fault: Fault, bucket: Bucket, pipeline: Path, tmp_path: Path
 ) -> None:
     url = bucket.put("raw/NOTEEVENTS.csv", NOTES.read_bytes())
@@ -222,7 +222,7 @@ def test_build__ends_with_one_error_and_keeps_nothing(
     ("fault", "ending"),
     [*((fault, ".arrow") for fault in REASONS), (s3.broken, ".json"), (s3.short, ".json")],
 )
-def test_commands__end_with_one_error_and_keep_nothing_of_it(
+def test_load__permanent_fault_is_one_error_and_leaves_nothing_in_the_cache(
     fault: Fault, ending: str, bucket: Bucket, url: str, tmp_path: Path
 ) -> None:
     bucket.befall(fault, ending)
@@ -234,7 +234,7 @@ def test_commands__end_with_one_error_and_keep_nothing_of_it(
     assert cached(tmp_path) == []
 
 
-def test_commands__wait_no_longer_than_they_say(
+def test_load__commands_respect_their_time_limit(
     bucket: Bucket, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def silent(answer: Answer) -> None:
@@ -249,7 +249,7 @@ def test_commands__wait_no_longer_than_they_say(
 
 
 @pytest.mark.long
-def test_commands__say_what_to_check_where_nothing_is_there(bucket: Bucket) -> None:
+def test_load__commands_explain_what_to_check_when_nothing_is_there(bucket: Bucket) -> None:
     ended(run("mask-stats", "s3://corpora/none"), got="no such file", about=r"manifest\.json")
     ended(run("verify", "s3://corpora/none"), got="nothing there", about="none")
     ended(run("verify", "s3://elsewhere/none"), got="no such file", about="none")
@@ -259,7 +259,7 @@ def test_commands__say_what_to_check_where_nothing_is_there(bucket: Bucket) -> N
 
 
 def swapping(bucket: Bucket, key: str, data: bytes) -> Fault:
-    """Store other bytes once an answer is on its way."""
+    """Replace an object while it is being sent."""
 
     def swap(answer: Answer) -> Answer:
         bucket.put(key, data)
@@ -281,7 +281,7 @@ def test_build__never_mixes_two_versions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     new = NOTES.read_bytes()
-    url = bucket.put("raw/NOTEEVENTS.csv", new.swapcase())  # of the same size
+    url = bucket.put("raw/NOTEEVENTS.csv", new.swapcase())  # The same size.
     bucket.befall(swapping(bucket, "raw/NOTEEVENTS.csv", new), ".csv", times=1, method=method)
     if blocks == "many":
         monkeypatch.setattr(remote, "_BLOCK", 5000)
@@ -293,7 +293,7 @@ def test_build__never_mixes_two_versions(
     assert made.tree(tmp_path / "out") == notes_here
 
 
-def test_load__says_that_the_folder_was_built_anew(bucket: Bucket, folder: Path) -> None:
+def test_load__reports_that_the_folder_was_rebuilt(bucket: Bucket, folder: Path) -> None:
     url = bucket.put_all(folder, "sets/anew")
     shards = md.load(url)
     name = shards.manifest.splits["train"].shards[0].file
@@ -309,7 +309,7 @@ def test_load__says_that_the_folder_was_built_anew(bucket: Bucket, folder: Path)
 
 @pytest.mark.long
 @pytest.mark.parametrize("block", [1 << 20, 1000])
-def test_load__asks_for_nothing_but_the_bytes_of_a_shard(
+def test_load__requests_only_the_bytes_of_a_shard(
     block: int, bucket: Bucket, url: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote, "_BLOCK", block)
@@ -325,7 +325,7 @@ def test_load__asks_for_nothing_but_the_bytes_of_a_shard(
     }
 
 
-# Readers that wait once ----------------------------------------------------------------------------------------------
+# Concurrent downloads ------------------------------------------------------------------------------------------------
 
 
 def _all_rows(url: str) -> object:
@@ -347,7 +347,7 @@ def _batches(url: str) -> object:
     ],
     ids=["examples", "batches", "mask-stats", "verify"],
 )
-def test_readers__fetch_many_shards_at_the_same_time(
+def test_fetch__downloads_many_shards_at_the_same_time(
     read: Callable[[str], object], bucket: Bucket, url: str, folder: Path
 ) -> None:
     count = len(md.load(folder)["train"].record.shards)

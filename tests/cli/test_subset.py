@@ -1,4 +1,4 @@
-"""`mslm-data subset`: few documents as a built folder of their own."""
+"""`mslm-data subset`: selected documents as a new built folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.cli.running import run
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Many documents in several shards, with all optional columns of texts."""
+    """Many documents in several shards, with all optional text columns."""
     out = tmp_path_factory.mktemp("built") / "many"
     encode = {"max_tokens": 8, "keep_text": True}
     made.built(out, pipeline=made.pipeline_of(unit_bytes=300, encode=encode))
@@ -34,7 +34,7 @@ def digests(folder: Path) -> dict[str, str]:
     }
 
 
-def test_subset__has_the_rows_of_the_view_and_all_of_the_other_splits(
+def test_subset__has_the_rows_of_the_view_and_complete_other_splits(
     folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "few"
@@ -67,9 +67,7 @@ def test_subset__is_a_built_folder(folder: Path, tmp_path: Path) -> None:
     assert modes == {0o600}
 
 
-def test_subset__equal_commands_write_equal_bytes_and_others_do_not(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_subset__equal_commands_write_equal_bytes(folder: Path, tmp_path: Path) -> None:
     for name, seed in (("first", 1), ("second", 1), ("third", 2)):
         run("subset", folder, "--documents", 5, "--seed", seed, "--out", tmp_path / name)
 
@@ -90,7 +88,7 @@ def test_subset__several_sizes_are_nested(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("shots", [1, 2, 5])
-def test_subset__shots_has_as_many_mentions_of_each_label_as_there_are(
+def test_subset__shots_selects_up_to_k_mentions_per_label(
     folder: Path, shots: int, seed: int
 ) -> None:
     train = md.load(folder)["train"]
@@ -106,7 +104,7 @@ def test_subset__shots_has_as_many_mentions_of_each_label_as_there_are(
     assert smaller <= {row["doc_id"] for row in view}
 
 
-def test_subset__masks_are_those_of_the_whole_folder(folder: Path, tmp_path: Path) -> None:
+def test_subset__masks_equal_those_of_the_full_folder(folder: Path, tmp_path: Path) -> None:
     run("subset", folder, "--documents", 3, "--out", tmp_path / "few")
     whole, few = md.load(folder)["train"], md.load(tmp_path / "few")["train"]
     joint = md.strategy("joint")
@@ -125,7 +123,7 @@ def test_subset__masks_are_those_of_the_whole_folder(folder: Path, tmp_path: Pat
     assert masks(few).items() <= masks(whole).items()
 
 
-def test_subset__set_aside_documents_of_other_splits_are_kept(tmp_path: Path) -> None:
+def test_subset__keeps_set_aside_documents_of_other_splits(tmp_path: Path) -> None:
     lines = [
         {"id": "a", "text": "A cold."},
         {"id": "b", "text": "A cold."},
@@ -165,7 +163,7 @@ def test_subset__set_aside_documents_of_other_splits_are_kept(tmp_path: Path) ->
         (["--documents", "1", "--split", "trian"], 1, "did you mean 'train'"),
     ],
 )
-def test_subset__wrong_calls(
+def test_subset__rejects_invalid_calls(
     folder: Path, tmp_path: Path, words: list[str], code: int, says: str
 ) -> None:
     done = run("subset", folder, *words, "--out", tmp_path / "few")
@@ -175,7 +173,7 @@ def test_subset__wrong_calls(
     assert not (tmp_path / "few").exists()
 
 
-def test_subset__does_not_write_over_a_folder(folder: Path, tmp_path: Path) -> None:
+def test_subset__does_not_overwrite_a_folder(folder: Path, tmp_path: Path) -> None:
     before = digests(folder)
 
     done = run("subset", folder, "--documents", 1, "--out", folder)

@@ -26,7 +26,7 @@ def anchors(folder: Path, *words: object) -> list[str]:
     return ["vocab", "anchors", str(folder), "--min-count", "3", *map(str, words)]
 
 
-def test_anchors__of_a_folder_against_another(folders: Path, tmp_path: Path) -> None:
+def test_anchors__compares_a_folder_with_another(folders: Path, tmp_path: Path) -> None:
     done = run(
         *anchors(
             folders / "bc5cdr-chem",
@@ -55,7 +55,7 @@ def test_anchors__of_a_folder_against_another(folders: Path, tmp_path: Path) -> 
     }  # fmt: skip
 
 
-def test_anchors__against_a_table_goes_into_the_folder_and_twice_is_the_same(folders: Path) -> None:
+def test_anchors__table_comparison_writes_equal_bytes_into_the_folder(folders: Path) -> None:
     words = anchors(
         folders / "bc5cdr-chem", "--general", folders / "counts.tsv", "--stop-words", "english"
     )
@@ -74,7 +74,7 @@ def test_anchors__against_a_table_goes_into_the_folder_and_twice_is_the_same(fol
     assert run("verify", folders / "bc5cdr-chem").code == 0
 
 
-def test_anchors__patients_words_need_a_flag(folders: Path, tmp_path: Path) -> None:
+def test_anchors__requires_a_flag_for_patients_words(folders: Path, tmp_path: Path) -> None:
     words = anchors(
         folders / "protected", "--general", folders / "counts.tsv", "--out", tmp_path / "a.arrow"
     )
@@ -103,7 +103,7 @@ def test_anchors__patients_words_need_a_flag(folders: Path, tmp_path: Path) -> N
     assert read_lexicon(tmp_path / "a.arrow").about["protected"] is True
 
 
-def test_anchors__wordfreq(folders: Path, tmp_path: Path) -> None:
+def test_anchors__compares_with_wordfreq(folders: Path, tmp_path: Path) -> None:
     pytest.importorskip("wordfreq")
 
     done = run(
@@ -114,7 +114,7 @@ def test_anchors__wordfreq(folders: Path, tmp_path: Path) -> None:
     assert len(done.json["anchors"]) == 20
 
 
-def test_anchors__wrong_calls(folders: Path, tmp_path: Path) -> None:
+def test_anchors__rejects_invalid_calls(folders: Path, tmp_path: Path) -> None:
     words = anchors(folders / "bc2gm", "--out", tmp_path / "a")
 
     unknown = run(*words, "--general", "wordfrek")
@@ -131,7 +131,9 @@ def test_anchors__wrong_calls(folders: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "a").exists()
 
 
-def test_anchors__refuses_to_compare_a_folder_with_itself(folders: Path, tmp_path: Path) -> None:
+def test_anchors__rejects_a_comparison_of_a_folder_with_itself(
+    folders: Path, tmp_path: Path
+) -> None:
     same = folders / "bc2gm" / ".." / "bc2gm"
 
     done = run(*anchors(folders / "bc2gm", "--out", tmp_path / "a"), "--general", same)

@@ -13,7 +13,7 @@ from tests.cli.running import run
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the sample with each sentence five times, as none of its n-grams is frequent."""
+    """Build the sample with each sentence repeated five times, as none of its n-grams is frequent."""
     folder = tmp_path_factory.mktemp("built")
     (folder / "in").mkdir()
     for path in (made.SAMPLE / "ncbi-disease").glob("*.tsv"):
@@ -23,14 +23,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
-def test_pmi__takes_two_ends_of_lengths(built: Path, tmp_path: Path) -> None:
+def test_pmi__accepts_a_range_of_lengths(built: Path, tmp_path: Path) -> None:
     done = run("vocab", "pmi", built, "--lengths", "2-3-4", "--out", tmp_path / "pmi.arrow")
 
     assert done.code == 2
     assert "lengths: expected N or N-M, got '2-3-4'" in done.err
 
 
-def test_pmi__writes_a_lexicon_of_these_shards(built: Path) -> None:
+def test_pmi__writes_a_lexicon_of_the_shards(built: Path) -> None:
     done = run("vocab", "pmi", built, "--json")
 
     path = built / "vocab" / "pmi.arrow"
@@ -54,7 +54,7 @@ def test_pmi__writes_a_lexicon_of_these_shards(built: Path) -> None:
     assert run("verify", built).code == 0
 
 
-def test_pmi__people_see_counts_and_no_words(built: Path, tmp_path: Path) -> None:
+def test_pmi__prints_counts_without_words(built: Path, tmp_path: Path) -> None:
     done = run("vocab", "pmi", built, "--out", tmp_path / "a" / "pmi.arrow")
 
     lines = done.out.splitlines()
@@ -66,14 +66,14 @@ def test_pmi__people_see_counts_and_no_words(built: Path, tmp_path: Path) -> Non
     assert lines[-1] == str(tmp_path / "a" / "pmi.arrow")
 
 
-def test_pmi__the_same_call_makes_the_same_bytes(built: Path, tmp_path: Path) -> None:
+def test_pmi__equal_calls_write_equal_bytes(built: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         run("vocab", "pmi", built, "--out", tmp_path / name)
 
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
-def test_pmi__a_text_list_where_it_is_asked_for(built: Path, tmp_path: Path) -> None:
+def test_pmi__writes_a_text_list_on_request(built: Path, tmp_path: Path) -> None:
     done = run("vocab", "pmi", built, "--out", tmp_path / "x", "--list", tmp_path / "new" / "list")
 
     lines = [line.split("\t") for line in (tmp_path / "new" / "list").read_text().splitlines()]
@@ -84,7 +84,7 @@ def test_pmi__a_text_list_where_it_is_asked_for(built: Path, tmp_path: Path) -> 
     assert stat.S_IMODE((tmp_path / "new" / "list").stat().st_mode) == 0o600
 
 
-def test_pmi__recipes_are_defaults(built: Path, tmp_path: Path) -> None:
+def test_pmi__recipes_set_defaults(built: Path, tmp_path: Path) -> None:
     released = run(
         "vocab", "pmi", built, "--recipe", "released", "--out", tmp_path / "r", "--json"
     ).json
@@ -124,7 +124,7 @@ def test_pmi__recipes_are_defaults(built: Path, tmp_path: Path) -> None:
     assert levine.json["covered_tokens"] >= 0.5 * levine.json["tokens"]
 
 
-def test_pmi__options_over_a_recipe(built: Path, tmp_path: Path) -> None:
+def test_pmi__options_override_a_recipe(built: Path, tmp_path: Path) -> None:
     (tmp_path / "stop").write_text("the\n")
     words = [
         "--recipe", "released", "--all-splits", "--measure", "squared", "--lengths", "3", "--min-count", "3",
@@ -149,7 +149,7 @@ def test_pmi__options_over_a_recipe(built: Path, tmp_path: Path) -> None:
     )
 
 
-def test_pmi__a_coverage_out_of_reach_is_a_warning(built: Path, tmp_path: Path) -> None:
+def test_pmi__warns_about_an_unreachable_coverage(built: Path, tmp_path: Path) -> None:
     done = run(
         "vocab", "pmi", built, "--min-count", 11, "--coverage", 0.99, "--out", tmp_path / "x"
     )
@@ -185,7 +185,7 @@ LACKING = [
     ("words", "message", "code"),
     [*((*wrong, 2) for wrong in WRONG), *((*lacking, 1) for lacking in LACKING)],
 )
-def test_pmi__wrong_calls_say_what_was_expected(
+def test_pmi__invalid_calls_report_the_expected_value(
     built: Path, tmp_path: Path, words: list[str], message: str, code: int
 ) -> None:
     done = run("vocab", "pmi", built, *words, "--out", tmp_path / "x")
@@ -195,7 +195,7 @@ def test_pmi__wrong_calls_say_what_was_expected(
     assert not (tmp_path / "x").exists()
 
 
-def test_pmi__the_list_is_not_the_lexicon(built: Path, tmp_path: Path) -> None:
+def test_pmi__rejects_the_same_file_for_list_and_lexicon(built: Path, tmp_path: Path) -> None:
     path = tmp_path / "pmi.arrow"
 
     done = run("vocab", "pmi", built, "--out", path, "--list", tmp_path / "a" / ".." / "pmi.arrow")

@@ -1,4 +1,4 @@
-"""`mslm-data vocab scores`: each kind from the command line to what a strategy reads."""
+"""`mslm-data vocab scores`: each kind, from the command line to the strategy that reads it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def encoder(tmp_path_factory):
 
 
 def with_anchors(folder, tokenizer=None):
-    """Take the first two words of the folder for anchors."""
+    """Use the first two words of the folder as anchors."""
     row = load(folder)["train"].examples(0, 1)
     tokens = Ragged.from_rows(
         [row.input_ids.values[row.word_ids.values == word] for word in (0, 1)], np.int32
@@ -50,11 +50,11 @@ def with_anchors(folder, tokenizer=None):
 
 
 def half(rows, keys):
-    """Be sure of half of all rows, and know nothing of the others."""
+    """Return a confidence for half of all rows, and none for the others."""
     return [0.5 if key % 2 else math.nan for key in keys]
 
 
-def test_anchors__lexicon_of_every_word(folder, encoder):
+def test_anchors__writes_a_lexicon_of_all_words(folder, encoder):
     anchors = with_anchors(folder)
 
     done = run("vocab", "scores", "anchors", folder, "--encoder", encoder, "--json")
@@ -74,7 +74,7 @@ def test_anchors__lexicon_of_every_word(folder, encoder):
     assert (made["of"], made["embedding"], made["combine"]) == ("anchors", "pooler", "max")
 
 
-def test_anchors__again_is_equal_bytes(folder, encoder):
+def test_anchors__second_run_gives_equal_bytes(folder, encoder):
     with_anchors(folder)
     run("vocab", "scores", "anchors", folder, "--encoder", encoder)
     first = (folder / "vocab" / "difference.arrow").read_bytes()
@@ -100,7 +100,7 @@ def test_anchors__again_is_equal_bytes(folder, encoder):
     )
 
 
-def test_anchors__of_another_tokenizer_refused(folder, encoder):
+def test_anchors__rejects_another_tokenizer(folder, encoder):
     with_anchors(folder, "0" * 64)
 
     done = run("vocab", "scores", "anchors", folder, "--encoder", encoder)
@@ -113,7 +113,7 @@ def test_anchors__of_another_tokenizer_refused(folder, encoder):
 
 
 @pytest.mark.parametrize("made_by", ["pmi", "scores frequency", "scores anchors"])
-def test_anchors__lexicons_of_other_commands_are_refused(folder, encoder, tmp_path, made_by):
+def test_anchors__rejects_lexicons_of_other_commands(folder, encoder, tmp_path, made_by):
     with_anchors(folder)
     other = tmp_path / "other.arrow"
     needed = {"pmi": ["--min-count", "2"], "scores anchors": ["--encoder", encoder]}
@@ -130,7 +130,7 @@ def test_anchors__lexicons_of_other_commands_are_refused(folder, encoder, tmp_pa
     )
 
 
-def test_anchors__a_file_that_is_missing_is_a_lexicon(folder, encoder, tmp_path):
+def test_anchors__reports_a_missing_anchor_lexicon(folder, encoder, tmp_path):
     done = run(
         "vocab", "scores", "anchors", folder, "--encoder", encoder, "--anchors", tmp_path / "none"
     )
@@ -141,7 +141,7 @@ def test_anchors__a_file_that_is_missing_is_a_lexicon(folder, encoder, tmp_path)
 
 @pytest.mark.parametrize("name", ["pmi", "pmi-released", "pmi-levine", "keywords", "difference"])
 @pytest.mark.parametrize("command", ["frequency", "table"])
-def test_strategies__of_words_refuse_lexicons_of_ids(folder, tmp_path, name, command):
+def test_strategies__word_scores_reject_id_lexicons(folder, tmp_path, name, command):
     table = tmp_path / "ids.tsv"
     table.write_text("300\t1\n301\t2\n")
     of_table = ["--from", table, "--by", "ids"] if command == "table" else []
@@ -155,7 +155,7 @@ def test_strategies__of_words_refuse_lexicons_of_ids(folder, tmp_path, name, com
 
 
 @pytest.mark.parametrize("name", ["keywords", "difference", "difference-released"])
-def test_strategies__of_words_refuse_lexicons_of_ngrams(folder, name):
+def test_strategies__word_scores_reject_ngram_lexicons(folder, name):
     assert run("vocab", "pmi", folder, "--min-count", "2").code == 0
 
     done = run("mask-stats", folder, "--strategy", name, "--set", "lexicon=pmi.arrow")
@@ -164,7 +164,7 @@ def test_strategies__of_words_refuse_lexicons_of_ngrams(folder, name):
     assert "pmi.arrow: expected entries of one word, because words are looked up" in done.err
 
 
-def test_strategies__of_words_take_a_lexicon_without_entries(folder):
+def test_strategies__word_scores_accept_an_empty_lexicon(folder):
     about = {
         "tokenizer": load(folder).manifest.tokenizer["sha256"],
         "size": word_piece().ids.size,
@@ -178,7 +178,7 @@ def test_strategies__of_words_take_a_lexicon_without_entries(folder):
     assert (done.code, done.err) == (0, "")
 
 
-def test_attention__column_that_goes_on(folder, encoder):
+def test_attention__resumes_a_column(folder, encoder):
     done = run("vocab", "scores", "attention", folder, "--encoder", encoder, "--json")
     path = next((folder / "vocab" / "attention" / "train").glob("*.arrow"))
     first = path.read_bytes()
@@ -194,7 +194,7 @@ def test_attention__column_that_goes_on(folder, encoder):
     assert np.all((scores.values > 0) == (examples.word_ids.values >= 0))
 
 
-def test_attention__another_encoder_refused(folder, encoder, tmp_path):
+def test_attention__rejects_another_encoder(folder, encoder, tmp_path):
     run("vocab", "scores", "attention", folder, "--encoder", encoder, "--split", "test")
     other = saved(tmp_path / "other", initializer_range=0.3)
 
@@ -204,7 +204,7 @@ def test_attention__another_encoder_refused(folder, encoder, tmp_path):
     assert "made with another encoder; remove" in done.err
 
 
-def test_attention__another_vocabulary_refused(folder, tmp_path):
+def test_attention__rejects_another_vocabulary(folder, tmp_path):
     done = run(
         "vocab", "scores", "attention", folder, "--encoder", saved(tmp_path / "m", vocab_size=900)
     )
@@ -213,7 +213,7 @@ def test_attention__another_vocabulary_refused(folder, tmp_path):
     assert "its vocabulary differs from that of the shards" in done.err
 
 
-def test_attention__rows_too_long_refused_before_work(folder, tmp_path):
+def test_attention__rejects_long_rows_before_any_work(folder, tmp_path):
     small = saved(tmp_path / "m", max_position_embeddings=16)
 
     done = run("vocab", "scores", "attention", folder, "--encoder", small)
@@ -223,7 +223,7 @@ def test_attention__rows_too_long_refused_before_work(folder, tmp_path):
     assert not (folder / "vocab").exists()
 
 
-def test_logits__column_of_a_class(folder, tmp_path):
+def test_logits__writes_a_column_for_a_class(folder, tmp_path):
     labels = {"id2label": {0: "other", 1: "important"}, "label2id": {"other": 0, "important": 1}}
     model = saved(tmp_path / "m", "BertForTokenClassification", **labels)
     arguments = (
@@ -253,7 +253,7 @@ def test_logits__column_of_a_class(folder, tmp_path):
     assert 0 < (one > 0).sum() < len(one)
 
 
-def test_confidence__column_by_a_callable(folder):
+def test_confidence__writes_a_column_of_a_callable(folder):
     done = run(
         "vocab",
         "scores",
@@ -278,7 +278,7 @@ def broken(rows, keys):
     raise RuntimeError("no answer")
 
 
-def test_confidence__a_callable_that_fails_leaves_no_column(folder):
+def test_confidence__failing_callable_leaves_no_column(folder):
     name = "tests.cli.test_vocab_scores:broken"
 
     done = run("vocab", "scores", "confidence", folder, "--callable", name)
@@ -288,7 +288,7 @@ def test_confidence__a_callable_that_fails_leaves_no_column(folder):
     assert not (folder / "vocab" / "confidence").exists()
 
 
-def test_confidence__no_such_callable(folder):
+def test_confidence__rejects_a_missing_callable(folder):
     done = run(
         "vocab", "scores", "confidence", folder, "--callable", "tests.cli.test_vocab_scores:hlf"
     )
@@ -297,7 +297,7 @@ def test_confidence__no_such_callable(folder):
     assert "expected a function 'hlf'" in done.err
 
 
-def test_table__lexicon_and_account(folder, tmp_path):
+def test_table__writes_a_lexicon_and_reports_counts(folder, tmp_path):
     (tmp_path / "rates.tsv").write_text(
         "word\trate\nkinase\t0.5\nKINASE 7\tmuch\ntumour cells\t0.25\n"
     )
@@ -313,7 +313,7 @@ def test_table__lexicon_and_account(folder, tmp_path):
     assert "kinase" not in (said.out + said.err + done.out).lower()
 
 
-def test_table__of_numbers_alone_is_none_of_words(folder, tmp_path):
+def test_table__rejects_a_table_of_numbers_only(folder, tmp_path):
     table = tmp_path / "rates.tsv"
     table.write_text("id\trate\n12\t0.5\n3\t0.25\n")
 
@@ -325,9 +325,7 @@ def test_table__of_numbers_alone_is_none_of_words(folder, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["frequency", "attention"])
-def test_scores__where_something_else_lies_at_out_are_refused_before_work(
-    folder, encoder, tmp_path, kind
-):
+def test_scores__rejects_foreign_files_at_out_before_any_work(folder, encoder, tmp_path, kind):
     there = tmp_path / "there"
     if kind == "frequency":
         there.mkdir()
@@ -343,7 +341,7 @@ def test_scores__where_something_else_lies_at_out_are_refused_before_work(
 
 @pytest.mark.parametrize("tokenizer", [word_piece, byte_level, unigram])
 @pytest.mark.parametrize("given", [True, False])
-def test_table__words_are_those_of_the_rows(tmp_path, tokenizer, given):
+def test_table__uses_the_word_boundaries_of_the_rows(tmp_path, tokenizer, given):
     """One source reads words and running text: the rows say where words begin."""
     words = ["Had", "tumour-cell", "kinase", "."]
     row = {"tokens": words, "ner_tags": ["O", "B-X", "O", "O"]}
@@ -363,7 +361,7 @@ def test_table__words_are_those_of_the_rows(tmp_path, tokenizer, given):
     ]
 
 
-def test_frequency__lexicon_of_the_training_split(folder):
+def test_frequency__writes_a_lexicon_of_the_training_split(folder):
     done = run("vocab", "scores", "frequency", folder, "--json")
 
     lexicon = read_lexicon(folder / "vocab" / "frequency.arrow")
@@ -373,7 +371,7 @@ def test_frequency__lexicon_of_the_training_split(folder):
     assert lexicon.tokens.values[0] == np.bincount(inner).argmax()
 
 
-def test_scores__a_folder_with_another_tokenizer_file_refused(folder, tmp_path):
+def test_scores__rejects_a_folder_with_another_tokenizer_file(folder, tmp_path):
     (folder / "tokenizer.json").write_text(
         (folder / "tokenizer.json").read_text().replace("kinase", "kinasf")
     )
@@ -385,13 +383,13 @@ def test_scores__a_folder_with_another_tokenizer_file_refused(folder, tmp_path):
     assert "tokenizer.json: not the tokenizer that the folder was built with" in done.err
 
 
-def test_scores__unknown_kind_and_split(folder):
+def test_scores__rejects_unknown_kinds_and_splits(folder):
     assert "did you mean 'attention'" in run("vocab", "scores", "atention", folder).err
     done = run("vocab", "scores", "frequency", folder, "--split", "trian")
     assert (done.code, "did you mean 'train'" in done.err) == (1, True)
 
 
-def test_counting__plain_lines_of_numbers(capsys, monkeypatch):
+def test_counting__prints_plain_progress_lines(capsys, monkeypatch):
     monkeypatch.setattr(progress, "_EVERY_S", 0)
 
     with progress.counting("scores", "tokens") as show:
@@ -403,7 +401,7 @@ def test_counting__plain_lines_of_numbers(capsys, monkeypatch):
     assert re.fullmatch(r"scores: 1,000 of 2,000 tokens, [\d,]+/s, [\d,]+ s left", second)
 
 
-def test_counting__of_nobody_knows_how_many(capsys, monkeypatch):
+def test_counting__works_without_a_total(capsys, monkeypatch):
     monkeypatch.setattr(progress, "_EVERY_S", 0)
 
     with progress.counting("annotate", "documents") as show:

@@ -23,7 +23,7 @@ FREQUENCY = ("vocab", "scores", "frequency")
     "name", ["manifest.json", "README.md", "train/data-00000-of-00001.arrow", "words.tsv"]
 )
 @pytest.mark.parametrize("words", [PMI, FREQUENCY])
-def test_out__other_files_than_lexicons_are_not_replaced(
+def test_lexicon_file__keeps_files_that_are_no_lexicons(
     built: Path, words: tuple[str, ...], name: str
 ) -> None:
     (built / "words.tsv").write_text("gene\t5\n")
@@ -36,7 +36,7 @@ def test_out__other_files_than_lexicons_are_not_replaced(
     assert (built / name).read_bytes() == before
 
 
-def test_out__a_table_is_not_replaced_by_the_lexicon_made_of_it(built: Path) -> None:
+def test_lexicon_file__keeps_the_input_table(built: Path) -> None:
     table = built / "words.tsv"
     table.write_text("gene\t5\n")
 
@@ -46,7 +46,7 @@ def test_out__a_table_is_not_replaced_by_the_lexicon_made_of_it(built: Path) -> 
     assert table.read_text() == "gene\t5\n"
 
 
-def test_out__lexicons_and_empty_files_are_replaced(built: Path, tmp_path: Path) -> None:
+def test_lexicon_file__replaces_lexicons_and_empty_files(built: Path, tmp_path: Path) -> None:
     out = tmp_path / "made.arrow"
     out.touch()
 
@@ -58,7 +58,7 @@ def test_out__lexicons_and_empty_files_are_replaced(built: Path, tmp_path: Path)
     assert out.read_bytes() != frequencies
 
 
-def test_out__what_is_no_file_is_not_replaced(built: Path, tmp_path: Path) -> None:
+def test_lexicon_file__keeps_non_files(built: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     done = run(*FREQUENCY, built, "--out", tmp_path / "pipe")
@@ -69,7 +69,7 @@ def test_out__what_is_no_file_is_not_replaced(built: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["manifest.json", "tokenizer.json", "test/state.json"])
 @pytest.mark.parametrize("option", ["--list", "--out"])
-def test_text__files_of_a_build_are_not_replaced(
+def test_text_file__keeps_files_of_a_build(
     built: Path, tmp_path: Path, option: str, name: str
 ) -> None:
     words = (*PMI, "--out", tmp_path / "x.arrow") if option == "--list" else ("look",)
@@ -82,7 +82,7 @@ def test_text__files_of_a_build_are_not_replaced(
     assert (built / name).read_bytes() == before
 
 
-def test_text__other_files_in_a_built_folder_are_replaced(built: Path) -> None:
+def test_text_file__replaces_other_files_in_a_built_folder(built: Path) -> None:
     (built / "masks.html").write_text("old")
     other = built.parent / "manifest.json"
     other.write_text("{}")
@@ -94,7 +94,7 @@ def test_text__other_files_in_a_built_folder_are_replaced(built: Path) -> None:
     assert (built / "masks.html").read_text().startswith("<!doctype html>")
 
 
-def test_text__what_is_no_file_is_not_replaced(built: Path, tmp_path: Path) -> None:
+def test_text_file__keeps_non_files(built: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     done = run("look", built, "--out", tmp_path / "pipe")

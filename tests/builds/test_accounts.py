@@ -1,4 +1,4 @@
-"""What becomes of documents and mentions: in rows, set aside or left out, and counted."""
+"""Counts of documents and mentions: written, set aside and left out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests import made
 
 
 def conll(folder: Path, name: str, *sentences: str) -> Path:
-    """Write words with a tag after each, sentences between blank lines; return the folder."""
+    """Write tagged words, with blank lines between sentences. Return the folder."""
     folder.mkdir(exist_ok=True)
     text = "\n".join(
         "".join(f"{pair.replace('/', chr(9))}\n" for pair in line.split()) for line in sentences
@@ -66,7 +66,7 @@ def test_build__sets_aside_and_counts_a_repeated_id(tmp_path: Path) -> None:
     assert "expected an id that no document before it has" in line["reason"]
 
 
-def test_build__refuses_one_id_in_two_files(tmp_path: Path) -> None:
+def test_build__rejects_an_id_in_two_files(tmp_path: Path) -> None:
     jsonl(tmp_path / "in", "train-a.jsonl", {"id": "1", "text": "kinase"})
     inputs = jsonl(tmp_path / "in", "train-b.jsonl", {"id": "1", "text": "kinase"})
 
@@ -78,7 +78,7 @@ def test_build__refuses_one_id_in_two_files(tmp_path: Path) -> None:
             load(tmp_path / str(unit_bytes))
 
 
-def test_build__sets_a_repeated_id_aside_whatever_the_units(tmp_path: Path) -> None:
+def test_build__sets_aside_a_repeated_id_for_any_unit_size(tmp_path: Path) -> None:
     rows = [{"id": str(n % 7), "text": f"kinase inhibitors {n}"} for n in range(10)]
     inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
 
@@ -94,7 +94,7 @@ def test_build__sets_a_repeated_id_aside_whatever_the_units(tmp_path: Path) -> N
     assert trees[1] == trees[90] == trees[1 << 20]
 
 
-def test_build__allows_an_id_in_several_splits(tmp_path: Path) -> None:
+def test_build__accepts_an_id_in_several_splits(tmp_path: Path) -> None:
     jsonl(tmp_path / "in", "train.jsonl", {"id": "1", "text": "kinase"})
     inputs = jsonl(tmp_path / "in", "test.jsonl", {"id": "1", "text": "kinase"})
 
@@ -103,7 +103,7 @@ def test_build__allows_an_id_in_several_splits(tmp_path: Path) -> None:
     assert [split.set_aside for split in manifest.splits.values()] == [0, 0]
 
 
-def test_build__sets_aside_documents_without_a_token(tmp_path: Path) -> None:
+def test_build__sets_aside_documents_without_tokens(tmp_path: Path) -> None:
     inputs = jsonl(
         tmp_path / "in",
         "train.jsonl",
@@ -122,7 +122,7 @@ def test_build__sets_aside_documents_without_a_token(tmp_path: Path) -> None:
     }
 
 
-def test_build__counts_mentions_without_a_token(tmp_path: Path) -> None:
+def test_build__counts_mentions_without_tokens(tmp_path: Path) -> None:
     inputs = conll(tmp_path / "in", "train.tsv", "kinase/B-X \u200b/B-X", "\u200b/B-X")
 
     manifest = made.built(tmp_path / "out", inputs)
@@ -144,7 +144,7 @@ def test_build__counts_mentions_without_a_token(tmp_path: Path) -> None:
     ("model", "method", "who"),
     [(GivenSentences, "sentences", "segmenter"), (Gold, "annotate", "annotator")],
 )
-def test_build__counts_the_mentions_of_a_document_that_a_model_cannot_take(
+def test_build__counts_mentions_of_documents_that_the_model_rejects(
     model: type, method: str, who: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs = conll(tmp_path / "in", "train.tsv", "one/B-X two/B-X", "bad/B-X and/O bad/B-X", "x/O")
@@ -165,7 +165,7 @@ def test_build__counts_the_mentions_of_a_document_that_a_model_cannot_take(
         f"expected text that the models of the pipeline can take, got IndexError from the {who}"
     )
     assert (aside["id"], aside["reason"]) == ("train:1", reason)
-    # What the annotator has not seen is not among the mentions that are given.
+    # Mentions that the annotator has not seen are not counted as given.
     is_given = who == "segmenter"
     assert train.given_mentions == (4 if is_given else 2)
     assert train.left_out == ({reason: 2} if is_given else {})
@@ -174,7 +174,7 @@ def test_build__counts_the_mentions_of_a_document_that_a_model_cannot_take(
     assert verify(tmp_path / "out")[1] == []
 
 
-def test_build__says_why_when_nothing_can_be_used(tmp_path: Path) -> None:
+def test_build__explains_why_nothing_can_be_used(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", {"id": "b", "text": "\u200b"}, "{broken")
 
     with pytest.raises(
@@ -187,7 +187,7 @@ def test_build__says_why_when_nothing_can_be_used(tmp_path: Path) -> None:
         load(tmp_path / "out")
 
 
-def test_build__says_what_was_not_chosen_when_nothing_is_left(tmp_path: Path) -> None:
+def test_build__reports_unselected_records_when_nothing_is_left(tmp_path: Path) -> None:
     rows = [{"text": "kinase", "answer": "reject"}, {"text": "genes", "answer": "ignore"}]
     inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
 
@@ -207,7 +207,7 @@ def test_build__says_what_was_not_chosen_when_nothing_is_left(tmp_path: Path) ->
         ([], ""),
     ],
 )
-def test_build__warns_of_labels_without_mentions(
+def test_build__warns_about_labels_without_mentions(
     labels: list[str], message: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     row = {"id": "a", "text": "kinase genes", "entities": [[0, 6, "X"], [7, 12, "Y"]]}
@@ -221,7 +221,7 @@ def test_build__warns_of_labels_without_mentions(
 
 
 @pytest.mark.parametrize("encode", [{}, {"keep_text": True}])
-def test_build__has_an_empty_split(tmp_path: Path, encode: dict[str, object]) -> None:
+def test_build__writes_an_empty_split(tmp_path: Path, encode: dict[str, object]) -> None:
     datasets = pytest.importorskip("datasets")
     jsonl(tmp_path / "in", "train.jsonl", {"id": "a", "text": "kinase"})
     inputs = jsonl(tmp_path / "in", "test.jsonl", {"id": "b", "text": "\u200b"})
@@ -240,7 +240,7 @@ def test_build__has_an_empty_split(tmp_path: Path, encode: dict[str, object]) ->
     assert verify(tmp_path / "out")[1] == []
 
 
-def test_build__finds_the_labels_that_occur(tmp_path: Path) -> None:
+def test_build__collects_the_labels_in_use(tmp_path: Path) -> None:
     conll(tmp_path / "in", "train.tsv", "kinase/B-Zeta p53/B-Old")
     inputs = conll(tmp_path / "in", "test.tsv", "kinase/B-Alpha")
 
@@ -253,7 +253,7 @@ def test_build__finds_the_labels_that_occur(tmp_path: Path) -> None:
     assert load(tmp_path / "out")["train"][0]["span_labels"] == [2, 1]
 
 
-def test_build__keeps_the_order_of_labels_it_is_given_and_counts_others(tmp_path: Path) -> None:
+def test_build__keeps_the_order_of_given_labels_and_counts_others(tmp_path: Path) -> None:
     inputs = conll(tmp_path / "in", "train.tsv", "kinase/B-Zeta p53/B-Other a/B-Alpha")
 
     manifest = made.built(tmp_path / "out", inputs, made.pipeline_of(labels=["Zeta", "Alpha"]))
@@ -263,7 +263,7 @@ def test_build__keeps_the_order_of_labels_it_is_given_and_counts_others(tmp_path
     assert load(tmp_path / "out")["train"][0]["span_labels"] == [0, 1]
 
 
-def test_build__holds_as_many_labels_as_tags_can_tell_apart(tmp_path: Path) -> None:
+def test_build__accepts_as_many_labels_as_the_tags_allow(tmp_path: Path) -> None:
     labels = [*range(MAX_LABELS)] * 2
     words = " ".join(f"kinase/B-L{n:05d}" for n in labels)
     inputs = conll(tmp_path / "in", "train.tsv", words)
@@ -277,7 +277,7 @@ def test_build__holds_as_many_labels_as_tags_can_tell_apart(tmp_path: Path) -> N
     assert verify(tmp_path / "out")[1] == []
 
 
-def test_build__refuses_more_labels_than_tags_can_tell_apart(tmp_path: Path) -> None:
+def test_build__rejects_more_labels_than_the_tags_allow(tmp_path: Path) -> None:
     words = " ".join(f"kinase/B-L{n:05d}" for n in range(MAX_LABELS + 1))
     inputs = conll(tmp_path / "in", "train.tsv", words)
 
@@ -287,7 +287,7 @@ def test_build__refuses_more_labels_than_tags_can_tell_apart(tmp_path: Path) -> 
         made.built(tmp_path / "out", inputs)
 
 
-def test_build__counts_mentions_that_do_not_fit_beside_others(tmp_path: Path) -> None:
+def test_build__counts_overlapping_mentions(tmp_path: Path) -> None:
     row = {
         "id": "1",
         "text": "colon cancer cells",
@@ -310,7 +310,7 @@ def test_build__counts_mentions_that_do_not_fit_beside_others(tmp_path: Path) ->
     "corpus", sorted(path.parent.name for path in made.SAMPLE.glob("*/train.tsv"))
 )
 @pytest.mark.parametrize("max_tokens", [8, 512])
-def test_build__accounts_for_every_document_and_mention(
+def test_build__counts_every_document_and_mention(
     tmp_path: Path, corpus: str, max_tokens: int
 ) -> None:
     source = {"scheme": "label", "outside": "N"} if corpus == "ebm-nlp" else {}
@@ -327,7 +327,7 @@ def test_build__accounts_for_every_document_and_mention(
     assert verify(tmp_path / "out")[1] == []
 
 
-def test_build__follows_the_paper_where_it_cuts(tmp_path: Path) -> None:
+def test_build__cuts_sequences_as_the_paper_does(tmp_path: Path) -> None:
     words = " ".join(["kinase/O"] * 5 + ["kinase/B-X"] + ["kinase/I-X"] * 3)
     inputs = conll(tmp_path / "in", "train.tsv", words)
 

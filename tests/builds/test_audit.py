@@ -1,4 +1,4 @@
-"""Scores of weak labels and their intervals, against scipy's bootstrap of the same counts."""
+"""Scores of weak labels and their confidence intervals, compared with scipy's bootstrap."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests import made
 
 
 def of_documents(number: int) -> Agreement:
-    """Return the agreement of documents whose mentions are found with different luck."""
+    """Return the agreement of documents with random true positives, misses and false positives."""
     draw = random.Random(number)
     agreement = Agreement()
     for _ in range(number):
@@ -43,7 +43,7 @@ def of_documents(number: int) -> Agreement:
     return agreement
 
 
-def test_agreement__counts_a_document_by_hand() -> None:
+def test_agreement__counts_of_a_document_match_hand_count() -> None:
     agreement = Agreement()
 
     agreement.add([(0, 3), (5, 9), (20, 22)], [(0, 3), (5, 7), (8, 10), (30, 31)])
@@ -77,7 +77,7 @@ def test_agreement__counts_gold_mentions_by_class() -> None:
     assert [*agreement.unseen(with_concepts=False)] == ["memorised", "new"]
 
 
-def test_agreement__of_one_class_has_the_recall_of_all() -> None:
+def test_agreement__single_class_has_the_overall_recall() -> None:
     agreement = of_documents(40)
 
     new = agreement.unseen(with_concepts=False)["new"]
@@ -90,7 +90,7 @@ def test_agreement__of_one_class_has_the_recall_of_all() -> None:
 @pytest.mark.parametrize(
     ("name", "right_found", "right_gold"), [("exact", 2, 2), ("overlap", 3, 4)]
 )
-def test_intervals__are_those_of_scipy(name: str, right_found: int, right_gold: int) -> None:
+def test_intervals__equal_scipys_bootstrap(name: str, right_found: int, right_gold: int) -> None:
     agreement = of_documents(80)
     counts = agreement.counts
 
@@ -118,27 +118,27 @@ def test_intervals__are_those_of_scipy(name: str, right_found: int, right_gold: 
         assert high == pytest.approx(theirs.high[number], abs=0.06 * width)
 
 
-def test_intervals__hold_the_score_and_are_the_same_each_time(
+def test_intervals__contain_the_score_and_are_deterministic(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     agreement = of_documents(40)
     intervals = agreement.intervals()
 
-    # The documents are drawn a few resamples at a time, or all at once.
+    # Resamples are drawn in small batches, or all at once.
     monkeypatch.setattr(metrics, "_AT_ONCE", 100)
 
     assert agreement.intervals() == intervals
     assert all(low < agreement.scores()[name] < high for name, (low, high) in intervals.items())
 
 
-def test_intervals__are_narrower_with_more_documents() -> None:
+def test_intervals__are_narrower_for_more_documents() -> None:
     few, many = (of_documents(number).intervals()["exact_f1"] for number in (30, 1_000))
 
     assert many[1] - many[0] < (few[1] - few[0]) / 3
 
 
 @pytest.mark.parametrize("documents", [[], [([], [])], [([], []), ([], [(0, 1)])]])
-def test_intervals__of_nothing_right_are_zero(documents: list) -> None:
+def test_intervals__are_zero_without_true_positives(documents: list) -> None:
     agreement = Agreement()
     for gold, found in documents:
         agreement.add(gold, found)
@@ -158,14 +158,14 @@ def gold_of(folder: Path, texts: list[tuple[str, str]]) -> Path:
 
 
 def pipelines(table: Path, **source: Any) -> tuple[Pipeline, Pipeline]:
-    """Return those of a folder of weak labels by a table, and of gold."""
+    """Return the pipeline of a folder of weak labels by a term table, and the gold pipeline."""
     gold = made.pipeline_of(source={"use": "jsonl", **source}, segment="clinical", labels=["X"])
     weak = made.pipeline_of(annotate={"use": "terms", "table": str(table)}, labels=["X"])
     return replace(gold, annotate=weak.annotate), gold
 
 
 class Failing:
-    """An annotator that fails on documents with a word."""
+    """An annotator that fails on documents with a certain word."""
 
     def __init__(self, annotator: LoadedAnnotator) -> None:
         self._annotator = annotator
@@ -176,7 +176,7 @@ class Failing:
         return self._annotator.annotate(documents)
 
 
-def test_audit__leaves_documents_out_that_the_model_fails_on(
+def test_audit__excludes_documents_on_which_the_model_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "terms.csv").write_text("name,label\nasthma,X\n")
@@ -218,7 +218,7 @@ def test_audit__counts_a_repeated_document_once(tmp_path: Path) -> None:
     assert found.labels["X"].totals() == {"gold": 2, "found": 1, "exact": 1}
 
 
-def test_audit__annotates_with_the_table_that_it_digests(tmp_path: Path) -> None:
+def test_audit__annotates_with_the_digested_table(tmp_path: Path) -> None:
     table = tmp_path / "terms.csv"
     table.write_text("name,label\nasthma,X\ndiabetes,X\n")
     row = {"id": "1", "text": "asthma and diabetes", "entities": [[0, 6, "X"], [11, 19, "X"]]}
@@ -229,7 +229,7 @@ def test_audit__annotates_with_the_table_that_it_digests(tmp_path: Path) -> None
     pipeline = replace(of_gold, annotate=weak.annotate)
     manifest = made.built(tmp_path / "out", gold, pipeline)
 
-    # This process has since annotated with another table of that name.
+    # This process has since loaded another table of the same name.
     whole = table.read_text()
     table.write_text("name,label\nasthma,X\n")
     stages._LOADED.clear()
@@ -241,7 +241,7 @@ def test_audit__annotates_with_the_table_that_it_digests(tmp_path: Path) -> None
 
 
 @pytest.mark.long
-def test_read_training__classes_of_ncbi_disease_are_published_ones(
+def test_read_training__classes_of_ncbi_disease_match_published_counts(
     real: Path, tmp_path: Path
 ) -> None:
     """Kim and Kang's program counts 599, 196 and 165, as it also ignores punctuation."""

@@ -34,7 +34,7 @@ class StoppedError(Exception):
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """Every byte of a folder built in one go."""
+    """The bytes of all files of an uninterrupted build."""
     out = tmp_path_factory.mktemp("expected") / "out"
     made.built(out, pipeline=SMALL)
     return made.tree(out)
@@ -43,7 +43,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 # The same bytes -----------------------------------------------------------------------------------
 
 
-def test_build__gives_the_same_bytes_in_another_folder(
+def test_build__writes_the_same_bytes_into_another_folder(
     tmp_path: Path, expected: dict[str, bytes]
 ) -> None:
     made.built(tmp_path / "a" / "b" / "other", pipeline=SMALL)
@@ -52,7 +52,7 @@ def test_build__gives_the_same_bytes_in_another_folder(
     assert len([name for name in expected if name.endswith(".arrow")]) >= 6
 
 
-def test_build__gives_the_same_bytes_with_two_workers(
+def test_build__writes_the_same_bytes_with_two_workers(
     tmp_path: Path, expected: dict[str, bytes]
 ) -> None:
     build(SMALL, [NCBI], made.word_piece(), tmp_path / "out", workers=2)
@@ -60,7 +60,7 @@ def test_build__gives_the_same_bytes_with_two_workers(
     assert made.tree(tmp_path / "out") == expected
 
 
-def test_build__gives_the_same_bytes_from_a_copy_of_the_input(
+def test_build__writes_the_same_bytes_from_a_copy_of_the_input(
     tmp_path: Path, expected: dict[str, bytes]
 ) -> None:
     copy = shutil.copytree(NCBI, tmp_path / "some where" / "else")
@@ -71,7 +71,7 @@ def test_build__gives_the_same_bytes_from_a_copy_of_the_input(
     assert made.tree(tmp_path / "out") == expected
 
 
-def test_build__gives_the_same_bytes_from_files_named_one_by_one(
+def test_build__writes_the_same_bytes_from_listed_files(
     tmp_path: Path, expected: dict[str, bytes]
 ) -> None:
     files = [NCBI / "test.tsv", NCBI / "devel.tsv", NCBI / "train.tsv"]
@@ -82,7 +82,7 @@ def test_build__gives_the_same_bytes_from_files_named_one_by_one(
 
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2)])
-def test_build__gives_the_same_bytes_in_parts(
+def test_build__writes_the_same_bytes_in_parts(
     tmp_path: Path, order: tuple[int, ...], expected: dict[str, bytes]
 ) -> None:
     out = tmp_path / "out"
@@ -95,10 +95,10 @@ def test_build__gives_the_same_bytes_in_parts(
     build(SMALL, [NCBI], made.word_piece(), out, progress=done.append)
 
     assert made.tree(out) == expected
-    assert len(done) == 1  # nothing was left to do
+    assert len(done) == 1  # Nothing was left to do.
 
 
-def test_build__in_parts_that_begin_at_once_follows_one_plan(
+def test_build__concurrent_parts_share_one_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = made.pipeline_of(unit_bytes=UNIT_BYTES, labels=["Disease"])
@@ -121,7 +121,9 @@ def test_build__in_parts_that_begin_at_once_follows_one_plan(
         build(other, [NCBI], made.word_piece(), out, part=(2, 2))
 
 
-def test_build__does_what_a_part_left(tmp_path: Path, expected: dict[str, bytes]) -> None:
+def test_build__finishes_the_units_that_a_part_left(
+    tmp_path: Path, expected: dict[str, bytes]
+) -> None:
     build(SMALL, [NCBI], made.word_piece(), tmp_path / "out", part=(2, 2))
 
     made.built(tmp_path / "out", pipeline=SMALL)
@@ -129,7 +131,7 @@ def test_build__does_what_a_part_left(tmp_path: Path, expected: dict[str, bytes]
     assert made.tree(tmp_path / "out") == expected
 
 
-def test_build__gives_the_same_rows_for_any_size_of_units(tmp_path: Path) -> None:
+def test_build__writes_the_same_rows_for_any_unit_size(tmp_path: Path) -> None:
     made.built(tmp_path / "one")
     whole = load(tmp_path / "one")
     for unit_bytes in (1, 500, 5000):
@@ -143,7 +145,7 @@ def test_build__gives_the_same_rows_for_any_size_of_units(tmp_path: Path) -> Non
             ]
 
 
-def test_build__again_changes_nothing(tmp_path: Path, expected: dict[str, bytes]) -> None:
+def test_build__second_run_changes_nothing(tmp_path: Path, expected: dict[str, bytes]) -> None:
     out = tmp_path / "out"
     made.built(out, pipeline=SMALL)
     times = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
@@ -176,7 +178,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object]]] = [
 
 
 @pytest.mark.parametrize(("name", "damage"), DAMAGES)
-def test_build__again_mends_a_finished_folder(
+def test_build__second_run_repairs_a_finished_folder(
     name: str,
     damage: Callable[[Path], object],
     tmp_path: Path,
@@ -197,7 +199,7 @@ def test_build__again_mends_a_finished_folder(
     assert f"missing or damaged, such as {path.relative_to(out)}" in caplog.text
 
 
-def test_build__says_what_to_do_where_a_finished_folder_cannot_be_read(tmp_path: Path) -> None:
+def test_build__explains_how_to_replace_an_unreadable_folder(tmp_path: Path) -> None:
     made.built(tmp_path, pipeline=SMALL)
     (tmp_path / "manifest.json").write_bytes(b"")
     before = made.tree(tmp_path)
@@ -213,7 +215,7 @@ def test_build__says_what_to_do_where_a_finished_folder_cannot_be_read(tmp_path:
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
-def test_build__goes_on_where_it_was_stopped(
+def test_build__resumes_after_an_interruption(
     tmp_path: Path, after: int, expected: dict[str, bytes]
 ) -> None:
     datasets = pytest.importorskip("datasets")
@@ -239,7 +241,7 @@ def test_build__goes_on_where_it_was_stopped(
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"{}", b"[]", b"null"])
-def test_build__does_a_unit_again_whose_receipt_is_damaged(
+def test_build__repeats_a_unit_with_a_damaged_receipt(
     tmp_path: Path, damage: bytes, expected: dict[str, bytes]
 ) -> None:
     out = tmp_path / "out"
@@ -251,7 +253,7 @@ def test_build__does_a_unit_again_whose_receipt_is_damaged(
     assert made.tree(out) == expected
 
 
-def test_build__does_a_unit_again_whose_piece_is_gone_or_cut_off(
+def test_build__repeats_a_unit_with_a_missing_or_truncated_piece(
     tmp_path: Path, expected: dict[str, bytes]
 ) -> None:
     out = tmp_path / "out"
@@ -265,7 +267,7 @@ def test_build__does_a_unit_again_whose_piece_is_gone_or_cut_off(
     assert made.tree(out) == expected
 
 
-def test_build__keeps_a_finished_folder_when_only_clearing_up_was_left(
+def test_build__keeps_a_finished_folder_interrupted_during_cleanup(
     tmp_path: Path, expected: dict[str, bytes]
 ) -> None:
     out = tmp_path / "out"
@@ -278,7 +280,7 @@ def test_build__keeps_a_finished_folder_when_only_clearing_up_was_left(
     assert made.tree(out) == expected
 
 
-# Refusals -----------------------------------------------------------------------------------------
+# Rejected folders ---------------------------------------------------------------------------------
 
 
 def _input(folder: Path) -> Path:
@@ -305,7 +307,7 @@ OTHERS = [
 
 @pytest.mark.parametrize("finished", [True, False])
 @pytest.mark.parametrize(("other", "named"), OTHERS)
-def test_build__refuses_a_folder_of_something_else(
+def test_build__rejects_a_folder_of_another_build(
     tmp_path: Path, finished: bool, other: dict[str, Any], named: str
 ) -> None:
     out = tmp_path / "out"
@@ -325,7 +327,7 @@ def test_build__refuses_a_folder_of_something_else(
     assert made.tree(out) == before
 
 
-def test_build__does_not_take_a_folder_of_another_card_for_its_own(tmp_path: Path) -> None:
+def test_build__rejects_a_folder_with_another_card(tmp_path: Path) -> None:
     made.built(tmp_path / "out", pipeline=SMALL)
     protected = replace(SMALL, about=replace(SMALL.about, protected=True))
 
@@ -339,7 +341,7 @@ def test_build__does_not_take_a_folder_of_another_card_for_its_own(tmp_path: Pat
 
 @pytest.mark.parametrize("name", [".build", "train"])
 @pytest.mark.parametrize("unfinished", [True, False])
-def test_build__refuses_links_within_its_folder(
+def test_build__rejects_links_within_its_folder(
     name: str, unfinished: bool, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -362,9 +364,7 @@ def test_build__refuses_links_within_its_folder(
     assert made.tree(elsewhere) == before
 
 
-def test_build__goes_into_a_folder_through_a_link(
-    tmp_path: Path, expected: dict[str, bytes]
-) -> None:
+def test_build__follows_a_link_to_its_folder(tmp_path: Path, expected: dict[str, bytes]) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
 
@@ -373,7 +373,7 @@ def test_build__goes_into_a_folder_through_a_link(
     assert made.tree(tmp_path / "real") == expected
 
 
-def test_build__refuses_a_link_to_nothing(tmp_path: Path) -> None:
+def test_build__rejects_a_link_to_a_missing_folder(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("nothing")
 
     with pytest.raises(
@@ -385,7 +385,7 @@ def test_build__refuses_a_link_to_nothing(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("gone", ["", ".build"])
-def test_build__names_its_folder_where_that_vanishes(
+def test_build__names_its_folder_when_it_vanishes(
     gone: str, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -401,7 +401,7 @@ def test_build__names_its_folder_where_that_vanishes(
         build(SMALL, [NCBI], made.word_piece(), out, workers=workers, progress=remove)
 
 
-def test_build__refuses_a_folder_that_another_build_has(tmp_path: Path) -> None:
+def test_build__rejects_a_folder_locked_by_another_build(tmp_path: Path) -> None:
     out = tmp_path / "out"
     build(SMALL, [NCBI], made.word_piece(), out, part=(1, 2))
 
@@ -420,7 +420,7 @@ def test_build__refuses_a_folder_that_another_build_has(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", [None, (1, 2)])
 @pytest.mark.parametrize("name", ["notes.txt", "train/thesis.docx", ".hidden"])
-def test_build__refuses_a_folder_with_other_files(
+def test_build__rejects_a_folder_with_other_files(
     tmp_path: Path, name: str, part: tuple[int, int] | None
 ) -> None:
     out = tmp_path / "out"
@@ -435,7 +435,7 @@ def test_build__refuses_a_folder_with_other_files(
     assert (out / name).read_text() == "mine"
 
 
-def test_build__takes_an_empty_folder_that_is_there(
+def test_build__accepts_an_existing_empty_folder(
     tmp_path: Path, expected: dict[str, bytes]
 ) -> None:
     (tmp_path / "out").mkdir()
@@ -446,7 +446,7 @@ def test_build__takes_an_empty_folder_that_is_there(
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", ".hidden"])
-def test_build__refuses_splits_that_no_folder_could_hold(tmp_path: Path, name: str) -> None:
+def test_build__rejects_invalid_split_names(tmp_path: Path, name: str) -> None:
     pipeline = made.pipeline_of(source={"splits": {name: ["train*"]}})
 
     with pytest.raises(MslmDataError):
@@ -456,10 +456,10 @@ def test_build__refuses_splits_that_no_folder_could_hold(tmp_path: Path, name: s
     assert not list(tmp_path.glob("*.arrow"))
 
 
-# What a folder says -------------------------------------------------------------------------------
+# Contents of the folder ---------------------------------------------------------------------------
 
 
-def test_build__writes_nothing_of_where_or_when(tmp_path: Path, expected: dict[str, bytes]) -> None:
+def test_build__writes_no_path_host_or_time(tmp_path: Path, expected: dict[str, bytes]) -> None:
     out = tmp_path / "a-telling-name"
     made.built(out, pipeline=SMALL)
 
@@ -479,7 +479,7 @@ def test_build__writes_nothing_of_where_or_when(tmp_path: Path, expected: dict[s
     assert manifest["splits"]["train"]["sources"][0]["name"] == "train.tsv"
 
 
-def test_build__writes_the_files_of_the_contract(expected: dict[str, bytes]) -> None:
+def test_build__writes_the_documented_files(expected: dict[str, bytes]) -> None:
     above = {name for name in expected if "/" not in name}
     beside = {
         name.split("/")[1] for name in expected if "/" in name and not name.endswith(".arrow")
@@ -497,7 +497,7 @@ def test_build__writes_the_files_of_the_contract(expected: dict[str, bytes]) -> 
     }
 
 
-def test_build__tells_of_its_progress(tmp_path: Path) -> None:
+def test_build__reports_progress(tmp_path: Path) -> None:
     seen: list[Progress] = []
 
     manifest = made.built(tmp_path / "out", pipeline=SMALL, progress=seen.append)
@@ -513,7 +513,7 @@ def test_build__tells_of_its_progress(tmp_path: Path) -> None:
     assert all(before.bytes_done < after.bytes_done for before, after in pairwise(seen))
 
 
-def test_build__keeps_the_text_when_told_to(tmp_path: Path) -> None:
+def test_build__keeps_the_text_on_request(tmp_path: Path) -> None:
     made.built(tmp_path / "out", pipeline=made.pipeline_of(encode={"keep_text": True}))
 
     train = load(tmp_path / "out")["train"]

@@ -1,4 +1,4 @@
-"""The dataset card: metadata as the hub has them, and what is said of readers."""
+"""The dataset card: metadata of the hub, and instructions for readers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_card__has_the_metadata_of_the_hub(tmp_path: Path) -> None:
     }
 
 
-def test_card__of_a_corpus_that_says_little_is_read_too(tmp_path: Path) -> None:
+def test_card__accepts_a_corpus_with_few_details(tmp_path: Path) -> None:
     found = metadata(card(built(tmp_path / "out")))
 
     assert found["license"] == "unknown"
@@ -87,7 +87,7 @@ def test_card__names_other_licences(words: str, expected: dict[str, str], tmp_pa
     assert {key: found[key] for key in found if key.startswith("license")} == expected
 
 
-def test_card__says_which_tasks_the_columns_serve(tmp_path: Path) -> None:
+def test_card__lists_the_tasks_of_the_columns(tmp_path: Path) -> None:
     manifest = built(tmp_path / "out")
     weak = {**manifest.pipeline, "annotate": {**manifest.pipeline["annotate"], "use": "terms"}}
 
@@ -111,7 +111,7 @@ def test_card__says_which_tasks_the_columns_serve(tmp_path: Path) -> None:
         (10**12, "n>1T"),
     ],
 )
-def test_size_category__is_one_of_the_hub(rows: int, expected: str) -> None:
+def test_size_category__gives_a_category_of_the_hub(rows: int, expected: str) -> None:
     assert size_category(rows) == expected
 
 
@@ -122,27 +122,27 @@ def test_size_category__is_one_of_the_hub(rows: int, expected: str) -> None:
         ({"licence_id": "CC BY"}, "licence_id: expected an identifier of small letters"),
     ],
 )
-def test_about__refuses_what_the_hub_does(about: dict[str, Any], message: str) -> None:
+def test_about__rejects_values_that_the_hub_rejects(about: dict[str, Any], message: str) -> None:
     with pytest.raises(PipelineError, match=message):
         from_tables({"about": about, "source": {"use": "conll"}}, name="mine")
 
 
-def test_about__without_the_later_options_is_as_before() -> None:
+def test_about__later_options_are_optional() -> None:
     about = from_tables({"source": {"use": "conll"}}, name="mine").about
 
     assert set(about.record()) == {"title", "homepage", "licence", "citation", "protected"}
 
 
-# Accounts -----------------------------------------------------------------------------------------
+# Counts -------------------------------------------------------------------------------------------
 
 
-def test_card__accounts_for_every_record(tmp_path: Path) -> None:
+def test_card__counts_every_record(tmp_path: Path) -> None:
     answers = ["accept", "accept", "reject", "ignore", "reject", "accept"]
     rows = [
         {"text": "kinase", "spans": [{"start": 0, "end": 6, "label": "X"}], "answer": answer}
         for answer in answers
     ]
-    rows[1]["text"] = ""  # set aside
+    rows[1]["text"] = ""  # Set aside.
     inputs = jsonl(tmp_path / "in", "train.jsonl", *rows)
     source = {"use": "prodigy", "max_loss": 1}
 
@@ -166,11 +166,11 @@ def test_card__accounts_for_every_record(tmp_path: Path) -> None:
     assert "* train: 1 (" in reasons
 
 
-def test_card__says_nothing_of_choices_where_none_was_made(tmp_path: Path) -> None:
+def test_card__omits_selections_when_there_are_none(tmp_path: Path) -> None:
     assert "not chosen:" not in card(built(tmp_path / "out"))
 
 
-# What FORMAT.md and the card say of readers -------------------------------------------------------
+# Readers named by FORMAT.md and the card -----------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +181,7 @@ def shard(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def test_shard__is_opened_by_pyarrow_and_pandas(shard: Path) -> None:
+def test_record_batch__pyarrow_and_pandas_open_a_shard(shard: Path) -> None:
     rows = pa.dataset.dataset([shard], format="ipc").to_table()
 
     with pa.memory_map(str(shard)) as file:
@@ -191,7 +191,7 @@ def test_shard__is_opened_by_pyarrow_and_pandas(shard: Path) -> None:
     assert len(rows.to_pandas()) == rows.num_rows > 0
 
 
-def test_shard__is_opened_by_polars(shard: Path) -> None:
+def test_record_batch__polars_opens_a_shard(shard: Path) -> None:
     polars = pytest.importorskip("polars")
 
     rows = polars.read_ipc(shard)
@@ -200,12 +200,12 @@ def test_shard__is_opened_by_polars(shard: Path) -> None:
     assert polars.scan_ipc(shard.with_name("data-*.arrow")).collect().equals(rows)
 
 
-def test_shard__is_not_opened_by_readers_of_feather(shard: Path) -> None:
+def test_record_batch__feather_readers_reject_a_shard(shard: Path) -> None:
     with pytest.raises(pa.ArrowInvalid, match="Not a Feather V1 or Arrow IPC file"):
         pa.feather.read_table(shard)
 
 
-def test_folder__is_opened_by_datasets_with_the_card(
+def test_card__datasets_opens_the_folder_with_its_card(
     shard: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     datasets = pytest.importorskip("datasets")

@@ -1,4 +1,4 @@
-"""Inputs that change while a build reads them: nothing that was made of them is kept."""
+"""Inputs that change while a build reads them: the build keeps nothing made from them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ NCBI = made.SAMPLE / "ncbi-disease"
 
 
 def swapping(path: Path, other: bytes, read: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what reads the same after a file was overwritten, as by somebody else.
-
-    The other bytes are as many, and the time of change is set back.
-    """
+    """Wrap a reader. The file is overwritten between the call and the first item."""
 
     def late(*args: Any) -> Iterator[Any]:
         overwrite(path, other)
@@ -32,7 +29,7 @@ def swapping(path: Path, other: bytes, read: Callable[..., Any]) -> Callable[...
 
 
 def overwrite(path: Path, data: bytes) -> None:
-    """Write other bytes into a file that keeps its size and its time."""
+    """Overwrite a file with other bytes of the same size, and restore its modification time."""
     status = path.stat()
     path.write_bytes(data)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
@@ -41,7 +38,7 @@ def overwrite(path: Path, data: bytes) -> None:
 
 
 def padded(*packed: bytes) -> list[bytes]:
-    """Return gzip files of equal length: their names, which nobody reads, are as long as need be."""
+    """Return gzip files of equal length, padded in their unused name fields."""
     longest = max(map(len, packed))
     head = 10
     return [
@@ -51,10 +48,10 @@ def padded(*packed: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("kind", ["rows", "signatures", "unpacked"])
-def test_build__keeps_nothing_of_a_file_that_changed_while_it_was_read(
+def test_build__keeps_nothing_of_a_file_that_changes_while_it_is_read(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same command after the file was restored, as the error says, builds the file's rows."""
+    """After the file is restored, as the error suggests, the same command builds its rows."""
     whole = (NCBI / "train.tsv").read_bytes()
     sentences = whole.split(b"\n\n")
     first = b"\n\n".join([*sentences[:9], sentences[0]])
@@ -81,10 +78,10 @@ def test_build__keeps_nothing_of_a_file_that_changed_while_it_was_read(
     assert resumed.splits["train"].shards == expected.splits["train"].shards
 
 
-def test_build__digests_its_inputs_again_where_times_do_not_show_a_change(
+def test_build__hashes_its_inputs_again_when_times_do_not_show_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """File systems of networks may keep times to the second, and caches of them longer."""
+    """Network file systems may store times in whole seconds, and cache them."""
     first = (NCBI / "train.tsv").read_bytes()
     other = b"\n\n".join(first.split(b"\n\n")[::-1])
     path = tmp_path / "in" / "train.tsv"

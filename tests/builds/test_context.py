@@ -1,4 +1,4 @@
-"""The context of mentions in a build: a column of flags, and mentions left out and counted."""
+"""Contexts of mentions in builds: a column of flags, and excluded mentions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def contexts_of(folder: Path) -> list[list[str]]:
     return [decode_flags(bits) for row in load(folder)["train"] for bits in row["span_contexts"]]
 
 
-def test_build__gives_mentions_their_context(inputs: Path, tmp_path: Path) -> None:
+def test_build__writes_the_context_of_mentions(inputs: Path, tmp_path: Path) -> None:
     manifest = made.built(tmp_path / "out", inputs, pipeline_of(context=True))
 
     assert contexts_of(tmp_path / "out") == EXPECTED * 3
@@ -56,7 +56,7 @@ def test_build__gives_mentions_their_context(inputs: Path, tmp_path: Path) -> No
     assert json.loads(schema.metadata[b"mslm_data"])["contexts"] == list(FLAGS)
 
 
-def test_build__leaves_out_mentions_by_context(inputs: Path, tmp_path: Path) -> None:
+def test_build__excludes_mentions_by_context(inputs: Path, tmp_path: Path) -> None:
     pipeline = pipeline_of(leave_out_context=["negated", "family"])
 
     manifest = made.built(tmp_path / "out", inputs, pipeline)
@@ -68,7 +68,7 @@ def test_build__leaves_out_mentions_by_context(inputs: Path, tmp_path: Path) -> 
     assert verify(tmp_path / "out")[1] == []
 
 
-def test_build__of_terms_has_contexts_too(inputs: Path, tmp_path: Path) -> None:
+def test_build__supports_contexts_of_terms(inputs: Path, tmp_path: Path) -> None:
     table = tmp_path / "terms.csv"
     table.write_text("name,label\nkinase,X\ngene,X\ncancer,Y\n")
     pipeline = pipeline_of(
@@ -82,7 +82,7 @@ def test_build__of_terms_has_contexts_too(inputs: Path, tmp_path: Path) -> None:
     assert verify(tmp_path / "out")[1] == []
 
 
-def test_build__with_contexts_has_units_and_splits_without_a_document(tmp_path: Path) -> None:
+def test_build__supports_contexts_in_units_and_splits_without_documents(tmp_path: Path) -> None:
     row = {"id": "0", "text": TEXT, "entities": ENTITIES}
     jsonl(tmp_path / "in", "train.jsonl", row, "{broken")
     inputs = jsonl(tmp_path / "in", "test.jsonl", "{broken")
@@ -104,7 +104,7 @@ def test_build__with_contexts_has_units_and_splits_without_a_document(tmp_path: 
     assert verify(tmp_path / "out")[1] == []
 
 
-def test_build__without_the_options_says_nothing_of_them(inputs: Path, tmp_path: Path) -> None:
+def test_build__omits_contexts_without_the_options(inputs: Path, tmp_path: Path) -> None:
     manifest = made.built(tmp_path / "out", inputs, pipeline_of())
 
     assert "context" not in manifest.pipeline["annotate"]
@@ -113,7 +113,7 @@ def test_build__without_the_options_says_nothing_of_them(inputs: Path, tmp_path:
 
 
 @pytest.mark.long
-def test_build__with_contexts_is_the_same_with_workers(inputs: Path, tmp_path: Path) -> None:
+def test_build__context_bytes_do_not_depend_on_workers(inputs: Path, tmp_path: Path) -> None:
     pipeline = pipeline_of(context=True, unit_bytes=1)
     made.built(tmp_path / "one", inputs, pipeline)
 
@@ -123,7 +123,7 @@ def test_build__with_contexts_is_the_same_with_workers(inputs: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("to", ["parquet", "jsonl", "mds"])
-def test_export__brings_contexts(to: str, inputs: Path, tmp_path: Path) -> None:
+def test_export__writes_contexts(to: str, inputs: Path, tmp_path: Path) -> None:
     made.built(tmp_path / "out", inputs, pipeline_of(context=True))
 
     done = run("export", tmp_path / "out", "--to", to, "--out", tmp_path / to)
@@ -151,7 +151,7 @@ def test_inspect__shows_contexts(inputs: Path, tmp_path: Path) -> None:
     assert mentions == EXPECTED[:3]
 
 
-def test_pipeline__refuses_a_flag_that_is_none() -> None:
+def test_pipeline__rejects_an_unknown_flag() -> None:
     tables = {
         "name": "test",
         "source": {"use": "jsonl"},

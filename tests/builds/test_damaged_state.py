@@ -1,4 +1,4 @@
-"""What an unfinished build has left is damaged before it is resumed: all of it is made again."""
+"""Damaged state of an unfinished build: the next run recreates it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PIPELINE = made.pipeline_of(
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make `in`, `expected`, and builds that ended before copies were matched, and later."""
+    """Make `in`, `expected`, and builds interrupted before and after copies were matched."""
     folder = tmp_path_factory.mktemp("damaged")
     first, *others = made.sample_lines()[:12]
     rows = [{"id": str(number), "text": text} for number, text in enumerate([first, *others])]
@@ -51,7 +51,7 @@ def stop(*_: object) -> None:
 
 
 def damage(path: Path, *, is_text: bool) -> None:
-    """Flip a bit of a file: in text the last bit of its last letter or digit."""
+    """Flip a bit of a file; in text files, the last bit of the last letter or digit."""
     data = bytearray(path.read_bytes())
     places = [match.start() for match in re.finditer(rb"[0-9a-z]", data)] if is_text else []
     data[places[-1] if places else -1] ^= 1
@@ -69,7 +69,7 @@ def damage(path: Path, *, is_text: bool) -> None:
         ("done", "duplicate_ids.json"),
     ],
 )
-def test_build__makes_again_what_was_damaged(
+def test_build__recreates_damaged_files(
     state: str, files: str, folders: Path, tmp_path: Path
 ) -> None:
     out = Path(shutil.copytree(folders / state, tmp_path / "out"))

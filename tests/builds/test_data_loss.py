@@ -1,4 +1,4 @@
-"""Which losses stop a build, and what it says of them."""
+"""Data loss that stops a build, and the messages about it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.builds.test_accounts import conll, jsonl
 
 
 def pipeline(*, use: str = "jsonl", max_loss: float = 0.05, **options: Any) -> Any:
-    """Make a pipeline that loses no more than is usual."""
+    """Make a pipeline with the default maximum loss."""
     annotate = options.pop("annotate", None)
     source = {"use": use, "max_loss": max_loss, **options}
     return made.pipeline_of(source=source, annotate=annotate)
 
 
 def rows(count: int, *, same: int = 0) -> list[dict[str, Any]]:
-    """Return rows with a mention each, the last of which repeat the first one's id."""
+    """Return rows with one mention each. The last rows repeat the id of the first."""
     ids = [*range(count - same), *[0] * same]
     return [
         {"id": str(doc_id), "text": "kinase", "entities": [{"start": 0, "end": 6, "label": "X"}]}
@@ -36,7 +36,9 @@ def rows(count: int, *, same: int = 0) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("lost", "stops"), [(5, False), (6, True)])
-def test_build__stops_above_the_share_of_documents(tmp_path: Path, lost: int, stops: bool) -> None:
+def test_build__stops_above_the_maximum_share_of_documents(
+    tmp_path: Path, lost: int, stops: bool
+) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *rows(100, same=lost))
 
     if not stops:
@@ -51,7 +53,7 @@ def test_build__stops_above_the_share_of_documents(tmp_path: Path, lost: int, st
     assert "source.max_loss=1" in str(caught.value)
 
 
-def test_build__sees_the_mentions_of_documents_that_are_set_aside(tmp_path: Path) -> None:
+def test_build__counts_the_mentions_of_set_aside_documents(tmp_path: Path) -> None:
     large = "-DOCSTART-\n" + "kinase\tB-X\n\n" * 300 + "broken\n\n"
     small = "-DOCSTART-\nkinase\tB-X\n\n"
     (tmp_path / "train.tsv").write_text(large + small * 30)
@@ -76,7 +78,7 @@ def test_build__sees_the_mentions_of_documents_that_are_set_aside(tmp_path: Path
         ([SetAside("1", "f:1", WITHDRAWN, 50)], {}),
     ],
 )
-def test_mentions_in__estimates_what_nobody_has_counted(
+def test_mentions_in__estimates_uncounted_mentions(
     aside: list[SetAside], in_aside: dict[str, int]
 ) -> None:
     found = data_loss._mentions_in(aside, 20, read=8 + len(aside))
@@ -86,7 +88,7 @@ def test_mentions_in__estimates_what_nobody_has_counted(
     }
 
 
-def test_build__names_reasons_together_that_differ_in_numbers_alone(tmp_path: Path) -> None:
+def test_build__groups_reasons_that_differ_in_numbers_only(tmp_path: Path) -> None:
     whole = {"tokens": ["a", "b", "c", "d"], "ner_tags": ["O"] * 4}
     cut = [{**whole, "ner_tags": ["O"] * count} for count in (3, 2, 3, 1)]
     inputs = jsonl(tmp_path / "in", "train.jsonl", whole, *cut, {"tokens": 4})
@@ -119,7 +121,7 @@ def test_build__names_the_option_for_texts_without_annotations(tmp_path: Path) -
         "  4: expected a file of annotations (.ann) beside the text, found none, first at "
         "b.txt:1; --set source.without_annotations=empty if such texts have no mentions"
     )
-    assert len(said) == 3  # one reason, though there are four texts
+    assert len(said) == 3  # Four texts, one reason.
 
 
 SAY_WHERE = {"ids": "{set} source.ids=line", "ends": "{set} source.ends=inclusive"}
@@ -133,7 +135,7 @@ SAY_WHERE = {"ids": "{set} source.ids=line", "ends": "{set} source.ends=inclusiv
         ("conll", "a loss, first at f:1\n"),
     ],
 )
-def test_check_share__gives_advice_for_an_option_that_the_source_has(use: str, said: str) -> None:
+def test_check_share__suggests_an_option_of_the_source(use: str, said: str) -> None:
     reason = Reason("a loss", advice=SAY_WHERE)
     words = data_loss.CommandWords(begin="audit: ", set="--gold-set")
 
@@ -154,13 +156,13 @@ def test_check_share__gives_advice_for_an_option_that_the_source_has(use: str, s
     assert "--set" not in str(caught.value)
 
 
-def test_check_share__does_not_count_rules() -> None:
+def test_check_share__ignores_rules_of_the_pipeline() -> None:
     reasons = {Reason("asked for", is_rule=True): 95, Reason("a loss"): 5}
 
     data_loss.check_share(reasons, 100, "documents set aside", pipeline(), "input")
 
 
-def test_build__looks_at_each_split(tmp_path: Path) -> None:
+def test_build__checks_each_split(tmp_path: Path) -> None:
     jsonl(tmp_path / "in", "train.jsonl", *rows(1000))
     inputs = jsonl(tmp_path / "in", "test.jsonl", *rows(10, same=5))
 
@@ -168,7 +170,7 @@ def test_build__looks_at_each_split(tmp_path: Path) -> None:
         made.built(tmp_path / "out", inputs, pipeline())
 
 
-def test_build__stops_above_the_share_of_mentions(tmp_path: Path) -> None:
+def test_build__stops_above_the_maximum_share_of_mentions(tmp_path: Path) -> None:
     entity = {"start": 0, "end": 5, "label": "X", "text": "kinase"}
     row = {"id": "1", "text": "kinase", "entities": [entity, {**entity, "end": 6}]}
     inputs = jsonl(tmp_path / "in", "train.jsonl", row)
@@ -181,7 +183,7 @@ def test_build__stops_above_the_share_of_mentions(tmp_path: Path) -> None:
     assert "kinase" not in str(caught.value)
 
 
-def test_build__may_leave_out_whatever_the_pipeline_asks_for(tmp_path: Path) -> None:
+def test_build__accepts_losses_requested_by_the_pipeline(tmp_path: Path) -> None:
     entities = [[0, 6, "X"], [0, 6, "Y"], [0, 3, "X"], [7, 10, "Z"]]
     inputs = jsonl(
         tmp_path / "in", "train.jsonl", {"id": "1", "text": "kinase p53", "entities": entities}
@@ -198,7 +200,7 @@ def test_build__may_leave_out_whatever_the_pipeline_asks_for(tmp_path: Path) -> 
     }
 
 
-def test_build__goes_on_from_what_was_read__when_the_loss_is_accepted(
+def test_build__resumes_when_the_loss_is_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *rows(10, same=2))
@@ -217,7 +219,7 @@ def test_build__goes_on_from_what_was_read__when_the_loss_is_accepted(
     assert made.tree(tmp_path / "out") == made.tree(tmp_path / "other")
 
 
-def test_build__begins_anew_in_the_same_folder__when_the_cause_is_mended(tmp_path: Path) -> None:
+def test_build__starts_over_in_the_same_folder_when_the_cause_is_fixed(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *rows(10, same=2))
     with pytest.raises(BuildError):
         made.built(tmp_path / "out", inputs, pipeline())
@@ -231,7 +233,7 @@ def test_build__begins_anew_in_the_same_folder__when_the_cause_is_mended(tmp_pat
 
 @pytest.fixture
 def joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder whose losses were refused, then accepted, and that was cut off before its end."""
+    """A folder with a rejected and then accepted loss, interrupted before the end."""
     inputs = jsonl(tmp_path / "in", "train.jsonl", *rows(10, same=2))
     with pytest.raises(BuildError):
         made.built(tmp_path / "out", inputs, pipeline())
@@ -248,14 +250,16 @@ def cut_off(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_build__that_was_accepted_is_not_given_up_for_another(joined: Path, tmp_path: Path) -> None:
+def test_build__keeps_an_accepted_folder_from_other_builds(joined: Path, tmp_path: Path) -> None:
     other = made.pipeline_of(source={"use": "jsonl"}, encode={"max_tokens": 8})
 
     with pytest.raises(BuildError, match=r"unfinished build of something else.*encode\.max_tokens"):
         made.built(joined, tmp_path / "in", other)
 
 
-def test_build__begun_anew_has_no_shard_of_the_one_before(joined: Path, tmp_path: Path) -> None:
+def test_build__restarted_build_has_no_shards_of_the_previous_one(
+    joined: Path, tmp_path: Path
+) -> None:
     with pytest.raises(BuildError, match=r"source\.max_loss"):
         made.built(joined, tmp_path / "in", pipeline())
     crashes = joined / ".build" / "crashes"
@@ -270,7 +274,7 @@ def test_build__begun_anew_has_no_shard_of_the_one_before(joined: Path, tmp_path
     assert {row["doc_id"] for row in load(joined)["train"]} == {row["id"] for row in mended}
 
 
-def test_build__lists_the_labels_that_are_there__where_none_was_chosen(tmp_path: Path) -> None:
+def test_build__lists_the_existing_labels_when_none_matches(tmp_path: Path) -> None:
     inputs = conll(tmp_path / "in", "train.tsv", "kinase/B-Gene p53/B-Protein")
 
     with pytest.raises(BuildError) as caught:
@@ -283,7 +287,7 @@ def test_build__lists_the_labels_that_are_there__where_none_was_chosen(tmp_path:
 
 
 @pytest.mark.parametrize("max_loss", [0.05, 1])
-def test_build__refuses_a_corpus_without_mentions__unless_none_are_wanted(
+def test_build__rejects_a_corpus_without_mentions_unless_configured(
     tmp_path: Path, max_loss: float
 ) -> None:
     inputs = conll(tmp_path / "in", "train.tsv", "kinase/O")
@@ -297,7 +301,7 @@ def test_build__refuses_a_corpus_without_mentions__unless_none_are_wanted(
     assert [*load(tmp_path / "out")["train"][0]["bio"]] == [0, 0, 0]
 
 
-def test_build__with_none__passes_over_the_mentions_of_the_source(tmp_path: Path) -> None:
+def test_build__ignores_mentions_of_the_source_with_none(tmp_path: Path) -> None:
     inputs = conll(tmp_path / "in", "train.tsv", "kinase/B-Gene")
 
     manifest = made.built(
@@ -308,19 +312,19 @@ def test_build__with_none__passes_over_the_mentions_of_the_source(tmp_path: Path
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, "half", True])
-def test_pipeline__refuses_a_share_that_is_none(value: object) -> None:
+def test_pipeline__rejects_an_invalid_share(value: object) -> None:
     with pytest.raises(PipelineError, match=r"max_loss: expected a number from 0 to 1"):
         made.pipeline_of(source={"max_loss": value})
 
 
-def test_manifest__does_not_say_what_might_have_been_lost(tmp_path: Path) -> None:
+def test_manifest__omits_the_maximum_loss(tmp_path: Path) -> None:
     made.built(tmp_path / "out", None, made.pipeline_of(source={"max_loss": 0.5}))
 
     assert "max_loss" not in json.dumps(json.loads((tmp_path / "out/manifest.json").read_text()))
 
 
 @pytest.mark.parametrize("use", ["jsonl", "hub"])
-def test_build__lists_the_columns_that_are_there__where_no_mention_is(
+def test_build__lists_the_existing_columns_when_no_mention_is_found(
     tmp_path: Path, use: str
 ) -> None:
     row = {"id": "1", "text": "kinase", "gold": "B-X", "Sentence that is a name, with commas.": 1}

@@ -1,4 +1,4 @@
-"""Documents that stand in folders of `source.decontaminate`, set aside from training."""
+"""Training documents that occur in the folders of `source.decontaminate` are set aside."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_set(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("unit_bytes", [1, 100, 1 << 20])
-def test_build__sets_aside_what_a_test_set_has(
+def test_build__sets_aside_documents_of_a_test_set(
     unit_bytes: int, test_set: Path, tmp_path: Path
 ) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
@@ -60,7 +60,9 @@ def test_build__sets_aside_what_a_test_set_has(
 
 
 @pytest.mark.parametrize("name", made.TOKENIZERS)
-def test_build__leaves_out_whatever_the_tokenizer_of_the_folder(name: str, tmp_path: Path) -> None:
+def test_build__decontaminates_whatever_the_tokenizer_of_the_folder(
+    name: str, tmp_path: Path
+) -> None:
     texts = ["kinase 腫瘍 inhibitors work", f"{FILLER} x y"]
     folder = folder_of(tmp_path / "test_set", texts, made.TOKENIZERS[name]())
     rows = [
@@ -75,7 +77,7 @@ def test_build__leaves_out_whatever_the_tokenizer_of_the_folder(name: str, tmp_p
     assert [line["id"] for line in lines_of(tmp_path / "out")] == ["a", "b"]
 
 
-def test_build__leaves_a_document_out_for_one_of_its_sentences_of_eight_words(
+def test_build__sets_aside_a_document_for_one_sentence_of_eight_words(
     test_set: Path, tmp_path: Path
 ) -> None:
     rows = [
@@ -99,7 +101,7 @@ def test_build__leaves_a_document_out_for_one_of_its_sentences_of_eight_words(
     ]
 
 
-def test_build__keeps_validation_and_test_whole(test_set: Path, tmp_path: Path) -> None:
+def test_build__keeps_validation_and_test_complete(test_set: Path, tmp_path: Path) -> None:
     for split in ("train", "validation", "test", "extra"):
         inputs = jsonl(tmp_path / "in", f"{split}.jsonl", *[
             {**row, "id": f"{split} {row['id']}"} for row in ROWS
@@ -117,7 +119,7 @@ def test_build__keeps_validation_and_test_whole(test_set: Path, tmp_path: Path) 
     assert aside == {"train": 2, "validation": 0, "test": 0, "extra": 2}
 
 
-def test_build__of_one_split_leaves_out_that_split_alone(tmp_path: Path) -> None:
+def test_build__single_split_decontaminates_that_split_alone(tmp_path: Path) -> None:
     for split, text in (("train", "kinase"), ("test", "gene")):
         given = jsonl(tmp_path / "given", f"{split}.jsonl", {"id": split, "text": text})
     made.built(tmp_path / "whole", given, pipeline_of(annotate={"use": "none"}))
@@ -131,7 +133,7 @@ def test_build__of_one_split_leaves_out_that_split_alone(tmp_path: Path) -> None
 
 
 @pytest.mark.long
-def test_build__is_the_same_with_workers_and_anywhere(
+def test_build__decontamination_does_not_depend_on_workers_or_place(
     test_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
@@ -148,7 +150,7 @@ def test_build__is_the_same_with_workers_and_anywhere(
     assert [(of["name"], of["splits"]) for of in record] == [("test", ["test"])]
 
 
-def test_build__is_not_resumed_with_another_folder(test_set: Path, tmp_path: Path) -> None:
+def test_build__does_not_resume_with_another_folder(test_set: Path, tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
     other = folder_of(tmp_path / "other", ["gene"])
     build(
@@ -164,12 +166,12 @@ def test_build__is_not_resumed_with_another_folder(test_set: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("value", ["shards/test", [""], [3], {"a": 1}])
-def test_pipeline__refuses_what_is_not_a_list_of_folders(value: Any) -> None:
+def test_pipeline__rejects_values_other_than_a_list_of_folders(value: Any) -> None:
     with pytest.raises(PipelineError, match=r"\[source\] decontaminate: expected a list of built"):
         read({"name": "test", "source": {"use": "jsonl", "decontaminate": value}})
 
 
-def test_build__refuses_a_folder_that_is_not_built(tmp_path: Path) -> None:
+def test_build__rejects_a_folder_that_is_not_built(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
 
     with pytest.raises(ShardError, match=r"decontaminate: .*no such folder"):
@@ -177,7 +179,7 @@ def test_build__refuses_a_folder_that_is_not_built(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_build__reads_a_folder_that_was_built_again(test_set: Path, tmp_path: Path) -> None:
+def test_build__reads_a_rebuilt_folder(test_set: Path, tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
     made.built(tmp_path / "one", inputs, pipeline_of(test_set))
     test_set.rename(tmp_path / "before")
@@ -189,7 +191,7 @@ def test_build__reads_a_folder_that_was_built_again(test_set: Path, tmp_path: Pa
     assert [line["id"] for line in lines_of(tmp_path / "two")] == ["other"]
 
 
-def test_fingerprints__are_read_once_a_process(
+def test_fingerprints__are_read_once_per_process(
     test_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_folders = []

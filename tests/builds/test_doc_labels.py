@@ -1,4 +1,4 @@
-"""Labels of whole documents, from the source to a batch."""
+"""Document labels, from the source to a batch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pipeline(**options: Any) -> Any:
 
 
 def labels_of(out: Path, split: str = "train") -> dict[str, str | None]:
-    """Return id -> label of each document, by the folder's own names."""
+    """Return the label name of each document id."""
     shards = load(out)
     rows = [shards[split][number] for number in range(len(shards[split]))]
     return {
@@ -79,7 +79,7 @@ def test_build__gives_all_rows_of_a_document_its_label(tmp_path: Path) -> None:
     assert train.examples(0, len(train)).doc_labels.tolist() == [0] * len(train)
 
 
-def test_build__takes_integers_and_their_names(tmp_path: Path) -> None:
+def test_build__accepts_integers_with_names(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     (tmp_path / "in").mkdir()
     kinds = {"text": datasets.Value("string")}
@@ -99,7 +99,7 @@ def test_build__takes_integers_and_their_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["train.csv", "train.tsv", "train.jsonl", "train.parquet"])
-def test_build__keeps_labels_beside_plain_text(tmp_path: Path, name: str) -> None:
+def test_build__keeps_labels_of_plain_text(tmp_path: Path, name: str) -> None:
     rows = [{"text": "kinase inhibitors", "class": "yes"}, {"text": "p53", "class": "no"}]
     (tmp_path / "in").mkdir()
     path = tmp_path / "in" / name
@@ -119,7 +119,7 @@ def test_build__keeps_labels_beside_plain_text(tmp_path: Path, name: str) -> Non
     assert labels_of(tmp_path / "out") == {"train:0": "yes", "train:1": "no"}
 
 
-def test_build__sets_a_label_aside_that_is_not_one(tmp_path: Path) -> None:
+def test_build__sets_aside_invalid_labels(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS, {"text": "x", "label": ["a", "b"]})
 
     made.built(tmp_path / "out", inputs, pipeline())
@@ -128,7 +128,7 @@ def test_build__sets_a_label_aside_that_is_not_one(tmp_path: Path) -> None:
     assert "expected text or an integer in column 'label'" in line["reason"]
 
 
-def test_build__refuses_a_column_that_no_document_has(tmp_path: Path) -> None:
+def test_build__rejects_a_column_without_documents(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
 
     with pytest.raises(BuildError, match="no document has a label in column 'lable'"):
@@ -139,7 +139,7 @@ def test_build__refuses_a_column_that_no_document_has(tmp_path: Path) -> None:
         )
 
 
-def test_build__without_the_option__says_nothing_of_it(tmp_path: Path) -> None:
+def test_build__omits_document_labels_without_the_option(tmp_path: Path) -> None:
     manifest = made.built(tmp_path / "out")
 
     assert manifest.doc_labels is None
@@ -147,7 +147,7 @@ def test_build__without_the_option__says_nothing_of_it(tmp_path: Path) -> None:
     assert "doc_label" not in load(tmp_path / "out")["train"][0]
 
 
-def test_batches__have_the_labels(tmp_path: Path) -> None:
+def test_batches__return_the_labels(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
     made.built(tmp_path / "out", inputs, pipeline())
     shards = load(tmp_path / "out")
@@ -167,7 +167,7 @@ def made_bare(tmp_path: Path) -> Any:
     return load(tmp_path / "bare")["test"]
 
 
-def test_load__refuses_labels_that_are_not_different(tmp_path: Path) -> None:
+def test_load__rejects_repeated_labels(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
     made.built(tmp_path / "out", inputs, pipeline())
     path = tmp_path / "out" / "manifest.json"
@@ -178,7 +178,7 @@ def test_load__refuses_labels_that_are_not_different(tmp_path: Path) -> None:
         load(tmp_path / "out")
 
 
-def test_verify__finds_labels_out_of_range(tmp_path: Path) -> None:
+def test_verify__detects_labels_out_of_range(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
     made.built(tmp_path / "out", inputs, pipeline())
     path = tmp_path / "out" / "manifest.json"

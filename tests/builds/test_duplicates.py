@@ -1,4 +1,4 @@
-"""Copies of documents: counted, or set aside from training, whatever the workers and units."""
+"""Copies of documents: counted, or set aside from training, for any workers and units."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def kinds_of(texts: list[str], similarity: float, stays: list[bool] | None = Non
 
 
 @pytest.mark.parametrize("unit_bytes", [1, 1 << 20])
-def test_build__sets_exact_copies_aside(unit_bytes: int, tmp_path: Path) -> None:
+def test_build__sets_aside_exact_copies(unit_bytes: int, tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
 
     manifest = made.built(tmp_path / "out", inputs, pipeline_of("drop", 1, unit_bytes=unit_bytes))
@@ -84,7 +84,7 @@ def test_build__sets_exact_copies_aside(unit_bytes: int, tmp_path: Path) -> None
 
 @pytest.mark.usefixtures("near")
 @pytest.mark.parametrize("unit_bytes", [1, 300, 1 << 20])
-def test_build__sets_near_copies_aside(unit_bytes: int, tmp_path: Path) -> None:
+def test_build__sets_aside_near_copies(unit_bytes: int, tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
 
     manifest = made.built(tmp_path / "out", inputs, pipeline_of("drop", unit_bytes=unit_bytes))
@@ -106,7 +106,7 @@ def test_build__counts_copies(tmp_path: Path) -> None:
     assert verify(tmp_path / "out")[1] == []
 
 
-def test_build__keeps_copies_unless_told(tmp_path: Path) -> None:
+def test_build__keeps_copies_by_default(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
 
     manifest = made.built(tmp_path / "out", inputs, pipeline_of("keep"))
@@ -116,7 +116,7 @@ def test_build__keeps_copies_unless_told(tmp_path: Path) -> None:
     assert b"duplicates" not in (tmp_path / "out" / "manifest.json").read_bytes()
 
 
-def test_build__keeps_test_documents_and_drops_their_copies_from_training(tmp_path: Path) -> None:
+def test_build__keeps_test_documents_and_removes_their_training_copies(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", {"id": "a", "text": "one"})
     jsonl(inputs, "test.jsonl", {"id": "b", "text": "One"}, {"id": "c", "text": "ONE"})
     jsonl(inputs, "validation.jsonl", {"id": "d", "text": "one!"})
@@ -135,7 +135,7 @@ def test_build__keeps_test_documents_and_drops_their_copies_from_training(tmp_pa
 
 
 @pytest.mark.parametrize("segment", ["given", "clinical"])
-def test_build__nothing_is_a_copy_of_a_contaminated_document(
+def test_build__ignores_copies_of_contaminated_documents(
     near: None, segment: str, tmp_path: Path
 ) -> None:
     long = " ".join(f"word{number}" for number in range(160))
@@ -188,7 +188,7 @@ def corpus_pipeline(duplicates: str, similarity: float) -> Pipeline:
 
 
 @pytest.mark.long
-def test_build__is_the_same_with_workers_parts_and_interruptions(
+def test_build__duplicates_do_not_depend_on_workers_parts_or_interruptions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs = corpus(tmp_path)
@@ -205,7 +205,7 @@ def test_build__is_the_same_with_workers_parts_and_interruptions(
     made.built(tmp_path / "parts", inputs, pipeline)
     assert made.tree(tmp_path / "parts") == expected
 
-    # It ends before documents are matched, and after.
+    # The build ends before documents are matched, and after.
     for name in ("match", "find_copies"):
         monkeypatch.setattr(duplicates, name, stop)
         with pytest.raises(KeyboardInterrupt):
@@ -224,7 +224,7 @@ def stop(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_build__is_not_resumed_with_another_bound(tmp_path: Path) -> None:
+def test_build__does_not_resume_with_another_threshold(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
     tokenizer = made.word_piece()
     build(pipeline_of("drop", 1), [inputs], tokenizer, tmp_path / "out", workers=1, part=(1, 1))
@@ -233,7 +233,7 @@ def test_build__is_not_resumed_with_another_bound(tmp_path: Path) -> None:
         made.built(tmp_path / "out", inputs, pipeline_of("count", 1))
 
 
-def test_build__has_each_id_once_all_the_same(tmp_path: Path) -> None:
+def test_build__still_rejects_repeated_ids(tmp_path: Path) -> None:
     rows = [
         {"id": "1", "text": "one"},
         {"id": "1", "text": "two"},
@@ -255,7 +255,7 @@ def test_build__has_each_id_once_all_the_same(tmp_path: Path) -> None:
         ]
 
 
-def test_sign__reads_nothing_of_placeholders() -> None:
+def test_sign__ignores_placeholders() -> None:
     texts = ("seen by [**Dr X**] today", "Seen by [**Dr. Y Z**] today.")
     documents = [
         Document(
@@ -272,7 +272,7 @@ def test_sign__reads_nothing_of_placeholders() -> None:
     assert signed.exact[0] == signed.exact[1]
 
 
-def test_sign__of_a_document_does_not_depend_on_the_others() -> None:
+def test_sign__does_not_depend_on_other_documents() -> None:
     draw = random.Random(1)
     documents = [Document(id=str(n), text=note(draw)) for n in range(40)]
 
@@ -285,7 +285,7 @@ def test_sign__of_a_document_does_not_depend_on_the_others() -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("near")
-def test_find_copies__finds_planted_copies_as_exact_shares_do() -> None:
+def test_find_copies__finds_the_copies_of_exact_similarities() -> None:
     draw = random.Random(2)
     texts = []
     for _ in range(300):
@@ -311,7 +311,7 @@ def test_find_copies__finds_planted_copies_as_exact_shares_do() -> None:
 
 
 @pytest.mark.usefixtures("near")
-def test_find_copies__goes_no_further_than_copies_of_what_stays() -> None:
+def test_find_copies__stops_at_copies_of_kept_documents() -> None:
     words = [f"w{n}" for n in range(100)]
     chain = [" ".join([*words[n * 20 :], *(f"v{m}" for m in range(n * 20))]) for n in range(3)]
     assert twin.jaccard(*map(twin.words_of, chain[:2])) > 0.6
@@ -322,7 +322,7 @@ def test_find_copies__goes_no_further_than_copies_of_what_stays() -> None:
     assert kinds_of(chain, 0.54, [True, True, False]) == ["", "", "near"]
 
 
-def test_bands_of__finds_copies_at_the_bound() -> None:
+def test_choose_bands__finds_copies_at_the_threshold() -> None:
     for similarity in (0.3, 0.5, 0.8, 0.95):
         bands, width = choose_bands(similarity)
 
@@ -331,7 +331,7 @@ def test_bands_of__finds_copies_at_the_bound() -> None:
     assert choose_bands(0.8) == (21, 6)
 
 
-def test_build__says_which_package_near_copies_need(
+def test_build__names_the_package_for_near_copies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *ROWS)
@@ -350,6 +350,6 @@ def test_build__says_which_package_near_copies_need(
         ({"duplicate_similarity": 2}, "duplicate_similarity: expected a number from 0 to 1, got 2"),
     ],
 )
-def test_pipeline__refuses_other_values(options: dict[str, Any], message: str) -> None:
+def test_pipeline__rejects_invalid_values(options: dict[str, Any], message: str) -> None:
     with pytest.raises(PipelineError, match=message):
         read({"name": "test", "source": {"use": "jsonl", **options}})

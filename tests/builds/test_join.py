@@ -1,4 +1,4 @@
-"""Sentences of a document joined into rows, from the pipeline file to a mask."""
+"""Joined sentences of a document, from the pipeline file to a mask."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SENTENCES = (
     "the nucleus",
     "colorectal anaemia was seen in the nucleus of kinase inhibitors .",
 )
-"""Sentences of the shipped vocabulary's words."""
+"""Sentences made of words of the shipped vocabulary."""
 
 
 def corpus(folder: Path, documents: int = 40) -> Path:
-    """Write documents of one to seven sentences as tagged lines, with a mark before each."""
+    """Write documents of one to seven tagged sentences, each with a marker line before it."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
     for number in range(documents):
@@ -48,7 +48,7 @@ def joined(max_tokens: int = 40, **options: Any) -> Any:
 
 
 def tokens_of(rows: Any) -> dict[str, list[int]]:
-    """Return document -> the ids of all of its rows, without the two special ones of each."""
+    """Return the token ids of each document without special tokens."""
     found: dict[str, list[int]] = {}
     for row in rows:
         found.setdefault(row["doc_id"], []).extend(row["input_ids"][1:-1])
@@ -68,14 +68,14 @@ def test_build__joins_sentences_of_a_document_up_to_the_limit(tmp_path: Path) ->
     assert sum(len(row["span_starts"]) for row in rows) == sum(
         len(row["span_starts"]) for row in plain
     )
-    # No row could have taken the first sentence of the next one.
+    # No row has room for the first sentence of the next row.
     for row, following in pairwise(rows):
         if row["doc_id"] == following["doc_id"]:
             starts = [*following["sentence_starts"], len(following["input_ids"]) - 1]
             assert len(row["input_ids"]) + starts[1] - starts[0] > 40
 
 
-def test_build__a_joined_row_in_full(tmp_path: Path) -> None:
+def test_build__writes_all_columns_of_a_joined_row(tmp_path: Path) -> None:
     text = "-DOCSTART-\tO\n\nWarfarin\tB-X\ncauses\tO\n\nhaemorrhage\tB-X\n.\tO\n"
     (tmp_path / "train.tsv").write_text(text)
     made.built(tmp_path / "out", tmp_path / "train.tsv", joined(encode={"keep_text": True}))
@@ -99,7 +99,7 @@ def test_build__a_joined_row_in_full(tmp_path: Path) -> None:
     assert "".join(words[1:-1]) == "Warfarincauseshaemorrhage."
 
 
-def test_build__a_sentence_that_is_cut_shares_its_rows_with_no_other(tmp_path: Path) -> None:
+def test_build__does_not_join_a_split_sentence_with_others(tmp_path: Path) -> None:
     lines = ["-DOCSTART-\tO", "", "the\tO", "", *["kinase\tO"] * 30, "", "the\tO", "", "the\tO"]
     (tmp_path / "train.tsv").write_text("\n".join(lines) + "\n")
     annotate = {"use": "none"}
@@ -119,14 +119,14 @@ def test_build__a_sentence_that_is_cut_shares_its_rows_with_no_other(tmp_path: P
     assert verify(tmp_path / "out")[1] == []
 
 
-def test_build__without_joining_there_is_no_such_column(tmp_path: Path) -> None:
+def test_build__without_joining_has_no_sentence_starts(tmp_path: Path) -> None:
     made.built(tmp_path / "out", corpus(tmp_path / "in", 3))
 
     assert "sentence_starts" not in md.load(tmp_path / "out")["train"][0]
     assert md.load(tmp_path / "out")["train"].examples().sentence_starts is None
 
 
-def test_build__gives_the_same_bytes_for_any_workers_and_parts(tmp_path: Path) -> None:
+def test_build__joined_bytes_do_not_depend_on_workers_or_parts(tmp_path: Path) -> None:
     inputs = corpus(tmp_path / "in", 60)
     pipeline = joined(unit_bytes=1500)
     made.built(tmp_path / "one", inputs, pipeline)
@@ -142,7 +142,7 @@ def test_build__gives_the_same_bytes_for_any_workers_and_parts(tmp_path: Path) -
     assert verify(tmp_path / "one")[1] == []
 
 
-def test_build__rows_do_not_depend_on_the_size_of_units(tmp_path: Path) -> None:
+def test_build__joined_rows_do_not_depend_on_the_unit_size(tmp_path: Path) -> None:
     inputs = corpus(tmp_path / "in", 60)
     made.built(tmp_path / "small", inputs, joined(unit_bytes=800))
     made.built(tmp_path / "large", inputs, joined())
@@ -161,12 +161,12 @@ def test_build__datasets_opens_joined_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["documents", "", 1])
-def test_build__refuses_other_words(value: object) -> None:
+def test_build__rejects_unknown_values(value: object) -> None:
     with pytest.raises(PipelineError, match="join"):
         made.pipeline_of(encode={"join": value})
 
 
-def test_read_manifest__of_a_folder_that_says_nothing_of_joining(tmp_path: Path) -> None:
+def test_read_manifest__accepts_a_manifest_without_the_join_option(tmp_path: Path) -> None:
     made.built(tmp_path / "out", corpus(tmp_path / "in", 3))
     path = tmp_path / "out" / "manifest.json"
     manifest = json.loads(path.read_bytes())
@@ -186,7 +186,7 @@ def test_read_manifest__of_a_folder_that_says_nothing_of_joining(tmp_path: Path)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Joined rows in several shards, with a lexicon of n-grams counted within sentences."""
+    """Joined rows in several shards, with a lexicon of n-grams within sentences."""
     out = tmp_path_factory.mktemp("joined")
     made.built(out / "shards", corpus(out / "in", 60), joined(unit_bytes=1500))
     done = run("vocab", "pmi", out / "shards", "--min-count", 2, "--lengths", "2-3")
@@ -209,7 +209,7 @@ def test_strategies__mask_a_row_alike_wherever_it_is_read(folder: Path, name: st
     assert kinds.tolist() == [together[row] for row in shuffled]
 
 
-def test_pmi__finds_no_n_gram_over_the_end_of_a_sentence(folder: Path) -> None:
+def test_pmi__has_no_ngram_across_a_sentence_end(folder: Path) -> None:
     shards = md.load(folder)
     examples = shards["train"].examples()
     assert examples.sentence_starts is not None
@@ -223,7 +223,7 @@ def test_pmi__finds_no_n_gram_over_the_end_of_a_sentence(folder: Path) -> None:
             assert not ((start < bounds) & (bounds < end)).any()
 
 
-def test_joint__hides_the_share_of_the_whole_row(folder: Path) -> None:
+def test_joint__masks_the_rate_of_the_joined_row(folder: Path) -> None:
     examples = md.load(folder)["train"].examples()
 
     plan = md.strategy("joint", elm=0.5, blm=0.0).plan(examples, seed=0, epoch=0)
@@ -247,7 +247,7 @@ def test_joint__hides_the_share_of_the_whole_row(folder: Path) -> None:
         ("conll", "blurb/JNLPBA", 200, 4551),
     ],
 )
-def test_build__joins_real_documents_and_loses_no_mention(
+def test_build__joins_real_documents_without_losing_mentions(
     real: Path, tmp_path: Path, source: str, path: str, documents: int, mentions: int
 ) -> None:
     segment = "given" if source == "conll" else "clinical"

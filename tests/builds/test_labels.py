@@ -1,4 +1,4 @@
-"""Labels that are texts of a corpus: refused before they stand in a manifest, a card or a message."""
+"""Texts used as labels: rejected before a manifest, a card or a message shows them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECRET = "Miller"
 
 
 def rows(number: int, label: str) -> list[dict[str, Any]]:
-    """Make rows whose label, of the document and of its mention, is made of their number."""
+    """Make rows with numbered labels of the document and of its mention."""
     return [
         {
             "id": str(n),
@@ -47,7 +47,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("which", ["doc_label", "mentions"])
-def test_build__refuses_texts_as_labels(case: str, which: str, tmp_path: Path) -> None:
+def test_build__rejects_texts_as_labels(case: str, which: str, tmp_path: Path) -> None:
     given = [{**row, "id": str(number)} for number, row in enumerate(CASES[case])]
     source: dict[str, Any] = {"use": "jsonl"}
     if which == "doc_label":
@@ -64,7 +64,7 @@ def test_build__refuses_texts_as_labels(case: str, which: str, tmp_path: Path) -
     assert not {*files_with(SECRET, tmp_path / "out")} - in_pieces
 
 
-def test_planned__refuses_texts_as_labels(tmp_path: Path) -> None:
+def test_planned__rejects_texts_as_labels(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *CASES["many"])
     found = find(made.pipeline_of(source={"use": "jsonl"}), [inputs])
 
@@ -72,7 +72,7 @@ def test_planned__refuses_texts_as_labels(tmp_path: Path) -> None:
         plan_build(found, made.word_piece(), tmp_path / "out")
 
 
-def test_build__shows_no_texts_that_stand_as_labels_which_are_not_wanted(tmp_path: Path) -> None:
+def test_build__shows_no_texts_among_unused_labels(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *CASES["many"])
     pipeline = made.pipeline_of(source={"use": "jsonl"}, annotate={"labels": ["Disease"]})
 
@@ -82,7 +82,7 @@ def test_build__shows_no_texts_that_stand_as_labels_which_are_not_wanted(tmp_pat
     assert SECRET not in str(error.value)
 
 
-def test_build__takes_any_labels_that_the_pipeline_names(tmp_path: Path) -> None:
+def test_build__accepts_any_labels_named_by_the_pipeline(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *CASES["many"])
     labels = [row["note"] for row in CASES["many"]]
     pipeline = made.pipeline_of(source={"use": "jsonl"}, annotate={"labels": labels})
@@ -104,10 +104,10 @@ def test_build__takes_any_labels_that_the_pipeline_names(tmp_path: Path) -> None
         ([], 0, False),
     ],
 )
-def test_seem_texts__counts_and_measures(labels: list[str], items: int, seem: bool) -> None:
+def test_seem_texts__checks_number_and_length(labels: list[str], items: int, seem: bool) -> None:
     assert seem_texts(labels, items) is seem
 
 
-def test_text__refuses_one_column_as_text_and_label() -> None:
+def test_text__rejects_the_same_column_as_text_and_label() -> None:
     with pytest.raises(PipelineError, match="doc_label to differ from text_column"):
         make_source(made.pipeline_of(source={"use": "text", "doc_label": "text"}))

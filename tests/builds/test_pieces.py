@@ -1,4 +1,4 @@
-"""Shards of many work units: their size, and when a build stops, change no byte of the folder."""
+"""Shards of several work units: unit size and interruptions do not change the bytes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.builds.test_accounts import bare_pipeline, json_pipeline, jsonl, line
 from tests.faults.corpora import CORPORA, Corpus
 
 SIZES = (150, 900)
-"""Bytes of a work unit: one or two records, and several."""
+"""Sizes of a work unit in bytes, for one or two records and for several."""
 
 
 def one_shard(name: str) -> Corpus:
-    """Return a corpus whose files become a shard each, however small its work units."""
+    """Return a corpus with one shard per file at any unit size."""
     corpus = CORPORA[name]
     shard = corpus.pipeline.shard.__class__(unit_bytes=1 << 20)
     return corpus._replace(pipeline=corpus.pipeline.__class__(**{
@@ -35,7 +35,7 @@ def one_shard(name: str) -> Corpus:
 
 
 def units_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Note the work units that are built from now on."""
+    """Record the work units that are built from now on."""
     names: list[str] = []
     build_unit = worker.build_unit
 
@@ -49,7 +49,7 @@ def units_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", CORPORA)
-def test_build__gives_the_same_bytes_for_any_size_of_work_units(
+def test_build__writes_the_same_bytes_for_any_unit_size(
     name: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus = one_shard(name)
@@ -62,7 +62,7 @@ def test_build__gives_the_same_bytes_for_any_size_of_work_units(
 
     assert len(built) > (4 if size == 150 else 2)
     whole, out = made.tree(tmp_path / "whole"), made.tree(tmp_path / "out")
-    # A compressed file is unpacked, and recorded by its plain name, where units are smaller.
+    # With smaller units, a compressed file is unpacked and recorded by its plain name.
     if name != "notes":
         assert out == whole
     assert {n: d for n, d in out.items() if n.endswith((".arrow", ".jsonl"))} == {
@@ -71,7 +71,7 @@ def test_build__gives_the_same_bytes_for_any_size_of_work_units(
     assert not (tmp_path / "out" / ".build").exists()
 
 
-def test_build__joins_pieces_in_the_order_of_the_input_whenever_they_were_made(
+def test_build__joins_pieces_in_input_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = one_shard("words")
@@ -90,7 +90,7 @@ def test_build__joins_pieces_in_the_order_of_the_input_whenever_they_were_made(
 
 
 def stopping(function: Callable[..., Any], at: int) -> Callable[..., Any]:
-    """Return a function that is interrupted at a call."""
+    """Return a function that is interrupted at one of its calls."""
     calls: list[int] = []
 
     def stopped(*args: Any, **options: Any) -> Any:
@@ -110,7 +110,7 @@ def stopping(function: Callable[..., Any], at: int) -> Callable[..., Any]:
         (worker, "write_joined", 1), (worker, "write_joined", 3),
     ],
 )  # fmt: skip
-def test_build__goes_on_where_it_was_interrupted(
+def test_build__resumes_after_an_interruption(
     module: Any, name: str, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = one_shard("words")
@@ -126,14 +126,14 @@ def test_build__goes_on_where_it_was_interrupted(
     words.build(inputs, tmp_path / "out")
 
     assert made.tree(tmp_path / "out") == made.tree(tmp_path / "whole")
-    # No unit is built twice but the one that was interrupted.
+    # Only the interrupted unit is built twice.
     assert len(built) - len(set(built)) <= 1
 
 
-def test_build__joins_a_shard_again_whose_worker_died_before_it_answered(
+def test_build__repeats_a_join_when_the_worker_died_before_its_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An engine does such a task a second time, when pieces of the shard may be gone."""
+    """An engine repeats the task when the pieces of the shard may be gone."""
     words = one_shard("words")
     inputs = words.write(tmp_path / "in")
     words.build(inputs, tmp_path / "whole")
@@ -150,7 +150,7 @@ def test_build__joins_a_shard_again_whose_worker_died_before_it_answered(
     assert made.tree(tmp_path / "out") == made.tree(tmp_path / "whole")
 
 
-def test_build__joins_labels_that_units_meet_in_any_order(
+def test_build__merges_labels_of_units_in_any_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [
@@ -183,7 +183,7 @@ def repeated(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("stop", [None, "joins", "again"])
-def test_build__sets_ids_aside_that_work_units_of_a_shard_share(
+def test_build__sets_aside_ids_shared_by_units_of_a_shard(
     stop: str | None, repeated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = bare_pipeline(unit_bytes=1 << 20)
@@ -204,7 +204,7 @@ def test_build__sets_ids_aside_that_work_units_of_a_shard_share(
     assert [line["id"] for line in lines_of(tmp_path / "out")] == ["0", "1", "2"]
 
 
-def test_build__does_a_unit_with_repeated_ids_again_as_it_was(
+def test_build__repeats_a_unit_with_repeated_ids_unchanged(
     repeated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline, out = bare_pipeline(unit_bytes=1 << 20), tmp_path / "out"
@@ -221,7 +221,7 @@ def test_build__does_a_unit_with_repeated_ids_again_as_it_was(
     assert made.tree(out) == made.tree(tmp_path / "whole")
 
 
-def test_compare__is_not_misled_by_equal_hashes(
+def test_compare__distinguishes_ids_with_equal_hashes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = one_shard("words")
@@ -242,7 +242,7 @@ def test_compare__is_not_misled_by_equal_hashes(
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 1_000])
-def test_compare__finds_the_same_in_any_number_of_shares(
+def test_compare__does_not_depend_on_the_number_of_shares(
     repeated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     pipeline = bare_pipeline(unit_bytes=1 << 20)
@@ -256,7 +256,7 @@ def test_compare__finds_the_same_in_any_number_of_shares(
     assert [line["id"] for line in lines_of(tmp_path / "out")] == ["0", "1", "2"]
 
 
-def test_build__refuses_ids_that_units_of_two_files_share(
+def test_build__rejects_ids_shared_by_units_of_two_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jsonl(tmp_path / "in", "train-a.jsonl", {"id": "1", "text": "kinase"})
@@ -267,8 +267,8 @@ def test_build__refuses_ids_that_units_of_two_files_share(
         made.built(tmp_path / "out", inputs, json_pipeline(unit_bytes=1 << 20))
 
 
-def test_build__of_the_sample_of_notes_has_one_piece_a_split() -> None:
-    """Hold what the size of units was chosen for: small corpora are one unit."""
+def test_build__sample_of_notes_has_one_piece_per_split() -> None:
+    """The unit size was chosen so that small corpora are one unit."""
     size = resources.path("vocab", "sample/mimic/NOTEEVENTS.csv").stat().st_size
 
     assert size < scan.UNIT_BYTES

@@ -1,4 +1,4 @@
-"""The plan: every byte of the input in one work unit, and all that decides bytes in the record."""
+"""The plan: work units cover every input byte, and the record holds all that changes the bytes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def assert_covered(parts: list[Part], path: Path) -> None:
 
 
 @pytest.mark.parametrize("small", [300, 1 << 20])
-def test_plan__cuts_each_file_into_shards_and_units_that_cover_it(
+def test_plan__divides_each_file_into_shards_and_units_that_cover_it(
     small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scan, "UNIT_BYTES", small)
@@ -76,7 +76,7 @@ def test_plan__records_each_part_of_each_shard_without_folders() -> None:
     assert str(made.SAMPLE) not in repr(plan.record)
 
 
-def test_plan__puts_small_files_together(tmp_path: Path) -> None:
+def test_plan__groups_small_files(tmp_path: Path) -> None:
     for name in ("train-a.tsv", "train-b.tsv", "train-c.tsv"):
         (tmp_path / name).write_text("kinase\tB-X\n" * 10)
     size = (tmp_path / "train-a.tsv").stat().st_size
@@ -90,7 +90,7 @@ def test_plan__puts_small_files_together(tmp_path: Path) -> None:
     assert list(plan.sizes.values()) == [2 * size, size]
 
 
-def test_plan__says_which_labels_an_annotator_finds(tmp_path: Path) -> None:
+def test_plan__lists_the_labels_of_an_annotator(tmp_path: Path) -> None:
     (tmp_path / "terms.csv").write_text("name,label\nasthma,Illness\naspirin,Drug\n")
     annotate = {
         "use": "terms",
@@ -121,14 +121,14 @@ def test_check_unchanged_files__names_the_file_by_its_path(tmp_path: Path) -> No
     "name",
     ["manifest.json", "README.md", "readme.MD", "tokenizer.json", "set_aside.jsonl", "vocab"],
 )
-def test_find__refuses_splits_named_like_files_of_a_built_folder(name: str) -> None:
+def test_find__rejects_splits_named_like_files_of_a_built_folder(name: str) -> None:
     pipeline = made.pipeline_of(source={"splits": {"train": ["train.tsv"], name: ["test.tsv"]}})
 
     with pytest.raises(PipelineError, match=f"of its own named '{name}'; rename the split"):
         find(pipeline, [NCBI])
 
 
-def test_is_short__goes_by_the_bytes_of_all_files(tmp_path: Path) -> None:
+def test_is_short__depends_on_the_size_of_all_files(tmp_path: Path) -> None:
     small, large = tmp_path / "small", tmp_path / "large"
     for path, size in ((small, 1000), (large, 200 << 20)):
         path.touch()

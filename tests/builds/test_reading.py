@@ -32,7 +32,7 @@ NO_COPIES = Copies(made.pipeline_of(), Path(), UNIT.name)
 
 @pytest.fixture
 def reading(tmp_path: Path) -> Reading:
-    """The reading of a unit, with the annotator that keeps the mentions of the source."""
+    """The reader of a unit, with the annotator that keeps the mentions of the source."""
     crash_log = CrashLog(tmp_path, UNIT.name)
     return Reading(
         made.pipeline_of(), copies=NO_COPIES, duplicate_ids=frozenset(), crash_log=crash_log
@@ -46,7 +46,7 @@ def of_texts(*texts: str) -> Documents:
 
 
 class Model:
-    """Reads the texts of documents, and fails where one of them is `bad`."""
+    """Reads the texts of documents, and fails on the text `bad`."""
 
     def __init__(self, error: type[BaseException] = ValueError) -> None:
         self.asked: list[list[str]] = []
@@ -60,7 +60,7 @@ class Model:
         return texts
 
 
-def test_attempts__asks_once_where_nothing_fails(reading: Reading) -> None:
+def test_attempts__calls_once_without_failures(reading: Reading) -> None:
     model = Model()
     documents = of_texts("one", "two")
 
@@ -71,7 +71,7 @@ def test_attempts__asks_once_where_nothing_fails(reading: Reading) -> None:
     assert reading.set_aside == []
 
 
-def test_attempts__tries_each_document_of_a_batch_that_fails(reading: Reading) -> None:
+def test_attempts__tries_each_document_of_a_failed_batch(reading: Reading) -> None:
     model = Model()
 
     found = list(reading.attempts(of_texts("one", "bad", "two"), model, "model"))
@@ -93,7 +93,7 @@ def test_attempts__blames_no_document_for_other_failures(
     assert reading.set_aside == []
 
 
-def test_batches__sets_one_failing_document_of_several_aside(
+def test_batches__sets_aside_one_failing_document(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "train.tsv"
@@ -127,7 +127,7 @@ def test_batches__sets_one_failing_document_of_several_aside(
     assert (reading.read, reading.given) == (4, 2)
 
 
-def test_batches__leaves_repeated_ids_out_of_a_batch(tmp_path: Path) -> None:
+def test_batches__exclude_repeated_ids(tmp_path: Path) -> None:
     path = tmp_path / "train.tsv"
     ids = ["1", "2", "1", "3", "4"]
     path.write_text("".join(f"-DOCSTART- ({doc_id})\n\nword\tB-X\n\n" for doc_id in ids))
@@ -147,8 +147,8 @@ def test_batches__leaves_repeated_ids_out_of_a_batch(tmp_path: Path) -> None:
     assert reading.read == 5
 
 
-def test_batches__does_not_go_through_all_ids_for_each_file(tmp_path: Path) -> None:
-    """That took the square of the number of files: 400 s for 120,000."""
+def test_batches__do_not_scan_all_ids_for_each_file(tmp_path: Path) -> None:
+    """Scanning took time quadratic in the number of files: 400 s for 120,000."""
 
     class Known(dict[str, str]):
         def __iter__(self) -> Iterator[str]:
@@ -168,7 +168,7 @@ def test_batches__does_not_go_through_all_ids_for_each_file(tmp_path: Path) -> N
     assert (len(kept), len(known)) == (1, 3)
 
 
-def test_batches__knows_documents_by_their_numbers_before_repeated_ids_go(tmp_path: Path) -> None:
+def test_batches__number_documents_before_repeated_ids_are_removed(tmp_path: Path) -> None:
     path = tmp_path / "train.tsv"
     ids = ["1", "repeated", "1", "killer", "innocent"]
     path.write_text("".join(f"-DOCSTART- ({doc_id})\n\nword\tB-X\n\n" for doc_id in ids))
@@ -200,7 +200,7 @@ def test_batches__knows_documents_by_their_numbers_before_repeated_ids_go(tmp_pa
 # Reading ahead ------------------------------------------------------------------------------------
 
 
-def test_begun__makes_the_first_item_before_it_is_asked_for() -> None:
+def test_read_ahead__makes_the_first_item_before_it_is_requested() -> None:
     threads: list[int] = []
     made_one = Event()
 
@@ -218,7 +218,7 @@ def test_begun__makes_the_first_item_before_it_is_asked_for() -> None:
     assert threads[1:] == [get_ident()] * 2
 
 
-def test_begun__raises_where_the_first_item_is_asked_for() -> None:
+def test_read_ahead__raises_at_the_first_item() -> None:
     def items() -> Iterator[str]:
         raise SourceError("f: damaged")
         yield ""
@@ -229,11 +229,11 @@ def test_begun__raises_where_the_first_item_is_asked_for() -> None:
         next(ahead)
 
 
-def test_begun__of_nothing_is_nothing() -> None:
+def test_read_ahead__of_an_empty_iterator_is_empty() -> None:
     assert list(read_ahead(iter(()))) == []
 
 
-def test_build__reads_each_unit_but_the_first_ahead(
+def test_build__reads_each_unit_except_the_first_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_main_thread: dict[int, bool] = {}
@@ -260,7 +260,7 @@ def test_build__reads_each_unit_but_the_first_ahead(
 
 @pytest.fixture
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The tables that were loaded, each time."""
+    """The name of the table at each load."""
     started: list[str] = []
     start = Terms.start
 
@@ -283,7 +283,7 @@ def test_build__loads_the_model_once_for_all_units(starts: list[str], tmp_path: 
     assert len(starts) == 1
 
 
-def test_load_annotator__keeps_the_last_one_only(starts: list[str], tmp_path: Path) -> None:
+def test_load_annotator__keeps_the_last_annotator_only(starts: list[str], tmp_path: Path) -> None:
     first = AnnotateOptions(use="terms", options={"table": str(made.SAMPLE / "concepts.csv")})
     (tmp_path / "terms.csv").write_text("name,label\nasthma,Disease\n")
     second = AnnotateOptions(use="terms", options={"table": str(tmp_path / "terms.csv")})
@@ -297,7 +297,7 @@ def test_load_annotator__keeps_the_last_one_only(starts: list[str], tmp_path: Pa
     assert len(stages._LOADED) == 1
 
 
-def test_build__annotates_with_the_table_that_it_digests(tmp_path: Path) -> None:
+def test_build__annotates_with_the_digested_table(tmp_path: Path) -> None:
     table = tmp_path / "terms.csv"
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "train.txt").write_text("asthma and diabetes")

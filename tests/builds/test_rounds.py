@@ -1,4 +1,4 @@
-"""Stories are told round by round, several of them side by side."""
+"""Generators that yield rounds of tasks, run side by side."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def story(*rounds: Sequence[int]) -> Story[list[int]]:
 
 
 def run(rounds: Rounds[list[int]]) -> list[list[str]]:
-    """Answer each task with its number, the last one first; return the names of each round."""
+    """Answer each task with its number in reverse order. Return the names of each round."""
     task_names = []
     tasks: Sequence[Task] = rounds.first()
     while tasks:
@@ -38,7 +38,7 @@ def run(rounds: Rounds[list[int]]) -> list[list[str]]:
     return task_names
 
 
-def test_rounds__wait_for_the_last_task_and_pass_over_empty_ones() -> None:
+def test_rounds__wait_for_the_last_task_and_skip_empty_rounds() -> None:
     done: list[str] = []
     rounds = Rounds(story([], [1, 2], [], [3], []), done=done.append)
 
@@ -49,14 +49,14 @@ def test_rounds__wait_for_the_last_task_and_pass_over_empty_ones() -> None:
     assert rounds.result == [0, 3, 0, 3, 0]
 
 
-def test_rounds__of_nothing_are_over_at_once() -> None:
+def test_rounds__end_at_once_without_tasks() -> None:
     rounds = Rounds(story([], []))
 
     assert not rounds.first()
     assert rounds.result == [0, 0]
 
 
-def test_together__each_story_gets_its_own_answers() -> None:
+def test_together__returns_answers_to_their_own_generator() -> None:
     def both() -> Story[list[int]]:
         first, second = yield from together([story([1], [2, 3], [4]), story([], [10, 20])])
         return [*first, *second]
@@ -69,7 +69,7 @@ def test_together__each_story_gets_its_own_answers() -> None:
     assert rounds.result == [1, 5, 4, 0, 30]
 
 
-def test_rounds__raise_what_a_story_raises() -> None:
+def test_rounds__raise_errors_of_the_generator() -> None:
     def fails() -> Story[list[int]]:
         yield [digest(1)]
         raise ValueError("here")

@@ -27,7 +27,7 @@ def packed(folder: Path) -> Path:
     return folder
 
 
-def test_build__cuts_compressed_files_like_plain_ones(tmp_path: Path) -> None:
+def test_build__divides_compressed_files_like_plain_files(tmp_path: Path) -> None:
     plain = made.built(tmp_path / "plain", NCBI, SMALL)
     compressed = made.built(tmp_path / "compressed", packed(tmp_path / "in"), SMALL)
 
@@ -40,7 +40,7 @@ def test_build__cuts_compressed_files_like_plain_ones(tmp_path: Path) -> None:
     assert not list((tmp_path / "compressed").rglob("staging"))
 
 
-def test_build__twice_from_compressed_files_is_done_already(tmp_path: Path) -> None:
+def test_build__second_run_on_compressed_files_is_already_done(tmp_path: Path) -> None:
     inputs = packed(tmp_path / "in")
     first = made.built(tmp_path / "out", inputs, SMALL)
 
@@ -60,11 +60,11 @@ NOTES = made.pipeline_of(
     segment="clinical",
     unit_bytes=300,
 )
-"""Names documents like their folders."""
+"""A source with document ids that contain their folder."""
 
 
 def write_notes(folder: Path) -> list[Path]:
-    """Write two packed files of one name, in folders of different names."""
+    """Write two compressed files of one name into two folders."""
     paths = []
     for name, disease in (("note1.txt", "asthma"), ("note2.txt", "gout")):
         lines = ["#FORMAT=WebAnno TSV 3.2", f"#T_SP={NAMED}|value", "", ""]
@@ -80,7 +80,7 @@ def write_notes(folder: Path) -> list[Path]:
     return paths
 
 
-def test_build__names_unpacked_documents_like_their_own_folders(
+def test_build__ids_of_unpacked_documents_have_their_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unpacked: list[str] = []
@@ -104,7 +104,7 @@ def test_build__names_unpacked_documents_like_their_own_folders(
     assert unpacked == [*map(str, paths)] * 2
 
 
-def test_staged__stays_in_its_own_folder_below_a_path_with_dots(
+def test_staged__stays_in_its_folder_below_a_path_with_dots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (path, _) = write_notes(tmp_path)
@@ -123,7 +123,7 @@ def unpacking(path: Path, staging: Path) -> Unpack:
     return Unpack(0, str(path), str(staging / "digest" / path.name.removesuffix(".gz")))
 
 
-def test_unpack__is_private_and_done_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unpack__is_private_and_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = next(packed(tmp_path / "in").glob("train*"))
     task = unpacking(path, tmp_path / "staging")
     scan.unpack(task, lambda: None)
@@ -137,7 +137,7 @@ def test_unpack__is_private_and_done_once(tmp_path: Path, monkeypatch: pytest.Mo
     assert plain.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_unpack__says_that_a_file_is_damaged_and_leaves_nothing(tmp_path: Path) -> None:
+def test_unpack__reports_a_damaged_file_and_leaves_nothing(tmp_path: Path) -> None:
     path = next(packed(tmp_path / "in").glob("train*"))
     path.write_bytes(path.read_bytes()[:-20])
 

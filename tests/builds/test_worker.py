@@ -1,4 +1,4 @@
-"""What workers have in memory before they begin."""
+"""Stages that workers have in memory before they start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def stages_with(table: Path, *, source: str = "conll", segment: str = "given") -> str:
-    """Return the stages of a pipeline that annotates by a table of terms."""
+    """Return the stages of a pipeline with a term table."""
     pipeline = made.pipeline_of(
         source={"use": source},
         annotate={"use": "terms", "table": str(table)},

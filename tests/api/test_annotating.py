@@ -1,4 +1,4 @@
-"""Lines of entities are written as folders are built: in units, resumably, with equal bytes."""
+"""Annotation files: written in units, resumable and with equal bytes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TEXTS = [f"{'No ' * number}aspirin for heart failure." for number in range(8)]
 
 
 class Killed(BaseException):
-    """Stands for the end of a process."""
+    """Simulates a killed process."""
 
 
 def annotated(
@@ -43,7 +43,7 @@ def annotated(
     write: Callable[[str], object] = print,
     show_text: bool = False,
 ) -> LineCounts:
-    """Annotate inputs by a table of terms, in units of a few documents."""
+    """Annotate inputs with a term table, in units of a few documents."""
     pipeline = replace(read_named(source, sets=sets), annotate=TERMS)
     found = find_texts(pipeline, [str(given) for given in inputs])
     return annotate(found, out, write, show_text=show_text)
@@ -84,7 +84,7 @@ def give(monkeypatch: pytest.MonkeyPatch, data: bytes) -> io.BytesIO:
 # Files -------------------------------------------------------------------------------------------
 
 
-def test_annotate__writes_the_lines_of_all_units_and_leaves_no_parts(
+def test_annotate__writes_the_lines_of_all_units_and_removes_the_parts(
     table: Path, out: Path
 ) -> None:
     counts = annotated(out, table)
@@ -101,7 +101,7 @@ def test_annotate__writes_the_lines_of_all_units_and_leaves_no_parts(
 
 
 @pytest.mark.parametrize("first", [1, 2, 3])
-def test_annotate__ends_with_the_same_bytes_wherever_it_was_killed(
+def test_annotate__resumes_with_the_same_bytes_after_any_kill(
     first: int, table: Path, tmp_path: Path
 ) -> None:
     def die(_: str) -> None:
@@ -124,7 +124,7 @@ def test_annotate__ends_with_the_same_bytes_wherever_it_was_killed(
         assert names_in(out.parent) == names_in(whole.parent)
 
 
-def test_annotate__does_no_unit_twice(
+def test_annotate__runs_each_unit_once(
     table: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
@@ -156,7 +156,7 @@ def test_annotate__does_no_unit_twice(
     assert not more
 
 
-def test_annotate__refuses_another_input_and_other_options(table: Path, out: Path) -> None:
+def test_annotate__rejects_other_inputs_and_options(table: Path, out: Path) -> None:
     annotated(out, table)
     before = out.read_bytes()
 
@@ -168,7 +168,7 @@ def test_annotate__refuses_another_input_and_other_options(table: Path, out: Pat
     assert out.read_bytes() == before
 
 
-def test_annotate__refuses_a_file_that_it_did_not_write(table: Path, out: Path) -> None:
+def test_annotate__rejects_a_foreign_output_file(table: Path, out: Path) -> None:
     out.write_text("{}\n")
     with pytest.raises(AnnotateError, match="the file exists, and was changed or not written by"):
         annotated(out, table)
@@ -181,7 +181,7 @@ def test_annotate__refuses_a_file_that_it_did_not_write(table: Path, out: Path) 
         annotated(out, table)
 
 
-def test_annotate__refuses_an_input_that_changes_meanwhile(
+def test_annotate__rejects_an_input_that_changes_meanwhile(
     table: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def changing(*given: Any) -> Any:
@@ -194,7 +194,7 @@ def test_annotate__refuses_an_input_that_changes_meanwhile(
     assert not out.exists()
 
 
-def test_annotate__finishes_no_file_that_lacks_too_much(table: Path, out: Path) -> None:
+def test_annotate__rejects_losses_above_the_maximum(table: Path, out: Path) -> None:
     table.write_text(table.read_text() + "{broken\n")
 
     with pytest.raises(BuildError, match=r"got 1 of 9\n.*s\.jsonl:9"):
@@ -205,7 +205,7 @@ def test_annotate__finishes_no_file_that_lacks_too_much(table: Path, out: Path) 
     assert (counts.documents, sum(counts.set_aside.values())) == (8, 1)
 
 
-def test_annotate__takes_whole_files_as_they_stand(out: Path, tmp_path: Path) -> None:
+def test_annotate__reads_complete_files_unchanged(out: Path, tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     for name in ("a", "ward/a"):
         path = folder / f"{name}.txt"
@@ -221,7 +221,7 @@ def test_annotate__takes_whole_files_as_they_stand(out: Path, tmp_path: Path) ->
     ] * 2
 
 
-def test_annotate__gives_every_document_a_line_whatever_its_id(out: Path, tmp_path: Path) -> None:
+def test_annotate__writes_a_line_for_every_document_id(out: Path, tmp_path: Path) -> None:
     for year in ("2023", "2024"):
         write_rows(tmp_path / "tables" / year / "s.jsonl", "a", "b")
 
@@ -230,14 +230,14 @@ def test_annotate__gives_every_document_a_line_whatever_its_id(out: Path, tmp_pa
     assert [row["id"] for row in rows_in(out)] == ["s:0", "s:1"] * 2
 
 
-def test_annotate__goes_on_below_its_input(table: Path) -> None:
+def test_annotate__resumes_below_its_input(table: Path) -> None:
     inside = table.with_name("found.jsonl")
     first = annotated(inside, table.parent)
 
     assert annotated(inside, table.parent) == first
 
 
-def test_annotate__does_not_count_withdrawn_notes(out: Path, tmp_path: Path) -> None:
+def test_annotate__ignores_withdrawn_notes(out: Path, tmp_path: Path) -> None:
     path = tmp_path / "notes.csv"
     path.write_text(
         "ROW_ID,SUBJECT_ID,CATEGORY,ISERROR,TEXT\n1,1,Nursing,1,Wrong.\n2,2,Nursing,,No aspirin.\n"
@@ -249,7 +249,7 @@ def test_annotate__does_not_count_withdrawn_notes(out: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are text elsewhere")
-def test_annotate__refuses_names_that_are_not_text(tmp_path: Path, out: Path) -> None:
+def test_annotate__rejects_names_that_are_not_text(tmp_path: Path, out: Path) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()
     Path(os.fsdecode(os.fsencode(folder) + b"/\xff.txt")).write_text("a")
@@ -261,9 +261,7 @@ def test_annotate__refuses_names_that_are_not_text(tmp_path: Path, out: Path) ->
 # Standard input ----------------------------------------------------------------------------------
 
 
-def test_annotate__never_goes_on_with_standard_input(
-    out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_annotate__never_resumes_standard_input(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     give(monkeypatch, b"No aspirin.")
     assert annotated(out, "-").documents == 1
 
@@ -277,7 +275,7 @@ def test_annotate__never_goes_on_with_standard_input(
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-8"])
 @pytest.mark.parametrize("documents", ["file", "line"])
-def test_annotate__reads_standard_input_in_the_encoding_that_is_said(
+def test_annotate__reads_standard_input_in_the_given_encoding(
     encoding: str, documents: str, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give(monkeypatch, "na\u00efve aspirin".encode(encoding))
@@ -292,7 +290,7 @@ def test_annotate__reads_standard_input_in_the_encoding_that_is_said(
     assert [(e["start"], e["text"]) for e in rows_in(out)[0]["entities"]] == [(6, "aspirin")]
 
 
-def test_annotate__reads_lines_of_standard_input_as_they_stand(
+def test_annotate__reads_lines_of_standard_input_unchanged(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines, "MAX_BYTES", 8)
@@ -324,7 +322,7 @@ def test_annotate__reads_lines_of_standard_input_as_they_stand(
         "source.fetch",
     ],
 )
-def test_check_sets__refuses_what_only_builds_have(path: str) -> None:
+def test_check_sets__rejects_options_of_builds(path: str) -> None:
     with pytest.raises(
         PipelineError,
         match=rf"^--set {path}: expected an option for reading documents, such as "
@@ -337,5 +335,5 @@ def test_check_sets__refuses_what_only_builds_have(path: str) -> None:
 @pytest.mark.parametrize(
     "text", ["source.max_loss=1", "source.splits.train=['*']", "about.protected=true", "sorce.x=1"]
 )
-def test_check_sets__leaves_the_others_to_the_pipeline(text: str) -> None:
+def test_check_sets__leaves_other_options_to_the_pipeline(text: str) -> None:
     check_sets([text])

@@ -1,4 +1,4 @@
-"""`md.build`: what the command does, its errors, and the files that it leaves."""
+"""`md.build`: the same result as the command, its errors, and its files."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ NAME = "blurb/bc2gm"
 
 @pytest.fixture(scope="module")
 def by_command(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """Return the files of a folder that the command built."""
+    """Return the files of a folder built by the command."""
     out = tmp_path_factory.mktemp("by command") / "out"
     words = ("--tokenizer", VOCAB, "--set", "encode.keep_text=true")
     assert run("build", "--source", NAME, "--input", BC2GM, "--out", out, *words).code == 0
     return made.tree(out)
 
 
-# What it builds -----------------------------------------------------------------------------------
+# Results ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("given", [BC2GM, str(BC2GM), [BC2GM], (str(BC2GM),)])
-def test_build__builds_what_the_command_builds(
+def test_build__equals_the_command(
     given: Any, by_command: dict[str, bytes], tmp_path: Path
 ) -> None:
     shards = md.build(
@@ -69,7 +69,7 @@ def test_build__builds_what_the_command_builds(
     assert len(shards["train"]) == 60
 
 
-def test_build__takes_a_file_or_its_tables(tmp_path: Path) -> None:
+def test_build__accepts_a_file_or_its_tables(tmp_path: Path) -> None:
     row = {"id": "a", "text": "Acme owes Bolt 5 Euro.", "entities": [[0, 4, "Party"]]}
     (tmp_path / "deals.jsonl").write_text(json.dumps(row))
     (tmp_path / "deals.toml").write_text('[source]\nuse = "jsonl"\n')
@@ -87,7 +87,7 @@ def test_build__takes_a_file_or_its_tables(tmp_path: Path) -> None:
     assert made.tree(tmp_path / "a") == made.tree(tmp_path / "b")
 
 
-def test_build__takes_a_source_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_build__accepts_a_source_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     row = {"id": "a", "text": "Acme owes Bolt 5 Euro.", "entities": [[0, 4, "Party"]]}
     (tmp_path / "deals.jsonl").write_text(json.dumps(row))
@@ -103,11 +103,11 @@ def test_build__takes_a_source_by_its_name(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("name", "segmenter"), [("notes", "clinical"), ("text", "clinical"), ("conll", "given")]
 )
-def test_read_named__segments_as_suits_the_source(name: str, segmenter: str) -> None:
+def test_read_named__selects_the_segmenter_for_the_source(name: str, segmenter: str) -> None:
     assert read_named(name).segment.use == segmenter
 
 
-def test_build__of_a_sample_has_a_folder_by_default(
+def test_build__sample_has_a_default_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -137,7 +137,7 @@ def test_default_folder__is_named_after_the_pipeline(source: Any, expected: str)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "/", "a/.."])
-def test_default_folder__is_no_folder_above(name: str) -> None:
+def test_default_folder__does_not_lead_upwards(name: str) -> None:
     from mslm_data.api.building import default_folder
     from mslm_data.pipeline import from_tables
 
@@ -151,7 +151,7 @@ def test_default_folder__is_no_folder_above(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["a\0b", "a" * 300, "\ud800"])
 @pytest.mark.parametrize("argument", ["source", "input", "tokenizer", "out", "name", "options"])
-def test_build__refuses_names_that_nothing_can_have(
+def test_build__rejects_invalid_names(
     argument: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -172,7 +172,7 @@ def test_build__refuses_names_that_nothing_can_have(
         md.build(**arguments)
 
 
-def test_build__twice_only_opens_the_folder(tmp_path: Path) -> None:
+def test_build__second_call_only_opens_the_folder(tmp_path: Path) -> None:
     first = md.build(NAME, sample=True, out=tmp_path)
     before = (tmp_path / "manifest.json").stat().st_mtime_ns
 
@@ -182,7 +182,7 @@ def test_build__twice_only_opens_the_folder(tmp_path: Path) -> None:
     assert (tmp_path / "manifest.json").stat().st_mtime_ns == before
 
 
-def test_build__parts_are_finished_by_the_call_without_them(tmp_path: Path) -> None:
+def test_build__full_call_finishes_parts(tmp_path: Path) -> None:
     whole = md.build(NAME, sample=True, out=tmp_path / "whole")
     options: dict[str, Any] = {"sample": True, "out": tmp_path / "parts"}
 
@@ -194,7 +194,7 @@ def test_build__parts_are_finished_by_the_call_without_them(tmp_path: Path) -> N
     assert made.tree(tmp_path / "parts") == made.tree(tmp_path / "whole")
 
 
-def test_build__tells_its_progress(tmp_path: Path) -> None:
+def test_build__reports_progress(tmp_path: Path) -> None:
     reports: list[Progress] = []
 
     md.build(NAME, sample=True, out=tmp_path, progress=reports.append)
@@ -206,7 +206,7 @@ def test_build__tells_its_progress(tmp_path: Path) -> None:
     assert reports[-1].bytes_done == reports[-1].bytes_total
 
 
-def test_build__interrupted_by_its_progress_goes_on(
+def test_build__resumes_after_its_progress_callback_raises(
     by_command: dict[str, bytes], tmp_path: Path
 ) -> None:
     def stop(progress: Progress) -> None:
@@ -227,10 +227,10 @@ def test_build__interrupted_by_its_progress_goes_on(
     assert made.tree(tmp_path) == by_command
 
 
-# Its start ----------------------------------------------------------------------------------------
+# Start --------------------------------------------------------------------------------------------
 
 
-def test_building__imports_nothing_heavy() -> None:
+def test_build__import_of_building_loads_nothing_heavy() -> None:
     script = "import sys, mslm_data.api.building, mslm_data.cli.build, mslm_data.cli.progress; print(*sys.modules)"
 
     done = subprocess.run(
@@ -241,7 +241,7 @@ def test_building__imports_nothing_heavy() -> None:
     assert not heavy & set(done.stdout.split())
 
 
-def test_build__in_this_process_imports_only_what_it_needs(tmp_path: Path) -> None:
+def test_build__imports_only_the_needed_modules_in_this_process(tmp_path: Path) -> None:
     words = ["build", "--source", NAME, "--sample", "--out", str(tmp_path / "out")]
     script = (
         "import sys\nfrom mslm_data.cli import main\n"
@@ -258,7 +258,7 @@ def test_build__in_this_process_imports_only_what_it_needs(tmp_path: Path) -> No
 
 @pytest.fixture
 def pools(monkeypatch: pytest.MonkeyPatch) -> list[pool.Pool]:
-    """Every pool of workers that was started."""
+    """All pools of workers started so far."""
     started: list[pool.Pool] = []
     start = pool.Pool.start
 
@@ -270,7 +270,7 @@ def pools(monkeypatch: pytest.MonkeyPatch) -> list[pool.Pool]:
     return started
 
 
-def test_build__loads_ahead_what_its_workers_use(
+def test_build__preloads_the_modules_of_its_workers(
     pools: list[pool.Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load, started = tokenizer.load_tokenizer, []
@@ -283,14 +283,12 @@ def test_build__loads_ahead_what_its_workers_use(
 
     md.build(NAME, sample=True, out=tmp_path, workers=2)
 
-    assert started == [1]  # before the tokenizer is read
-    assert len(pools) == 1  # and its workers came from this one
+    assert started == [1]  # Before the tokenizer is read,
+    assert len(pools) == 1  # and its workers were forked from this process.
     assert psutil.Process().children() == []
 
 
-def test_build__ends_what_it_has_started_if_it_cannot_begin(
-    pools: list[pool.Pool], tmp_path: Path
-) -> None:
+def test_build__stops_its_pool_when_it_cannot_begin(pools: list[pool.Pool], tmp_path: Path) -> None:
     with pytest.raises(TokenizerError):
         md.build(NAME, sample=True, tokenizer="v.txt", out=tmp_path, workers=2)
 
@@ -299,19 +297,19 @@ def test_build__ends_what_it_has_started_if_it_cannot_begin(
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1 << 20, 0), (33 << 20, 1)])
-def test_build__has_workers_by_the_size_of_the_input(
+def test_build__chooses_workers_by_input_size(
     size: int, expected: int, pools: list[pool.Pool], tmp_path: Path
 ) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "train.tsv").write_bytes(b"\n" * size)
 
-    with pytest.raises(MslmDataError):  # there is no document
+    with pytest.raises(MslmDataError):  # There is no document.
         md.build(NAME, input=tmp_path / "in", tokenizer="v.txt", out=tmp_path / "out")
 
     assert len(pools) == expected
 
 
-def test_build__dry_run_has_no_workers(pools: list[pool.Pool], tmp_path: Path) -> None:
+def test_build__dry_run_starts_no_workers(pools: list[pool.Pool], tmp_path: Path) -> None:
     words = ("--sample", "--dry-run", "--workers", "2", "--out", tmp_path / "out")
 
     assert run("build", "--source", NAME, *words).code == 0
@@ -322,17 +320,17 @@ def test_build__dry_run_has_no_workers(pools: list[pool.Pool], tmp_path: Path) -
 @pytest.mark.long
 @pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="nothing is compiled")
 @pytest.mark.parametrize("command", ["build", "mask-stats"])
-def test_command__says_once_that_kernels_are_compiled(command: str, tmp_path: Path) -> None:
+def test_build__command_reports_kernel_compilation_once(command: str, tmp_path: Path) -> None:
     said = "compiling kernels, once after an installation; this takes some seconds"
     environment = {**os.environ, "MSLM_DATA_CACHE": str(tmp_path / "cache")}
     out = tmp_path / "out"
     words: tuple[Any, ...] = ("build", "--source", NAME, "--sample", "--workers", "2", "--out")
-    if command == "mask-stats":  # it compiles in the process that speaks
+    if command == "mask-stats":  # The reporting process compiles them.
         md.build(NAME, sample=True, out=out)
         words = ("mask-stats",)
 
     def seen(*words: Any) -> str:
-        """Return what somebody at a terminal sees."""
+        """Return the output as a terminal shows it."""
         command = [sys.executable, "-m", "mslm_data", *map(str, words)]
         return shown_at_terminal(command, environment)
 
@@ -346,7 +344,7 @@ def test_command__says_once_that_kernels_are_compiled(command: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_build__leaves_private_files_and_the_umask(workers: int, tmp_path: Path) -> None:
+def test_build__writes_private_files_and_keeps_the_umask(workers: int, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         md.build(NAME, sample=True, out=tmp_path / "world" / "out", workers=workers)
@@ -356,24 +354,24 @@ def test_build__leaves_private_files_and_the_umask(workers: int, tmp_path: Path)
 
     written = [tmp_path / "world", *(tmp_path / "world").rglob("*")]
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in written}
-    assert umask == 0  # other threads of a program write files too
+    assert umask == 0  # Other threads of a program write files too.
     assert len(written) > 15
     assert not [path for path, mode in modes.items() if mode & 0o077]
 
 
-def test_build__logs_a_warning_where_others_can_enter(
+def test_build__warns_when_others_can_enter_the_folder(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     tmp_path.chmod(0o755)
 
     with caplog.at_level(logging.WARNING, "mslm_data"):
         md.build(NAME, sample=True, out=tmp_path)
-        assert caplog.messages == []  # a public corpus
+        assert caplog.messages == []  # A public corpus.
 
         md.build(
             NAME, sample=True, out=tmp_path / "x", part=(1, 1), options={"encode.keep_text": True}
         )
-        assert caplog.messages == []  # a folder of its own
+        assert caplog.messages == []  # A private folder.
 
         (tmp_path / "x").chmod(0o750)
         md.build(NAME, sample=True, out=tmp_path / "x", options={"encode.keep_text": True})
@@ -479,7 +477,7 @@ WRONG: list[tuple[Sequence[Any], dict[str, Any], type[MslmDataError], str]] = [
 
 
 @pytest.mark.parametrize(("words", "arguments", "error", "message"), WRONG)
-def test_build__is_wrong_in_the_same_words_as_command_and_as_call(
+def test_build__raises_the_same_messages_as_the_command(
     words: Sequence[Any],
     arguments: dict[str, Any],
     error: type[MslmDataError],
@@ -499,7 +497,7 @@ def test_build__is_wrong_in_the_same_words_as_command_and_as_call(
     assert not out.exists()
 
 
-def test_build__has_no_sample_of_a_pipeline_without_one(tmp_path: Path) -> None:
+def test_build__rejects_sample_for_a_pipeline_without_one(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('[source]\nuse = "jsonl"\n')
     expected = "pipeline 'mine': it has no sample; pass your corpus (--input)"
 
@@ -511,7 +509,7 @@ def test_build__has_no_sample_of_a_pipeline_without_one(tmp_path: Path) -> None:
     assert str(raised.value) == expected
 
 
-def test_build__refuses_a_folder_of_something_else(tmp_path: Path) -> None:
+def test_build__rejects_a_folder_of_another_build(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").touch()
 
     done = run("build", "--source", NAME, "--sample", "--out", tmp_path)
@@ -523,6 +521,6 @@ def test_build__refuses_a_folder_of_something_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", [(0, 2), (3, 2), (1, 0)])
-def test_build__refuses_parts_out_of_range(part: tuple[int, int], tmp_path: Path) -> None:
+def test_build__rejects_parts_out_of_range(part: tuple[int, int], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^part: expected \(i, n\) with 1 <= i <= n, such as \(2"):
         md.build(NAME, sample=True, out=tmp_path, part=part)

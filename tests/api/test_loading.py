@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_load__is_a_function_of_the_package_whatever_was_imported_before() -> None:
+def test_load__is_a_function_whatever_was_imported_before() -> None:
     code = "import mslm_data.api.loading, mslm_data as md, mslm_data.stats; print(callable(md.load), callable(md.strategy))"
 
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -45,7 +45,7 @@ def test_load__is_a_mapping_of_splits(folder: Path) -> None:
     assert shards.manifest.splits["test"].sequences == len(shards["test"])
 
 
-def test_load__names_a_folder_that_stays_when_the_working_directory_changes(
+def test_load__survives_a_change_of_the_working_directory(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = load(folder)["train"].examples().keys.tolist()
@@ -53,16 +53,16 @@ def test_load__names_a_folder_that_stays_when_the_working_directory_changes(
     shards = load(folder.name)
     monkeypatch.chdir(tmp_path)
 
-    sent = copy.deepcopy(shards["train"])  # by what pickling asks for
+    sent = copy.deepcopy(shards["train"])  # As pickling does.
 
     assert shards["train"].examples().keys.tolist() == expected
     assert sent.examples().keys.tolist() == expected
     assert shards.tokenizer == folder / "tokenizer.json"
     assert '<p class="s"' in shards._repr_html_()
-    assert str(shards.folder) == folder.name  # as it was named
+    assert str(shards.folder) == folder.name  # The given name.
 
 
-def test_get__gives_a_default_where_there_is_no_such_split(folder: Path) -> None:
+def test_get__returns_a_default_for_a_missing_split(folder: Path) -> None:
     shards = load(folder)
 
     assert shards.get("train") is shards["train"]
@@ -70,26 +70,26 @@ def test_get__gives_a_default_where_there_is_no_such_split(folder: Path) -> None
     assert shards.get("trian", "none") == "none"
 
 
-def test_load__says_which_split_was_meant(folder: Path) -> None:
+def test_load__suggests_a_similar_split_name(folder: Path) -> None:
     with pytest.raises(ShardError, match=r"no split 'trian'; did you mean 'train'\?"):
         load(folder)["trian"]
 
 
-def test_load__finds_out_whether_a_split_is_there(folder: Path) -> None:
+def test_load__supports_membership_tests(folder: Path) -> None:
     shards = load(folder)
 
     assert "train" in shards
     assert "trian" not in shards
 
 
-def test_repr__says_where_it_is_and_what_is_in_it(folder: Path) -> None:
+def test_repr__shows_place_and_contents(folder: Path) -> None:
     shards = load(folder)
     rows = ", ".join(f"{name} {len(shards[name]):,}" for name in shards.splits)
 
     assert repr(shards) == f"Shards('{folder}': rows {rows}; labels 'Disease')"
 
 
-def test_repr_html__escapes_what_came_from_the_corpus(folder: Path) -> None:
+def test_repr_html__escapes_corpus_text(folder: Path) -> None:
     shards = load(folder)
     shards.manifest = replace(shards.manifest, labels=("<script>", "x"))
 
@@ -102,14 +102,14 @@ def test_repr_html__escapes_what_came_from_the_corpus(folder: Path) -> None:
     )
 
 
-def test_load__tells_the_log(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_load__writes_to_the_log(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("DEBUG", "mslm_data"):
         load(folder)
 
     assert caplog.messages == [f"opened {folder}: train, validation, test"]
 
 
-def test_strategy__of_shards_finds_its_lexicon_in_the_folder(folder: Path, tmp_path: Path) -> None:
+def test_strategy__loads_its_lexicon_from_the_folder(folder: Path, tmp_path: Path) -> None:
     copied = tmp_path / "built"
     shutil.copytree(folder, copied)
     shards = load(copied)

@@ -1,4 +1,4 @@
-"""`md.mix`: which shares and epochs follow from what users say, and what is refused."""
+"""`md.mix`: shares and epoch sizes for all options, and rejected options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests import made
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two corpora of the shipped samples, the second of shorter and more rows."""
+    """Two sample corpora; the second has more and shorter rows."""
     folder = tmp_path_factory.mktemp("folders")
     for name, max_tokens in (("ncbi-disease", 512), ("bc5cdr-chem", 16)):
         pipeline = made.pipeline_of(name=name, encode={"max_tokens": max_tokens})
@@ -40,7 +40,7 @@ def rows_of(mix: Any) -> list[int]:
     return [part.rows for part in mix.splits]
 
 
-def test_mix__by_default_has_each_row_once_an_epoch(small: md.Split, large: md.Split) -> None:
+def test_mix__default_epoch_has_each_row_once(small: md.Split, large: md.Split) -> None:
     for by in ("tokens", "rows"):
         mix = md.mix([small, large], by=by)  # type: ignore[arg-type]
 
@@ -50,20 +50,18 @@ def test_mix__by_default_has_each_row_once_an_epoch(small: md.Split, large: md.S
         assert Counter(keys) == Counter([*small.examples().keys, *large.examples().keys])
 
 
-def test_mix__is_refused_where_a_strategy_reads_score_columns(
-    small: md.Split, large: md.Split
-) -> None:
+def test_mix__rejects_strategies_that_read_score_columns(small: md.Split, large: md.Split) -> None:
     mix = md.mix([small, large], epoch_size="shortest")
     strategy = md.strategy("attention-high", scores="vocab/attention")
 
-    # A row that comes again has another key, so it would fail in a later epoch only.
+    # A repeated row has another key, so the error would come in a later epoch only.
     with pytest.raises(
         ValueError, match=r"^strategy: expected one without score columns for a mix"
     ):
         md.Batches(mix, strategy, batch_size=8)
 
 
-def test_mix__counts_shares_in_tokens_or_in_rows(small: md.Split, large: md.Split) -> None:
+def test_mix__counts_shares_in_tokens_or_rows(small: md.Split, large: md.Split) -> None:
     weights = {small: 7, large: 3}
 
     of_rows = md.mix(weights, by="rows", epoch_size=1000)
@@ -75,8 +73,8 @@ def test_mix__counts_shares_in_tokens_or_in_rows(small: md.Split, large: md.Spli
     assert [part.share for part in of_tokens.splits] == [0.7, 0.3]
 
 
-def test_mix__an_epoch_is_as_long_as_asked_for(small: md.Split, large: md.Split) -> None:
-    """Of equal shares, the folder of fewer rows is used up first."""
+def test_mix__epoch_has_the_requested_size(small: md.Split, large: md.Split) -> None:
+    """With equal shares, the folder with fewer rows is exhausted first."""
     few, many = len(small), len(large)
     assert few < many
     equal = {small: 1, large: 1}
@@ -87,8 +85,8 @@ def test_mix__an_epoch_is_as_long_as_asked_for(small: md.Split, large: md.Split)
     assert rows_of(md.mix({small: 1e-9, large: 1}, by="rows", epoch_size=40)) == [1, 40]
 
 
-def test_mix__temperature_brings_small_folders_more_often(small: md.Split, large: md.Split) -> None:
-    """The exponent is one over the temperature: 0.3 as for XLM-R and mT5 is 1 / 0.3."""
+def test_mix__temperature_oversamples_small_folders(small: md.Split, large: md.Split) -> None:
+    """The exponent is the inverse of the temperature: XLM-R and mT5 use 0.3."""
     sizes = [small.tokens, large.tokens]
 
     for temperature in (1, 2, 1 / 0.3, 1e6):
@@ -100,7 +98,7 @@ def test_mix__temperature_brings_small_folders_more_often(small: md.Split, large
     assert [part.share for part in mix.splits] == pytest.approx([0.5, 0.5], abs=1e-5)
 
 
-def test_mix__takes_paths_urls_folders_and_splits(base: Path, small: md.Split) -> None:
+def test_mix__accepts_paths_urls_folders_and_splits(base: Path, small: md.Split) -> None:
     store = fsspec.filesystem("memory")
     store.put(str(base / "ncbi-disease"), "/mixed/ncbi", recursive=True)
     path = base / "bc5cdr-chem"
@@ -118,7 +116,7 @@ def test_mix__takes_paths_urls_folders_and_splits(base: Path, small: md.Split) -
     assert [part.split.name for part in with_validation.splits] == ["train", "validation"]
 
 
-def test_mix__refuses_a_cache_that_holds_not_all_shards(base: Path, small: md.Split) -> None:
+def test_mix__rejects_a_cache_smaller_than_all_shards(base: Path, small: md.Split) -> None:
     store = fsspec.filesystem("memory")
     store.put(str(base / "bc5cdr-chem"), "/mixed/chem", recursive=True)
     remote = md.load("memory://mixed/chem", cache_bytes=100)["train"]
@@ -131,7 +129,7 @@ def test_mix__refuses_a_cache_that_holds_not_all_shards(base: Path, small: md.Sp
         next(iter(md.Batches(md.mix([small, remote]), "bert", shuffle="shards")))
 
 
-def test_mix__takes_another_split(base: Path) -> None:
+def test_mix__accepts_other_splits(base: Path) -> None:
     mix = md.mix([base / "ncbi-disease", base / "bc5cdr-chem"], split="test")
 
     assert [part.split.name for part in mix.splits] == ["test", "test"]
@@ -153,19 +151,21 @@ def test_mix__takes_another_split(base: Path) -> None:
         ({"epoch_size": True}, "epoch_size: expected 'total', .* got True"),
     ],
 )
-def test_mix__refuses_wrong_options(small: md.Split, options: dict[str, Any], message: str) -> None:
+def test_mix__rejects_invalid_options(
+    small: md.Split, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         md.mix([small], **options)
 
 
 @pytest.mark.parametrize("weight", [0, -1, float("inf"), float("nan"), "0.5", True, None])
-def test_mix__refuses_wrong_weights(small: md.Split, weight: Any) -> None:
+def test_mix__rejects_invalid_weights(small: md.Split, weight: Any) -> None:
     with pytest.raises(ValueError, match="folders: expected weights above 0, got "):
         md.mix({small: weight})
 
 
 @pytest.mark.parametrize("temperature", [1e-9, 1e-320])
-def test_mix__refuses_a_temperature_that_leaves_a_folder_no_weight(
+def test_mix__rejects_a_temperature_with_zero_weights(
     small: md.Split, large: md.Split, temperature: float
 ) -> None:
     with pytest.raises(ValueError, match=f"temperature: {temperature} gives small folders"):
@@ -173,19 +173,19 @@ def test_mix__refuses_a_temperature_that_leaves_a_folder_no_weight(
 
 
 @pytest.mark.parametrize(("weight", "size"), [(1e-300, "longest"), (1e-16, "longest"), (1, 10**30)])
-def test_mix__refuses_an_epoch_that_cannot_be_numbered(
+def test_mix__rejects_an_epoch_that_is_too_long(
     small: md.Split, large: md.Split, weight: float, size: str | int
 ) -> None:
     with pytest.raises(ValueError, match=f"epoch_size: expected at most .* rows .* and '?{size}"):
         md.mix({small: 1, large: weight}, epoch_size=size)
 
 
-def test_mix__refuses_weights_with_a_temperature(small: md.Split) -> None:
+def test_mix__rejects_weights_with_a_temperature(small: md.Split) -> None:
     with pytest.raises(ValueError, match="temperature: cannot be combined with weights"):
         md.mix({small: 1}, temperature=2)
 
 
-def test_mix__refuses_what_are_no_folders(base: Path, small: md.Split) -> None:
+def test_mix__rejects_values_that_are_no_folders(base: Path, small: md.Split) -> None:
     wrong: list[Any] = ["shards", Path("shards"), small, md.load(base / "ncbi-disease"), 3, {1, 2}]
     for folders in wrong:
         with pytest.raises(TypeError, match="folders: expected folders with their weights"):
@@ -197,14 +197,14 @@ def test_mix__refuses_what_are_no_folders(base: Path, small: md.Split) -> None:
             md.mix(nothing)
 
 
-def test_mix__refuses_a_split_that_stands_twice(base: Path, small: md.Split) -> None:
+def test_mix__rejects_a_repeated_split(base: Path, small: md.Split) -> None:
     with pytest.raises(
         ValueError, match=r"ncbi-disease/train has the rows of .*ncbi-disease/train"
     ):
         md.mix([small, base / "ncbi-disease"])
 
 
-def test_mix__refuses_another_tokenizer(base: Path, tmp_path: Path, small: md.Split) -> None:
+def test_mix__rejects_different_tokenizers(base: Path, tmp_path: Path, small: md.Split) -> None:
     words = [word for word in (made.SAMPLE / "vocab.txt").read_text().splitlines() if word]
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("\n".join([*words, "onemore"]))
@@ -220,7 +220,7 @@ def test_mix__refuses_another_tokenizer(base: Path, tmp_path: Path, small: md.Sp
     assert str(tmp_path / "other") in str(info.value)
 
 
-def test_mix__refuses_a_split_without_rows(base: Path, tmp_path: Path, small: md.Split) -> None:
+def test_mix__rejects_an_empty_split(base: Path, tmp_path: Path, small: md.Split) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "train.tsv").write_text("")
     (tmp_path / "in" / "test.tsv").write_text("aspirin\tB-Chemical\n\n")
@@ -233,8 +233,8 @@ def test_mix__refuses_a_split_without_rows(base: Path, tmp_path: Path, small: md
 
 
 @pytest.mark.long
-def test_mix__real_corpora_keep_their_mentions(real: Path, tmp_path: Path) -> None:
-    """Mentions of each label in an epoch that has each row once are those of the folders' manifests."""
+def test_mix__keeps_the_mentions_of_real_corpora(real: Path, tmp_path: Path) -> None:
+    """Mentions per label in an epoch with each row once equal the manifests' counts."""
     expected = {}
     for name, label in (
         ("NCBI-disease", "Disease"),

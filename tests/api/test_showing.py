@@ -1,4 +1,4 @@
-"""What notebooks show of objects, and that they keep no patients' text unasked."""
+"""Notebook output of objects, which shows patients' text only on request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> md.Shards:
 
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory: pytest.TempPathFactory) -> md.Shards:
-    """The same rows, said to be patients' text."""
+    """The same rows, marked as patients' text."""
     out = tmp_path_factory.mktemp("notes") / "out"
     protected = {"about.protected": True}
     return md.build("blurb/ncbi-disease", sample=True, out=out, workers=1, options=protected)
@@ -43,12 +43,12 @@ OBJECTS: dict[str, Callable[[md.Shards], Any]] = {
 
 
 def words(page: str) -> str:
-    """Return what a reader sees of a drawing."""
+    """Return the visible text of HTML."""
     return re.sub("<[^>]*>", "", re.sub("<style>.*?</style>", "", page, flags=re.DOTALL))
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-def test_repr_html__draws_rows_as_the_page_does(name: str, shards: md.Shards) -> None:
+def test_repr_html__shows_rows_like_the_page(name: str, shards: md.Shards) -> None:
     html = OBJECTS[name](shards)._repr_html_()
 
     assert style_sheet() in html
@@ -58,7 +58,7 @@ def test_repr_html__draws_rows_as_the_page_does(name: str, shards: md.Shards) ->
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-def test_repr_html__shows_no_patients_text(name: str, shards: md.Shards, notes: md.Shards) -> None:
+def test_repr_html__hides_patients_text(name: str, shards: md.Shards, notes: md.Shards) -> None:
     plain = OBJECTS[name](shards)._repr_html_()
     of_notes = OBJECTS[name](notes)._repr_html_()
 
@@ -70,7 +70,7 @@ def test_repr_html__shows_no_patients_text(name: str, shards: md.Shards, notes: 
     assert "md.show(..., show_text=True) shows it" in of_notes
 
 
-def test_repr_html__of_a_folder_without_a_tokenizer_has_its_counts(
+def test_repr_html__shows_counts_of_a_folder_without_a_tokenizer(
     shards: md.Shards, tmp_path: Path
 ) -> None:
     assert isinstance(shards.folder, Path)
@@ -84,7 +84,7 @@ def test_repr_html__of_a_folder_without_a_tokenizer_has_its_counts(
     assert try_open_tokenizer(tmp_path / "nothing.json") is None
 
 
-def test_repr_html__of_a_damaged_shard_says_so(shards: md.Shards, tmp_path: Path) -> None:
+def test_repr_html__reports_a_damaged_shard(shards: md.Shards, tmp_path: Path) -> None:
     assert isinstance(shards.folder, Path)
     shutil.copytree(shards.folder, tmp_path / "copy")
     (shard,) = (tmp_path / "copy" / "train").glob("*.arrow")
@@ -97,7 +97,7 @@ def test_repr_html__of_a_damaged_shard_says_so(shards: md.Shards, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", STRATEGIES.names())
-def test_repr_html__of_a_strategy_draws_a_sentence_or_says_what_it_needs(name: str) -> None:
+def test_repr_html__shows_a_sentence_or_the_requirements_of_a_strategy(name: str) -> None:
     try:
         strategy = md.strategy(name)
     except ValueError:
@@ -109,7 +109,7 @@ def test_repr_html__of_a_strategy_draws_a_sentence_or_says_what_it_needs(name: s
     assert html.count('<p class="s"') == 2 or '<p class="soft">' in html
 
 
-def test_repr_html__of_a_strategy_of_ones_own() -> None:
+def test_repr_html__supports_user_defined_strategies() -> None:
     joint = md.strategy("joint")
     own = type(joint)(joint.picks, joint.corruption)  # type: ignore[attr-defined,call-arg]
 
@@ -133,7 +133,7 @@ def test_sample__is_a_row_with_mentions() -> None:
     )
 
 
-def test_repr__of_statistics_is_one_line(shards: md.Shards) -> None:
+def test_repr__statistics_take_one_line(shards: md.Shards) -> None:
     stats = mask_stats(shards["train"].chunks, md.strategy("joint"), labels=shards.labels)
 
     assert repr(stats).startswith(
@@ -144,7 +144,7 @@ def test_repr__of_statistics_is_one_line(shards: md.Shards) -> None:
         assert value in words(html)
 
 
-def test_show__draws_rows_under_each_strategy(shards: md.Shards) -> None:
+def test_show__shows_rows_under_each_strategy(shards: md.Shards) -> None:
     joint = md.strategy("joint")
     drawing = md.show(shards["train"], joint, "span", joint, rows=[5, 2], seed=3, epoch=1)
 
@@ -170,7 +170,7 @@ def test_show__draws_rows_under_each_strategy(shards: md.Shards) -> None:
         )
 
 
-def test_show__without_a_strategy_draws_mentions(shards: md.Shards) -> None:
+def test_show__without_a_strategy_shows_mentions(shards: md.Shards) -> None:
     drawing = md.show(shards["train"], rows=2)
 
     assert drawing.strategies == ()
@@ -178,37 +178,37 @@ def test_show__without_a_strategy_draws_mentions(shards: md.Shards) -> None:
     assert "<mark" not in drawing.html
 
 
-def test_show__takes_a_mix(shards: md.Shards) -> None:
+def test_show__accepts_a_mix(shards: md.Shards) -> None:
     mixed = md.mix([shards["train"], shards["test"]])
 
     assert md.show(mixed, "elm", rows=2).html.count('<p class="s"') == 2
 
 
-def test_show__shows_patients_text_only_on_wish(notes: md.Shards) -> None:
+def test_show__shows_patients_text_only_on_request(notes: md.Shards) -> None:
     for rows in (notes["train"], md.mix([notes["train"], notes["test"]])):
         with pytest.raises(md.MslmDataError, match=r"holds patients' text.* pass show_text=True"):
             md.show(rows, "joint")
         assert '<p class="s"' in md.show(rows, "joint", show_text=True).html
 
 
-def test_show__refuses_what_is_no_split(shards: md.Shards) -> None:
+def test_show__rejects_values_that_are_no_split(shards: md.Shards) -> None:
     with pytest.raises(TypeError, match="split: expected a split"):
         md.show(shards)  # type: ignore[arg-type]
     with pytest.raises(IndexError, match="rows: expected numbers from 0 to"):
         md.show(shards["train"], rows=[10**6])
 
 
-def test_show__takes_a_count_of_numpy(shards: md.Shards) -> None:
+def test_show__accepts_a_numpy_integer(shards: md.Shards) -> None:
     assert md.show(shards["train"], rows=np.int64(2)).rows == md.show(shards["train"], rows=2).rows
 
 
 @pytest.mark.parametrize("rows", [0, -1, np.int64(0)])
-def test_show__refuses_a_count_that_draws_nothing(shards: md.Shards, rows: int) -> None:
+def test_show__rejects_a_count_of_zero(shards: md.Shards, rows: int) -> None:
     with pytest.raises(ValueError, match=f"rows: expected at least 1, .*, got {rows}$"):
         md.show(shards["train"], rows=rows)
 
 
 @pytest.mark.parametrize("rows", [[1.5], [True, False], True, 2.5, None, "3", [2**70]])
-def test_show__refuses_what_are_no_numbers_of_rows(shards: md.Shards, rows: Any) -> None:
+def test_show__rejects_invalid_row_numbers(shards: md.Shards, rows: Any) -> None:
     with pytest.raises(TypeError, match="rows: expected a sequence of whole numbers, got "):
         md.show(shards["train"], rows=rows)

@@ -1,4 +1,4 @@
-"""A process that holds a lock, for tests of others that want it: NAME of an error, PATH."""
+"""A process that holds a lock: `python -m tests.io.locking NAME PATH`, with the name of an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mslm_data.io.locks import HeldError, locked
 
 
 def without_flock(name: str) -> None:
-    """Make `flock` answer with an error from now on, as some file systems do."""
+    """Make `flock` fail with an error from now on, like some file systems."""
     number = getattr(errno, name)
 
     def refuse(*_: object) -> NoReturn:
@@ -29,7 +29,7 @@ def _say(text: str) -> None:
 
 
 def main(name: str, path: str, held: str) -> None:
-    """Take a lock, say what became of it, and hold it for some seconds."""
+    """Take a lock, report the result, and hold it for some seconds."""
     if name:
         without_flock(name)
     try:

@@ -1,4 +1,4 @@
-"""Archives from strangers."""
+"""Hostile and damaged archives."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def member(name: str, kind: bytes, *, to: str = "") -> tarfile.TarInfo:
 
 
 def refused(path: Path, match: str, *, limits: Limits | None = None) -> None:
-    """Check that an archive is refused and that nothing of it is on the disk."""
+    """Assert that an archive is rejected and leaves nothing on the disk."""
     before = set(path.parent.rglob("*"))
     with pytest.raises(SourceError, match=match):
         unpack(path, path.parent / "out", limits=limits or Limits())
@@ -60,7 +60,7 @@ def refused(path: Path, match: str, *, limits: Limits | None = None) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.tgz", "a.zip", "A.ZIP"])
-def test_unpack__gives_all_files(name: str, tmp_path: Path) -> None:
+def test_unpack__writes_all_files(name: str, tmp_path: Path) -> None:
     archive = (
         make_zip(tmp_path / name, FILES)
         if name.lower().endswith("zip")
@@ -74,14 +74,14 @@ def test_unpack__gives_all_files(name: str, tmp_path: Path) -> None:
     } == FILES
 
 
-def test_unpack__takes_folders_and_a_leading_dot(tmp_path: Path) -> None:
+def test_unpack__accepts_folders_and_a_leading_dot(tmp_path: Path) -> None:
     dots = [member("./", tarfile.DIRTYPE), member("./empty", tarfile.DIRTYPE)]
     folder = unpack(make_tar(tmp_path / "a.tar", {"./b.tsv": b"b"}, *dots), tmp_path / "out")
 
     assert sorted(path.name for path in folder.iterdir()) == ["b.tsv", "empty"]
 
 
-def test_unpack__leaves_a_folder_that_is_there_alone(tmp_path: Path) -> None:
+def test_unpack__keeps_an_existing_folder(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
 
@@ -91,7 +91,7 @@ def test_unpack__leaves_a_folder_that_is_there_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.tgz", "a.zip"])
-def test_unpack__makes_private_files_whatever_the_umask_and_the_archive_say(
+def test_unpack__makes_private_files_whatever_the_umask_and_the_archive(
     name: str, tmp_path: Path
 ) -> None:
     archive = make(tmp_path / name, FILES)
@@ -107,14 +107,14 @@ def test_unpack__makes_private_files_whatever_the_umask_and_the_archive_say(
     assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
 
 
-def test_unpack__raises_the_error_that_it_is_told(tmp_path: Path) -> None:
+def test_unpack__raises_the_given_error_class(tmp_path: Path) -> None:
     with pytest.raises(AnnotateError, match="expected a path inside the archive"):
         unpack(
             make_zip(tmp_path / "a.zip", {"../evil": b""}), tmp_path / "out", error=AnnotateError
         )
 
 
-def test_unpack__tells_a_full_disk_from_a_damaged_archive(
+def test_unpack__distinguishes_a_full_disk_from_a_damaged_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: Path) -> None:
@@ -127,7 +127,7 @@ def test_unpack__tells_a_full_disk_from_a_damaged_archive(
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.zip"])
-def test_unpack__refuses_a_name_of_a_file_and_of_a_folder(name: str, tmp_path: Path) -> None:
+def test_unpack__rejects_a_name_of_both_a_file_and_a_folder(name: str, tmp_path: Path) -> None:
     refused(
         make(tmp_path / name, {"a": b"", "a/b": b""}),
         "member 'a/b': the archive has both a file and a folder of this name",
@@ -136,8 +136,8 @@ def test_unpack__refuses_a_name_of_a_file_and_of_a_folder(name: str, tmp_path: P
 
 @pytest.mark.parametrize("suffix", [".zip", ".tar"])
 @pytest.mark.parametrize("again", ["a.tsv", "./a.tsv"])
-def test_unpack__refuses_a_name_that_comes_twice(suffix: str, again: str, tmp_path: Path) -> None:
-    """The last one would silently take the place of the first."""
+def test_unpack__rejects_a_repeated_name(suffix: str, again: str, tmp_path: Path) -> None:
+    """The last entry would silently replace the first."""
     path = tmp_path / f"in{suffix}"
     names = ["a.tsv", again]
     if suffix == ".zip":
@@ -165,7 +165,7 @@ def test_members__gives_names_and_bytes_in_stored_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["../evil", "a/../../evil", "/etc/evil", "C:/evil", "..\\evil", "\\evil"]
 )
-def test_unpack__refuses_names_that_lead_outside(name: str, suffix: str, tmp_path: Path) -> None:
+def test_unpack__rejects_names_outside_the_folder(name: str, suffix: str, tmp_path: Path) -> None:
     refused(
         make(tmp_path / f"a{suffix}", {"good": b"", name: b"x"}),
         "expected a path inside the archive",
@@ -182,14 +182,14 @@ def test_unpack__refuses_names_that_lead_outside(name: str, suffix: str, tmp_pat
         member("device", tarfile.CHRTYPE),
     ],
 )
-def test_unpack__refuses_links_and_devices(info: tarfile.TarInfo, tmp_path: Path) -> None:
+def test_unpack__rejects_links_and_devices(info: tarfile.TarInfo, tmp_path: Path) -> None:
     refused(
         make_tar(tmp_path / "a.tar.gz", FILES, info),
         "expected a plain file or a folder, got a link or a device",
     )
 
 
-def test_unpack__refuses_links_in_zips(tmp_path: Path) -> None:
+def test_unpack__rejects_links_in_zips(tmp_path: Path) -> None:
     refused(
         make_zip(tmp_path / "a.zip", {"link": b"/etc/passwd"}, kind=stat.S_IFLNK),
         "got a link or a device",
@@ -197,7 +197,7 @@ def test_unpack__refuses_links_in_zips(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".tar.gz", ".zip"])
-def test_unpack__refuses_bombs(suffix: str, tmp_path: Path) -> None:
+def test_unpack__rejects_bombs(suffix: str, tmp_path: Path) -> None:
     bomb = make(tmp_path / f"a{suffix}", {"zeros": bytes(20_000_000)})
 
     refused(
@@ -207,7 +207,7 @@ def test_unpack__refuses_bombs(suffix: str, tmp_path: Path) -> None:
     )
 
 
-def test_unpack__refuses_too_much(tmp_path: Path) -> None:
+def test_unpack__rejects_too_many_bytes(tmp_path: Path) -> None:
     refused(
         make_zip(tmp_path / "a.zip", {"a": b"123456"}),
         "expected at most 5 bytes",
@@ -218,7 +218,7 @@ def test_unpack__refuses_too_much(tmp_path: Path) -> None:
     )
 
 
-def test_unpack__refuses_a_header_that_hides_its_size(tmp_path: Path) -> None:
+def test_unpack__rejects_a_header_with_a_false_size(tmp_path: Path) -> None:
     info = member("long", tarfile.REGTYPE)
     info.pax_headers = {"comment": "x" * 3_000_000}
     bomb = tmp_path / "a.tar.gz"
@@ -229,7 +229,7 @@ def test_unpack__refuses_a_header_that_hides_its_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.tgz", "a.zip"])
-def test_unpack__says_that_an_archive_is_cut_off(name: str, tmp_path: Path) -> None:
+def test_unpack__reports_a_truncated_archive(name: str, tmp_path: Path) -> None:
     archive = make(tmp_path / name, {"train.tsv": bytes(range(256)) * 100})
     archive.write_bytes(
         archive.read_bytes()[:-12_000] if name == "a.tar" else archive.read_bytes()[:200]
@@ -241,7 +241,7 @@ def test_unpack__says_that_an_archive_is_cut_off(name: str, tmp_path: Path) -> N
     )
 
 
-def test_unpack__says_that_a_file_is_no_archive(tmp_path: Path) -> None:
+def test_unpack__reports_files_that_are_no_archives(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(b"<html>")
 
     refused(
@@ -250,10 +250,12 @@ def test_unpack__says_that_a_file_is_no_archive(tmp_path: Path) -> None:
     )
 
 
-def test_unpack__refuses_a_member_shorter_than_its_header_says(tmp_path: Path) -> None:
+def test_unpack__rejects_a_member_shorter_than_its_header(tmp_path: Path) -> None:
     archive = make_zip(tmp_path / "a.zip", {"train.tsv": b"a\tO\n"})
     data = bytearray(archive.read_bytes())
-    size_at = data.index(b"PK\x01\x02") + 24  # of the central directory's entry: uncompressed size
+    size_at = (
+        data.index(b"PK\x01\x02") + 24
+    )  # Uncompressed size in the entry of the central directory.
     data[size_at] += 1
     archive.write_bytes(data)
 
@@ -261,10 +263,10 @@ def test_unpack__refuses_a_member_shorter_than_its_header_says(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", ["long name", "comment", "map of holes"])
-def test_members__reads_no_long_headers(
+def test_members__rejects_long_headers(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """tarfile reads them whole: an archive of 7 MB took 3.1 GB."""
+    """tarfile reads headers whole: an archive of 7 MB took 3.1 GB."""
     size = 4 << 20
     long = b"%d\n" % size + b"0\n" * (size // 2)
     info = member("a" * size if kind == "long name" else "a", tarfile.REGTYPE)
@@ -294,10 +296,10 @@ def test_members__reads_no_long_headers(
 
 
 SPARSE = {"major": "1", "minor": "0", "realsize": "1", "name": "a"}
-"""What pax says of a file that has holes, whose map stands before its bytes."""
+"""The pax header of a sparse file, with a map before its data."""
 
 
-def test_unpack__takes_folders_in_zips(tmp_path: Path) -> None:
+def test_unpack__accepts_folders_in_zips(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.mkdir("empty")
 
@@ -306,7 +308,7 @@ def test_unpack__takes_folders_in_zips(tmp_path: Path) -> None:
     ]
 
 
-def test_stem__drops_the_whole_suffix() -> None:
+def test_stem__removes_the_complete_suffix() -> None:
     assert [stem(name) for name in ("a.tar.gz", "a.b.zip", "A.TGZ", "a.tsv")] == [
         "a",
         "a.b",

@@ -1,4 +1,4 @@
-"""The private folder for what can be had again."""
+"""The private cache folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mslm_data.errors import AnnotateError, SourceError
 from mslm_data.io import cache
 
 
-def test_folder__goes_by_argument_then_environment_then_platform(
+def test_folder__prefers_argument_then_environment_then_platform(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(platformdirs, "user_cache_path", lambda name: tmp_path / "platform" / name)
@@ -43,8 +43,8 @@ def test_folder__is_private_even_in_a_shared_root(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["corpora", "inputs", "packs", "shards", "unpacked"])
-def test_folder__is_not_one_that_others_may_write_into(kind: str, tmp_path: Path) -> None:
-    """In a shared root anybody can make it first, with files that would be read."""
+def test_folder__rejects_folders_that_others_can_write(kind: str, tmp_path: Path) -> None:
+    """In a shared root, another user could create the folder first, with files to be read."""
     (tmp_path / kind).mkdir()
     (tmp_path / kind).chmod(0o777)
 
@@ -52,7 +52,7 @@ def test_folder__is_not_one_that_others_may_write_into(kind: str, tmp_path: Path
         cache.folder(kind, cache=tmp_path)
 
 
-def test_folder__of_code_is_not_below_one_that_others_may_write_into(tmp_path: Path) -> None:
+def test_folder__code_is_never_below_a_folder_that_others_can_write(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
 
     assert cache.folder("inputs", cache=tmp_path).is_dir()
@@ -60,7 +60,7 @@ def test_folder__of_code_is_not_below_one_that_others_may_write_into(tmp_path: P
         cache.folder("packs", cache=tmp_path, error=AnnotateError)
 
 
-def test_folder__says_that_it_cannot_be_made(tmp_path: Path) -> None:
+def test_folder__reports_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(
@@ -69,7 +69,7 @@ def test_folder__says_that_it_cannot_be_made(tmp_path: Path) -> None:
         cache.folder("corpora", cache=tmp_path / "file" / "below")
 
 
-def test_folder__is_private_with_all_above_it_whatever_the_umask(tmp_path: Path) -> None:
+def test_folder__is_private_with_its_parents_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         folder = cache.folder("inputs", cache=tmp_path / "a" / "b")
@@ -81,16 +81,16 @@ def test_folder__is_private_with_all_above_it_whatever_the_umask(tmp_path: Path)
     } == {0o700}
 
 
-# once ----------------------------------------------------------------------------------------------------------------
+# make_once ------------------------------------------------------------------------------------------------------------
 
 
 def visible(folder: Path) -> list[str]:
-    """Return what is in a folder of the cache but for locks, which stay."""
+    """Return the files of a cache folder without locks."""
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith(".lock-"))
 
 
 def slowly(made: Path) -> None:
-    """Make a file that says who made it, slowly enough for others to come, and count the makers."""
+    """Make a file with the name of its maker, slowly, and count the makers."""
     with (made.parents[1] / ".makers").open("a") as file:
         file.write(f"{os.getpid()}\n")
     with made.open("w") as file:
@@ -104,7 +104,7 @@ def make_slowly(place: Path) -> str:
 
 
 @pytest.mark.parametrize("processes", [True, False])
-def test_once__is_made_by_one_while_the_others_wait(processes: bool, tmp_path: Path) -> None:
+def test_make_once__has_one_maker_and_others_wait(processes: bool, tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     pool = ProcessPoolExecutor(4, mp_context=context) if processes else ThreadPoolExecutor(4)
     with pool:
@@ -115,7 +115,7 @@ def test_once__is_made_by_one_while_the_others_wait(processes: bool, tmp_path: P
     assert visible(tmp_path) == [".makers", "place"]
 
 
-def test_once__makes_nothing_where_something_good_is(tmp_path: Path) -> None:
+def test_make_once__keeps_a_valid_place(tmp_path: Path) -> None:
     (tmp_path / "place").write_text("first")
 
     assert (
@@ -144,7 +144,7 @@ cache.make_once(Path(sys.argv[1]), half)
 
 
 def killed(place: Path) -> None:
-    """Let a process be killed while it makes a folder."""
+    """Kill a process while it makes a folder."""
     process = subprocess.Popen(
         [sys.executable, "-c", _KILLED, str(place)], stdout=subprocess.PIPE, text=True
     )
@@ -156,7 +156,7 @@ def killed(place: Path) -> None:
 
 
 @pytest.mark.parametrize("again", ["place", "another"])
-def test_once__leaves_nothing_of_a_process_that_was_killed(again: str, tmp_path: Path) -> None:
+def test_make_once__leaves_nothing_of_a_killed_process(again: str, tmp_path: Path) -> None:
     killed(tmp_path / "place")
     assert any(name.startswith(".part-") for name in visible(tmp_path))
 
@@ -166,7 +166,7 @@ def test_once__leaves_nothing_of_a_process_that_was_killed(again: str, tmp_path:
     assert list((tmp_path / again).iterdir()) == []
 
 
-def test_once__leaves_the_temporaries_of_others_at_work(tmp_path: Path) -> None:
+def test_make_once__keeps_temporaries_of_running_processes(tmp_path: Path) -> None:
     def work(made: Path) -> None:
         made.mkdir()
         with ThreadPoolExecutor(1) as other:
@@ -184,7 +184,7 @@ def full(made: Path) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_once__says_that_the_disk_is_full_and_leaves_nothing(tmp_path: Path) -> None:
+def test_make_once__reports_a_full_disk_and_leaves_nothing(tmp_path: Path) -> None:
     said = r"place: expected to write it, got No space left on device; is the disk full\? MSLM_DATA_CACHE names another"
     for error in (SourceError, AnnotateError):
         with pytest.raises(error, match=said):
@@ -193,7 +193,7 @@ def test_once__says_that_the_disk_is_full_and_leaves_nothing(tmp_path: Path) -> 
     assert visible(tmp_path) == []
 
 
-def test_once__leaves_nothing_where_making_fails(tmp_path: Path) -> None:
+def test_make_once__leaves_nothing_when_making_fails(tmp_path: Path) -> None:
     def broken(made: Path) -> None:
         made.mkdir()
         raise KeyboardInterrupt
@@ -204,7 +204,7 @@ def test_once__leaves_nothing_where_making_fails(tmp_path: Path) -> None:
     assert visible(tmp_path) == []
 
 
-# kept ----------------------------------------------------------------------------------------------------------------
+# make_sealed ----------------------------------------------------------------------------------------------------------------
 
 
 def make_two(made: Path) -> None:
@@ -213,7 +213,7 @@ def make_two(made: Path) -> None:
     (made / "below" / "b").write_bytes(b"b")
 
 
-def test_kept__makes_a_folder_once(tmp_path: Path) -> None:
+def test_make_sealed__makes_a_folder_once(tmp_path: Path) -> None:
     first = cache.make_sealed(tmp_path / "place", make_two)
     again = cache.make_sealed(tmp_path / "place", full)
 
@@ -221,7 +221,7 @@ def test_kept__makes_a_folder_once(tmp_path: Path) -> None:
     assert sorted(path.name for path in first.rglob("*")) == ["a", "b", "below"]
 
 
-def test_kept__makes_a_folder_again_that_nobody_recorded(tmp_path: Path) -> None:
+def test_make_sealed__recreates_an_unrecorded_folder(tmp_path: Path) -> None:
     (tmp_path / "place" / "files").mkdir(parents=True)
     (tmp_path / "place" / "files" / "a").write_bytes(b"left by another version")
 
@@ -232,7 +232,7 @@ def test_kept__makes_a_folder_again_that_nobody_recorded(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_settle__replaces_what_is_there(kind: str, tmp_path: Path) -> None:
+def test_settle__replaces_an_existing_place(kind: str, tmp_path: Path) -> None:
     place = tmp_path / "place"
     (place / "old").mkdir(parents=True)
     with cache.staging(place) as temporary:
@@ -245,7 +245,7 @@ def test_settle__replaces_what_is_there(kind: str, tmp_path: Path) -> None:
     assert not (place / "old").exists()
 
 
-def test_holds__hashes_a_file_again_that_has_changed(tmp_path: Path) -> None:
+def test_holds__hashes_a_changed_file_again(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"a")
     digest = cache.hash_file(path)
@@ -256,11 +256,11 @@ def test_holds__hashes_a_file_again_that_has_changed(tmp_path: Path) -> None:
     assert not cache.holds(tmp_path / "none", digest)
 
 
-def test_holds__stands_a_thread_that_removes_the_file_meanwhile(
+def test_holds__tolerates_a_file_removed_by_another_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Removed(dict[Path, Any]):
-        """What is known of files, which goes as soon as one is looked up."""
+        """A record of hashed files that forgets each file at its first lookup."""
 
         def get(self, path: Path, default: Any = None) -> Any:
             return self.pop(path, default)
@@ -274,14 +274,14 @@ def test_holds__stands_a_thread_that_removes_the_file_meanwhile(
     assert cache.holds(path, digest)
 
 
-def test_alone__removes_what_was_left_inside_a_place(tmp_path: Path) -> None:
+def test_make_once__removes_temporaries_inside_a_place(tmp_path: Path) -> None:
     (tmp_path / "place" / "files" / ".part-0123456789abcdef-x").mkdir(parents=True)
 
     with cache.hold_place(tmp_path / "place"):
         assert list((tmp_path / "place" / "files").iterdir()) == []
 
 
-def test_private__is_readable_by_its_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
+def test_open_private__is_private_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         with cache.open_private(tmp_path / "folder" / "file") as file:
@@ -293,7 +293,7 @@ def test_private__is_readable_by_its_owner_alone_whatever_the_umask(tmp_path: Pa
     assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == 0o700
 
 
-def test_private__follows_no_link(tmp_path: Path) -> None:
+def test_open_private__does_not_follow_links(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
 
     with pytest.raises(OSError, match="link"):

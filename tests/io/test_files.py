@@ -23,7 +23,7 @@ from mslm_data.io.files import (
 
 
 class Crash(BaseException):
-    """What no code catches: the machine is gone."""
+    """Simulates a crash of the machine: no code catches it."""
 
 
 @pytest.fixture
@@ -48,10 +48,10 @@ def pieces_that_crash() -> Iterator[bytes]:
 
 @pytest.mark.parametrize("step", ["open", "write", "fsync", "replace"])
 @pytest.mark.parametrize("old", [b"old", None])
-def test_write_whole__leaves_the_old_file_where_it_crashes(
+def test_write_whole__keeps_the_old_file_after_a_crash(
     step: str, old: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A crash of the machine runs no `finally` either, so what that would clear away stays here."""
+    """A crash of the machine skips `finally` blocks, so the temporary file remains."""
     path = tmp_path / "file"
     if old is not None:
         path.write_bytes(old)
@@ -75,7 +75,7 @@ def test_write_whole__leaves_the_old_file_where_it_crashes(
 
 
 @pytest.mark.parametrize("step", ["write", "fsync", "replace"])
-def test_write_whole__clears_up_after_an_error(
+def test_write_whole__cleans_up_after_an_error(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "file"
@@ -90,7 +90,7 @@ def test_write_whole__clears_up_after_an_error(
     assert names(tmp_path) == []
 
 
-def test_write_whole__is_there_even_if_the_folder_cannot_be_synced(
+def test_write_whole__succeeds_when_the_folder_cannot_be_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "file"
@@ -102,7 +102,7 @@ def test_write_whole__is_there_even_if_the_folder_cannot_be_synced(
     assert path.read_bytes() == b"new"
 
 
-def test_write_whole__syncs_the_file_before_its_name_and_the_folder_after(
+def test_write_whole__syncs_the_file_before_the_rename_and_the_folder_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
@@ -126,7 +126,7 @@ def test_write_whole__syncs_the_file_before_its_name_and_the_folder_after(
 
 
 class Clearing:
-    """Another process, which takes a new temporary for abandoned: it holds it, then removes it."""
+    """Another process that takes a new temporary for abandoned: it locks and then removes it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -134,7 +134,7 @@ class Clearing:
         fcntl.flock(self._handle, fcntl.LOCK_EX)
 
     def goes_on(self) -> None:
-        """Remove the temporary and let it go, if that was not done before."""
+        """Remove the temporary and release it, unless already done."""
         if self._handle < 0:
             return
         if self._path.is_dir():
@@ -147,10 +147,10 @@ class Clearing:
 
 @pytest.fixture
 def clearing(monkeypatch: pytest.MonkeyPatch) -> list[Clearing]:
-    """Have another process hold the first temporary as soon as it is made.
+    """Let another process lock the first temporary when it is created.
 
-    It goes on where this process waits for its lock or, if it does not wait, has looked at the
-    file.
+    It removes the temporary while this process waits for the lock, or after this process has
+    checked the file.
     """
     others: list[Clearing] = []
     mkstemp, mkdtemp, fstat, flock = tempfile.mkstemp, tempfile.mkdtemp, os.fstat, fcntl.flock
@@ -183,7 +183,7 @@ def clearing(monkeypatch: pytest.MonkeyPatch) -> list[Clearing]:
     return others
 
 
-def test_write_whole__stands_a_process_that_clears_its_temporary(
+def test_write_whole__tolerates_a_process_that_removes_its_temporary(
     clearing: list[Clearing], tmp_path: Path
 ) -> None:
     write_whole(tmp_path / "file", [b"new"])
@@ -193,7 +193,7 @@ def test_write_whole__stands_a_process_that_clears_its_temporary(
     assert len(clearing) == 1
 
 
-def test_making_folder__stands_a_process_that_clears_its_folder(
+def test_making_folder__tolerates_a_process_that_removes_its_folder(
     clearing: list[Clearing], tmp_path: Path
 ) -> None:
     with making_folder(tmp_path / "folder") as made:
@@ -204,8 +204,8 @@ def test_making_folder__stands_a_process_that_clears_its_folder(
     assert names(tmp_path) == ["folder"]
 
 
-def test_write_whole__waits_for_no_pipe_that_is_called_like_a_temporary(tmp_path: Path) -> None:
-    """In a shared folder anybody can make one, and to open it waits for a writer."""
+def test_write_whole__does_not_wait_for_a_pipe_named_like_a_temporary(tmp_path: Path) -> None:
+    """In a shared folder anybody can create a pipe, and opening it would wait for a writer."""
     os.mkfifo(tmp_path / ".file.x.mslm.tmp")
 
     write_whole(tmp_path / "file", [b"new"])
@@ -213,7 +213,7 @@ def test_write_whole__waits_for_no_pipe_that_is_called_like_a_temporary(tmp_path
     assert "file" in names(tmp_path)
 
 
-def test_making_folder__stands_a_process_that_has_cleared_its_folder(
+def test_making_folder__tolerates_a_process_that_has_removed_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cleared: list[Path] = []
@@ -236,7 +236,7 @@ def test_making_folder__stands_a_process_that_has_cleared_its_folder(
 
 
 @pytest.mark.usefixtures("no_umask")
-def test_write_whole__is_for_the_owner_alone(tmp_path: Path) -> None:
+def test_write_whole__is_private(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
     path.chmod(0o644)
@@ -247,24 +247,24 @@ def test_write_whole__is_for_the_owner_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_umask")
-def test_make_folder__is_for_the_owner_alone_all_the_way(tmp_path: Path) -> None:
+def test_make_folder__is_private_with_its_parents(tmp_path: Path) -> None:
     make_folder(tmp_path / "a" / "b" / "c")
 
     for folder in ("a", "a/b", "a/b/c"):
         assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o700
 
 
-def test_make_folder__goes_as_deep_as_the_system_does(tmp_path: Path) -> None:
+def test_make_folder__makes_paths_as_deep_as_the_system_allows(tmp_path: Path) -> None:
     folders = list(itertools.accumulate(["x"] * 1200, Path.joinpath, initial=tmp_path))
 
     make_folder(folders[-1])
 
     assert folders[-1].is_dir()
-    for folder in reversed(folders[1:]):  # those that clean up would call themselves as often
+    for folder in reversed(folders[1:]):  # A recursive cleanup would need as many calls.
         folder.rmdir()
 
 
-def test_make_folder__leaves_what_is_there(tmp_path: Path) -> None:
+def test_make_folder__keeps_an_existing_folder(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir(mode=0o755)
     mode = (tmp_path / "a").stat().st_mode
 
@@ -274,7 +274,7 @@ def test_make_folder__leaves_what_is_there(tmp_path: Path) -> None:
     assert (tmp_path / "a").stat().st_mode == mode
 
 
-def test_write_whole__follows_no_link_put_in_its_way(tmp_path: Path) -> None:
+def test_write_whole__does_not_follow_a_planted_link(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_bytes(b"mine")
     (tmp_path / "file").symlink_to(target)
@@ -287,12 +287,12 @@ def test_write_whole__follows_no_link_put_in_its_way(tmp_path: Path) -> None:
     assert names(tmp_path) == ["file", "target"]
 
 
-def test_canonical_json__has_one_form() -> None:
+def test_canonical_json__is_unique() -> None:
     assert canonical_json({"b": [1], "a": "é"}) == canonical_json({"a": "é", "b": [1]})
     assert canonical_json({"b": [1], "a": "é"}) == '{\n "a": "é",\n "b": [\n  1\n ]\n}\n'.encode()
 
 
-def test_hash_file__is_that_of_the_bytes(tmp_path: Path) -> None:
+def test_hash_file__equals_the_digest_of_the_bytes(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"abc")
 
     assert hash_file(tmp_path / "file").startswith("ba7816bf8f01cfea414140de5dae2223")

@@ -11,15 +11,12 @@ from mslm_data.io import hub
 errors = pytest.importorskip("huggingface_hub.errors")
 
 LOST = next(kind for kind in errors.HfHubHTTPError.__bases__ if not issubclass(kind, OSError))
-"""An error of the library that `huggingface_hub` sends requests with, which it lets through.
-
-It comes, for one, where a connection breaks while a file is downloaded.
-"""
+"""The HTTP library's error, which `huggingface_hub` does not convert when a download breaks off."""
 
 
 @pytest.fixture
 def lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Break the connection to the hub."""
+    """Simulate a broken connection to the hub."""
 
     def broken(*_: Any, **__: Any) -> str:
         raise LOST("connection lost")
@@ -27,7 +24,7 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.snapshot_download", broken)
 
 
-def test_fetched__takes_the_files_of_the_repository_itself(
+def test_fetch_files__downloads_files_at_the_root_of_the_repository(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: dict[str, Any] = {}
@@ -57,7 +54,7 @@ def test_fetched__takes_the_files_of_the_repository_itself(
         ("LocalEntryNotFoundError", r"cannot be reached \(LocalEntryNotFoundError\)"),
     ],
 )
-def test_fetched__tells_an_answer_of_the_hub_from_no_answer(
+def test_fetch_files__distinguishes_errors_of_the_hub_from_no_answer(
     kind: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = getattr(errors, kind)
@@ -72,7 +69,7 @@ def test_fetched__tells_an_answer_of_the_hub_from_no_answer(
 
 
 @pytest.mark.usefixtures("lost")
-def test_fetched__a_broken_connection_is_an_error_of_each_who_asks(tmp_path: Path) -> None:
+def test_fetch_files__converts_a_broken_connection_for_each_caller(tmp_path: Path) -> None:
     from mslm_data.encode.tokenizer import load_tokenizer
     from mslm_data.lexicon.scores.encoders import load_encoder
     from mslm_data.torch.predict.model_files import find_model

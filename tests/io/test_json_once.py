@@ -12,7 +12,7 @@ from mslm_data.io.json_once import DECODE_ERRORS, KeyTwiceError, decode
 
 
 class Pairs(list[tuple[str, Any]]):
-    """The keys and values of an object, in which a key may stand twice."""
+    """The keys and values of an object, possibly with repeated keys."""
 
 
 VALUES = st.recursive(
@@ -42,7 +42,7 @@ def has_twice(value: Any) -> bool:
 
 
 @given(value=VALUES)
-def test_decode__refuses_a_key_twice_and_nothing_else(value: Any) -> None:
+def test_decode__rejects_repeated_keys_only(value: Any) -> None:
     text = written(value)
 
     if has_twice(value):
@@ -53,7 +53,7 @@ def test_decode__refuses_a_key_twice_and_nothing_else(value: Any) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"a"}', b'"\xff"', b"[" * 100_000])
-def test_decode__of_what_is_not_json_raises_what_msgspec_raises(data: bytes) -> None:
+def test_decode__raises_the_error_of_msgspec_for_invalid_json(data: bytes) -> None:
     with pytest.raises(DECODE_ERRORS):
         decode(data)
     with pytest.raises(DECODE_ERRORS):

@@ -20,12 +20,12 @@ from tests.io.locking import without_flock
 from tests.support.waiting import PATIENCE_S
 
 WITHOUT_LOCKS = ["ENOSYS", "EOPNOTSUPP"]
-"""What `flock` answers on file systems that have no locks."""
+"""Errors of `flock` on file systems without locks."""
 
 
 @contextmanager
 def other(name: str, path: Path, seconds: float = 60) -> Iterator[subprocess.Popen[str]]:
-    """Run another process that takes the lock; `name` is what its `flock` answers."""
+    """Run another process that takes the lock; `name` is the error of its `flock`."""
     command = [sys.executable, "-m", "tests.io.locking", name, str(path), str(seconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -51,7 +51,7 @@ def lock(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["", *WITHOUT_LOCKS])
 def name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What `flock` answers, in this process too; "" leaves it as it is."""
+    """The error of `flock`, also in this process; "" keeps the real `flock`."""
     import fcntl
 
     monkeypatch.setattr(fcntl, "flock", fcntl.flock)
@@ -60,7 +60,7 @@ def name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return str(request.param)
 
 
-def test_locked__keeps_others_out_and_lets_them_in_afterwards(name: str, lock: Path) -> None:
+def test_locked__excludes_others_until_it_is_released(name: str, lock: Path) -> None:
     with other(name, lock) as process:
         assert said(process) == "held"
         with pytest.raises(HeldError), locked(lock, error=BuildError, patience=0):
@@ -71,7 +71,7 @@ def test_locked__keeps_others_out_and_lets_them_in_afterwards(name: str, lock: P
         assert said(process) == "held"
 
 
-def test_locked__is_free_once_its_owner_was_killed(name: str, lock: Path) -> None:
+def test_locked__is_free_after_its_owner_was_killed(name: str, lock: Path) -> None:
     with other(name, lock) as process:
         assert said(process) == "held"
         end(process)
@@ -81,7 +81,7 @@ def test_locked__is_free_once_its_owner_was_killed(name: str, lock: Path) -> Non
 
 
 @pytest.mark.parametrize("name", WITHOUT_LOCKS, indirect=True)
-def test_locked__names_the_file_of_an_owner_on_another_machine(name: str, lock: Path) -> None:
+def test_locked__names_the_lock_file_of_an_owner_on_another_machine(name: str, lock: Path) -> None:
     owner = lock.with_name("build.owner")
     owner.write_text("4711\nnode-17\n", encoding="ascii")
     owner.chmod(0o600)
@@ -98,7 +98,7 @@ def test_locked__names_the_file_of_an_owner_on_another_machine(name: str, lock: 
 
 
 @pytest.mark.parametrize("name", ["ENOLCK", "EIO"], indirect=True)
-def test_locked__says_where_a_lock_was_refused(name: str, lock: Path) -> None:
+def test_locked__reports_a_rejected_lock(name: str, lock: Path) -> None:
     with (
         pytest.raises(BuildError) as error,
         locked(lock, error=BuildError, patience=0),
@@ -111,7 +111,7 @@ def test_locked__says_where_a_lock_was_refused(name: str, lock: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["ENOSYS"], indirect=True)
-def test_locked__says_once_that_files_stand_for_locks(
+def test_locked__warns_once_about_lock_files(
     name: str, lock: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -123,7 +123,7 @@ def test_locked__says_once_that_files_stand_for_locks(
     assert f"{lock.parent}: the file system has no locks (flock)" in record.getMessage()
 
 
-def test_locked__says_for_what_it_waits(
+def test_locked__reports_the_lock_it_waits_for(
     name: str, lock: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locks, "_WARN_AFTER_S", 0.2)
@@ -138,16 +138,14 @@ def test_locked__says_for_what_it_waits(
 
 
 @pytest.mark.parametrize("name", WITHOUT_LOCKS, indirect=True)
-def test_once__makes_a_place_again_after_a_kill_where_there_are_no_locks(
-    name: str, tmp_path: Path
-) -> None:
+def test_make_once__repeats_after_a_kill_without_locks(name: str, tmp_path: Path) -> None:
     made = [cache.make_once(tmp_path / "place", lambda path: path.touch()) for _ in range(2)]
 
     assert made == [tmp_path / "place"] * 2
 
 
 def build(out: Path, folder: Path, name: str) -> subprocess.Popen[str]:
-    """Begin the real command on a file system whose `flock` answers with an error."""
+    """Start the command on a file system with a failing `flock`."""
     site = folder / "site"
     site.mkdir(exist_ok=True)
     (site / "sitecustomize.py").write_text(
@@ -167,13 +165,13 @@ def build(out: Path, folder: Path, name: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.long
-def test_build__goes_on_after_a_kill_where_there_are_no_locks(tmp_path: Path) -> None:
+def test_build__resumes_after_a_kill_without_locks(tmp_path: Path) -> None:
     out = tmp_path / "out"
     owner = out / ".build" / "locks" / "build.owner"
     first = build(out, tmp_path, "ENOSYS")
     while not (owner.is_file() and owner.stat().st_size) and first.poll() is None:
         time.sleep(0.001)
-    first.send_signal(signal.SIGSTOP)  # alive, and not done before the second one looks
+    first.send_signal(signal.SIGSTOP)  # Alive, and still running when the second build checks.
     second = build(out, tmp_path, "ENOSYS")
     _, message = second.communicate(timeout=PATIENCE_S)
     first.kill()
@@ -193,7 +191,7 @@ def test_build__goes_on_after_a_kill_where_there_are_no_locks(tmp_path: Path) ->
 
 
 @pytest.mark.long
-def test_build__says_which_lock_is_refused(tmp_path: Path) -> None:
+def test_build__names_the_rejected_lock(tmp_path: Path) -> None:
     process = build(tmp_path / "out", tmp_path, "ENOLCK")
     _, message = process.communicate(timeout=PATIENCE_S)
 

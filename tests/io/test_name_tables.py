@@ -1,4 +1,4 @@
-"""Tables of names and concepts, row by row."""
+"""Tables of names and concepts, read row by row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def read(text: str, *, delimiter: str = ",", quoted: bool = True) -> list[NameRo
     return [*read_rows(file, Path("t.csv"), AnnotateError, delimiter=delimiter, quoted=quoted)]
 
 
-def test_rows_of__gives_rows_with_their_first_lines() -> None:
+def test_read_rows__gives_rows_with_their_first_lines() -> None:
     rows = read('id,name\r\n\r\n1,"heart,\r\nfailure"\r\n2,"a ""b"" c"\r\n')
 
     assert rows == [
@@ -26,7 +26,7 @@ def test_rows_of__gives_rows_with_their_first_lines() -> None:
     ]
 
 
-def test_rows_of__takes_quotes_as_text_where_none_stand_around_fields() -> None:
+def test_read_rows__keeps_quotes_when_fields_are_unquoted() -> None:
     rows = read('id\tname\n1\t"heart\n', delimiter="\t", quoted=False)
 
     assert rows == [(1, ["id", "name"]), (2, ["1", '"heart'])]
@@ -41,7 +41,7 @@ def test_rows_of__takes_quotes_as_text_where_none_stand_around_fields() -> None:
         ("id,name\n1\n", r"^t\.csv:2: expected 2 fields as in the first row, got 1"),
     ],
 )
-def test_rows_of__refuses_a_row_that_would_take_or_move_others(text: str, message: str) -> None:
+def test_read_rows__rejects_an_ambiguous_row(text: str, message: str) -> None:
     with pytest.raises(AnnotateError, match=message) as error:
         read(text)
 

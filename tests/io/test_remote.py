@@ -1,4 +1,4 @@
-"""Files at URLs, from file systems that behave and from those that do not."""
+"""Files at URLs, on reliable and on faulty file systems."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.waiting import PATIENCE_S
 
 @pytest.fixture
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with a file of a megabyte and some, which `faulty://` gives too."""
+    """A folder with a file of more than a megabyte, also available as `faulty://`."""
     monkeypatch.setattr(remote, "PAUSE_S", 0.0)
     folder = tmp_path / "there"
     (folder / "more").mkdir(parents=True)
@@ -48,7 +48,7 @@ def bring(folder: Path, target: Path, **options: object) -> Path:
     return target
 
 
-def test_fetch__brings_a_file_privately(there: Path, tmp_path: Path) -> None:
+def test_fetch__writes_a_private_file(there: Path, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         target = bring(
@@ -64,7 +64,7 @@ def test_fetch__brings_a_file_privately(there: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "fault", [faulty.cut, faulty.flipped, faulty.longer, faulty.refused, faulty.reset]
 )
-def test_fetch__tries_again(fault: Fault, there: Path, tmp_path: Path) -> None:
+def test_fetch__retries(fault: Fault, there: Path, tmp_path: Path) -> None:
     Faulty.faults["a.bin"] = [fault, fault]
 
     target = bring(there, tmp_path / "a", size=1_280_000, sha256=hash_file(there / "a.bin"))
@@ -85,7 +85,7 @@ def test_fetch__tries_again(fault: Fault, there: Path, tmp_path: Path) -> None:
         (faulty.denied, "PermissionError", 1),
     ],
 )
-def test_fetch__says_why_in_words_that_hold_no_secret(
+def test_fetch__reports_the_reason_without_secrets(
     fault: Fault, reason: str, tries: int, there: Path, tmp_path: Path
 ) -> None:
     Faulty.faults["a.bin"] = [fault] * 9
@@ -98,7 +98,7 @@ def test_fetch__says_why_in_words_that_hold_no_secret(
     assert Faulty.opened["a.bin"] == tries
 
 
-def test_fetch__waits_longer_each_time(
+def test_fetch__increases_its_delays(
     there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
@@ -111,9 +111,7 @@ def test_fetch__waits_longer_each_time(
     assert pauses == [0.5, 1.0]
 
 
-def test_fetch__does_not_wait_for_ever(
-    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fetch__times_out(there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "STALL_S", 0.05)
     Faulty.faults["a.bin"] = [faulty.hanging] * 3
 
@@ -121,7 +119,7 @@ def test_fetch__does_not_wait_for_ever(
         bring(there, tmp_path / "a")
 
 
-def test_fetch__says_once_that_there_is_no_such_file(there: Path, tmp_path: Path) -> None:
+def test_fetch__reports_a_missing_file_once(there: Path, tmp_path: Path) -> None:
     with pytest.raises(RemoteError, match=r"^no such file$") as caught:
         fetch(url_of(there), "none", tmp_path / "a")
 
@@ -129,13 +127,13 @@ def test_fetch__says_once_that_there_is_no_such_file(there: Path, tmp_path: Path
     assert Faulty.opened["none"] == 1
 
 
-def test_fetch__stops_at_the_most_that_is_wanted(there: Path, tmp_path: Path) -> None:
+def test_fetch__stops_at_the_maximum_size(there: Path, tmp_path: Path) -> None:
     with pytest.raises(RemoteError, match="more than 9 bytes"):
         bring(there, tmp_path / "a", max_bytes=9)
     assert (tmp_path / "a").stat().st_size <= 9
 
 
-def test_fetch__leaves_no_thread_behind_that_has_more_to_read(
+def test_fetch__leaves_no_reading_thread_behind(
     there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = set(threading.enumerate())
@@ -149,7 +147,7 @@ def test_fetch__leaves_no_thread_behind_that_has_more_to_read(
     assert bring(there, tmp_path / "a").stat().st_size == 1_280_000
 
 
-def test_fetch__does_not_take_a_full_disk_for_a_broken_remote(
+def test_fetch__distinguishes_a_full_disk_from_a_broken_remote(
     there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: Path) -> None:
@@ -163,7 +161,7 @@ def test_fetch__does_not_take_a_full_disk_for_a_broken_remote(
 def test_fetch__names_the_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "s3fs", None)
     loaded: Any = importlib.import_module("fsspec.registry")
-    monkeypatch.delitem(loaded._registry, "s3", raising=False)  # of a test before this one
+    monkeypatch.delitem(loaded._registry, "s3", raising=False)  # From a previous test.
 
     with pytest.raises(
         MissingExtraError, match=r"s3://bucket/a: fsspec needs another package: .*s3fs"
@@ -171,7 +169,7 @@ def test_fetch__names_the_missing_package(tmp_path: Path, monkeypatch: pytest.Mo
         fetch("s3://me:secret@bucket/a", "b", tmp_path / "a")
 
 
-def test_read__names_a_protocol_that_nobody_knows() -> None:
+def test_read__names_an_unknown_protocol() -> None:
     with pytest.raises(remote.RemoteError) as raised:
         remote.read("nope://bucket/a", "b", max_bytes=10)
 
@@ -179,11 +177,11 @@ def test_read__names_a_protocol_that_nobody_knows() -> None:
 
 
 @pytest.mark.parametrize("size", [3, 5])
-def test_read__believes_no_other_number_of_bytes_than_announced(
+def test_read__rejects_a_size_other_than_announced(
     size: int, there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Sized(io.BytesIO):
-        """A file that knows its size, as those of object stores do."""
+        """A file that knows its size, like the files of object stores."""
 
         def __init__(self) -> None:
             super().__init__(b"four")
@@ -196,19 +194,19 @@ def test_read__believes_no_other_number_of_bytes_than_announced(
 
 
 class StatusError(Exception):
-    """As clients of HTTP have it."""
+    """An error like those of HTTP clients."""
 
     status = 503
 
 
 class ClientError(Exception):
-    """As botocore has it."""
+    """An error like that of botocore."""
 
     response: ClassVar[dict[str, Any]] = {"ResponseMetadata": {"HTTPStatusCode": 503}}
 
 
 @pytest.mark.parametrize("cause", [StatusError, ClientError])
-def test_read__names_the_status_of_an_answer(cause: type[Exception], there: Path) -> None:
+def test_read__names_the_status_of_a_response(cause: type[Exception], there: Path) -> None:
     def busy(_: bytes) -> bytes:
         raise OSError(16, faulty.SECRET) from cause(faulty.SECRET)
 
@@ -227,7 +225,7 @@ def test_read__reads_within_another_file_system(there: Path, tmp_path: Path) -> 
     assert read(f"zip://::file://{tmp_path / 'a.zip'}", "c.bin", max_bytes=1) == b"b"
 
 
-def test_read__keeps_a_query_behind_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read__keeps_a_query_after_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("aiohttp")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with serving() as site:
@@ -239,7 +237,7 @@ def test_read__keeps_a_query_behind_the_name(monkeypatch: pytest.MonkeyPatch) ->
 # together ------------------------------------------------------------------------------------------------------------
 
 
-def test_together__does_a_few_jobs_at_a_time() -> None:
+def test_together__limits_the_number_of_concurrent_jobs() -> None:
     met = threading.Barrier(remote.TOGETHER, timeout=PATIENCE_S)
     running = threading.Semaphore(remote.TOGETHER)
 
@@ -251,7 +249,7 @@ def test_together__does_a_few_jobs_at_a_time() -> None:
     together([job] * 3 * remote.TOGETHER)
 
 
-def test_together__ends_with_the_first_error(
+def test_together__raises_the_first_error(
     there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = threading.Event()
@@ -274,10 +272,10 @@ def test_together__ends_with_the_first_error(
         together([*jobs, *(lambda: done.append(1) for _ in range(9))])
     assert done == []
     left = {thread.name for thread in set(threading.enumerate()) - before}
-    assert left <= {"mslm-data-remote"}  # the read that hangs, which nobody can end
+    assert left <= {"mslm-data-remote"}  # The read that hangs and cannot be stopped.
 
 
-def test_together__has_nothing_to_do() -> None:
+def test_together__accepts_no_jobs() -> None:
     together([])
 
 
@@ -292,7 +290,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_copy__takes_folders_and_files_below_a_url(there: Path, tmp_path: Path) -> None:
+def test_copy__copies_folders_and_files_below_a_url(there: Path, tmp_path: Path) -> None:
     whole = copy(url_of(there), tmp_path)
     one = copy(url_of(there), tmp_path, name="more/b.bin")
     part = copy(url_of(there), tmp_path, name="more")
@@ -302,7 +300,7 @@ def test_copy__takes_folders_and_files_below_a_url(there: Path, tmp_path: Path) 
     assert (part.name, contents(part)) == ("more", {"b.bin": b"b"})
 
 
-def test_copy__brings_files_at_the_same_time(there: Path, tmp_path: Path) -> None:
+def test_copy__copies_files_at_the_same_time(there: Path, tmp_path: Path) -> None:
     met = threading.Barrier(2, timeout=PATIENCE_S)
 
     def meeting(data: bytes) -> bytes:
@@ -315,7 +313,7 @@ def test_copy__brings_files_at_the_same_time(there: Path, tmp_path: Path) -> Non
     assert not met.broken
 
 
-def test_copy__minds_no_time_of_access(
+def test_copy__ignores_access_times(
     there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = Faulty.info
@@ -328,7 +326,7 @@ def test_copy__minds_no_time_of_access(
 
 
 @pytest.mark.parametrize("name", ["a.bin", "more/b.bin"])
-def test_copy__keeps_nothing_that_breaks_off(name: str, there: Path, tmp_path: Path) -> None:
+def test_copy__keeps_no_partial_download(name: str, there: Path, tmp_path: Path) -> None:
     Faulty.faults[Path(name).name] = [faulty.cut] * 3
 
     with pytest.raises(RemoteError, match=r"\d+ bytes \(3 tries\)"):
@@ -338,7 +336,7 @@ def test_copy__keeps_nothing_that_breaks_off(name: str, there: Path, tmp_path: P
     ] == []
 
 
-def test_copy__says_that_the_disk_is_full(
+def test_copy__reports_a_full_disk(
     there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: Path) -> None:
@@ -349,7 +347,7 @@ def test_copy__says_that_the_disk_is_full(
         copy(url_of(there), tmp_path / "here")
 
 
-# What URLs are -------------------------------------------------------------------------------------------------------
+# URLs ----------------------------------------------------------------------------------------------------------------
 
 
 def test_shown__hides_secrets() -> None:
@@ -365,7 +363,7 @@ def test_shown__hides_secrets() -> None:
     )
 
 
-def test_local__tells_paths_from_urls() -> None:
+def test_local__distinguishes_paths_from_urls() -> None:
     assert local("a/b") == Path("a/b")
     assert local("file:///a%20b") == Path("/a b")
     assert local(Path("/a b#1?c%20d é").as_uri()) == Path("/a b#1?c%20d é")

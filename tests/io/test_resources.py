@@ -1,4 +1,4 @@
-"""Shipped data, from a checkout and from a wheel."""
+"""Shipped data in a checkout and in a wheel."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def test_pipeline_text__is_the_file_with_its_comments() -> None:
 
 
 @pytest.mark.parametrize("name", ["blurb/bc2gn", "../pyproject", "/etc/passwd", ""])
-def test_pipeline_text__takes_shipped_names_only(name: str) -> None:
+def test_pipeline_text__accepts_shipped_names_only(name: str) -> None:
     with pytest.raises(PipelineError, match="no shipped pipeline"):
         resources.pipeline_text(name)

@@ -12,7 +12,7 @@ from tests import made
 
 @pytest.fixture(scope="session")
 def one_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of three splits in several shards, for tests that only read."""
+    """A folder with three splits in several shards, for read-only tests."""
     out = tmp_path_factory.mktemp("built") / "ncbi"
     made.built(out, pipeline=made.pipeline_of(unit_bytes=2000))
     return out
@@ -20,5 +20,5 @@ def one_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(one_build: Path, tmp_path: Path) -> Path:
-    """A copy of it, for tests that damage."""
+    """A copy of the folder, for tests that damage it."""
     return Path(shutil.copytree(one_build, tmp_path / "folder"))

@@ -1,4 +1,4 @@
-"""Ways to damage a built folder: bytes of its shards, its manifest, or rows that break a law under a right checksum."""
+"""Damage to a built folder: shard bytes, the manifest, or invalid rows with a correct checksum."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def edit_manifest(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None
 
 
 def claim(folder: Path, record: ShardRecord) -> None:
-    """Make the manifest say this of the first shard."""
+    """Change entries of the first shard in the manifest."""
 
     def change(manifest: dict[str, Any]) -> None:
         manifest["splits"]["train"]["shards"][0] = asdict(record)
@@ -59,7 +59,7 @@ def claim(folder: Path, record: ShardRecord) -> None:
 
 
 def claim_bytes(folder: Path, data: bytes) -> None:
-    """Put these bytes in the place of the first shard, with the manifest's blessing."""
+    """Replace the bytes of the first shard, and update the manifest."""
     import hashlib
 
     path = first_shard(folder)
@@ -69,7 +69,7 @@ def claim_bytes(folder: Path, data: bytes) -> None:
 
 
 def rows_in(folder: Path) -> Examples:
-    """Return the first shard's rows as arrays of one's own."""
+    """Return copies of the arrays of the first shard."""
     manifest = read_manifest(folder)
     shard = Shard(first_shard(folder), manifest.splits["train"].shards[0], manifest.token_ids)
     examples = shard.examples(0, len(shard))
@@ -95,12 +95,12 @@ def rows_in(folder: Path) -> Examples:
         **more,
     )
     for array in (rows.keys, *(getattr(rows, name).values for name in columns)):
-        array.flags.writeable = True  # which rows close, and damage opens
+        array.flags.writeable = True  # Rows close a mention here, and the damage opens one.
     return rows
 
 
 def forge(folder: Path, change: Callable[[Examples], Examples | None]) -> None:
-    """Rewrite the first shard with changed rows, and its checksum with it."""
+    """Rewrite the first shard with changed rows, and update its checksum."""
     examples = rows_in(folder)
     schema = pa.ipc.open_stream(str(first_shard(folder))).schema
     claim(folder, write_shard(first_shard(folder), change(examples) or examples, schema))
@@ -114,7 +114,7 @@ def set_value(column: str, place: int, value: int) -> Callable[[Examples], None]
 
 
 def first_mention(folder: Path) -> tuple[int, int]:
-    """Return the row of the first mention, and the place in the flat columns where that row begins."""
+    """Return the row of the first mention, and the offset of that row in the flat columns."""
     examples = rows_in(folder)
     row = int(np.flatnonzero(examples.span_starts.lengths)[0])
     return row, int(examples.input_ids.offsets[row])

@@ -1,4 +1,4 @@
-"""A slow and obvious reader of MDS files, written from what mosaicml-streaming 0.13 reads."""
+"""A slow and simple reader of MDS files, written from the reader of mosaicml-streaming 0.13."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def read_split(folder: Path) -> list[dict[str, Any]]:
-    """Return the rows of a split's folder, and check its index against its files."""
+    """Return the rows of a split, and check its index against its files."""
     index = json.loads((folder / "index.json").read_bytes())
     assert sorted(index) == ["shards", "version"]
     assert index["version"] == 2
@@ -29,7 +29,7 @@ def read_split(folder: Path) -> list[dict[str, Any]]:
 
 
 def description(data: bytes) -> dict[str, Any]:
-    """Return the JSON of a file, which stands between its offsets and its rows."""
+    """Return the JSON header of a file, between its offsets and its rows."""
     (count,) = struct.unpack_from("<I", data)
     (first,) = struct.unpack_from("<I", data, 4)
     described: dict[str, Any] = json.loads(data[4 + 4 * (count + 1) : first])
@@ -37,7 +37,6 @@ def description(data: bytes) -> dict[str, Any]:
 
 
 def read_file(data: bytes) -> list[dict[str, Any]]:
-    """Return the rows of a file."""
     about = description(data)
     (count,) = struct.unpack_from("<I", data)
     offsets = struct.unpack_from(f"<{count + 1}I", data, 4)

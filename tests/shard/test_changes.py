@@ -1,4 +1,4 @@
-"""Shards whose files change after they were opened."""
+"""Shard files that change after they are opened."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.shard.damage import first_shard
 
 @pytest.fixture
 def mapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Map every split, as if none were small."""
+    """Map every split, also small ones."""
     monkeypatch.setattr(splits, "IN_MEMORY", 0)
 
 
@@ -31,7 +31,7 @@ def batches_of(split: Split) -> Batches:
 
 
 def overwrite(path: Path) -> None:
-    """Write other bytes of the same number into a file."""
+    """Overwrite a file with other bytes of the same size."""
     before = path.stat()
     with path.open("r+b") as file:
         file.seek(1000)
@@ -44,7 +44,7 @@ def cut_off(path: Path) -> None:
 
 
 def replace(path: Path) -> None:
-    """Give a file's name to another one, as a build into the same folder does."""
+    """Replace a file by rename, like a build into the same folder."""
     other = path.with_suffix(".other")
     other.write_bytes(path.read_bytes()[::-1])
     other.replace(path)
@@ -60,7 +60,7 @@ CHANGES: list[tuple[Callable[[Path], None], str]] = [
 
 @pytest.mark.parametrize(("change", "message"), CHANGES)
 @pytest.mark.usefixtures("mapped")
-def test_batches__say_at_an_epochs_start_that_a_mapped_file_has_changed(
+def test_batches__report_at_the_start_of_an_epoch_that_a_mapped_file_has_changed(
     change: Callable[[Path], None], message: str, folder: Path
 ) -> None:
     batches = batches_of(load(folder)["train"])
@@ -71,12 +71,14 @@ def test_batches__say_at_an_epochs_start_that_a_mapped_file_has_changed(
 
     with pytest.raises(ShardError, match=f"{path}: {message}.* since it was opened"):
         next(iter(batches))
-    with pytest.raises(ShardError, match=message):  # and again, if somebody goes on
+    with pytest.raises(ShardError, match=message):  # Again on the next attempt.
         next(iter(batches))
 
 
 @pytest.mark.usefixtures("mapped")
-def test_batches__say_at_the_end_that_a_mapped_file_has_changed_meanwhile(folder: Path) -> None:
+def test_batches__report_at_the_end_of_an_epoch_that_a_mapped_file_has_changed(
+    folder: Path,
+) -> None:
     passing = iter(batches_of(load(folder)["train"]))
     next(passing)
     overwrite(first_shard(folder))
@@ -86,7 +88,7 @@ def test_batches__say_at_the_end_that_a_mapped_file_has_changed_meanwhile(folder
 
 
 @pytest.mark.usefixtures("mapped")
-def test_batches__go_on_where_a_file_holds_the_same_bytes_again(folder: Path) -> None:
+def test_batches__continue_when_a_file_has_its_old_bytes_again(folder: Path) -> None:
     train = load(folder)["train"]
     batches = batches_of(train)
     before = [batch["input_ids"].tolist() for batch in batches]
@@ -107,7 +109,7 @@ def test_batches__go_on_where_a_file_holds_the_same_bytes_again(folder: Path) ->
 
 @pytest.mark.usefixtures("mapped")
 @pytest.mark.parametrize("read", [Split.chunks, Split.texts])
-def test_passes__say_at_their_end_that_a_mapped_file_has_changed(
+def test_passes__report_at_their_end_that_a_mapped_file_has_changed(
     read: Callable[..., object], tmp_path: Path
 ) -> None:
     made.built(tmp_path, pipeline=made.pipeline_of(encode={"keep_text": True}))
@@ -120,7 +122,7 @@ def test_passes__say_at_their_end_that_a_mapped_file_has_changed(
 
 
 @pytest.mark.parametrize(("change", "message"), CHANGES)
-def test_small_splits__are_in_memory_and_no_longer_change(
+def test_split__small_splits_are_read_into_memory(
     change: Callable[[Path], None], message: str, folder: Path
 ) -> None:
     train = load(folder)["train"]
@@ -131,12 +133,12 @@ def test_small_splits__are_in_memory_and_no_longer_change(
 
     batches.epoch = 0
     assert [batch["input_ids"].tolist() for batch in batches] == before
-    with pytest.raises(ShardError, match=message):  # another process opens the files anew
+    with pytest.raises(ShardError, match=message):  # Another process opens the files anew.
         sent.take(np.arange(len(sent)))
 
 
 @pytest.mark.parametrize("size", [0, splits.IN_MEMORY])
-def test_batches__say_that_the_folder_is_another_build_by_now(
+def test_batches__report_that_the_folder_was_rebuilt(
     size: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(splits, "IN_MEMORY", size)

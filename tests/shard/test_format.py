@@ -1,4 +1,4 @@
-"""FORMAT.md shows what a build writes."""
+"""FORMAT.md, compared with a build."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ PAGE = (Path(mslm_data.shard.__file__).parent / "FORMAT.md").read_text(encoding=
 
 
 def rows_of(table: str) -> dict[str, str]:
-    """Return the first two cells of each row of the table with this head."""
+    """Return the first two cells of each row of the table with this header."""
     body = PAGE.partition(f"{table}\n")[2].partition("\n\n")[0]
     cells = [re.split(r" \| ", line.strip("| ")) for line in body.splitlines()[1:]]
     return {name: value for names, value, *_ in cells for name in re.findall(r"`(.+?)`", names)}
 
 
-def test_format__declares_each_column_with_its_type() -> None:
+def test_schema__format_md_declares_each_column_with_its_type() -> None:
     declared = {column.name: column.arrow_type for column in COLUMNS}
 
     types = rows_of("| column | type | law |")
@@ -33,7 +33,7 @@ def test_format__declares_each_column_with_its_type() -> None:
         assert kind in words.split(", "), name
 
 
-def test_format__shows_the_row_that_is_built(tmp_path: Path) -> None:
+def test_build__writes_the_example_row_of_format_md(tmp_path: Path) -> None:
     sentence = re.search(r"```text\n(.*?)```", PAGE, re.DOTALL)
     assert sentence is not None
     (tmp_path / "train.tsv").write_text(sentence[1], encoding="utf-8")

@@ -20,7 +20,7 @@ def train(manifest: dict[str, Any]) -> dict[str, Any]:
     return of
 
 
-def test_write_manifest__gives_what_was_read_in_the_same_bytes(folder: Path) -> None:
+def test_write_manifest__round_trip_gives_the_same_bytes(folder: Path) -> None:
     before = (folder / "manifest.json").read_bytes()
     manifest = read_manifest(folder)
 
@@ -30,7 +30,7 @@ def test_write_manifest__gives_what_was_read_in_the_same_bytes(folder: Path) -> 
     assert read_manifest(folder) == manifest
 
 
-def test_read_manifest__refuses_a_key_twice(folder: Path) -> None:
+def test_read_manifest__rejects_repeated_keys(folder: Path) -> None:
     path = folder / "manifest.json"
     path.write_text(path.read_text().replace('"format": 2', '"format": 1, "format": 2'))
 
@@ -38,7 +38,7 @@ def test_read_manifest__refuses_a_key_twice(folder: Path) -> None:
         read_manifest(folder)
 
 
-def test_read_manifest__puts_the_usual_splits_first(folder: Path) -> None:
+def test_read_manifest__puts_the_standard_splits_first(folder: Path) -> None:
     def change(manifest: dict[str, Any]) -> None:
         splits = manifest["splits"]
         manifest["splits"] = {
@@ -51,7 +51,7 @@ def test_read_manifest__puts_the_usual_splits_first(folder: Path) -> None:
     assert list(read_manifest(folder).splits) == ["train", "validation", "test", "extra"]
 
 
-def test_read_manifest__says_that_nothing_is_there(tmp_path: Path) -> None:
+def test_read_manifest__reports_a_missing_folder(tmp_path: Path) -> None:
     with pytest.raises(
         ShardError, match="no such folder; make a built folder with `mslm-data build`"
     ):
@@ -59,7 +59,7 @@ def test_read_manifest__says_that_nothing_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("relative", [True, False])
-def test_read_manifest__says_that_it_was_given_the_folder_of_a_split(
+def test_read_manifest__reports_the_folder_of_a_split(
     relative: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
@@ -71,7 +71,7 @@ def test_read_manifest__says_that_it_was_given_the_folder_of_a_split(
         read_manifest(given)
 
 
-def test_read_manifest__says_that_the_build_has_not_finished(folder: Path) -> None:
+def test_read_manifest__reports_an_unfinished_build(folder: Path) -> None:
     (folder / "manifest.json").unlink()
 
     with pytest.raises(
@@ -91,7 +91,7 @@ def test_read_manifest__says_that_the_build_has_not_finished(folder: Path) -> No
     ],
 )
 @pytest.mark.parametrize("read", [read_manifest, load, verify], ids=lambda read: read.__name__)
-def test_read_manifest__refuses_another_format_by_its_number(
+def test_read_manifest__names_an_unsupported_format_version(
     folder: Path, read: Callable[[Path], object], version: int, advice: str
 ) -> None:
     edit_manifest(
@@ -121,7 +121,7 @@ def test_read_manifest__refuses_another_format_by_its_number(
         b"[" * 9999,
     ],
 )
-def test_read_manifest__refuses_what_is_no_manifest(folder: Path, data: bytes) -> None:
+def test_read_manifest__rejects_other_files(folder: Path, data: bytes) -> None:
     (folder / "manifest.json").write_bytes(data)
 
     with pytest.raises(ShardError, match=r"manifest\.json: expected a manifest of mslm-data"):
@@ -213,9 +213,7 @@ def test_read_manifest__refuses_what_is_no_manifest(folder: Path, data: bytes) -
         (lambda m: train(m)["shards"][0].pop("rows"), "expected a manifest of mslm-data"),
     ],
 )
-def test_read_manifest__refuses_what_contradicts_itself(
-    folder: Path, change: Change, message: str
-) -> None:
+def test_read_manifest__rejects_contradictions(folder: Path, change: Change, message: str) -> None:
     edit_manifest(folder, change)
 
     with pytest.raises(ShardError, match=message):
@@ -223,7 +221,7 @@ def test_read_manifest__refuses_what_contradicts_itself(
 
 
 @pytest.mark.parametrize("name", ["..", "../train", "/etc", "a/b", "", ".hidden", "a\\b", "x\n"])
-def test_read_manifest__refuses_splits_that_lead_out_of_the_folder(folder: Path, name: str) -> None:
+def test_read_manifest__rejects_split_names_outside_the_folder(folder: Path, name: str) -> None:
     edit_manifest(
         folder, lambda manifest: manifest["splits"].update({name: manifest["splits"]["test"]})
     )
@@ -243,7 +241,7 @@ def test_read_manifest__refuses_splits_that_lead_out_of_the_folder(folder: Path,
         "data-\u06600000-of-00001.arrow",
     ],
 )
-def test_read_manifest__refuses_shards_that_lead_out_of_the_folder(folder: Path, name: str) -> None:
+def test_read_manifest__rejects_shards_outside_the_folder(folder: Path, name: str) -> None:
     edit_manifest(folder, lambda manifest: train(manifest)["shards"][0].update(file=name))
 
     with pytest.raises(ShardError, match=r"expected shards named data-NNNNN-of-NNNNN\.arrow"):

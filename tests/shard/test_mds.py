@@ -1,4 +1,4 @@
-"""MDS files, read by a reader of ours, by their bytes, and by mosaicml-streaming where it is."""
+"""MDS files, checked with our own reader, byte by byte, and with mosaicml-streaming if installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mslm_data.shard import mds
 from tests.shard.mds_reader import read_file, read_split
 
 PEERS = Path(__file__).parents[2] / ".venv-peers" / "bin" / "python"
-"""The environment of mosaicml-streaming, which `make bench` makes."""
+"""The environment of mosaicml-streaming, made by `make bench`."""
 
 STREAM = """
 import json, sys, types
@@ -73,7 +73,7 @@ some_rows = st.builds(
 
 
 @given(st.lists(some_rows, max_size=6), st.integers(1, 3000))
-def test_files_of__hold_the_rows_in_order(rows: list[dict[str, Any]], limit: int) -> None:
+def test_make_files__keeps_the_order_of_rows(rows: list[dict[str, Any]], limit: int) -> None:
     files = list(mds.make_files(batch_of(rows), limit))
 
     assert [row for file in files for row in read_file(bytes_of(file))] == rows
@@ -81,18 +81,18 @@ def test_files_of__hold_the_rows_in_order(rows: list[dict[str, Any]], limit: int
     assert all(len(bytes_of(file)) <= limit or file.rows == 1 for file in files)
 
 
-def test_files_of__are_as_full_as_the_limit_lets_them() -> None:
+def test_make_files__fills_files_up_to_the_limit() -> None:
     row = {"key": 1, "doc_id": "d", "doc_label": 0, "input_ids": [1] * 300, "bio": [0] * 300,
            "span_concepts": [], "span_scores": []}  # fmt: skip
     (file,) = mds.make_files(batch_of([row] * 3), 9999)
     three = len(bytes_of(file))
-    assert 1000 <= three <= 9999  # the limit stands in the file, and so takes as many bytes
+    assert 1000 <= three <= 9999  # The file contains the limit, so all limits have four digits.
 
     assert [file.rows for file in mds.make_files(batch_of([row] * 7), three)] == [3, 3, 1]
     assert [file.rows for file in mds.make_files(batch_of([row] * 7), three - 1)] == [2, 2, 2, 1]
 
 
-def test_files_of__a_length_takes_four_bytes_where_two_are_too_few() -> None:
+def test_make_files__uses_four_byte_lengths_when_two_are_too_few() -> None:
     batch = pa.RecordBatch.from_pydict(
         {"input_ids": pa.array([[7] * 70_000], pa.list_(pa.int32()))}
     )
@@ -104,7 +104,7 @@ def test_files_of__a_length_takes_four_bytes_where_two_are_too_few() -> None:
     assert bytes_of(file)[-4 * 70_000 - 5 : -4 * 70_000] == b"\x06\x70\x11\x01\x00"
 
 
-def test_files_of__the_bytes_that_the_packages_own_writer_gives() -> None:
+def test_make_files__equals_the_reference_writer() -> None:
     batch = pa.RecordBatch.from_pydict(
         {
             "key": pa.array([1 << 63], pa.uint64()),
@@ -131,7 +131,7 @@ def test_files_of__the_bytes_that_the_packages_own_writer_gives() -> None:
     )
 
 
-def test_files_of__rows_of_a_shard_whose_arrays_begin_later() -> None:
+def test_make_files__accepts_arrays_with_an_offset() -> None:
     rows = [{"key": n, "doc_id": f"d{n}", "doc_label": 0, "input_ids": [n] * n, "bio": [0] * n,
              "span_concepts": ["c"], "span_scores": [1.0]} for n in range(4)]  # fmt: skip
 
@@ -140,7 +140,7 @@ def test_files_of__rows_of_a_shard_whose_arrays_begin_later() -> None:
     assert read_file(bytes_of(file)) == rows[2:]
 
 
-def test_export__splits_are_what_streaming_reads(one_build: Path, tmp_path: Path) -> None:
+def test_export__streaming_reads_the_exported_splits(one_build: Path, tmp_path: Path) -> None:
     if not PEERS.exists():
         pytest.skip("mosaicml-streaming needs an environment of its own: `make bench` makes it")
     shards = md.load(one_build)
@@ -160,7 +160,9 @@ def test_export__splits_are_what_streaming_reads(one_build: Path, tmp_path: Path
         assert read == read_split(tmp_path / "mds" / split)
 
 
-def test_files_of__a_file_past_its_offsets_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_make_files__rejects_a_file_beyond_its_offset_range(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     large = np.array([1 << 33], np.int64)
     monkeypatch.setattr(mds, "_total_sizes", lambda _: large)
 

@@ -31,12 +31,12 @@ from tests.shard.damage import (
 
 @pytest.fixture(params=["mapped", "in memory"], autouse=True)
 def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Open shards in both ways: what is refused depends on neither."""
+    """Open shards in memory and mapped: both reject the same."""
     monkeypatch.setattr(splits, "IN_MEMORY", 0 if request.param == "mapped" else 1 << 40)
 
 
 def read(folder: Path) -> None:
-    """Ask for rows in every way there is."""
+    """Read rows with every method."""
     for split in load(folder).values():
         split.examples()
         split.take(np.arange(len(split)))
@@ -61,7 +61,7 @@ def replaced(
     )
 
 
-def test_examples__says_which_shard_is_missing(folder: Path) -> None:
+def test_examples__names_a_missing_shard(folder: Path) -> None:
     path = first_shard(folder)
     path.unlink()
     train = load(folder)["train"]
@@ -73,7 +73,7 @@ def test_examples__says_which_shard_is_missing(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 7, 1000, -1])
-def test_examples__says_that_a_shard_is_cut_off(folder: Path, size: int) -> None:
+def test_examples__reports_a_truncated_shard(folder: Path, size: int) -> None:
     path = first_shard(folder)
     path.write_bytes(path.read_bytes()[:size])
 
@@ -86,14 +86,14 @@ def test_examples__says_that_a_shard_is_cut_off(folder: Path, size: int) -> None
 @pytest.mark.parametrize(
     "data", [b"", b"not arrow", b"\xff\xff\xff\xff", b"\0" * 4096, b"ARROW1\0\0" * 9]
 )
-def test_examples__says_that_a_file_is_no_arrow(folder: Path, data: bytes) -> None:
+def test_examples__reports_a_file_that_is_not_arrow(folder: Path, data: bytes) -> None:
     claim_bytes(folder, data)
 
     with pytest.raises(ShardError, match=r"\.arrow: expected an Arrow stream"):
         read(folder)
 
 
-def test_examples__says_that_rows_are_missing(folder: Path) -> None:
+def test_examples__reports_missing_rows(folder: Path) -> None:
     data = dual_file(batch_of(folder).slice(1))
     claim_bytes(folder, data)
 
@@ -101,7 +101,7 @@ def test_examples__says_that_rows_are_missing(folder: Path) -> None:
         read(folder)
 
 
-def test_examples__says_that_there_are_several_batches(folder: Path) -> None:
+def test_examples__reports_several_batches(folder: Path) -> None:
     batch = batch_of(folder)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -114,7 +114,7 @@ def test_examples__says_that_there_are_several_batches(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["key", "input_ids", "bio", "span_labels"])
-def test_examples__says_which_column_has_another_type(folder: Path, name: str) -> None:
+def test_examples__names_a_column_with_another_type(folder: Path, name: str) -> None:
     batch = batch_of(folder)
     column = batch.column(name)
     other = (
@@ -128,7 +128,7 @@ def test_examples__says_which_column_has_another_type(folder: Path, name: str) -
         read(folder)
 
 
-def test_examples__says_which_column_is_missing(folder: Path) -> None:
+def test_examples__names_a_missing_column(folder: Path) -> None:
     batch = batch_of(folder)
     claim_bytes(folder, replaced(batch, "word_ids", batch.column("word_ids"), "words"))
 
@@ -137,7 +137,7 @@ def test_examples__says_which_column_is_missing(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["key", "doc_id", "input_ids", "span_ends"])
-def test_examples__refuses_nulls(folder: Path, name: str) -> None:
+def test_examples__rejects_nulls(folder: Path, name: str) -> None:
     batch = batch_of(folder)
     column = pa.array([None, *batch.column(name).to_pylist()[1:]], batch.column(name).type)
     claim_bytes(folder, replaced(batch, name, column))
@@ -146,7 +146,7 @@ def test_examples__refuses_nulls(folder: Path, name: str) -> None:
         read(folder)
 
 
-def test_examples__refuses_nulls_within_lists(folder: Path) -> None:
+def test_examples__rejects_nulls_within_lists(folder: Path) -> None:
     batch = batch_of(folder)
     rows = batch.column("input_ids").to_pylist()
     rows[0][1] = None
@@ -157,7 +157,7 @@ def test_examples__refuses_nulls_within_lists(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["word_ids", "bio", "span_ends", "span_labels"])
-def test_examples__refuses_columns_whose_rows_differ_in_length(folder: Path, name: str) -> None:
+def test_examples__rejects_columns_of_different_row_lengths(folder: Path, name: str) -> None:
     batch = batch_of(folder)
     rows = batch.column(name).to_pylist()
     whole = [value for row in rows for value in row]
@@ -186,7 +186,7 @@ def _beyond(offsets: np.ndarray) -> None:
 
 @pytest.mark.parametrize("damage", [_falling, _negative, _beyond])
 @pytest.mark.parametrize("name", ["doc_id", "input_ids", "word_ids", "span_starts"])
-def test_examples__refuses_offsets_that_lead_elsewhere(
+def test_examples__rejects_offsets_out_of_range(
     folder: Path, name: str, damage: Callable[[np.ndarray], None]
 ) -> None:
     batch = batch_of(folder)
@@ -205,7 +205,7 @@ def test_examples__refuses_offsets_that_lead_elsewhere(
     ("column", "value"),
     [("span_starts", -1), ("span_starts", 10**6), ("span_ends", 0), ("span_ends", 10**6)],
 )
-def test_examples__refuses_mentions_outside_their_rows(
+def test_examples__rejects_mentions_outside_their_rows(
     folder: Path, column: str, value: int
 ) -> None:
     forge(folder, set_value(column, 0, value))
@@ -226,7 +226,7 @@ def test_examples__refuses_mentions_outside_their_rows(
         ("span_labels", 1, r"numbers from 0 to 0"),
     ],
 )
-def test_examples__refuses_numbers_that_no_token_or_label_has(
+def test_examples__rejects_ids_and_labels_out_of_range(
     folder: Path, column: str, value: int, wanted: str
 ) -> None:
     forge(folder, set_value(column, 1, value))
@@ -235,8 +235,8 @@ def test_examples__refuses_numbers_that_no_token_or_label_has(
         read(folder)
 
 
-def test_examples__refuses_bytes_that_have_changed(folder: Path) -> None:
-    """A changed token would be trained on: none of its numbers leads anywhere else."""
+def test_examples__rejects_changed_bytes(folder: Path) -> None:
+    """A changed token is in range, so the model would be trained on it."""
     read(folder)
     path = first_shard(folder)
     ids = batch_of(folder).column("input_ids").values.buffers()[1].to_pybytes()
@@ -249,7 +249,7 @@ def test_examples__refuses_bytes_that_have_changed(folder: Path) -> None:
         read(folder)
 
 
-def test_examples__refuses_two_columns_of_one_name(folder: Path) -> None:
+def test_examples__rejects_repeated_column_names(folder: Path) -> None:
     batch = batch_of(folder)
     claim_bytes(folder, replaced(batch, "word_ids", batch.column("word_ids"), new_name="input_ids"))
 
@@ -260,8 +260,8 @@ def test_examples__refuses_two_columns_of_one_name(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
-def test_examples__refuses_compressed_buffers(folder: Path, codec: str) -> None:
-    """They could unpack to anything, and are no zero-copy columns."""
+def test_examples__rejects_compressed_buffers(folder: Path, codec: str) -> None:
+    """They could decompress to any size, and are no zero-copy columns."""
     batch = batch_of(folder)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(
@@ -277,7 +277,7 @@ def test_examples__refuses_compressed_buffers(folder: Path, codec: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["shard", "split"])
-def test_examples__refuses_a_link_that_leads_out_of_the_folder(
+def test_examples__rejects_a_link_out_of_the_folder(
     folder: Path, tmp_path: Path, what: str
 ) -> None:
     inside = first_shard(folder) if what == "shard" else folder / "train"
@@ -301,7 +301,7 @@ def test_examples__follows_a_link_to_the_folder_and_within_it(folder: Path, tmp_
     read(tmp_path / "link")
 
 
-def test_examples__says_that_a_shard_vanished_or_cannot_be_read(
+def test_examples__reports_a_vanished_or_unreadable_shard(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuse_elsewhere = Shard._check_file
@@ -318,7 +318,7 @@ def test_examples__says_that_a_shard_vanished_or_cannot_be_read(
         read(folder)
 
 
-def test_examples__says_that_links_go_in_a_circle(folder: Path) -> None:
+def test_examples__reports_a_circle_of_links(folder: Path) -> None:
     path = first_shard(folder)
     path.unlink()
     path.symlink_to(path)
@@ -327,7 +327,7 @@ def test_examples__says_that_links_go_in_a_circle(folder: Path) -> None:
         read(folder)
 
 
-def test_examples__reads_a_shard_without_rows(folder: Path) -> None:
+def test_examples__reads_an_empty_shard(folder: Path) -> None:
     def empty(examples: Examples) -> Examples:
         nothing = {
             name: Ragged.from_rows([], getattr(examples, name).values.dtype)
@@ -351,8 +351,8 @@ def test_examples__reads_a_shard_without_rows(folder: Path) -> None:
 
 
 @pytest.mark.long
-def test_read__never_ends_the_process_over_a_flipped_bit(tmp_path: Path) -> None:
-    """All bytes of a small shard, in a process of its own: a fault there would end this one."""
+def test_read__flipped_bits_never_end_the_process(tmp_path: Path) -> None:
+    """All bytes of a small shard, in a separate process, as a fault would end this one."""
     source = tmp_path / "in"
     source.mkdir()
     (source / "train.tsv").write_text("Fanconi\tB-X\nanaemia\tI-X\n\nkinase\tO\n\ncolon\tB-X\n\n")
@@ -370,7 +370,9 @@ def test_read__never_ends_the_process_over_a_flipped_bit(tmp_path: Path) -> None
 
 
 def flip_everything(folder: Path) -> int:
-    """Return how many flipped bits were refused, by the digest and without; other errors go up."""
+    """Return the number of detected bit flips, with and without the digest. Other errors are
+    raised.
+    """
     path = first_shard(folder)
     manifest = read_manifest(folder)
     record = manifest.splits["train"].shards[0]

@@ -1,4 +1,4 @@
-"""Built folders at URLs: what is fetched when, what the cache may serve, and what is said when the remote fails."""
+"""Built folders at URLs: downloads, the cache, and errors of the remote."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MANIFEST = "manifest.json"
 
 @pytest.fixture(autouse=True)
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The cache's folder of shards, and `faulty://`."""
+    """The cache folder of shards, with `faulty://` registered."""
     monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(remote, "PAUSE_S", 0.0)
     with faulty.registered():
@@ -55,7 +55,7 @@ def url(folder: Path) -> str:
 
 @pytest.fixture
 def new_process(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Forget which files were hashed, as a process that has just begun."""
+    """Clear the record of hashed files, as in a new process."""
     return lambda: monkeypatch.setattr(cache, "_HASHED", {})
 
 
@@ -75,10 +75,10 @@ def first(shards: Shards) -> Any:
     return shards.manifest.splits["train"].shards[0]
 
 
-# What is fetched when ------------------------------------------------------------------------------------------------
+# Downloads -----------------------------------------------------------------------------------------------------------
 
 
-def test_load__reads_nothing_but_the_manifest(url: str, cached: Path) -> None:
+def test_load__reads_only_the_manifest(url: str, cached: Path) -> None:
     shards = load(url)
 
     assert dict(Faulty.opened) == {MANIFEST: 1}
@@ -86,7 +86,7 @@ def test_load__reads_nothing_but_the_manifest(url: str, cached: Path) -> None:
     assert str(shards.folder) == url
 
 
-def test_batches__are_shown_without_a_fetch(url: str, cached: Path) -> None:
+def test_batches__repr_downloads_nothing(url: str, cached: Path) -> None:
     train = load(url)["train"]
 
     shown = [
@@ -98,7 +98,7 @@ def test_batches__are_shown_without_a_fetch(url: str, cached: Path) -> None:
     assert dict(Faulty.opened) == {MANIFEST: 1}
 
 
-def test_load__loads_kernels_while_the_manifest_comes(
+def test_load__loads_kernels_during_the_download_of_the_manifest(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = threading.Barrier(2, timeout=PATIENCE_S)
@@ -116,7 +116,7 @@ def test_load__loads_kernels_while_the_manifest_comes(
     assert "mslm-data-kernels" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_load__fetches_a_shard_when_a_row_of_it_is_asked_for(url: str, cached: Path) -> None:
+def test_load__downloads_a_shard_at_its_first_row(url: str, cached: Path) -> None:
     shards = load(url)
 
     shards["train"].examples(0, 1)
@@ -126,7 +126,7 @@ def test_load__fetches_a_shard_when_a_row_of_it_is_asked_for(url: str, cached: P
     assert Faulty.opened[first(shards).file] == 1
 
 
-def test_load__gives_the_rows_of_the_folder(folder: Path, url: str, cached: Path) -> None:
+def test_load__gives_the_rows_of_the_local_folder(folder: Path, url: str, cached: Path) -> None:
     shards = load(url)
 
     assert rows_of(shards) == rows_of(load(folder))
@@ -135,7 +135,7 @@ def test_load__gives_the_rows_of_the_folder(folder: Path, url: str, cached: Path
     assert stat.S_IMODE(cached.stat().st_mode) == 0o700
 
 
-def test_load__keeps_equal_shards_of_several_folders_once(
+def test_load__caches_equal_shards_of_several_folders_once(
     folder: Path, url: str, tmp_path: Path
 ) -> None:
     rows_of(load(url))
@@ -170,12 +170,12 @@ def test_load__reads_from_memory_and_archives(folder: Path, tmp_path: Path) -> N
     memory.rm("/ncbi", recursive=True)
 
 
-def test_load__takes_file_urls_in_place(folder: Path, cached: Path) -> None:
+def test_load__opens_file_urls_in_place(folder: Path, cached: Path) -> None:
     assert rows_of(load(folder.as_uri())) == rows_of(load(folder))
     assert not cached.exists()
 
 
-def test_tokenizer__is_fetched_and_checked(folder: Path, url: str) -> None:
+def test_load__downloads_and_checks_the_tokenizer(folder: Path, url: str) -> None:
     assert load(url).tokenizer.read_bytes() == (folder / "tokenizer.json").read_bytes()
     assert load(folder).tokenizer == folder / "tokenizer.json"
 
@@ -199,7 +199,7 @@ def lexicon_of(shards: Shards, name: str) -> str:
     return found
 
 
-def test_strategy__finds_its_lexicon_in_the_remote_folder(
+def test_strategy__loads_its_lexicon_from_the_remote_folder(
     folder: Path, url: str, tmp_path: Path
 ) -> None:
     shards = load(url)
@@ -219,7 +219,7 @@ def test_strategy__finds_its_lexicon_in_the_remote_folder(
 
 
 @pytest.mark.parametrize("name", ["none.arrow", "../vocab/mine.arrow", "/mine.arrow"])
-def test_strategy__looks_for_no_lexicon_outside_vocab(name: str, folder: Path, url: str) -> None:
+def test_strategy__looks_for_lexicons_in_vocab_only(name: str, folder: Path, url: str) -> None:
     shards = load(url)
     write_lexicon(folder / "vocab" / "mine.arrow", lexicon_for(shards, 1.0))
 
@@ -229,7 +229,7 @@ def test_strategy__looks_for_no_lexicon_outside_vocab(name: str, folder: Path, u
         lexicon_of(shards, name)
 
 
-def test_strategy__says_that_a_lexicon_is_out_of_reach_or_of_others(folder: Path, url: str) -> None:
+def test_strategy__reports_an_unreachable_or_foreign_lexicon(folder: Path, url: str) -> None:
     shards = load(url)
     lexicon = lexicon_for(shards, 1.0)
     write_lexicon(folder / "vocab" / "mine.arrow", lexicon)
@@ -245,13 +245,13 @@ def test_strategy__says_that_a_lexicon_is_out_of_reach_or_of_others(folder: Path
         lexicon_of(shards, "mine.arrow")
 
 
-# What goes wrong -----------------------------------------------------------------------------------------------------
+# Errors --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "fault", [faulty.cut, faulty.flipped, faulty.longer, faulty.refused, faulty.reset]
 )
-def test_load__tries_again_where_the_remote_fails(fault: Fault, folder: Path, url: str) -> None:
+def test_load__retries_when_the_remote_fails(fault: Fault, folder: Path, url: str) -> None:
     shards = load(url)
     for record in records(shards):
         Faulty.faults[record.file] = [fault, fault]
@@ -269,7 +269,7 @@ def test_load__tries_again_where_the_remote_fails(fault: Fault, folder: Path, ur
         (faulty.told, "OSError"),
     ],
 )
-def test_load__serves_and_keeps_nothing_wrong(
+def test_load__never_returns_or_caches_wrong_bytes(
     fault: Fault, got: str, url: str, cached: Path
 ) -> None:
     shards = load(url)
@@ -283,10 +283,10 @@ def test_load__serves_and_keeps_nothing_wrong(
         shards["train"].examples(0, 1)
     assert faulty.SECRET not in str(caught.value)
     assert kept(cached) == []
-    shards["train"].examples(0, 1)  # the remote is well again, and nothing else is needed
+    shards["train"].examples(0, 1)  # The remote works again, and no other cleanup is needed.
 
 
-def test_load__does_not_wait_for_ever(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load__times_out(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shards = load(url)
     monkeypatch.setattr(remote, "STALL_S", 0.05)
     Faulty.faults[first(shards).file] = [faulty.hanging] * 3
@@ -297,7 +297,7 @@ def test_load__does_not_wait_for_ever(url: str, monkeypatch: pytest.MonkeyPatch)
         shards["train"].examples(0, 1)
 
 
-def test_load__says_that_there_is_no_built_folder(tmp_path: Path) -> None:
+def test_load__reports_a_missing_built_folder(tmp_path: Path) -> None:
     with pytest.raises(
         SourceError,
         match=rf"{MANIFEST}: cannot read the manifest: no such file; ",
@@ -322,7 +322,7 @@ def test_load__says_that_there_is_no_built_folder(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_load__refuses_a_manifest_that_cannot_be_believed(
+def test_load__rejects_an_inconsistent_manifest(
     fault: Fault, error: type[Exception], message: str, url: str
 ) -> None:
     Faulty.faults[MANIFEST] = [fault] * 3
@@ -332,7 +332,7 @@ def test_load__refuses_a_manifest_that_cannot_be_believed(
     assert str(caught.value).startswith(url)
 
 
-def test_load__lets_no_manifest_name_a_place_in_the_cache(
+def test_load__rejects_manifest_paths_into_the_cache(
     folder: Path, url: str, tmp_path: Path
 ) -> None:
     def change(manifest: dict[str, Any]) -> None:
@@ -346,7 +346,7 @@ def test_load__lets_no_manifest_name_a_place_in_the_cache(
 
 
 @pytest.mark.parametrize("change", ["other bytes", "fewer shards", "gone"])
-def test_load__says_that_the_folder_has_changed(change: str, folder: Path, url: str) -> None:
+def test_load__reports_a_changed_folder(change: str, folder: Path, url: str) -> None:
     shards = load(url)
     shards["train"].examples(0, 1)
     shutil.rmtree(folder)
@@ -361,7 +361,7 @@ def test_load__says_that_the_folder_has_changed(change: str, folder: Path, url: 
         rows_of(shards)
 
 
-def test_load__goes_on_with_what_is_kept_though_the_remote_is_gone(folder: Path, url: str) -> None:
+def test_load__works_from_the_cache_without_the_remote(folder: Path, url: str) -> None:
     shards = load(url)
     expected = rows_of(shards)
 
@@ -371,9 +371,7 @@ def test_load__goes_on_with_what_is_kept_though_the_remote_is_gone(folder: Path,
     assert rows_of(again) == expected
 
 
-def test_load__says_that_the_disk_is_full(
-    url: str, cached: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_load__reports_a_full_disk(url: str, cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shards = load(url)
 
     def full(path: Path) -> None:
@@ -388,13 +386,13 @@ def test_load__says_that_the_disk_is_full(
     assert kept(cached) == []
 
 
-# What the cache may serve --------------------------------------------------------------------------------------------
+# The cache -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "rot", [lambda path: damage.flip(path, 100), lambda path: path.write_bytes(b""), Path.unlink]
 )
-def test_load__fetches_a_rotten_shard_again(
+def test_load__downloads_a_corrupt_shard_again(
     rot: Callable[[Path], Any],
     folder: Path,
     url: str,
@@ -413,7 +411,7 @@ def test_load__fetches_a_rotten_shard_again(
     )
 
 
-def test_batches__fetch_a_shard_again_that_rots_while_it_is_mapped(
+def test_batches__download_a_shard_again_that_is_corrupted_while_mapped(
     url: str, cached: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(split, "IN_MEMORY", 0)
@@ -428,7 +426,7 @@ def test_batches__fetch_a_shard_again_that_rots_while_it_is_mapped(
     assert [batch["input_ids"].tolist() for batch in batches] == before
 
 
-def test_load__hashes_a_kept_shard_once_a_process(
+def test_load__hashes_a_cached_shard_once_per_process(
     url: str, new_process: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows_of(load(url))
@@ -437,7 +435,7 @@ def test_load__hashes_a_kept_shard_once_a_process(
     monkeypatch.setattr(cache, "hash_file", lambda path: hashed.append(path) or digest(path))
 
     rows_of(load(url))
-    assert hashed == []  # they were hashed when they came
+    assert hashed == []  # They were hashed during the download.
     new_process()
     shards = load(url)
     rows_of(shards)
@@ -473,7 +471,7 @@ with faulty.registered() as system:
 """
 
 
-def test_load__takes_nothing_of_a_process_that_was_killed_for_a_shard(
+def test_load__ignores_partial_files_of_a_killed_process(
     folder: Path, url: str, cached: Path
 ) -> None:
     process = subprocess.Popen(
@@ -499,7 +497,7 @@ def _read(url: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("most", [None, 1 << 40])
-def test_load__opens_a_shard_though_another_process_makes_room(
+def test_load__opens_a_shard_while_another_process_evicts(
     most: int | None, folder: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuse_elsewhere = shard_remote.RemoteShard._check_file
@@ -519,7 +517,7 @@ def test_load__opens_a_shard_though_another_process_makes_room(
     assert cache.make_room({place: 10}, 1)
 
 
-def test_load__fetches_once_for_many_processes(folder: Path, url: str) -> None:
+def test_load__downloads_once_for_many_processes(folder: Path, url: str) -> None:
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(3, mp_context=context) as pool:
         *found, last = pool.map(_read, [url] * 3)
@@ -535,7 +533,7 @@ def test_load__fetches_once_for_many_processes(folder: Path, url: str) -> None:
     assert sum(opened.values()) == len({record.sha256 for record in records(shards)})
 
 
-def test_load__fetches_once_for_many_threads(folder: Path, url: str) -> None:
+def test_load__downloads_once_for_many_threads(folder: Path, url: str) -> None:
     shards = load(url)
 
     with ThreadPoolExecutor(8) as pool:
@@ -546,10 +544,10 @@ def test_load__fetches_once_for_many_threads(folder: Path, url: str) -> None:
     assert sum(Faulty.opened.values()) == len({record.sha256 for record in records(shards)})
 
 
-# Travel --------------------------------------------------------------------------------------------------------------
+# Pickling ------------------------------------------------------------------------------------------------------------
 
 
-def test_split__travels_to_workers_and_stays_small(folder: Path, url: str) -> None:
+def test_split__is_small_when_pickled_for_workers(folder: Path, url: str) -> None:
     here, there = load(folder)["train"], load(url)["train"]
     there.examples()
 
@@ -580,14 +578,14 @@ def test_split__is_read_by_forked_workers(folder: Path, url: str) -> None:
     assert keys(url, 2) == keys(str(folder), 0)
 
 
-def test_folder__shows_no_secrets(url: str) -> None:
+def test_load__folder_hides_secrets(url: str) -> None:
     folder = shard_remote.RemoteFolder("https://me:secret@host/ncbi?sig=secret")
 
     assert str(folder) == "https://host/ncbi"
     assert repr(folder) == "RemoteFolder('https://host/ncbi')"
 
 
-def test_load__checks_a_manifest_as_one_of_a_folder_here(folder: Path, url: str) -> None:
+def test_load__checks_a_remote_manifest_like_a_local_one(folder: Path, url: str) -> None:
     damage.edit_manifest(folder, lambda manifest: manifest["splits"]["train"].update(read=10**6))
 
     with pytest.raises(

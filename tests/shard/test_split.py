@@ -39,7 +39,7 @@ def borders(train: Split) -> list[int]:
     return np.cumsum([0, *(shard.rows for shard in train.record.shards)]).tolist()
 
 
-def test_examples__are_the_rows_over_every_border(train: Split, rows: list[dict[str, Any]]) -> None:
+def test_examples__cross_shard_borders(train: Split, rows: list[dict[str, Any]]) -> None:
     places = borders(train)
     assert len(places) >= 4
 
@@ -50,7 +50,7 @@ def test_examples__are_the_rows_over_every_border(train: Split, rows: list[dict[
 
 
 @given(data=st.data())
-def test_take__gives_any_rows_in_any_order(
+def test_take__gives_rows_in_the_given_order(
     train: Split, rows: list[dict[str, Any]], data: st.DataObject
 ) -> None:
     picked = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=12))
@@ -58,7 +58,7 @@ def test_take__gives_any_rows_in_any_order(
     assert equal(train.take(np.array(picked, np.int64)), [rows[p] for p in picked])
 
 
-def test_take__takes_a_list(train: Split) -> None:
+def test_take__accepts_a_list(train: Split) -> None:
     taken = train.take([2, 0])
 
     assert taken.keys.tolist() == train.take(np.array([2, 0])).keys.tolist()
@@ -66,12 +66,12 @@ def test_take__takes_a_list(train: Split) -> None:
 
 
 @pytest.mark.parametrize("rows", [[0.5], [True, False], [[0, 1]], ["0"]])
-def test_take__refuses_what_are_no_whole_numbers(train: Split, rows: Any) -> None:
+def test_take__rejects_non_integers(train: Split, rows: Any) -> None:
     with pytest.raises(TypeError, match="rows: expected a sequence of whole numbers, got"):
         train.take(rows)
 
 
-def test_take__gives_nothing_for_nothing(train: Split) -> None:
+def test_take__accepts_no_rows(train: Split) -> None:
     empty = train.take(np.empty(0, np.int64))
 
     assert len(empty) == 0
@@ -79,7 +79,7 @@ def test_take__gives_nothing_for_nothing(train: Split) -> None:
     assert empty.span_starts.offsets.tolist() == [0]
 
 
-def test_chunks__are_all_rows_in_order(train: Split, rows: list[dict[str, Any]]) -> None:
+def test_chunks__cover_all_rows_in_order(train: Split, rows: list[dict[str, Any]]) -> None:
     chunks = list(train.chunks(7))
 
     assert [len(chunk) for chunk in chunks[:-1]] == [7] * (len(chunks) - 1)
@@ -87,14 +87,14 @@ def test_chunks__are_all_rows_in_order(train: Split, rows: list[dict[str, Any]])
     assert all(equal(chunk, rows[7 * i : 7 * i + 7]) for i, chunk in enumerate(chunks))
 
 
-def test_getitem__counts_from_the_end_too(train: Split, rows: list[dict[str, Any]]) -> None:
+def test_getitem__accepts_negative_rows(train: Split, rows: list[dict[str, Any]]) -> None:
     assert train[-1] == rows[-1]
     assert train[-len(train)] == rows[0]
     assert train[np.int64(3)] == rows[3]
 
 
 @pytest.mark.parametrize("beyond", [0, 1, 1000])
-def test_getitem__refuses_rows_that_are_not_there(train: Split, beyond: int) -> None:
+def test_getitem__rejects_rows_out_of_range(train: Split, beyond: int) -> None:
     message = (
         rf"row: expected a number below {len(train)}, the number of rows, got {len(train) + beyond}"
     )
@@ -106,18 +106,18 @@ def test_getitem__refuses_rows_that_are_not_there(train: Split, beyond: int) -> 
 
 
 @pytest.mark.parametrize("wrong", [slice(0, 2), "0", 1.0, None])
-def test_getitem__refuses_what_is_not_a_number(train: Split, wrong: Any) -> None:
+def test_getitem__rejects_non_integers(train: Split, wrong: Any) -> None:
     message = rf"row: expected an integer, got {type(wrong).__name__}; .*examples\("
 
     with pytest.raises(TypeError, match=message):
         train[wrong]
 
 
-def test_getitem__takes_integers_of_numpy(train: Split) -> None:
+def test_getitem__accepts_numpy_integers(train: Split) -> None:
     assert train[np.int64(3)] == train[3]
 
 
-def test_repr__counts_what_the_split_holds(train: Split) -> None:
+def test_repr__shows_counts(train: Split) -> None:
     record = train.record
 
     assert repr(train) == (
@@ -125,7 +125,7 @@ def test_repr__counts_what_the_split_holds(train: Split) -> None:
     )
 
 
-def test_repr_html__is_a_table_of_counts_that_escapes_names(train: Split) -> None:
+def test_repr_html__is_a_table_with_escaped_names(train: Split) -> None:
     split = copy.copy(train)
     split.name = "<b>x"
 
@@ -136,13 +136,13 @@ def test_repr_html__is_a_table_of_counts_that_escapes_names(train: Split) -> Non
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 2), (3, 2), (0, 10**9)])
-def test_examples__refuses_rows_that_are_not_there(train: Split, start: int, stop: int) -> None:
+def test_examples__rejects_rows_out_of_range(train: Split, start: int, stop: int) -> None:
     with pytest.raises(IndexError, match=r"rows: expected 0 <= start <= stop <= \d+, got"):
         train.examples(start, stop)
 
 
 @pytest.mark.parametrize("row", [-1, 10**9])
-def test_take__refuses_rows_that_are_not_there(train: Split, row: int) -> None:
+def test_take__rejects_rows_out_of_range(train: Split, row: int) -> None:
     least, most = sorted([0, row])
 
     with pytest.raises(
@@ -152,11 +152,11 @@ def test_take__refuses_rows_that_are_not_there(train: Split, row: int) -> None:
         train.take(np.array([0, row], np.int64))
 
 
-def test_getitem__has_the_columns_of_the_contract(train: Split) -> None:
+def test_getitem__returns_the_documented_columns(train: Split) -> None:
     assert list(train[0]) == ["key", "doc_id", *COLUMNS]
 
 
-def test_examples__are_views_of_the_map_that_cannot_be_written(train: Split) -> None:
+def test_examples__are_read_only_views_of_the_map(train: Split) -> None:
     examples = train.examples(1, 3)
     again = train.examples(0, borders(train)[1])
 
@@ -170,14 +170,14 @@ def test_examples__are_views_of_the_map_that_cannot_be_written(train: Split) -> 
         examples.input_ids.values[0] = 1
 
 
-def test_take__gives_copies(train: Split) -> None:
+def test_take__returns_copies(train: Split) -> None:
     examples = train.take(np.array([2, 1]))
 
     assert examples.input_ids.values.flags.owndata
     assert not np.shares_memory(examples.input_ids.values, train.examples(0, 3).input_ids.values)
 
 
-def test_pickle__opens_the_same_rows_elsewhere(train: Split, rows: list[dict[str, Any]]) -> None:
+def test_split__unpickles_with_the_same_rows(train: Split, rows: list[dict[str, Any]]) -> None:
     train.examples(0, 2)
 
     data = pickle.dumps(train)
@@ -188,14 +188,14 @@ def test_pickle__opens_the_same_rows_elsewhere(train: Split, rows: list[dict[str
 
 @pytest.fixture(scope="module")
 def with_text(tmp_path_factory: pytest.TempPathFactory) -> Split:
-    """A split of several shards that keep their text."""
+    """A split with several shards and kept text."""
     out = tmp_path_factory.mktemp("built") / "text"
     made.built(out, pipeline=made.pipeline_of(unit_bytes=2000, encode={"keep_text": True}))
     return load(out)["train"]
 
 
 @given(data=st.data())
-def test_take__brings_the_characters_of_tokens(with_text: Split, data: st.DataObject) -> None:
+def test_take__returns_character_offsets_of_tokens(with_text: Split, data: st.DataObject) -> None:
     picked = data.draw(st.lists(st.integers(0, len(with_text) - 1), min_size=1, max_size=12))
 
     assert characters(with_text.take(np.array(picked, np.int64))) == characters_of_rows(
@@ -203,7 +203,7 @@ def test_take__brings_the_characters_of_tokens(with_text: Split, data: st.DataOb
     )
 
 
-def test_examples__bring_the_characters_of_tokens(with_text: Split) -> None:
+def test_examples__return_character_offsets_of_tokens(with_text: Split) -> None:
     places = borders(with_text)
     assert len(places) >= 3
 
@@ -229,12 +229,12 @@ def test_texts__are_those_of_the_rows(with_text: Split) -> None:
     assert list(with_text.texts(rows=3)) == [with_text[i]["text"] for i in range(len(with_text))]
 
 
-def test_texts__need_a_folder_that_keeps_them(train: Split) -> None:
+def test_texts__require_a_folder_with_kept_text(train: Split) -> None:
     with pytest.raises(ShardError, match=r"\.arrow: .* build it with --set encode.keep_text=true"):
         list(train.texts())
 
 
-def test_rows__without_text_bring_no_characters(train: Split) -> None:
+def test_rows__without_text_have_no_character_offsets(train: Split) -> None:
     for examples in (
         train.examples(0, 3),
         train.take(np.array([2, 0])),
@@ -244,7 +244,7 @@ def test_rows__without_text_bring_no_characters(train: Split) -> None:
         assert examples.token_ends is None
 
 
-def test_examples__characters_are_views_too(with_text: Split) -> None:
+def test_examples__offsets_are_views_too(with_text: Split) -> None:
     starts = with_text.examples(0, 1).token_starts
 
     assert starts is not None
@@ -254,7 +254,7 @@ def test_examples__characters_are_views_too(with_text: Split) -> None:
 
 @pytest.fixture(scope="module")
 def joined(tmp_path_factory: pytest.TempPathFactory) -> Split:
-    """A split of several shards whose rows have several sentences."""
+    """A split with several shards and several sentences per row."""
     out = tmp_path_factory.mktemp("joined")
     lines = [
         line
@@ -274,7 +274,7 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Split:
 
 
 @given(data=st.data())
-def test_take__brings_the_sentences_of_rows(joined: Split, data: st.DataObject) -> None:
+def test_take__returns_the_sentences_of_rows(joined: Split, data: st.DataObject) -> None:
     assert len(joined.record.shards) > 3
     picked = data.draw(st.lists(st.integers(0, len(joined) - 1), min_size=1, max_size=12))
     start = data.draw(st.integers(0, len(joined) - 1))

@@ -18,7 +18,7 @@ JOINT = md.strategy("joint")
 
 @pytest.fixture(scope="module")
 def train(tmp_path_factory: pytest.TempPathFactory) -> md.Split:
-    """Many documents in many shards, which a subset has rows of few of."""
+    """Many documents in many shards, with few rows each."""
     out = tmp_path_factory.mktemp("subset") / "many"
     made.built(out, pipeline=made.pipeline_of(unit_bytes=300, encode={"max_tokens": 8}))
     train = md.load(out)["train"]
@@ -64,9 +64,7 @@ def test_subset__has_all_rows_of_its_documents(
     assert sum(subset.shard_rows) == len(subset)
 
 
-def test_subset__of_fewer_documents_lies_in_one_of_more(
-    train: md.Split, doc_ids: list[str]
-) -> None:
+def test_subset__is_nested_in_larger_subsets(train: md.Split, doc_ids: list[str]) -> None:
     sizes = range(1, len(set(doc_ids)) + 1)
 
     nested = [documents_of(train.subset(documents=size, seed=1)) for size in sizes]
@@ -85,7 +83,7 @@ def test_subset__does_not_depend_on_the_shards(train: md.Split, tmp_path: Path) 
     assert subsets[0].examples().keys.tolist() == subsets[1].examples().keys.tolist()
 
 
-def test_subset__has_every_label_where_it_can(tmp_path: Path) -> None:
+def test_subset__has_every_label_if_possible(tmp_path: Path) -> None:
     train = md.build("blurb/jnlpba", sample=True, out=tmp_path / "jnlpba")["train"]
     labels = range(len(train.labels))
     assert len(labels) == 5
@@ -104,7 +102,7 @@ def test_subset__has_every_label_where_it_can(tmp_path: Path) -> None:
         {"batch_tokens": 40, "bucketed": True},
     ],
 )
-def test_subset__goes_where_a_split_goes(train: md.Split, options: dict[str, Any]) -> None:
+def test_subset__works_in_place_of_a_split(train: md.Split, options: dict[str, Any]) -> None:
     subset = train.subset(documents=6)
     of_all = labels_by_key(md.Batches(train, JOINT, seed=4, epoch=1, batch_size=4))
 
@@ -114,7 +112,7 @@ def test_subset__goes_where_a_split_goes(train: md.Split, options: dict[str, Any
     assert sorted(of_some) == sorted(subset.examples().keys.tolist())
     assert of_some == {key: of_all[key] for key in of_some}
 
-    # A state in mid-epoch resumes, and is refused by other rows.
+    # A mid-epoch state resumes on the same rows, and is rejected on other rows.
     whole = keys_of(md.Batches(subset, JOINT, **options))
     before = md.Batches(subset, JOINT, **options)
     begun = keys_of(islice(before, 2))
@@ -126,7 +124,7 @@ def test_subset__goes_where_a_split_goes(train: md.Split, options: dict[str, Any
         md.Batches(train.subset(documents=6, seed=1), JOINT, **options).load_state_dict(state)
 
 
-def test_subset__gives_rows_as_a_split_does(train: md.Split) -> None:
+def test_subset__gives_rows_like_a_split(train: md.Split) -> None:
     subset = train.subset(documents=4)
     keys = subset.examples().keys.tolist()
 
@@ -142,7 +140,7 @@ def test_subset__gives_rows_as_a_split_does(train: md.Split) -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 10_000, 2.0, True])
-def test_subset__refuses_a_wrong_number_of_documents(
+def test_subset__rejects_an_invalid_number_of_documents(
     train: md.Split, doc_ids: list[str], wrong: Any
 ) -> None:
     most = len(set(doc_ids))
@@ -151,6 +149,6 @@ def test_subset__refuses_a_wrong_number_of_documents(
         train.subset(documents=wrong)
 
 
-def test_subset__refuses_a_wrong_seed(train: md.Split) -> None:
+def test_subset__rejects_an_invalid_seed(train: md.Split) -> None:
     with pytest.raises(ValueError, match="seed: expected an integer in"):
         train.subset(documents=1, seed=-1)

@@ -41,9 +41,7 @@ def problems(folder: Path) -> list[Problem]:
 
 
 @pytest.mark.parametrize("encode", [{}, {"keep_text": True}, {"max_tokens": 9}])
-def test_verify__finds_nothing_wrong_with_what_was_built(
-    tmp_path: Path, encode: dict[str, object]
-) -> None:
+def test_verify__accepts_a_new_build(tmp_path: Path, encode: dict[str, object]) -> None:
     made.built(tmp_path / "out", pipeline=made.pipeline_of(unit_bytes=4000, encode=encode))
 
     manifest, found = verify(tmp_path / "out")
@@ -54,7 +52,7 @@ def test_verify__finds_nothing_wrong_with_what_was_built(
 
 @pytest.mark.parametrize("part", range(24))
 @pytest.mark.parametrize("bit", [0, 7])
-def test_verify__sees_one_flipped_bit_anywhere(folder: Path, part: int, bit: int) -> None:
+def test_verify__detects_any_flipped_bit(folder: Path, part: int, bit: int) -> None:
     path = first_shard(folder)
     size = path.stat().st_size
     flip(path, (size - 1) * part // 23, bit)
@@ -64,7 +62,7 @@ def test_verify__sees_one_flipped_bit_anywhere(folder: Path, part: int, bit: int
     ]
 
 
-def test_verify__sees_a_missing_shard(folder: Path) -> None:
+def test_verify__detects_a_missing_shard(folder: Path) -> None:
     path = first_shard(folder)
     path.unlink()
 
@@ -75,7 +73,7 @@ def test_verify__sees_a_missing_shard(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, -1])
-def test_verify__sees_a_truncated_shard(folder: Path, size: int) -> None:
+def test_verify__detects_a_truncated_shard(folder: Path, size: int) -> None:
     path = first_shard(folder)
     path.write_bytes(path.read_bytes()[:size])
 
@@ -95,7 +93,7 @@ BESIDE = [
 
 @pytest.mark.parametrize("name", BESIDE)
 @pytest.mark.parametrize("data", [None, b"[]\n", b'"\xff"\n', b"[" * 9999, b"{}\n"])
-def test_verify__sees_what_is_wrong_beside_the_shards(
+def test_verify__detects_errors_outside_the_shards(
     folder: Path, name: str, data: bytes | None
 ) -> None:
     path = folder / name
@@ -108,7 +106,7 @@ def test_verify__sees_what_is_wrong_beside_the_shards(
     assert problem.place == name
 
 
-def test_verify__sees_a_shard_that_nobody_named(folder: Path) -> None:
+def test_verify__detects_an_unlisted_shard(folder: Path) -> None:
     strange = folder / "train" / "data-00009-of-00001.arrow"
     strange.write_bytes(first_shard(folder).read_bytes())
 
@@ -128,7 +126,7 @@ def aside(split: str) -> bytes:
     )
 
 
-def test_verify__counts_the_documents_set_aside_of_each_split(folder: Path) -> None:
+def test_verify__counts_the_set_aside_documents_of_each_split(folder: Path) -> None:
     edit_manifest(
         folder,
         lambda m: m["splits"]["train"].update(
@@ -143,7 +141,7 @@ def test_verify__counts_the_documents_set_aside_of_each_split(folder: Path) -> N
     ]
 
 
-def test_verify__sees_documents_set_aside_of_no_split(folder: Path) -> None:
+def test_verify__detects_set_aside_documents_of_unknown_splits(folder: Path) -> None:
     (folder / "set_aside.jsonl").write_bytes(aside("nucleus") + b"nucleus\n")
 
     assert problems(folder) == [
@@ -153,7 +151,7 @@ def test_verify__sees_documents_set_aside_of_no_split(folder: Path) -> None:
     ]
 
 
-def test_verify__sees_documents_that_are_written_nowhere(folder: Path) -> None:
+def test_verify__detects_counted_documents_without_rows(folder: Path) -> None:
     written = json.loads((folder / "manifest.json").read_bytes())["splits"]["train"]["written"]
     edit_manifest(
         folder, lambda m: m["splits"]["train"].update(written=written + 1, read=written + 1)
@@ -167,7 +165,7 @@ def test_verify__sees_documents_that_are_written_nowhere(folder: Path) -> None:
 @pytest.mark.parametrize(
     "name", [".build", ".manifest.json.7.tmp", "train/.data-00000-of-00004.arrow.7.tmp"]
 )
-def test_verify__sees_what_a_build_left(folder: Path, name: str) -> None:
+def test_verify__detects_leftovers_of_a_build(folder: Path, name: str) -> None:
     if name == ".build":
         (folder / name).mkdir()
     else:
@@ -179,8 +177,8 @@ def test_verify__sees_what_a_build_left(folder: Path, name: str) -> None:
     assert problem.what.startswith("expected nothing left of an unfinished build")
 
 
-def test_verify__sees_a_pipe_in_the_place_of_a_file(folder: Path) -> None:
-    """Opening one would wait for ever."""
+def test_verify__detects_a_pipe_in_place_of_a_file(folder: Path) -> None:
+    """Opening the pipe would wait forever."""
     for name in (
         "dataset_dict.json",
         "train/state.json",
@@ -193,7 +191,7 @@ def test_verify__sees_a_pipe_in_the_place_of_a_file(folder: Path) -> None:
     assert len(problems(folder)) == 4
 
 
-def test_verify__sees_a_link_that_leads_out_of_the_folder(folder: Path, tmp_path: Path) -> None:
+def test_verify__detects_a_link_out_of_the_folder(folder: Path, tmp_path: Path) -> None:
     path = first_shard(folder)
     path.rename(tmp_path / path.name)
     path.symlink_to(tmp_path / path.name)
@@ -204,7 +202,7 @@ def test_verify__sees_a_link_that_leads_out_of_the_folder(folder: Path, tmp_path
     assert "the file is a link to a place outside the built folder" in problem.what
 
 
-def test_verify__sees_rows_with_one_key(folder: Path) -> None:
+def test_verify__detects_rows_with_equal_keys(folder: Path) -> None:
     def change(examples: Examples) -> None:
         examples.keys[1] = examples.keys[0]
 
@@ -215,7 +213,7 @@ def test_verify__sees_rows_with_one_key(folder: Path) -> None:
     ]
 
 
-def test_verify__sees_shards_in_each_others_place(folder: Path) -> None:
+def test_verify__detects_swapped_shards(folder: Path) -> None:
     paths = sorted((folder / "train").glob("*.arrow"))
     first, second = (path.read_bytes() for path in paths[:2])
     paths[0].write_bytes(second)
@@ -226,7 +224,7 @@ def test_verify__sees_shards_in_each_others_place(folder: Path) -> None:
     }
 
 
-def test_verify__sees_a_label_no_schema_has(folder: Path) -> None:
+def test_verify__detects_a_label_missing_in_the_schema(folder: Path) -> None:
     def change(manifest: dict[str, Any]) -> None:
         manifest["labels"] = ["Chemical"]
         manifest["tags"] = ["O", "B-Chemical", "I-Chemical"]
@@ -238,7 +236,7 @@ def test_verify__sees_a_label_no_schema_has(folder: Path) -> None:
     }
 
 
-def test_verify__passes_over_what_datasets_leaves_and_says_so(folder: Path) -> None:
+def test_verify__ignores_files_of_datasets_and_lists_them(folder: Path) -> None:
     datasets = pytest.importorskip("datasets")
     rows = datasets.load_from_disk(str(folder))["train"]
     rows.map(lambda row: {"length": len(row["input_ids"])})
@@ -256,7 +254,7 @@ def test_verify__passes_over_what_datasets_leaves_and_says_so(folder: Path) -> N
     assert len(load(folder)["train"].examples()) == len(rows)
 
 
-def test_passed_over__is_not_what_verify_complains_of(folder: Path) -> None:
+def test_find_other_files__is_disjoint_from_the_problems_of_verify(folder: Path) -> None:
     assert find_other_files(folder, read_manifest(folder)) == []
     for name in ("train/data-9.arrow", "train/.x.tmp", ".build/pieces/x", "train/notes", "vocab/x"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -271,7 +269,7 @@ def test_passed_over__is_not_what_verify_complains_of(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(made.TOKENIZERS))
-def test_verify__finds_nothing_wrong_with_any_tokenizer(tmp_path: Path, name: str) -> None:
+def test_verify__accepts_any_tokenizer(tmp_path: Path, name: str) -> None:
     pipeline = made.pipeline_of(encode={"keep_text": True, "max_tokens": 12})
     build(pipeline, [made.SAMPLE / "bc2gm"], made.TOKENIZERS[name](), tmp_path / "out", workers=1)
 
@@ -279,7 +277,7 @@ def test_verify__finds_nothing_wrong_with_any_tokenizer(tmp_path: Path, name: st
 
 
 @pytest.mark.parametrize("version", [-1, 0, 1, 3])
-def test_verify__refuses_another_format(folder: Path, version: int) -> None:
+def test_verify__rejects_another_format_version(folder: Path, version: int) -> None:
     edit_manifest(folder, lambda manifest: manifest.update(format=version))
 
     with pytest.raises(ShardError, match=f"expected format 2, got {version}"):
@@ -300,7 +298,7 @@ def test_verify__refuses_another_format(folder: Path, version: int) -> None:
         ({"special": [4, 3, 2, 1, 0]}, "tokenizer.ids: expected special to be the rising ids"),
     ],
 )
-def test_verify__sees_ids_that_contradict_the_tokenizer(
+def test_verify__detects_ids_that_contradict_the_tokenizer(
     folder: Path, ids: dict[str, Any], what: str
 ) -> None:
     edit_manifest(folder, lambda manifest: manifest["tokenizer"]["ids"].update(ids))
@@ -311,7 +309,7 @@ def test_verify__sees_ids_that_contradict_the_tokenizer(
 
 
 @pytest.mark.parametrize("change", [{"mask_token": "[SEP]"}, {"pad_token": None}, {"unk_token": 3}])
-def test_verify__sees_names_of_special_tokens_that_are_others(
+def test_verify__detects_wrong_names_of_special_tokens(
     folder: Path, change: dict[str, Any]
 ) -> None:
     path = folder / "tokenizer_config.json"
@@ -324,14 +322,14 @@ def test_verify__sees_names_of_special_tokens_that_are_others(
     assert problem.what.startswith(f"expected {kind} to be the token of ")
 
 
-def test_verify__passes_a_folder_of_earlier_versions_without_the_names(folder: Path) -> None:
+def test_verify__accepts_older_folders_without_the_names(folder: Path) -> None:
     (folder / "tokenizer_config.json").unlink()
 
     assert problems(folder) == []
 
 
 @pytest.mark.parametrize("setting", ["truncation", "padding"])
-def test_verify__sees_a_tokenizer_that_cuts_or_pads(folder: Path, setting: str) -> None:
+def test_verify__detects_a_tokenizer_that_truncates_or_pads(folder: Path, setting: str) -> None:
     path = folder / "tokenizer.json"
     value = json.loads(path.read_bytes()) | {setting: {"max_length": 3}}
     path.write_bytes(json.dumps(value).encode())
@@ -353,7 +351,7 @@ def test_verify__sees_a_tokenizer_that_cuts_or_pads(folder: Path, setting: str) 
         b'{"model": {"vocab": {"a": 0, "a": 1}}}',
     ],
 )
-def test_verify__sees_a_tokenizer_that_is_none(folder: Path, data: bytes) -> None:
+def test_verify__detects_an_invalid_tokenizer(folder: Path, data: bytes) -> None:
     (folder / "tokenizer.json").write_bytes(data)
     digest = hash_file(folder / "tokenizer.json")
     edit_manifest(folder, lambda manifest: manifest["tokenizer"].update(sha256=digest))
@@ -361,7 +359,7 @@ def test_verify__sees_a_tokenizer_that_is_none(folder: Path, data: bytes) -> Non
     assert problems(folder) == [Problem("tokenizer.json", "expected a tokenizer that can be read")]
 
 
-def test_verify__sees_a_missing_card(folder: Path) -> None:
+def test_verify__detects_a_missing_card(folder: Path) -> None:
     (folder / "README.md").unlink()
 
     assert problems(folder) == [Problem("README.md", "expected a dataset card, found no file")]
@@ -370,7 +368,7 @@ def test_verify__sees_a_missing_card(folder: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["manifest.json", "dataset_dict.json", "train/state.json", "train/dataset_info.json"]
 )
-def test_verify__sees_json_that_is_written_in_another_way(folder: Path, name: str) -> None:
+def test_verify__detects_json_in_non_canonical_form(folder: Path, name: str) -> None:
     value = json.loads((folder / name).read_bytes())
     (folder / name).write_text(json.dumps(value), encoding="utf-8")
 
@@ -381,14 +379,14 @@ def test_verify__sees_json_that_is_written_in_another_way(folder: Path, name: st
     )
 
 
-def test_verify__sees_the_state_of_another_split(folder: Path) -> None:
+def test_verify__detects_the_state_of_another_split(folder: Path) -> None:
     path = folder / "train" / "state.json"
     path.write_bytes(canonical_json(json.loads(path.read_bytes()) | {"_split": "test"}))
 
     assert problems(folder) == [Problem("train/state.json", "expected the split's name")]
 
 
-def test_verify__sees_shards_whose_numbers_are_not_in_order(folder: Path) -> None:
+def test_verify__detects_shard_numbers_out_of_order(folder: Path) -> None:
     edit_manifest(folder, lambda manifest: manifest["splits"]["train"]["shards"].reverse())
 
     assert Problem("train", "expected shards numbered from 0 in the manifest's order") in problems(
@@ -408,7 +406,7 @@ LAWS: list[tuple[str, Callable[[Path], Callable[[Examples], Examples | None]]]] 
 
 
 @pytest.mark.parametrize(("law", "change"), LAWS)
-def test_verify__sees_a_broken_law_under_a_right_checksum(
+def test_verify__detects_invalid_rows_with_a_correct_checksum(
     folder: Path, law: str, change: Callable[[Path], Callable[[Examples], Examples | None]]
 ) -> None:
     forge(folder, change(folder))
@@ -439,7 +437,7 @@ def other_prefix(examples: Examples) -> None:
         ("the same special tokens around each row", other_prefix, 1),
     ],
 )
-def test_verify__sees_what_is_wrong_around_words(
+def test_verify__detects_invalid_words_and_special_tokens(
     tmp_path: Path, law: str, change: Callable[[Examples], None], row: int
 ) -> None:
     (tmp_path / "train.tsv").write_text("kinase\tO\nkinase\tO\n\nthe\tO\n")
@@ -467,7 +465,7 @@ def longer_text(examples: Examples) -> Examples:
         ("texts that their tokens span", longer_text),
     ],
 )
-def test_verify__sees_characters_that_are_not_the_texts(
+def test_verify__detects_wrong_character_offsets(
     tmp_path: Path, law: str, change: Callable[[Examples], Examples | None]
 ) -> None:
     (tmp_path / "train.tsv").write_text("the\tO\nthe\tO\n")
@@ -490,7 +488,7 @@ def test_verify__sees_characters_that_are_not_the_texts(
         ("sentences that begin where a word begins", {2: 8}),
     ],
 )
-def test_verify__sees_sentences_that_begin_elsewhere(
+def test_verify__detects_wrong_sentence_starts(
     tmp_path: Path, law: str, changes: dict[int, int]
 ) -> None:
     (tmp_path / "train.tsv").write_text(JOINED)
@@ -520,7 +518,7 @@ def test_verify__sees_sentences_that_begin_elsewhere(
 
 
 @pytest.mark.parametrize("value", [-1, 9, 2**31 - 1])
-def test_load__refuses_sentences_outside_their_rows(tmp_path: Path, value: int) -> None:
+def test_load__rejects_sentences_outside_their_rows(tmp_path: Path, value: int) -> None:
     (tmp_path / "train.tsv").write_text(JOINED)
     pipeline = made.pipeline_of(encode={"join": "document"}, annotate={"use": "none"})
     made.built(tmp_path / "out", tmp_path / "train.tsv", pipeline)
@@ -530,7 +528,7 @@ def test_load__refuses_sentences_outside_their_rows(tmp_path: Path, value: int) 
         load(tmp_path / "out")["train"].examples()
 
 
-def test_load__refuses_rows_without_a_sentence(tmp_path: Path) -> None:
+def test_load__rejects_rows_without_sentences(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text(JOINED)
     pipeline = made.pipeline_of(encode={"join": "document"}, annotate={"use": "none"})
     made.built(tmp_path / "out", tmp_path / "train.tsv", pipeline)
@@ -545,7 +543,7 @@ def test_load__refuses_rows_without_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("score", [-0.5, 1.5, math.nan])
-def test_verify__sees_confidences_that_are_none(tmp_path: Path, score: float) -> None:
+def test_verify__detects_invalid_scores(tmp_path: Path, score: float) -> None:
     (tmp_path / "train.tsv").write_text("the\tO\nkinase\tO\n")
     (tmp_path / "terms.csv").write_text("name,label\nkinase,X\n")
     annotate = {"use": "terms", "table": str(tmp_path / "terms.csv")}
@@ -564,7 +562,7 @@ def test_verify__sees_confidences_that_are_none(tmp_path: Path, score: float) ->
 
 
 @pytest.mark.parametrize("context", [-1, 32])
-def test_verify__sees_contexts_that_are_none(context: int, tmp_path: Path) -> None:
+def test_verify__detects_invalid_contexts(context: int, tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("no\tO\nkinase\tB-X\n")
     made.built(
         tmp_path / "out", tmp_path / "train.tsv", made.pipeline_of(annotate={"context": True})
@@ -581,14 +579,14 @@ def test_verify__sees_contexts_that_are_none(context: int, tmp_path: Path) -> No
     assert problem.what == "expected contexts of 5 flags; 1 are not"
 
 
-def test_verify__sees_rows_that_are_too_long(folder: Path) -> None:
+def test_verify__detects_rows_that_are_too_long(folder: Path) -> None:
     edit_manifest(folder, lambda m: m["pipeline"]["encode"].update(max_tokens=8))
 
     assert any("expected rows of at most 8 tokens" in problem.what for problem in problems(folder))
 
 
 @pytest.mark.parametrize("tag", [0, 2, -1, 100])
-def test_verify__sees_tags_that_disagree_with_mentions(folder: Path, tag: int) -> None:
+def test_verify__detects_tags_that_disagree_with_mentions(folder: Path, tag: int) -> None:
     row, begin = first_mention(folder)
     start = int(rows_in(folder).span_starts[row][0])
     forge(folder, set_value("bio", begin + start, tag))
@@ -599,7 +597,7 @@ def test_verify__sees_tags_that_disagree_with_mentions(folder: Path, tag: int) -
     assert problem.what == "expected the tags that the mentions give; 1 tokens have others"
 
 
-def test_verify__sees_tags_without_a_mention(folder: Path) -> None:
+def test_verify__detects_tags_without_mentions(folder: Path) -> None:
     row, begin = first_mention(folder)
     end = int(rows_in(folder).span_ends[row][-1])
     forge(folder, set_value("bio", begin + end, 1))
@@ -609,7 +607,7 @@ def test_verify__sees_tags_without_a_mention(folder: Path) -> None:
     assert "expected the tags that the mentions give" in problem.what
 
 
-def test_verify__sees_mentions_that_overlap(tmp_path: Path) -> None:
+def test_verify__detects_overlapping_mentions(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("kinase\tO\n\nthe\tB-X\nthe\tB-X\nkinase\tI-X\n")
     made.built(tmp_path / "out", tmp_path / "train.tsv")
     forge(tmp_path / "out", set_value("span_ends", 0, 3))
@@ -620,7 +618,7 @@ def test_verify__sees_mentions_that_overlap(tmp_path: Path) -> None:
     assert "sorted mentions that do not overlap" in problem.what
 
 
-def test_verify__goes_on_to_other_shards(folder: Path) -> None:
+def test_verify__continues_with_other_shards(folder: Path) -> None:
     for path in folder.rglob("*.arrow"):
         flip(path, 50)
 
@@ -628,7 +626,7 @@ def test_verify__goes_on_to_other_shards(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["tokens", "mentions"])
-def test_verify__sees_counts_that_are_not_those_of_the_rows(folder: Path, what: str) -> None:
+def test_verify__detects_counts_that_differ_from_the_rows(folder: Path, what: str) -> None:
     def change(manifest: dict[str, Any]) -> None:
         split = manifest["splits"]["train"]
         split["shards"][0][what] += 1
@@ -642,7 +640,7 @@ def test_verify__sees_counts_that_are_not_those_of_the_rows(folder: Path, what: 
     assert f"{what}, got " in problem.what
 
 
-def test_verify__refuses_a_manifest_that_contradicts_itself(folder: Path) -> None:
+def test_verify__rejects_a_contradictory_manifest(folder: Path) -> None:
     edit_manifest(folder, lambda manifest: manifest["splits"]["train"].update(sequences=1))
 
     with pytest.raises(

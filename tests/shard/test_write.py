@@ -34,7 +34,7 @@ def three() -> Examples:
 
 
 def with_ids(examples: Examples, *, weak: bool = False, text: bool = False) -> Examples:
-    """Add what a shard holds besides tokens and mentions."""
+    """Add the remaining columns of a shard to tokens and mentions."""
     count, tokens = len(examples.span_starts.values), examples.input_ids
     places = Ragged(np.arange(len(tokens.values), dtype=np.int32), tokens.offsets)
     return replace(
@@ -66,7 +66,7 @@ def read_all_ways(path: Path) -> Iterator[tuple[str, Rows]]:
 @pytest.mark.parametrize("text", [False, True])
 @fewer(0.25)
 @given(examples=random_examples())
-def test_write_shard__reads_the_same_with_every_reader(
+def test_write_shard__is_readable_by_all_readers(
     tmp_path_factory: pytest.TempPathFactory, weak: bool, text: bool, examples: Examples
 ) -> None:
     path = tmp_path_factory.mktemp("shard") / "data-00000-of-00001.arrow"
@@ -91,7 +91,9 @@ def test_write_shard__reads_the_same_with_every_reader(
         assert (not rows) or ("span_concepts" in rows[0], "text" in rows[0]) == (weak, text), reader
 
 
-def test_write_shard__reads_the_same_from_a_built_folder(one_build: Path, tmp_path: Path) -> None:
+def test_write_shard__built_folder_is_readable_by_all_readers(
+    one_build: Path, tmp_path: Path
+) -> None:
     datasets = pytest.importorskip("datasets")
     for split, of in load(one_build).items():
         ours = [of[i] for i in range(len(of))]
@@ -108,7 +110,7 @@ def test_write_shard__reads_the_same_from_a_built_folder(one_build: Path, tmp_pa
             assert [row for _, of_file in rows for row in of_file] == ours, rows[0][0]
 
 
-def test_write_shard__gives_datasets_the_types_of_the_contract(one_build: Path) -> None:
+def test_write_shard__gives_datasets_the_documented_types(one_build: Path) -> None:
     datasets = pytest.importorskip("datasets")
 
     features = datasets.load_from_disk(str(one_build))["train"].features
@@ -126,7 +128,7 @@ def test_write_shard__gives_datasets_the_types_of_the_contract(one_build: Path) 
 
 
 @pytest.mark.parametrize("weak", [False, True])
-def test_schema__says_the_types_that_datasets_would_infer(weak: bool) -> None:
+def test_schema__declares_the_types_that_datasets_would_infer(weak: bool) -> None:
     datasets = pytest.importorskip("datasets")
     schema = columns.schema(LABELS, weak=weak, text=True)
 
@@ -136,7 +138,7 @@ def test_schema__says_the_types_that_datasets_would_infer(weak: bool) -> None:
 
 
 @given(examples=random_examples())
-def test_write_shard__gives_the_same_bytes_again(
+def test_write_shard__is_deterministic(
     tmp_path_factory: pytest.TempPathFactory, examples: Examples
 ) -> None:
     folder, schema = tmp_path_factory.mktemp("shard"), columns.schema(LABELS)
@@ -149,7 +151,7 @@ def test_write_shard__gives_the_same_bytes_again(
     assert (first.sha256, first.bytes) == (second.sha256, (folder / "a.arrow").stat().st_size)
 
 
-def test_write_shard__does_not_depend_on_what_the_arrays_are_slices_of(tmp_path: Path) -> None:
+def test_write_shard__does_not_depend_on_the_memory_layout_of_arrays(tmp_path: Path) -> None:
     whole = with_ids(three())
     names = ("input_ids", "word_ids", "bio", "span_starts", "span_ends", "span_labels")
     sliced = replace(
@@ -170,7 +172,7 @@ def test_write_shard__does_not_depend_on_what_the_arrays_are_slices_of(tmp_path:
 
 
 @pytest.mark.usefixtures("no_umask")
-def test_write_shard__is_for_the_owner_alone(tmp_path: Path) -> None:
+def test_write_shard__is_private(tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     made.built(out)
@@ -202,14 +204,14 @@ def test_record_batch__copies_no_token() -> None:
     assert np.shares_memory(batch.column("input_ids").values.to_numpy(), examples.input_ids.values)
 
 
-def test_write_dual__ends_with_a_file_reader_s_footer_and_begins_as_a_stream() -> None:
+def test_write_shard__begins_as_a_stream_and_ends_with_the_footer_of_a_file() -> None:
     data = dual_file(record_batch(with_ids(three()), columns.schema(LABELS)))
 
     assert data[:4] == b"\xff\xff\xff\xff"
     assert data[-6:] == b"ARROW1"
 
 
-def test_write_shard__says_what_it_wrote(tmp_path: Path) -> None:
+def test_write_shard__returns_the_record_of_the_shard(tmp_path: Path) -> None:
     examples = with_ids(three())
 
     record = write_shard(tmp_path / "x.arrow", examples, columns.schema(LABELS))

@@ -1,4 +1,4 @@
-"""Corpora of words that are nowhere else, builds of them in a small world of their own, and a search for the words."""
+"""Corpora with canary words, builds of them in an isolated folder, and a search for the words."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ SAMPLE = resources.path("vocab", "sample/mimic/NOTEEVENTS.csv")
 CONCEPTS = resources.path("vocab", "sample/concepts.csv")
 VOCAB = resources.path("vocab", "sample/vocab.txt")
 WORDS = ("zebulonkanarie", "quorvexine", MARK.lower())
-"""In lower case: in every note; within a placeholder; in one note only."""
+"""Lower-case canaries: in every note, within a placeholder, and in one note only."""
 NUMBER = 16
-"""Notes."""
+"""Note ids."""
 MARKED = NUMBER // 2
-"""The place of the one whose text has the mark."""
+"""Index of the note with the marker in its text."""
 _NO_LETTERS = re.compile(r"[^a-z]+")
 _SHARD = re.compile(r"data-\d+-of-\d+(-[0-9a-f]+)?\.arrow")
 
 
 def write_notes(path: Path) -> Path:
-    """Write the shipped notes with the words in their texts, and in no other column."""
+    """Write the shipped notes with canaries in their texts, and in no other column."""
     with SAMPLE.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))[:NUMBER]
     for number, row in enumerate(rows):
@@ -50,7 +50,7 @@ def write_notes(path: Path) -> Path:
 
 
 def build_words(notes: Path, out: Path, *more: object) -> list[str]:
-    """Return the words of a command that builds notes in several units."""
+    """Return the arguments of a command that builds notes in several units."""
     sets = (
         "annotate.use=terms",
         f"annotate.table={CONCEPTS}",
@@ -77,13 +77,13 @@ def build_words(notes: Path, out: Path, *more: object) -> list[str]:
 
 @contextmanager
 def short_folder() -> Iterator[Path]:
-    """Give a folder with a short name, as sockets between processes lie in its temporary one."""
+    """Create a folder with a short path, as sockets between processes lie in its temporary folder."""
     with tempfile.TemporaryDirectory(prefix="mslm-") as folder:
         yield Path(folder)
 
 
 def environment(world: Path, fault: str = "") -> dict[str, str]:
-    """Return the environment of a process that has all it could write to below one folder."""
+    """Return an environment in which a process writes below one folder only."""
     places = {
         "HOME": "home",
         "TMPDIR": "tmp",
@@ -105,7 +105,7 @@ def environment(world: Path, fault: str = "") -> dict[str, str]:
 
 
 def start(words: list[str], world: Path, fault: str = "") -> subprocess.Popen[str]:
-    """Start a command in a world and a session of its own."""
+    """Start a command with an isolated folder and a session of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "mslm_data", *words], env=environment(world, fault), cwd=world, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
@@ -113,14 +113,14 @@ def start(words: list[str], world: Path, fault: str = "") -> subprocess.Popen[st
 
 
 def found_in(text: str) -> list[str]:
-    """Return the words that stand in a text, in any case, and in pieces too."""
+    """Return the canaries in a text, in any case, also in parts."""
     low = text.lower()
     letters = _NO_LETTERS.sub("", low)
     return [word for word in WORDS if word in low or word in letters]
 
 
 def leaks(world: Path, *, shards_too: bool = True) -> list[str]:
-    """Return the files of a world that hold a word; shards hold none but with `keep_text`."""
+    """Return the files with a canary. Shards may have one only with `keep_text`."""
     paths = [path for path in sorted(world.rglob("*")) if path.is_file() and not path.is_symlink()]
     return [
         str(path.relative_to(world))
@@ -131,14 +131,14 @@ def leaks(world: Path, *, shards_too: bool = True) -> list[str]:
 
 
 class Process(NamedTuple):
-    """What `ps` shows of a process, and its environment."""
+    """The `ps` entry of a process, and its environment."""
 
     pid: int
     shown: str
 
 
 def processes(session: int) -> Iterator[Process]:
-    """Give the processes of a session."""
+    """Return the processes of a session."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()

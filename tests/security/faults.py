@@ -1,4 +1,4 @@
-"""Ways for a build to fail at a document, each with all of its text in what is raised."""
+"""Failures of a build at a document, with errors that contain the document's text."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from mslm_data.errors import AnnotateError
 from mslm_data.source.formats.notes import Notes
 
 MARK = "Mistelbrunner"
-"""Documents that have this word meet the fault."""
+"""Documents with this word trigger the fault."""
 Put = Callable[[Any, str, Any], None]
 
 
 class Panic(BaseException):
-    """What a library in Rust raises: no Exception."""
+    """An exception like the panics of Rust libraries, which is no `Exception`."""
 
 
 def inject(fault: str, put: Put = setattr) -> None:
-    """Put a fault in place; `put` does it."""
+    """Install a fault with `put`."""
     FAULTS[fault](put)
 
 
 def _annotator(fail: Callable[[str], object]) -> Callable[[Put], None]:
-    """Fail where a document is annotated."""
+    """Fail when a document is annotated."""
     annotate = LoadedTerms.annotate
 
     def failing(self: LoadedTerms, documents: Documents) -> Annotations:
@@ -119,4 +119,4 @@ IN_WORKERS = [name for name in FAULTS if name.startswith("annotator ")]
 IN_WORKERS = [
     name for name in IN_WORKERS if name not in ("annotator interrupted", "annotator that is slow")
 ]
-"""Those whose way out of a worker differs; the others raise what one of these does."""
+"""Faults that leave a worker in different ways; each other fault raises like one of them."""

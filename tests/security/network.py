@@ -1,4 +1,4 @@
-"""A process that may not use the network, and the environment of one."""
+"""A guard that denies a process the network, and its environment."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _OFFLINE = (
 
 
 def forbid(log: Path) -> None:
-    """Refuse this process the network from now on, for good, and note in a file what was asked for.
+    """Deny this process the network permanently, and log its requests to a file.
 
-    Python tells audit hooks of every connection and every look-up of a name, whatever library asks; sockets between
-    processes of this machine are none of the network's.
+    Python's audit hooks see the connections and name look-ups of all libraries. Sockets between
+    local processes are allowed.
     """
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
@@ -41,7 +41,7 @@ def forbid(log: Path) -> None:
 
 
 def without_network(log: Path, home: Path, **more: str) -> dict[str, str]:
-    """Return the environment of a process that may not use the network, with nothing in it that keeps libraries off."""
+    """Return the environment of a process without network, with no offline variables set."""
     kept = {name: value for name, value in os.environ.items() if name not in _OFFLINE}
     paths = os.pathsep.join(map(str, (ROOT / "tests" / "security" / "site", ROOT)))
     return kept | {"PYTHONPATH": paths, "MSLM_TEST_NO_NETWORK": str(log), "HOME": str(home)} | more

@@ -1,4 +1,4 @@
-"""What needs no network, each in its usual way: `python -m tests.security.offline PART FOLDER`."""
+"""Offline features, used in the usual way: `python -m tests.security.offline PART FOLDER`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mslm_data.cli import COMMANDS, main
 
 
 def command(*words: object) -> None:
-    """Run a command that is to succeed."""
+    """Run a command and assert its success."""
     code = main([str(word) for word in words])
     assert code == 0, words
 
 
 def imports(_: Path) -> None:
-    """Import every module there is, and read every help."""
+    """Import all modules and print all help texts."""
     import mslm_data
 
     for module in pkgutil.walk_packages(mslm_data.__path__, "mslm_data."):
@@ -34,14 +34,14 @@ def imports(_: Path) -> None:
 
 
 def one_build(folder: Path) -> None:
-    """Build one sample with two workers, and count what is masked."""
+    """Build one sample with two workers, and count its masks."""
     words = ("--source", "blurb/ncbi-disease", "--sample", "--workers", 2)
     command("build", *words, "--set", "shard.unit_bytes=20000", "--out", folder / "built")
     command("mask-stats", folder / "built")
 
 
 def commands(folder: Path) -> None:
-    """Build every shipped pipeline, and use what was built."""
+    """Build every shipped pipeline, and use the folders."""
     from mslm_data.io.resources import path, pipeline_names
     from tests.spacy_made import ruler
 
@@ -84,7 +84,10 @@ def commands(folder: Path) -> None:
 
 
 def loud_loggers() -> list[str]:
-    """Return what logs text of notes and is not kept from it: MedCAT but for errors, spaCy but for warnings."""
+    """Return the loggers that log text of notes at too low a level.
+
+    MedCAT may log errors only, spaCy warnings.
+    """
     least = {"medcat": logging.ERROR, "spacy": logging.WARNING, "": logging.WARNING}
     names = ("", *logging.root.manager.loggerDict)
     levels = {
@@ -98,7 +101,7 @@ def loud_loggers() -> list[str]:
 
 
 def models(folder: Path) -> None:
-    """Load what was built, make batches, and train, save, load and score with models."""
+    """Load the folders, make batches, and train, save, load and score with models."""
     import mslm_data as md
     from mslm_data.torch import MaskedDataset, MaskingCollator, MslmModel
     from tests.lexicon.models import config, sample_vocab, saved, transformers

@@ -1,4 +1,4 @@
-"""Corpora that are broken in the ways that put text where something else is expected: no word of them is said."""
+"""Broken corpora with text in unexpected places: messages contain none of it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def assert_nothing_said(
 
 
 @pytest.mark.parametrize("name", NOTES)
-def test_build__notes_in_a_broken_table(
+def test_build__hides_text_of_a_broken_notes_table(
     name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     inputs = write(tmp_path / "in" / "NOTEEVENTS.csv", NOTES[name])
@@ -106,7 +106,7 @@ def test_build__notes_in_a_broken_table(
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_build__a_broken_corpus(
+def test_build__hides_text_of_a_broken_corpus(
     name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     source, file, content, annotate = OTHERS[name]
@@ -121,7 +121,9 @@ def test_build__a_broken_corpus(
     assert "should not happen" not in done.err
 
 
-def test_build__brat_of_another_text(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_build__hides_text_of_mismatched_brat_files(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     write(tmp_path / "in" / "1.txt", f"{WORD} has pain")
     write(
         tmp_path / "in" / "1.ann",
@@ -133,7 +135,7 @@ def test_build__brat_of_another_text(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert_nothing_said(done, tmp_path / "world", capfd, (0, 1))
 
 
-def test_build__a_compressed_table_that_ends_too_early(
+def test_build__hides_text_of_a_truncated_compressed_table(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     import gzip

@@ -1,4 +1,4 @@
-"""Small or shapeless files that must not take much memory, by the real command and by readers."""
+"""Small or unstructured files that must not need much memory, in commands and in readers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def peak_of(*words: str) -> tuple[int, str, float]:
-    """Run the command, and return its exit code, its message and its most memory in MB."""
+    """Run the command. Return its exit code, its message and its peak memory in MB."""
     command = [sys.executable, "-m", "mslm_data", *words]
     with subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -42,17 +42,17 @@ def peak_of(*words: str) -> tuple[int, str, float]:
 
 
 def peak(status: str) -> float:
-    """Return the most memory that a process has had, in MB.
+    """Return the peak memory of a process in MB.
 
-    Not `ru_maxrss`, which counts the process that it was forked from.
+    `ru_maxrss` would include the process it was forked from.
     """
     lines = Path(status).read_text(encoding="utf-8").splitlines()
     kilobytes = [int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
-    return kilobytes[0] / 1024 if kilobytes else 0.0  # none where it has just ended
+    return kilobytes[0] / 1024 if kilobytes else 0.0  # None for a process that has just ended.
 
 
 def built(folder: Path, source: str, file: Path) -> tuple[int, str, float]:
-    """Build a file by a source, with one worker."""
+    """Build a file with one worker."""
     pipeline = folder / "own.toml"
     pipeline.write_text(f'name = "own"\n[source]\nuse = "{source}"\n', encoding="utf-8")
     words = ["build", "--source", pipeline, "--input", file, "--out", folder / "out"]
@@ -61,7 +61,7 @@ def built(folder: Path, source: str, file: Path) -> tuple[int, str, float]:
     )
 
 
-def test_build__refuses_a_gzip_bomb_before_it_fills_memory_or_the_disk(tmp_path: Path) -> None:
+def test_build__rejects_a_gzip_bomb_before_it_fills_memory_or_the_disk(tmp_path: Path) -> None:
     """Two gigabytes in two megabytes: large enough to be unpacked into the unfinished build."""
     bomb = tmp_path / "notes.jsonl.gz"
     bomb.write_bytes(gzip.compress(bytes(64 * MEGABYTE)) * 32)
@@ -78,19 +78,19 @@ def test_build__refuses_a_gzip_bomb_before_it_fills_memory_or_the_disk(tmp_path:
 
 @pytest.mark.long
 @pytest.mark.parametrize("source", ["jsonl", "conll"])
-def test_build__refuses_a_file_without_line_ends(tmp_path: Path, source: str) -> None:
+def test_build__rejects_a_file_without_line_ends(tmp_path: Path, source: str) -> None:
     path = tmp_path / ("notes.jsonl" if source == "jsonl" else "notes.tsv")
     path.write_bytes(b'{"text": "x"}\n' if source == "jsonl" else b"x\tB-X\n\n" * 2000)
-    os.truncate(path, 320 * MEGABYTE)  # zeros that take no place on the disk
+    os.truncate(path, 320 * MEGABYTE)  # Zeros that take no space on the disk.
 
     code, message, peak = built(tmp_path, source, path)
 
     assert code == 1
     assert "are its line ends missing?" in message
-    assert peak < 1000  # with the pages of the file, which is mapped
+    assert peak < 1000  # Including the pages of the mapped file.
 
 
-def test_read_bytes__refuses_a_file_that_is_too_large_to_be_read_whole(
+def test_read_bytes__rejects_a_file_that_is_too_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "LARGEST", 1000)
@@ -109,7 +109,7 @@ def test_read_bytes__refuses_a_file_that_is_too_large_to_be_read_whole(
         assert len(read_bytes(path, 1)) == 1000
 
 
-def test_jsonl__sets_a_row_aside_that_is_too_large(
+def test_jsonl__sets_aside_a_row_that_is_too_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "LARGEST_RECORD", 100)
@@ -133,7 +133,7 @@ def test_jsonl__sets_a_row_aside_that_is_too_large(
     ],
     ids=["elements", "text", "comment", "attribute"],
 )
-def test_bioc__refuses_an_element_that_is_too_large(
+def test_bioc__rejects_an_element_that_is_too_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: bytes
 ) -> None:
     monkeypatch.setattr(limits, "LARGEST_RECORD", MEGABYTE)
@@ -144,7 +144,7 @@ def test_bioc__refuses_an_element_that_is_too_large(
         list(SOURCES.make("bioc", {}).read(Part(str(path))))
 
 
-def test_bioc__reads_a_file_that_is_larger_than_a_record(
+def test_bioc__reads_a_file_larger_than_the_record_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "LARGEST_RECORD", MEGABYTE)
@@ -159,7 +159,7 @@ def test_bioc__reads_a_file_that_is_larger_than_a_record(
     assert len(list(SOURCES.make("bioc", {}).read(Part(str(path))))) == 20
 
 
-def test_notes__passes_over_a_line_without_end_and_does_not_keep_it(tmp_path: Path) -> None:
+def test_notes__skips_a_line_without_end_and_does_not_keep_it(tmp_path: Path) -> None:
     path = tmp_path / "notes.csv"
     header = "ROW_ID,SUBJECT_ID,HADM_ID,CHARTDATE,CATEGORY,DESCRIPTION,ISERROR,TEXT"
     path.write_text(f"{header}\n", encoding="utf-8")
@@ -178,8 +178,8 @@ def test_notes__passes_over_a_line_without_end_and_does_not_keep_it(tmp_path: Pa
 
 @pytest.mark.long
 @pytest.mark.parametrize("source", ["jsonl", "pubtator"])
-def test_cut__goes_over_blank_lines_without_remembering_them(tmp_path: Path, source: str) -> None:
-    """The matcher kept a place for each of them."""
+def test_cut__skips_blank_lines_in_constant_memory(tmp_path: Path, source: str) -> None:
+    """The matcher kept a position for each blank line."""
     path = tmp_path / ("rows.jsonl" if source == "jsonl" else "rows.pubtator")
     path.write_bytes(b'{"text": "a"}\n' + b"\n" * (32 * MEGABYTE) + b'{"text": "b"}\n')
     limit = (
@@ -200,7 +200,7 @@ def test_cut__goes_over_blank_lines_without_remembering_them(tmp_path: Path, sou
     assert int(done.stdout) / 1024 < 400
 
 
-def test_term_table__refuses_a_line_without_end(
+def test_term_table__rejects_a_line_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mslm_data.annotate.terms.term_table import read_terms

@@ -1,4 +1,4 @@
-"""No word of a note outside the shards: whatever a command prints or writes, and however it ends."""
+"""No word of a note leaves the shards, whatever a command prints or writes, and however it ends."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that holds all that a command in this process could write."""
+    """A folder that contains every place a command in this process can write to."""
     for name in ("tmp", "cache"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
@@ -56,7 +56,7 @@ def short() -> Iterator[Path]:
         yield folder
 
 
-def test_canary__the_search_finds_words_in_any_case_and_in_pieces(tmp_path: Path) -> None:
+def test_found_in__finds_canaries_in_any_case_and_in_parts(tmp_path: Path) -> None:
     (tmp_path / "set_aside.jsonl").write_text("expected a word, got ZEB ##ulon ##kanarie")
 
     assert found_in("x MISTELBRUNNER y") == ["mistelbrunner"]
@@ -64,7 +64,7 @@ def test_canary__the_search_finds_words_in_any_case_and_in_pieces(tmp_path: Path
 
 
 @pytest.mark.parametrize("keep_text", [False, True])
-def test_build__that_succeeds(
+def test_build__success_leaks_no_text(
     world: Path, notes: Path, keep_text: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = build_words(
@@ -79,7 +79,7 @@ def test_build__that_succeeds(
     assert bool(leaks(world)) is keep_text
 
 
-def test_commands__on_a_folder_of_notes(
+def test_leaks__commands_on_notes_leak_no_text(
     world: Path, notes: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     out = world / "out"
@@ -122,7 +122,7 @@ def test_commands__on_a_folder_of_notes(
 
 
 @pytest.mark.parametrize("fault", faults.HERE)
-def test_build__that_fails_in_this_process(
+def test_build__failure_in_this_process_leaks_no_text(
     world: Path,
     notes: Path,
     fault: str,
@@ -149,17 +149,17 @@ SAID = {
     "annotator in Rust": "Panic",
     "annotator that exits": "SystemExit",
 }
-"""What is said of a fault, if the build fails of it."""
+"""The expected message of each fault, if the build fails."""
 
 
 @pytest.mark.parametrize("fault", [*faults.IN_WORKERS[:1], *long(*faults.IN_WORKERS[1:])])
-def test_build__that_fails_in_a_worker(short: Path, notes: Path, fault: str) -> None:
+def test_build__failure_in_a_worker_leaks_no_text(short: Path, notes: Path, fault: str) -> None:
     process = start(build_words(notes, short / "out", "--workers", "2"), short, fault)
 
     out, err = process.communicate(timeout=PATIENCE_S)
 
     aside = short / "out" / "set_aside.jsonl"
-    if aside.exists():  # documents that end processes may be set aside
+    if aside.exists():  # Documents that end processes may be set aside.
         assert (process.returncode, err.count("error")) == (0, 0)
         assert f':"{MARKED + 1}",' in aside.read_text()
     else:
@@ -175,7 +175,7 @@ def test_build__that_fails_in_a_worker(short: Path, notes: Path, fault: str) -> 
     ("number", "send", "code"),
     [*long((signal.SIGINT, os.killpg, 130)), (signal.SIGTERM, os.kill, 143)],
 )
-def test_build__that_a_signal_ends(
+def test_build__signal_leaks_no_text(
     short: Path, notes: Path, number: int, send: Callable[[int, int], None], code: int
 ) -> None:
     process = start(
@@ -196,7 +196,7 @@ def test_build__that_a_signal_ends(
 
 
 def _wait_for_workers(session: int, out: Path) -> str:
-    """Wait until a worker is at the note that takes its time; return what `ps` shows of all processes."""
+    """Wait until a worker is at the slow note. Return the `ps` entries of all processes."""
     end, finished = time.monotonic() + PATIENCE_S, -1
     while time.monotonic() < end:
         seen = list(processes(session))

@@ -1,4 +1,4 @@
-"""Files of others that would do something to their reader, and files of ours that would to theirs."""
+"""Input files that attack their reader, and output files that could attack other programs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_bioc__entities_are_refused_before_they_grow(name: str, tmp_path: Path) -> None:
+def test_bioc__rejects_entities_before_they_expand(name: str, tmp_path: Path) -> None:
     (tmp_path / "train.xml").write_text(f'<?xml version="1.0"?>{BOMBS[name]}')
     (tmp_path / "mine.toml").write_text('[source]\nuse = "bioc"\n')
 
@@ -45,8 +45,8 @@ def test_bioc__entities_are_refused_before_they_grow(name: str, tmp_path: Path) 
     assert "root:" not in done.out + done.err
 
 
-def test_bioc__a_bomb_takes_no_memory(tmp_path: Path) -> None:
-    """In a process of its own, which may have 256 MiB more than it began with."""
+def test_bioc__rejects_a_bomb_in_constant_memory(tmp_path: Path) -> None:
+    """A separate process may use 256 MiB more than at its start."""
     (tmp_path / "train.xml").write_text(f'<?xml version="1.0"?>{BOMBS["laughs"]}')
     script = (
         "import resource, sys; from mslm_data.source.reading.elements import elements; from pathlib import Path\n"
@@ -72,14 +72,12 @@ def test_bioc__a_bomb_takes_no_memory(tmp_path: Path) -> None:
         ("a = 1", "a = 1"), ("5", "5"), ("", ""),
     ],
 )  # fmt: skip
-def test_defused__what_a_spreadsheet_would_run(text: str, expected: str) -> None:
+def test_defused__escapes_spreadsheet_formulas(text: str, expected: str) -> None:
     assert defused(text) == expected
 
 
 @pytest.mark.parametrize(("name", "count"), [("list.tsv", 0), ("list.csv", 0), ("list.txt", 1)])
-def test_pmi__a_list_for_a_spreadsheet_has_no_formula(
-    name: str, count: int, tmp_path: Path
-) -> None:
+def test_pmi__list_for_a_spreadsheet_has_no_formula(name: str, count: int, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "train.tsv").write_text("=\tO\ncmd\tO\npain\tO\n\n" * 12)
     (tmp_path / "mine.toml").write_text('[source]\nuse = "conll"\n[annotate]\nuse = "none"\n')
@@ -96,7 +94,7 @@ def test_pmi__a_list_for_a_spreadsheet_has_no_formula(
 
 
 def _vocabulary(folder: Path) -> Path:
-    """Write a vocabulary that has the words, as n-grams with unknown ones are left out."""
+    """Write a vocabulary with the words, as n-grams with unknown words are excluded."""
     path = folder / "vocab.txt"
     path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "=", "cmd", "pain"]))
     return path

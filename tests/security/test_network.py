@@ -1,4 +1,4 @@
-"""Nothing is asked of the network, but where a user says so; and then a refusal is said as one."""
+"""No network access unless the user asks for it, and clear errors without network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VOCAB = resources.path("vocab", "sample/vocab.txt")
 
 
 @pytest.mark.parametrize("part", ["one-build", *long("imports", "commands")])
-def test_offline__what_needs_no_network_asks_for_none_and_turns_no_log_up(
+def test_forbid__offline_features_ask_for_no_network_and_lower_no_log_level(
     part: str, tmp_path: Path
 ) -> None:
     for package in ("torch", "transformers", "medcat", "spacy", "datasets"):
@@ -37,7 +37,7 @@ def test_offline__what_needs_no_network_asks_for_none_and_turns_no_log_up(
     assert not log.exists() or not log.read_text()
 
 
-def test_offline__the_guard_sees_a_worker_that_asks(tmp_path: Path) -> None:
+def test_forbid__sees_requests_of_workers(tmp_path: Path) -> None:
     log = tmp_path / "asked"
     script = "import socket\ntry:\n    socket.create_connection(('127.0.0.1', 9))\nexcept OSError as e:\n    print(e)"
 
@@ -50,7 +50,7 @@ def test_offline__the_guard_sees_a_worker_that_asks(tmp_path: Path) -> None:
 
 @pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[object]:
-    """A machine without a network: no name is known, no connection is made."""
+    """A machine without network: name look-ups and connections fail."""
     asked: list[object] = []
 
     def refuse(*args: object, **_: object) -> Any:
@@ -74,7 +74,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[object]:
     return asked
 
 
-def test_build__fetching_says_that_it_wanted_the_network(
+def test_build__download_reports_the_missing_network(
     no_network: list[object], tmp_path: Path
 ) -> None:
     done = run("build", "--source", "blurb/bc2gm", "--tokenizer", VOCAB, "--out", tmp_path / "out")
@@ -86,9 +86,7 @@ def test_build__fetching_says_that_it_wanted_the_network(
     assert not (tmp_path / "out").exists()
 
 
-def test_build__a_url_says_that_it_wanted_the_network(
-    no_network: list[object], tmp_path: Path
-) -> None:
+def test_build__url_reports_the_missing_network(no_network: list[object], tmp_path: Path) -> None:
     done = run("build", "--source", "blurb/bc2gm", "--input", "https://example.org/train.tsv", "--tokenizer", VOCAB,
                "--out", tmp_path / "out")  # fmt: skip
 
@@ -97,7 +95,7 @@ def test_build__a_url_says_that_it_wanted_the_network(
     assert no_network
 
 
-def test_build__a_hub_id_says_that_it_wanted_the_network(
+def test_build__hub_id_reports_the_missing_network(
     no_network: list[object], tmp_path: Path
 ) -> None:
     done = run("build", "--source", "blurb/bc2gm", "--sample", "--tokenizer", "nobody/nothing-here",
@@ -107,7 +105,7 @@ def test_build__a_hub_id_says_that_it_wanted_the_network(
     assert "nobody/nothing-here: no such file or folder, and the hub cannot be reached" in done.err
 
 
-def test_optional__the_environment_keeps_libraries_quiet_and_is_the_users_where_set(
+def test_load__sets_quiet_defaults_and_keeps_the_users_variables(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(_optional.importlib, "import_module", lambda name: name)
@@ -135,7 +133,7 @@ def test_optional__the_environment_keeps_libraries_quiet_and_is_the_users_where_
         ("transformers", "HF_HUB_DISABLE_TELEMETRY", "1"),
     ],
 )
-def test_optional__what_would_call_home_is_told_not_to(
+def test_load__disables_telemetry(
     package: str, variable: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_optional.importlib, "import_module", lambda name: name)

@@ -1,4 +1,4 @@
-"""SECURITY.md names tests that are there, and the README names SECURITY.md."""
+"""Tests named by SECURITY.md, and the README's link to it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from tests.security.network import ROOT
 
 
-def test_security_page__every_promise_names_tests_that_are_there() -> None:
+def test_security_page__promises_name_existing_tests() -> None:
     page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     rows = [line for line in page.splitlines() if line.startswith("| **")]
 

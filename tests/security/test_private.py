@@ -1,4 +1,4 @@
-"""Files and folders that only their owner can read, and a warning where others can look in."""
+"""Private files and folders, and warnings about folders that others can enter."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def umask(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Set the test's umask for the while."""
+    """Set the umask during the test."""
     before = os.umask(request.param)
     yield request.param
     os.umask(before)
 
 
 def open_to_others(folder: Path) -> list[str]:
-    """Return what below a folder others than its owner may read, write or enter."""
+    """Return the files and folders that others can read, write or enter."""
     paths = [folder, *sorted(folder.rglob("*"))]
     modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in paths}
     return [f"{mode:o} {path.relative_to(folder)}" for path, mode in modes.items() if mode & 0o077]
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022], indirect=True)
-def test_commands__all_they_write_is_private(
+def test_main__all_files_of_commands_are_private(
     umask: int, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = tmp_path / "world"
@@ -78,11 +78,11 @@ def test_commands__all_they_write_is_private(
         ".jsonl",
     }
     assert not open_to_others(world)
-    assert os.umask(umask) == umask  # as it was
+    assert os.umask(umask) == umask  # Unchanged.
 
 
 @pytest.mark.parametrize("umask", [0o000], indirect=True)
-def test_build__all_that_workers_write_is_private(umask: int, notes: Path) -> None:
+def test_build__all_files_of_workers_are_private(umask: int, notes: Path) -> None:
     with short_folder() as world:
         process = start(build_words(notes, world / "out", "--workers", "2", "--part", "1/2"), world)
 
@@ -102,7 +102,7 @@ def warnings_of(err: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("mode", "count"), [(0o755, 1), (0o710, 1), (0o701, 1), (0o700, 0)])
-def test_build__warns_where_others_can_enter(
+def test_build__warns_when_others_can_enter(
     notes: Path, tmp_path: Path, mode: int, count: int
 ) -> None:
     out = tmp_path / "out"
@@ -118,7 +118,7 @@ def test_build__warns_where_others_can_enter(
 
 
 @pytest.mark.parametrize(("keep_text", "count"), [("true", 1), ("false", 0)])
-def test_build__of_a_public_corpus_warns_of_text_only(
+def test_build__public_corpus_warns_about_text_only(
     tmp_path: Path, keep_text: str, count: int
 ) -> None:
     tmp_path.chmod(0o755)
@@ -130,7 +130,7 @@ def test_build__of_a_public_corpus_warns_of_text_only(
     assert done.json["written"]
 
 
-def test_build__warns_of_an_open_cache_of_copies(
+def test_build__warns_about_a_cache_open_to_others(
     notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MSLM_DATA_CACHE", str(tmp_path / "cache"))
@@ -149,7 +149,7 @@ def test_build__warns_of_an_open_cache_of_copies(
     assert not warnings_of(plain.err)
 
 
-def test_vocab__warns_where_others_can_enter(notes: Path, tmp_path: Path) -> None:
+def test_pmi__vocab_commands_warn_when_others_can_enter(notes: Path, tmp_path: Path) -> None:
     out, counts = tmp_path / "out", tmp_path / "counts.txt"
     counts.write_text("the\t900\nof\t500\n")
     run(*build_words(notes, out))
@@ -174,7 +174,7 @@ def test_vocab__warns_where_others_can_enter(notes: Path, tmp_path: Path) -> Non
     assert not warnings_of(run("vocab", "pmi", out, "--min-count", 2).err)
 
 
-def test_help__of_what_shows_text_says_so() -> None:
+def test_help__names_patients_text_where_text_is_shown() -> None:
     assert "may contain corpus text" in run("--help").out
     for command in COMMANDS:
         text = " ".join(run(command, "--help").out.split())

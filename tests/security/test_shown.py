@@ -1,4 +1,4 @@
-"""Nothing that came from a corpus steers the terminal, forges a line, or is markup of a page."""
+"""Corpus strings cannot control the terminal, forge a line or inject markup."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.cli.running import Done, run
 ESCAPE = "\x1b]0;owned\x07\x1b[2J\x9b31m"
 TURNED = "\u202egnp.exe\u2066\u200b\u200f\ufeff"
 LABEL = f"B{ESCAPE}{TURNED}\nerror: <img src=x onerror=alert(1)> | `a` **b** [c](d)"
-"""A label that clears the screen, turns its end around, begins a line and is markup."""
+"""A label that clears the screen, reverses text, starts a new line and contains markup."""
 
 
 def unseen(shown: str) -> set[str]:
-    """Return the characters that no output may have."""
+    """Return the forbidden characters of an output."""
     return {
         letter
         for letter in shown
@@ -42,7 +42,7 @@ def unseen(shown: str) -> set[str]:
         ("\U000e0041\ud800", "\\udb40\\udc41\\ud800"),
     ],
 )
-def test_plain__escapes_what_cannot_be_seen(given: str, shown: str) -> None:
+def test_plain__escapes_invisible_characters(given: str, shown: str) -> None:
     assert plain(given) == shown
 
 
@@ -51,7 +51,7 @@ def test_plain__keeps_letters_and_marks_of_any_script(words: str) -> None:
     assert plain(words) == words
 
 
-def test_plain__keeps_the_values_of_json() -> None:
+def test_plain__keeps_json_values() -> None:
     value = {"id": LABEL, "x": "\U000e0041"}
 
     shown = plain(json.dumps(value, ensure_ascii=False))
@@ -60,7 +60,7 @@ def test_plain__keeps_the_values_of_json() -> None:
     assert not unseen(shown)
 
 
-def test_errors__hold_nothing_unseen() -> None:
+def test_errors__contain_no_invisible_characters() -> None:
     error = SourceError(f"{LABEL}: expected\nmore")
 
     assert not unseen(str(error))
@@ -68,7 +68,7 @@ def test_errors__hold_nothing_unseen() -> None:
     assert "\\u001b]0;owned" in str(error)
 
 
-def test_pages__hold_nothing_unseen() -> None:
+def test_page__contains_no_invisible_characters() -> None:
     shown = macros("parts.html").soft(LABEL)
 
     assert not unseen(shown)
@@ -77,7 +77,7 @@ def test_pages__hold_nothing_unseen() -> None:
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a file whose ids and labels are hostile, and whose second row is no JSON."""
+    """Return a file with hostile ids and labels, and invalid JSON in its second row."""
     folder = tmp_path_factory.mktemp("corpus")
     rows = [
         {
@@ -103,7 +103,7 @@ def built(corpus: Path, out: Path) -> Done:
     return run(*words, "--tokenizer", made.SAMPLE / "vocab.txt", "--workers", 1)
 
 
-def test_commands__print_nothing_of_a_corpus_that_steers_a_terminal(
+def test_main__commands_print_no_control_characters_of_a_corpus(
     corpus: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -131,7 +131,7 @@ def test_commands__print_nothing_of_a_corpus_that_steers_a_terminal(
     assert aside["id"] == f"1{LABEL}"
 
 
-def test_card__holds_no_markup_of_labels(corpus: Path, tmp_path: Path) -> None:
+def test_card__contains_no_markup_of_labels(corpus: Path, tmp_path: Path) -> None:
     built(corpus, tmp_path / "out")
 
     page = card(read_manifest(tmp_path / "out"))

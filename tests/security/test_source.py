@@ -1,4 +1,4 @@
-"""What our own code may never say, found by reading it."""
+"""Static checks of the source code for forbidden calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORBIDDEN_CALLS = {
 
 
 def problems(code: str) -> Iterator[str]:
-    """Give what is forbidden in a module: unpickling, running text or files, remote code."""
+    """Yield the forbidden calls of a module: unpickling, running text or files, remote code."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
@@ -51,7 +51,7 @@ def problems(code: str) -> Iterator[str]:
                 yield f"{node.lineno}: {called} of pickled weights"
 
 
-def test_source__unpickles_nothing_and_runs_no_code_of_others() -> None:
+def test_problems__package_unpickles_nothing_and_runs_no_foreign_code() -> None:
     found = {path.name: list(problems(path.read_text(encoding="utf-8"))) for path in FILES}
 
     assert len(FILES) > 200
@@ -75,17 +75,17 @@ def test_source__unpickles_nothing_and_runs_no_code_of_others() -> None:
         "np.memmap(path, allow_pickle=True)",
     ],
 )
-def test_problems__each_is_seen(code: str) -> None:
+def test_problems__detects_each_forbidden_call(code: str) -> None:
     assert list(problems(code))
 
 
-def test_problems__what_is_safe_is_none() -> None:
+def test_problems__accepts_safe_calls() -> None:
     assert not list(
         problems("torch.load(path, weights_only=True)\nf(trust_remote_code=False)\nre.compile('x')")
     )
 
 
-def test_source__remote_code_is_named_only_to_be_refused() -> None:
+def test_problems__remote_code_is_only_named_to_be_rejected() -> None:
     said = [
         line
         for path in FILES

@@ -95,7 +95,7 @@ def rows_in(folder: Path) -> Examples:
         **more,
     )
     for array in (rows.keys, *(getattr(rows, name).values for name in columns)):
-        array.flags.writeable = True  # Rows close a mention here, and the damage opens one.
+        array.flags.writeable = True  # Loaded arrays are read-only.
     return rows
 
 

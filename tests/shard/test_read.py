@@ -370,9 +370,7 @@ def test_read__flipped_bits_never_end_the_process(tmp_path: Path) -> None:
 
 
 def flip_everything(folder: Path) -> int:
-    """Return the number of detected bit flips, with and without the digest. Other errors are
-    raised.
-    """
+    """Count detected bit flips, with and without the digest. Other errors are raised."""
     path = first_shard(folder)
     manifest = read_manifest(folder)
     record = manifest.splits["train"].shards[0]

@@ -1,4 +1,4 @@
-"""Python imports this at its start where this folder is in PYTHONPATH: in a command, and in each of its workers."""
+"""Start-up code of Python with this folder in PYTHONPATH, for a command and each of its workers."""
 
 import os
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""A process that forks others, which build and die: `python -m tests.faults.children`.
+"""A process that forks builds and lets them die: `python -m tests.faults.children`.
 
-It reads lines of `corpus inputs out call`, and answers each with the child's exit status and the
-number of calls that it made.
+It reads lines `corpus inputs out call`, and answers each with the exit status of the child and its
+number of calls.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tests.faults.disk import watched
 from tests.support.waiting import PATIENCE_S
 
 NO_THREADS = {"TOKENIZERS_PARALLELISM": "false"}
-"""A fork has none of its parent's threads."""
+"""Environment of a parent without threads, as a fork would lose them."""
 
 
 class Children:
-    """The other end: starts builds that are killed."""
+    """A client of the process: starts builds that are killed."""
 
     def __enter__(self) -> Children:
         command, environment = (
@@ -74,9 +74,9 @@ def _child(corpus: str, inputs: str, out: str, at: str) -> int:
 
 
 def main() -> None:
-    """Serve until there are no more lines."""
-    os.fsync = lambda _: None  # what a killed process has written stays, synced or not
-    with tempfile.TemporaryDirectory() as folder:  # the children find kernels and tables in memory
+    """Serve until the end of the input."""
+    os.fsync = lambda _: None  # The written bytes of a killed process remain, synced or not.
+    with tempfile.TemporaryDirectory() as folder:  # The children find kernels and tables in memory.
         for name, corpus in CORPORA.items():
             corpus.build(corpus.write(Path(folder) / name), Path(folder) / f"{name}-out")
     for line in sys.stdin:

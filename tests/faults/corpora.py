@@ -1,4 +1,4 @@
-"""Small corpora of several work units, of each kind of source that is cut in its own way."""
+"""Small corpora of several work units, one for each way in which sources are divided."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ANNOTATE = {
 
 
 class Corpus(NamedTuple):
-    """How to build it, and what writes its input into a folder."""
+    """How to build a corpus, and a function that writes its input into a folder."""
 
     pipeline: Pipeline
     write: Callable[[Path], Path]
@@ -35,7 +35,7 @@ class Corpus(NamedTuple):
 
 
 def _words(folder: Path) -> Path:
-    """A few sentences of each split, as a build's calls matter here, and not its rows."""
+    """Write a few sentences per split, as only the calls of a build matter here, not its rows."""
     inputs = folder / "words"
     inputs.mkdir(parents=True, exist_ok=True)
     for path in (made.SAMPLE / "ncbi-disease").glob("*.tsv"):
@@ -46,7 +46,7 @@ def _words(folder: Path) -> Path:
 
 
 def _notes(folder: Path) -> Path:
-    """Notes of both splits in a compressed file that is large enough to be unpacked first."""
+    """Write notes of both splits into a compressed file that is large enough to be unpacked first."""
     folder.mkdir(exist_ok=True)
     path = folder / "NOTEEVENTS.csv.gz"
     with _NOTES.open(newline="", encoding="utf-8") as file:
@@ -63,7 +63,7 @@ def _lines(folder: Path) -> Path:
         {"id": f"{n}", "text": line}
         for n, line in enumerate([*dict.fromkeys(made.sample_lines())][:60])
     ]
-    rows[7]["id"] = "6"  # stands twice
+    rows[7]["id"] = "6"  # A repeated id.
     lines = [json.dumps(row) for row in rows]
     lines[11] = "{broken"
     path = folder / "train.jsonl"

@@ -1,4 +1,4 @@
-"""Counts the calls by which a build changes a disk, and does something before one of them."""
+"""A count of the disk-changing calls of a build, with an action before one of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 CALLS = ("open", "fsync", "replace", "mkdir", "unlink", "rmdir")
-"""Functions of `os`; `open` counts where it makes a file."""
+"""Functions of `os`; `open` counts when it creates a file."""
 
 
 class Count:
-    """How many calls there were."""
+    """The number of calls so far."""
 
     calls = 0
 
@@ -21,7 +21,7 @@ class Count:
 def watched(
     at: int, instead: Callable[[str], Any], *, only: tuple[str, ...] = CALLS
 ) -> Iterator[Count]:
-    """Do something before the call number `at`, from 1; 0 only counts."""
+    """Run an action before call number `at`, counted from 1; 0 only counts."""
     count, real = Count(), {name: getattr(os, name) for name in CALLS}
 
     def watch(name: str) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Models a disk that loses power: synced data is there, and any part of all other data may be."""
+"""A model of a disk that loses power: synced data survives, and any part of other data may survive."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 
 class Event(NamedTuple):
-    """A call that succeeded.
+    """A successful call.
 
     Attributes:
         what: `make`, `folder`, `move`, `remove`, `sync` of a file, or `sync folder`.
-        path: Of what, below the root.
-        to: Where it was moved; for `sync` the bytes that the file had.
+        path: Path below the root.
+        to: Target of a move; for `sync`, the bytes of the file.
     """
 
     what: str
@@ -24,25 +24,24 @@ class Event(NamedTuple):
 
 
 class Disk:
-    """Records the calls below a root, and plays them again as far as a disk would remember them.
+    """Records the calls below a root, and replays the part that a disk would keep.
 
     Attributes:
-        events: In order.
+        events: Calls in order.
     """
 
     def __init__(self, root: Path, *, forget: str = "") -> None:
-        """Record what happens below a folder.
+        """Record the calls below a folder.
 
         Args:
             root: The folder.
-            forget: Syncs to leave out, of each "file" or "folder", to see that they matter.
+            forget: Syncs to ignore, "file" or "folder", to show that they matter.
         """
         self.events: list[Event] = []
         self._root, self._forget = root, forget
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Record."""
         names = ("open", "fsync", "replace", "mkdir", "unlink", "rmdir")
         real: dict[str, Any] = {name: getattr(os, name) for name in names}
         opened: dict[int, str] = {}
@@ -95,12 +94,12 @@ class Disk:
             self.events.append(Event("sync", path, place.read_bytes()))
 
     def replay(self, moment: int, image: Path, *, keeps: Callable[[], bool]) -> None:
-        """Write what the disk holds if power is lost after some events.
+        """Write the content of the disk after a loss of power.
 
         Args:
-            moment: How many events happened.
-            image: Becomes the root.
-            keeps: Asked of each change of a folder, and each file's bytes, that was never synced.
+            moment: Number of completed events.
+            image: Folder for the result.
+            keeps: Callback for each unsynced folder change or file content. True keeps it.
         """
         contents: dict[int, bytes] = {}
         live: dict[str, int] = {}

@@ -1,4 +1,6 @@
-"""A disk that fails, fills up or loses power: one error, no lie, and the same bytes in the end."""
+"""Disks that fail, fill up or lose power: one error, no false success, and the same bytes in the
+end.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_build__on_a_disk_that_fails_at_any_call_goes_on_later(whole: Path, tmp_path: Path) -> None:
+def test_build__resumes_after_a_failed_disk_call(whole: Path, tmp_path: Path) -> None:
     inputs, expected = WORDS.write(tmp_path), made.tree(whole)
     with watched(0, failing(0)) as count:
         WORDS.build(inputs, tmp_path / "counted")
@@ -58,7 +60,7 @@ def test_build__on_a_disk_that_fails_at_any_call_goes_on_later(whole: Path, tmp_
                 with pytest.raises(ShardError):
                     load(out)
             else:
-                assert (out / "manifest.json").is_file(), at  # what failed was clearing up
+                assert (out / "manifest.json").is_file(), at  # Only the cleanup failed.
         WORDS.build(inputs, out)
         assert made.tree(out) == expected, at
         shutil.rmtree(out)
@@ -67,7 +69,7 @@ def test_build__on_a_disk_that_fails_at_any_call_goes_on_later(whole: Path, tmp_
 
 @contextmanager
 def small_files(size: int) -> Iterator[None]:
-    """Refuse to write files beyond a size, as a disk refuses that has no room left."""
+    """Reject writes beyond a file size, like a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
@@ -79,7 +81,7 @@ def small_files(size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("size", [0, 100, 3000, 8000])
-def test_build__with_torn_writes_goes_on_later(size: int, whole: Path, tmp_path: Path) -> None:
+def test_build__resumes_after_torn_writes(size: int, whole: Path, tmp_path: Path) -> None:
     inputs, out = WORDS.write(tmp_path), tmp_path / "out"
 
     with small_files(size), pytest.raises((OSError, MslmDataError)):
@@ -94,7 +96,7 @@ def test_build__with_torn_writes_goes_on_later(size: int, whole: Path, tmp_path:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 128 KiB, where this process may mount one."""
+    """A file system of 128 KiB, if this process may mount one."""
     folder = tmp_path / "disk"
     folder.mkdir()
     done = subprocess.run(
@@ -108,7 +110,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_build__on_a_full_disk_says_so_and_goes_on_with_more_room(
+def test_build__reports_a_full_disk_and_resumes_with_more_space(
     whole: Path, small_disk: Path
 ) -> None:
     out = small_disk / "out"
@@ -134,7 +136,7 @@ def test_build__on_a_full_disk_says_so_and_goes_on_with_more_room(
     assert verify(out)[1] == []
 
 
-def test_export__on_a_full_disk_names_the_folder(whole: Path, small_disk: Path) -> None:
+def test_export__full_disk_error_names_the_folder(whole: Path, small_disk: Path) -> None:
     (small_disk / "other").write_bytes(bytes(120 << 10))
 
     done = run("export", whole, "--to", "jsonl", "--out", small_disk / "out")
@@ -148,7 +150,7 @@ def test_export__on_a_full_disk_names_the_folder(whole: Path, small_disk: Path) 
 
 
 def images(record: Disk, folder: Path, moments: Iterable[int]) -> Iterator[Path]:
-    """Give what a disk may hold after a loss of power: synced data, and none, all or some else."""
+    """Yield disk contents after a loss of power: synced data, and none, all or some of the rest."""
     chance = random.Random(0)
     for moment in moments:
         for kept in (0.0, 1.0, 0.5):
@@ -159,11 +161,11 @@ def images(record: Disk, folder: Path, moments: Iterable[int]) -> Iterator[Path]
 
 
 def lies(image: Path, expected: dict[str, bytes]) -> bool:
-    """Say whether a folder calls itself built and lacks something."""
+    """Whether a folder claims to be built and is incomplete."""
     return (image / "manifest.json").exists() and not made.tree(image).items() >= expected.items()
 
 
-def test_build__never_lies_after_a_loss_of_power(whole: Path, tmp_path: Path) -> None:
+def test_build__claims_no_success_after_a_loss_of_power(whole: Path, tmp_path: Path) -> None:
     expected, record = made.tree(whole), Disk(tmp_path / "out")
     with record.watching():
         WORDS.build(WORDS.write(tmp_path), tmp_path / "out")
@@ -180,10 +182,10 @@ def test_build__never_lies_after_a_loss_of_power(whole: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("forgotten", ["file", "folder"])
-def test_images__show_what_a_forgotten_sync_would_do(
+def test_replay__shows_the_effect_of_a_missing_sync(
     forgotten: str, whole: Path, tmp_path: Path
 ) -> None:
-    """The check above can fail: without one kind of sync there are images that lie."""
+    """The test above can fail: without one kind of sync, some images are incomplete."""
     expected, record = made.tree(whole), Disk(tmp_path / "out", forget=forgotten)
     with record.watching():
         WORDS.build(WORDS.write(tmp_path), tmp_path / "out")

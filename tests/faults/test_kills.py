@@ -1,4 +1,4 @@
-"""Builds that are killed at any call that changes the disk resume, and end with the same bytes."""
+"""Builds killed at any disk-changing call resume, and end with the same bytes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from tests.faults.corpora import CORPORA
 from tests.support.cases import long
 
 FIRST_AND_STEP = [(13, 41), *long(*((first, 6) for first in range(1, 7)))]
-"""Calls at which builds are killed: every day a few, in the long suite each of the 300 and more."""
+"""First call at which a build is killed, and the step to the next: a few in the daily suite, all
+300 or more in the long suite.
+"""
 MOST_KILLS = 100
-"""A build that is killed later each time and still does not end never will."""
+"""Maximum number of kills before a build counts as stuck."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,7 @@ def children() -> Iterator[Children]:
 
 
 class Whole(NamedTuple):
-    """A corpus and what becomes of it in peace."""
+    """A corpus and its uninterrupted build."""
 
     name: str
     inputs: Path
@@ -53,7 +55,7 @@ def whole(
 
 
 @pytest.mark.parametrize(("first", "step"), FIRST_AND_STEP)
-def test_build__killed_at_any_call_ends_with_the_same_bytes(
+def test_build__killed_at_any_call_resumes_with_the_same_bytes(
     first: int, step: int, whole: Whole, children: Children, tmp_path: Path
 ) -> None:
     corpus, inputs, expected, calls = whole
@@ -71,7 +73,7 @@ def test_build__killed_at_any_call_ends_with_the_same_bytes(
         shutil.rmtree(out)
 
 
-def test_build__killed_again_and_again_ends_with_the_same_bytes(
+def test_build__killed_repeatedly_resumes_with_the_same_bytes(
     whole: Whole, children: Children, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"

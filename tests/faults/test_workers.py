@@ -1,4 +1,4 @@
-"""Processes that die, hang or raise at a unit: the build goes on, and says nothing of the text."""
+"""Processes that die, hang or raise at a unit: the build continues, and shows no text."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ SET_ASIDE = "expected text that the models of the pipeline can take, got"
 @pytest.fixture(autouse=True)
 def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builds, "BuildWorker", works.FaultyWorker)
-    monkeypatch.setattr(
-        stages, "_LOADED", {}
-    )  # what was annotated before is not forgotten otherwise
+    monkeypatch.setattr(stages, "_LOADED", {})  # Other annotations would still be cached.
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +62,7 @@ def words_of(inputs: Path, number: int) -> list[str]:
 
 @pytest.mark.parametrize("workers", [2, *long(4)])
 @pytest.mark.parametrize("document", ["21", *long("0", "59")])
-def test_build__goes_on_when_a_worker_dies_once(
+def test_build__continues_when_a_worker_dies_once(
     document: str, workers: int, whole: dict[str, bytes], tmp_path: Path
 ) -> None:
     inputs, out = LINES.write(tmp_path), tmp_path / "out"
@@ -76,7 +74,7 @@ def test_build__goes_on_when_a_worker_dies_once(
     assert made.tree(out) == whole
 
 
-def test_build__sets_a_document_aside_whose_worker_dies_each_time(
+def test_build__sets_aside_a_document_that_kills_its_worker_each_time(
     whole: dict[str, bytes], tmp_path: Path
 ) -> None:
     inputs, out = LINES.write(tmp_path), tmp_path / "out"
@@ -93,9 +91,7 @@ def test_build__sets_a_document_aside_whose_worker_dies_each_time(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_build__sets_a_document_aside_that_a_model_cannot_take(
-    workers: int, tmp_path: Path
-) -> None:
+def test_build__sets_aside_a_document_that_the_model_rejects(workers: int, tmp_path: Path) -> None:
     inputs, out = LINES.write(tmp_path), tmp_path / "out"
     works.tell(out, do="raise", document="21")
 
@@ -109,7 +105,7 @@ def test_build__sets_a_document_aside_that_a_model_cannot_take(
 @pytest.mark.parametrize(
     ("do", "message"), [("memory", "out of memory"), *long(("disk", "run the same command again"))]
 )
-def test_build__stops_where_no_document_is_to_blame(
+def test_build__stops_when_no_document_is_the_cause(
     do: str, message: str, whole: dict[str, bytes], tmp_path: Path
 ) -> None:
     inputs, out = LINES.write(tmp_path), tmp_path / "out"
@@ -123,7 +119,7 @@ def test_build__stops_where_no_document_is_to_blame(
     assert made.tree(out) == whole
 
 
-def test_build__gives_up_on_a_unit_whose_process_died_too_often(tmp_path: Path) -> None:
+def test_build__gives_up_on_a_unit_after_too_many_crashes(tmp_path: Path) -> None:
     inputs, out = LINES.write(tmp_path), tmp_path / "out"
     works.tell(out, do="die", document="21")
     crashes = out / ".build" / "crashes"
@@ -158,7 +154,7 @@ def test_crash_log__gives_up_before_the_first_document(how: str, why: str, tmp_p
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
-def test_build__goes_on_when_a_worker_that_hangs_is_ended(
+def test_build__continues_when_a_hanging_worker_is_killed(
     whole: dict[str, bytes], tmp_path: Path
 ) -> None:
     inputs, out = LINES.write(tmp_path), tmp_path / "out"
@@ -177,7 +173,7 @@ def test_build__goes_on_when_a_worker_that_hangs_is_ended(
 
 
 def leaves_temporaries(worker: BuildWorker, *_: object, **__: object) -> None:
-    """Leave what workers leave that are killed while they write, and end as Ctrl-C does."""
+    """Leave temporaries like workers killed during a write, and end as after Ctrl-C."""
     staged = Path(worker.folder, ".build", "staging", "0123456789abcdef")
     staged.mkdir(parents=True)
     for folder in (staged, Path(worker.folder, ".build", "pieces"), Path(worker.folder, "train")):
@@ -199,14 +195,14 @@ def test_build__interrupted_leaves_no_temporaries_of_its_workers(
             LINES.build(inputs, out, part=part)
     left = list(out.rglob("*.tmp"))
 
-    # Those of a part may be another part's, which is at work. The whole build removes them.
+    # Another part may still be using these files, so only the complete build removes them.
     LINES.build(inputs, out, workers=2)
 
     assert len(left) == (3 if part else 0)
     assert made.tree(out) == whole
 
 
-def test_build__removes_what_killed_workers_were_unpacking(
+def test_build__removes_files_that_killed_workers_were_unpacking(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
@@ -226,14 +222,14 @@ def test_build__removes_what_killed_workers_were_unpacking(
     assert there == [False]
 
 
-# Whole programs -----------------------------------------------------------------------------------
+# Complete programs --------------------------------------------------------------------------------
 
 
 def words_for(inputs: Path, out: Path, *more: str) -> list[Any]:
     """Return the command that builds notes."""
     vocab = made.SAMPLE / "vocab.txt"
     pipeline = inputs.parent / "notes.toml"
-    if not pipeline.exists():  # programs that run by now may be reading it
+    if not pipeline.exists():  # Running programs may be reading it.
         pipeline.write_text(
             'name = "notes"\n[source]\nuse = "notes"\nshares = { train = 1.0 }\n'
             '[segment]\nuse = "clinical"\n'
@@ -255,7 +251,7 @@ def words_for(inputs: Path, out: Path, *more: str) -> list[Any]:
 
 
 def program(*words: Any) -> subprocess.Popen[bytes]:
-    """Start a command in a process of its own, which leads a group as a shell's commands do."""
+    """Start a command in a process group of its own, like a shell."""
     command = [sys.executable, "-m", "mslm_data", *map(str, words)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
@@ -263,7 +259,7 @@ def program(*words: Any) -> subprocess.Popen[bytes]:
 
 
 def descendants(pid: int) -> set[int]:
-    """Return the processes below a process."""
+    """Return all descendants of a process."""
     try:
         children = {
             int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -290,7 +286,7 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, byt
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("number", [0, *long(1, 2, 3)])
-def test_program__killed_while_its_workers_are_at_it(
+def test_build__program_killed_while_its_workers_run(
     number: int, notes: tuple[Path, dict[str, bytes]], tmp_path: Path
 ) -> None:
     inputs, expected = notes
@@ -305,7 +301,7 @@ def test_program__killed_while_its_workers_are_at_it(
     started.wait()
 
     wait_for(lambda: not any(command_of(pid) for pid in below))
-    if not (tmp_path / "out" / "manifest.json").is_file():  # which is written last
+    if not (tmp_path / "out" / "manifest.json").is_file():  # It is written last.
         with pytest.raises(ShardError):
             load(tmp_path / "out")
     assert run(*words_for(inputs, tmp_path / "out")).code == 0
@@ -314,7 +310,7 @@ def test_program__killed_while_its_workers_are_at_it(
 
 @pytest.mark.parametrize("workers", [*long("1"), "2"])
 @pytest.mark.parametrize("sent", [signal.SIGINT, *long(signal.SIGTERM)])
-def test_program__interrupted_leaves_no_process_and_goes_on(
+def test_build__interrupted_program_leaves_no_process_and_resumes(
     sent: signal.Signals, workers: str, notes: tuple[Path, dict[str, bytes]], tmp_path: Path
 ) -> None:
     inputs, expected = notes
@@ -340,7 +336,7 @@ def test_program__interrupted_leaves_no_process_and_goes_on(
 
 @pytest.fixture(scope="module")
 def long_notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """So many notes that no build ends before it is interrupted."""
+    """Enough notes for a build that lasts until its interruption."""
     path = tmp_path_factory.mktemp("long") / "NOTEEVENTS.csv"
     header, rows = (made.SAMPLE / "mimic" / "NOTEEVENTS.csv").read_text("utf-8").split("\n", 1)
     path.write_text(f"{header}\n{rows * 300}", encoding="utf-8")
@@ -348,7 +344,7 @@ def long_notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def host_catches(leader: int, number: signal.Signals) -> bool:
-    """Say whether the process that workers are forked from has a handler for a signal."""
+    """Whether the host process of the workers has a handler for a signal."""
     for pid in descendants(leader):
         with suppress(OSError):
             status = Path(f"/proc/{pid}/status").read_text()
@@ -359,17 +355,16 @@ def host_catches(leader: int, number: signal.Signals) -> bool:
 
 
 def imports(leader: int) -> bool:
-    """Say whether Python has begun in that process."""
+    """Whether Python has started in the host process."""
     return host_catches(leader, signal.SIGINT)
 
 
 def has_imported(leader: int) -> bool:
-    """Say whether that process has loaded all that workers need."""
+    """Whether the host process has loaded all modules of the workers."""
     return host_catches(leader, signal.SIGTERM)
 
 
 def has_workers(leader: int) -> bool:
-    """Say whether there are workers."""
     return len(descendants(leader)) > 1
 
 
@@ -379,12 +374,12 @@ def has_workers(leader: int) -> bool:
 @pytest.mark.parametrize(
     ("sent", "to"),
     [
-        (signal.SIGINT, "group"),  # as a terminal does
-        (signal.SIGTERM, "group"),  # as a scheduler does
+        (signal.SIGINT, "group"),  # Like a terminal.
+        (signal.SIGTERM, "group"),  # Like a scheduler.
         (signal.SIGTERM, "program"),
     ],
 )
-def test_program__interrupted_while_its_workers_start_says_one_line(
+def test_build__program_interrupted_while_workers_start_prints_one_line(
     sent: signal.Signals, to: str, moment: Callable[[int], bool], long_notes: Path, tmp_path: Path
 ) -> None:
     started = program(*words_for(long_notes, tmp_path / "out", "--workers", "2"))
@@ -405,7 +400,7 @@ def test_program__interrupted_while_its_workers_start_says_one_line(
 
 
 @pytest.mark.long
-def test_program__four_at_once_make_one_folder(
+def test_build__four_programs_at_once_make_one_folder(
     notes: tuple[Path, dict[str, bytes]], tmp_path: Path
 ) -> None:
     inputs, expected = notes
@@ -420,7 +415,7 @@ def test_program__four_at_once_make_one_folder(
     assert made.tree(out) == expected
 
 
-def test_program__parts_at_once_and_again_make_one_folder(
+def test_build__concurrent_and_repeated_parts_make_one_folder(
     notes: tuple[Path, dict[str, bytes]], tmp_path: Path
 ) -> None:
     inputs, expected = notes

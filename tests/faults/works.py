@@ -1,6 +1,6 @@
-"""Work units that go wrong on purpose.
+"""Work units that fail on purpose.
 
-Workers import them by name, so a file says what goes wrong.
+Workers import them by name, so a file says how they fail.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _annotate = LoadedTerms.annotate
 
 
 class FaultyWorker(BuildWorker):
-    """Goes wrong as a file beside the folder says: `{"do": …, "document": id, "times": most}`."""
+    """Fails as a file beside the folder says: `{"do": …, "document": id, "times": maximum}`."""
 
     def __call__(self, of: Task) -> str:
         fault = Path(f"{self.folder}.fault")
@@ -36,12 +36,12 @@ class FaultyWorker(BuildWorker):
 
 
 def tell(out: Path, **fault: Any) -> None:
-    """Say what goes wrong in the build of a folder."""
+    """Set how the build of a folder fails."""
     Path(f"{out}.fault").write_text(json.dumps(fault))
 
 
 def deaths(out: Path) -> int:
-    """Return how often it went wrong."""
+    """Return the number of failures so far."""
     path = Path(f"{out}.fault.times")
     return path.stat().st_size if path.is_file() else 0
 

@@ -1,4 +1,4 @@
-"""One Ray cluster for all tests of engines."""
+"""A Ray cluster shared by all tests of engines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.engine.works import Fake
 
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[Any]:
-    if not importlib.util.find_spec("ray"):  # it is imported when its environment is known
+    if not importlib.util.find_spec("ray"):  # Its environment must be set before the import.
         pytest.skip("ray is not installed")
     with nodes.started() as started:
         yield started
@@ -24,14 +24,14 @@ def cluster() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def connected(cluster: Any) -> Iterator[Any]:
-    """Ray, connected once for all tests of a module, as it takes seconds."""
+    """Ray, connected once per module, as connecting takes seconds."""
     with engine.connected() as ray:
         yield ray
 
 
 @pytest.fixture
 def ray(cluster: Any, connected: Any) -> Any:
-    """Ray, connected, with two nodes."""
+    """Ray, connected to two nodes."""
     if not cluster.worker_nodes:
         cluster.add_node(num_cpus=1)
     return connected

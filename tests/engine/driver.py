@@ -1,4 +1,4 @@
-"""Builds on Ray in a process that may be killed.
+"""Builds on Ray in a separate process that tests may kill.
 
 `python -m tests.engine.driver CORPUS INPUTS OUT`
 """

@@ -1,4 +1,4 @@
-"""Ray clusters whose nodes are processes here, and ways to kill them."""
+"""Local Ray clusters with processes as nodes, and functions that kill them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _QUICK = {
     "health_check_timeout_ms": 1000,
     "health_check_failure_threshold": 3,
 }
-"""A dead node is noticed in two seconds, in place of twelve."""
+"""Heartbeat settings that detect a dead node in two seconds instead of twelve."""
 _OFFLINE = {
     # Ports are open to this machine only.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
@@ -30,12 +30,12 @@ _OFFLINE = {
     "http_proxy": "http://127.0.0.1:9",
 }
 STORE_BYTES = 80 << 20
-"""Memory of the first node's object store, near the least that Ray takes, so that it can be filled."""
+"""Memory of the first node's object store, near Ray's minimum, so that tests can fill it."""
 
 
 @contextmanager
 def short_folder() -> Iterator[Path]:
-    """A folder whose path leaves room for a socket's name."""
+    """Create a folder with a path short enough for the name of a socket."""
     folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
     try:
         yield Path(folder)
@@ -45,7 +45,7 @@ def short_folder() -> Iterator[Path]:
 
 @contextmanager
 def started(*, cpus: int = 1) -> Iterator[Any]:
-    """Start a cluster of one node, on ports of its own; RAY_ADDRESS names it."""
+    """Start a cluster of one node on its own ports; RAY_ADDRESS names it."""
     with pytest.MonkeyPatch.context() as patch, short_folder() as folder:
         for name, value in (_OFFLINE | {"RAY_TMPDIR": str(folder)}).items():
             patch.setenv(name, value)
@@ -67,7 +67,7 @@ def started(*, cpus: int = 1) -> Iterator[Any]:
 
 
 def kill_node(node: Any) -> None:
-    """Kill all processes of a node at once, as a machine that is switched off."""
+    """Kill all processes of a node at once, like a machine that is switched off."""
     for process in processes_of(node):
         with suppress(psutil.NoSuchProcess):
             process.kill()
@@ -79,7 +79,7 @@ def processes_of(node: Any) -> list[psutil.Process]:
 
 
 def busy_on(node: Any, out: Path) -> int:
-    """Wait for a process of a node that is at a unit."""
+    """Wait until a process of a node is at a unit."""
     while not (busy := works.busy(out, (process.pid for process in processes_of(node)))):
         time.sleep(0.02)
     return busy.pop()
@@ -94,5 +94,5 @@ def actors(cluster: Any) -> list[psutil.Process]:
 def command_of(process: psutil.Process) -> str:
     try:
         return " ".join(process.cmdline())
-    except psutil.Error:  # it is dead
+    except psutil.Error:  # The process is dead.
         return ""

@@ -1,4 +1,4 @@
-"""CPUs that a process may use, on made folders of control groups."""
+"""CPUs available to a process, with fake control groups."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.engine.works import Done, Fake, units
 
 
 def group(folder: Path, **files: str) -> None:
-    """Make a group's files; `__` in a name stands for a dot."""
+    """Create the files of a control group; `__` in a name stands for a dot."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (folder / name.replace("__", ".")).write_text(text)
 
 
-def test_cgroup_cpus__takes_the_least_of_a_group_and_those_above(tmp_path: Path) -> None:
+def test_cgroup_cpus__is_the_minimum_of_a_group_and_its_parents(tmp_path: Path) -> None:
     (tmp_path / "own").write_text("0::/pods/mine\n")
     group(tmp_path / "groups" / "pods", cpu__max="150000 100000\n")
     group(tmp_path / "groups" / "pods" / "mine", cpu__max="max 100000\n")
@@ -28,7 +28,7 @@ def test_cgroup_cpus__takes_the_least_of_a_group_and_those_above(tmp_path: Path)
     assert cgroup_cpus(tmp_path / "groups", tmp_path / "own") == 1.5
 
 
-def test_cgroup_cpus__finds_a_container_s_own_by_a_name_from_outside(tmp_path: Path) -> None:
+def test_cgroup_cpus__finds_the_group_of_a_container_by_its_outer_name(tmp_path: Path) -> None:
     (tmp_path / "own").write_text("0::/system.slice/docker-0123.scope\n")
     group(tmp_path / "groups", cpu__max="200000 100000\n")
 
@@ -36,7 +36,7 @@ def test_cgroup_cpus__finds_a_container_s_own_by_a_name_from_outside(tmp_path: P
 
 
 @pytest.mark.parametrize("folder", ["cpu", "cpu,cpuacct"])
-def test_cgroup_cpus__reads_version_1(folder: str, tmp_path: Path) -> None:
+def test_cgroup_cpus__supports_version_1(folder: str, tmp_path: Path) -> None:
     (tmp_path / "own").write_text("5:memory:/job\n4:cpu,cpuacct:/job\n")
     job = tmp_path / "groups" / folder / "job"
     group(job, cpu__cfs_quota_us="400000\n", cpu__cfs_period_us="100000\n")
@@ -46,7 +46,7 @@ def test_cgroup_cpus__reads_version_1(folder: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("own", ["0::/mine\n", "0::/../other\n", "0::/a\0b", "nonsense\n", ""])
-def test_cgroup_cpus__without_a_limit_is_none(own: str, tmp_path: Path) -> None:
+def test_cgroup_cpus__is_none_without_a_limit(own: str, tmp_path: Path) -> None:
     (tmp_path / "own").write_text(own)
 
     assert cgroup_cpus(tmp_path / "groups", tmp_path / "own") is None
@@ -56,7 +56,7 @@ def test_cgroup_cpus__without_a_limit_is_none(own: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["max 100000", "max", "", "0 100000", "200000 0", "many few", "-1 1"]
 )
-def test_cgroup_cpus__takes_no_limit_from_odd_files(text: str, tmp_path: Path) -> None:
+def test_cgroup_cpus__ignores_invalid_files(text: str, tmp_path: Path) -> None:
     (tmp_path / "own").write_text("0::/\n")
     group(tmp_path / "groups", cpu__max=text)
 
@@ -73,7 +73,7 @@ def test_cgroup_cpus__takes_no_limit_from_odd_files(text: str, tmp_path: Path) -
         ("max 100000", 64),
     ],
 )
-def test_cpus__are_those_of_the_limit_rounded_up(
+def test_cpus__round_the_limit_up(
     limit: str, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
@@ -83,7 +83,7 @@ def test_cpus__are_those_of_the_limit_rounded_up(
     assert cpus(tmp_path / "groups", tmp_path / "own") == expected
 
 
-def test_cpus__without_control_groups_and_affinity_are_those_of_the_machine(
+def test_cpus__default_to_the_cpus_of_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
@@ -93,7 +93,7 @@ def test_cpus__without_control_groups_and_affinity_are_those_of_the_machine(
 
 
 @pytest.mark.parametrize(("given", "expected"), [(None, 3), (5, 5)])
-def test_run__starts_as_many_workers_as_cpus_may_be_used(
+def test_run__starts_one_worker_per_available_cpu(
     given: int | None, expected: int, worker: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = set()

@@ -1,4 +1,4 @@
-"""The embedded engine: tasks of this process and of processes of this machine."""
+"""The local engine: tasks in this process and in worker processes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ NOTHING = Preload("json:loads", "0")
 
 
 class ScriptedPool:
-    """A pool that answers as it is told: the oldest task first, unless a worker dies of one.
+    """A pool with scripted results: it completes the oldest task first, unless a worker dies.
 
     Attributes:
-        given: Number of each unit that it got, with the number of its workers then.
-        largest: Most tasks that were under way at a time.
+        given: Number of each submitted unit, with the number of workers at that time.
+        largest: Maximum number of tasks in flight.
     """
 
     def __init__(self, *, dies_of: Iterable[int] = (), loads: int = 0) -> None:
@@ -65,7 +65,7 @@ def work_off(
     local._run_all(worker, tasks, scripted, workers, done)  # type: ignore[arg-type]
 
 
-def test_work_off__gives_as_many_tasks_as_there_are_workers(worker: Fake) -> None:
+def test_work_off__submits_one_task_per_worker(worker: Fake) -> None:
     first, *others = units(6)
     scripted, done = ScriptedPool(), Done({first.name: others})
 
@@ -76,7 +76,7 @@ def test_work_off__gives_as_many_tasks_as_there_are_workers(worker: Fake) -> Non
     assert worker.suspects == worker.deaths == []
 
 
-def test_work_off__does_light_tasks_itself_while_the_pool_loads(worker: Fake) -> None:
+def test_work_off__runs_light_tasks_itself_while_the_pool_loads(worker: Fake) -> None:
     worker.light = (0, 2, 3)
     first, second, third, fourth = units(4)
     scripted, done = ScriptedPool(loads=9), Done({first.name: [fourth]})
@@ -87,7 +87,7 @@ def test_work_off__does_light_tasks_itself_while_the_pool_loads(worker: Fake) ->
     assert scripted.given == [(1, 2)]
 
 
-def test_work_off__leaves_light_tasks_to_a_pool_that_has_loaded(worker: Fake) -> None:
+def test_work_off__leaves_light_tasks_to_a_loaded_pool(worker: Fake) -> None:
     worker.light = (0, 1, 2, 3)
     scripted = ScriptedPool(loads=1)
 
@@ -96,7 +96,7 @@ def test_work_off__leaves_light_tasks_to_a_pool_that_has_loaded(worker: Fake) ->
     assert scripted.given == [(1, 2), (2, 2), (3, 2)]
 
 
-def test_work_off__does_what_was_under_way_at_a_death_one_at_a_time(worker: Fake) -> None:
+def test_work_off__retries_interrupted_tasks_one_at_a_time(worker: Fake) -> None:
     scripted, done = ScriptedPool(dies_of=[1]), Done()
 
     work_off(worker, scripted, units(6), done, 3)
@@ -117,7 +117,7 @@ def test_work_off__does_what_was_under_way_at_a_death_one_at_a_time(worker: Fake
     assert worker.deaths == []
 
 
-def test_work_off__blames_the_task_that_was_alone_at_a_death(worker: Fake) -> None:
+def test_work_off__blames_the_task_that_ran_alone_at_a_death(worker: Fake) -> None:
     scripted, done = ScriptedPool(dies_of=[1, 1, 1]), Done()
 
     work_off(worker, scripted, units(4), done, 2)
@@ -127,7 +127,7 @@ def test_work_off__blames_the_task_that_was_alone_at_a_death(worker: Fake) -> No
     assert worker.deaths == ["train-00000-00001"] * 2
 
 
-def test_work_off__asks_the_work_when_a_task_has_cost_too_many(worker: Fake) -> None:
+def test_work_off__asks_the_worker_after_too_many_deaths(worker: Fake) -> None:
     scripted = ScriptedPool(dies_of=[1] * 9)
 
     with pytest.raises(
@@ -138,7 +138,7 @@ def test_work_off__asks_the_work_when_a_task_has_cost_too_many(worker: Fake) -> 
     assert worker.deaths == ["train-00000-00001"] * 3
 
 
-def test_run__does_tasks_in_order_in_this_process(worker: Fake) -> None:
+def test_run__runs_tasks_in_order_in_this_process(worker: Fake) -> None:
     first, second, *others = units(5)
     done = Done({first.name: others})
 
@@ -150,7 +150,7 @@ def test_run__does_tasks_in_order_in_this_process(worker: Fake) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
-def test_run__does_what_becomes_possible(workers: int, worker: Fake) -> None:
+def test_run__runs_tasks_added_by_results(workers: int, worker: Fake) -> None:
     first, *others = units(9)
     done = Done({first.name: others[:3], others[2].name: others[3:]})
 
@@ -161,7 +161,7 @@ def test_run__does_what_becomes_possible(workers: int, worker: Fake) -> None:
     assert worker.suspects == worker.deaths == []
 
 
-def test_run__tries_a_task_again_whose_worker_died(worker: Fake) -> None:
+def test_run__retries_a_task_after_a_worker_death(worker: Fake) -> None:
     first, *others = units(4)
     worker.how = ("dies", "dies")
     done = Done({first.name: others})
@@ -172,7 +172,7 @@ def test_run__tries_a_task_again_whose_worker_died(worker: Fake) -> None:
     assert worker.deaths == ["train-00000-00001"]
 
 
-def test_run__does_all_tasks_itself_where_the_system_cannot_fork(
+def test_run__runs_all_tasks_itself_when_the_system_cannot_fork(
     worker: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "fork")
@@ -185,7 +185,7 @@ def test_run__does_all_tasks_itself_where_the_system_cannot_fork(
 
 @pytest.mark.long
 @pytest.mark.parametrize("other", [False, True])
-def test_ahead__is_used_by_the_run_that_needs_the_same(
+def test_ahead__is_used_by_the_first_run_with_the_same_preload(
     other: bool, worker: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pools: list[pool.Pool] = []
@@ -210,7 +210,7 @@ def test_ahead__is_used_by_the_run_that_needs_the_same(
     assert psutil.Process().children() == []
 
 
-def test_ahead__ends_though_nothing_was_run_and_an_error_came(
+def test_ahead__ends_after_an_error_without_a_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = {child.pid for child in psutil.Process().children()}
@@ -221,7 +221,7 @@ def test_ahead__ends_though_nothing_was_run_and_an_error_came(
     assert {child.pid for child in psutil.Process().children()} <= before
 
 
-def test_run__does_nothing_if_there_is_nothing_to_do(worker: Fake) -> None:
+def test_run__accepts_no_tasks(worker: Fake) -> None:
     local.run(worker, [], workers=2, done=Done(), preload=NOTHING)
 
     assert worker.processes() == set()

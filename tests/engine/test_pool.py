@@ -1,4 +1,4 @@
-"""The pool: of any main module, ended with its leader or its host, and no process left."""
+"""The worker pool: any main module, an end with its leader or host, and no leftover process."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def of_stdin(folder: Path, code: str) -> list[str]:
 
 
 def of_session(folder: Path, code: str) -> list[str]:
-    """As an interactive session or a notebook: code runs in a `__main__` that has no file."""
+    """Run code in a `__main__` without a file, like an interactive session or a notebook."""
     run = (
         "import sys, __main__\n"
         "__main__.__dict__.pop('__file__', None)\n__main__.__spec__ = None\n"
@@ -109,10 +109,10 @@ print("main ends")
     assert made.tree(tmp_path / "out") == whole
 
 
-def test_build__finds_the_package_where_the_caller_found_it(
+def test_build__workers_import_the_package_of_the_caller(
     inputs: Path, whole: dict[str, bytes], tmp_path: Path
 ) -> None:
-    # The package is on `sys.path` by the program's own doing only.
+    # The package is on `sys.path` only by the program's own change.
     code = f"""
 import sys
 from pathlib import Path
@@ -189,7 +189,7 @@ print("built", len(psutil.Process().children(recursive=True)))
 
 @pytest.mark.long
 @pytest.mark.parametrize(("workers", "first"), [(1, "unit"), (2, "unit"), (2, "worker")])
-def test_build__interrupted_in_python_goes_on_in_the_same_process(
+def test_build__interrupted_in_python_resumes_in_the_same_process(
     workers: int, first: str, inputs: Path, whole: dict[str, bytes], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -259,7 +259,7 @@ def test_started__interrupted_at_any_line_leaves_no_process() -> None:
 
 
 class Napping(Fake):
-    """Says which process is at a unit, and takes its time."""
+    """Records the process at a unit, and sleeps."""
 
     def __call__(self, unit: Any) -> str:
         (Path(self.folder) / f"at.{os.getpid()}").touch()
@@ -271,12 +271,12 @@ class Napping(Fake):
 
 
 def gone(process: psutil.Process) -> bool:
-    # Where nobody collects orphans, they stay as zombies.
+    # Orphans stay as zombies if no process collects them.
     return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.mark.parametrize("ignored", [signal.SIGTERM, signal.SIGINT])
-def test_end__ends_workers_at_once_whatever_signals_are_ignored(
+def test_end__kills_workers_at_once_whatever_signals_are_ignored(
     ignored: signal.Signals, worker: Fake
 ) -> None:
     before = signal.signal(ignored, signal.SIG_IGN)
@@ -291,10 +291,10 @@ def test_end__ends_workers_at_once_whatever_signals_are_ignored(
     finally:
         signal.signal(ignored, before)
 
-    wait_for(lambda: all(map(gone, busy)))  # they have closed all files, and leave
+    wait_for(lambda: all(map(gone, busy)))  # They have closed all files, and are about to exit.
 
 
-def test_end__does_not_wait_for_what_is_still_loaded(
+def test_end__does_not_wait_for_loading_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loads = tmp_path / "loads"
@@ -309,7 +309,7 @@ def test_end__does_not_wait_for_what_is_still_loaded(
         assert not started.is_ready()
 
 
-def test_run__says_so_if_the_host_is_killed(worker: Fake) -> None:
+def test_run__reports_a_killed_host(worker: Fake) -> None:
     napping = Napping(worker.folder)
     killed: list[psutil.Process] = []
 
@@ -337,7 +337,7 @@ local.run(Napping(sys.argv[1]), units(2), workers=2, done=Done(), preload=NOTHIN
 """
 
 
-def test_run__whose_program_is_killed_leaves_no_process(worker: Fake) -> None:
+def test_run__killed_program_leaves_no_process(worker: Fake) -> None:
     napping = Napping(worker.folder)
     program = subprocess.Popen(
         [sys.executable, "-c", LED, worker.folder], env={**os.environ, "PYTHONPATH": str(ROOT)}
@@ -365,7 +365,7 @@ def test_run__leaves_no_file_open(worker: Fake) -> None:
     assert "train-00000-00001" in worker.suspects
 
 
-def test_run__goes_on_though_the_preload_fails(
+def test_run__continues_when_the_preload_fails(
     worker: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "fails_to_import.py").write_text("raise RuntimeError('a model is broken')")
@@ -378,7 +378,7 @@ def test_run__goes_on_though_the_preload_fails(
     assert capfd.readouterr().err == ""
 
 
-def test_run__names_only_the_class_of_what_a_worker_cannot_read(worker: Fake) -> None:
+def test_run__names_only_the_class_of_an_unpicklable_error(worker: Fake) -> None:
     unreadable = works.Elsewhere(worker.folder)
 
     with pytest.raises(
@@ -390,7 +390,7 @@ def test_run__names_only_the_class_of_what_a_worker_cannot_read(worker: Fake) ->
     assert CANARY not in str(raised.value)
 
 
-def test_run__says_that_no_process_starts(worker: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run__reports_that_no_process_starts(worker: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "get_executable", lambda: "/no such program")
 
     with pytest.raises(
@@ -399,7 +399,7 @@ def test_run__says_that_no_process_starts(worker: Fake, monkeypatch: pytest.Monk
         local.run(worker, units(1), workers=2, done=Done(), preload=NOTHING)
 
 
-def test_run__says_that_no_worker_can_be_forked(
+def test_run__reports_that_no_worker_can_be_forked(
     worker: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "cannot_fork.py").write_text(
@@ -413,7 +413,7 @@ def test_run__says_that_no_worker_can_be_forked(
         local.run(worker, units(2), workers=2, done=Done(), preload=Preload("cannot_fork:load", ""))
 
 
-def test_pool__replaces_an_idle_worker_that_died(worker: Fake) -> None:
+def test_pool__replaces_a_dead_idle_worker(worker: Fake) -> None:
     first, second = units(2)
 
     with pool.started(NOTHING) as started:
@@ -422,14 +422,14 @@ def test_pool__replaces_an_idle_worker_that_died(worker: Fake) -> None:
         assert started.answer() == (1, first.name)
         workers = psutil.Process().children(recursive=True)[1:]
         workers[0].kill()
-        wait_for(lambda: all(map(gone, workers)))  # the pool ends the other
+        wait_for(lambda: all(map(gone, workers)))  # The pool ends the other.
         started.give(2, second, workers=2)
 
         assert started.answer() == (2, second.name)
 
 
 @pytest.mark.parametrize(("how", "said"), [("dies", "signal 9"), ("exits", "exit code 3")])
-def test_pool__says_how_a_worker_ended(how: str, said: str, worker: Fake) -> None:
+def test_pool__reports_how_a_worker_ended(how: str, said: str, worker: Fake) -> None:
     worker.how = (how,)
 
     with pool.started(NOTHING) as started:
@@ -439,7 +439,7 @@ def test_pool__says_how_a_worker_ended(how: str, said: str, worker: Fake) -> Non
         assert started.answer() == (7, pool.Died(said))
 
 
-def test_workers__write_private_files(worker: Fake) -> None:
+def test_run__workers_write_private_files(worker: Fake) -> None:
     before = os.umask(0)
     try:
         local.run(worker, units(2), workers=2, done=Done(), preload=NOTHING)

@@ -1,4 +1,4 @@
-"""Ray: the same bytes though a process and a node are killed, and no text in what Ray keeps."""
+"""The Ray engine: the same bytes after deaths of processes and nodes, and no text in Ray's files."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def do(worker: Any, count: int = 4, *, workers: int | None = None) -> list[str]:
 
 
 @pytest.mark.long
-def test_connected__joins_what_ray_address_names_and_leaves_it(cluster: Any) -> None:
+def test_connected__joins_the_cluster_of_ray_address_and_leaves_it(cluster: Any) -> None:
     for _ in range(2):
         with engine.connected() as ray:
-            with engine.connected() as again:  # a program that is connected stays so
+            with engine.connected() as again:  # A connected program stays connected.
                 pass
 
             assert again.is_initialized()
@@ -65,7 +65,7 @@ def test_connected__joins_what_ray_address_names_and_leaves_it(cluster: Any) -> 
 @pytest.mark.parametrize(
     "address", ["", "auto", "127.0.0.1:9", "ray://127.0.0.1:10001", "127.0.0.1:99999"]
 )
-def test_connected__takes_a_cluster_that_is_named_and_answers(
+def test_connected__accepts_a_named_running_cluster(
     address: str, cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", address)
@@ -81,7 +81,7 @@ def test_connected__takes_a_cluster_that_is_named_and_answers(
 
 @pytest.fixture
 def fake_ray(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A Ray whose cluster answers; `init` does nothing, until a test says otherwise."""
+    """A Ray with a running cluster; `init` does nothing by default."""
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     fake = SimpleNamespace(
         is_initialized=lambda: False, init=lambda *_, **__: None, shutdown=lambda: None
@@ -91,7 +91,7 @@ def fake_ray(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return fake
 
 
-def test_connected__says_what_ray_said(fake_ray: SimpleNamespace) -> None:
+def test_connected__reports_the_error_of_ray(fake_ray: SimpleNamespace) -> None:
     def init(*_: object, **__: object) -> None:
         raise ConnectionError("no node here\nand much more")
 
@@ -104,7 +104,7 @@ def test_connected__says_what_ray_said(fake_ray: SimpleNamespace) -> None:
         pass
 
 
-def test_connected__leaves_the_handler_of_sigterm(fake_ray: SimpleNamespace) -> None:
+def test_connected__keeps_the_handler_of_sigterm(fake_ray: SimpleNamespace) -> None:
     def end(*_: object) -> None: ...
 
     def init(*_: object, **__: object) -> None:
@@ -142,7 +142,7 @@ def test_connected__works_in_any_thread(fake_ray: SimpleNamespace) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["blurb/ncbi-disease", "mimic"])
-def test_build__gives_the_same_bytes_on_two_nodes(name: str, ray: Any, tmp_path: Path) -> None:
+def test_build__writes_the_same_bytes_on_two_nodes(name: str, ray: Any, tmp_path: Path) -> None:
     pipeline = read(name).sampled()
     if pipeline.annotate.use == "medcat":
         pytest.importorskip("medcat")
@@ -163,7 +163,7 @@ def test_build__gives_the_same_bytes_on_two_nodes(name: str, ray: Any, tmp_path:
 
 
 @pytest.mark.long
-def test_build__goes_on_when_an_actor_and_a_node_are_killed(
+def test_build__continues_when_an_actor_and_a_node_are_killed(
     cluster: Any, ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes, out, node = finely("notes"), tmp_path / "out", next(iter(cluster.worker_nodes))
@@ -172,7 +172,7 @@ def test_build__goes_on_when_an_actor_and_a_node_are_killed(
 
     def kill() -> None:
         os.kill(busy_on(cluster.head_node, out), signal.SIGKILL)
-        busy_on(cluster.head_node, out)  # another one
+        busy_on(cluster.head_node, out)  # Another process.
         busy_on(node, out)
         kill_node(node)
         Path(f"{out}.go").touch()
@@ -188,7 +188,7 @@ def test_build__goes_on_when_an_actor_and_a_node_are_killed(
 
 
 @pytest.mark.long
-def test_build__goes_on_when_a_raylet_is_killed_and_its_actor_writes_on(
+def test_build__continues_when_a_raylet_is_killed_and_its_actor_keeps_writing(
     cluster: Any, ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes, out = finely("notes"), tmp_path / "out"
@@ -199,7 +199,7 @@ def test_build__goes_on_when_a_raylet_is_killed_and_its_actor_writes_on(
 
     def kill() -> None:
         actors.append(psutil.Process(busy_on(node, out)))
-        actors[0].suspend()  # or it might leave with its raylet
+        actors[0].suspend()  # Otherwise it might exit with its raylet.
         processes_of(node)[0].kill()
         while not works.deaths(out):
             time.sleep(0.02)
@@ -218,10 +218,10 @@ def test_build__goes_on_when_a_raylet_is_killed_and_its_actor_writes_on(
 
 
 @pytest.mark.long
-def test_build__whose_program_is_killed_leaves_no_actor_and_goes_on(
+def test_build__killed_program_leaves_no_actor_and_resumes(
     cluster: Any, ray: Any, tmp_path: Path
 ) -> None:
-    # Another program, which takes seconds to start, as this one cannot be killed.
+    # A separate program, as this process cannot be killed. It takes seconds to start.
     lines, out = finely("lines"), tmp_path / "out"
     inputs = lines.write(tmp_path / "in")
     lines.build(inputs, tmp_path / "whole")
@@ -241,7 +241,7 @@ def test_build__whose_program_is_killed_leaves_no_actor_and_goes_on(
 
 
 @pytest.mark.long
-def test_build__that_is_terminated_leaves_no_actor_and_goes_on(
+def test_build__terminated_program_leaves_no_actor_and_resumes(
     cluster: Any, ray: Any, tmp_path: Path
 ) -> None:
     options, out = ("shard.unit_bytes=500",), tmp_path / "out"
@@ -272,7 +272,7 @@ def test_build__that_is_terminated_leaves_no_actor_and_goes_on(
 
 
 @pytest.mark.long
-def test_build__goes_on_though_the_object_store_is_full(
+def test_build__continues_when_the_object_store_is_full(
     ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = CORPORA["words"]
@@ -288,7 +288,7 @@ def test_build__goes_on_though_the_object_store_is_full(
 
 @pytest.mark.long
 @pytest.mark.parametrize("error", ["ObjectStoreFullError", "OutOfDiskError"])
-def test_run__says_that_there_is_no_room_for_the_work(
+def test_run__reports_insufficient_memory_or_disk(
     error: str, ray: Any, worker: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def put(_: object) -> None:
@@ -303,7 +303,7 @@ def test_run__says_that_there_is_no_room_for_the_work(
 
 
 @pytest.mark.long
-def test_build__sets_a_document_aside_that_kills_its_actor(
+def test_build__sets_aside_a_document_that_kills_its_actor(
     ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = CORPORA["lines"]
@@ -320,10 +320,10 @@ def test_build__sets_a_document_aside_that_kills_its_actor(
 
 
 @pytest.mark.long
-def test_run__gives_up_where_no_actor_starts(
+def test_run__gives_up_when_no_actor_starts(
     ray: Any, worker: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    elsewhere = ModuleType("nowhere_else")  # nodes do not have it
+    elsewhere = ModuleType("nowhere_else")  # A module that the nodes do not have.
     actor = type("TaskActor", (), {"begin": lambda self, *_: None, "__module__": "nowhere_else"})
     monkeypatch.setattr(elsewhere, "TaskActor", actor, raising=False)
     monkeypatch.setitem(sys.modules, "nowhere_else", elsewhere)
@@ -338,7 +338,7 @@ def test_run__gives_up_where_no_actor_starts(
     assert worker.deaths == []
 
 
-def test_run__gives_up_where_there_is_no_cpu_for_long(
+def test_run__gives_up_when_no_cpu_becomes_free(
     worker: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remote = SimpleNamespace(options=lambda **_: None)
@@ -350,11 +350,11 @@ def test_run__gives_up_where_there_is_no_cpu_for_long(
         engine._Actors(ray, worker, 1, NOTHING).work_off(units(1), Done())
 
 
-# What actors see ----------------------------------------------------------------------------------
+# Actors -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.long
-def test_run__has_no_more_actors_than_workers_and_takes_relative_paths(
+def test_run__has_at_most_as_many_actors_as_workers_and_accepts_relative_paths(
     ray: Any, worker: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(worker.folder)
@@ -365,7 +365,7 @@ def test_run__has_no_more_actors_than_workers_and_takes_relative_paths(
 
 
 @pytest.mark.long
-def test_run__does_what_becomes_possible(ray: Any, worker: Fake) -> None:
+def test_run__runs_tasks_added_by_results(ray: Any, worker: Fake) -> None:
     first, *others = units(5)
     done = Done({first.name: others})
 
@@ -375,7 +375,7 @@ def test_run__does_what_becomes_possible(ray: Any, worker: Fake) -> None:
 
 
 @pytest.mark.long
-def test_run__refuses_nodes_that_do_not_see_the_folder(ray: Any, tmp_path: Path) -> None:
+def test_run__rejects_nodes_that_cannot_see_the_folder(ray: Any, tmp_path: Path) -> None:
     with pytest.raises(
         BuildError,
         match=f"^node .*: expected to see {re.escape(str(tmp_path))}/gone, found no such",
@@ -387,7 +387,7 @@ def test_run__refuses_nodes_that_do_not_see_the_folder(ray: Any, tmp_path: Path)
 
 @pytest.fixture
 def actor(monkeypatch: pytest.MonkeyPatch) -> Iterator[engine.TaskActor]:
-    """What an actor is, in this process."""
+    """An actor in this process."""
     monkeypatch.setattr(engine, "_silence", lambda: None)
     before = os.umask(0)
     monkeypatch.chdir(".")
@@ -395,7 +395,7 @@ def actor(monkeypatch: pytest.MonkeyPatch) -> Iterator[engine.TaskActor]:
     assert os.umask(before) == 0o077
 
 
-def test_begin__refuses_other_versions(actor: engine.TaskActor, worker: Fake) -> None:
+def test_begin__rejects_other_versions(actor: engine.TaskActor, worker: Fake) -> None:
     ours = engine.versions()
     begin = [str(Path.cwd()), worker.folder, NOTHING]
 
@@ -426,9 +426,7 @@ sys.exit(main())
 
 
 @pytest.mark.long
-def test_build__refuses_a_node_where_another_version_is_installed(
-    cluster: Any, tmp_path: Path
-) -> None:
+def test_build__rejects_a_node_with_another_installed_version(cluster: Any, tmp_path: Path) -> None:
     root = Path(engine.__file__).parents[2]
     installed = tmp_path / "installed"
     shutil.copytree(root / "mslm_data", installed / "mslm_data")
@@ -438,7 +436,7 @@ def test_build__refuses_a_node_where_another_version_is_installed(
         num_cpus=1, resources={"elsewhere": 1}, env_vars={"PYTHONPATH": str(installed)}
     )
 
-    # Another program, as Ray has workers look first where the program is that connects.
+    # A separate program, as Ray's workers search the folder of the connecting program first.
     words = ["build", "--source", "blurb/bc2gm", "--sample", "--engine", "ray", "--workers", "1"]
     done = subprocess.run(
         [sys.executable, "-c", OF_NODE_ELSEWHERE, *words],
@@ -459,7 +457,7 @@ def test_build__refuses_a_node_where_another_version_is_installed(
     assert "Traceback" not in done.stderr
 
 
-def test_begin__leaves_a_model_that_does_not_load_to_the_units(
+def test_begin__leaves_model_loading_errors_to_the_units(
     actor: engine.TaskActor, worker: Fake
 ) -> None:
     preload = Preload("mslm_data.no_such_module:load", "")
@@ -467,7 +465,7 @@ def test_begin__leaves_a_model_that_does_not_load_to_the_units(
     assert actor.begin({}, "/no such folder", worker.folder, preload) == ""
 
 
-def test_attempt__says_which_input_a_node_does_not_see(
+def test_attempt__names_an_input_that_a_node_cannot_see(
     actor: engine.TaskActor, worker: Fake
 ) -> None:
     worker.how = ("raises",) * 2
@@ -497,7 +495,7 @@ def test_run__leaves_no_text(ray: Any, worker: Fake, capfd: pytest.CaptureFixtur
 
     said = "".join(map(repr, (raised.value, raised.value.__cause__, raised.value.__context__)))
     session = Path(ray._private.worker._global_node.get_session_dir_path())
-    time.sleep(0.5)  # logs are written behind
+    time.sleep(0.5)  # Logs are written with a delay.
     out, err = capfd.readouterr()
     files = [path for path in session.rglob("*") if path.is_file()]
     assert any(path.name.startswith("worker-") for path in files)
@@ -506,7 +504,7 @@ def test_run__leaves_no_text(ray: Any, worker: Fake, capfd: pytest.CaptureFixtur
 
 
 @pytest.mark.long
-def test_run__names_only_the_class_of_what_a_node_cannot_read(ray: Any, worker: Fake) -> None:
+def test_run__names_only_the_class_of_an_unpicklable_error(ray: Any, worker: Fake) -> None:
     with pytest.raises(
         BuildError,
         match=r"^engine 'ray': a node answered with \w+Error; is mslm-data [\w.]+ on all nodes\?$",

@@ -1,6 +1,6 @@
-"""Kills actors, nodes and the leading program at random.
+"""Random kills of actors, nodes and the driver.
 
-FAULT_ROUNDS=20 does so in twenty builds of each corpus.
+FAULT_ROUNDS=20 runs twenty builds of each corpus.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KILLS = 10
 def kill_one(
     cluster: Any, driver: subprocess.Popen[bytes], out: Path, chance: random.Random
 ) -> str:
-    """Kill an actor, mostly one that is at a unit, now and then a node or the driver; say which."""
+    """Kill an actor, usually at a unit, sometimes a node or the driver. Return its kind."""
     victim = chance.choices(("busy actor", "actor", "driver", "node"), (7, 1, 2, 1))[0]
     if victim == "driver":
         driver.kill()
@@ -56,7 +56,7 @@ def kill_one(
 
 @pytest.mark.parametrize("number", range(ROUNDS))
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_build__goes_on_through_many_deaths(
+def test_build__resumes_after_many_deaths(
     corpus: str, number: int, cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     while len(cluster.worker_nodes) < 2:

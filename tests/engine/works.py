@@ -1,4 +1,4 @@
-"""Work units that fail in all ways, for engines; and a build's own, slow enough to be killed."""
+"""Work units that fail in all ways, for engines, and slow units of a build for kills."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def units(count: int, path: str = __file__) -> list[WorkUnit]:
 
 
 class Done:
-    """Notes what is done, and says which units become possible through it.
+    """Records completed units, and adds the units that depend on them.
 
     Attributes:
-        names: Names of units that are done, in order.
-        then: Name of a unit -> the units that its end makes possible.
+        names: Names of completed units, in order.
+        then: Mapping of unit names to the units that follow them.
     """
 
     def __init__(self, then: Mapping[str, Sequence[WorkUnit]] | None = None) -> None:
@@ -43,15 +43,15 @@ class Done:
 
 @dataclass
 class Fake:
-    """Notes who did what, and fails at unit 1.
+    """Records the process of each unit, and fails at unit 1.
 
     Attributes:
-        folder: Where it notes it.
-        how: What happens at unit 1 the first time, the second, …
-        suspects: Names of units whose process may have died of them.
+        folder: Folder of the records.
+        how: Failures of unit 1 at the first attempt, the second, and so on.
+        suspects: Names of units whose process may have died because of them.
         deaths: Names of units whose process died.
-        light: Numbers of units that the leading process may do.
-        expected: Names of units that were announced.
+        light: Numbers of units that the leading process may run.
+        expected: Names of announced units.
     """
 
     folder: str
@@ -84,12 +84,12 @@ class Fake:
             raise BuildError(f"{unit.name}: died too often, the last by {how}")
 
     def processes(self) -> set[str]:
-        """Return the processes that did units."""
+        """Return the processes that ran units."""
         return {path.suffix for path in Path(self.folder).glob("train-*.*")}
 
 
 class Elsewhere(Fake):
-    """Cannot be read by another process, and says so with text."""
+    """An error that cannot be unpickled in another process, with text in its message."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _refuse, (os.getpid(),)
@@ -112,11 +112,11 @@ def _fail(how: str) -> None:
     sys.stderr.write(f"{CANARY}\n")
     os.write(1, CANARY.encode())
     os.write(2, CANARY.encode())
-    raise BaseException(f"panicked at {CANARY}")  # as libraries in Rust do
+    raise BaseException(f"panicked at {CANARY}")  # Like the panics of Rust libraries.
 
 
 def finely(name: str) -> Corpus:
-    """Return a corpus whose units are so small that there are a dozen and more."""
+    """Return a corpus with units small enough for a dozen or more."""
     corpus = CORPORA[name]
     units = replace(corpus.pipeline.shard, unit_bytes=corpus.pipeline.shard.unit_bytes // 5)
     return corpus._replace(pipeline=replace(corpus.pipeline, shard=units))
@@ -125,7 +125,7 @@ def finely(name: str) -> Corpus:
 class SlowWorker(BuildWorker):
     """Builds units slowly, and not before a file beside the folder allows it.
 
-    Another file says which process is at a unit.
+    Another file names the process at each unit.
     """
 
     def __call__(self, of: Task) -> str:
@@ -151,12 +151,12 @@ class SlowWorker(BuildWorker):
 
 
 def busy(folder: Path, processes: Iterable[int]) -> set[int]:
-    """Return those of some processes that are at a unit of a folder."""
+    """Return the processes that are at a unit of a folder."""
     at = Path(f"{folder}.at")
     return {process for process in processes if (at / str(process)).exists()}
 
 
 def deaths(folder: Path) -> list[str]:
-    """Return the units whose process died, each time."""
+    """Return the units whose process died, once per death."""
     path = Path(f"{folder}.deaths")
     return path.read_text(encoding="utf-8").split() if path.is_file() else []

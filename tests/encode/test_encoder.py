@@ -126,7 +126,7 @@ def test_encode__equals_its_twin(
 
 @each_tokenizer
 @given(documents=several(), max_tokens=st.sampled_from([3, 6, 512]))
-def test_encode__has_every_mention_in_rows_or_counted(
+def test_encode__writes_or_counts_every_mention(
     name: str, documents: list[Document], max_tokens: int
 ) -> None:
     examples, account = encoded(made.TOKENIZERS[name](), documents, max_tokens=max_tokens)
@@ -141,7 +141,7 @@ def test_encode__has_every_mention_in_rows_or_counted(
     document=made.documents_of_text(labels=LABELS),
     more=st.lists(made.documents_of_text(labels=LABELS), max_size=2),
 )
-def test_encode__gives_a_document_the_same_rows_in_any_company(
+def test_encode__gives_a_document_the_same_rows_in_any_batch(
     name: str, document: Document, more: list[Document]
 ) -> None:
     tokenizer = made.TOKENIZERS[name]()
@@ -158,7 +158,9 @@ def test_encode__gives_a_document_the_same_rows_in_any_company(
     document=st.one_of(made.documents_of_text(), made.documents_of_words()),
     max_tokens=st.sampled_from([3, 5, 9]),
 )
-def test_encode__cuts_no_mention_that_fits(name: str, document: Document, max_tokens: int) -> None:
+def test_encode__splits_no_mention_that_fits(
+    name: str, document: Document, max_tokens: int
+) -> None:
     tokenizer = made.TOKENIZERS[name]()
     uncut, _ = encoded(tokenizer, [document], max_tokens=4096)
 
@@ -175,9 +177,7 @@ def test_encode__cuts_no_mention_that_fits(name: str, document: Document, max_to
     document=st.one_of(made.documents_of_text(), made.documents_of_words()),
     max_tokens=st.sampled_from([3, 5, 9]),
 )
-def test_encode__drops_no_token_where_it_cuts(
-    name: str, document: Document, max_tokens: int
-) -> None:
+def test_encode__drops_no_token_at_a_split(name: str, document: Document, max_tokens: int) -> None:
     tokenizer = made.TOKENIZERS[name]()
     uncut, _ = encoded(tokenizer, [document], max_tokens=4096)
 
@@ -266,8 +266,8 @@ def test_encode__finds_the_same_words_with_each_tokenizer() -> None:
 
 @each_tokenizer
 @given(document=made.documents_of_text())
-def test_encode__begins_words_where_every_tokenizer_may(name: str, document: Document) -> None:
-    """Pieces over several words join them; no tokenizer parts what another has as one word."""
+def test_encode__starts_words_where_every_tokenizer_can(name: str, document: Document) -> None:
+    """A token over several words joins them. No tokenizer splits a word of another."""
     tokenizer = made.TOKENIZERS[name]()
 
     examples, _ = encoded(tokenizer, [document], keep_text=True)
@@ -282,7 +282,7 @@ def test_encode__begins_words_where_every_tokenizer_may(name: str, document: Doc
         assert not inside
 
 
-def test_encode__gives_a_mention_within_a_word_all_of_the_token() -> None:
+def test_encode__gives_a_mention_within_a_word_the_complete_token() -> None:
     document = Document(
         id="d", text="anticancer kinase", spans=(Span(4, 10, "X"), Span(11, 14, "Y"))
     )
@@ -318,7 +318,7 @@ def test_encode__counts_a_mention_that_begins_in_the_token_of_another() -> None:
     assert not +account.left_out
 
 
-def test_encode__counts_mentions_of_words_without_a_token() -> None:
+def test_encode__counts_mentions_without_tokens() -> None:
     document = made.of_words(["\u200b", "kinase", "\x00"], [(0, 1), (1, 2), (2, 3)])
 
     examples, account = encoded(made.word_piece(), [document])
@@ -327,7 +327,7 @@ def test_encode__counts_mentions_of_words_without_a_token() -> None:
     assert +account.left_out == Counter({Reason("no token"): 2})
 
 
-def test_encode__keeps_adjacent_mentions_at_both_edges_apart() -> None:
+def test_encode__keeps_adjacent_mentions_apart() -> None:
     document = made.of_words(["kinase", "protein"], [(0, 1), (1, 2)])
 
     examples, _ = encoded(made.word_piece(), [document])
@@ -340,7 +340,7 @@ def test_encode__keeps_adjacent_mentions_at_both_edges_apart() -> None:
 
 
 @pytest.mark.parametrize("word", ["x" * 101, "☃"])
-def test_encode__has_unk_for_what_word_piece_does_not_know(word: str) -> None:
+def test_encode__uses_unk_for_words_unknown_to_word_piece(word: str) -> None:
     document = made.of_words(["kinase", word], [(1, 2)])
 
     examples, _ = encoded(made.word_piece(), [document])
@@ -350,7 +350,7 @@ def test_encode__has_unk_for_what_word_piece_does_not_know(word: str) -> None:
     assert examples.span_starts.values[0] == len(examples.input_ids[0]) - 2
 
 
-def test_encode__tells_rows_of_one_document_apart() -> None:
+def test_encode__gives_rows_of_one_document_different_keys() -> None:
     words = ["kinase"] * 40
 
     examples, _ = encoded(made.word_piece(), [made.of_words(words)], max_tokens=8)
@@ -358,7 +358,7 @@ def test_encode__tells_rows_of_one_document_apart() -> None:
     assert len(set(examples.keys.tolist())) == len(examples) == 7
 
 
-def test_encode__gives_nothing_for_nothing() -> None:
+def test_encode__accepts_no_documents() -> None:
     examples, account = encoded(made.word_piece(), [])
 
     assert len(examples) == 0
@@ -366,7 +366,7 @@ def test_encode__gives_nothing_for_nothing() -> None:
     assert count_of(account) == Count()
 
 
-def test_encode__counts_sentences_without_a_token() -> None:
+def test_encode__counts_sentences_without_tokens() -> None:
     document = Document(
         id="d", text="a \u200b b", sentences=(Sentence(0, 1), Sentence(2, 3), Sentence(4, 5))
     )
@@ -377,7 +377,7 @@ def test_encode__counts_sentences_without_a_token() -> None:
     assert account.empty == 1
 
 
-def test_init__refuses_a_limit_without_room() -> None:
+def test_init__rejects_a_limit_without_room() -> None:
     with pytest.raises(
         TokenizerError,
         match=r"max_tokens: expected at least 3 \(special tokens and one more\), got 2",
@@ -385,7 +385,7 @@ def test_init__refuses_a_limit_without_room() -> None:
         made.encoder(made.word_piece(), LABELS, max_tokens=2)
 
 
-def test_encode__cuts_before_the_word_that_overflows_as_the_paper_did() -> None:
+def test_encode__splits_before_the_overflowing_word_like_the_paper() -> None:
     document = made.of_words(["kinase"] * 8, [(4, 8)])
 
     paper, cut = encoded(made.word_piece(), [document], max_tokens=8, protect_mentions=False)

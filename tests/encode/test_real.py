@@ -1,4 +1,4 @@
-"""Real corpora and vocabularies: what the tokenizer library says, and the counts that the paper printed."""
+"""Real corpora and vocabularies, compared with the tokenizer library and the paper's counts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def documents_in(path: Path) -> list[Document]:
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
-def test_encode__gives_what_the_library_gives_for_words(real: Path, vocabulary: str) -> None:
+def test_encode__equals_the_library_on_words(real: Path, vocabulary: str) -> None:
     tokenizer = load_tokenizer(str(real / "tokenizers" / vocabulary))
     documents = documents_in(real / "blurb" / "NCBI-disease-IOB" / "devel.tsv")
 
@@ -47,7 +47,7 @@ def test_encode__gives_what_the_library_gives_for_words(real: Path, vocabulary: 
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
-def test_encode__gives_each_mention_all_pieces_of_its_words(real: Path, vocabulary: str) -> None:
+def test_encode__tags_all_tokens_of_the_words_of_each_mention(real: Path, vocabulary: str) -> None:
     tokenizer = load_tokenizer(str(real / "tokenizers" / vocabulary))
     path = real / "blurb" / "NCBI-disease-IOB" / "devel.tsv"
     documents = documents_in(path)
@@ -82,7 +82,7 @@ PAPER = [
 
 
 @pytest.mark.parametrize(("corpus", "sequences", "gold", "cut"), PAPER)
-def test_build__gives_the_papers_numbers_of_sequences(
+def test_build__numbers_of_sequences_equal_the_paper(
     real: Path,
     tmp_path: Path,
     corpus: str,
@@ -90,7 +90,7 @@ def test_build__gives_the_papers_numbers_of_sequences(
     gold: tuple[int, ...],
     cut: tuple[int, ...],
 ) -> None:
-    """Abaho et al. 2024, Table 9; for BC5CDR it prints the columns in the order test, validation, train."""
+    """Abaho et al. 2024, Table 9. For BC5CDR its columns are in the order test, validation, train."""
     pipeline = made.pipeline_of(encode={"split": "paper", "max_tokens": 128})
     tokenizer = load_tokenizer(str(real / "tokenizers" / CASED))
 
@@ -108,7 +108,7 @@ def test_build__gives_the_papers_numbers_of_sequences(
     assert all(split.cut_pieces == split.cut_mentions for split in splits)
 
 
-def test_build__cuts_no_mention_in_short_rows(real: Path, tmp_path: Path) -> None:
+def test_build__splits_no_mention_in_short_rows(real: Path, tmp_path: Path) -> None:
     pipeline = made.pipeline_of(encode={"max_tokens": 64})
     tokenizer = load_tokenizer(str(real / "tokenizers" / CASED))
 

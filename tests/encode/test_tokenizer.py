@@ -53,7 +53,7 @@ def byte_level_folder(folder: Path) -> Path:
     return folder
 
 
-def test_load__reads_tokenizer_json_without_its_truncation_and_padding(tmp_path: Path) -> None:
+def test_load__disables_truncation_and_padding_of_tokenizer_json(tmp_path: Path) -> None:
     core = tokenizers.Tokenizer.from_str(made.word_piece().json)
     core.enable_truncation(4)
     core.enable_padding(length=64)
@@ -69,7 +69,7 @@ def test_load__reads_tokenizer_json_without_its_truncation_and_padding(tmp_path:
     assert tokenizer.digest == made.word_piece().digest
 
 
-def test_load__reads_tokenizer_json_without_its_dropout(tmp_path: Path) -> None:
+def test_load__disables_dropout_of_tokenizer_json(tmp_path: Path) -> None:
     content = json.loads(made.byte_level().json)
     content["model"]["dropout"] = 0.5
     path = tmp_path / "tokenizer.json"
@@ -82,8 +82,8 @@ def test_load__reads_tokenizer_json_without_its_dropout(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [32, 36, 1 << 31, (1 << 32) - 4])
-def test_of_json__takes_no_memory_for_a_map_that_is_not_there(size: int) -> None:
-    """The library aborts the process where it cannot have the memory."""
+def test_of_json__allocates_no_memory_for_a_missing_map(size: int) -> None:
+    """The library aborts the process when it cannot allocate the memory."""
     content = json.loads(made.unigram().json)
     table = base64.b64encode(size.to_bytes(4, "little") + bytes(32)).decode()
     content["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": table}
@@ -113,7 +113,7 @@ def test_load__lowers_text_for_an_uncased_vocabulary(tmp_path: Path) -> None:
     assert tokens(tokenizer, "The P53 É") == ["[CLS]", "the", "p", "##53", "e", "[SEP]"]
 
 
-def test_load__lowers_text_for_a_cased_vocabulary_only_when_told_to(tmp_path: Path) -> None:
+def test_load__lowers_text_for_a_cased_vocabulary_on_request_only(tmp_path: Path) -> None:
     path = vocab_file(tmp_path, CASED)
 
     with pytest.warns(
@@ -125,7 +125,7 @@ def test_load__lowers_text_for_a_cased_vocabulary_only_when_told_to(tmp_path: Pa
     assert tokens(load_tokenizer(str(path), lowercase=False), "The") == ["[CLS]", "The", "[SEP]"]
 
 
-def test_load__counts_an_empty_piece(tmp_path: Path) -> None:
+def test_load__counts_an_empty_token(tmp_path: Path) -> None:
     tokenizer = load_tokenizer(str(vocab_file(tmp_path, [*CASED[:5], "", "the"])))
 
     assert tokenizer.core.encode("the").ids == [2, 6, 3]
@@ -134,7 +134,7 @@ def test_load__counts_an_empty_piece(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("final", [True, False])
-def test_load__reads_any_line_end(tmp_path: Path, end: str, final: bool) -> None:
+def test_load__accepts_any_line_end(tmp_path: Path, end: str, final: bool) -> None:
     path = vocab_file(tmp_path, CASED, end=end)
     if not final:
         path.write_bytes(path.read_bytes().removesuffix(end.encode()))
@@ -145,7 +145,7 @@ def test_load__reads_any_line_end(tmp_path: Path, end: str, final: bool) -> None
     assert tokens(load_tokenizer(str(path)), "The e")[-2] == "e"
 
 
-def test_load__does_not_believe_do_lower_case_over_a_cased_vocabulary(tmp_path: Path) -> None:
+def test_load__ignores_do_lower_case_with_a_cased_vocabulary(tmp_path: Path) -> None:
     vocab_file(tmp_path, CASED)
     (tmp_path / "tokenizer_config.json").write_text(
         '{"do_lower_case": true, "model_max_length": 512}'
@@ -163,7 +163,7 @@ def test_load__prefers_tokenizer_json_in_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", ["special_tokens_map.json", "tokenizer_config.json"])
 @pytest.mark.parametrize("token", ["<hide>", {"content": "<hide>", "lstrip": True}])
-def test_load__takes_names_of_special_tokens_from_the_files_beside(
+def test_load__reads_names_of_special_tokens_from_other_files(
     tmp_path: Path, file: str, token: str | dict[str, object]
 ) -> None:
     vocab_file(tmp_path, [*CASED, "<hide>", "<nil>"])
@@ -190,7 +190,7 @@ def test_load__reads_vocab_json_and_merges(tmp_path: Path) -> None:
     assert tokenizer.core.encode(text).ids == made.byte_level().core.encode(text).ids
 
 
-def test_load__says_what_to_do_with_a_sentencepiece_model_alone(tmp_path: Path) -> None:
+def test_load__explains_how_to_convert_a_sentencepiece_model(tmp_path: Path) -> None:
     (tmp_path / "spiece.model").write_bytes(b"\x0a\x0e\x0a\x05<unk>")
 
     with pytest.raises(TokenizerError, match=r"convert a SentencePiece model with"):
@@ -198,13 +198,13 @@ def test_load__says_what_to_do_with_a_sentencepiece_model_alone(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["missing.json", "missing/vocab.txt", "a/b/c", "no such file"])
-def test_load__says_that_nothing_is_there(tmp_path: Path, name: str) -> None:
+def test_load__reports_a_missing_file(tmp_path: Path, name: str) -> None:
     with pytest.raises(TokenizerError, match=r"no such file or folder; pass a tokenizer\.json"):
         load_tokenizer(str(tmp_path / name))
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"model": {"type": "Nope"}}'])
-def test_load__refuses_json_that_is_no_tokenizer(tmp_path: Path, text: str) -> None:
+def test_load__rejects_json_that_is_no_tokenizer(tmp_path: Path, text: str) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_text(text)
 
@@ -215,7 +215,7 @@ def test_load__refuses_json_that_is_no_tokenizer(tmp_path: Path, text: str) -> N
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '"x"'])
-def test_load__refuses_broken_files_beside_a_tokenizer(tmp_path: Path, text: str) -> None:
+def test_load__rejects_damaged_files_beside_a_tokenizer(tmp_path: Path, text: str) -> None:
     vocab_file(tmp_path, CASED)
     (tmp_path / "special_tokens_map.json").write_text(text)
 
@@ -224,7 +224,7 @@ def test_load__refuses_broken_files_beside_a_tokenizer(tmp_path: Path, text: str
 
 
 def twice(text: str) -> str:
-    """Return the JSON of an object with its first key twice."""
+    """Return the JSON of an object with its first key repeated."""
     key = text[1 : text.index(":") + 1]
     return f"{{{key} null, {text[1:]}"
 
@@ -232,7 +232,7 @@ def twice(text: str) -> str:
 @pytest.mark.parametrize(
     "name", ["tokenizer.json", "vocab.json", "special_tokens_map.json", "tokenizer_config.json"]
 )
-def test_load__refuses_a_key_twice(tmp_path: Path, name: str) -> None:
+def test_load__rejects_repeated_keys(tmp_path: Path, name: str) -> None:
     byte_level_folder(tmp_path)
     given = {
         "tokenizer.json": made.byte_level().json,
@@ -247,7 +247,7 @@ def test_load__refuses_a_key_twice(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "tokenizer_config.json"]
 )
-def test_load__refuses_files_that_would_take_minutes(tmp_path: Path, name: str) -> None:
+def test_load__rejects_files_that_would_take_minutes(tmp_path: Path, name: str) -> None:
     byte_level_folder(tmp_path)
     with (tmp_path / name).open("wb") as file:
         file.truncate((256 << 20) + 1)
@@ -257,7 +257,9 @@ def test_load__refuses_files_that_would_take_minutes(tmp_path: Path, name: str) 
 
 
 @pytest.mark.parametrize("missing", ["[UNK]", "[CLS]", "[SEP]"])
-def test_load__refuses_a_vocabulary_without_what_bert_needs(tmp_path: Path, missing: str) -> None:
+def test_load__rejects_a_vocabulary_without_the_special_tokens_of_bert(
+    tmp_path: Path, missing: str
+) -> None:
     path = vocab_file(tmp_path, [piece for piece in CASED if piece != missing])
 
     with pytest.raises(
@@ -266,7 +268,7 @@ def test_load__refuses_a_vocabulary_without_what_bert_needs(tmp_path: Path, miss
         load_tokenizer(str(path))
 
 
-def test_load__refuses_a_file_that_is_no_text(tmp_path: Path) -> None:
+def test_load__rejects_a_binary_file(tmp_path: Path) -> None:
     path = tmp_path / "spiece.model"
     path.write_bytes(b"\x0a\x0e\xff\xfe<unk>")
 
@@ -277,8 +279,8 @@ def test_load__refuses_a_file_that_is_no_text(tmp_path: Path) -> None:
         load_tokenizer(str(path))
 
 
-def test_load__says_once_that_the_hub_could_not_be_asked(tmp_path: Path) -> None:
-    """In a process of its own: the hub's client reads HF_HUB_OFFLINE when it is imported."""
+def test_load__reports_an_unreachable_hub_once(tmp_path: Path) -> None:
+    """In a separate process, as the hub's client reads HF_HUB_OFFLINE at its import."""
     code = "from mslm_data.encode.tokenizer import load_tokenizer\nload_tokenizer('nobody/no-such-model')"
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
 
@@ -319,7 +321,7 @@ def test_encode__never_makes_a_special_token_of_text(name: str, text: str) -> No
 
 
 @pytest.mark.parametrize("name", sorted(made.TOKENIZERS))
-def test_pickle__brings_the_same_tokenizer_back(name: str) -> None:
+def test_tokenizer__is_equal_after_pickling(name: str) -> None:
     tokenizer = made.TOKENIZERS[name]()
 
     again = pickle.loads(pickle.dumps(tokenizer))  # noqa: S301 - our own
@@ -331,7 +333,7 @@ def test_pickle__brings_the_same_tokenizer_back(name: str) -> None:
     assert again.core.encode("[SEP] p53").ids == tokenizer.core.encode("[SEP] p53").ids
 
 
-def test_pickle__keeps_unusual_names_of_special_tokens(tmp_path: Path) -> None:
+def test_tokenizer__keeps_unusual_special_tokens_after_pickling(tmp_path: Path) -> None:
     vocab_file(tmp_path, [*CASED, "<hide>"])
     (tmp_path / "special_tokens_map.json").write_text('{"mask_token": "<hide>"}')
     tokenizer = load_tokenizer(str(tmp_path))
@@ -342,7 +344,7 @@ def test_pickle__keeps_unusual_names_of_special_tokens(tmp_path: Path) -> None:
     assert again.ids.mask == len(CASED)
 
 
-def test_of_json__has_minus_one_for_tokens_that_are_not_there(tmp_path: Path) -> None:
+def test_of_json__uses_minus_one_for_missing_special_tokens(tmp_path: Path) -> None:
     pieces = [piece for piece in CASED if piece not in ("[PAD]", "[MASK]")]
 
     ids = load_tokenizer(str(vocab_file(tmp_path, pieces))).ids
@@ -350,7 +352,7 @@ def test_of_json__has_minus_one_for_tokens_that_are_not_there(tmp_path: Path) ->
     assert (ids.mask, ids.pad, ids.unk) == (-1, -1, 0)
 
 
-def test_of_json__refuses_a_tokenizer_that_gives_nothing() -> None:
+def test_of_json__rejects_a_tokenizer_without_output() -> None:
     core = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
     core.normalizer = tokenizers.normalizers.Replace(tokenizers.Regex("."), "")
 
@@ -368,7 +370,7 @@ def test_of_json__refuses_a_tokenizer_that_gives_nothing() -> None:
         ("PubMedBERT_BiomedBERT.vocab.txt", False, (0, 1, 2, 3, 4)),
     ],
 )
-def test_load__knows_the_case_of_real_vocabularies(
+def test_load__recognises_the_case_of_real_vocabularies(
     real: Path, file: str, cased: bool, special: tuple[int, ...]
 ) -> None:
     tokenizer = load_tokenizer(str(real / "tokenizers" / file))

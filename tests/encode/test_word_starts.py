@@ -1,4 +1,4 @@
-"""Which tokens begin a word, told from ids: as the encoder finds it in the text."""
+"""First tokens of words, found from ids, compared with the encoder's words."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def found_and_expected(
 
 
 @pytest.mark.parametrize("name", made.TOKENIZERS)
-def test_find_first_tokens__are_those_of_the_text(name: str) -> None:
+def test_find_first_tokens__equal_those_of_the_text(name: str) -> None:
     found, expected = found_and_expected(made.TOKENIZERS[name](), TEXTS)
 
     assert not expected.all()
@@ -45,7 +45,7 @@ def test_find_first_tokens__are_those_of_the_text(name: str) -> None:
     "vocabulary",
     ["bert-base-cased__Bio_ClinicalBERT.vocab.txt", "PubMedBERT_BiomedBERT.vocab.txt"],
 )
-def test_find_first_tokens__are_those_of_real_abstracts(real: Path, vocabulary: str) -> None:
+def test_find_first_tokens__equal_those_of_real_abstracts(real: Path, vocabulary: str) -> None:
     file = real / "pubtator" / "ncbi" / "NCBItestset_corpus.txt"
     lines = file.read_text(encoding="utf-8").splitlines()
     abstracts = tuple(line.split("|", 2)[2] for line in lines if line.count("|") >= 2)
@@ -58,7 +58,7 @@ def test_find_first_tokens__are_those_of_real_abstracts(real: Path, vocabulary: 
     assert found.tolist() == expected.tolist()
 
 
-def test_find_first_tokens__one_after_special_tokens() -> None:
+def test_find_first_tokens__include_the_token_after_special_tokens() -> None:
     tokenizer = made.word_piece()
     row = tokenizer.core.encode("p53 binds")
 

@@ -21,14 +21,14 @@ Piece = tuple[int, int, int]
 
 
 def rows_of(table: WordTable, words: list[str]) -> list[int]:
-    """Return the rows of words that lie side by side on a line."""
+    """Return the table rows of the words of a line."""
     line, ends = "".join(words), np.cumsum([0, *map(len, words)])
     chars = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), np.uint32)
     return table.rows(line, chars, np.stack([ends[:-1], ends[1:]], axis=1)).tolist()
 
 
 def pieces_of(table: WordTable, words: list[str]) -> list[list[Piece]]:
-    """Return id, start and end of each word's pieces, as the table has them."""
+    """Return id, start and end of the tokens of each word."""
     rows = rows_of(table, words)
     return [
         [tuple(piece) for piece in table.pieces[slice(*table.offsets[row : row + 2]), :3].tolist()]
@@ -38,7 +38,7 @@ def pieces_of(table: WordTable, words: list[str]) -> list[list[Piece]]:
 
 @each_tokenizer
 @given(words=st.lists(made.some_words, max_size=12))
-def test_rows__has_the_pieces_of_each_word_alone(name: str, words: list[str]) -> None:
+def test_rows__has_the_tokens_of_each_single_word(name: str, words: list[str]) -> None:
     tokenizer = made.TOKENIZERS[name]()
 
     pieces = pieces_of(WordTable(tokenizer), words)
@@ -56,9 +56,7 @@ def test_rows__has_the_pieces_of_each_word_alone(name: str, words: list[str]) ->
 
 @each_tokenizer
 @given(words=st.lists(made.some_words, min_size=1, max_size=12))
-def test_rows__has_the_same_pieces_where_it_reads_the_vocabulary(
-    name: str, words: list[str]
-) -> None:
+def test_rows__is_the_same_when_read_from_the_vocabulary(name: str, words: list[str]) -> None:
     tokenizer = made.TOKENIZERS[name]()
     expected = WordTable(tokenizer)
     found = WordTable(tokenizer)
@@ -74,7 +72,7 @@ def test_rows__has_the_same_pieces_where_it_reads_the_vocabulary(
 
 
 @pytest.mark.parametrize("change", ["added token", "normalizer", "pre-tokenizer"])
-def test_rows__leaves_tokenizers_that_do_more_to_the_library(
+def test_rows__uses_the_library_for_complex_tokenizers(
     change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core = tokenizers.Tokenizer.from_str(made.word_piece().json)
@@ -96,7 +94,7 @@ def test_rows__leaves_tokenizers_that_do_more_to_the_library(
 
 @pytest.fixture
 def short_parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Let words be cut after some characters; return what the library will have got at once."""
+    """Split words after a few characters. Return the number of characters of each library call."""
     at_once: list[int] = []
     encoded = WordTable._encoded_at_once
 
@@ -111,8 +109,8 @@ def short_parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @each_tokenizer
-def test_rows__cuts_very_long_words(name: str, short_parts: list[int]) -> None:
-    """The library takes up to a KiB a token, so a word of 10 MB took 10 GB."""
+def test_rows__splits_very_long_words(name: str, short_parts: list[int]) -> None:
+    """The library needs up to a KiB per token, so a word of 10 MB took 10 GB."""
     tokenizer = made.TOKENIZERS[name]()
     words = [
         "kinase",
@@ -133,7 +131,7 @@ def test_rows__cuts_very_long_words(name: str, short_parts: list[int]) -> None:
         }
 
 
-def test_rows__cuts_very_long_words_where_the_tokenizer_does(short_parts: list[int]) -> None:
+def test_rows__splits_very_long_words_where_the_tokenizer_does(short_parts: list[int]) -> None:
     words = ["p53," * 30, "a.b-c" * 30]
     tokenizer = made.word_piece()
 
@@ -146,14 +144,14 @@ def test_rows__cuts_very_long_words_where_the_tokenizer_does(short_parts: list[i
 
 
 @given(batches=st.lists(st.lists(made.some_words, max_size=6), max_size=6))
-def test_rows__forgets_words_without_changing_them(batches: list[list[str]]) -> None:
+def test_rows__evicts_words_without_changing_them(batches: list[list[str]]) -> None:
     patient, forgetful = WordTable(made.word_piece()), WordTable(made.word_piece(), limit=3)
 
     for words in batches:
         assert pieces_of(forgetful, words) == pieces_of(patient, words)
 
 
-def test_rows__gives_a_word_the_same_row_again() -> None:
+def test_rows__gives_a_repeated_word_the_same_row() -> None:
     table = WordTable(made.word_piece())
 
     first = rows_of(table, ["kinase", "p53", "kinase"])
@@ -180,11 +178,11 @@ def test_rows__has_words_beyond_one_call_of_the_tokenizer() -> None:
             "p53/MDM2.",
             [0, 2, 4, 8],
             [0, 0, 1, 2],
-        ),  # a piece over "3/" joins the slash to the word before
+        ),  # A token over "3/" joins the slash to the previous word.
         ("--", [0, 1], [0, 1]),
         ("e\u0301a", [0, 1, 2], [0, 0, 0]),
         ("\u0301a", [0, 1], [0, 1]),
-        ("🧬", [0, 0, 0, 0], [0, 0, 0, 0]),  # four pieces of one character's bytes
+        ("🧬", [0, 0, 0, 0], [0, 0, 0, 0]),  # Four tokens for the bytes of one character.
         ("\x00a", [1], [0]),
         ("", [], []),
     ],
@@ -196,7 +194,7 @@ def test_number_words__numbers_runs_of_letters_and_other_characters(
 
 
 @given(stretch=made.some_words, data=st.data())
-def test_number_words__begins_words_only_where_one_begins(
+def test_number_words__starts_words_at_word_boundaries_only(
     stretch: str, data: st.DataObject
 ) -> None:
     starts = sorted(data.draw(st.lists(st.integers(0, len(stretch) - 1), min_size=1)))

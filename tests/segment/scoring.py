@@ -1,4 +1,4 @@
-"""Scores against the hand-made gold of sentence beginnings; see gold/README.md."""
+"""Scores against the hand-made gold of sentence starts; see gold/README.md."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ FOLDER = Path(__file__).parent / "gold"
 
 class Snippet(NamedTuple):
     text: str
-    starts: frozenset[int]  # of sentences but the first
-    headed: frozenset[int]  # what follows a head on a line of its own
+    starts: frozenset[int]  # Sentence starts except the first.
+    headed: frozenset[int]  # Starts after a heading on its own line.
 
 
 class Score(NamedTuple):
@@ -41,7 +41,7 @@ def read(marked: str) -> Snippet:
 
 
 def score(part: str, starts_of: Callable[[str], Iterable[int]], *, heads: str) -> Score:
-    """Compare beginnings of sentences, the first of each snippet left out, over all snippets together."""
+    """Compare the sentence starts of all snippets, without the first of each snippet."""
     right = found = wanted = 0
     for text, starts, headed in snippets(part).values():
         gold = starts | headed if heads == "own" else starts

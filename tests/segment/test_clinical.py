@@ -25,7 +25,7 @@ CLINICAL = {
     ("held_out", "next"): (0.974, 0.965, 0.969),
     ("held_out", "own"): (0.976, 0.976, 0.976),
 }
-"""Precision, recall and F1 of sentence beginnings, as the docstring of `Clinical` states them."""
+"""Precision, recall and F1 of sentence starts, as documented in `Clinical`."""
 
 SENTENCIZER = {
     ("dev", "next"): (0.723, 0.628, 0.672),
@@ -79,7 +79,7 @@ def notes(draw: st.DrawFn) -> Document:
 
 @heads
 @pytest.mark.parametrize("part", ["dev", "held_out"])
-def test_clinical__is_as_good_as_it_says(part: str, heads: str) -> None:
+def test_clinical__has_the_documented_scores(part: str, heads: str) -> None:
     segmenter = Clinical(heads=heads)  # type: ignore[arg-type]
     score = scoring.score(
         part,
@@ -97,7 +97,7 @@ def test_clinical__is_as_good_as_it_says(part: str, heads: str) -> None:
 
 @heads
 @pytest.mark.parametrize("part", ["dev", "held_out"])
-def test_sentencizer__is_as_good_as_the_docstring_says(part: str, heads: str) -> None:
+def test_score__sentencizer_has_the_documented_scores(part: str, heads: str) -> None:
     nlp = pytest.importorskip("spacy").blank("en")
     nlp.add_pipe("sentencizer")
 
@@ -113,7 +113,7 @@ def test_sentencizer__is_as_good_as_the_docstring_says(part: str, heads: str) ->
         )
 
 
-def test_gold__is_twelve_snippets_and_more() -> None:
+def test_gold__has_nineteen_snippets() -> None:
     parts = {part: scoring.snippets(part) for part in ("dev", "held_out")}
 
     assert {part: len(found) for part, found in parts.items()} == {"dev": 11, "held_out": 8}
@@ -125,7 +125,7 @@ def test_gold__is_twelve_snippets_and_more() -> None:
 
 @heads
 @given(document=notes())
-def test_sentences__lose_nothing_and_cut_nothing(heads: str, document: Document) -> None:
+def test_sentences__cover_the_text_and_split_no_mention(heads: str, document: Document) -> None:
     sentences = made.sentences_of(Clinical(heads=heads), document)  # type: ignore[arg-type]
 
     inside = [c for start, end in sentences for c in range(start, end)]
@@ -139,12 +139,12 @@ def test_sentences__lose_nothing_and_cut_nothing(heads: str, document: Document)
         begun = [sentence.start for sentence in sentences if start < sentence.start < end]
         assert not any(
             document.text[start:begin].strip() for begin in begun
-        )  # but for white space at its front
+        )  # Except white space at its start.
 
 
 @heads
 @given(text=note_texts)
-def test_sentence_starts__rise_and_are_no_white_space(heads: str, text: str) -> None:
+def test_sentence_starts__increase_and_are_no_white_space(heads: str, text: str) -> None:
     starts = sentence_starts(text, heads=heads)  # type: ignore[arg-type]
 
     assert starts == sorted(set(starts))
@@ -154,7 +154,7 @@ def test_sentence_starts__rise_and_are_no_white_space(heads: str, text: str) -> 
         assert not any(found.start() < start < found.end() for start in starts)
 
 
-def test_sentence_starts__are_the_same_for_blanks_as_for_placeholders_in_brackets() -> None:
+def test_sentence_starts__are_equal_for_blanks_and_placeholders_in_brackets() -> None:
     blank = "Discussed (by phone, with Dr.\n___).\nSeen by ___. ___ denies pain.\n____\nFin."
     named = re.sub("(?<!_)___(?!_)", "[**Name 1**]", blank)
 
@@ -174,7 +174,7 @@ def test_sentence_starts__are_the_same_for_blanks_as_for_placeholders_in_bracket
 
 
 @given(note_texts)
-def test_read_lines__agree_with_the_twin(text: str) -> None:
+def test_read_lines__equal_their_twin(text: str) -> None:
     found = read_lines(text, word_lists(), capitals=False)
 
     got = [(line.start, line.end, line.first, line.blank_before) for line in found]
@@ -182,17 +182,17 @@ def test_read_lines__agree_with_the_twin(text: str) -> None:
 
 
 @given(note_texts)
-def test_stops__agree_with_the_twin(text: str) -> None:
+def test_stops__equal_their_twin(text: str) -> None:
     assert stops(text) == note_lines.stops(text)
 
 
 @given(note_texts)
-def test_heads__own_only_adds_beginnings(text: str) -> None:
+def test_heads__own_only_adds_sentence_starts(text: str) -> None:
     assert set(sentence_starts(text, heads="next")) <= set(sentence_starts(text, heads="own"))
 
 
 @pytest.mark.parametrize("part", ["dev", "held_out"])
-def test_sentences__same_with_either_line_end(part: str) -> None:
+def test_sentences__do_not_depend_on_line_ends(part: str) -> None:
     for text, *_ in scoring.snippets(part).values():
         lines = [sentence_text(text, "\n"), sentence_text(text.replace("\n", "\r\n"), "\r\n")]
 
@@ -233,7 +233,7 @@ def marked(text: str) -> tuple[str, list[int]]:
         "no matches of [** the first\n\n2. and second **] kind. ‖End.",
     ],
 )
-def test_sentence_starts__of_what_is_difficult(text: str) -> None:
+def test_sentence_starts__of_difficult_texts(text: str) -> None:
     plain, starts = marked(text)
 
     assert sentence_starts(plain)[1:] == starts
@@ -249,12 +249,12 @@ def test_sentence_starts__of_what_is_difficult(text: str) -> None:
         ("PLAN:\nALLERGIES:\nNone.", [0, 6, 17]),
     ],
 )
-def test_heads__begin_the_next_sentence_or_are_one(text: str, own: list[int]) -> None:
+def test_heads__start_the_next_sentence_or_are_a_sentence(text: str, own: list[int]) -> None:
     assert sentence_starts(text, heads="own") == own
     assert sentence_starts(text, heads="next") == (own[:-1] if len(own) > 1 else own)
 
 
-def test_sentences__never_cut_a_mention() -> None:
+def test_sentences__never_split_a_mention() -> None:
     document = Document(id="d", text="Type 2. Diabetes. Well.", spans=(Span(0, 16, "X"),))
 
     assert made.sentences_of(Clinical(), document) == [(0, 17), (18, 23)]
@@ -264,14 +264,14 @@ def test_sentences__never_cut_a_mention() -> None:
     "unit",
     [". ", ".", "a.Bb", "[**", "\n", "x ", "1. ", "A: ", '."', "! ", "_", "\x01", "\t\n", "a-"],
 )
-def test_sentence_starts__time_grows_with_length_only(unit: str) -> None:
-    """A rule that is quadratic in some text would take hours here."""
+def test_sentence_starts__take_linear_time(unit: str) -> None:
+    """A quadratic rule would take hours on some of these texts."""
     text = unit * (200_000 // len(unit))
 
     assert sentence_starts(text)[:1] in ([0], [])
 
 
-def test_word_lists__are_lower_case_and_sorted_out() -> None:
+def test_word_lists__are_lower_case_and_disjoint() -> None:
     words = word_lists()
 
     for name in words.__dataclass_fields__:
@@ -289,7 +289,7 @@ def test_clinical__is_registered() -> None:
     assert SEGMENTERS.make("clinical", {"heads": "own"}) == Clinical(heads="own")
 
 
-def test_real__no_sentence_cuts_a_placeholder(real) -> None:
+def test_sentences__split_no_placeholder_of_real_notes(real) -> None:
     from mslm_data.source import SOURCES
 
     source = SOURCES.make("notes", {})

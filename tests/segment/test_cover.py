@@ -14,12 +14,12 @@ some_documents = st.one_of(made.documents_of_text(), made.documents_of_words())
 
 
 def covered(document: Document) -> list[Sentence]:
-    """Cover a document by the beginnings of its own sentences."""
+    """Cover a document from the starts of its own sentences."""
     return made.sentences_of(GivenSentences(), document)
 
 
 @given(some_documents)
-def test_cover__loses_no_character_but_white_space(document: Document) -> None:
+def test_cover__loses_only_white_space(document: Document) -> None:
     sentences = covered(document)
 
     inside = {c for start, end in sentences for c in range(start, end)}
@@ -27,7 +27,7 @@ def test_cover__loses_no_character_but_white_space(document: Document) -> None:
 
 
 @given(some_documents)
-def test_cover__gives_sorted_sentences_that_do_not_overlap(document: Document) -> None:
+def test_cover__gives_sorted_disjoint_sentences(document: Document) -> None:
     sentences = covered(document)
 
     assert all(0 <= start < end <= len(document.text) for start, end in sentences)
@@ -35,7 +35,7 @@ def test_cover__gives_sorted_sentences_that_do_not_overlap(document: Document) -
 
 
 @given(some_documents)
-def test_cover__cuts_no_mention(document: Document) -> None:
+def test_cover__splits_no_mention(document: Document) -> None:
     sentences = covered(document)
 
     for start, end, *_ in document.spans:
@@ -44,7 +44,7 @@ def test_cover__cuts_no_mention(document: Document) -> None:
 
 
 @given(some_documents)
-def test_cover__begins_sentences_where_the_source_does(document: Document) -> None:
+def test_cover__starts_sentences_where_the_source_does(document: Document) -> None:
     sentences = covered(document)
 
     begins = {sentence.start for sentence in document.sentences or ()}
@@ -55,7 +55,7 @@ def test_cover__begins_sentences_where_the_source_does(document: Document) -> No
 
 
 @given(made.documents_of_words())
-def test_cover__keeps_every_given_word_whole(document: Document) -> None:
+def test_cover__keeps_every_given_word_complete(document: Document) -> None:
     sentences = covered(document)
 
     assert document.words is not None
@@ -75,8 +75,8 @@ STARTS = (0, 10, 22)
         (STARTS, (), [(0, 8), (10, 21), (22, 26)]),
         ((), (), [(0, 26)]),
         (STARTS[:1], (), [(0, 26)]),
-        (STARTS[1:], (), [(0, 21), (22, 26)]),  # text before all sentences joins the first
-        ((0, 22), (), [(0, 21), (22, 26)]),  # text between joins the one before
+        (STARTS[1:], (), [(0, 21), (22, 26)]),  # Text before all sentences joins the first.
+        ((0, 22), (), [(0, 21), (22, 26)]),  # Text between two sentences joins the previous one.
         (STARTS, (Span(4, 15, "X"),), [(0, 21), (22, 26)]),
         (STARTS, (Span(4, 15, "X"), Span(16, 24, "X")), [(0, 26)]),
         (STARTS, (Span(4, 24, "X"),), [(0, 26)]),
@@ -85,11 +85,11 @@ STARTS = (0, 10, 22)
             (Span(0, 8, "X"), Span(10, 21, "X"), Span(22, 26, "X")),
             [(0, 8), (10, 21), (22, 26)],
         ),
-        # a mention that ends where the next sentence begins
+        # A mention that ends at the start of the next sentence.
         (STARTS, (Span(7, 10, "X"),), [(0, 8), (10, 21), (22, 26)]),
     ],
 )
-def test_cover__follows_its_rule(
+def test_cover__worked_examples(
     starts: tuple[int, ...], spans: tuple[Span, ...], expected: list[tuple[int, int]]
 ) -> None:
     sentences = tuple(Sentence(start, start + 1) for start in starts)
@@ -98,11 +98,11 @@ def test_cover__follows_its_rule(
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t "])
-def test_cover__has_no_sentence_in_white_space(text: str) -> None:
+def test_cover__has_no_sentence_of_white_space(text: str) -> None:
     assert covered(Document(id="d", text=text)) == []
 
 
-def test_cover__never_trims_a_given_word_away() -> None:
+def test_cover__never_trims_a_given_word() -> None:
     document = made.of_words(["\u00a0", "a", "\u2003"])
 
     assert covered(document) == [(0, 5)]

@@ -18,7 +18,7 @@ THREE = (Sentence(0, 8), Sentence(10, 21), Sentence(22, 26))
 some_documents = st.one_of(made.documents_of_text(), made.documents_of_words())
 
 
-def test_sentences__are_the_sources_or_the_whole() -> None:
+def test_sentences__equal_those_of_the_source_or_are_the_document() -> None:
     document = Document(id="d", text=TEXT, sentences=THREE)
 
     assert sentences_of(GivenSentences(), document) == list(THREE)
@@ -28,6 +28,8 @@ def test_sentences__are_the_sources_or_the_whole() -> None:
 
 @pytest.mark.parametrize("name", SEGMENTERS.names())
 @given(documents=st.lists(some_documents, max_size=4))
-def test_segmenter__keeps_what_all_segmenters_promise(name: str, documents: list[Document]) -> None:
-    """Spans are flat and sorted, as `annotate` makes them."""
+def test_segmenter__passes_the_checks_of_all_segmenters(
+    name: str, documents: list[Document]
+) -> None:
+    """Mentions are flat and sorted, as `annotate` returns them."""
     check_segmenter(SEGMENTERS.make(name, {}), documents)

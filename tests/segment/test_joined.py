@@ -1,4 +1,4 @@
-"""Notes whose lines were joined by commas."""
+"""Notes with lines joined by commas."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_heads__of_joined_lines_may_be_sentences() -> None:
         "Plan: rest, fluids,WBC: 5, and 1. Rest,2. Sleep.",
     ],
 )
-def test_part_lines__leaves_notes_that_were_not_joined(text: str) -> None:
+def test_part_lines__leaves_other_notes_unchanged(text: str) -> None:
     assert part_lines(text, word_lists()) == text
 
 
@@ -75,7 +75,7 @@ texts = st.lists(
 
 
 @given(texts)
-def test_part_lines__changes_commas_to_line_ends_and_nothing_else(text: str) -> None:
+def test_part_lines__only_replaces_commas_by_line_ends(text: str) -> None:
     parted = part_lines(text, word_lists())
 
     assert len(parted) == len(text)
@@ -85,7 +85,7 @@ def test_part_lines__changes_commas_to_line_ends_and_nothing_else(text: str) -> 
 
 
 @given(texts)
-def test_sentences__hold_every_character_of_joined_lines(text: str) -> None:
+def test_sentences__contain_every_character_of_joined_lines(text: str) -> None:
     sentences = made.sentences_of(Clinical(), Document(id="d", text=text))
 
     inside = {place for start, end in sentences for place in range(start, end)}
@@ -93,8 +93,8 @@ def test_sentences__hold_every_character_of_joined_lines(text: str) -> None:
 
 
 @pytest.mark.parametrize("unit", [",", ", ", ":,", ".,A", "Rest.,Aa", ",Aa ", ", PLAN: ,", ".,1"])
-def test_part_lines__time_grows_with_length_only(unit: str) -> None:
-    """A rule that is quadratic in some text would take hours here."""
+def test_part_lines__takes_linear_time(unit: str) -> None:
+    """A quadratic rule would take hours on some of these texts."""
     text = "PLAN:,Clear.,Rest.,Home " + unit * (200_000 // len(unit))
 
     assert len(part_lines(text, word_lists())) == len(text)

@@ -19,7 +19,7 @@ from tests.spacy_made import ruler
 spacy = pytest.importorskip("spacy")
 
 LONG_WORD = "Stable" * 13
-"""Makes long texts of few tokens."""
+"""Text for long documents with few tokens."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @heads
 @given(document=notes())
-def test_rules__are_those_of_clinical(heads: str, document: Document) -> None:
+def test_rules__equal_clinical(heads: str, document: Document) -> None:
     assert sentences_of(SpacySentences(heads=heads), document) == sentences_of(
         Clinical(heads=heads), document
     )
@@ -43,7 +43,7 @@ def test_rules__are_those_of_clinical(heads: str, document: Document) -> None:
 
 @heads
 @pytest.mark.parametrize("part", ["dev", "held_out"])
-def test_rules__are_those_of_clinical_on_the_gold(part: str, heads: str) -> None:
+def test_rules__equal_clinical_on_the_gold(part: str, heads: str) -> None:
     for text, *_ in scoring.snippets(part).values():
         document = Document(id="d", text=text)
 
@@ -52,14 +52,14 @@ def test_rules__are_those_of_clinical_on_the_gold(part: str, heads: str) -> None
         )
 
 
-def test_rules__take_documents_past_spacys_limit() -> None:
+def test_rules__accept_documents_above_the_limit_of_spacy() -> None:
     document = Document(id="d", text=f"{LONG_WORD}. " * 13_000)
 
     assert len(document.text) > 1_000_000
     assert len(sentences_of(SpacySentences(), document)) == 13_000
 
 
-def test_component__in_a_pipeline_of_ones_own() -> None:
+def test_component__works_in_a_custom_pipeline() -> None:
     register()
     register()
     nlp = spacy.blank("en")
@@ -77,7 +77,7 @@ def test_component__in_a_pipeline_of_ones_own() -> None:
         spacy.blank("en").add_pipe(COMPONENT, config={"heads": "x"})
 
 
-def test_model__says_where_sentences_begin(model: str) -> None:
+def test_model__gives_sentence_starts(model: str) -> None:
     document = Document(
         id="d", text="Seen. [**Dr. A. B**] left. \n\n Then home", placeholders=(Placeholder(6, 20),)
     )
@@ -85,7 +85,7 @@ def test_model__says_where_sentences_begin(model: str) -> None:
     assert sentences_of(SpacySentences(model=model), document) == [(0, 5), (6, 26), (30, 39)]
 
 
-def test_model__long_documents_in_pieces(model: str) -> None:
+def test_model__splits_long_documents(model: str) -> None:
     text = (f"{LONG_WORD} today. " * 8 + "\n") * 1500
     sentences = sentences_of(SpacySentences(model=model), Document(id="d", text=text))
 
@@ -94,7 +94,7 @@ def test_model__long_documents_in_pieces(model: str) -> None:
     assert len(sentences) == 12_000
 
 
-def test_model__must_tell_sentences(tmp_path: Path) -> None:
+def test_model__must_set_sentence_starts(tmp_path: Path) -> None:
     options = SpacySentences(model=str(ruler(tmp_path, [{"label": "X", "pattern": "x"}])))
 
     with pytest.raises(
@@ -104,7 +104,7 @@ def test_model__must_tell_sentences(tmp_path: Path) -> None:
         sentences_of(options, Document(id="d", text="a. b."))
 
 
-def test_model__must_be_there() -> None:
+def test_model__must_exist() -> None:
     with pytest.raises(
         AnnotateError,
         match=r"segmenter 'spacy': no spaCy pipeline 'no_such_pipeline' is installed, .* its folder",
@@ -112,12 +112,12 @@ def test_model__must_be_there() -> None:
         sentences_of(SpacySentences(model="no_such_pipeline"), Document(id="d", text="a"))
 
 
-def test_digest__is_of_the_model(model: str) -> None:
+def test_digest__depends_on_the_model(model: str) -> None:
     assert SpacySentences().digest() == ""
     assert len(SpacySentences(model=model).digest()) == 64
 
 
-def test_options__travel_to_other_processes() -> None:
+def test_options__survive_pickling() -> None:
     options = SEGMENTERS.make("spacy", {"heads": "own"})
 
     assert pickle.loads(pickle.dumps(options)) == options == SpacySentences(heads="own")  # noqa: S301

@@ -1,4 +1,4 @@
-"""A concept table, a pack made of it and a loaded model for the tests of MedCAT, made once."""
+"""A concept table, a model pack made from it, and a loaded model for the tests of MedCAT."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from tests.annotate.medcat_made import write_table
 
 @pytest.fixture(scope="session")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The concept table `medcat_made.CONCEPTS`."""
     return write_table(tmp_path_factory.mktemp("concepts") / "concepts.csv")
 
 
 @pytest.fixture(scope="session")
 def pack(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model pack of that table."""
+    """A model pack made from the table."""
     pytest.importorskip("medcat")
     from mslm_data.lexicon.concepts.names import NameChoice
     from mslm_data.lexicon.concepts.packs import ConceptFile, make_pack
@@ -30,7 +29,7 @@ def pack(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def running(table: Path) -> Any:
-    """That table, loaded."""
+    """The loaded table."""
     pytest.importorskip("medcat")
     from mslm_data.annotate.medcat.annotator import MedCat
 
@@ -39,7 +38,6 @@ def running(table: Path) -> Any:
 
 @pytest.fixture
 def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache folder."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("MSLM_DATA_CACHE", str(folder))
     return folder

@@ -1,4 +1,4 @@
-"""Reads the hand-made gold of mentions in context, and scores flags against it."""
+"""The hand-made gold of mentions in context, and scores of flags against it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def document_of(sentence: Marked, doc_id: str = "d") -> Document:
 
 
 def found_in(sentences: Sequence[Marked]) -> list[tuple[frozenset[str], ...]]:
-    """Return the flags that the rules find, of each mention of each sentence."""
+    """Return the predicted flags of each mention of each sentence."""
     documents = Documents.from_documents(
         [document_of(one, str(n)) for n, one in enumerate(sentences)]
     )
@@ -59,7 +59,6 @@ def found_in(sentences: Sequence[Marked]) -> list[tuple[frozenset[str], ...]]:
 def scores(
     sentences: Sequence[Marked], found: Sequence[Sequence[frozenset[str]]], flag: str
 ) -> tuple[float, float, float]:
-    """Return precision, recall and F1 of one flag over all mentions."""
     pairs = [
         (flag in gold, flag in got)
         for sentence, of_sentence in zip(sentences, found, strict=True)

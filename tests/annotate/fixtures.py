@@ -1,4 +1,6 @@
-"""For each annotator a small model or table, another one that differs, and what it finds: see test_contract.py."""
+"""A small model or table for each annotator, a second one with other results, and its mentions; see
+test_contract.py.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ class Fixture(NamedTuple):
     options: Mapping[str, Any]
     other: (
         Mapping[str, Any] | None
-    )  # the same options with another model or table; None where there is none
+    )  # The same options with another model or table, or None if there is none.
 
 
 def gold(folder: Path) -> Fixture:

@@ -27,7 +27,7 @@ C9900011,lung cancer,T,P,T191,
 C9900012,cold,T,A,T047,
 C9900013,cold,T,P,T184,
 """
-"""Nested names, a type without a label that hides one with a label, two labels, an ambiguous name."""
+"""Nested names, an unlabelled type that overlaps a labelled one, two labels, an ambiguous name."""
 
 _WORDS = re.findall(
     r"\S+",
@@ -59,13 +59,12 @@ _GAPS = (
 
 
 def write_table(path: Path, text: str = CONCEPTS) -> Path:
-    """Write a concept table."""
     path.write_text(text, encoding="utf-8")
     return path
 
 
 def notes(count: int, *, seed: int) -> list[str]:
-    """Make notes in which names are wrapped, cut, nested, in capitals and run into punctuation."""
+    """Make notes with wrapped, truncated, nested, capitalised and punctuated names."""
     draw = random.Random(seed)
     return [
         "".join(draw.choice(_WORDS) + draw.choice(_GAPS) for _ in range(draw.randrange(5, 120)))
@@ -74,7 +73,9 @@ def notes(count: int, *, seed: int) -> list[str]:
 
 
 def table_of(count: int, *, seed: int) -> str:
-    """Make a concept table with names of one to four words that occur in `notes`, some of them of several concepts."""
+    """Make a concept table with names of one to four words from `notes`, some of them of several
+    concepts.
+    """
     draw = random.Random(seed)
     rows = [
         f"C99{number:05d},{' '.join(draw.choice(_WORDS) for _ in range(draw.randrange(1, 5)))},T,"
@@ -85,7 +86,7 @@ def table_of(count: int, *, seed: int) -> str:
 
 
 def entities(cat: Any, text: str) -> list[tuple[int, int, str, str, float]]:
-    """Return what MedCAT finds, with its confidence."""
+    """Return the mentions found by MedCAT, with their confidence."""
     found = cat.get_entities(text)["entities"].values()
     return sorted(
         (e["start"], e["end"], e["cui"], e["detected_name"], float(e["acc"])) for e in found
@@ -98,6 +99,6 @@ def annotated(running: Any, text: str, *placeholders: Placeholder) -> FoundMenti
 
 
 def found(running: Any, text: str, *placeholders: Placeholder) -> list[tuple[str, str]]:
-    """Return mentions, flat: their text and label."""
+    """Return text and label of each flat mention."""
     spans, _ = made.flat(annotated(running, text, *placeholders).spans)
     return [(text[span.start : span.end], span.label) for span in spans]

@@ -1,7 +1,8 @@
-"""Models that find given names and nothing else, made by hand, without training.
+"""Hand-made models that find given names and nothing else, without training.
 
-Its encoder hands each token's embedding on: attention and feed-forward layers add zeros. The embedding of a word of a
-name has a dimension of its own. A classifier reads it as B-X for the first word of a name and I-X for the others.
+The encoder passes embeddings on: attention and feed-forward layers add zeros. Each word of a name
+has its own embedding dimension. A classifier tags the first word of a name as B-X and the others as
+I-X.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ TAGS = ["O", "B-X", "I-X"]
 
 
 def name_tagger(folder: Path, names: Sequence[str], *, label: str = "X", longest: int = 64) -> str:
-    """Save such a model with its tokenizer, and return the folder's path."""
+    """Save a model with its tokenizer, and return the path of the folder."""
     import torch
     from transformers import BertForTokenClassification
 
@@ -63,7 +64,7 @@ def zero(module: Any) -> None:
 
 
 def hand_on(bert: Any, words: Sequence[str]) -> None:
-    """Have an encoder hand on embeddings: of each word a dimension of its own, of all else the last."""
+    """Make an encoder pass embeddings on: one dimension per word, and the last for all other words."""
     import torch
 
     for name, weight in bert.named_parameters():

@@ -11,7 +11,7 @@ from tests.made import annotated
 
 
 class Counting:
-    """Finds the whole text of each document, and remembers what it was asked."""
+    """Finds the complete text of each document, and records its inputs."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -28,7 +28,7 @@ def of_texts(*texts: str) -> list[Document]:
     return [Document(id=str(number), text=text) for number, text in enumerate(texts)]
 
 
-def test_annotate__asks_of_equal_texts_once() -> None:
+def test_annotate__annotates_equal_texts_once() -> None:
     counting = Counting()
     loaded = CachedAnnotator(counting.find)
 
@@ -55,7 +55,7 @@ def test_annotate__asks_of_equal_texts_once() -> None:
         Document(id="0", text="one", words=np.array([[0, 1], [1, 3]], np.int32)),
     ],
 )
-def test_annotate__tells_documents_apart_by_all_that_a_model_sees(other: Document) -> None:
+def test_annotate__distinguishes_documents_by_everything_a_model_sees(other: Document) -> None:
     counting = Counting()
 
     annotated(CachedAnnotator(counting.find), [*of_texts("one"), other])
@@ -63,7 +63,7 @@ def test_annotate__tells_documents_apart_by_all_that_a_model_sees(other: Documen
     assert counting.asked == ["one", other.text]
 
 
-def test_annotate__forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_annotate__evicts_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mslm_data.annotate.cached._MAX_CACHED", 2)
     counting = Counting()
     loaded = CachedAnnotator(counting.find)
@@ -75,7 +75,7 @@ def test_annotate__forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(loaded._cache) == 2
 
 
-def test_annotate__gives_a_batch_that_is_larger_than_its_memory(
+def test_annotate__handles_a_batch_larger_than_the_cache(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("mslm_data.annotate.cached._MAX_CACHED", 2)
@@ -86,7 +86,7 @@ def test_annotate__gives_a_batch_that_is_larger_than_its_memory(
     assert [of_one.left_out["long"] for of_one in found] == [1, 2, 3, 4, 5]
 
 
-def test_annotate__remembers_nothing_of_a_batch_that_failed() -> None:
+def test_annotate__caches_nothing_of_a_failed_batch() -> None:
     def fail(documents: Sequence[Document]) -> list[FoundMentions]:
         raise ValueError("text")
 

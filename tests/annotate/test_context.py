@@ -1,4 +1,4 @@
-"""The context of mentions: the hand-made gold, and what must hold whatever the cues."""
+"""Contexts of mentions: scores on the hand-made gold, and properties for all cues."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.annotate.context_gold import document_of, found_in, marked, read, sco
 
 @pytest.mark.parametrize("half", ["dev", "test"])
 @pytest.mark.parametrize("flag", FLAGS)
-def test_contexts__finds_what_the_gold_has(half: str, flag: str) -> None:
+def test_contexts__equal_the_gold_scores(half: str, flag: str) -> None:
     gold = read(half)
     assert sum(flag in flags for sentence in gold for flags in sentence.flags) >= 10
 
@@ -43,13 +43,13 @@ def test_contexts__finds_what_the_gold_has(half: str, flag: str) -> None:
         "no\n\n[fever|negated]",
     ],
 )
-def test_contexts__of_one_sentence(line: str) -> None:
+def test_contexts__worked_examples(line: str) -> None:
     sentence = marked(line)
 
     assert found_in([sentence]) == [sentence.flags]
 
 
-def test_contexts__of_a_document_does_not_depend_on_the_others() -> None:
+def test_contexts__do_not_depend_on_other_documents() -> None:
     gold = [*read("dev"), *read("test")]
 
     alone = [found_in([sentence])[0] for sentence in gold]
@@ -57,7 +57,7 @@ def test_contexts__of_a_document_does_not_depend_on_the_others() -> None:
     assert found_in(gold) == alone
 
 
-def test_contexts__ends_at_sentences_and_documents() -> None:
+def test_contexts__end_at_sentences_and_documents() -> None:
     text = "No fever\ncough. Denies pain"
     document = Document(
         id="a",
@@ -74,7 +74,7 @@ def test_contexts__ends_at_sentences_and_documents() -> None:
     assert [decode_flags(bits) for bits in found.tolist()] == [["negated"], [], ["negated"], []]
 
 
-def test_contexts__reads_nothing_of_placeholders() -> None:
+def test_contexts__ignore_text_in_placeholders() -> None:
     sentence = marked("[**denies**] [fever]")._replace(text="[**denies**] fever", spans=((13, 18),))
     bare = document_of(sentence)
     hidden = Document(
@@ -94,7 +94,7 @@ def test_contexts__reads_nothing_of_placeholders() -> None:
 
 
 @pytest.mark.parametrize("taken", ["[**2101-10-12**]", "[**Hospital 18**]", "___"])
-def test_contexts__reaches_over_a_placeholder_as_over_a_word(taken: str) -> None:
+def test_contexts__treat_a_placeholder_like_a_word(taken: str) -> None:
     text = f"DVT on the day of {taken} ruled out."
     start = text.index(taken)
     document = Document(
@@ -111,7 +111,7 @@ def test_contexts__reaches_over_a_placeholder_as_over_a_word(taken: str) -> None
     assert found == [encode_flags(["negated"])]
 
 
-def test_contexts__of_no_mention() -> None:
+def test_contexts__accept_no_mentions() -> None:
     documents = Documents.from_documents([Document(id="d", text="no")])
 
     assert contexts(documents, documents.sentences).tolist() == []
@@ -135,7 +135,7 @@ def test_without__counts_each_mention_once() -> None:
     assert without(mentions, ["negated"]) == (mentions, {})
 
 
-def test_spelled_out__gives_each_form_of_a_cue() -> None:
+def test_spelled_out__lists_each_form_of_a_cue() -> None:
     assert [*_spelled_out("(is|was|) ruled (out|off)")] == [
         "is ruled out",
         "is ruled off",
@@ -146,7 +146,7 @@ def test_spelled_out__gives_each_form_of_a_cue() -> None:
     ]
 
 
-def test_cues__say_something_or_hide_others_and_are_lower_case() -> None:
+def test_cues__are_lower_case_and_set_or_suppress_a_flag() -> None:
     text = resources.path("vocab", "clinical-context.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
     flags = _cue_flags(tables)

@@ -1,4 +1,6 @@
-"""What every annotator promises, tried with a small model of each: a new one needs a row in FIXTURES, nothing else."""
+"""The contract of annotators, tested with a small model of each. A new annotator needs a row in
+FIXTURES only.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ PLACEHOLDERS = (
 
 @st.composite
 def notes(draw: st.DrawFn) -> Document:
-    """Documents with names, odd words, any white space and placeholders, whose names are not to be found."""
+    """Documents with names, odd words, any white space, and placeholders with names that must not
+    be found.
+    """
     text, placeholders = "", []
     pieces = st.one_of(
         st.sampled_from(NAMES), st.sampled_from(PLACEHOLDERS), st.sampled_from(ODD_WORDS)
@@ -49,7 +53,7 @@ def notes(draw: st.DrawFn) -> Document:
 
 
 def given_spans(text: str, placeholders: list[Placeholder]) -> tuple[Span, ...]:
-    """Return a mention that the source has, for the annotator that keeps those."""
+    """Return a mention of the source, for the annotator that keeps given mentions."""
     at = text.find("asthma")
     return (
         (Span(at, at + 6, "X"),)
@@ -82,13 +86,13 @@ def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 few = with_fixtures(0.25)
 
 
-def test_every_annotator_has_a_fixture__and_no_other() -> None:
+def test_annotators__each_has_a_fixture() -> None:
     assert sorted(FIXTURES) == ANNOTATORS.names()
 
 
 @few
 @given(document=notes())
-def test_annotate__spans_are_words_of_the_text_and_touch_no_placeholder(
+def test_annotate__mentions_are_words_outside_placeholders(
     subject: Subject, document: Document
 ) -> None:
     [found] = annotated(subject.running, [document])
@@ -107,8 +111,10 @@ def test_annotate__spans_are_words_of_the_text_and_touch_no_placeholder(
 
 @few
 @given(given=st.lists(notes(), max_size=4), order=st.randoms(use_true_random=False))
-def test_annotate__a_document_is_its_own(subject: Subject, given: list[Document], order) -> None:
-    """The same mentions whatever the neighbours, their order, and how often."""
+def test_annotate__does_not_depend_on_other_documents(
+    subject: Subject, given: list[Document], order
+) -> None:
+    """Neighbours, their order and repetitions do not change the mentions."""
     alone = [annotated(subject.running, [document])[0] for document in given]
     numbers = list(range(len(given)))
     order.shuffle(numbers)
@@ -121,13 +127,13 @@ def test_annotate__a_document_is_its_own(subject: Subject, given: list[Document]
 @pytest.mark.parametrize(
     "text", ["", " ", "\n\r\n", "\x00", "🧬", "\u2028", "é" * 3000, "a " * 3000]
 )
-def test_annotate__texts_without_a_mention(subject: Subject, text: str) -> None:
+def test_annotate__accepts_texts_without_mentions(subject: Subject, text: str) -> None:
     assert annotated(subject.running, [Document(id="d", text=text)]) == [FoundMentions((), {})]
     assert annotated(subject.running, []) == []
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_annotate__positions_are_characters_of_the_text_as_it_is(
+def test_annotate__offsets_are_characters_of_the_unchanged_text(
     subject: Subject, line_end: str
 ) -> None:
     text = f"腫瘍 🧬 e\u0301{line_end}Hx: heart{line_end}failure.{line_end}{line_end}On aspirin"
@@ -140,7 +146,7 @@ def test_annotate__positions_are_characters_of_the_text_as_it_is(
     assert sorted(text[span.start : span.end] for span in found.spans) == sorted(expected)
 
 
-def test_annotator__keeps_what_all_annotators_promise(subject: Subject) -> None:
+def test_annotator__passes_the_checks_of_all_annotators(subject: Subject) -> None:
     fixture = subject.fixture
     other = None if fixture.other is None else ANNOTATORS.make(subject.name, fixture.other)
     assert (other is None) == (subject.annotator.digest() == "")

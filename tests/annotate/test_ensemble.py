@@ -1,4 +1,4 @@
-"""Ensembles of annotators: the contract's promises are in test_contract.py, what is their own is here."""
+"""Ensembles of annotators; test_contract.py tests the common contract."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.properties import fewer
 
 
 def table(path: Path, *rows: str) -> dict[str, Any]:
-    """Return the table of an annotator that finds terms, written as `name:label`."""
+    """Write the table of a term annotator from `name:label` entries, and return its options."""
     lines = [row.replace(":", ",") for row in rows]
     path.write_text("name,label\n" + "\n".join(lines) + "\n", encoding="utf-8")
     return {"use": "terms", "table": str(path)}
@@ -52,7 +52,7 @@ def found(annotator: Ensemble, text: str) -> tuple[list[tuple[str, str, float]],
 # Union --------------------------------------------------------------------------------------------
 
 
-def test_union__of_overlapping_mentions_the_first_annotators_stay(tmp_path: Path) -> None:
+def test_annotate__union_prefers_the_first_annotator_for_overlaps(tmp_path: Path) -> None:
     annotators = {
         "short": table(tmp_path / "a.csv", "heart:Organ", "asthma:Disease"),
         "long": table(
@@ -69,7 +69,7 @@ def test_union__of_overlapping_mentions_the_first_annotators_stay(tmp_path: Path
     assert first_long == ([("heart failure", "Disease", 1.0), *rest], {EARLIER: 1})
 
 
-def test_union__takes_the_sources_own_mentions_too(tmp_path: Path) -> None:
+def test_annotate__union_includes_the_mentions_of_the_source(tmp_path: Path) -> None:
     annotators = {"gold": {"use": "gold"}, "terms": table(tmp_path / "a.csv", "pain:X", "heart:Y")}
     document = Document(id="d", text="heart pain", spans=(Span(0, 5, "X", "C1"),))
 
@@ -92,13 +92,13 @@ def three(tmp_path: Path, **of_a: Any) -> dict[str, Any]:
     }
 
 
-def test_majority__gives_what_more_than_half_found(tmp_path: Path) -> None:
+def test_annotate__majority_keeps_mentions_with_more_than_half_of_the_votes(tmp_path: Path) -> None:
     mentions, left_out = found(
         ensemble(annotators=three(tmp_path), combine="majority"),
         "asthma, pain, heart failure, liver",
     )
 
-    # Only the first annotator knows the label Y, so its vote is all there is.
+    # Only the first annotator has the label Y, so one vote is the maximum.
     assert mentions == [
         ("asthma", "X", 1.0),
         ("pain", "X", 2 / 3),
@@ -107,18 +107,18 @@ def test_majority__gives_what_more_than_half_found(tmp_path: Path) -> None:
     assert left_out == {OUTVOTED: 3}
 
 
-def test_majority__counts_votes_by_weights_of_labels(tmp_path: Path) -> None:
+def test_annotate__majority_weights_votes_by_label(tmp_path: Path) -> None:
     annotators = three(tmp_path, weight={"X": 2.5})
 
     mentions, _ = found(
         ensemble(annotators=annotators, combine="majority"), "heart failure, liver, pain"
     )
 
-    # Two annotators of weight 1 stand against 2.5; a label without a weight has none.
+    # Two annotators of weight 1 against 2.5. A label without a weight has no votes.
     assert mentions == [("heart", "X", 2.5 / 4.5), ("pain", "X", 3.5 / 4.5)]
 
 
-def test_majority__of_two_needs_both(tmp_path: Path) -> None:
+def test_annotate__majority_of_two_requires_both(tmp_path: Path) -> None:
     annotators = {name: labels(tmp_path / f"{name}.csv", NAMES) for name, NAMES in
           [("a", ("asthma", "pain")), ("b", ("asthma",))]}  # fmt: skip
     members = {name: {"use": "terms", "table": path} for name, path in annotators.items()}
@@ -129,7 +129,7 @@ def test_majority__of_two_needs_both(tmp_path: Path) -> None:
     assert left_out == {OUTVOTED: 1}
 
 
-# Both, beside a slow twin --------------------------------------------------------------------------
+# Union and majority, compared with a slow twin ----------------------------------------------------
 
 WORDS = ("heart", "failure", "pain", "acute", "liver")
 
@@ -149,7 +149,7 @@ WORDS = ("heart", "failure", "pain", "acute", "liver")
     st.permutations(["a", "b", "c"]),
 )
 @fewer(0.5)
-def test_combine__agrees_with_a_slow_twin(
+def test_annotate__equals_a_slow_twin(
     words: list[str], tables: list[dict[str, str]], priority: list[str]
 ) -> None:
     document = Document(id="d", text=" ".join(words))
@@ -182,7 +182,7 @@ def test_combine__agrees_with_a_slow_twin(
 # Labels -------------------------------------------------------------------------------------------
 
 
-def test_members__have_their_labels_renamed_and_chosen(tmp_path: Path) -> None:
+def test_members__have_their_labels_renamed_and_selected(tmp_path: Path) -> None:
     annotators = {
         "a": table(tmp_path / "a.csv", "asthma:DISEASE", "liver:ORGAN")
         | {"rename": {"DISEASE": "X"}, "labels": ["X"]},
@@ -194,7 +194,7 @@ def test_members__have_their_labels_renamed_and_chosen(tmp_path: Path) -> None:
     assert found(options, "asthma liver") == ([("asthma", "X", 1.0)], {relabel.UNWANTED: 1})
 
 
-def test_annotate__counts_who_found_what(tmp_path: Path) -> None:
+def test_annotate__counts_mentions_by_annotators(tmp_path: Path) -> None:
     loaded = ensemble(annotators=three(tmp_path), combine="majority").start()
     documents = Documents.from_documents(
         [Document(id="d", text=text) for text in ("asthma pain", "", "asthma")]
@@ -206,7 +206,7 @@ def test_annotate__counts_who_found_what(tmp_path: Path) -> None:
     }
 
 
-def test_annotate__longest_of_one_annotators_mentions_counts(tmp_path: Path) -> None:
+def test_annotate__keeps_the_longest_mention_of_each_annotator(tmp_path: Path) -> None:
     document = Document(id="d", text="heart failure", spans=(Span(0, 5, "X"), Span(0, 13, "X")))
     annotators = {"gold": {"use": "gold"}, "b": table(tmp_path / "b.csv", "heart failure:X")}
 
@@ -221,7 +221,7 @@ def test_annotate__longest_of_one_annotators_mentions_counts(tmp_path: Path) -> 
 # Agreement ----------------------------------------------------------------------------------------
 
 
-def test_pairs__have_the_f1_that_one_has_against_the_other() -> None:
+def test_pairs__have_symmetric_f1() -> None:
     rng = random.Random(0)
     places = [(number, number + 2) for number in range(0, 400, 2)]
     names = ("a", "b", "c")
@@ -244,7 +244,7 @@ def test_pairs__have_the_f1_that_one_has_against_the_other() -> None:
         assert (pair.of_first, pair.of_second) == (len(of_names[first]), len(of_names[second]))
 
 
-def test_pairs__without_any_mention_of_a_label_agree_in_nothing() -> None:
+def test_pairs__have_no_agreement_without_mentions_of_a_label() -> None:
     records = [
         FoundByRecord(label="X", by=("a",), mentions=1),
         FoundByRecord(label="Y", by=("b",), mentions=1),
@@ -272,7 +272,7 @@ def pipeline_of(tmp_path: Path, **annotate: Any) -> Any:
     )
 
 
-def test_build__keeps_the_agreement_in_the_manifest_and_the_card(tmp_path: Path) -> None:
+def test_build__writes_the_agreement_to_the_manifest_and_the_card(tmp_path: Path) -> None:
     pipeline = pipeline_of(tmp_path, combine="majority")
     trees = []
     for workers in (1, 2):
@@ -295,13 +295,13 @@ def test_build__keeps_the_agreement_in_the_manifest_and_the_card(tmp_path: Path)
     verify(out)
 
 
-def test_build__with_one_annotator_says_nothing_of_agreement(tmp_path: Path) -> None:
+def test_build__omits_the_agreement_of_a_single_annotator(tmp_path: Path) -> None:
     made.built(tmp_path / "out")
 
     assert "found_by" not in json.loads((tmp_path / "out" / "manifest.json").read_text())
 
 
-def test_build__counts_labels_as_the_pipeline_calls_them(tmp_path: Path) -> None:
+def test_build__counts_labels_by_their_names_in_the_pipeline(tmp_path: Path) -> None:
     pipeline = pipeline_of(tmp_path, combine="majority", rename={"X": "Z"}, labels=["Z"])
 
     build(pipeline, [corpus(tmp_path, 3)], made.word_piece(), tmp_path / "out", workers=1)
@@ -312,7 +312,7 @@ def test_build__counts_labels_as_the_pipeline_calls_them(tmp_path: Path) -> None
 
 
 @pytest.mark.long
-def test_commands__print_the_agreement(tmp_path: Path) -> None:
+def test_build__commands_print_the_agreement(tmp_path: Path) -> None:
     three(tmp_path)
     file = tmp_path / "mine.toml"
     members = "\n".join(
@@ -346,7 +346,7 @@ def test_commands__print_the_agreement(tmp_path: Path) -> None:
     assert inspected_json["agreement"] == as_json["agreement"]
 
 
-def test_audit__loads_all_annotators_again_by_the_manifest(tmp_path: Path) -> None:
+def test_audit__loads_all_annotators_from_the_manifest(tmp_path: Path) -> None:
     annotators = {
         "z": table(tmp_path / "z.csv", "nausea:Disease", "acute:Disease"),
         "a": table(tmp_path / "a.csv", "nausea:Disease", "toxicity:Disease"),
@@ -403,7 +403,7 @@ def test_options__are_checked_at_every_depth(options: dict[str, Any], message: s
 
 
 @pytest.mark.parametrize(("uses", "slow"), [(("none", "gold"), False), (("none", "model"), True)])
-def test_slow__if_one_of_them_is(uses: tuple[str, str], slow: bool) -> None:
+def test_slow__is_true_if_one_member_is_slow(uses: tuple[str, str], slow: bool) -> None:
     options = ensemble(annotators={use: {"use": use} for use in uses}, combine="majority")
 
     assert options.slow == slow

@@ -1,4 +1,4 @@
-"""Annotation with MedCAT: which mentions are found, and the options that decide it."""
+"""Annotation with MedCAT: mentions and their options."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.annotate.medcat_made import annotated, found, notes, write_table
 pytest.importorskip("medcat")
 
 
-def test_annotate__gives_concepts_labels_and_scores(running: LoadedMedCat) -> None:
+def test_annotate__returns_concepts_labels_and_scores(running: LoadedMedCat) -> None:
     text = "Pt with CHF, low back pain.\r\nOn Aspirin\xa0daily."
 
     spans = annotated(running, text).spans
@@ -38,7 +38,7 @@ def test_annotate__gives_concepts_labels_and_scores(running: LoadedMedCat) -> No
     ]  # fmt: skip
 
 
-def test_annotate__gives_nested_mentions_for_flatten_to_choose(running: LoadedMedCat) -> None:
+def test_annotate__returns_nested_mentions_for_flatten(running: LoadedMedCat) -> None:
     text = "low back pain"
 
     assert [text[s.start : s.end] for s in annotated(running, text).spans] == [
@@ -48,16 +48,16 @@ def test_annotate__gives_nested_mentions_for_flatten_to_choose(running: LoadedMe
     ]
 
 
-def test_annotate__is_not_hidden_by_concepts_of_other_types(running: LoadedMedCat) -> None:
+def test_annotate__finds_mentions_beside_concepts_of_other_types(running: LoadedMedCat) -> None:
     assert found(running, "history of stroke") == [("stroke", "Disease")]
 
 
-def test_annotate__takes_the_first_label_of_two(running: LoadedMedCat) -> None:
+def test_annotate__uses_the_first_of_two_labels(running: LoadedMedCat) -> None:
     assert found(running, "methadone dependence") == [("methadone dependence", "Treatment")]
     assert running.counts == {"concepts": 13, "with_label": 12, "with_two_labels": 1}
 
 
-def test_annotate__gives_an_ambiguous_name_to_its_primary(running: LoadedMedCat) -> None:
+def test_annotate__assigns_an_ambiguous_name_to_its_primary_concept(running: LoadedMedCat) -> None:
     assert [span.concept for span in annotated(running, "a cold").spans] == ["C9900013"]
 
 
@@ -69,13 +69,13 @@ def test_annotate__gives_an_ambiguous_name_to_its_primary(running: LoadedMedCat)
         ("congestive heart\nfailure", ["congestive heart\nfailure"], None),
         ("congestive heart\r\nfailure", ["congestive heart\r\nfailure"], None),
         ("lung\n\ncancer", [], "reaches across a blank line"),
-        ("heart\n\n failure", ["heart"], None),  # three skipped tokens: MedCAT's own limit is two
+        ("heart\n\n failure", ["heart"], None),  # Three skipped tokens; MedCAT's own limit is two.
         ("lung\n-cancer", [], "reaches across a list mark"),
-        ("heart\n- failure", ["heart"], None),  # the same
+        ("heart\n- failure", ["heart"], None),  # The same.
         ("lung cancer.", ["lung cancer"], None),
     ],
 )
-def test_annotate__does_not_reach_across(
+def test_annotate__does_not_cross_sentences(
     running: LoadedMedCat, text: str, expected: list[str], reason: str | None
 ) -> None:
     result = annotated(running, text)
@@ -84,7 +84,7 @@ def test_annotate__does_not_reach_across(
     assert reason is None or result.left_out[Reason(reason)] >= 1
 
 
-def test_annotate__stands_in_no_placeholder_and_reaches_across_none(running: LoadedMedCat) -> None:
+def test_annotate__avoids_and_does_not_cross_placeholders(running: LoadedMedCat) -> None:
     text = "[**Last Name (un) pain 4**] lung [**x**]cancer, pain[**.**] pain"
     places = _places(text, "[**Last Name (un) pain 4**]", "[**x**]", "[**.**]")
 
@@ -96,7 +96,7 @@ def _places(text: str, *pieces: str) -> list[Placeholder]:
     return [Placeholder(text.index(piece), text.index(piece) + len(piece)) for piece in pieces]
 
 
-def test_annotate__leaves_out_low_scores(table: Path) -> None:
+def test_annotate__excludes_low_scores(table: Path) -> None:
     running = MedCat(model_pack=str(table), min_score=0.5).load()
     running._cat, running._finder = _Stub(running._cat, score=0.4), None
 
@@ -105,7 +105,7 @@ def test_annotate__leaves_out_low_scores(table: Path) -> None:
     assert (result.spans, result.left_out) == ([], {Reason("score below min_score"): 1})
 
 
-def test_annotate__keeps_wanted_meta_annotations(table: Path) -> None:
+def test_annotate__filters_by_meta_annotations(table: Path) -> None:
     running = MedCat(model_pack=str(table)).load()
     running._options = MedCat(model_pack=str(table), keep_meta={"Status": ("Affirmed",)})
     running._finder = None
@@ -123,7 +123,7 @@ def test_annotate__keeps_wanted_meta_annotations(table: Path) -> None:
 
 
 class _Stub:
-    """MedCAT with other scores, and with meta-annotations."""
+    """MedCAT with other scores and with meta-annotations."""
 
     def __init__(self, cat: Any, *, score: float = 1.0, meta: dict[str, str] | None = None) -> None:
         self._cat, self._score, self._meta = cat, score, meta or {}
@@ -146,7 +146,7 @@ class _Stub:
         }
 
 
-def test_annotate__does_not_depend_on_the_other_documents(running: LoadedMedCat) -> None:
+def test_annotate__does_not_depend_on_other_documents(running: LoadedMedCat) -> None:
     documents = [Document(id=str(n), text=text) for n, text in enumerate(notes(30, seed=0))]
 
     together = running.find(documents)
@@ -154,7 +154,7 @@ def test_annotate__does_not_depend_on_the_other_documents(running: LoadedMedCat)
     assert together == [running.find([document])[0] for document in documents]
 
 
-def test_settings__reach_medcat(table: Path) -> None:
+def test_load__passes_settings_to_medcat(table: Path) -> None:
     running = MedCat(
         model_pack=str(table), settings={"components": {"ner": {"upper_case_limit_len": 3}}}
     ).load()
@@ -175,7 +175,9 @@ def test_settings__reach_medcat(table: Path) -> None:
         ),
     ],
 )
-def test_settings__must_be_medcats(settings: dict[str, Any], message: str, table: Path) -> None:
+def test_start__rejects_unknown_settings(
+    settings: dict[str, Any], message: str, table: Path
+) -> None:
     with pytest.raises(AnnotateError, match=message):
         MedCat(model_pack=str(table), settings=settings).start()
 
@@ -191,7 +193,7 @@ def test_options__are_checked() -> None:
             ANNOTATORS.make("medcat", options)
 
 
-def test_annotate__real_notes(real: Path, tmp_path: Path) -> None:
+def test_annotate__finds_mentions_in_real_notes(real: Path, tmp_path: Path) -> None:
     with gzip.open(
         real / "clinical" / "notes" / "NOTEEVENTS.csv.gz", "rt", encoding="utf-8", newline=""
     ) as file:
@@ -225,9 +227,9 @@ def places_in(text: str) -> tuple[Placeholder, ...]:
 
 
 def real_concepts(folder: Path, texts: list[str]) -> str:
-    """Make a table of the real names that can be found in these texts, as all their words occur.
+    """Make a table of the real names with all words in these texts.
 
-    MedCAT takes ten seconds for the other nine tenths of the names.
+    MedCAT needs ten seconds for the other nine tenths of the names.
     """
     choice = NameChoice(xref="UMLS_CUI")
     ontology = folder / "disease_ontology/doid_2016-03-04.obo"

@@ -1,4 +1,4 @@
-"""The quick way to the concepts of a text, against MedCAT's own components."""
+"""The fast concept finder, compared with MedCAT's own components."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ Place = tuple[int, int, str, float]
 
 
 def plain(found: list[FoundConcept]) -> list[Place]:
-    """Return what was found, without MedCAT's objects."""
+    """Return mentions without MedCAT's objects."""
     return sorted((one.start, one.end, one.concept, one.similarity) for one in found)
 
 
 def agreed(cat: Any, texts: list[str]) -> list[Place]:
-    """Find the concepts of texts by both ways, which must agree, and return them."""
+    """Find concepts in both ways, assert that they agree, and return them."""
     finder = make_finder(cat)
     assert finder is not None
 
@@ -53,7 +53,7 @@ def agreed(cat: Any, texts: list[str]) -> list[Place]:
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("tokenizer", ["lemmas", "words"])
-def test_find__agrees_with_medcat(tokenizer: str, settings: dict[str, Any], tmp_path: Path) -> None:
+def test_find__equals_medcat(tokenizer: str, settings: dict[str, Any], tmp_path: Path) -> None:
     table = write_table(tmp_path / "concepts.csv", table_of(300, seed=1))
     options: dict[str, Any] = {"tokenizer": tokenizer, "settings": settings}
     running = MedCat(model_pack=str(table), **options).load()
@@ -63,7 +63,7 @@ def test_find__agrees_with_medcat(tokenizer: str, settings: dict[str, Any], tmp_
     assert (len(every) > 200) == (settings is not SETTINGS["all by context"])
 
 
-def test_find__agrees_with_medcat_where_contexts_decide(tmp_path: Path) -> None:
+def test_find__equals_medcat_when_contexts_decide(tmp_path: Path) -> None:
     np = pytest.importorskip("numpy")
     table = write_table(tmp_path / "concepts.csv", table_of(400, seed=2))
     maker = import_module("medcat.model_creation.cdb_maker").CDBMaker(database.configuration())
@@ -80,7 +80,7 @@ def test_find__agrees_with_medcat_where_contexts_decide(tmp_path: Path) -> None:
     assert {0 < score < 1 for *_, score in every} == {True, False}
 
 
-def test_find__forgets_answers_and_finds_the_same(
+def test_find__results_do_not_depend_on_the_cache(
     table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(names, "_MAX_KNOWN", 5)
@@ -100,7 +100,7 @@ def test_find__forgets_answers_and_finds_the_same(
         {"general": {"spell_check": True}},
     ],
 )
-def test_make_finder__leaves_rare_settings_to_medcat(settings: dict[str, Any], table: Path) -> None:
+def test_make_finder__uses_medcat_for_rare_settings(settings: dict[str, Any], table: Path) -> None:
     running = MedCat(model_pack=str(table), settings=settings).load()
 
     assert make_finder(running._cat) is None

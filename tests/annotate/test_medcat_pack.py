@@ -1,4 +1,4 @@
-"""Model packs before anything in them is loaded: digests, private copies, packs of data only."""
+"""Model packs before they are loaded: digests, private copies, packs without code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("private_cache")
 
 @pytest.fixture
 def pack(tmp_path: Path) -> Path:
-    """A pack of data only, in the form that MedCAT writes as JSON."""
+    """A pack without pickles, in MedCAT's JSON format."""
     folder = tmp_path / "pack"
     for name, (made, given) in CLASSES.items():
         (folder / name).mkdir(parents=True)
@@ -64,7 +64,7 @@ def zipped(folder: Path, path: Path) -> Path:
 
 
 class Evil:
-    """Runs when it is unpickled."""
+    """Runs code when it is unpickled."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
@@ -73,10 +73,10 @@ class Evil:
         return Path.touch, (self.target,)
 
 
-# Which packs need their digest named -------------------------------------------------------------------------------
+# Packs that require a digest ------------------------------------------------------------------------------------------
 
 
-def test_checked__takes_a_pack_of_data_without_a_digest(pack: Path) -> None:
+def test_checked__accepts_a_pack_without_code_and_digest(pack: Path) -> None:
     copy = medcat_pack.checked(pack, "")
 
     assert is_data_only(copy)
@@ -137,7 +137,7 @@ CODE = {
 
 
 @pytest.mark.parametrize("what", CODE)
-def test_checked__wants_the_digest_of_a_pack_that_is_more_than_data(what: str, pack: Path) -> None:
+def test_checked__requires_a_digest_for_a_pack_with_pickles(what: str, pack: Path) -> None:
     CODE[what](pack)
     found = medcat_pack.digest(pack)
 
@@ -149,7 +149,7 @@ def test_checked__wants_the_digest_of_a_pack_that_is_more_than_data(what: str, p
     assert medcat_pack.digest(medcat_pack.checked(pack, found)) == found
 
 
-def test_checked__refuses_what_is_no_pack(tmp_path: Path) -> None:
+def test_checked__rejects_other_files(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "notes.txt").touch()
 
@@ -160,7 +160,7 @@ def test_checked__refuses_what_is_no_pack(tmp_path: Path) -> None:
         medcat_pack.checked(tmp_path / "folder", "")
 
 
-def test_start__unpickles_nothing_that_was_not_named(tmp_path: Path) -> None:
+def test_start__unpickles_only_packs_named_by_digest(tmp_path: Path) -> None:
     pytest.importorskip("medcat")
     from mslm_data.annotate.medcat.annotator import MedCat
 
@@ -179,7 +179,7 @@ def test_start__unpickles_nothing_that_was_not_named(tmp_path: Path) -> None:
 # Copies --------------------------------------------------------------------------------------------------------------
 
 
-def test_checked__gives_a_private_copy_that_the_original_no_longer_reaches(
+def test_checked__returns_a_private_copy_that_ignores_later_changes(
     pack: Path, tmp_path: Path
 ) -> None:
     found = medcat_pack.digest(pack)
@@ -195,7 +195,7 @@ def test_checked__gives_a_private_copy_that_the_original_no_longer_reaches(
     assert modes == {0o600, 0o700}
 
 
-def test_checked__copies_a_table_whose_digest_is_named(tmp_path: Path) -> None:
+def test_checked__copies_a_table_with_a_given_digest(tmp_path: Path) -> None:
     table = tmp_path / "concepts.csv"
     table.write_text("cui,name\n1,pain\n")
 
@@ -206,7 +206,7 @@ def test_checked__copies_a_table_whose_digest_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["", ".zip"])
-def test_checked__loads_no_pack_that_changes_between_look_and_copy(
+def test_checked__rejects_a_pack_that_changes_during_the_copy(
     suffix: str, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named = medcat_pack.digest(pack)
@@ -229,7 +229,7 @@ def test_checked__loads_no_pack_that_changes_between_look_and_copy(
     assert not (tmp_path / "cache" / "packs" / named).exists()
 
 
-def test_checked__takes_the_sha256_of_a_zip_of_the_same_bytes_only(
+def test_checked__accepts_the_sha256_of_a_zip_of_the_same_bytes_only(
     pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mslm_data.io.files import hash_file
@@ -252,7 +252,7 @@ def test_checked__takes_the_sha256_of_a_zip_of_the_same_bytes_only(
         medcat_pack.checked(path, named)
 
 
-def test_checked__says_that_the_disk_is_full(
+def test_checked__reports_a_full_disk(
     pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: Path) -> None:
@@ -270,7 +270,7 @@ def test_checked__says_that_the_disk_is_full(
     ] == []
 
 
-def test_checked__leaves_out_what_links_lead_to(pack: Path, tmp_path: Path) -> None:
+def test_checked__ignores_targets_of_links(pack: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     other_file("raw_dict.dat", b"x")(outside)
     before = medcat_pack.digest(pack)
@@ -280,7 +280,7 @@ def test_checked__leaves_out_what_links_lead_to(pack: Path, tmp_path: Path) -> N
     assert not (medcat_pack.checked(pack, "") / "more").exists()
 
 
-def test_checked__says_that_it_cannot_write(
+def test_checked__reports_a_write_error(
     pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()

@@ -1,4 +1,4 @@
-"""Opening packs and tables with MedCAT: what is taken, what is refused, and what it does not touch."""
+"""Loading of model packs and tables with MedCAT: accepted and rejected packs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ running = MedCat(model_pack=sys.argv[1]).load()
 documents = [Document(id="", text=text) for text in notes(40, seed=1)]
 print(json.dumps([one.spans for one in running.find(documents)]))
 """
-"""Annotates notes in a process of its own that ends with code 3 if it asks for the network."""
+"""Annotates notes in a separate process, which exits with code 3 if it asks for the network."""
 
 
 class Ended(NamedTuple):
@@ -54,7 +54,7 @@ class Ended(NamedTuple):
 def processes(
     pack: Path, table: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, list[Ended]]:
-    """The home folder of three processes with other hash seeds, and how these ended."""
+    """The home folder of three processes with different hash seeds, and their results."""
     home = tmp_path_factory.mktemp("home")
     started = [
         subprocess.Popen(
@@ -86,7 +86,7 @@ def test_annotate__is_the_same_in_every_process(processes: tuple[Path, list[Ende
     assert sum(map(len, json.loads(first))) > 50
 
 
-def test_start__asks_nothing_of_the_network(processes: tuple[Path, list[Ended]]) -> None:
+def test_start__needs_no_network(processes: tuple[Path, list[Ended]]) -> None:
     home, ended = processes
 
     assert [(one.code, one.err) for one in ended] == [(0, "")] * 3
@@ -102,7 +102,7 @@ def test_start__reads_the_shipped_sample() -> None:
     ]  # fmt: skip
 
 
-def test_digest__is_of_the_files_whether_zipped_or_not(
+def test_digest__is_the_same_for_a_zip_and_its_files(
     pack: Path, table: Path, tmp_path: Path
 ) -> None:
     zipped = _zipped(pack, tmp_path / "pack.zip")
@@ -113,7 +113,7 @@ def test_digest__is_of_the_files_whether_zipped_or_not(
     assert MedCat(model_pack=str(pack)).pack_digest() == medcat_pack.digest(pack)
 
 
-def test_start__takes_a_zip_and_no_folder_beside_it(pack: Path, tmp_path: Path) -> None:
+def test_start__accepts_a_zip_without_a_folder_beside_it(pack: Path, tmp_path: Path) -> None:
     zipped = _zipped(pack, tmp_path / "pack.zip")
     (tmp_path / "pack").mkdir()
     (tmp_path / "pack" / "cdb.dat").write_bytes(b"stale")
@@ -130,7 +130,7 @@ def test_start__takes_a_zip_and_no_folder_beside_it(pack: Path, tmp_path: Path) 
         MedCat(model_pack=str(zipped)).start()
 
 
-def test_start__takes_the_sha256_of_a_zip_itself(pack: Path, tmp_path: Path) -> None:
+def test_start__accepts_the_sha256_of_a_zip(pack: Path, tmp_path: Path) -> None:
     zipped = _zipped(pack, tmp_path / "pack.zip")
 
     copy = medcat_pack.checked(zipped, hash_file(zipped).upper())
@@ -154,7 +154,7 @@ class _Evil:
 
 
 @pytest.mark.parametrize("file", ["cdb.dat", "cdb/raw_dict.dat"])
-def test_start__unpickles_nothing_of_another_pack(file: str, tmp_path: Path) -> None:
+def test_start__does_not_unpickle_another_pack(file: str, tmp_path: Path) -> None:
     import pickle
 
     evil, touched = tmp_path / "evil", tmp_path / "touched"
@@ -171,7 +171,7 @@ def test_start__unpickles_nothing_of_another_pack(file: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["../out", "/out", "a/../../out", "C:\\out"])
-def test_start__unpacks_nothing_outside(name: str, tmp_path: Path) -> None:
+def test_start__unpacks_nothing_outside_its_folder(name: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "pack.zip", "w") as archive:
         archive.writestr(name, "x")
 
@@ -182,7 +182,7 @@ def test_start__unpacks_nothing_outside(name: str, tmp_path: Path) -> None:
         MedCat(model_pack=str(tmp_path / "pack.zip")).start()
 
 
-def test_start__unpacks_no_bomb(tmp_path: Path) -> None:
+def test_start__rejects_a_bomb(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "pack.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("cdb/raw_dict.dat", bytes(65 << 20))
 
@@ -193,7 +193,7 @@ def test_start__unpacks_no_bomb(tmp_path: Path) -> None:
         MedCat(model_pack=str(tmp_path / "pack.zip")).start()
 
 
-def test_start__refuses_what_is_no_pack(tmp_path: Path) -> None:
+def test_start__rejects_other_files(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "torn.zip").write_bytes(b"PK\x03\x04")
     write_table(tmp_path / "names.csv", "id,label\n1,x\n")
@@ -216,7 +216,7 @@ def test_start__refuses_what_is_no_pack(tmp_path: Path) -> None:
             MedCat(model_pack=name).start()
 
 
-def test_start__refuses_packs_without_types_of_the_table(tmp_path: Path) -> None:
+def test_start__rejects_packs_without_types_of_the_table(tmp_path: Path) -> None:
     snomed = write_table(
         tmp_path / "snomed.csv", "cui,name,type_ids\n22298006,myocardial infarction,9090192\n"
     )
@@ -230,7 +230,7 @@ def test_start__refuses_packs_without_types_of_the_table(tmp_path: Path) -> None
         MedCat(model_pack=str(untyped)).start()
 
 
-def test_start__takes_a_table_of_types_of_the_users(tmp_path: Path) -> None:
+def test_start__accepts_a_custom_type_table(tmp_path: Path) -> None:
     snomed = write_table(
         tmp_path / "snomed.csv", "cui,name,type_ids\n22298006,myocardial infarction,9090192\n"
     )
@@ -258,7 +258,7 @@ def test_start__takes_a_table_of_types_of_the_users(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_start__refuses_what_is_no_table_of_types(
+def test_start__rejects_other_tables(
     content: str, message: str, table: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "types.toml").write_text(content)
@@ -292,7 +292,7 @@ _OLD = {
     "cui2preferred_name": {"C99": "Lung cancer"}, "cui2average_confidence": {},
     "addl_info": {"type_id2name": {"T191": "Neoplastic Process"}}, "vocab": {},
 }  # fmt: skip
-"""What MedCAT 1 pickled, as `medcat.utils.legacy.convert_cdb` reads it."""
+"""Attributes pickled by MedCAT 1, as `medcat.utils.legacy.convert_cdb` reads them."""
 
 _OLD_CONFIG = {
     "cdb_maker": {}, "preprocessing": {"keep_punct": {"==SET==": [".", ":"]}}, "linking": {"filters": {"cuis": {}}},

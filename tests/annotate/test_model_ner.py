@@ -1,4 +1,4 @@
-"""The annotator "model": the contract's promises are in test_contract.py, what is its own is here."""
+"""The annotator "model"; test_contract.py tests the common contract."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def saved(folder: Path, of_tags: Any) -> str:
-    """Save a model with the tokenizer of the sample beside it."""
+    """Save a model with the tokenizer of the sample."""
     tokenizer = made.word_piece()
     of_tags.save_pretrained(folder)
     (folder / "tokenizer.json").write_text(tokenizer.json)
@@ -54,7 +54,7 @@ def saved(folder: Path, of_tags: Any) -> str:
 
 
 def random_bert(folder: Path, **options: Any) -> str:
-    """Save a BERT with random weights that tags all kinds of words as mentions."""
+    """Save a BERT with random weights, which tags many kinds of words as mentions."""
     tags = ["O", "B-X", "I-X", "B-Y", "I-Y"]
     torch.manual_seed(0)
     sizes = SIZES | {"vocab_size": made.word_piece().ids.size, "hidden_size": 64}
@@ -79,10 +79,10 @@ def annotate(options: ModelNer, *documents: Document | str) -> list[FoundMention
     return made.annotated(options.start(), given)
 
 
-# What is found ------------------------------------------------------------------------------------
+# Mentions -----------------------------------------------------------------------------------------
 
 
-def test_annotate__finds_what_the_pipeline_of_transformers_finds(tmp_path: Path) -> None:
+def test_annotate__equals_the_pipeline_of_transformers(tmp_path: Path) -> None:
     folder = random_bert(tmp_path, max_position_embeddings=512)
     texts = [line for line in made.sample_lines() if line][:30]
 
@@ -101,7 +101,7 @@ def test_annotate__finds_what_the_pipeline_of_transformers_finds(tmp_path: Path)
 
 @pytest.mark.parametrize("make", [random_bert, random_mslm])
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_annotate__the_last_bit_does_not_depend_on_other_documents(
+def test_annotate__last_bit_does_not_depend_on_other_documents(
     make: Any, batch_size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tagger, "_DIGITS", 17)
@@ -120,7 +120,7 @@ def test_annotate__the_last_bit_does_not_depend_on_other_documents(
     assert together == [alone[str(number)] for number in range(len(texts))]
 
 
-def test_annotate__words_of_the_source_are_words(model: str) -> None:
+def test_annotate__uses_the_words_of_the_source(model: str) -> None:
     words = np.array([[0, 7], [8, 15]], np.int32)
     joined = np.array([[0, 15]], np.int32)
     text = "aspirin aspirin"
@@ -137,7 +137,7 @@ def test_annotate__words_of_the_source_are_words(model: str) -> None:
     assert [span[:2] for span in of_one_word.spans] == [(0, 15)]
 
 
-def test_annotate__leaves_out_low_scores_and_what_touches_a_placeholder(model: str) -> None:
+def test_annotate__excludes_low_scores_and_mentions_in_placeholders(model: str) -> None:
     document = Document(id="d", text="[**aspirin**] aspirin", placeholders=(Placeholder(0, 13),))
 
     [found] = annotate(ModelNer(model=model), document)
@@ -148,7 +148,7 @@ def test_annotate__leaves_out_low_scores_and_what_touches_a_placeholder(model: s
     assert unsure == FoundMentions((), {LOW_SCORE: 1})
 
 
-def test_annotate__long_documents_in_windows(model: str) -> None:
+def test_annotate__splits_long_documents_into_windows(model: str) -> None:
     text = "then heart failure and " * 100
 
     [found] = annotate(ModelNer(model=model), text)
@@ -178,7 +178,7 @@ def pipeline_with(model: str, **annotate: object) -> Any:
 
 
 @pytest.mark.long
-def test_build__has_the_same_bytes_for_any_number_of_workers(model: str, tmp_path: Path) -> None:
+def test_build__bytes_do_not_depend_on_the_number_of_workers(model: str, tmp_path: Path) -> None:
     path = notes(tmp_path, 200)
     trees = []
     for workers in (1, 2):
@@ -193,7 +193,7 @@ def test_build__has_the_same_bytes_for_any_number_of_workers(model: str, tmp_pat
     assert model not in str(manifest)
 
 
-def test_build__of_another_model_is_another_build(model: str, tmp_path: Path) -> None:
+def test_build__rejects_a_folder_of_another_model(model: str, tmp_path: Path) -> None:
     path = notes(tmp_path, 2)
     other = name_tagger(tmp_path / "other", NAMES[:1])
     build(pipeline_with(model), [path], made.word_piece(), tmp_path / "out", workers=1)
@@ -202,7 +202,9 @@ def test_build__of_another_model_is_another_build(model: str, tmp_path: Path) ->
         build(pipeline_with(other), [path], made.word_piece(), tmp_path / "out", workers=1)
 
 
-def test_build__asks_for_labels_and_says_which_the_model_has(model: str, tmp_path: Path) -> None:
+def test_build__lists_the_labels_of_the_model_when_none_are_given(
+    model: str, tmp_path: Path
+) -> None:
     with pytest.raises(PipelineError, match=r'expected labels, got none; .*\["X"\].*model. finds'):
         build(
             pipeline_with(model, labels=[]),
@@ -216,7 +218,7 @@ def test_build__asks_for_labels_and_says_which_the_model_has(model: str, tmp_pat
 # Options ------------------------------------------------------------------------------------------
 
 
-def test_labels_and_digest__are_read_without_torch(model: str) -> None:
+def test_start__reads_labels_and_digest_without_torch(model: str) -> None:
     code = (
         "import sys; from mslm_data.annotate import ANNOTATORS; "
         f"made = ANNOTATORS.make('model', {{'model': {model!r}}}); "
@@ -227,7 +229,9 @@ def test_labels_and_digest__are_read_without_torch(model: str) -> None:
     assert done.stdout.strip() == "('X',) 64 False"
 
 
-def test_digest__follows_the_version_of_torch(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_digest__depends_on_the_version_of_torch(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def digest(version: str) -> str:
         monkeypatch.setattr(model_ner.importlib.metadata, "version", lambda _: version)
         return ModelNer(model=model).digest()
@@ -251,7 +255,7 @@ def test_options__are_checked(options: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["start", "digest", "labels"])
-def test_model__must_be_there(method: str, tmp_path: Path) -> None:
+def test_model__must_exist(method: str, tmp_path: Path) -> None:
     with pytest.raises(AnnotateError, match=r"no model given; pass --set annotate\.mod"):
         getattr(ModelNer(), method)()
     with pytest.raises(AnnotateError, match="expected a model's folder or a hub name, found noth"):
@@ -259,7 +263,7 @@ def test_model__must_be_there(method: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["start", "digest"])
-def test_model__must_be_safetensors(method: str, tmp_path: Path) -> None:
+def test_model__requires_safetensors(method: str, tmp_path: Path) -> None:
     random_bert(tmp_path)
     weights = tmp_path / "model.safetensors"
     weights.rename(tmp_path / "pytorch_model.bin")
@@ -268,7 +272,7 @@ def test_model__must_be_safetensors(method: str, tmp_path: Path) -> None:
         getattr(ModelNer(model=str(tmp_path)), method)()
 
 
-def test_model__must_have_labels(tmp_path: Path) -> None:
+def test_model__requires_labels(tmp_path: Path) -> None:
     bare = BertModel(BertConfig(**SIZES))
     folder = saved(tmp_path, bare)
 
@@ -276,7 +280,7 @@ def test_model__must_have_labels(tmp_path: Path) -> None:
         ModelNer(model=folder).labels()
 
 
-def test_start__looks_for_no_gpu__which_a_fork_could_not_use(
+def test_start__initialises_no_gpu_before_a_fork(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def asked() -> bool:
@@ -299,7 +303,7 @@ def test_start__looks_for_no_gpu__which_a_fork_could_not_use(
         (RuntimeError("a secret"), RuntimeError, "a secret"),
     ],
 )
-def test_find__blames_no_document_for_the_machine(
+def test_find__blames_no_document_for_errors_of_the_machine(
     model: str,
     raised: Exception,
     expected: type[Exception],
@@ -316,7 +320,7 @@ def test_find__blames_no_document_for_the_machine(
         made.annotated(loaded, [Document(id="d", text="aspirin")])
 
 
-def test_find__computes_with_the_threads_that_were_asked_for(
+def test_find__uses_the_given_number_of_threads(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
@@ -334,7 +338,7 @@ def test_find__computes_with_the_threads_that_were_asked_for(
     assert torch.get_num_threads() == before
 
 
-def test_span__carries_the_score(model: str) -> None:
+def test_find__returns_spans_with_scores(model: str) -> None:
     [found] = annotate(ModelNer(model=model), "aspirin")
 
     (span,) = found.spans

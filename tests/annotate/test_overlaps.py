@@ -26,7 +26,9 @@ def spans(draw: st.DrawFn) -> list[Span]:
 
 
 def slow_flatten(given_spans: list[Span]) -> tuple[list[Span], Counter[str]]:
-    """Take the longest, the leftmost, the first given; again and again from those that overlap nothing taken."""
+    """Repeatedly take the longest mention without overlaps; ties go to the leftmost, then to the
+    first.
+    """
     kept: list[Span] = []
     left_out: Counter[str] = Counter()
     left = list(enumerate(given_spans))
@@ -57,7 +59,7 @@ def test_flatten__equals_its_twin(some: list[Span]) -> None:
 
 
 @given(st.lists(spans(), max_size=5))
-def test_flatten__looks_at_each_document_alone(rows: list[list[Span]]) -> None:
+def test_flatten__treats_each_document_alone(rows: list[list[Span]]) -> None:
     """Documents stand side by side on the line, without a character between."""
     bases = 28 * np.arange(len(rows))
 
@@ -68,7 +70,7 @@ def test_flatten__looks_at_each_document_alone(rows: list[list[Span]]) -> None:
     assert left_out == sum((reasons for _, reasons in of_each), Counter())
 
 
-def test_flatten__keeps_concepts_and_scores_with_their_mentions() -> None:
+def test_flatten__keeps_concepts_and_scores_of_mentions() -> None:
     rows = [[Span(4, 6, "b", "C2", 0.25), Span(0, 3, "a", "C1", 0.5), Span(1, 2, "a", "C3", 1.0)]]
 
     kept, _ = flatten(Mentions.from_rows(rows, np.zeros(1, np.int64)))
@@ -77,7 +79,7 @@ def test_flatten__keeps_concepts_and_scores_with_their_mentions() -> None:
 
 
 @given(spans())
-def test_flatten__keeps_or_counts_each(some: list[Span]) -> None:
+def test_flatten__keeps_or_counts_each_mention(some: list[Span]) -> None:
     kept, left_out = made.flat(some)
 
     assert len(kept) + sum(left_out.values()) == len(some)
@@ -85,7 +87,7 @@ def test_flatten__keeps_or_counts_each(some: list[Span]) -> None:
 
 
 @given(spans().flatmap(lambda some: st.tuples(st.just(some), st.permutations(some))))
-def test_flatten__takes_the_same_characters_in_any_order(
+def test_flatten__covers_the_same_characters_in_any_order(
     both: tuple[list[Span], list[Span]],
 ) -> None:
     first, second = (made.flat(some) for some in both)
@@ -111,7 +113,7 @@ def test_flatten__takes_the_same_characters_in_any_order(
         ),
     ],
 )
-def test_flatten__follows_its_rule(
+def test_flatten__worked_examples(
     some: list[Span], kept: list[Span], left_out: dict[str, int]
 ) -> None:
     assert made.flat(some) == (kept, left_out)

@@ -14,28 +14,28 @@ SPANS = [Span(0, 1, "DiseaseClass", "C1", 0.5), Span(2, 3, "Gene"), Span(4, 5, "
 RENAME = {"DiseaseClass": "Disease", "Modifier": "Disease"}
 
 
-def test_relabel__renames_and_keeps_all_else() -> None:
+def test_relabel__renames_labels_only() -> None:
     kept, left_out = relabelled(SPANS, rename=RENAME, labels=())
 
     assert kept == [Span(0, 1, "Disease", "C1", 0.5), Span(2, 3, "Gene"), Span(4, 5, "Disease")]
     assert left_out == {}
 
 
-def test_relabel__leaves_out_and_counts_labels_not_wanted() -> None:
+def test_relabel__removes_and_counts_unselected_labels() -> None:
     kept, left_out = relabelled(SPANS, rename=RENAME, labels=["Disease"])
 
     assert [span.start for span in kept] == [0, 4]
     assert left_out == {Reason("label not wanted"): 1}
 
 
-def test_relabel__looks_at_labels_after_renaming() -> None:
+def test_relabel__selects_labels_after_renaming() -> None:
     kept, left_out = relabelled(SPANS, rename=RENAME, labels=["Modifier", "Gene"])
 
     assert [span.label for span in kept] == ["Gene"]
     assert left_out == {Reason("label not wanted"): 2}
 
 
-def test_relabel__counts_nothing_where_all_are_wanted() -> None:
+def test_relabel__counts_nothing_when_all_labels_are_selected() -> None:
     assert relabelled(SPANS[1:2], rename={}, labels=["Gene"]) == (SPANS[1:2], {})
 
 
@@ -50,10 +50,9 @@ def test_relabel__renames_once() -> None:
     st.dictionaries(st.sampled_from("abcd"), st.sampled_from("abx")),
     st.sets(st.sampled_from("abcdx")),
 )
-def test_relabel__looks_at_each_mention_alone(
+def test_relabel__does_not_depend_on_other_mentions(
     rows: list[list[str]], rename: dict[str, str], labels: set[str]
 ) -> None:
-    """Whatever other labels there are, and in whichever document it stands."""
     spans = [
         [Span(place, place + 1, label) for place, label in enumerate(labels_of_one)]
         for labels_of_one in rows

@@ -35,21 +35,21 @@ def annotate(options: SpacyNer, *texts: str) -> list[FoundMentions]:
     return made.annotated(options.start(), [Document(id="d", text=text) for text in texts])
 
 
-def test_annotate__gives_entities_with_their_ids(model: str) -> None:
+def test_annotate__returns_entities_with_their_ids(model: str) -> None:
     [first, second] = annotate(SpacyNer(model=model), "x Heart\nfailure, aspirin", "")
 
     assert first.spans == (Span(2, 15, "DISEASE", "C1"), Span(17, 24, "DRUG"))
     assert second == FoundMentions((), {})
 
 
-def test_annotate__trims_white_space_and_counts_what_has_nothing_else(model: str) -> None:
+def test_annotate__trims_white_space_and_counts_empty_mentions(model: str) -> None:
     [annotated] = annotate(SpacyNer(model=model), "Aspirin\nand\n\n\naspirin")
 
     assert annotated.spans == (Span(0, 7, "DRUG"), Span(14, 21, "DRUG"))
     assert annotated.left_out == {Reason("white space only"): 1}
 
 
-def test_annotate__no_mention_in_a_placeholder(model: str) -> None:
+def test_annotate__finds_no_mention_in_a_placeholder(model: str) -> None:
     text = "[**Name 1**] name"
     document = Document(id="d", text=text, placeholders=(Placeholder(0, 12),))
     [annotated] = made.annotated(SpacyNer(model=model).start(), [document])
@@ -60,7 +60,7 @@ def test_annotate__no_mention_in_a_placeholder(model: str) -> None:
 
 @pytest.mark.parametrize("piece", [1, 8, 20, 1000])
 @pytest.mark.parametrize("batch_size", [1, 3])
-def test_annotate__long_documents_in_pieces(model: str, piece: int, batch_size: int) -> None:
+def test_annotate__splits_long_documents(model: str, piece: int, batch_size: int) -> None:
     text = "aspirin\n" * 10 + "\n" + "Heart failure. " * 10
     options = SpacyNer(model=model, piece=piece, batch_size=batch_size)
     [annotated, other] = annotate(options, text, text)
@@ -72,7 +72,7 @@ def test_annotate__long_documents_in_pieces(model: str, piece: int, batch_size: 
     assert found.count(("Heart failure", "DISEASE")) == (10 if piece >= 20 else 0)
 
 
-def test_annotate__past_spacys_own_limit(model: str) -> None:
+def test_annotate__accepts_documents_above_the_limit_of_spacy(model: str) -> None:
     text = ("x" * 99 + "\n") * 10_001 + "aspirin"
     [annotated] = annotate(SpacyNer(model=model), text)
 
@@ -80,7 +80,7 @@ def test_annotate__past_spacys_own_limit(model: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["start", "digest"])
-def test_model__must_be_there(method: str, tmp_path: Path) -> None:
+def test_model__must_exist(method: str, tmp_path: Path) -> None:
     with pytest.raises(
         AnnotateError,
         match=r"annotator 'spacy': no model given; pass --set annotate\.model",
@@ -91,7 +91,7 @@ def test_model__must_be_there(method: str, tmp_path: Path) -> None:
             getattr(SpacyNer(model=name), method)()
 
 
-def test_model__must_fit_spacy(tmp_path: Path) -> None:
+def test_model__must_match_the_version_of_spacy(tmp_path: Path) -> None:
     (tmp_path / "config.cfg").write_text("[nlp]\nlang = 5\n")
 
     with pytest.raises(
@@ -114,13 +114,13 @@ def test_options__are_checked(options: dict[str, int], message: str) -> None:
         ANNOTATORS.make("spacy", options)
 
 
-def test_exclude__leaves_components_out(model: str) -> None:
+def test_load__excludes_components(model: str) -> None:
     [annotated] = annotate(SpacyNer(model=model, exclude=("entity_ruler",)), "aspirin")
 
     assert annotated.spans == ()
 
 
-def test_digest__follows_every_file(tmp_path: Path) -> None:
+def test_digest__depends_on_every_file(tmp_path: Path) -> None:
     one = ruler(tmp_path / "one", PATTERNS)
     two = ruler(tmp_path / "two", PATTERNS)
     digests = [SpacyNer(model=str(folder)).digest() for folder in (one, two)]

@@ -79,7 +79,7 @@ def found(loaded: LoadedTerms, given: Sequence[Document]) -> list[list[tuple[int
 
 
 @given(st.lists(documents(), max_size=3), some_terms, st.data())
-def test_annotate__equals_twin(
+def test_annotate__equals_its_twin(
     given: list[Document], terms: list[Term], data: st.DataObject
 ) -> None:
     match_case = data.draw(st.lists(st.booleans(), min_size=len(terms), max_size=len(terms)))
@@ -91,7 +91,7 @@ def test_annotate__equals_twin(
 
 
 def slots_of(chars, words, slots, known, bounds):
-    """Return the place of each word in a table where all hashes are 0."""
+    """Return the slot of each word in a table where all hashes are 0."""
     for start, end, *_ in words:
         hashes = np.zeros(len(bounds), np.uint64)
         yield find_slot(
@@ -111,7 +111,7 @@ def look_up_alike(chars, words, slots, known, bounds, hashes, out):
 
 
 @given(st.lists(documents(), max_size=2), some_terms)
-def test_annotate__is_exact_though_all_hashes_are_equal(
+def test_annotate__is_exact_when_all_hashes_collide(
     given: list[Document], terms: list[Term]
 ) -> None:
     match_case = [False] * len(terms)
@@ -125,7 +125,7 @@ def test_annotate__is_exact_though_all_hashes_are_equal(
 
 
 @given(st.lists(st.one_of(made.documents_of_text(), made.documents_of_words()), max_size=4))
-def test_annotate__any_unicode_equals_twin(given: list[Document]) -> None:
+def test_annotate__equals_its_twin_on_any_unicode(given: list[Document]) -> None:
     terms = [Term(word, "X", "") for word in made.ODD_WORDS if word.strip()]
     match_case = [i % 2 == 0 for i in range(len(terms))]
 
@@ -134,8 +134,8 @@ def test_annotate__any_unicode_equals_twin(given: list[Document]) -> None:
     ]
 
 
-def test_kinds__are_right_for_all_of_unicode() -> None:
-    """Characters that are in no range of the table are other ones, without case."""
+def test_kinds__equal_unicode_properties() -> None:
+    """Characters outside the ranges of the table have kind "other", and no case."""
     listed = {code for codes in texts._ASSIGNED for code in codes}
     others = [chr(code) for code in range(sys.maxunicode + 1) if code not in listed]
 
@@ -163,7 +163,7 @@ def test_kinds__are_right_for_all_of_unicode() -> None:
         ("(+) and +", ["+"], ["+", "+"]),
     ],
 )
-def test_annotate__follows_its_rule(text: str, names: list[str], expected: list[str]) -> None:
+def test_annotate__worked_examples(text: str, names: list[str], expected: list[str]) -> None:
     loaded = LoadedTerms([Term(name, "X", "") for name in names], match_case=[False] * len(names))
     [annotated] = made.annotated(loaded, [Document(id="d", text=text)])
 
@@ -178,7 +178,9 @@ def test_annotate__follows_its_rule(text: str, names: list[str], expected: list[
         ("short", ["MS", "Asthma", "asthma"]),
     ],
 )
-def test_case__is_an_option(tmp_path: Path, case: str, expected: list[str]) -> None:
+def test_annotate__matches_case_as_configured(
+    tmp_path: Path, case: str, expected: list[str]
+) -> None:
     (tmp_path / "t.csv").write_text("name,label\nMS,X\nasthma,X\n")
     terms = ANNOTATORS.make("terms", {"table": str(tmp_path / "t.csv"), "case": case, "short": 2})
     text = "MS ms Asthma asthma"
@@ -187,7 +189,7 @@ def test_case__is_an_option(tmp_path: Path, case: str, expected: list[str]) -> N
     assert [text[span.start : span.end] for span in annotated.spans] == expected
 
 
-def test_annotate__longest_term_of_either_case() -> None:
+def test_annotate__prefers_the_longest_term_of_either_case() -> None:
     terms = [Term("MS", "A", ""), Term("ms exacerbation", "B", ""), Term("MS", "C", "")]
     loaded = LoadedTerms(terms, match_case=[True, False, False])
 
@@ -196,7 +198,7 @@ def test_annotate__longest_term_of_either_case() -> None:
     ]
 
 
-def test_annotate__many_documents_as_each_alone() -> None:
+def test_annotate__does_not_depend_on_the_batch() -> None:
     loaded = LoadedTerms([Term("a b", "X", "C")], match_case=[False])
     given = [
         Document(id=str(i), text=text)
@@ -280,7 +282,7 @@ def test_start__reads_the_shipped_sample() -> None:
         ),
     ],
 )
-def test_start__says_where_a_table_is_broken(
+def test_start__reports_the_line_of_a_broken_table(
     tmp_path: Path, content: str | bytes, message: str
 ) -> None:
     with pytest.raises(AnnotateError, match=message) as error:
@@ -290,7 +292,7 @@ def test_start__says_where_a_table_is_broken(
 
 
 @pytest.mark.parametrize("method", ["start", "digest"])
-def test_start__says_that_there_is_no_table(tmp_path: Path, method: str) -> None:
+def test_start__reports_a_missing_table(tmp_path: Path, method: str) -> None:
     with pytest.raises(
         AnnotateError,
         match=r"annotator 'terms': no table given; pass --set annotate\.table",
@@ -300,7 +302,7 @@ def test_start__says_that_there_is_no_table(tmp_path: Path, method: str) -> None
         getattr(Terms(table=str(tmp_path / "x.csv")), method)()
 
 
-def test_build__names_the_labels_to_choose_from(tmp_path: Path) -> None:
+def test_build__lists_the_available_labels(tmp_path: Path) -> None:
     terms = table(tmp_path, "name,label\nasthma,Disease\naspirin,Drug\n")
     pipeline = made.pipeline_of(annotate={"use": "terms", "table": terms.table})
 
@@ -308,7 +310,7 @@ def test_build__names_the_labels_to_choose_from(tmp_path: Path) -> None:
         made.built(tmp_path / "out", pipeline=pipeline)
 
 
-def test_digest__is_of_the_table_and_not_of_its_place(tmp_path: Path) -> None:
+def test_digest__depends_on_the_content_of_the_table_only(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     first = table(tmp_path, "name,label\na,X\n")
     same = table(tmp_path / "b", "name,label\na,X\n", "other.csv")
@@ -317,13 +319,13 @@ def test_digest__is_of_the_table_and_not_of_its_place(tmp_path: Path) -> None:
     assert first.digest() == same.digest() != other.digest()
 
 
-def test_options__travel_to_other_processes(tmp_path: Path) -> None:
+def test_options__survive_pickling(tmp_path: Path) -> None:
     options = table(tmp_path, "name,label\na,X\n")
 
     assert pickle.loads(pickle.dumps(options)) == options  # noqa: S301
 
 
-def test_real__names_of_diseases_are_found_where_they_stand(real: Path) -> None:
+def test_annotate__finds_names_of_diseases_in_real_abstracts(real: Path) -> None:
     with (real / "concepts/drugbank_open/drugbank_vocabulary.csv").open(
         encoding="utf-8", newline=""
     ) as file:
@@ -334,7 +336,7 @@ def test_real__names_of_diseases_are_found_where_they_stand(real: Path) -> None:
 
     assert len(annotated.spans) >= 0.95 * len(
         names
-    )  # the rest begin with another name, or go on in the next line
+    )  # The others begin with another name, or continue in the next line.
     assert all(
         twin.fold(text[span.start : span.end]) == twin.fold(span.concept)
         for span in annotated.spans
@@ -342,10 +344,10 @@ def test_real__names_of_diseases_are_found_where_they_stand(real: Path) -> None:
 
 
 @given(st.lists(documents(), max_size=5), some_terms, st.data())
-def test_annotate__some_documents_of_a_line_as_each_alone(
+def test_annotate__annotates_some_documents_of_a_line_like_each_alone(
     given: list[Document], terms: list[Term], data: st.DataObject
 ) -> None:
-    """The texts of documents that were taken out stay on the line, and have no part in it."""
+    """Texts of removed documents stay on the line, and are ignored."""
     loaded = LoadedTerms(terms, match_case=[False] * len(terms))
     kept = [number for number in range(len(given)) if data.draw(st.booleans())]
     some = Documents.from_documents(given).take(np.array(kept, np.int64))
@@ -356,7 +358,7 @@ def test_annotate__some_documents_of_a_line_as_each_alone(
     assert spans == [found(loaded, [given[number]])[0] for number in kept]
 
 
-def test_annotate__no_term_reaches_into_a_document_that_was_taken_out() -> None:
+def test_annotate__no_term_reaches_into_a_removed_document() -> None:
     loaded = LoadedTerms(
         [Term("breast", "X", ""), Term("breast cancer", "X", "")], match_case=[False, False]
     )

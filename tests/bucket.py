@@ -1,6 +1,6 @@
-"""An S3 server on this machine, and a proxy before it that fails as tests tell it to.
+"""A local S3 server behind a proxy with scripted faults.
 
-Whatever a test reads passes the proxy; what it stores does not.
+Tests read through the proxy, and store objects directly.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ BUSY = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</
 
 
 class Answer(NamedTuple):
-    """What the proxy sends: `length` is what it announces, None for nothing at all."""
+    """A response of the proxy.
+
+    `length` is the announced length, or None to omit it.
+    """
 
     status: int
     headers: dict[str, str]
@@ -36,12 +39,12 @@ class Answer(NamedTuple):
 
 
 Fault = Callable[[Answer], Answer | None]
-"""What becomes of an answer; None where the connection ends without one. It may wait."""
+"""Transforms a response; None closes the connection without one. A fault may wait."""
 
 
 @dataclass
 class Rule:
-    """Has a fault befall the next `times` requests of a method for keys that end like this."""
+    """Applies a fault to the next `times` requests of a method for keys with this ending."""
 
     fault: Fault
     ending: str
@@ -50,7 +53,7 @@ class Rule:
 
 
 class Meeting:
-    """Holds requests for keys that end like this, until so many are there at the same time."""
+    """Holds requests for keys with this ending until a number of them wait at the same time."""
 
     def __init__(self, ending: str, wanted: int) -> None:
         self.ending = ending
@@ -72,8 +75,8 @@ class Bucket:
     """A bucket behind the proxy.
 
     Attributes:
-        url: Of the proxy.
-        requests: Method and key -> how often the proxy was asked.
+        url: URL of the proxy.
+        requests: Number of requests for each method and key.
         meeting: Where GET requests wait for each other.
     """
 
@@ -95,18 +98,18 @@ class Bucket:
         self._s3.create_bucket(Bucket=BUCKET)
 
     def reset(self) -> None:
-        """Forget all faults and requests."""
+        """Remove all faults and counts of requests."""
         self._rules.clear()
         self.requests.clear()
         self.meeting = None
 
     def put(self, key: str, data: bytes) -> str:
-        """Store an object, past the proxy, and return its URL."""
+        """Store an object directly, and return its URL."""
         self._s3.put_object(Bucket=BUCKET, Key=key, Body=data)
         return f"s3://{BUCKET}/{key}"
 
     def put_all(self, folder: Path, key: str) -> str:
-        """Store all files below a folder, and return the URL of the folder."""
+        """Store all files of a folder, and return the URL of the folder."""
         for path in folder.rglob("*"):
             if path.is_file():
                 self.put(f"{key}/{path.relative_to(folder).as_posix()}", path.read_bytes())
@@ -116,7 +119,7 @@ class Bucket:
         self._rules.append(Rule(fault, ending, times, method))
 
     def fault_of(self, method: str, key: str) -> Fault | None:
-        """Count a request, and return what befalls it."""
+        """Count a request, and return its fault."""
         with self._lock:
             self.requests[method, key] += 1
             for rule in self._rules:
@@ -126,33 +129,33 @@ class Bucket:
         return None
 
 
-# What may befall an answer -------------------------------------------------------------------------------------------
+# Faults --------------------------------------------------------------------------------------------------------------
 
 
 def broken(answer: Answer) -> Answer:
-    """Announce the whole and send half of it."""
+    """Announce the full length, and send half of the bytes."""
     return answer._replace(body=answer.body[: len(answer.body) // 2])
 
 
 def short(answer: Answer) -> Answer:
-    """Announce and send a half."""
+    """Announce and send half of the bytes."""
     half = answer.body[: len(answer.body) // 2]
     return answer._replace(body=half, length=len(half))
 
 
 def halved(answer: Answer) -> Answer:
-    """Announce and send a half, and say so everywhere."""
+    """Announce and send half of the bytes, without a content range."""
     headers = {k: v for k, v in answer.headers.items() if k.lower() != "content-range"}
     return short(answer)._replace(headers=headers)
 
 
 def unmeasured(answer: Answer) -> Answer:
-    """Announce nothing and send a half."""
+    """Announce no length, and send half of the bytes."""
     return short(answer)._replace(length=None)
 
 
 def reset(answer: Answer) -> None:
-    """Close the connection without an answer."""
+    """Close the connection without a response."""
 
 
 def busy(answer: Answer) -> Answer:
@@ -166,8 +169,8 @@ def denied(answer: Answer) -> Answer:
 
 @contextmanager
 def serving() -> Iterator[Bucket]:
-    """Serve a bucket on free ports of this machine for as long as the context lasts."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it writes a line a request
+    """Serve a bucket on free local ports inside the context."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # The server writes one line per request.
     moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     moto.start()
     host, port = moto.get_host_and_port()
@@ -222,7 +225,7 @@ def serving() -> Iterator[Bucket]:
         request_queue_size = 64
 
         def handle_error(self, *args: object) -> None:
-            """Say nothing of clients that did not wait."""
+            """Ignore clients that disconnect early."""
 
     try:
         with running(Server(("127.0.0.1", 0), Handler)) as bucket.url:

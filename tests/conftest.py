@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures and settings for all tests."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ import mslm_data as md
 from tests import made
 from tests.support.properties import register_profiles
 
-# Threads wait for each other longer than models this small compute, and tests run side by side.
+# Small models lose more time on thread synchronisation than they gain, and tests run in parallel.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# What a shell runs in its background ignores interrupts, and the tests of interrupts send some.
+# Background processes of a shell ignore interrupts, but some tests send them.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 register_profiles()
 
-# Tests are collected without the garbage collector, and are none of its business afterwards: a
-# Trainer collects garbage at the end of each run, for half a second where thousands of tests wait.
+# Collect tests without the garbage collector, and freeze their objects: a Trainer runs the
+# collector after each run, which took half a second with thousands of collected tests.
 gc.disable()
 
 
@@ -36,10 +36,10 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def unsynced() -> Iterator[None]:
-    """Let no test wait for the disk, which took more than half of a small build's time.
+    """Disable `fsync`, which took more than half of the time of a small build.
 
-    Only a loss of power shows what a sync does; tests/faults/power.py has a model of that, which
-    needs the calls and not their effect. Programs that tests start do sync.
+    Syncs matter after a loss of power only. tests/faults/power.py models that from the calls, not
+    from their effect. Programs started by tests do sync.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
@@ -48,12 +48,12 @@ def unsynced() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled(unsynced: None, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Let one process compile the kernels of a build and of joint masking; the others load them.
+    """Compile the kernels of a build and of joint masking in one process; the others load them.
 
-    Otherwise each process of a run compiles the same kernels at the same time, and so does each
-    program that a test starts.
+    Otherwise all processes of a run, and all programs started by tests, would compile them at the
+    same time.
     """
-    shared = tmp_path_factory.getbasetemp().parent  # by the processes of a run
+    shared = tmp_path_factory.getbasetemp().parent  # Shared by the processes of a run.
     out = tmp_path_factory.mktemp("compiled") / "ncbi"
     with FileLock(shared / "kernels.lock"):
         made.built(out)
@@ -62,7 +62,7 @@ def compiled(unsynced: None, tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session")
 def real() -> Path:
-    """The folder of real corpora; where it is not set, the test says so and is skipped."""
+    """The folder of real corpora. The test is skipped if MSLM_DATA_REAL is not set."""
     folder = os.environ.get("MSLM_DATA_REAL")
     if not folder:
         pytest.skip("MSLM_DATA_REAL is not set: real corpora are not here")

@@ -1,4 +1,4 @@
-"""A file system that fails as tests tell it to: `faulty:///PATH` reads the file PATH, badly."""
+"""A file system with scripted faults: `faulty:///PATH` reads the file PATH."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ import fsspec
 from fsspec import AbstractFileSystem
 
 Fault = Callable[[bytes], bytes]
-"""What becomes of a file's bytes; it may raise, or wait."""
+"""Transforms the bytes of a file; may raise or wait."""
 SECRET = "token=abcdef0123456789"
 
 
 class NoCredentialsError(Exception):
-    """As botocore has it: no `OSError`, and nobody knows what its message holds."""
+    """An error like that of botocore: no `OSError`, with unknown content in its message."""
 
 
 class Faulty(AbstractFileSystem):
-    """Files of this machine, with faults.
+    """Local files with faults.
 
     Attributes:
-        faults: File name -> what becomes of its bytes when it is opened first, second and so on.
-        opened: File name -> how often.
+        faults: Faults for each file name, one per call of `open`.
+        opened: Number of `open` calls for each file name.
     """
 
     protocol = "faulty"
@@ -55,7 +55,7 @@ class Faulty(AbstractFileSystem):
 
 @contextmanager
 def registered() -> Iterator[type[Faulty]]:
-    """Make `faulty://` known, without faults."""
+    """Register `faulty://` without faults."""
     fsspec.register_implementation("faulty", Faulty, clobber=True)
     Faulty.faults, Faulty.opened = {}, Counter()
     yield Faulty

@@ -1,4 +1,4 @@
-"""Makes Examples for tests: from rows as lists, at random for hypothesis, and fixed ones for golden numbers."""
+"""Examples for tests: from lists, from hypothesis strategies, and fixed ones for golden digests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLS, SEP = 2, 3
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One row as lists; mentions are `(start, end, label)` in tokens of the row, half open."""
+    """A row as lists. Mentions are half-open token ranges `(start, end, label)`."""
 
     key: int
     ids: Sequence[int]
@@ -37,7 +37,14 @@ class Row:
 def row_of(
     words: Sequence[int], mentions: Sequence[tuple[int, int]] = (), *, key: int = 0, fill: int = 10
 ) -> Row:
-    """Make a row between [CLS] and [SEP] from each word's number of sub-words and mentions as ranges of words."""
+    """Make a row between [CLS] and [SEP].
+
+    Args:
+        words: Number of sub-words of each word.
+        mentions: Half-open word ranges.
+        key: Key of the row.
+        fill: Token id of all sub-words.
+    """
     begins = 1 + np.concatenate([[0], np.cumsum(words, dtype=int)])
     numbers = [number for number, size in enumerate(words) for _ in range(size)]
     return Row(
@@ -49,7 +56,7 @@ def row_of(
 
 
 def examples_of(rows: Iterable[Row], ids: TokenIds = IDS) -> Examples:
-    """Put rows one after the other."""
+    """Concatenate rows."""
     rows = list(rows)
     spans = [row.mentions for row in rows]
     return Examples(
@@ -65,7 +72,7 @@ def examples_of(rows: Iterable[Row], ids: TokenIds = IDS) -> Examples:
 
 
 def rows_of(examples: Examples) -> list[Row]:
-    """Return the rows as lists again."""
+    """Convert Examples to rows."""
     columns = (
         examples.input_ids,
         examples.word_ids,
@@ -87,7 +94,7 @@ def rows_of(examples: Examples) -> list[Row]:
 
 
 def take(examples: Examples, rows: Sequence[int]) -> Examples:
-    """Return these rows, in this order."""
+    """Return the given rows, in the given order."""
 
     def pick(column: Ragged) -> Ragged:
         parts = [column[row] for row in rows]
@@ -104,10 +111,11 @@ def take(examples: Examples, rows: Sequence[int]) -> Examples:
 
 @st.composite
 def random_rows(draw: st.DrawFn, *, labels: int = 2) -> Row:
-    """Rows of up to 8 words of up to 4 sub-words; mentions are whole words, often adjacent; now and then [UNK].
+    """Draw a row of up to 8 words with up to 4 sub-words each, some of them [UNK].
 
-    Some have no mention, no special token at an end, no word, or no token at all. Each part is made
-    of the bytes of one draw: Hypothesis is several times slower with as many single numbers.
+    Mentions cover complete words and are often adjacent. Some rows have no mention, no special
+    token at an end, no word, or no token at all. Each part uses the bytes of one draw, as
+    Hypothesis is several times slower with as many integers.
     """
     sizes = [1 + byte % 4 for byte in draw(st.binary(max_size=8))]
     numbers = [number for number, size in enumerate(sizes) for _ in range(size)]
@@ -115,7 +123,7 @@ def random_rows(draw: st.DrawFn, *, labels: int = 2) -> Row:
     begins = prefix + np.concatenate([[0], np.cumsum(sizes, dtype=int)])
     cuts = sorted({byte % (len(sizes) + 1) for byte in draw(st.binary(max_size=6))})
     pieces = list(pairwise(cuts))
-    # The lowest bit says whether a piece is a mention, the others of which label.
+    # The lowest bit marks a mention, the others are its label.
     choices = draw(st.binary(min_size=len(pieces), max_size=len(pieces)))
     return Row(
         key=draw(st.integers(0, 2**64 - 1)),
@@ -130,7 +138,7 @@ def random_rows(draw: st.DrawFn, *, labels: int = 2) -> Row:
 
 
 def _random_ids(draw: st.DrawFn, count: int) -> list[int]:
-    """A quarter of the bytes stand for [UNK], the others for usual tokens."""
+    """Draw token ids, a quarter of them [UNK]."""
     usual = range(len(IDS.special), IDS.size)
     return [
         usual[byte % len(usual)] if byte < 192 else IDS.unk
@@ -139,14 +147,14 @@ def _random_ids(draw: st.DrawFn, count: int) -> list[int]:
 
 
 def random_examples(*, max_rows: int = 6, labels: int = 2) -> st.SearchStrategy[Examples]:
-    """Examples of `random_rows`, none of them also; as in a split, no two share a key."""
+    """Draw Examples of zero or more `random_rows` with distinct keys, as in a split."""
     return st.lists(
         random_rows(labels=labels), max_size=max_rows, unique_by=lambda row: row.key
     ).map(examples_of)
 
 
 def fixed_examples(num_rows: int = 64, *, labels: int = 2) -> Examples:
-    """Return the same rows for ever, from integers alone: 0 to 19 words, 0 to 4 mentions, [UNK] now and then."""
+    """Return constant rows, made from integers alone: 0 to 19 words, 0 to 4 mentions, some [UNK]."""
     return examples_of(_fixed_row(number, labels) for number in range(num_rows))
 
 

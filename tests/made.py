@@ -1,4 +1,4 @@
-"""Tokenizers, documents and built folders for tests, all small and made here from the shipped sample."""
+"""Small tokenizers, documents and built folders for tests, made from the shipped sample."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SPECIALS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 
 @functools.cache
 def sample_lines() -> list[str]:
-    """Return the sentences of the shipped sample corpora, words joined by spaces."""
+    """Return the sentences of the shipped sample corpora, with words joined by spaces."""
     lines = []
     for path in sorted(SAMPLE.glob("*/*.tsv")):
         blocks = path.read_text(encoding="utf-8").split("\n\n")
@@ -53,7 +53,7 @@ def word_piece() -> Tokenizer:
 
 @functools.cache
 def byte_level() -> Tokenizer:
-    """Train byte-level BPE with RoBERTa's specials around a sequence."""
+    """Train byte-level BPE with RoBERTa's special tokens around a sequence."""
     core = tokenizers.Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
@@ -68,7 +68,9 @@ def byte_level() -> Tokenizer:
 
 @functools.cache
 def unigram() -> Tokenizer:
-    """Train a SentencePiece-like Unigram: NFKC, Metaspace, XLM-R's specials around a sequence."""
+    """Train a SentencePiece-like Unigram: NFKC, Metaspace, XLM-R's special tokens around a
+    sequence.
+    """
     core = tokenizers.Tokenizer(models.Unigram())
     core.normalizer = normalizers.Sequence(
         [normalizers.NFKC(), normalizers.Replace(tokenizers.Regex(" {2,}"), " ")]
@@ -95,7 +97,7 @@ def of_words(
     doc_id: str = "d",
     label: str = "X",
 ) -> Document:
-    """Make a document of given words with one space between them; mentions are ranges of words."""
+    """Make a document from words joined by single spaces. Mentions are word ranges."""
     lengths = np.array([len(word) for word in words], np.int64)
     ends = np.cumsum(lengths + 1) - 1
     bounds = np.stack([ends - lengths, ends], axis=1).astype(np.int32)
@@ -108,7 +110,7 @@ def of_words(
 
 
 def annotated(loaded: LoadedAnnotator, given: Sequence[Document]) -> list[FoundMentions]:
-    """Return what an annotator finds in each of some documents, which it gets in one batch."""
+    """Annotate documents in one batch."""
     documents = Documents.from_documents(given)
     found = loaded.annotate(documents)
     left_out = [
@@ -123,18 +125,18 @@ def annotated(loaded: LoadedAnnotator, given: Sequence[Document]) -> list[FoundM
 
 
 def mentions_of(spans: Sequence[Span]) -> Mentions:
-    """Return the mentions of one document, whose text begins the line, in columns."""
+    """Return the mentions of a document as columns. The text is the beginning of the line."""
     return Mentions.from_rows([spans], np.zeros(1, np.int64))
 
 
 def spans_of(mentions: Mentions) -> list[Span]:
-    """Return the mentions of one document whose text begins the line."""
+    """Return the mentions of a document as spans. The text is the beginning of the line."""
     (spans,) = mentions.spans(np.zeros(1, np.int64))
     return spans
 
 
 def flat(spans: Sequence[Span]) -> tuple[list[Span], Counter[str]]:
-    """Return the mentions of one document that `flatten` keeps, and the number of the others."""
+    """Return the mentions of a document kept by `flatten`, and the number of removed ones."""
     kept, left_out = flatten(mentions_of(spans))
     return spans_of(kept), left_out
 
@@ -142,20 +144,20 @@ def flat(spans: Sequence[Span]) -> tuple[list[Span], Counter[str]]:
 def relabelled(
     spans: Sequence[Span], *, rename: Mapping[str, str], labels: Sequence[str]
 ) -> tuple[list[Span], Counter[str]]:
-    """Return the mentions of one document that `relabel` keeps, and the number of the others."""
+    """Return the mentions of a document kept by `relabel`, and the number of removed ones."""
     kept, left_out = relabel(mentions_of(spans), rename=rename, labels=labels)
     return spans_of(kept), left_out
 
 
 def sentences_of(segmenter: Segmenter, document: Document) -> list[Sentence]:
-    """Return the sentences of one document."""
+    """Return the sentences of a document."""
     ranges = segmenter.sentences(Documents.from_documents([document]))
     assert ranges.offsets.tolist() == [0, len(ranges.starts)]
     return list(map(Sentence, ranges.starts.tolist(), ranges.ends.tolist()))
 
 
 def encoder(tokenizer: Tokenizer, labels: Sequence[str], **options: Any) -> Encoder:
-    """Make an encoder that knows no word yet, with labels numbered in order."""
+    """Make an encoder with an empty word table and labels numbered in order."""
     numbers = {label: number for number, label in enumerate(labels)}
     return Encoder(WordTable(tokenizer), numbers, **options)
 
@@ -163,7 +165,7 @@ def encoder(tokenizer: Tokenizer, labels: Sequence[str], **options: Any) -> Enco
 def encoded(
     by: Encoder, given: Sequence[Document], segmenter: Segmenter | None = None
 ) -> tuple[Examples, Account]:
-    """Encode documents in one batch, with the sentences of a segmenter or else their own."""
+    """Encode documents in one batch, with the sentences of a segmenter or by default their own."""
     documents = Documents.from_documents(given)
     sentences: Ranges = (segmenter or GivenSentences()).sentences(documents)
     account = Account()
@@ -177,7 +179,9 @@ ODD_WORDS = (
     "İstanbul", "K+", "''",
     "tumour/tumor", "5.3%", "-", "--", ")(", "\ufffd", "한국어", "A\u030a", "℃", "…", "¨", "ǅ", "\u1e9b\u0323",
 )  # fmt: skip
-"""Words that have broken tokenisers: marks, CJK, emoji, right to left, controls, specials spelled out, too long."""
+"""Difficult words for tokenizers: marks, CJK, emoji, right-to-left, control characters, special
+tokens, too long.
+"""
 
 some_words = st.one_of(
     st.sampled_from(ODD_WORDS),
@@ -191,7 +195,9 @@ some_words = st.one_of(
 def documents_of_words(
     draw: st.DrawFn, *, labels: Sequence[str] = ("X", "Y"), doc_id: str = "d"
 ) -> Document:
-    """Documents of given words in up to three sentences; mentions are any flat ranges of characters."""
+    """Draw documents of given words in up to three sentences, with any flat character ranges as
+    mentions.
+    """
     words = draw(st.lists(some_words, max_size=14))
     document = of_words(words, doc_id=doc_id)
     assert document.words is not None
@@ -210,7 +216,9 @@ def documents_of_words(
 def documents_of_text(
     draw: st.DrawFn, *, labels: Sequence[str] = ("X", "Y"), doc_id: str = "d"
 ) -> Document:
-    """Documents of running text, any white space, sentences anywhere; mentions are any flat ranges of characters."""
+    """Draw documents of running text with any white space and sentences, and any flat character
+    ranges as mentions.
+    """
     gaps = st.sampled_from([" ", "  ", "\n", "\u00a0", "\u2028", "\t", ""])
     text = "".join(word + draw(gaps) for word in draw(st.lists(some_words, max_size=12)))
     cuts = sorted(draw(st.sets(st.integers(0, len(text)), max_size=4)))
@@ -221,7 +229,7 @@ def documents_of_text(
 
 @st.composite
 def flat_spans(draw: st.DrawFn, text: str, labels: Sequence[str]) -> tuple[Span, ...]:
-    """Flat, sorted mentions of a text; often adjacent, at its edges, or within a word."""
+    """Draw flat, sorted mentions of a text, often adjacent, at its ends, or within a word."""
     cuts = sorted(draw(st.sets(st.integers(0, len(text)), max_size=8)))
     pairs = [pair for pair in pairwise(cuts) if draw(st.booleans())]
     return tuple(Span(start, end, draw(st.sampled_from(labels))) for start, end in pairs)
@@ -237,9 +245,9 @@ def pipeline_of(
     name: str = "test",
     annotate: dict[str, object] | None = None,
 ) -> Pipeline:
-    """Make a pipeline; without a source it reads token-per-line files.
+    """Make a pipeline, by default for token-per-line files.
 
-    Any loss is accepted, as what tests write is small.
+    Any data loss is accepted, as the inputs of tests are small.
     """
     return from_tables(
         {
@@ -256,7 +264,7 @@ def pipeline_of(
 def built(
     out: Path, inputs: Path | None = None, pipeline: Pipeline | None = None, **options: object
 ) -> Manifest:
-    """Build a folder; without inputs from the NCBI-like sample."""
+    """Build a folder, by default from the NCBI-like sample."""
     manifest = build(
         pipeline or pipeline_of(),
         [inputs or SAMPLE / "ncbi-disease"],
@@ -270,7 +278,7 @@ def built(
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    """Return every file below a folder, hidden ones too, with its bytes."""
+    """Return the bytes of all files of a folder, including hidden ones."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))

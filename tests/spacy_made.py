@@ -1,4 +1,4 @@
-"""spaCy pipelines for tests, made here: nothing is downloaded."""
+"""spaCy pipelines for tests, made without downloads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 def ruler(folder: Path, patterns: Sequence[Mapping[str, Any]], *, sentences: bool = False) -> Path:
-    """Save a blank English pipeline with an entity ruler, and on wish the sentencizer."""
+    """Save a blank English pipeline with an entity ruler, and optionally the sentencizer."""
     spacy = pytest.importorskip("spacy")
     nlp = spacy.blank("en")
     if sentences:

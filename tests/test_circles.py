@@ -1,4 +1,4 @@
-"""No module imports itself through others, not even by imports within functions."""
+"""Circular imports between modules, including imports within functions."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ PACKAGE = Path(mslm_data.__file__).parent
 
 
 def module_of(path: Path, root: Path) -> str:
-    """Return the dotted name of a file below the folder that holds the package."""
+    """Return the dotted name of a file. The root is the folder that contains the package."""
     name = ".".join(path.relative_to(root).with_suffix("").parts)
     return name.removesuffix(".__init__")
 
 
 def imports_of(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """Give `(module, name)` of every `from module import name`, wherever it stands.
+    """Yield `(module, name)` of each `from module import name` in a file.
 
-    Imports for type checkers alone are left out, as they never run.
+    Imports for type checkers are skipped, as they never run.
     """
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
@@ -36,7 +36,7 @@ def imports_of(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def graph_of(package: Path) -> dict[str, set[str]]:
-    """Return the modules of a package, each with those that it imports."""
+    """Return the imports of each module of a package."""
     files = {module_of(path, package.parent): path for path in package.rglob("*.py")}
     graph: dict[str, set[str]] = {}
     for module, path in files.items():
@@ -47,7 +47,7 @@ def graph_of(package: Path) -> dict[str, set[str]]:
 
 
 def circle_in(package: Path) -> list[str]:
-    """Return the modules of a circle of imports, or nothing."""
+    """Return the modules of a circular import, or an empty list."""
     try:
         TopologicalSorter(graph_of(package)).prepare()
     except CycleError as error:
@@ -55,7 +55,7 @@ def circle_in(package: Path) -> list[str]:
     return []
 
 
-def test_package__has_no_circle_of_imports() -> None:
+def test_circle_in__package_has_none() -> None:
     assert len(graph_of(PACKAGE)) > 200
     assert circle_in(PACKAGE) == []
 
@@ -69,7 +69,7 @@ def test_package__has_no_circle_of_imports() -> None:
         ("from made.c import x", False),
     ],
 )
-def test_circle_in__sees_late_imports(text: str, found: bool, tmp_path: Path) -> None:
+def test_circle_in__finds_late_imports(text: str, found: bool, tmp_path: Path) -> None:
     made = tmp_path / "made"
     made.mkdir()
     (made / "__init__.py").touch()

@@ -1,4 +1,4 @@
-"""CITATION.cff: it is valid, names this version, and becomes entries that can be copied."""
+"""CITATION.cff: valid, for this version, and convertible to BibTeX."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ALLOWED = REQUIRED | {
     "url",
     "version",
 }
-"""The keys of schema 1.2.0, which allows no others."""
+"""The keys of schema 1.2.0, which rejects others."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def citation() -> dict[str, Any]:
     return yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
 
 
-def test_citation__has_the_keys_of_the_schema(citation: dict[str, Any]) -> None:
+def test_citation__keys_follow_the_schema(citation: dict[str, Any]) -> None:
     assert citation["cff-version"] == "1.2.0"
     assert set(citation) >= REQUIRED
     assert set(citation) <= ALLOWED
@@ -56,13 +56,13 @@ def test_citation__authors_are_groups_or_have_both_names(citation: dict[str, Any
             assert set(author) in ({"name"}, {"family-names", "given-names"})
 
 
-def test_citation__is_of_this_version_and_licence(citation: dict[str, Any]) -> None:
+def test_citation__has_this_version_and_licence(citation: dict[str, Any]) -> None:
     assert citation["version"] == mslm_data.__version__
     assert citation["license"] == "Apache-2.0"
     assert citation["title"] == "mslm-data"
 
 
-def test_citing__writes_bibtex(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bibtex__formats_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "docs")
     from _site.citing import bibtex
 

@@ -1,4 +1,4 @@
-"""`md.build(documents=)`: the same as files of JSON lines, and errors that name a document's field."""
+"""`md.build(documents=)`: the same result as JSON lines, and errors that name a document's field."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECRET = "Zyxwvut"
 
 
 def rows() -> list[dict[str, Any]]:
-    """Sixty documents with a mention each, in three splits."""
+    """Sixty documents with one mention each, in three splits."""
     splits = ["train"] * 40 + ["validation"] * 10 + ["test"] * 10
     return [
         {
@@ -33,7 +33,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def as_files(folder: Path) -> Path:
-    """Write the same as JSON lines, as anybody writes them."""
+    """Write the rows as JSON lines."""
     folder.mkdir()
     for row in rows():
         with open(folder / f"{row.pop('split')}.jsonl", "a", encoding="utf-8") as file:
@@ -62,7 +62,7 @@ def notes() -> Iterator[Note]:
 
 
 @pytest.mark.parametrize("documents", [rows, lambda: iter(rows()), notes])
-def test_documents__become_the_bytes_of_their_files(documents: Any, tmp_path: Path) -> None:
+def test_build__documents_equal_their_files(documents: Any, tmp_path: Path) -> None:
     files = as_files(tmp_path / "files")
     of_files = md.build("jsonl", input=files, tokenizer=VOCAB, out=tmp_path / "a", workers=1)
 
@@ -75,7 +75,7 @@ def test_documents__become_the_bytes_of_their_files(documents: Any, tmp_path: Pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "files"]
 
 
-def test_documents__are_counted_and_set_aside(tmp_path: Path) -> None:
+def test_build__documents_are_counted_and_set_aside(tmp_path: Path) -> None:
     documents: list[Any] = [Note("A tumour."), *rows()[:38]]
     documents += [{"id": "beyond", "text": "short", "entities": [[0, 99, "Chemical"]]}]
 
@@ -94,7 +94,7 @@ def test_documents__are_counted_and_set_aside(tmp_path: Path) -> None:
     assert train.set_aside == len(aside.splitlines())
 
 
-def test_documents__go_on_and_are_opened_when_they_are_there(tmp_path: Path) -> None:
+def test_build__documents_resume_and_open_a_finished_folder(tmp_path: Path) -> None:
     out = tmp_path / "out"
     options = {"shard.unit_bytes": 1_000}
     whole = md.build(
@@ -113,7 +113,7 @@ def test_documents__go_on_and_are_opened_when_they_are_there(tmp_path: Path) -> 
         md.build(documents=rows()[1:], tokenizer=VOCAB, out=out, options=options, workers=1)
 
 
-def test_documents__take_a_pipeline_of_json_lines(tmp_path: Path) -> None:
+def test_build__documents_accept_a_pipeline_of_json_lines(tmp_path: Path) -> None:
     tables = {"name": "mine", "source": {"use": "jsonl"}, "annotate": {"labels": ["Chemical"]}}
 
     shards = md.build(tables, documents=rows(), tokenizer=VOCAB, out=tmp_path / "out", workers=1)
@@ -140,7 +140,7 @@ def test_documents__take_a_pipeline_of_json_lines(tmp_path: Path) -> None:
         ({"text": SECRET, (1, 2): SECRET}, "documents[1]: "),
     ],
 )
-def test_documents__wrong_ones_are_named_by_number_and_field(
+def test_build__invalid_documents_are_named_by_number_and_field(
     wrong: Any, named: str, tmp_path: Path
 ) -> None:
     with pytest.raises(CallError) as raised:
@@ -163,12 +163,12 @@ def test_documents__wrong_ones_are_named_by_number_and_field(
         {},
     ],
 )
-def test_documents__calls_that_do_not_go_together(options: Any, tmp_path: Path) -> None:
+def test_build__documents_reject_conflicting_arguments(options: Any, tmp_path: Path) -> None:
     with pytest.raises(CallError):
         md.build(**{"tokenizer": VOCAB, "out": tmp_path / "out", **options})
 
 
-def test_documents__errors_of_the_iterable_are_its_own(tmp_path: Path) -> None:
+def test_build__documents_raise_errors_of_the_iterable(tmp_path: Path) -> None:
     def failing() -> Iterator[dict[str, Any]]:
         yield rows()[0]
         raise RuntimeError("of the caller")

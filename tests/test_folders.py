@@ -12,7 +12,7 @@ from mslm_data.folders import first_open, is_ours
 
 
 def folder_of_a_stranger(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a folder of another user than the one that runs this process."""
+    """Make a folder of another user than the owner of this process."""
     folder.mkdir()
     if os.geteuid() == 0:
         os.chown(folder, 12345, -1)
@@ -22,7 +22,7 @@ def folder_of_a_stranger(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(("mode", "ours"), [(0o700, True), (0o755, True), (0o757, False)])
-def test_is_ours__looks_at_the_mode(mode: int, ours: bool, tmp_path: Path) -> None:
+def test_is_ours__depends_on_the_mode(mode: int, ours: bool, tmp_path: Path) -> None:
     tmp_path.chmod(mode)
 
     assert is_ours(tmp_path) is ours
@@ -31,10 +31,10 @@ def test_is_ours__looks_at_the_mode(mode: int, ours: bool, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "members", "ours"), [("me", [], True), ("me", ["me", "you"], False), ("us", [], False)]
 )
-def test_is_ours__lets_a_users_own_group_write(
+def test_is_ours__accepts_group_write_access_of_a_private_group(
     name: str, members: list[str], ours: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where each user has a group, folders are made so that it may write into them."""
+    """On systems with one group per user, new folders are group-writable."""
     monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_name="me"))
     group = SimpleNamespace(gr_name=name, gr_mem=members)
     monkeypatch.setattr(grp, "getgrgid", lambda _: group)
@@ -43,7 +43,7 @@ def test_is_ours__lets_a_users_own_group_write(
     assert is_ours(tmp_path) is ours
 
 
-def test_is_ours__is_false_of_a_folder_of_another(
+def test_is_ours__rejects_a_folder_of_another_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs = folder_of_a_stranger(tmp_path / "theirs", monkeypatch)
@@ -51,7 +51,7 @@ def test_is_ours__is_false_of_a_folder_of_another(
     assert not is_ours(theirs)
 
 
-def test_first_open__finds_a_folder_of_another_above(
+def test_first_open__finds_a_parent_folder_of_another_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs = folder_of_a_stranger(tmp_path / "theirs", monkeypatch)

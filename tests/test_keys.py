@@ -1,4 +1,4 @@
-"""Row keys: rows of two corpora never share one, and a row keeps its own wherever and however it is built."""
+"""Row keys: unique across corpora, and independent of place and build."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ texts = st.text(st.characters(), max_size=4)
 
 
 def digest_of(corpus: str, doc_id: str, text: str) -> int:
-    """Return the digest of one document."""
+    """Return the digest of a document."""
     (digest,) = digest_documents(
         corpus, Documents.from_documents([Document(id=doc_id, text=text)])
     ).tolist()
@@ -62,7 +62,7 @@ def built(out: Path, inputs: Path, which: Pipeline, **options: object) -> set[in
     return keys_of(out)
 
 
-def test_keys__no_two_samples_share_one(tmp_path: Path) -> None:
+def test_keys__samples_share_none(tmp_path: Path) -> None:
     keys, rows = {}, 0
 
     for name in BLURB:
@@ -75,7 +75,7 @@ def test_keys__no_two_samples_share_one(tmp_path: Path) -> None:
     assert sum(map(len, keys.values())) == rows > 0
 
 
-def test_keys__no_two_real_corpora_share_one(real: Path) -> None:
+def test_keys__real_corpora_share_none(real: Path) -> None:
     keys: dict[str, set[int]] = {}
     documents = 0
 
@@ -119,7 +119,7 @@ def test_keys__two_pipelines_of_one_text_share_none(tmp_path: Path) -> None:
     refuse_shared(keys)
 
 
-def test_keys__depend_on_neither_place_nor_units_nor_workers(tmp_path: Path) -> None:
+def test_keys__do_not_depend_on_place_units_or_workers(tmp_path: Path) -> None:
     inputs = made.SAMPLE / "ncbi-disease"
     elsewhere = tmp_path / "elsewhere" / "moved"
     elsewhere.parent.mkdir()
@@ -152,13 +152,15 @@ def test_keys__stay_when_documents_are_added(tmp_path: Path) -> None:
         ("é", "e\u0301", "\ud800", 5379301274550164598),
     ],
 )
-def test_digest_documents__never_changes(corpus: str, doc_id: str, text: str, digest: int) -> None:
-    """The numbers are those of `b2sum -l 64`, read as little-endian."""
+def test_digest_documents__equals_golden_values(
+    corpus: str, doc_id: str, text: str, digest: int
+) -> None:
+    """Computed with `b2sum -l 64`, read as little-endian."""
     assert digest_of(corpus, doc_id, text) == digest
 
 
 @given(st.tuples(texts, texts, texts), st.tuples(texts, texts, texts))
-def test_digest_documents__tells_all_that_differs(
+def test_digest_documents__depends_on_corpus_id_and_sentence(
     one: tuple[str, str, str], other: tuple[str, str, str]
 ) -> None:
     digests = [digest_of(*one), digest_of(*other)]
@@ -166,7 +168,7 @@ def test_digest_documents__tells_all_that_differs(
     assert (digests[0] == digests[1]) == (one == other)
 
 
-def test_digest_documents__knows_where_a_name_ends() -> None:
+def test_digest_documents__separates_the_fields() -> None:
     names = [("ab", "", ""), ("a", "b", ""), ("", "ab", ""), ("a", "", "b"), ("", "", "ab")]
 
     digests = {digest_of(*name) for name in names}

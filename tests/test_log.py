@@ -15,5 +15,5 @@ from mslm_data.log import few
         ("a" * 1_002, "a, a and 1,000 others"),
     ],
 )
-def test_few__shows_the_first_names_and_how_many_others_there_are(names: str, shown: str) -> None:
+def test_few__lists_the_first_names_and_the_number_of_others(names: str, shown: str) -> None:
     assert few([*names], 2) == shown

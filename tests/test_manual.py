@@ -1,4 +1,4 @@
-"""The manual: it is built whole, and its references are those of the code."""
+"""The manual: its build, its references, and its layout in a browser."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ PACKAGE = ROOT / "mslm_data"
 
 @pytest.fixture(scope="module")
 def manual(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the manual as `make docs` does, where a warning is an error.
+    """Build the manual like `make docs`, with warnings as errors.
 
-    What that does not install cannot be imported here either.
+    Packages outside the extra `docs` cannot be imported.
     """
     out = tmp_path_factory.mktemp("manual")
     options = ["--fail-on-warning", "--keep-going", "--quiet", "-b", "html"]
@@ -48,7 +48,7 @@ def manual(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def not_for_docs() -> list[str]:
-    """Return the packages that the extra `all` brings, and the extra `docs` does not."""
+    """Return the packages of the extra `all` that the extra `docs` lacks."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
 
@@ -83,7 +83,7 @@ def test_manual__index_has_a_line_for_each_page(manual: Path) -> None:
     assert sorted(listed) == sorted(pages - {"index"})
 
 
-def test_manual__has_the_pictures_that_it_shows(manual: Path) -> None:
+def test_manual__has_the_pictures_it_shows(manual: Path) -> None:
     shown = {
         page: re.findall(r'<img [^>]*src="([^"]+)"', (manual / page).read_text(encoding="utf-8"))
         for page in pages_of(manual)
@@ -96,12 +96,12 @@ def test_manual__has_the_pictures_that_it_shows(manual: Path) -> None:
             assert (manual / page).parent.joinpath(source).is_file(), (page, source)
 
 
-def test_not_for_docs__are_packages_of_other_extras() -> None:
+def test_not_for_docs__lists_packages_of_other_extras() -> None:
     assert {"datasets", "medcat", "ray", "spacy", "wordfreq"} <= set(not_for_docs())
     assert not {"torch", "transformers", "sphinx"} & set(not_for_docs())
 
 
-def test_manual__refers_to_everything_that_can_be_named(manual: Path) -> None:
+def test_manual__lists_every_registered_name(manual: Path) -> None:
     strategies = text_of(manual, "reference/strategies")
     for name in STRATEGIES.names():
         assert f'id="strategy-{name.rsplit(".v", 1)[0]}"' in strategies, name
@@ -115,7 +115,7 @@ def test_manual__refers_to_everything_that_can_be_named(manual: Path) -> None:
             assert f'id="{name}"' in text or f'id="mslm-data-{name}"' in text, name
 
 
-def test_manual__shows_examples_of_commands_as_they_are_typed(manual: Path) -> None:
+def test_manual__shows_examples_of_commands_unchanged(manual: Path) -> None:
     page = text_of(manual, "reference/commands")
 
     assert page.count("highlight-console") >= len(COMMANDS)
@@ -125,7 +125,7 @@ def test_manual__shows_examples_of_commands_as_they_are_typed(manual: Path) -> N
 def test_manual__draws_a_sentence_under_every_strategy(manual: Path) -> None:
     text = text_of(manual, "reference/strategies")
 
-    # Two lines each, and all that stand side by side.
+    # Two lines per strategy, and the lines of the side-by-side view.
     assert text.count('<div class="mslm drawn">') == len(STRATEGIES.names())
     assert text.count('<div class="mslm beside">') == 1
     assert "needs more than its name: pmi.arrow: expected a lexicon" in text
@@ -133,7 +133,7 @@ def test_manual__draws_a_sentence_under_every_strategy(manual: Path) -> None:
     assert tempfile.gettempdir() not in text
 
 
-def test_manual__loads_nothing_from_elsewhere(manual: Path) -> None:
+def test_manual__loads_nothing_from_other_hosts(manual: Path) -> None:
     for page in manual.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         assert 'src="http' not in text, page.name
@@ -150,7 +150,7 @@ def test_manual__shows_a_message_of_each_error(manual: Path) -> None:
         assert "rror: " in section, name
 
 
-def test_manual__lists_the_warnings_of_every_module_that_warns(
+def test_manual__lists_the_warnings_of_every_module_with_warnings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.syspath_prepend(ROOT / "docs")
@@ -166,7 +166,7 @@ def test_manual__lists_the_warnings_of_every_module_that_warns(
 
 
 def warns(node: ast.AST) -> bool:
-    """Return whether a piece of code warns: by the logger, by Python, or by a line on stderr."""
+    """Whether code warns by the logger, by Python's warnings or by a line on stderr."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         return node.func.attr in ("warning", "warn")
     return isinstance(node, ast.Constant) and str(node.value).startswith("warning: ")
@@ -194,7 +194,7 @@ def test_manual__runs_every_notebook(manual: Path) -> None:
     assert "cisplatin" in text_of(manual, "reference/notebook-tagger").rpartition("<pre>")[2]
 
 
-def test_ran__shows_what_is_printed_and_the_last_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ran__returns_printed_text_and_the_last_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "docs")
     from _site.notebooks import ran
 
@@ -205,7 +205,7 @@ def test_ran__shows_what_is_printed_and_the_last_value(monkeypatch: pytest.Monke
     assert names["y"] == 4
 
 
-def test_compatibility__names_the_pythons_of_the_classifiers(
+def test_compatibility__names_the_python_versions_of_the_classifiers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.syspath_prepend(ROOT / "docs")
@@ -256,7 +256,8 @@ const page = document.documentElement;
 if (page.scrollWidth > window.innerWidth) found.push("the page itself is moved sideways");
 return found;
 """
-"""What is wider than its column and cannot be moved; on a desktop, also what has to be moved."""
+"""Elements wider than their column that cannot be scrolled; on a desktop, also scrollable elements.
+"""
 
 RESULTS_OF_SEARCH = """
 return [...document.querySelectorAll("#search-results li a")].map((a) => a.getAttribute("href"));
@@ -277,7 +278,7 @@ document.querySelector("article").insertAdjacentHTML("beforeend", "<p style='wid
 
 
 def pages_of(manual: Path) -> list[str]:
-    """Return the pages that have a text, as paths in the manual."""
+    """Return the paths of the pages with a text."""
     made = {"genindex.html", "py-modindex.html", "search.html"}
     pages = {path.relative_to(manual).as_posix() for path in manual.rglob("*.html")}
     return sorted(pages - made - {"probe.html"})
@@ -285,7 +286,7 @@ def pages_of(manual: Path) -> list[str]:
 
 @needs_chromium
 @pytest.mark.parametrize("width", [420, 768, 1_000, 1_280, 1_600])
-def test_manual__cuts_nothing_off(manual: Path, width: int) -> None:
+def test_manual__truncates_nothing(manual: Path, width: int) -> None:
     found = seen_on(manual, pages_of(manual), look=WIDE, width=width)
 
     assert len(found) > 50
@@ -294,7 +295,7 @@ def test_manual__cuts_nothing_off(manual: Path, width: int) -> None:
 
 @needs_chromium
 @pytest.mark.parametrize(("width", "seen"), [(420, ["beyond"]), (1_280, ["beyond", "wider"])])
-def test_wide__finds_code_and_text_that_are_cut(manual: Path, width: int, seen: list[str]) -> None:
+def test_wide__finds_truncated_code_and_text(manual: Path, width: int, seen: list[str]) -> None:
     (found,) = seen_on(manual, ["weights.html"], look=CODE + WIDE, width=width).values()
 
     assert sorted({line.split()[0] for line in found} - {"the"}) == seen
@@ -309,7 +310,7 @@ def test_manual__has_contents_beside_the_page_on_a_laptop(manual: Path) -> None:
 
 
 @needs_chromium
-def test_manual__search_finds_the_page_that_explains(manual: Path) -> None:
+def test_manual__search_finds_the_page_of_a_topic(manual: Path) -> None:
     wanted = {
         "own strategy": "own_strategy.html",
         "few-shot": "training.html",

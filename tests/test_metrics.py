@@ -43,7 +43,7 @@ def rectangle(rows: Sequence[Sequence[int]], fill: int) -> np.ndarray:
 def scored(
     rows: Sequence[tuple[Sequence[int], Sequence[int]]], labels: Sequence[str] = LABELS
 ) -> MentionScores:
-    """Score rows of words, gold and predicted tags of one sub-word each."""
+    """Score rows of words with one sub-word each, from gold and predicted tags."""
     scores = MentionScores(labels)
     gold, predicted = (rectangle([row[side] for row in rows], -100) for side in (0, 1))
     scores.add(gold, predicted, rectangle([range(len(row[0])) for row in rows], -1))
@@ -59,7 +59,7 @@ some_rows = st.lists(pairs, max_size=6)
 
 @st.composite
 def sub_words(draw: st.DrawFn) -> tuple[list[int], list[int], list[int]]:
-    """Draw a row: gold and predicted tags of sub-words, and their words between special tokens."""
+    """Draw a row: gold and predicted tags of sub-words, and word ids between special tokens."""
     sizes = draw(st.lists(st.integers(1, 3), max_size=6))
     words = (
         [-1]
@@ -70,7 +70,7 @@ def sub_words(draw: st.DrawFn) -> tuple[list[int], list[int], list[int]]:
     return draw(anything), draw(anything), words
 
 
-def test_word_mentions__reads_first_sub_words_and_opens_at_an_i_that_cannot_go_on() -> None:
+def test_word_mentions__reads_first_sub_words_and_repairs_an_invalid_i() -> None:
     words = np.array([[-1, 0, 0, 1, 2, 2, 3, -1], [-1, 0, 1, 2, 3, 4, 5, -1]])
     tags_of = np.array([[BX, BX, IX, IX, O, BX, BY, BY], [O, IX, IY, IY, BY, O, IX, O]])
 
@@ -115,10 +115,10 @@ def test_word_mentions__equal_their_twin(
 
 def test_mention_scores__worked_example() -> None:
     rows = [
-        ([BX, IX, O, BX, BX], [BX, IX, O, BX, IX]),  # a hit; adjacent mentions found as one
-        ([BY, O, BX], [BX, O, BX]),  # a wrong type; a hit
-        ([O, BY, IY], [IY, IY, IY]),  # begins too early
-        ([BY, IY], [IY, IY]),  # a hit: the first I is repaired
+        ([BX, IX, O, BX, BX], [BX, IX, O, BX, IX]),  # A hit; adjacent mentions predicted as one.
+        ([BY, O, BX], [BX, O, BX]),  # A wrong type; a hit.
+        ([O, BY, IY], [IY, IY, IY]),  # Begins too early.
+        ([BY, IY], [IY, IY]),  # A hit: the first I is repaired.
     ]
 
     result = scored(rows).result()
@@ -138,16 +138,16 @@ def test_mention_scores__worked_example() -> None:
     assert result["macro_f1"] == pytest.approx((0.5 + 0.4) / 2)
 
 
-def test_mention_scores__a_prediction_that_runs_on_is_no_match() -> None:
+def test_mention_scores__longer_prediction_is_no_match() -> None:
     result = scored([([BX, O], [BX, IX])]).result()
 
     assert (result["hits"], result["predicted"], result["recall"]) == (0, 1, 0.0)
     assert (
         twin.released_exact_match([[BX, O]], [[BX, IX]]) == 1.0
-    )  # what the released code calls exact
+    )  # The released code counts this as exact.
 
 
-def test_mention_scores__types_that_nobody_has_are_not_in_the_macro_mean() -> None:
+def test_mention_scores__macro_mean_ignores_types_without_mentions() -> None:
     result = scored([([BX], [BX])], labels=("X", "Y", "Z")).result()
 
     assert result["macro_f1"] == 1.0
@@ -178,9 +178,9 @@ def test_mention_scores__equal_seqeval(rows: list[tuple[list[int], list[int]]]) 
     as_given = [[twin.names_of(row[side], LABELS) for row in rows] for side in (0, 1)]
     for (gold, found), how in ((repaired, {"mode": "strict", "scheme": IOB2}), (as_given, {})):
         if not any(tag != "O" for row in [*gold, *found] for tag in row):
-            continue  # seqeval's strict mode fails where there is no mention at all
+            continue  # seqeval's strict mode fails if there is no mention at all.
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of divisions by zero
+            warnings.simplefilter("ignore")  # Warnings about divisions by zero.
             expected = {
                 "recall": recall_score(gold, found, zero_division=0, **how),
                 "precision": precision_score(gold, found, zero_division=0, **how),
@@ -209,7 +209,7 @@ def test_mention_scores__do_not_depend_on_the_batches(
     assert results[0] == results[1]
 
 
-def test_mention_scores__count_gold_mentions_that_begin_within_a_word() -> None:
+def test_mention_scores__handle_gold_mentions_that_begin_within_a_word() -> None:
     words = np.array([[0, 0, 1, 2, 2]])
     scores = MentionScores(LABELS)
 
@@ -220,11 +220,11 @@ def test_mention_scores__count_gold_mentions_that_begin_within_a_word() -> None:
     assert (result["hits"], result["gold"]) == (
         1,
         1,
-    )  # the first counts from its next word, the second not at all
+    )  # The first counts from its next word, the second not at all.
 
 
 @pytest.mark.parametrize("rows", [[], [([], [])], [([O, O], [O, O])]])
-def test_mention_scores__are_0_where_there_is_nothing(
+def test_mention_scores__are_0_without_mentions(
     rows: list[tuple[list[int], list[int]]],
 ) -> None:
     result = scored(rows).result()
@@ -234,7 +234,7 @@ def test_mention_scores__are_0_where_there_is_nothing(
     assert json.loads(json.dumps(result, allow_nan=False)) == result
 
 
-def test_mention_scores__before_any_batch_are_0() -> None:
+def test_mention_scores__are_0_without_batches() -> None:
     result = MentionScores(LABELS).result()
 
     assert (result["recall"], result["macro_f1"], result["mean_words"], result["rows"]) == (
@@ -245,7 +245,7 @@ def test_mention_scores__before_any_batch_are_0() -> None:
     )
 
 
-def test_mention_scores__no_prediction_and_no_gold() -> None:
+def test_mention_scores__handle_empty_gold_or_predictions() -> None:
     missed, invented = scored([([BX], [O])]).result(), scored([([O], [BX])]).result()
 
     assert (missed["recall"], missed["precision"], missed["micro_f1"], missed["macro_f1"]) == (
@@ -267,7 +267,7 @@ def test_mention_scores__rows_of_average_length_are_neither_short_nor_long() -> 
         ([BX], [BX]),
         ([BX, O, BX], [BX, O, O]),
         ([BX, O, O, BY, O], [O, O, O, BY, O]),
-    ]  # 1, 3 and 5 words
+    ]  # 1, 3 and 5 words.
 
     result = scored(rows).result()
 
@@ -284,7 +284,7 @@ def test_mention_scores__rows_of_average_length_are_neither_short_nor_long() -> 
     ) == (1, 0.5, 0.5)
 
 
-def test_mention_scores__are_cut_where_asked() -> None:
+def test_mention_scores__use_the_given_length_threshold() -> None:
     rows = [([BX], [BX]), ([BX, O, BX], [BX, O, O]), ([BX, O, O, BY, O], [O, O, O, BY, O])]
 
     result = scored(rows).result(mean_words=3.5)
@@ -307,7 +307,7 @@ def test_mention_scores__short_and_long_equal_scores_of_these_rows_alone(
         assert result[name] == pytest.approx(twin.scores(chosen, LABELS), abs=1e-12)
 
 
-def test_mention_scores__refuse_tags_of_no_label() -> None:
+def test_mention_scores__reject_tags_without_label() -> None:
     scores, words = MentionScores(LABELS), np.array([[0, 1, 2, -1]])
 
     with pytest.raises(
@@ -318,12 +318,12 @@ def test_mention_scores__refuse_tags_of_no_label() -> None:
         scores.add(np.array([[0, 0, 0]]), np.array([[0, 0, 0, 0]]), words)
 
 
-def test_macro_f1__of_no_type_is_0() -> None:
+def test_macro_f1__is_0_without_types() -> None:
     assert macro_f1([]) == 0.0
     assert macro_f1([MentionCounts(0, 0, 0), MentionCounts(1, 1, 1)]) == 1.0
 
 
-def test_metrics__need_no_torch() -> None:
+def test_metrics__do_not_import_torch() -> None:
     code = "import sys, mslm_data.metrics; print('torch' in sys.modules or 'numba' in sys.modules)"
 
     said = subprocess.run(
@@ -351,7 +351,7 @@ def test_metrics__need_no_torch() -> None:
         ("tumour", "", "new"),
     ],
 )
-def test_known_mentions__classify(text: str, concept: str, expected: str) -> None:
+def test_known_mentions__worked_examples(text: str, concept: str, expected: str) -> None:
     known = KnownMentions()
     known.add(["lung cancer", "tumours of lung and skin"], ["D1", "D2|D3"])
 
@@ -378,7 +378,7 @@ def test_known_mentions__equal_their_twin(
     assert known.has_concepts == any(concept.strip("|") for _, concept in train)
 
 
-def test_known_mentions__without_concepts_are_memorised_or_new() -> None:
+def test_known_mentions__are_memorised_or_new_without_concepts() -> None:
     known = KnownMentions()
     known.add(["gout"], ["D1"])
 
@@ -389,7 +389,7 @@ def test_known_mentions__without_concepts_are_memorised_or_new() -> None:
 def test_recall_of_unseen__equals_its_twin(
     rows: list[tuple[str, tuple[list[int], list[int], list[int]]]], data: st.DataObject
 ) -> None:
-    """In batches of any size; classes stand at each token."""
+    """Batches of any size; each token has a class."""
     at_tokens = [
         data.draw(st.lists(st.integers(0, 2), min_size=len(words), max_size=len(words)))
         for _, (_, _, words) in rows
@@ -421,8 +421,8 @@ def test_recall_of_unseen__has_no_synonyms_without_concepts() -> None:
     assert RecallOfUnseen(with_concepts=True).result()["synonym"]["gold"] == 0
 
 
-def test_recall_of_unseen__intervals_are_those_of_all_pairs_of_two_documents() -> None:
-    """Two documents can be drawn in four ways, so quantiles are of three known values."""
+def test_recall_of_unseen__intervals_equal_the_exact_distribution_of_two_documents() -> None:
+    """Two documents can be drawn in four ways, so each quantile is one of three known values."""
     unseen = RecallOfUnseen()
     gold, words = np.array([[BX]]), np.array([[0]])
     for document, predicted in (("a", BX), ("b", O)):

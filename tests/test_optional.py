@@ -1,4 +1,6 @@
-"""Optional packages come in by `_optional.load`, which says what to install and keeps them quiet."""
+"""Optional packages are imported with `_optional.load`, which explains their installation and sets
+quiet defaults.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ PACKAGE = Path(mslm_data.__file__).parent
 
 
 def optional_imports(tree: ast.AST) -> dict[str, int]:
-    """Return the optional packages that are imported by a statement, each with its line.
+    """Return the imported optional packages with their line numbers.
 
-    Statements under `if TYPE_CHECKING:` never run, so they are left out.
+    Statements under `if TYPE_CHECKING:` are skipped, as they never run.
     """
     found: dict[str, int] = {}
     for node in ast.iter_child_nodes(tree):
@@ -39,14 +41,14 @@ def optional_imports(tree: ast.AST) -> dict[str, int]:
     [path for path in sorted(PACKAGE.rglob("*.py")) if PACKAGE / "torch" not in path.parents],
     ids=lambda path: str(path.relative_to(PACKAGE)),
 )
-def test_optional__outside_torch_is_loaded_before_it_is_imported(path: Path) -> None:
+def test_load__precedes_each_import_outside_torch(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
 
     for package, line in optional_imports(ast.parse(text)).items():
         assert f'load("{package}"' in text, f"{path.name}:{line}: load {package} by _optional.load"
 
 
-def test_optional_imports__sees_late_ones() -> None:
+def test_optional_imports__finds_late_imports() -> None:
     code = "def f():\n    import spacy\nif TYPE_CHECKING:\n    import torch\nimport numpy"
 
     assert optional_imports(ast.parse(code)) == {"spacy": 2}

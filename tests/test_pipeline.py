@@ -1,4 +1,4 @@
-"""Pipeline files: what is read, what is refused, and how that is said."""
+"""Pipeline files: valid and invalid content, and error messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def made(**tables: Any) -> Pipeline:
     return pipeline.from_tables(SMALL | tables, name="mine")
 
 
-def test_read__takes_a_shipped_name() -> None:
+def test_read__accepts_a_shipped_name() -> None:
     found = pipeline.read("blurb/ncbi-disease")
 
     assert found.source == Stage(use="conll")
@@ -31,7 +31,7 @@ def test_read__takes_a_shipped_name() -> None:
     assert [entry.split for entry in found.fetch] == ["train", "validation", "test"]
 
 
-def test_read__takes_a_file(tmp_path: Path) -> None:
+def test_read__accepts_a_file(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
         '[source]\nuse = "conll"\ntag_column = 2\n', encoding="utf-8"
     )
@@ -43,14 +43,14 @@ def test_read__takes_a_file(tmp_path: Path) -> None:
     assert found.fetch == ()
 
 
-def test_read__says_what_is_near() -> None:
+def test_read__suggests_similar_names() -> None:
     with pytest.raises(
         PipelineError, match=r"no shipped pipeline 'blurb/bc2g'; did you mean 'blurb/bc2gm'\?"
     ):
         pipeline.read("blurb/bc2g")
 
 
-def test_read__says_that_a_file_is_missing(tmp_path: Path) -> None:
+def test_read__reports_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(
         PipelineError,
         match=r"none\.toml: expected a pipeline file, found none; `mslm-data recipes`",
@@ -58,7 +58,7 @@ def test_read__says_that_a_file_is_missing(tmp_path: Path) -> None:
         pipeline.read(str(tmp_path / "none.toml"))
 
 
-def test_read__says_where_toml_is_broken(tmp_path: Path) -> None:
+def test_read__reports_the_place_of_a_toml_error(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("[source\n", encoding="utf-8")
 
     with pytest.raises(PipelineError, match=r"pipeline 'a': not TOML: .*line 1"):
@@ -126,7 +126,7 @@ def test_read__says_where_toml_is_broken(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_from_tables__refuses(tables: dict[str, Any], message: str) -> None:
+def test_from_tables__rejects_invalid_tables(tables: dict[str, Any], message: str) -> None:
     with pytest.raises(PipelineError, match=message):
         made(**tables)
 
@@ -143,12 +143,12 @@ def test_from_tables__refuses(tables: dict[str, Any], message: str) -> None:
         {"source": {"use": "conll", "fetch": [3]}},
     ],
 )
-def test_from_tables__refuses_values_that_are_no_tables(tables: dict[str, Any]) -> None:
+def test_from_tables__rejects_values_that_are_no_tables(tables: dict[str, Any]) -> None:
     with pytest.raises(PipelineError, match="pipeline 'mine'"):
         made(**tables)
 
 
-def test_from_tables__fills_in_what_a_small_file_leaves_out() -> None:
+def test_from_tables__fills_in_defaults() -> None:
     found = made()
 
     assert (found.segment, found.encode, found.shard) == (
@@ -159,7 +159,7 @@ def test_from_tables__fills_in_what_a_small_file_leaves_out() -> None:
     assert (found.sample, found.annotate.labels) == ("", ())
 
 
-def test_from_tables__leaves_its_tables_alone() -> None:
+def test_from_tables__does_not_change_its_input() -> None:
     source = {
         "use": "conll",
         "sample": "s",
@@ -172,13 +172,13 @@ def test_from_tables__leaves_its_tables_alone() -> None:
 
 
 @pytest.mark.parametrize("sha256", ["", "0" * 63, "0" * 65, "A" * 64, "g" * 64])
-def test_fetch__needs_a_whole_digest(sha256: str) -> None:
+def test_fetch__requires_a_complete_digest(sha256: str) -> None:
     with pytest.raises(ValueError, match="64 lower-case hexadecimal digits"):
         Fetch(url="http://a", sha256=sha256)
 
 
 @pytest.mark.parametrize("split", ["../../evil", "/etc", "..", "a/b", "a\\b"])
-def test_fetch__puts_no_file_elsewhere(split: str) -> None:
+def test_fetch__rejects_splits_that_are_no_names(split: str) -> None:
     with pytest.raises(ValueError, match="expected split as a name of letters, digits"):
         Fetch(url="http://a", sha256="0" * 64, split=split)
 
@@ -197,14 +197,14 @@ def test_fetch__puts_no_file_elsewhere(split: str) -> None:
         ('about.title=1\nx="y"', "about", "title", '1\nx="y"'),
     ],
 )
-def test_read__sets(assignment: str, stage: str, option: str, value: object) -> None:
+def test_read__applies_set_options(assignment: str, stage: str, option: str, value: object) -> None:
     found = pipeline.read("blurb/bc2gm", sets=[assignment])
 
     assert getattr(getattr(found, stage), option) == value
 
 
 @pytest.mark.parametrize("name", ["model", "terms", "none", "ensemble"])
-def test_read__lets_another_annotator_begin_without_the_options_of_the_one_before(
+def test_read__drops_options_of_a_replaced_annotator(
     name: str,
 ) -> None:
     found = pipeline.read("mimic", sets=["annotate.table=mine.csv", f"annotate.use={name}"])
@@ -214,7 +214,7 @@ def test_read__lets_another_annotator_begin_without_the_options_of_the_one_befor
     assert annotate.labels == ("Treatment", "Disease", "Symptom")
 
 
-def test_read__keeps_the_options_of_an_annotator_that_is_named_again() -> None:
+def test_read__keeps_the_options_of_a_repeated_annotator() -> None:
     found = pipeline.read("mimic", options={"annotate.use": "medcat"})
 
     assert found == pipeline.read("mimic")
@@ -222,7 +222,7 @@ def test_read__keeps_the_options_of_an_annotator_that_is_named_again() -> None:
 
 
 @pytest.mark.parametrize("name", ["blurb/bc2gm", "blurb/ebm-nlp", "blurb/ncbi-disease", "mimic"])
-def test_sampled__claims_nothing_of_the_corpus(name: str) -> None:
+def test_sampled__claims_nothing_about_the_corpus(name: str) -> None:
     corpus = pipeline.read(name).about
     sample = pipeline.read(name).sampled().about
 
@@ -232,7 +232,7 @@ def test_sampled__claims_nothing_of_the_corpus(name: str) -> None:
     assert sample.protected == corpus.protected
 
 
-def test_read__lets_another_segmenter_begin_without_the_options_of_the_one_before() -> None:
+def test_read__drops_options_of_a_replaced_segmenter() -> None:
     tables = {"name": "mine", **SMALL, "segment": {"use": "spacy", "model": "en"}}
 
     assert pipeline.read(tables, sets=["segment.use=clinical"]).segment == Stage(use="clinical")
@@ -265,12 +265,12 @@ def test_read__sets_a_source_and_its_options() -> None:
         ),
     ],
 )
-def test_read__refuses_wrong_sets(assignment: str, message: str) -> None:
+def test_read__rejects_invalid_set_options(assignment: str, message: str) -> None:
     with pytest.raises(PipelineError, match=message):
         pipeline.read("blurb/bc2gm", sets=[assignment])
 
 
-def test_read__takes_options_as_values() -> None:
+def test_read__accepts_options_as_values() -> None:
     found = pipeline.read(
         "blurb/bc2gm",
         options={
@@ -284,7 +284,7 @@ def test_read__takes_options_as_values() -> None:
     assert found.encode.keep_text is True
     assert found.encode.tokenizer == "vocab.txt"
     assert found.annotate.rename == {"Gene": "GENE"}
-    assert found.source.options["a"] == "1"  # text stays text
+    assert found.source.options["a"] == "1"  # Text stays text.
 
 
 @pytest.mark.parametrize(
@@ -299,14 +299,14 @@ def test_read__takes_options_as_values() -> None:
         ),
     ],
 )
-def test_read__refuses_wrong_options(option: str, message: str) -> None:
+def test_read__rejects_invalid_options(option: str, message: str) -> None:
     tables = {"name": "x", "source": {"use": "conll"}, "encode": {"split": "paper"}}
 
     with pytest.raises(PipelineError, match=message):
         pipeline.read(tables, options={option: "many"})
 
 
-def test_read__takes_tables_and_leaves_them_as_they_are() -> None:
+def test_read__accepts_tables_without_changing_them() -> None:
     tables = {"name": "deals", "source": {"use": "jsonl"}, "annotate": {"labels": ["Party"]}}
     before = copy.deepcopy(tables)
 
@@ -317,20 +317,20 @@ def test_read__takes_tables_and_leaves_them_as_they_are() -> None:
     assert tables == before
 
 
-def test_read__refuses_tables_without_a_name() -> None:
+def test_read__rejects_tables_without_a_name() -> None:
     with pytest.raises(PipelineError, match=r'^pipeline: the tables have no name; add "na'):
         pipeline.read({"source": {"use": "jsonl"}})
     with pytest.raises(PipelineError, match=r"^pipeline, name: expected text, got int$"):
         pipeline.read({"name": 3})
 
 
-def test_read__takes_a_path(tmp_path: Path) -> None:
+def test_read__accepts_a_path(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('[source]\nuse = "jsonl"\n')
 
     assert pipeline.read(tmp_path / "mine.toml").name == "mine"
 
 
-def test_effective__holds_what_changes_bytes_and_nothing_else() -> None:
+def test_effective__contains_only_options_that_change_bytes() -> None:
     effective = made(about={"title": "x"}, encode={"tokenizer": "somewhere/vocab.txt"}).effective()
 
     assert list(effective) == ["source", "annotate", "segment", "encode", "shard"]
@@ -338,7 +338,7 @@ def test_effective__holds_what_changes_bytes_and_nothing_else() -> None:
     assert "somewhere" not in json.dumps(effective)
 
 
-def test_effective__differs_where_an_option_does() -> None:
+def test_effective__depends_on_each_option() -> None:
     assert made(encode={"max_tokens": 128}).effective() != made().effective()
     assert made(about={"title": "x"}).effective() == made().effective()
 
@@ -353,7 +353,7 @@ def test_effective__differs_where_an_option_does() -> None:
         ({"source": {"use": "conll"}, "about": {"protected": True}}, True),
     ],
 )
-def test_from_tables__notes_are_patients_text_unless_said_otherwise(
+def test_from_tables__notes_are_patients_text_by_default(
     tables: dict[str, Any], protected: bool
 ) -> None:
     assert pipeline.from_tables(tables, name="x").about.protected is protected

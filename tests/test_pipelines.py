@@ -1,4 +1,4 @@
-"""Every shipped pipeline, and the data it names."""
+"""All shipped pipelines and their data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MTL = "https://raw.githubusercontent.com/cambridgeltl/MTL-Bioinformatics-2016/"
 
 
 def documents(name: str) -> dict[str, list[Document]]:
-    """Read a pipeline's sample: split -> documents."""
+    """Read the sample of a pipeline. Return its documents by split."""
     made = pipeline.read(name)
     source = SOURCES.make(made.source.use, made.source.options)
     found: dict[str, list[Document]] = {}
@@ -37,12 +37,12 @@ def documents(name: str) -> dict[str, list[Document]]:
     return found
 
 
-def test_pipelines__are_the_six_of_blurb() -> None:
+def test_pipeline_names__contain_the_six_of_blurb() -> None:
     assert {f"blurb/{name}" for name in BLURB} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_pipeline__reads_and_names_a_registered_source(name: str) -> None:
+def test_pipeline__names_a_registered_source(name: str) -> None:
     made = pipeline.read(name)
 
     assert made.name == name
@@ -51,14 +51,14 @@ def test_pipeline__reads_and_names_a_registered_source(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_pipeline__says_what_its_licence_is(name: str) -> None:
+def test_pipeline__states_its_licence(name: str) -> None:
     assert pipeline.read(name).about.licence, (
         "say what the corpus' licence is, or that it is unknown"
     )
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_pipeline__teaches_in_its_first_line(name: str) -> None:
+def test_pipeline__begins_with_a_description(name: str) -> None:
     assert resources.pipeline_text(name).startswith("# ")
 
 
@@ -98,8 +98,8 @@ def test_sample__is_varied(name: str) -> None:
     assert max(mentions) > 1
 
 
-def test_samples__are_dense_in_some_corpora_and_sparse_in_others() -> None:
-    """Joint masking is saturated where mentions have more tokens than 7.5 % of the rest."""
+def test_sample__is_dense_in_some_corpora_and_sparse_in_others() -> None:
+    """Joint masking is saturated when mentions have more tokens than 7.5 % of the others."""
     saturated = {}
     for name in BLURB:
         train = documents(f"blurb/{name}")["train"]
@@ -111,7 +111,7 @@ def test_samples__are_dense_in_some_corpora_and_sparse_in_others() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_fetch__names_each_file_once(name: str) -> None:
+def test_fetch__has_distinct_urls_and_digests(name: str) -> None:
     entries = pipeline.read(name).fetch
 
     assert all(entry.url.startswith(("http://", "https://")) for entry in entries)
@@ -137,7 +137,7 @@ def test_fetch__has_the_digests_of_the_real_files(real: Path) -> None:
     assert len(entries) == 12
 
 
-def test_jnlpba__reads_task_1_of_the_fetched_archives_and_the_files_of_blurb(
+def test_pipeline__jnlpba_reads_fetched_archives_and_blurb_files(
     tmp_path: Path,
 ) -> None:
     made = pipeline.read("blurb/jnlpba")
@@ -171,7 +171,7 @@ def test_jnlpba__reads_task_1_of_the_fetched_archives_and_the_files_of_blurb(
     }
 
 
-def test_sample_vocabulary__is_one_that_bert_can_use() -> None:
+def test_sample__vocabulary_works_with_bert() -> None:
     pieces = resources.path("vocab", "sample/vocab.txt").read_text(encoding="utf-8").split("\n")
 
     assert pieces.pop() == ""
@@ -181,7 +181,7 @@ def test_sample_vocabulary__is_one_that_bert_can_use() -> None:
     assert printable | {f"##{char}" for char in printable} <= set(pieces)
 
 
-def test_sources__cover_every_file_below_vocab() -> None:
+def test_sources__md_covers_every_file_below_vocab() -> None:
     root = resources.folder("vocab")
     entries = tomllib.loads((root / "SOURCES.toml").read_text(encoding="utf-8"))["source"]
     covered = [entry["path"] for entry in entries]

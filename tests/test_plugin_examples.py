@@ -1,4 +1,4 @@
-"""The packages of `examples/plugins/`, used by commands, and installed with their own tests."""
+"""The packages of `examples/plugins/` in commands, and their own tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ She lives in Bruges, near Ghent.</TextWithNodes><AnnotationSet>
 
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of GATE's files, where all examples are installed."""
+    """A folder of GATE files, with all examples installed."""
     for name in NAMES:
         put_example(name, tmp_path / "site")
     monkeypatch.syspath_prepend(tmp_path / "site")
@@ -48,7 +48,7 @@ def words_of_build(corpus: Path, *words: str) -> list[object]:
     return ["build", "--input", corpus, "--tokenizer", tokenizer, "--out", out, *words]
 
 
-def test_commands__use_a_source_a_segmenter_and_a_strategy(corpus: Path) -> None:
+def test_run__commands_use_a_source_a_segmenter_and_a_strategy(corpus: Path) -> None:
     stages = ["--set", "segment.use=paragraphs", "--set", "shard.unit_bytes=65536"]
     built = run(*words_of_build(corpus, "--source", "auto", *stages, "--workers", "2"))
     assert built.code == 0, built.err
@@ -81,7 +81,7 @@ def test_build__uses_the_annotator(corpus: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
-def test_example__is_installed_and_passes_its_own_tests(name: str, tmp_path: Path) -> None:
+def test_plugin__passes_its_own_tests(name: str, tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "--target", tmp_path, EXAMPLES / name], check=True)
     if name == "gliner":
@@ -101,7 +101,7 @@ def test_example__is_installed_and_passes_its_own_tests(name: str, tmp_path: Pat
     assert done.returncode == 0, done.stdout
 
 
-def test_page__has_plugins_that_pass_the_tests_that_it_shows(
+def test_page__plugins_pass_the_tests_of_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (EXAMPLES.parents[1] / "docs" / "plugins.md").read_text("utf-8")

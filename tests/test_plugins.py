@@ -1,4 +1,4 @@
-"""Plug-ins: how registries find, load and refuse what other packages name."""
+"""Plug-ins in registries: discovery, loading and rejection."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ NAMES = {
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of installed packages, which has one with a plug-in of each kind."""
+    """A folder of installed packages, including a plug-in of each kind."""
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "made_plugin.py").write_text(CODE, encoding="utf-8")
@@ -95,7 +95,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("site")
-def test_registries__have_the_plugins_beside_what_is_shipped() -> None:
+def test_registry__lists_plugins_beside_shipped_names() -> None:
     assert {"lines", "conll"} <= {*SOURCES.names()}
     assert {"fails", "gold"} <= {*ANNOTATORS.names()}
     assert {"all-of-it", "clinical"} <= {*SEGMENTERS.names()}
@@ -107,7 +107,7 @@ def test_registries__have_the_plugins_beside_what_is_shipped() -> None:
         SOURCES.load("lnes")
 
 
-def test_registry__does_not_look_for_plugins_of_shipped_names(
+def test_registry__does_not_search_plugins_for_shipped_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(plugins, "find_plugins", None)
@@ -118,7 +118,7 @@ def test_registry__does_not_look_for_plugins_of_shipped_names(
         SOURCES.resolve("lines")
 
 
-def test_help__does_not_look_for_plugins() -> None:
+def test_help__does_not_search_plugins() -> None:
     code = (
         "import sys; from mslm_data.cli import main; main(['build', '--help']); "
         "assert 'mslm_data.plugins' not in sys.modules"
@@ -135,7 +135,7 @@ def test_help__does_not_look_for_plugins() -> None:
         (STRATEGIES, "mslm_data.strategies", "joint.v2"),
     ],
 )
-def test_registry__a_shipped_name_cannot_be_replaced(site: Path, registry, group, name) -> None:
+def test_registry__shipped_names_cannot_be_replaced(site: Path, registry, group, name) -> None:
     before = registry.load("conll" if registry is SOURCES else "joint")
     put(site, "taker", {group: {name: "made_plugin:Lines"}})
     plugins._find_plugins.cache_clear()
@@ -145,7 +145,7 @@ def test_registry__a_shipped_name_cannot_be_replaced(site: Path, registry, group
     assert registry.load("conll" if registry is SOURCES else "joint") is before
 
 
-def test_registry__two_packages_cannot_have_one_name(site: Path) -> None:
+def test_registry__rejects_a_name_of_two_packages(site: Path) -> None:
     put(site, "other", {"mslm_data.sources": {"lines": "made_plugin:Lines"}}, version="2.0")
     plugins._find_plugins.cache_clear()
 
@@ -165,7 +165,7 @@ def test_registry__two_packages_cannot_have_one_name(site: Path) -> None:
         ("of_plugin:X", "class X: suffixes = ()", "without segmenter, find, cut, read, batches"),
     ],
 )
-def test_load__says_which_plugin_is_wrong(
+def test_load__names_the_broken_plugin(
     site: Path, monkeypatch: pytest.MonkeyPatch, stands_for: str, code: str, got: str
 ) -> None:
     (site / "of_plugin.py").write_text(code, encoding="utf-8")
@@ -183,7 +183,7 @@ def test_load__says_which_plugin_is_wrong(
 
 
 @pytest.mark.usefixtures("site")
-def test_strategy__of_a_plugin_is_made_by_name_and_file(tmp_path: Path) -> None:
+def test_strategy__of_a_plugin_works_by_name_and_file(tmp_path: Path) -> None:
     made_by_name = strategy("most", rate=0.25)
     (tmp_path / "mine.toml").write_text('[mask]\nuse = "most"\nrate = 0.25\n')
 
@@ -214,7 +214,7 @@ def built(site: Path, out: Path) -> Manifest:
     return build(pipeline, [path], made.word_piece(), out, workers=1)
 
 
-def test_build__another_version_of_a_plugin_is_another_build(site: Path, tmp_path: Path) -> None:
+def test_build__rejects_a_folder_of_another_plugin_version(site: Path, tmp_path: Path) -> None:
     manifest = built(site, tmp_path / "out")
     assert manifest.versions["made-plugin"] == "1.0"
 
@@ -229,7 +229,7 @@ def test_build__another_version_of_a_plugin_is_another_build(site: Path, tmp_pat
         built(site, tmp_path / "out")
 
 
-def test_build__names_the_version_of_one_of_several_annotators(site: Path, tmp_path: Path) -> None:
+def test_build__records_the_version_of_an_ensemble_member(site: Path, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("name,label\ncold,X\n", encoding="utf-8")
     path = tmp_path / "a.txt"
     path.write_text("A cold.\n", encoding="utf-8")
@@ -251,9 +251,7 @@ def test_build__names_the_version_of_one_of_several_annotators(site: Path, tmp_p
     assert manifest.versions["made-plugin"] == "1.0"
 
 
-def test_build__names_no_version_of_a_plugin_that_it_does_not_use(
-    site: Path, tmp_path: Path
-) -> None:
+def test_build__records_no_version_of_an_unused_plugin(site: Path, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("A cold.\n", encoding="utf-8")
 
@@ -275,9 +273,7 @@ def test_ray__compares_the_versions_of_plugins() -> None:
         ["--set", "source.use=broken-lines"],
     ],
 )
-def test_build__an_error_of_a_plugin_has_no_text(
-    site: Path, tmp_path: Path, stages: list[str]
-) -> None:
+def test_build__plugin_error_shows_no_text(site: Path, tmp_path: Path, stages: list[str]) -> None:
     (tmp_path / "notes.lines").write_text(f"{CANARY} has a cold.\n", encoding="utf-8")
     tokenizer = tmp_path / "tokenizer.json"
     tokenizer.write_text(made.word_piece().json, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Names stand for one thing, public things have docstrings, and decisions name what is there."""
+"""Unique names, public docstrings, and references in DECISIONS.md."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ PACKAGE = ROOT / "mslm_data"
 MANY_MODULES = {
     "__init__": "Python's own name",
 }
-"""Names that three modules or more may have, with the reason. Modules of `cli/` and `look/views/` are
-not counted: they are named after their commands and addresses."""
+"""Names shared by three or more modules, with the reason.
+
+Modules of `cli/` and `look/views/` are not counted: they are named after their commands and
+addresses.
+"""
 
 
 @lru_cache(maxsize=1)
@@ -46,7 +49,7 @@ def documented(node: ast.ClassDef) -> set[str]:
 # Names ---------------------------------------------------------------------------------------------
 
 
-def test_public_classes__each_name_stands_once() -> None:
+def test_public_classes__have_unique_names() -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for path, tree in trees().items():
         for node in ast.walk(tree):
@@ -58,7 +61,7 @@ def test_public_classes__each_name_stands_once() -> None:
     assert not twice, "\n".join(f"{name}: {', '.join(where)}" for name, where in twice.items())
 
 
-def test_modules__no_name_stands_three_times() -> None:
+def test_modules__share_no_name_three_times() -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for path in trees():
         if not {PACKAGE / "cli", PACKAGE / "look" / "views"} & set(path.parents):
@@ -69,7 +72,7 @@ def test_modules__no_name_stands_three_times() -> None:
     assert not often, "\n".join(f"{name}: {', '.join(where)}" for name, where in often.items())
 
 
-def test_public_methods__have_a_docstring_or_override_one_that_has() -> None:
+def test_public_methods__have_a_docstring_or_override_a_documented_method() -> None:
     inherited = set().union(
         *(
             documented(node)
@@ -99,8 +102,10 @@ def test_public_methods__have_a_docstring_or_override_one_that_has() -> None:
 # Words ---------------------------------------------------------------------------------------------
 
 
-def test_docstrings__what_continues_a_bullet_is_indented() -> None:
-    """A line at the margin ends the list, in the manual and in the comments of a printed strategy."""
+def test_docstrings__indent_continued_bullets() -> None:
+    """A line at the margin would end the list in the manual and in the comments of a printed
+    strategy.
+    """
     broken = []
     for path, tree in trees().items():
         for node in ast.walk(tree):
@@ -118,8 +123,8 @@ def test_docstrings__what_continues_a_bullet_is_indented() -> None:
     assert not broken, "\n".join(broken)
 
 
-def test_decisions__name_what_is_there() -> None:
-    """How to undo a decision is said as `NAME` in `FILE`, which moves and is renamed."""
+def test_decisions__name_existing_code() -> None:
+    """The instructions to undo a decision, `NAME` in `FILE`, become stale when code moves."""
     decisions = (ROOT / "DECISIONS.md").read_text(encoding="utf-8")
     places = re.findall(r"`([\w.]+)`(?: and `[\w.]+`)?\s+in\s+`([\w/.-]+\.\w+)`", decisions)
 

@@ -1,4 +1,4 @@
-"""The README and the pages of docs/ show what the program prints, and name what is there."""
+"""The README and the pages of docs/, compared with the program."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MANUAL = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RESULTS = sorted((ROOT / "docs" / "results").glob("*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), *RESULTS]
 COLUMNS = 76
-"""Of code in a page, so that a column of the manual holds it beside the contents of the page."""
+"""Maximum width of code on a page, as the manual shows the contents beside it."""
 
 
 def text_of(page: Path) -> str:
@@ -35,7 +35,7 @@ def text_of(page: Path) -> str:
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
-    """Return the code blocks of a language: the page's name, and the code."""
+    """Yield the page name and the text of each code block of a language."""
     return [
         (page.name, block)
         for page in MANUAL
@@ -44,18 +44,18 @@ def blocks(language: str) -> list[tuple[str, str]]:
 
 
 def shown_commands() -> list[str]:
-    """Return every call of `mslm-data` in the pages' console and bash blocks."""
+    """Return all `mslm-data` calls in the console and bash blocks of the pages."""
     commands = []
     for language in ("console", "bash"):
         for _, block in blocks(language):
             joined = block.replace("\\\n", " ")
             commands += re.findall(r"^(?:\$ |exec )?(mslm-data .+)$", joined, re.MULTILINE)
-    # What the shell does with the output is not the command's.
+    # The shell handles redirections and pipes.
     return [re.split(r" (?:\||>|&&) ", command)[0] for command in commands]
 
 
 def command_of(words: list[str]) -> tuple[click.Command, list[str]]:
-    """Return the command that a call names, and the words after its name."""
+    """Return the command of a call, and the arguments after it."""
     command: click.Command = cli
     context = click.Context(cli)
     while isinstance(command, click.Group) and words:
@@ -66,7 +66,7 @@ def command_of(words: list[str]) -> tuple[click.Command, list[str]]:
     return command, words
 
 
-def test_pages__have_python() -> None:
+def test_pages__contain_python() -> None:
     assert {page for page, _ in blocks("python")} >= {"README.md", "masking.md", "training.md"}
 
 
@@ -79,13 +79,13 @@ def test_pages__python_runs(page: str, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     arguments = ["build", "--source", "blurb/ncbi-disease", "--sample", "--out", "shards/ncbi"]
     assert main(arguments) == 0
-    # A folder stands for what would be fetched from the hub.
+    # A local folder replaces downloads from the hub.
     save_tiny_bert(load("shards/ncbi"), tmp_path / "bert-base-cased")
 
-    # A page is read from its top, so a block knows the names of those before it.
+    # The blocks of a page share their names, from top to bottom.
     names: dict[str, object] = {}
     with warnings.catch_warnings():
-        # Such as training without dropout, or heads that see no mention.
+        # Such as training without dropout, or heads without mentions.
         warnings.filterwarnings("error", message="MslmModel: ")
         for of_page, block in blocks("python"):
             if of_page == page:
@@ -94,8 +94,8 @@ def test_pages__python_runs(page: str, tmp_path: Path, monkeypatch: pytest.Monke
     assert names
 
 
-def test_pages__have_one_pair_of_rates_for_joint() -> None:
-    """That of the defaults, so that what a reader copies is what docs/evidence.md speaks for."""
+def test_pages__use_the_default_rates_of_joint() -> None:
+    """Readers copy the rates, and docs/evidence.md evaluates the defaults."""
     default = {name: default_options("joint")[name] for name in ("elm", "blm")}
     examples = sorted((ROOT / "examples").glob("*.py"))
     examples += sorted((ROOT / "tests" / "torch" / "examples").glob("*.py"))
@@ -128,8 +128,8 @@ def test_pages__toml_is_a_pipeline_or_a_strategy(tmp_path: Path) -> None:
         assert made.plan(fixed_examples(), epoch=3).counts() > (0, 0)
 
 
-def test_pages__code_fits_its_column() -> None:
-    """Comments stand above a line that they would make too wide; output is as wide as it is."""
+def test_pages__code_fits_the_maximum_width() -> None:
+    """Comments stand above long lines; output may have any width."""
     code = [(page, line) for kind in ("python", "toml", "bash") for page, line in lines_of(kind)]
     code += [(page, line) for page, line in lines_of("console") if line.startswith("$ ")]
 
@@ -139,12 +139,12 @@ def test_pages__code_fits_its_column() -> None:
 
 
 def lines_of(language: str) -> list[tuple[str, str]]:
-    """Return the lines of the code blocks of a language: the page's name, and the line."""
+    """Yield the page name and the text of each line of code in a language."""
     return [(page, line) for page, block in blocks(language) for line in block.split("\n")]
 
 
 @pytest.mark.parametrize("shown", shown_commands())
-def test_pages__commands_and_their_options_are_there(shown: str) -> None:
+def test_pages__use_existing_commands_and_options(shown: str) -> None:
     command, words = command_of(shlex.split(shown, comments=True)[1:])
     known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
 
@@ -154,21 +154,21 @@ def test_pages__commands_and_their_options_are_there(shown: str) -> None:
             assert STRATEGIES.resolve(value)
 
 
-def test_readme__names_every_strategy() -> None:
+def test_readme__lists_every_strategy() -> None:
     readme = text_of(ROOT / "README.md")
 
     for name in STRATEGIES.names():
         assert f"`{name.rsplit('.v', 1)[0]}`" in readme, name
 
 
-def test_building__names_every_pipeline_and_source() -> None:
+def test_building__lists_every_pipeline_and_source() -> None:
     page = text_of(ROOT / "docs" / "building.md")
 
     for name in (*pipeline_names(), *SOURCES.names()):
         assert f"`{name.split('/')[-1]}`" in page, name
 
 
-def test_building__weighs_every_extra() -> None:
+def test_building__states_the_size_of_every_extra() -> None:
     project = tomllib.loads(text_of(ROOT / "pyproject.toml"))["project"]
     page = text_of(ROOT / "docs" / "building.md")
 
@@ -180,24 +180,24 @@ def test_building__weighs_every_extra() -> None:
 def test_readme__links_every_page_of_docs() -> None:
     linked = set(re.findall(r"\]\(docs/([\w.-]+)", text_of(ROOT / "README.md")))
 
-    # index.md is the manual's own.
+    # index.md belongs to the manual.
     missing = {page.name for page in (ROOT / "docs").glob("*.md")} - linked - {"index.md"}
 
     assert not missing
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_pages__link_to_files_that_are_there(page: Path) -> None:
+def test_pages__links_lead_to_existing_files(page: Path) -> None:
     links = re.findall(r"\]\(([^)\s]+)\)", text_of(page))
 
     for link in links:
-        # References are made from the code where the manual is built, which checks links to them.
+        # References are generated with the manual, which checks links to them.
         if not link.startswith(("http:", "https:", "#", "reference/")):
             assert (page.parent / link.split("#")[0]).exists(), link
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_pages__name_files_that_are_there(page: Path) -> None:
+def test_pages__name_existing_files(page: Path) -> None:
     named = re.findall(r"`([\w.-]+/[\w/.-]+\.\w+)`", text_of(page))
     folders = (ROOT, ROOT / "mslm_data")
     suffixes = (".py", ".toml", ".json", ".md")

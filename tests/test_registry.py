@@ -1,4 +1,4 @@
-"""Tables of names."""
+"""Registries of named objects, and their options."""
 
 from __future__ import annotations
 
@@ -44,33 +44,31 @@ REGISTRY = Registry(
         ("zebra", "; known: label, labels, rename"),
     ],
 )
-def test_did_you_mean__answers(word: str, answer: str) -> None:
+def test_did_you_mean__suggests_similar_names(word: str, answer: str) -> None:
     assert did_you_mean(word, ["rename", "labels", "label"]) == answer
 
 
 @pytest.mark.parametrize(
     ("word", "nearest"),
     [
-        ("blurb/ncbi", "blurb/ncbi-disease"),  # jnlpba is nearer by its letters
+        ("blurb/ncbi", "blurb/ncbi-disease"),  # jnlpba has the smaller edit distance.
         ("ncbi", "blurb/ncbi-disease"),
         ("bc5cdr", "blurb/bc5cdr-chem"),
         ("blurb/bc5cdr-d", "blurb/bc5cdr-disease"),
         ("blurb/jnlbpa", "blurb/jnlpba"),
     ],
 )
-def test_did_you_mean__a_word_cut_short_is_nearer_than_a_misspelt_one(
-    word: str, nearest: str
-) -> None:
+def test_did_you_mean__prefers_a_prefix_to_a_misspelt_word(word: str, nearest: str) -> None:
     known = ["blurb/bc5cdr-chem", "blurb/bc5cdr-disease", "blurb/jnlpba", "blurb/ncbi-disease"]
 
     assert did_you_mean(word, known) == f"; did you mean '{nearest}'?"
 
 
-def test_did_you_mean__knows_of_nothing() -> None:
+def test_did_you_mean__is_empty_without_a_similar_name() -> None:
     assert did_you_mean("x", []) == "; known: "
 
 
-def test_resolve__takes_the_newest_version_by_number() -> None:
+def test_resolve__prefers_the_highest_version() -> None:
     assert REGISTRY.resolve("joint") == "joint.v10"
     assert REGISTRY.resolve("joint.v2") == "joint.v2"
     assert REGISTRY.resolve("plain") == "plain"
@@ -85,22 +83,22 @@ def test_resolve__takes_the_newest_version_by_number() -> None:
         ("joi.t", r"unknown thing 'joi\.t'"),
     ],
 )
-def test_resolve__says_what_is_near(name: str, message: str) -> None:
+def test_resolve__suggests_similar_names(name: str, message: str) -> None:
     with pytest.raises(PipelineError, match=message):
         REGISTRY.resolve(name)
 
 
-def test_names__are_sorted_and_whole() -> None:
+def test_names__are_sorted_and_complete() -> None:
     assert REGISTRY.names() == ["gone", "joint.v10", "joint.v2", "joint.v9", "plain"]
 
 
-def test_load__imports_on_use() -> None:
+def test_load__imports_on_first_use() -> None:
     assert REGISTRY.load("plain") is Options
     with pytest.raises(ModuleNotFoundError):
         REGISTRY.load("gone")
 
 
-def test_make__fills_an_options_type() -> None:
+def test_make__makes_an_options_type() -> None:
     thing = REGISTRY.make("joint", {"rate": 1, "names": ["x"], "table": {"train": ["a*", "b*"]}})
 
     assert thing == Options(rate=1.0, names=("x",), table={"train": ("a*", "b*")})
@@ -120,17 +118,17 @@ def test_make__fills_an_options_type() -> None:
         ),
     ],
 )
-def test_make__refuses(options: dict[str, object], message: str) -> None:
+def test_make__rejects_invalid_options(options: dict[str, object], message: str) -> None:
     with pytest.raises(PipelineError, match=message):
         REGISTRY.make("plain", options)
 
 
-def test_make__says_where() -> None:
+def test_make__reports_the_place_of_an_error() -> None:
     with pytest.raises(PipelineError, match=r"^pipeline 'x', \[source\]: unknown option 'y'"):
         REGISTRY.make("plain", {"y": 1}, where="pipeline 'x', [source]")
 
 
-def test_from_options__takes_nothing() -> None:
+def test_from_options__accepts_no_options() -> None:
     assert from_options(Options, {}, where="here") == Options()
 
 
@@ -167,7 +165,7 @@ class Nested:
     free: Mapping[str, Any] = field(default_factory=dict)
 
 
-def test_from_options__makes_what_is_nested() -> None:
+def test_from_options__makes_nested_options() -> None:
     made = from_options(
         Nested,
         {
@@ -245,12 +243,14 @@ def test_from_options__makes_what_is_nested() -> None:
         ({"picks": [3]}, r"^here: expected a table for option 'picks\[0\]', got a whole number$"),
     ],
 )
-def test_from_options__refuses_at_every_depth(options: dict[str, object], message: str) -> None:
+def test_from_options__rejects_invalid_options_at_every_depth(
+    options: dict[str, object], message: str
+) -> None:
     with pytest.raises(PipelineError, match=message):
         from_options(Nested, options, where="here")
 
 
-def test_from_options__takes_what_is_made_already() -> None:
+def test_from_options__accepts_objects() -> None:
     pick = Pick(hide="words")
 
     assert from_options(Nested, {"picks": (pick,)}, where="here") == Nested(picks=(pick,))
@@ -281,7 +281,7 @@ def test_from_options__calls_a_function() -> None:
         ({"hide": 1}, r"^here: expected text for option 'hide', got a whole number$"),
     ],
 )
-def test_from_options__refuses_options_of_a_function(
+def test_from_options__rejects_invalid_options_of_a_function(
     options: dict[str, object], message: str
 ) -> None:
     with pytest.raises(PipelineError, match=message):

@@ -1,4 +1,4 @@
-"""The release recipe: what it refuses, and what it leaves undone without being told."""
+"""The release recipe: its checks, and the steps that require --publish."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OUTSIDE = ("tag", "push", "sign", "upload")
 
 
 class Runs(list[tuple[str, ...]]):
-    """Takes the commands of a release, and runs none."""
+    """Records the commands of a release without running them."""
 
     def take(self, *command: object, **_: str) -> None:
         self.append(tuple(map(str, command)))
@@ -28,7 +28,7 @@ class Runs(list[tuple[str, ...]]):
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
-    """Leave out of a release whatever takes long: programs, and all that needs what they build."""
+    """Replace the slow steps of a release: programs, and the steps that need their output."""
     recorded = Runs()
     monkeypatch.setattr(release, "run", recorded.take)
     monkeypatch.setattr(
@@ -39,7 +39,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     return recorded
 
 
-# Whether it is ready, and what is done ------------------------------------------------------------
+# Checks and steps ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
         ("112 (2030-01-31)", False),
     ],
 )
-def test_heading_problem__wants_the_version_and_a_date(heading: str, is_right: bool) -> None:
+def test_heading_problem__requires_the_version_and_a_date(heading: str, is_right: bool) -> None:
     changelog = f"# Changelog\n\n## {heading}\n\n### Added\n\n## 1.2 (2029-01-31)\n"
 
     problems = release.heading_problem(changelog, "1.2")
@@ -71,7 +71,7 @@ def test_heading_problem__wants_the_version_and_a_date(heading: str, is_right: b
         ("cff-version: 1.2\n", 2),
     ],
 )
-def test_citation_problem__wants_the_version_and_a_date(citation: str, problems: int) -> None:
+def test_citation_problem__requires_the_version_and_a_date(citation: str, problems: int) -> None:
     found = release.citation_problem(citation, "1.2")
 
     assert len(found) == problems
@@ -86,14 +86,14 @@ def test_citation_problem__wants_the_version_and_a_date(citation: str, problems:
         ("[a](https://example.org), [b](#b), [c][d]\n\n[d]: https://example.org", []),
     ],
 )
-def test_links_problem__is_about_files_beside_the_readme(readme: str, found: list[str]) -> None:
+def test_links_problem__counts_relative_links(readme: str, found: list[str]) -> None:
     problems = release.links_problem(readme)
 
     assert len(problems) == len(found)
     assert all(words in problem for words, problem in zip(found, problems, strict=True))
 
 
-def test_version_of__is_that_of_the_package() -> None:
+def test_version_of__reads_the_version_of_the_package() -> None:
     import mslm_data
 
     module = (ROOT / "mslm_data" / "_version.py").read_text(encoding="utf-8")
@@ -103,7 +103,7 @@ def test_version_of__is_that_of_the_package() -> None:
         release.version_of("version = 1")
 
 
-def test_release__prints_what_leaves_the_machine_and_does_not_do_it(
+def test_release__prints_publishing_commands_without_running_them(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(release, "unready", lambda _: ["the tree has changes"])
@@ -117,7 +117,7 @@ def test_release__prints_what_leaves_the_machine_and_does_not_do_it(
     assert all(re.search(rf"^(git|/\S+ -m \w+) {word}\b", said, re.MULTILINE) for word in OUTSIDE)
 
 
-def test_release__publishes_only_what_is_ready(
+def test_release__publishes_only_when_ready(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(release, "unready", lambda _: ["the tree has changes"])
@@ -139,7 +139,7 @@ def test_release__publishes_after_the_checks_and_uploads_last(
     assert runs[-1][-1].endswith(".tar.gz.publish.attestation")
 
 
-def test_release__publishes_nothing_untested(runs: Runs) -> None:
+def test_release__requires_tests_before_publishing(runs: Runs) -> None:
     with pytest.raises(SystemExit) as caught:
         release.main(["--publish", "--skip-tests"])
 
@@ -160,7 +160,7 @@ def test_release__publishes_nothing_untested(runs: Runs) -> None:
         ),
     ],
 )
-def test_refuse_other_contents__names_what_a_wheel_has_too_much_or_too_little(
+def test_refuse_other_contents__lists_extra_and_missing_files_of_a_wheel(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     added: tuple[str, ...],
@@ -185,7 +185,7 @@ def test_refuse_other_contents__names_what_a_wheel_has_too_much_or_too_little(
 # Bills of materials -------------------------------------------------------------------------------
 
 
-def test_required__follows_extras_of_extras() -> None:
+def test_required__includes_extras_of_extras() -> None:
     stated = [
         "numpy>=2",
         'torch>=2; extra == "torch"',
@@ -212,7 +212,9 @@ def test_required__follows_extras_of_extras() -> None:
         ({"Numpy": "2.1", "pyarrow_x": "20", "pip": "26"}, ["pip is not installed"]),
     ],
 )
-def test_differences__says_what_a_bill_lacks(components: dict[str, str], wrong: list[str]) -> None:
+def test_differences__lists_the_missing_entries_of_a_bill(
+    components: dict[str, str], wrong: list[str]
+) -> None:
     bill = {
         "metadata": {"component": {"name": "mslm-data", "version": "1.2"}},
         "components": [{"name": name, "version": version} for name, version in components.items()],

@@ -1,4 +1,6 @@
-"""Requirements files: they pin what pyproject.toml asks for, in the versions of the constraints, with hashes."""
+"""Requirements files: pins of pyproject.toml's dependencies, in the constraints' versions, with
+hashes.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def pins(name: str) -> dict[str, Requirement]:
-    """Return package -> its pin in a requirements file; each has hashes, and nothing else stands there."""
+    """Return the pin of each package in a requirements file. Each pin must have hashes, with no
+    other lines.
+    """
     text = (TOOLS / "requirements" / name).read_text(encoding="utf-8")
     without_comments = re.sub(r"^ *#.*\n", "", text, flags=re.MULTILINE)
 
@@ -32,7 +36,7 @@ def pins(name: str) -> dict[str, Requirement]:
 
 
 def wanted(name: str) -> list[Requirement]:
-    """Return what pyproject.toml asks for in the environment of a requirements file."""
+    """Return the dependencies of pyproject.toml in the environment of a requirements file."""
     if name == "test.txt":
         extras = PROJECT["project"]["optional-dependencies"]["test"]
         return [Requirement(one) for one in [*PROJECT["project"]["dependencies"], *extras]]
@@ -41,7 +45,7 @@ def wanted(name: str) -> list[Requirement]:
 
 
 @pytest.mark.parametrize("name", ["build.txt", "test.txt", "release.txt"])
-def test_requirements__pin_what_is_asked_for_in_the_versions_of_the_constraints(name: str) -> None:
+def test_requirements__pin_all_dependencies_to_the_constraints(name: str) -> None:
     lines = (TOOLS / "constraints.txt").read_text(encoding="utf-8").splitlines()
     constraints = dict(line.split("==") for line in lines if not line.startswith("#"))
     versions = {canonicalize_name(package): version for package, version in constraints.items()}
@@ -59,7 +63,7 @@ def test_requirements__pin_what_is_asked_for_in_the_versions_of_the_constraints(
             assert str(pin.specifier) == f"=={versions[package]}", f"{package}: run `make lock`"
 
 
-def test_requirements__leave_torch_and_its_files_for_graphics_cards_to_the_constraints() -> None:
+def test_requirements__leave_torch_and_its_gpu_packages_to_the_constraints() -> None:
     pinned = pins("test.txt")
 
     assert [name for name in pinned if re.match(r"torch$|triton|cuda|nvidia", name)] == []

@@ -1,4 +1,4 @@
-"""One corpus in two formats has the same mentions; where it has not, the difference is known and stands here."""
+"""Corpora in two formats: equal mentions, except for known differences."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def documents_in(use: str, path: Path) -> Iterator[Document]:
 
 
 def mentions_in(use: str, path: Path, *, labels: tuple[str, ...] = ()) -> Mentions:
-    """Return the mentions, white space taken out as formats differ in it; of one id the first document counts."""
+    """Return the mentions without white space, which differs between formats. The first document of
+    an id counts.
+    """
     documents: dict[str, Document] = {}
     for document in documents_in(use, path):
         documents.setdefault(document.id, document)
@@ -42,14 +44,14 @@ def mentions_in(use: str, path: Path, *, labels: tuple[str, ...] = ()) -> Mentio
         wanted, _ = made.relabelled(document.spans, rename={}, labels=labels)
         flat, left_out = made.flat(wanted)
         assert not document.unplaced
-        assert not left_out  # within one of these types no mention lies in another
+        assert not left_out  # No mention lies within another of the same type.
         found.update("".join(document.text[span.start : span.end].split()) for span in flat)
     return found
 
 
 NCBI_DIFFERENCES: dict[str, tuple[Mentions, Mentions]] = {
-    # Two rows of the PubTator file end one character early, PMID 10802668 (line 2216) and 2792129 (line 4941); whoever
-    # made the token file took the whole words.
+    # Two rows of the PubTator file end one character early: PMID 10802668 (line 2216) and 2792129
+    # (line 4941). The token file has the complete words.
     "train": (
         Counter(["autosomaldominantdisorder", "absenceoftheseventhcomponentofcomplement"]),
         Counter(["autosomaldominantdisorde", "absenceoftheseventhcomponentofcomplemen"]),
@@ -60,7 +62,7 @@ NCBI_DIFFERENCES: dict[str, tuple[Mentions, Mentions]] = {
 
 
 @pytest.mark.parametrize("split", NCBI)
-def test_sources__give_ncbi_the_same_mentions(real: Path, split: str) -> None:
+def test_read__gives_equal_mentions_of_ncbi(real: Path, split: str) -> None:
     iob = mentions_in("conll", real / "blurb" / "NCBI-disease-IOB" / f"{split}.tsv")
     pubtator = mentions_in("pubtator", real / "pubtator" / "ncbi" / f"{NCBI[split]}.txt")
 
@@ -68,8 +70,8 @@ def test_sources__give_ncbi_the_same_mentions(real: Path, split: str) -> None:
     assert iob.total() == pubtator.total() == {"train": 5134, "devel": 787, "test": 960}[split]
 
 
-def test_sources__give_ncbi_one_document_twice(real: Path) -> None:
-    """PMID 8528200 stands twice in train, word for word: 5,145 rows of mentions are 5,134 and its 11 again."""
+def test_read__gives_the_repeated_document_of_ncbi(real: Path) -> None:
+    """PMID 8528200 occurs twice in train: 5,145 rows of mentions are 5,134 and its 11 again."""
     documents = list(
         documents_in("pubtator", real / "pubtator" / "ncbi" / "NCBItrainset_corpus.txt")
     )
@@ -85,8 +87,8 @@ def test_sources__give_ncbi_one_document_twice(real: Path) -> None:
     ) == (593, 5145, 11)
 
 
-# The token files cut words at white space and some signs, so a mention that ends within a token took all of it; and
-# "St. Anthony's fire" is two mentions there, as a sentence was cut after "St.".
+# The token files split words at white space and some signs. A mention that ends within a token became
+# the complete token. "St. Anthony's fire" became two mentions, as a sentence was split after "St.".
 CDR_DIFFERENCES: dict[tuple[str, str], tuple[Mentions, Mentions]] = {
     ("devel", "Chemical"): (
         Counter({"5-HT6": 5, "2Cl": 2, "DA1": 1, "DA2": 1, "5-hydroxytryptamine1a": 1}),
@@ -102,7 +104,7 @@ CDR_DIFFERENCES: dict[tuple[str, str], tuple[Mentions, Mentions]] = {
 @pytest.mark.long
 @pytest.mark.parametrize("split", CDR)
 @pytest.mark.parametrize("label", ["Chemical", "Disease"])
-def test_sources__give_bc5cdr_the_same_mentions(real: Path, split: str, label: str) -> None:
+def test_read__gives_equal_mentions_of_bc5cdr(real: Path, split: str, label: str) -> None:
     folder = {"Chemical": "BC5CDR-chem-IOB", "Disease": "BC5CDR-disease-IOB"}[label]
     iob = mentions_in("conll", real / "blurb" / folder / f"{split}.tsv")
     pubtator = mentions_in(
@@ -124,7 +126,7 @@ def built_ncbi(out: Path, inputs: Path, **source: Any) -> Any:
     return build(pipeline, [inputs], made.word_piece(), out, workers=1)
 
 
-def test_build__gives_ncbi_the_same_number_of_mentions(real: Path, tmp_path: Path) -> None:
+def test_build__counts_equal_mentions_of_ncbi(real: Path, tmp_path: Path) -> None:
     iob = built_ncbi(tmp_path / "iob", real / "blurb" / "NCBI-disease-IOB")
     pubtator = built_ncbi(tmp_path / "pubtator", real / "pubtator" / "ncbi", use="pubtator")
 

@@ -17,7 +17,7 @@ from tests.spacy_made import ruler
 
 
 @given(st.text("ab \n", max_size=60), st.integers(1, 20), st.sets(st.integers(0, 60), max_size=6))
-def test_pieces__cover_the_text_and_cut_no_placeholder(
+def test_pieces__cover_the_text_and_split_no_placeholder(
     text: str, limit: int, cuts: set[int]
 ) -> None:
     bounds = sorted(cut for cut in cuts if cut <= len(text))
@@ -41,17 +41,17 @@ def test_pieces__cover_the_text_and_cut_no_placeholder(
         (
             "a\n\naaaaaabbbbbcccc",
             "a\n\naaaaaab",
-        ),  # an empty line too far back would make small pieces
+        ),  # A blank line too far back would make small pieces.
     ],
 )
-def test_pieces__end_where_text_does(text: str, first: str) -> None:
+def test_pieces__end_at_the_end_of_text(text: str, first: str) -> None:
     start, end = next(pieces(text, (), limit=10))
 
     assert text[start:end] == first
 
 
 @pytest.mark.long
-def test_load_pipeline__of_an_annotator_is_the_one_that_was_digested(tmp_path: Path) -> None:
+def test_load_pipeline__annotator_uses_the_digested_pipeline(tmp_path: Path) -> None:
     model = tmp_path / "model"
     document = Document(id="d", text="asthma and diabetes")
     found = {}
@@ -67,7 +67,7 @@ def test_load_pipeline__of_an_annotator_is_the_one_that_was_digested(tmp_path: P
 
 
 @pytest.mark.long
-def test_load_pipeline__of_a_segmenter_is_the_one_that_was_digested(tmp_path: Path) -> None:
+def test_load_pipeline__segmenter_uses_the_digested_pipeline(tmp_path: Path) -> None:
     spacy = pytest.importorskip("spacy")
     model = tmp_path / "model"
     document = Document(id="d", text="One. Two; three.")

@@ -1,4 +1,6 @@
-"""The checks that plug-ins' tests call find what is wrong; what is right passes in the tests of each room."""
+"""Checks for tests of plug-ins: each detects its errors. Correct plug-ins pass in the tests of each
+room.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def texts(tmp_path: Path) -> Path:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reads(Source):
-    """A source of a text in each file, whose documents are changed."""
+    """A source with one text per file, with scripted changes of its documents."""
 
     suffixes = (".txt",)
     change: ClassVar[Any] = staticmethod(lambda document, part: document)
@@ -67,12 +69,14 @@ def raises(document: Document, _: Part) -> Document:
         ),
     ],
 )
-def test_check_source__finds(texts: Path, change: Callable[..., Any], promise: str) -> None:
+def test_check_source__detects_errors(
+    texts: Path, change: Callable[..., Any], promise: str
+) -> None:
     class Wrong(Reads):
         pass
 
     Wrong.change = staticmethod(change)
-    globals()["Wrong"] = Wrong  # so that it can travel
+    globals()["Wrong"] = Wrong  # Makes it picklable.
     Wrong.__qualname__ = "Wrong"
 
     check_source(Reads(), [texts])
@@ -80,7 +84,7 @@ def test_check_source__finds(texts: Path, change: Callable[..., Any], promise: s
         check_source(Wrong(), [texts])
 
 
-def test_check_damaged__finds_words_and_other_errors(texts: Path) -> None:
+def test_check_damaged__detects_text_in_messages_and_other_errors(texts: Path) -> None:
     class Talks(Reads):
         change = staticmethod(
             lambda document, part: (
@@ -123,13 +127,13 @@ class OfNeighbours(Terms):
 
 
 class OtherLabels(Terms):
-    """An annotator that does not know its labels."""
+    """An annotator with unknown labels."""
 
     def labels(self) -> tuple[str, ...]:
         return ("Food",)
 
 
-def test_check_annotator__finds(tmp_path: Path) -> None:
+def test_check_annotator__detects_errors(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("name,label\nmarzipan,Sweet\n", encoding="utf-8")
     table = str(tmp_path / "t.csv")
     given = ["Marzipan\ncures colds."]
@@ -146,7 +150,7 @@ def test_check_annotator__finds(tmp_path: Path) -> None:
 
 
 class Halves(Whole):
-    """A segmenter that loses what stands behind the first half."""
+    """A segmenter that loses the second half of a text."""
 
     def sentences(self, documents: Documents) -> Ranges:
         whole = super().sentences(documents)
@@ -155,13 +159,13 @@ class Halves(Whole):
 
 @dataclasses.dataclass
 class Thawed:
-    """Options that can be changed."""
+    """Mutable options."""
 
     def digest(self) -> str:
         return ""
 
 
-def test_check_segmenter__finds() -> None:
+def test_check_segmenter__detects_errors() -> None:
     check_segmenter(Whole(), ["Marzipan cures colds."])
     with pytest.raises(AssertionError, match="text in no sentence"):
         check_segmenter(Halves(), ["Marzipan cures colds."])
@@ -170,7 +174,7 @@ def test_check_segmenter__finds() -> None:
 
 
 class RowRng(md.Strategy):
-    """Masks tokens at random, of whatever is there."""
+    """Masks tokens at random, including special tokens."""
 
     origin = None
     needs = frozenset()
@@ -203,7 +207,7 @@ class RowRng(md.Strategy):
         ("none", "expected masked tokens, got none"),
     ],
 )
-def test_check_strategy__finds(which: str, law: str) -> None:
+def test_check_strategy__detects_errors(which: str, law: str) -> None:
     check_strategy(md.strategy("joint", elm=0.5, blm=0.3))
     with pytest.raises(AssertionError, match=law):
         check_strategy(RowRng(which))

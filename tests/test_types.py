@@ -1,4 +1,4 @@
-"""What a type checker sees of the public API: a user's script with planted errors, each of which it must find."""
+"""The public API under a type checker: a script with planted errors, each of which mypy must find."""
 
 from __future__ import annotations
 
@@ -109,12 +109,12 @@ WRONG = [
     ("mixed.take(3)", "arg-type"),
     ("from mslm_data.torch import MaskedDataSet", "attr-defined"),
 ]
-"""Statements with an error each, and the code that mypy gives it."""
+"""Statements with one error each, and mypy's error code."""
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
-    """Run mypy once over the right lines and the wrong ones; return its error codes by line."""
+    """Run mypy once on the valid and invalid lines. Return its error codes by line."""
     folder = tmp_path_factory.mktemp("types")
     wrong = [statement for statement, _ in WRONG]
     (folder / "user.py").write_text("\n".join([*RIGHT.splitlines(), *wrong, ""]))
@@ -136,12 +136,12 @@ def test_mypy__finds_every_planted_error(found: dict[int, str]) -> None:
     assert {said: found.get(first + i) for i, (said, _) in enumerate(WRONG)} == dict(WRONG)
 
 
-def test_mypy__accepts_a_script_that_is_right(found: dict[int, str]) -> None:
+def test_mypy__accepts_a_valid_script(found: dict[int, str]) -> None:
     assert [line for line in found if line <= len(RIGHT.splitlines())] == []
 
 
 @pytest.mark.parametrize("package", ["mslm_data", "mslm_data/torch"])
-def test_public_names__are_the_same_for_python_and_for_type_checkers(package: str) -> None:
+def test_public_names__are_the_same_for_python_and_type_checkers(package: str) -> None:
     tree = ast.parse((ROOT / package / "__init__.py").read_text())
 
     (branch,) = [node for node in tree.body if isinstance(node, ast.If)]
@@ -162,5 +162,5 @@ def test_public_names__are_the_same_for_python_and_for_type_checkers(package: st
     assert set(ast.literal_eval(names)) - {"__version__"} == set(typed)
 
 
-def test_public_names__are_there() -> None:
+def test_public_names__exist() -> None:
     assert [name for name in md.__all__ if not hasattr(md, name)] == []

@@ -1,4 +1,4 @@
-"""Pages that a new user follows from top to bottom: each runs alone, in a fresh folder, and prints what it shows."""
+"""Pages to follow from top to bottom: each runs alone in a new folder, and prints its shown output."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.long
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 WALKS = ("start", "circle", "pretraining", "exported", "cluster", "coming_from")
-"""Pages whose blocks all run: `console`, `python`, and files that name themselves in a comment."""
+"""Pages whose blocks all run: `console`, `python`, and files with their name in a comment."""
 
 NOT_RUN = ("pip ", "git ", "make ", "cd ", "ray ", "export RAY_")
-"""Beginnings of commands that fetch packages or the project itself, or that a fixture stands for."""
+"""Prefixes of commands that download packages or the project, or that a fixture replaces."""
 
 ON_A_CLUSTER = "cluster"
 NAMED = re.compile(r"(?:#!.*\n)?# ([\w./-]+\.(?:toml|sh|py))\b.*\n")
-"""The first lines of a block that is a file: its name in a comment, perhaps after `#!`."""
+"""The first lines of a file block: its name in a comment, possibly after `#!`."""
 
 SBATCH = """#!/usr/bin/env python3
 # Does what the page asks of Slurm: the tasks of an array, one after the other.
@@ -53,7 +53,7 @@ print("1" if "--parsable" in sys.argv else "Submitted batch job 1")
 
 
 class Step(NamedTuple):
-    """A command, a piece of Python or a file of a page, and the output that the page shows."""
+    """A command, Python code or a file of a page, and the shown output."""
 
     kind: str
     text: str
@@ -61,7 +61,7 @@ class Step(NamedTuple):
 
 
 def steps_of(page: str) -> list[Step]:
-    """Return what a page has its reader do, in order."""
+    """Return the steps of a page, in order."""
     blocks = re.findall(r"^```(\w+)\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     steps = []
     for number, (language, block) in enumerate(blocks):
@@ -77,7 +77,7 @@ def steps_of(page: str) -> list[Step]:
 
 
 def commands_of(block: str) -> Iterator[Step]:
-    """Give the commands of a console block, each with the output below it."""
+    """Yield the commands of a console block, each with the output below it."""
     lines = iter(block.splitlines())
     command, shown = "", ""
     for line in lines:
@@ -97,7 +97,7 @@ def commands_of(block: str) -> Iterator[Step]:
 
 
 def prints(got: str, shown: str) -> bool:
-    """Return whether an output is as shown: `…` stands for anything, on a line of its own for any lines."""
+    """Whether an output is as shown. `…` matches anything, and on a line of its own any lines."""
     pattern = ""
     for line in shown.rstrip("\n").split("\n"):
         if line.strip() == "…":
@@ -109,7 +109,7 @@ def prints(got: str, shown: str) -> bool:
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """A folder with the commands that pages call."""
+    """A folder with the commands of the pages."""
     folder = tmp_path / "bin"
     folder.mkdir()
     ours = f'#!/bin/sh\nexec "{sys.executable}" -m mslm_data "$@"\n'
@@ -122,7 +122,7 @@ def programs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def fresh(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to work in, offline, with an empty cache but for compiled kernels."""
+    """An empty working folder, offline, with an empty cache except for compiled kernels."""
     folder = tmp_path / "work"
     folder.mkdir()
     cache = share_kernels(tmp_path / "cache")
@@ -141,7 +141,7 @@ def fresh(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 @pytest.fixture
 def on_s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An S3 server of this machine with the bucket `corpora`, which all commands find."""
+    """A local S3 server with the bucket `corpora`, configured for all commands."""
     import boto3
     import s3fs
     from botocore.config import Config
@@ -168,14 +168,14 @@ def on_s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def on_ray() -> Iterator[None]:
-    """A Ray cluster of this machine, which RAY_ADDRESS names: `ray stop` would end others' too."""
+    """A local Ray cluster named by RAY_ADDRESS, as `ray stop` would also end others' clusters."""
     with nodes.started(cpus=2):
         yield
 
 
 @pytest.mark.parametrize("page", WALKS)
 @pytest.mark.timeout(1_200)
-def test_walk__does_and_prints_what_the_page_shows(
+def test_walk__prints_the_output_of_the_page(
     page: str, fresh: Path, request: pytest.FixtureRequest
 ) -> None:
     if page == ON_A_CLUSTER:
@@ -193,7 +193,7 @@ def test_walk__does_and_prints_what_the_page_shows(
 
 
 def done(step: Step, folder: Path, names: dict[str, object]) -> str:
-    """Do a step and return what it printed; a command may fail only where the page shows an error."""
+    """Run a step and return its output. A command may fail only if the page shows an error."""
     if step.kind == "python":
         printed = io.StringIO()
         with redirect_stdout(printed):
@@ -213,13 +213,13 @@ def done(step: Step, folder: Path, names: dict[str, object]) -> str:
     )
     assert (ran.returncode != 0) == fails, f"{step.text}\n{ran.stdout}{ran.stderr}"
 
-    # Lines of progress, which come before, depend on how busy the machine is.
+    # Progress lines, which come first, depend on the load of the machine.
     said = re.search(r"^(?:error|warning): .*", ran.stderr, re.DOTALL | re.MULTILINE)
     is_shown = re.search(r"^(?:error|warning): ", step.shown, re.MULTILINE)
     return ran.stdout + (said[0] if said is not None and is_shown is not None else "")
 
 
-def test_start__begins_with_what_make_demo_runs() -> None:
+def test_start__starts_with_the_commands_of_make_demo() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     recipe = re.search(r"^demo:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
     assert recipe is not None
@@ -280,5 +280,5 @@ def test_steps_of__reads_commands_files_and_python_in_order() -> None:
         ("", "a\n", False),
     ],
 )
-def test_prints__compares_all_but_what_is_left_open(got: str, shown: str, same: bool) -> None:
+def test_prints__treats_only_the_ellipsis_as_a_wildcard(got: str, shown: str, same: bool) -> None:
     assert prints(got, shown) == same

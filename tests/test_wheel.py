@@ -39,12 +39,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the source distribution."""
     return hatched(ROOT, "sdist", tmp_path_factory.mktemp("source"))
 
 
 def hatched(root: Path, kind: str, out: Path) -> Path:
-    """Build a distribution of a folder."""
     words = [sys.executable, "-m", "hatchling", "build", "--target", kind, "--directory", out]
     subprocess.run(words, check=True, cwd=root, env=DATED, stdout=subprocess.DEVNULL)
     (built,) = out.iterdir()
@@ -52,7 +50,7 @@ def hatched(root: Path, kind: str, out: Path) -> Path:
 
 
 def listed(*words: str) -> list[str]:
-    """Return files that git lists, and that are there."""
+    """Return the existing files that git lists."""
     if not (ROOT / ".git").exists():
         pytest.skip("only a checkout says which files belong to it")
     done = subprocess.run(
@@ -61,7 +59,7 @@ def listed(*words: str) -> list[str]:
     return [name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
-def test_wheel__carries_pipelines_and_vocab(wheel: Path) -> None:
+def test_wheel__contains_pipelines_and_vocab(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
 
     for kind in ("pipelines", "vocab"):
@@ -77,20 +75,20 @@ def test_wheel__carries_pipelines_and_vocab(wheel: Path) -> None:
     }
 
 
-def test_wheel__holds_the_files_of_the_checkout_and_no_others(wheel: Path) -> None:
+def test_wheel__contains_only_files_of_the_checkout(wheel: Path) -> None:
     files = listed("--cached", "--others", "--exclude-standard")
 
     assert set(zipfile.ZipFile(wheel).namelist()) == release.expected_in_wheel(files, wheel.name)
 
 
-def test_source__lacks_no_tracked_file(source: Path) -> None:
+def test_source__contains_every_tracked_file(source: Path) -> None:
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
 
     assert release.expected_in_source(listed("--cached")) <= names
 
 
-def test_wheel__is_equal_bytes_where_it_is_built_again_from_the_source(
+def test_wheel__is_equal_when_built_from_the_source_distribution(
     wheel: Path, source: Path, tmp_path: Path
 ) -> None:
     shutil.unpack_archive(source, tmp_path / "unpacked")

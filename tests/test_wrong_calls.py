@@ -1,4 +1,4 @@
-"""What is passed in the place of something else is named, with what was expected."""
+"""Values of a wrong type are named, with the expected one."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> md.Shards:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the file of a strategy."""
+    """Return the path of a strategy file."""
     path = tmp_path_factory.mktemp("strategies") / "mask.toml"
     path.write_text('[mask]\nuse = "joint"\nelm = 0.5\n', encoding="utf-8")
     return path
 
 
-def test_strategy__takes_a_file_by_its_path(shards: md.Shards, table: Path) -> None:
+def test_strategy__accepts_a_file_path(shards: md.Shards, table: Path) -> None:
     by_name = md.strategy("joint", elm=0.5)
 
     assert md.strategy(table) == md.strategy(str(table)) == shards.strategy(table) == by_name
     assert md.strategy(table, elm=1.0) == md.strategy("joint", elm=1.0)
 
 
-def test_batches__take_the_file_of_a_strategy_by_its_path(shards: md.Shards, table: Path) -> None:
+def test_batches__accept_the_path_of_a_strategy_file(shards: md.Shards, table: Path) -> None:
     given, named = (
         [batch["input_ids"].tolist() for batch in md.Batches(shards["train"], what, batch_size=4)]
         for what in (table, md.strategy("joint", elm=0.5))
@@ -69,7 +69,7 @@ WRONG: dict[str, tuple[Callable[[md.Shards], Any], str]] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_calls__name_what_is_of_another_kind(what: str, shards: md.Shards) -> None:
+def test_public_functions__name_arguments_of_a_wrong_type(what: str, shards: md.Shards) -> None:
     call, message = WRONG[what]
 
     with pytest.raises(TypeError, match=message):
@@ -77,7 +77,7 @@ def test_calls__name_what_is_of_another_kind(what: str, shards: md.Shards) -> No
 
 
 @pytest.mark.parametrize("rows", [0, -1, 1.5, None])
-def test_chunks__of_no_rows_are_refused(rows: Any, shards: md.Shards) -> None:
+def test_chunks__reject_empty_batches(rows: Any, shards: md.Shards) -> None:
     message = "^rows: expected a whole number of at least 1, got "
 
     for split in (shards["train"], md.mix([shards])):
@@ -97,7 +97,7 @@ def test_chunks__of_no_rows_are_refused(rows: Any, shards: md.Shards) -> None:
         ({"options": ["encode.keep_text"]}, r"^options: expected a mapping, .*, got list$"),
     ],
 )
-def test_build__names_arguments_of_another_kind(
+def test_build__names_arguments_of_a_wrong_type(
     options: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(CallError, match=message):

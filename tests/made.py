@@ -68,9 +68,7 @@ def byte_level() -> Tokenizer:
 
 @functools.cache
 def unigram() -> Tokenizer:
-    """Train a SentencePiece-like Unigram: NFKC, Metaspace, XLM-R's special tokens around a
-    sequence.
-    """
+    """Train a SentencePiece-like Unigram: NFKC, Metaspace, XLM-R's specials around a sequence."""
     core = tokenizers.Tokenizer(models.Unigram())
     core.normalizer = normalizers.Sequence(
         [normalizers.NFKC(), normalizers.Replace(tokenizers.Regex(" {2,}"), " ")]
@@ -125,12 +123,12 @@ def annotated(loaded: LoadedAnnotator, given: Sequence[Document]) -> list[FoundM
 
 
 def mentions_of(spans: Sequence[Span]) -> Mentions:
-    """Return the mentions of a document as columns. The text is the beginning of the line."""
+    """Return the mentions of a document at the start of the line as columns."""
     return Mentions.from_rows([spans], np.zeros(1, np.int64))
 
 
 def spans_of(mentions: Mentions) -> list[Span]:
-    """Return the mentions of a document as spans. The text is the beginning of the line."""
+    """Return the mentions of a document at the start of the line as spans."""
     (spans,) = mentions.spans(np.zeros(1, np.int64))
     return spans
 
@@ -179,9 +177,7 @@ ODD_WORDS = (
     "İstanbul", "K+", "''",
     "tumour/tumor", "5.3%", "-", "--", ")(", "\ufffd", "한국어", "A\u030a", "℃", "…", "¨", "ǅ", "\u1e9b\u0323",
 )  # fmt: skip
-"""Difficult words for tokenizers: marks, CJK, emoji, right-to-left, control characters, special
-tokens, too long.
-"""
+"""Difficult words for tokenizers: with marks, in CJK, right to left, too long, special tokens."""
 
 some_words = st.one_of(
     st.sampled_from(ODD_WORDS),
@@ -195,8 +191,9 @@ some_words = st.one_of(
 def documents_of_words(
     draw: st.DrawFn, *, labels: Sequence[str] = ("X", "Y"), doc_id: str = "d"
 ) -> Document:
-    """Draw documents of given words in up to three sentences, with any flat character ranges as
-    mentions.
+    """Draw documents of given words in up to three sentences.
+
+    Mentions are any flat character ranges.
     """
     words = draw(st.lists(some_words, max_size=14))
     document = of_words(words, doc_id=doc_id)
@@ -216,8 +213,9 @@ def documents_of_words(
 def documents_of_text(
     draw: st.DrawFn, *, labels: Sequence[str] = ("X", "Y"), doc_id: str = "d"
 ) -> Document:
-    """Draw documents of running text with any white space and sentences, and any flat character
-    ranges as mentions.
+    """Draw documents of running text with any white space and sentences.
+
+    Mentions are any flat character ranges.
     """
     gaps = st.sampled_from([" ", "  ", "\n", "\u00a0", "\u2028", "\t", ""])
     text = "".join(word + draw(gaps) for word in draw(st.lists(some_words, max_size=12)))

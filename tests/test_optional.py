@@ -1,6 +1,4 @@
-"""Optional packages are imported with `_optional.load`, which explains their installation and sets
-quiet defaults.
-"""
+"""Imports of optional packages with `_optional.load`, which sets quiet defaults."""
 
 from __future__ import annotations
 

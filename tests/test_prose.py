@@ -103,9 +103,7 @@ def test_public_methods__have_a_docstring_or_override_a_documented_method() -> N
 
 
 def test_docstrings__indent_continued_bullets() -> None:
-    """A line at the margin would end the list in the manual and in the comments of a printed
-    strategy.
-    """
+    """An unindented line would end the list in the manual and in printed strategies."""
     broken = []
     for path, tree in trees().items():
         for node in ast.walk(tree):

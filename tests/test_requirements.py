@@ -1,6 +1,4 @@
-"""Requirements files: pins of pyproject.toml's dependencies, in the constraints' versions, with
-hashes.
-"""
+"""Requirements files: all dependencies, in the constraints' versions, with hashes."""
 
 from __future__ import annotations
 
@@ -18,8 +16,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def pins(name: str) -> dict[str, Requirement]:
-    """Return the pin of each package in a requirements file. Each pin must have hashes, with no
-    other lines.
+    """Return the pin of each package in a requirements file.
+
+    Each pin must have hashes, and the file has no other lines.
     """
     text = (TOOLS / "requirements" / name).read_text(encoding="utf-8")
     without_comments = re.sub(r"^ *#.*\n", "", text, flags=re.MULTILINE)

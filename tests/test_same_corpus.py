@@ -33,8 +33,9 @@ def documents_in(use: str, path: Path) -> Iterator[Document]:
 
 
 def mentions_in(use: str, path: Path, *, labels: tuple[str, ...] = ()) -> Mentions:
-    """Return the mentions without white space, which differs between formats. The first document of
-    an id counts.
+    """Return the mentions without white space, which differs between formats.
+
+    The first document of an id counts.
     """
     documents: dict[str, Document] = {}
     for document in documents_in(use, path):

@@ -1,5 +1,6 @@
-"""Checks for tests of plug-ins: each detects its errors. Correct plug-ins pass in the tests of each
-room.
+"""Checks for tests of plug-ins: each detects its errors.
+
+Correct plug-ins pass in the tests of each room.
 """
 
 from __future__ import annotations

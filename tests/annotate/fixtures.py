@@ -1,5 +1,7 @@
-"""A small model or table for each annotator, a second one with other results, and its mentions; see
-test_contract.py.
+"""Two small models or tables with different results for each annotator, and the first one's
+mentions.
+
+See test_contract.py.
 """
 
 from __future__ import annotations

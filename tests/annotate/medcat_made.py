@@ -73,8 +73,9 @@ def notes(count: int, *, seed: int) -> list[str]:
 
 
 def table_of(count: int, *, seed: int) -> str:
-    """Make a concept table with names of one to four words from `notes`, some of them of several
-    concepts.
+    """Make a concept table with names of one to four words from `notes`.
+
+    Some names belong to several concepts.
     """
     draw = random.Random(seed)
     rows = [

@@ -1,5 +1,6 @@
-"""The contract of annotators, tested with a small model of each. A new annotator needs a row in
-FIXTURES only.
+"""The contract of annotators, tested with a small model of each.
+
+A new annotator needs a row in FIXTURES only.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ PLACEHOLDERS = (
 
 @st.composite
 def notes(draw: st.DrawFn) -> Document:
-    """Documents with names, odd words, any white space, and placeholders with names that must not
-    be found.
+    """Documents with names, odd words, any white space, and placeholders.
+
+    Names in placeholders must not be found.
     """
     text, placeholders = "", []
     pieces = st.one_of(

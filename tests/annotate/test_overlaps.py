@@ -26,8 +26,9 @@ def spans(draw: st.DrawFn) -> list[Span]:
 
 
 def slow_flatten(given_spans: list[Span]) -> tuple[list[Span], Counter[str]]:
-    """Repeatedly take the longest mention without overlaps; ties go to the leftmost, then to the
-    first.
+    """Repeatedly take the longest mention without overlaps.
+
+    Ties go to the leftmost, then to the first.
     """
     kept: list[Span] = []
     left_out: Counter[str] = Counter()

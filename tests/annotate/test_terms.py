@@ -134,8 +134,8 @@ def test_annotate__equals_its_twin_on_any_unicode(given: list[Document]) -> None
     ]
 
 
-def test_kinds__equal_unicode_properties() -> None:
-    """Characters outside the ranges of the table have kind "other", and no case."""
+def test_kind__is_other_outside_the_ranges_of_the_table() -> None:
+    """These characters have no case either."""
     listed = {code for codes in texts._ASSIGNED for code in codes}
     others = [chr(code) for code in range(sys.maxunicode + 1) if code not in listed]
 

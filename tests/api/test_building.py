@@ -137,7 +137,7 @@ def test_default_folder__is_named_after_the_pipeline(source: Any, expected: str)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "/", "a/.."])
-def test_default_folder__does_not_lead_upwards(name: str) -> None:
+def test_default_folder__rejects_names_that_cannot_name_a_folder(name: str) -> None:
     from mslm_data.api.building import default_folder
     from mslm_data.pipeline import from_tables
 

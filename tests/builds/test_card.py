@@ -127,7 +127,7 @@ def test_about__rejects_values_that_the_hub_rejects(about: dict[str, Any], messa
         from_tables({"about": about, "source": {"use": "conll"}}, name="mine")
 
 
-def test_about__later_options_are_optional() -> None:
+def test_about__omits_unset_options() -> None:
     about = from_tables({"source": {"use": "conll"}}, name="mine").about
 
     assert set(about.record()) == {"title", "homepage", "licence", "citation", "protected"}

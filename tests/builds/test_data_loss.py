@@ -250,7 +250,7 @@ def cut_off(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_build__keeps_an_accepted_folder_from_other_builds(joined: Path, tmp_path: Path) -> None:
+def test_build__accepted_folder_rejects_another_pipeline(joined: Path, tmp_path: Path) -> None:
     other = made.pipeline_of(source={"use": "jsonl"}, encode={"max_tokens": 8})
 
     with pytest.raises(BuildError, match=r"unfinished build of something else.*encode\.max_tokens"):

@@ -119,7 +119,7 @@ def test_build__keeps_validation_and_test_complete(test_set: Path, tmp_path: Pat
     assert aside == {"train": 2, "validation": 0, "test": 0, "extra": 2}
 
 
-def test_build__single_split_decontaminates_that_split_alone(tmp_path: Path) -> None:
+def test_build__decontaminates_with_a_single_split_of_a_folder(tmp_path: Path) -> None:
     for split, text in (("train", "kinase"), ("test", "gene")):
         given = jsonl(tmp_path / "given", f"{split}.jsonl", {"id": split, "text": text})
     made.built(tmp_path / "whole", given, pipeline_of(annotate={"use": "none"}))
@@ -191,7 +191,7 @@ def test_build__reads_a_rebuilt_folder(test_set: Path, tmp_path: Path) -> None:
     assert [line["id"] for line in lines_of(tmp_path / "two")] == ["other"]
 
 
-def test_fingerprints__are_read_once_per_process(
+def test_build__reads_folders_of_decontaminate_once_per_process(
     test_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_folders = []

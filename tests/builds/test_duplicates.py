@@ -135,7 +135,7 @@ def test_build__keeps_test_documents_and_removes_their_training_copies(tmp_path:
 
 
 @pytest.mark.parametrize("segment", ["given", "clinical"])
-def test_build__ignores_copies_of_contaminated_documents(
+def test_build__contaminated_documents_have_no_copies(
     near: None, segment: str, tmp_path: Path
 ) -> None:
     long = " ".join(f"word{number}" for number in range(160))
@@ -233,7 +233,7 @@ def test_build__does_not_resume_with_another_threshold(tmp_path: Path) -> None:
         made.built(tmp_path / "out", inputs, pipeline_of("count", 1))
 
 
-def test_build__still_rejects_repeated_ids(tmp_path: Path) -> None:
+def test_build__sets_aside_repeated_ids_beside_copies(tmp_path: Path) -> None:
     rows = [
         {"id": "1", "text": "one"},
         {"id": "1", "text": "two"},
@@ -311,7 +311,7 @@ def test_find_copies__finds_the_copies_of_exact_similarities() -> None:
 
 
 @pytest.mark.usefixtures("near")
-def test_find_copies__stops_at_copies_of_kept_documents() -> None:
+def test_find_copies__compares_with_kept_documents_only() -> None:
     words = [f"w{n}" for n in range(100)]
     chain = [" ".join([*words[n * 20 :], *(f"v{m}" for m in range(n * 20))]) for n in range(3)]
     assert twin.jaccard(*map(twin.words_of, chain[:2])) > 0.6

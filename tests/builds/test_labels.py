@@ -64,7 +64,7 @@ def test_build__rejects_texts_as_labels(case: str, which: str, tmp_path: Path) -
     assert not {*files_with(SECRET, tmp_path / "out")} - in_pieces
 
 
-def test_planned__rejects_texts_as_labels(tmp_path: Path) -> None:
+def test_plan_build__rejects_texts_as_labels(tmp_path: Path) -> None:
     inputs = jsonl(tmp_path / "in", "train.jsonl", *CASES["many"])
     found = find(made.pipeline_of(source={"use": "jsonl"}), [inputs])
 

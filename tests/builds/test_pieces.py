@@ -221,7 +221,7 @@ def test_build__repeats_a_unit_with_repeated_ids_unchanged(
     assert made.tree(out) == made.tree(tmp_path / "whole")
 
 
-def test_compare__distinguishes_ids_with_equal_hashes(
+def test_build__distinguishes_ids_with_equal_hashes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = one_shard("words")
@@ -242,7 +242,7 @@ def test_compare__distinguishes_ids_with_equal_hashes(
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 1_000])
-def test_compare__does_not_depend_on_the_number_of_shares(
+def test_build__finds_repeated_ids_for_any_number_of_shares(
     repeated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     pipeline = bare_pipeline(unit_bytes=1 << 20)

@@ -232,7 +232,7 @@ def test_audit__omits_classes_without_training(folder: Path) -> None:
     assert "unseen" not in run(*of_training(folder), "--json").json["labels"]["Disease"]
 
 
-# Gold that cannot be used --------------------------------------------------------------------------
+# Unusable gold ------------------------------------------------------------------------------------
 
 
 def lossy(folder: Path, *rows: object) -> tuple[object, ...]:

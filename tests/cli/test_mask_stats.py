@@ -201,7 +201,7 @@ NEW_KEYS = {
 }  # fmt: skip
 
 
-def test_mask_stats__json_reports_other_masked_tokens(built: Path) -> None:
+def test_mask_stats__json_has_totals_of_masked_tokens(built: Path) -> None:
     stats = run("mask-stats", built, "--elm", "1", "--epochs", "2", "--json").json
 
     assert set(stats) == KEYS | NEW_KEYS

@@ -77,7 +77,7 @@ def test_mask_stats__mix_accepts_the_options_of_md_mix(folders: list[Path]) -> N
         assert [part["times"] for part in found] == [part.times for part in mix.splits]
 
 
-def test_mask_stats__mix_divides_the_tokens_of_a_step(folders: list[Path]) -> None:
+def test_mask_stats__mix_reports_tokens_per_step(folders: list[Path]) -> None:
     stats = counted(folders, *SHARES, "--batch-tokens", "256", "--flat", "--json").json
 
     steps = stats["batches"]["steps"]

@@ -153,7 +153,7 @@ def test_build__lists_unread_files_of_mimic_iv(tmp_path: Path) -> None:
     assert md.load(tmp_path).manifest.protected
 
 
-def test_sample__equals_the_documented_command_for_mimic_iv(tmp_path: Path) -> None:
+def test_sample__mimic_iv_equals_the_output_of_its_module(tmp_path: Path) -> None:
     mimic_iv.write(SAMPLE, tmp_path)
 
     shipped = SAMPLE.parent.parent / "mimic-iv"

@@ -322,7 +322,7 @@ def test_raise_on_signals__raises_again_when_an_exception_was_dropped(
 
 
 @SIGNALS
-def test_raise_on_signals__ends_the_process_when_its_interrupted_state_fails(
+def test_raise_on_signals__raises_the_interruption_instead_of_an_error_it_caused(
     sent: signal.Signals, raised: type[BaseException]
 ) -> None:
     def work() -> None:

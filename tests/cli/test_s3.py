@@ -255,7 +255,7 @@ def test_load__commands_explain_what_to_check_when_nothing_is_there(bucket: Buck
     ended(run("verify", "s3://elsewhere/none"), got="no such file", about="none")
 
 
-# Objects that change -------------------------------------------------------------------------------------------------
+# Changing objects ----------------------------------------------------------------------------------------------------
 
 
 def swapping(bucket: Bucket, key: str, data: bytes) -> Fault:

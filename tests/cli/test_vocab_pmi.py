@@ -23,7 +23,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
-def test_pmi__accepts_a_range_of_lengths(built: Path, tmp_path: Path) -> None:
+def test_pmi__rejects_a_range_with_two_ends(built: Path, tmp_path: Path) -> None:
     done = run("vocab", "pmi", built, "--lengths", "2-3-4", "--out", tmp_path / "pmi.arrow")
 
     assert done.code == 2

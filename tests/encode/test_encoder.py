@@ -377,7 +377,7 @@ def test_encode__counts_sentences_without_tokens() -> None:
     assert account.empty == 1
 
 
-def test_init__rejects_a_limit_without_room() -> None:
+def test_encoder__rejects_a_limit_without_room() -> None:
     with pytest.raises(
         TokenizerError,
         match=r"max_tokens: expected at least 3 \(special tokens and one more\), got 2",

@@ -82,7 +82,7 @@ def test_load__disables_dropout_of_tokenizer_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [32, 36, 1 << 31, (1 << 32) - 4])
-def test_of_json__allocates_no_memory_for_a_missing_map(size: int) -> None:
+def test_parse_tokenizer__allocates_no_memory_for_a_missing_map(size: int) -> None:
     """The library aborts the process when it cannot allocate the memory."""
     content = json.loads(made.unigram().json)
     table = base64.b64encode(size.to_bytes(4, "little") + bytes(32)).decode()
@@ -344,7 +344,7 @@ def test_tokenizer__keeps_unusual_special_tokens_after_pickling(tmp_path: Path) 
     assert again.ids.mask == len(CASED)
 
 
-def test_of_json__uses_minus_one_for_missing_special_tokens(tmp_path: Path) -> None:
+def test_parse_tokenizer__uses_minus_one_for_missing_special_tokens(tmp_path: Path) -> None:
     pieces = [piece for piece in CASED if piece not in ("[PAD]", "[MASK]")]
 
     ids = load_tokenizer(str(vocab_file(tmp_path, pieces))).ids
@@ -352,7 +352,7 @@ def test_of_json__uses_minus_one_for_missing_special_tokens(tmp_path: Path) -> N
     assert (ids.mask, ids.pad, ids.unk) == (-1, -1, 0)
 
 
-def test_of_json__rejects_a_tokenizer_without_output() -> None:
+def test_parse_tokenizer__rejects_a_tokenizer_without_output() -> None:
     core = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
     core.normalizer = tokenizers.normalizers.Replace(tokenizers.Regex("."), "")
 

@@ -185,7 +185,7 @@ def test_run__runs_all_tasks_itself_when_the_system_cannot_fork(
 
 @pytest.mark.long
 @pytest.mark.parametrize("other", [False, True])
-def test_ahead__is_used_by_the_first_run_with_the_same_preload(
+def test_ahead__is_used_once_by_a_run_with_the_same_preload(
     other: bool, worker: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pools: list[pool.Pool] = []

@@ -89,7 +89,7 @@ class Fake:
 
 
 class Elsewhere(Fake):
-    """An error that cannot be unpickled in another process, with text in its message."""
+    """A worker that cannot be unpickled in another process; the error contains text."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _refuse, (os.getpid(),)

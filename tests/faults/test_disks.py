@@ -1,6 +1,4 @@
-"""Disks that fail, fill up or lose power: one error, no false success, and the same bytes in the
-end.
-"""
+"""Disks that fail, fill up or lose power: one clear error, and the same bytes in the end."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def member(name: str, kind: bytes, *, to: str = "") -> tarfile.TarInfo:
 
 
 def refused(path: Path, match: str, *, limits: Limits | None = None) -> None:
-    """Assert that an archive is rejected and leaves nothing on the disk."""
+    """Assert that an archive is rejected and that nothing is written."""
     before = set(path.parent.rglob("*"))
     with pytest.raises(SourceError, match=match):
         unpack(path, path.parent / "out", limits=limits or Limits())

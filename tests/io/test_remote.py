@@ -119,7 +119,7 @@ def test_fetch__times_out(there: Path, tmp_path: Path, monkeypatch: pytest.Monke
         bring(there, tmp_path / "a")
 
 
-def test_fetch__reports_a_missing_file_once(there: Path, tmp_path: Path) -> None:
+def test_fetch__does_not_retry_a_missing_file(there: Path, tmp_path: Path) -> None:
     with pytest.raises(RemoteError, match=r"^no such file$") as caught:
         fetch(url_of(there), "none", tmp_path / "a")
 
@@ -350,7 +350,7 @@ def test_copy__reports_a_full_disk(
 # URLs ----------------------------------------------------------------------------------------------------------------
 
 
-def test_shown__hides_secrets() -> None:
+def test_redact_url__hides_secrets() -> None:
     assert (
         redact_url("https://me:secret@host:81/a.tsv?sig=secret#secret") == "https://host:81/a.tsv"
     )

@@ -120,7 +120,7 @@ def found_in(text: str) -> list[str]:
 
 
 def leaks(world: Path, *, shards_too: bool = True) -> list[str]:
-    """Return the files with a canary. Shards may have one only with `keep_text`."""
+    """Return the files that contain a canary. Shards may contain one only with `keep_text`."""
     paths = [path for path in sorted(world.rglob("*")) if path.is_file() and not path.is_symlink()]
     return [
         str(path.relative_to(world))

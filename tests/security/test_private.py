@@ -174,7 +174,7 @@ def test_pmi__vocab_commands_warn_when_others_can_enter(notes: Path, tmp_path: P
     assert not warnings_of(run("vocab", "pmi", out, "--min-count", 2).err)
 
 
-def test_help__names_patients_text_where_text_is_shown() -> None:
+def test_help__mentions_patients_text_beside_show_text() -> None:
     assert "may contain corpus text" in run("--help").out
     for command in COMMANDS:
         text = " ".join(run(command, "--help").out.split())

@@ -35,7 +35,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @heads
 @given(document=notes())
-def test_rules__equal_clinical(heads: str, document: Document) -> None:
+def test_spacy_sentences__equal_clinical(heads: str, document: Document) -> None:
     assert sentences_of(SpacySentences(heads=heads), document) == sentences_of(
         Clinical(heads=heads), document
     )
@@ -43,7 +43,7 @@ def test_rules__equal_clinical(heads: str, document: Document) -> None:
 
 @heads
 @pytest.mark.parametrize("part", ["dev", "held_out"])
-def test_rules__equal_clinical_on_the_gold(part: str, heads: str) -> None:
+def test_spacy_sentences__equal_clinical_on_the_gold(part: str, heads: str) -> None:
     for text, *_ in scoring.snippets(part).values():
         document = Document(id="d", text=text)
 
@@ -52,7 +52,7 @@ def test_rules__equal_clinical_on_the_gold(part: str, heads: str) -> None:
         )
 
 
-def test_rules__accept_documents_above_the_limit_of_spacy() -> None:
+def test_spacy_sentences__accept_documents_above_the_limit_of_spacy() -> None:
     document = Document(id="d", text=f"{LONG_WORD}. " * 13_000)
 
     assert len(document.text) > 1_000_000

@@ -109,7 +109,7 @@ def test_batches__continue_when_a_file_has_its_old_bytes_again(folder: Path) -> 
 
 @pytest.mark.usefixtures("mapped")
 @pytest.mark.parametrize("read", [Split.chunks, Split.texts])
-def test_passes__report_at_their_end_that_a_mapped_file_has_changed(
+def test_chunks__report_at_their_end_that_a_mapped_file_has_changed(
     read: Callable[..., object], tmp_path: Path
 ) -> None:
     made.built(tmp_path, pipeline=made.pipeline_of(encode={"keep_text": True}))

@@ -1,1 +1,1 @@
-"""Measure the package beside what a user would pick instead, and beside the machine's limit."""
+"""Benchmarks of the package against alternative tools and against the limits of the machine."""

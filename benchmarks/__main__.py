@@ -1,11 +1,11 @@
-"""Run the suite and write docs/results/speed.md: `python -m benchmarks`.
+"""Run the benchmarks and write docs/results/speed.md: `python -m benchmarks`.
 
-`python -m benchmarks encode masking` measures these topics anew and keeps the rows of the others;
-with `--try` it prints and writes nothing. Each topic runs in a process of its own, so that none
-meets the memory and the threads of another.
+`python -m benchmarks encode masking` runs two topics and keeps the stored results of the others.
+`--try` prints the results without storing them. Each topic runs in its own process, so memory and
+threads of earlier topics do not affect it.
 
-A peer that cannot run here leaves its row out, with the reason in its place. A topic that fails
-keeps its earlier rows: the end names it, and the exit code is 1.
+The row of a peer that cannot run on this machine gives the reason. A topic that fails keeps its
+earlier rows, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from benchmarks import inputs
 from benchmarks.harness import Results, is_ours, left_out
-from benchmarks.report import PAGE, as_json, of_json, page, store, table
+from benchmarks.report import PAGE, from_json, page, store, table, to_json
 
 TOPICS = {
     "reading": "Reading",
@@ -42,22 +42,24 @@ TOPICS = {
     "startup": "Start",
     "looking": "Looking",
 }
-"""Module -> title of its section, in their order; each has `run(inputs, scratch) -> Results`."""
+"""Module with `run(inputs, scratch) -> Results` -> title of its section, in page order."""
 
 
 def main(arguments: Sequence[str], *, root: Path = inputs.ROOT) -> int:
-    """Run all topics or those that are named, and return the exit code.
+    """Run topics and return the exit code.
 
     Args:
-        arguments: Names of topics, none for all; or `--one` with a topic and a folder.
-        root: The checkout whose results are kept.
+        arguments: Names of topics (default: all), or `--one TOPIC FOLDER` in a child process.
+        root: Checkout in which results are stored.
     """
     if arguments[:1] == ["--one"]:
         return run_one(arguments[1], Path(arguments[2]))
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("topics", nargs="*", metavar="TOPIC", help=f"of {', '.join(TOPICS)}")
-    parser.add_argument("--try", action="store_true", help="keep nothing, and write no page")
+    parser.add_argument(
+        "topics", nargs="*", metavar="TOPIC", help=f"default: all; {', '.join(TOPICS)}"
+    )
+    parser.add_argument("--try", action="store_true", help="print results without storing them")
     options = parser.parse_args(arguments)
 
     topics: list[str] = options.topics
@@ -73,13 +75,13 @@ def main(arguments: Sequence[str], *, root: Path = inputs.ROOT) -> int:
         start = time.perf_counter()
         print(f"{name} …", file=sys.stderr, flush=True)
 
-        found = run_in_process(name)
-        if found is None:
+        results = run_in_process(name)
+        if results is None:
             failed.append(name)
             continue
-        print("\n".join(table(found.rows)), flush=True)
+        print("\n".join(table(results.rows)), flush=True)
         if keep:
-            store(name, found, root=root)
+            store(name, results, root=root)
             text = page(TOPICS, root=root)
             (root / PAGE).write_text(text, encoding="utf-8")
         print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
@@ -92,33 +94,33 @@ def main(arguments: Sequence[str], *, root: Path = inputs.ROOT) -> int:
 
 
 def run_in_process(name: str) -> Results | None:
-    """Run one topic in a process of its own. Returns None where it failed, after its error."""
+    """Run a topic in a child process. Returns None if it failed; its error is on stderr."""
     with tempfile.TemporaryDirectory(prefix="mslm-bench-") as folder:
         command = [sys.executable, "-m", "benchmarks", "--one", name, folder]
         done = subprocess.run(command, check=False, cwd=inputs.ROOT)
         if done.returncode:
             return None
-        return of_json((Path(folder) / "results.json").read_text(encoding="utf-8"))
+        return from_json((Path(folder) / "results.json").read_text(encoding="utf-8"))
 
 
 def run_one(name: str, scratch: Path) -> int:
-    """Run one topic in this process and leave its results in `scratch`."""
-    found = inputs.find(scratch)
-    results = measure(name, found, scratch)
-    results.inputs.insert(0, f"Input: {found.says}")
+    """Run a topic in this process and write `results.json` to `scratch`."""
+    corpus = inputs.find(scratch)
+    results = measure(name, corpus, scratch)
+    results.inputs.insert(0, f"Input: {corpus.description}")
 
-    (scratch / "results.json").write_text(as_json(results), encoding="utf-8")
+    (scratch / "results.json").write_text(to_json(results), encoding="utf-8")
     return 0
 
 
-def measure(name: str, found: inputs.Inputs, scratch: Path) -> Results:
-    """Run one topic. Where what it imports is not installed, one row says so instead of its rows.
+def measure(name: str, corpus: inputs.Inputs, scratch: Path) -> Results:
+    """Run a topic, or return a single row with the reason if a package is not installed.
 
     Raises:
-        ImportError: A module of this checkout lacks something: a mistake, not a missing peer.
+        ImportError: An import from this checkout fails.
     """
     try:
-        results: Results = importlib.import_module(f"benchmarks.{name}").run(found, scratch)
+        results: Results = importlib.import_module(f"benchmarks.{name}").run(corpus, scratch)
     except ImportError as error:
         if is_ours(error):
             raise

@@ -1,4 +1,7 @@
-"""Annotation of notes beside MedCAT and spaCy as people call them, and builds of many notes."""
+"""Annotators on notes, against MedCAT and spaCy, and builds of notes: notes per second.
+
+`python -m benchmarks annotate`
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from typing import Any, NamedTuple
 
 from benchmarks import concepts
 from benchmarks import notes as invented
-from benchmarks.harness import Contestant, Results, Row, in_turn, row_of, same, unless_absent
+from benchmarks.harness import Contestant, Results, Row, in_turn, make_row, same, unless_absent
 from benchmarks.inputs import ROOT, Inputs
 from benchmarks.watch import Figure, watched
 from mslm_data.data.document import Document
@@ -23,7 +26,7 @@ from mslm_data.io import resources
 from mslm_data.shard.manifest import Manifest, read_manifest
 
 NOTES = int(os.environ.get("MSLM_DATA_BENCH_NOTES", "8000"))
-"""Notes of the builds; set 100,000 or more for a long run."""
+"""Number of notes in the builds. Default: 8,000; use 100,000 or more for a long run."""
 _ROUNDS = 3
 _COMPARED = 400
 _MATCHED = 1000
@@ -31,16 +34,16 @@ _ONE_CORE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _MANY = "annotate notes, one core of ours against two of theirs"
 
 Found = tuple[int, int, str]
-"""Start and end in characters, and the concept."""
+"""Start, end (half-open, in characters) and concept."""
 
 
 class Corpus(NamedTuple):
-    """Notes, and the concepts that are looked for in them.
+    """Notes and the concepts to annotate.
 
     Attributes:
-        notes: A table in the shape of NOTEEVENTS.
-        table: The concepts, in MedCAT's columns.
-        pack: The same concepts as a MedCAT model pack.
+        notes: CSV file with the columns of NOTEEVENTS.
+        table: Concept table with MedCAT's columns.
+        pack: MedCAT model pack of the same concepts.
     """
 
     notes: Path
@@ -49,44 +52,44 @@ class Corpus(NamedTuple):
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Compare annotators on the same notes, and build many notes with one worker and two."""
+    """Compare annotators on the same notes, then build `NOTES` notes with one and two workers."""
     table = resources.path("vocab", "sample/concepts.csv")
-    few = Corpus(scratch / "small.csv", table, _pack(table, scratch / "pack"))
-    invented.write(few.notes, notes=_COMPARED, seed=1)
+    small = Corpus(scratch / "small.csv", table, _pack(table, scratch / "pack"))
+    invented.write(small.notes, notes=_COMPARED, seed=1)
     rows = unless_absent(
-        "annotate notes, peer MedCAT", lambda: _annotators(few.table, few.pack, few.notes)
+        "annotate notes, peer MedCAT", lambda: _annotators(small.table, small.pack, small.notes)
     )
 
     large = scratch / "concepts.csv"
-    says_concepts = concepts.write(large)
-    many = Corpus(scratch / "NOTEEVENTS.csv", large, _pack(large, scratch / "large"))
-    invented.write(many.notes, notes=NOTES, concepts=large)
+    concepts_caption = concepts.write(large)
+    large_corpus = Corpus(scratch / "NOTEEVENTS.csv", large, _pack(large, scratch / "large"))
+    invented.write(large_corpus.notes, notes=NOTES, concepts=large)
 
     some = scratch / "some.csv"
     invented.write(some, notes=_MATCHED, seed=2, concepts=large)
     rows += unless_absent("annotate notes with `terms`, peer spaCy", lambda: _phrases(large, some))
 
-    # The first builds leave compiled kernels behind.
-    measure(few, inputs, scratch, rounds=1)
-    rows += measure(many, inputs, scratch, rounds=_ROUNDS)
+    # Untimed builds to compile kernels.
+    measure(small, inputs, scratch, rounds=1)
+    rows += measure(large_corpus, inputs, scratch, rounds=_ROUNDS)
 
-    size = many.notes.stat().st_size / 1e6
-    says = (
-        f"Notes: {NOTES:,} generated ones, {size:.0f} MB, with {says_concepts}; {_COMPARED} with "
-        f"the sample's concepts for MedCAT, {_MATCHED:,} with these for spaCy"
+    size = large_corpus.notes.stat().st_size / 1e6
+    caption = (
+        f"Notes: {NOTES:,} generated ones, {size:.0f} MB, with {concepts_caption}; {_COMPARED} "
+        f"with the sample's concepts for MedCAT, {_MATCHED:,} with these for spaCy"
     )
-    return Results(rows=rows, inputs=[says])
+    return Results(rows=rows, inputs=[caption])
 
 
 def _pack(table: Path, out: Path) -> Path:
-    """Make a model pack of a concept table, and return its folder."""
+    """Make a MedCAT model pack from a concept table, and return its folder."""
     command = ["-m", "mslm_data", "vocab", "concepts", "--from", str(table), "--out", str(out)]
     subprocess.run([sys.executable, *command], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
     return out
 
 
 def _annotators(table: Path, pack: Path, notes: Path) -> list[Row]:
-    """Compare `LoadedMedCat.find` with MedCAT's own calls, and count the entities that both find.
+    """Compare `LoadedMedCat.find` with MedCAT, and count common entities.
 
     Raises:
         ImportError: MedCAT or spaCy is not installed.
@@ -99,43 +102,41 @@ def _annotators(table: Path, pack: Path, notes: Path) -> list[Row]:
     ours = MedCat(model_pack=str(pack), tokenizer="words", not_inside="", max_line_breaks=99).load()
     cat = _medcat(table, notes.parent)
 
-    theirs_found = [_found(cat.get_entities(text)) for text in texts]
-    ours_found = [
+    their_places = [_entity_places(cat.get_entities(text)) for text in texts]
+    our_places = [
         sorted({(span.start, span.end, span.concept) for span in document.spans})
         for document in ours.find(documents)
     ]
-    shared = sum(len(set(a) & set(b)) for a, b in zip(theirs_found, ours_found, strict=True))
+    shared = sum(len(set(a) & set(b)) for a, b in zip(their_places, our_places, strict=True))
     equal = (
-        f"{shared:,} of its {sum(map(len, theirs_found)):,} entities are among our "
-        f"{sum(map(len, ours_found)):,}, nested ones included"
+        f"{shared:,} of its {sum(map(len, their_places)):,} entities are among our "
+        f"{sum(map(len, our_places)):,}, nested ones included"
     )
 
-    annotating = Contestant(call=lambda _: ours.find(documents), work=len(texts))
-    one_by_one = Contestant(
-        call=lambda _: [cat.get_entities(text) for text in texts], work=len(texts)
-    )
-    loop = row_of(
+    ours_timed = Contestant(call=lambda _: ours.find(documents), work=len(texts))
+    peer = Contestant(call=lambda _: [cat.get_entities(text) for text in texts], work=len(texts))
+    loop = make_row(
         "annotate notes, one core",
-        in_turn({"ours": annotating, "peer": one_by_one}, rounds=3),
+        in_turn({"ours": ours_timed, "peer": peer}, rounds=3),
         unit="notes",
         what="`LoadedMedCat.find`; the peer is `cat.get_entities` in a loop, spaCy tokenizer, "
         f"spell check on as it is by default, the same concepts; {equal}.",
     )
-    return [loop, *unless_absent(_MANY, lambda: [_pool(cat, annotating, texts)])]
+    return [loop, *unless_absent(_MANY, lambda: [_pool(cat, ours_timed, texts)])]
 
 
 def _pool(cat: Any, ours: Contestant, texts: list[str]) -> Row:
-    """Compare with MedCAT's own worker processes.
+    """Compare one core of ours with two worker processes of MedCAT.
 
     Raises:
-        ImportError: These processes import what other versions of a package have.
+        ImportError: MedCAT's workers do not run with the installed package versions.
     """
     list(cat.get_entities_multi_texts(texts[:2], n_process=2))
 
     peer = Contestant(
         call=lambda _: dict(cat.get_entities_multi_texts(texts, n_process=2)), work=len(texts)
     )
-    return row_of(
+    return make_row(
         _MANY,
         in_turn({"ours": ours, "peer": peer}, rounds=2, warm_up=False),
         unit="notes",
@@ -145,7 +146,7 @@ def _pool(cat: Any, ours: Contestant, texts: list[str]) -> Row:
 
 
 def _phrases(table: Path, notes: Path) -> list[Row]:
-    """Compare `LoadedTerms.annotate` with spaCy's `PhraseMatcher`, and count what both find.
+    """Compare `LoadedTerms.annotate` with spaCy's `PhraseMatcher`, and count common mentions.
 
     Raises:
         ImportError: spaCy is not installed.
@@ -168,16 +169,16 @@ def _phrases(table: Path, notes: Path) -> list[Row]:
         spans: list[Any] = filter_spans(matcher(nlp.make_doc(text), as_spans=True))
         return spans
 
-    theirs_found = [
+    their_places = [
         {(span.start_char, span.end_char, span.label_) for span in find(text)} for text in texts
     ]
-    ours_found = [
+    our_places = [
         {(span.start, span.end, span.concept) for span in document.spans} for document in annotate()
     ]
-    shared = sum(len(a & b) for a, b in zip(theirs_found, ours_found, strict=True))
+    shared = sum(len(a & b) for a, b in zip(their_places, our_places, strict=True))
     equal = (
-        f"{shared:,} of its {sum(map(len, theirs_found)):,} mentions are among our "
-        f"{sum(map(len, ours_found)):,}; a name of several concepts is one mention there, and "
+        f"{shared:,} of its {sum(map(len, their_places)):,} mentions are among our "
+        f"{sum(map(len, our_places)):,}; a name of several concepts is one mention there, and "
         "words are spaCy's"
     )
 
@@ -189,7 +190,7 @@ def _phrases(table: Path, notes: Path) -> list[Row]:
         rounds=_ROUNDS,
     )
     return [
-        row_of(
+        make_row(
             "annotate notes with `terms`, one core",
             speed,
             unit="notes",
@@ -200,7 +201,7 @@ def _phrases(table: Path, notes: Path) -> list[Row]:
 
 
 def _phrase_matcher(table: Path) -> tuple[Any, Any]:
-    """Return a blank pipeline, and a matcher of the names of a concept table."""
+    """Return a blank spaCy pipeline, and a `PhraseMatcher` of the names of a concept table."""
     import spacy
     from spacy.matcher import PhraseMatcher
 
@@ -214,16 +215,13 @@ def _phrase_matcher(table: Path) -> tuple[Any, Any]:
 
 
 def _texts(notes: Path) -> list[str]:
-    """Return the texts of a table of notes."""
+    """Return the column TEXT of a table of notes."""
     with notes.open(newline="", encoding="utf-8") as file:
         return [row["TEXT"] for row in csv.DictReader(file)]
 
 
 def _medcat(table: Path, scratch: Path) -> Any:
-    """Make a MedCAT of a concept table as its documentation does.
-
-    That is a blank spaCy pipeline and lower-case names.
-    """
+    """Make a MedCAT model as in its documentation: a blank spaCy pipeline, lower-case names."""
     os.environ["MEDCAT_DISABLE_VERSION_CHECK"] = "true"
     import spacy
     from medcat.cat import CAT
@@ -245,12 +243,18 @@ def _medcat(table: Path, scratch: Path) -> Any:
     return CAT(cdb, Vocab(), config)
 
 
-def _found(entities: dict[str, Any]) -> list[Found]:
+def _entity_places(entities: dict[str, Any]) -> list[Found]:
     return sorted((e["start"], e["end"], e["cui"]) for e in entities["entities"].values())
 
 
 def measure(corpus: Corpus, inputs: Inputs, scratch: Path, *, rounds: int) -> list[Row]:
-    """Build the notes with each annotator in turn, as whole commands, and make the rows.
+    """Time `mslm-data build` with each annotator in turn, and make the rows.
+
+    Args:
+        corpus: Notes and concepts.
+        inputs: Provides the vocabulary.
+        scratch: Folder to build in.
+        rounds: Number of builds of each annotator and number of workers.
 
     Raises:
         RuntimeError: Builds with the same annotator differ.
@@ -267,7 +271,7 @@ def measure(corpus: Corpus, inputs: Inputs, scratch: Path, *, rounds: int) -> li
     manifests: dict[str, Manifest] = {}
 
     for _ in range(rounds):
-        for (annotator, workers), measured in figures.items():
+        for (annotator, workers), builds in figures.items():
             with tempfile.TemporaryDirectory(dir=scratch) as folder:
                 out = Path(folder) / "out"
                 command = [
@@ -279,9 +283,9 @@ def measure(corpus: Corpus, inputs: Inputs, scratch: Path, *, rounds: int) -> li
                 ]
                 for option in options[annotator]:
                     command += ["--set", option]
-                measured.append(watched(command, env=_ONE_CORE))
+                builds.append(watched(command, env=_ONE_CORE))
 
-                # A manifest has the digests of all shards, and nothing of the machine.
+                # A manifest has the digests of all shards: equal manifests mean equal folders.
                 manifest = read_manifest(out)
                 same(
                     f"build notes with {annotator}",
@@ -290,35 +294,36 @@ def measure(corpus: Corpus, inputs: Inputs, scratch: Path, *, rounds: int) -> li
                 )
 
     rows = []
-    for (annotator, workers), measured in figures.items():
-        rows += _rows_of_builds(annotator, workers, measured, manifests[annotator])
+    for (annotator, workers), builds in figures.items():
+        rows += _rows_of_builds(annotator, workers, builds, manifests[annotator])
     return rows
 
 
 def _rows_of_builds(
     annotator: str, workers: int, figures: Sequence[Figure], manifest: Manifest
 ) -> list[Row]:
-    """Return notes a second and, for one worker, notes a second of CPU time."""
-    read = sum(split.read for split in manifest.splits.values())
-    found = sum(split.given_mentions for split in manifest.splits.values())
+    """Return a row with notes per second and, for one worker, one with notes per CPU second."""
+    notes_read = sum(split.read for split in manifest.splits.values())
+    mentions = sum(split.given_mentions for split in manifest.splits.values())
     peak = max(figure.mib for figure in figures)
     what = (
-        f"`mslm-data build --source mimic` with `{annotator}`, from {read:,} notes to shards with "
-        f"{found:,} mentions, start-up included; peak memory of all processes {peak:,.0f} MiB."
+        f"`mslm-data build --source mimic` with `{annotator}`, from {notes_read:,} notes to shards "
+        f"with {mentions:,} mentions, start-up included; peak memory of all processes "
+        f"{peak:,.0f} MiB."
     )
 
-    wall = row_of(
+    wall = make_row(
         f"build notes with `{annotator}`, {'one worker' if workers == 1 else 'two workers'}",
-        {"ours": [read / figure.seconds for figure in figures]},
+        {"ours": [notes_read / figure.seconds for figure in figures]},
         unit="notes",
         what=what,
     )
     if workers > 1:
         return [wall]
 
-    per_core = row_of(
+    per_core = make_row(
         f"build notes with `{annotator}`, a second of a core",
-        {"ours": [read / figure.cpu for figure in figures]},
+        {"ours": [notes_read / figure.cpu for figure in figures]},
         unit="notes",
         what="as above; notes a second of CPU time, that of all processes added up.",
     )

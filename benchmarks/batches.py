@@ -1,4 +1,7 @@
-"""Batches of a built folder, masked and padded, beside `datasets` with the usual collator."""
+"""Masked, padded batches of a folder, against `datasets` with transformers' MLM collator.
+
+`python -m benchmarks batches`
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from torch.utils.data import DataLoader
 from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
 from benchmarks import folders
-from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of, same
+from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, make_row, same
 from benchmarks.inputs import Inputs
 from mslm_data.api.loading import Shards
 from mslm_data.batches.batches import Batches
@@ -34,7 +37,7 @@ _WHY_SINGLE = (
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Time a corpus of sentences, and then single batches of 32 rows of about 128 tokens."""
+    """Time epochs over sentences, then batches of 32 rows of about 128 tokens."""
     datasets.disable_progress_bars()
     tokenizer = BertTokenizer(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
 
@@ -65,21 +68,21 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     ]
     rows += _singles(folders.long_rows(inputs, scratch, copies=1), tokenizer)
 
-    says = f"Batches: {len(shards['train']):,} sequences, the input {_COPIES} times"
-    return Results(rows=rows, inputs=[says])
+    caption = f"Batches: {len(shards['train']):,} sequences, the input {_COPIES} times"
+    return Results(rows=rows, inputs=[caption])
 
 
 def usual_table(shards: Shards, scratch: Path) -> Any:
-    """Store the first rows as Hugging Face's `run_mlm` example does, and load them from disk."""
+    """Store the first rows like transformers' `run_mlm` example, and load them from disk."""
     ids = shards["train"].examples(0, min(_USUAL_ROWS, len(shards["train"]))).input_ids.tolist()
-    datasets.Dataset.from_list([columns_of(row) for row in ids]).save_to_disk(
+    datasets.Dataset.from_list([tokenizer_columns(row) for row in ids]).save_to_disk(
         str(scratch / "usual")
     )
     return datasets.load_from_disk(str(scratch / "usual"))
 
 
-def columns_of(ids: list[int]) -> dict[str, list[int]]:
-    """Return what a tokenizer gives with `return_special_tokens_mask`."""
+def tokenizer_columns(ids: list[int]) -> dict[str, list[int]]:
+    """Return the columns of a tokenizer called with `return_special_tokens_mask=True`."""
     return {
         "input_ids": ids,
         "token_type_ids": [0] * len(ids),
@@ -91,7 +94,16 @@ def columns_of(ids: list[int]) -> dict[str, list[int]]:
 def _corpus(
     shards: Shards, table: Any, tokenizer: Any, form: str, columns: str, *, goal: Goal | None = None
 ) -> Row:
-    """Time batches of 32, shuffled and masked."""
+    """Time shuffled, masked batches of 32 rows.
+
+    Args:
+        shards: Our folder.
+        table: The peer's table.
+        tokenizer: Tokenizer of the peer's collator.
+        form: "torch" or "numpy".
+        columns: Description of the columns of `table`.
+        goal: Default: no goal.
+    """
     train = shards["train"]
     collator = DataCollatorForLanguageModeling(
         tokenizer, mlm_probability=0.15, return_tensors=_RETURNS[form]
@@ -117,7 +129,7 @@ def _corpus(
         },
         rounds=5,
     )
-    return row_of(
+    return make_row(
         f"batches ({form}; peer: {columns})",
         rates,
         unit="sequences",
@@ -131,7 +143,7 @@ def _corpus(
 
 
 def _unmasked(shards: Shards, table: Any) -> Row:
-    """Compare with the peer's reading alone: shuffled rows as tensors, not padded, not masked."""
+    """Compare our masked batches with a peer that only reads shuffled rows as tensors."""
     train = shards["train"]
     loader = DataLoader(table.with_format("torch"), batch_size=SIZE, shuffle=True, collate_fn=list)
     epochs = itertools.count()
@@ -150,7 +162,7 @@ def _unmasked(shards: Shards, table: Any) -> Row:
         },
         rounds=5,
     )
-    return row_of(
+    return make_row(
         "batches, masked, against the peer's reading alone (torch)",
         rates,
         unit="sequences",
@@ -160,10 +172,10 @@ def _unmasked(shards: Shards, table: Any) -> Row:
 
 
 def _singles(shards: Shards, tokenizer: Any) -> list[Row]:
-    """Time a batch of 32 rows of about 128 tokens; the peer's rows are lists in memory."""
+    """Time batches of 32 rows of about 128 tokens. The peer's rows are lists in memory."""
     lists = shards["train"].examples().input_ids.tolist()
     rows = [ids for ids in lists if len(ids) > 100][: 20 * SIZE]
-    usual = [columns_of(ids) for ids in rows]
+    usual = [tokenizer_columns(ids) for ids in rows]
     alone = [{"input_ids": ids} for ids in rows]
 
     single = Goal(peer=100, why=_WHY_SINGLE)
@@ -185,7 +197,7 @@ def _single(
     *,
     goal: Goal | None = None,
 ) -> Row:
-    """Time one form of single batches."""
+    """Time single batches in one form, "torch" or "numpy". `columns` describes `rows`."""
     train = shards["train"]
     batches = [rows[i : i + SIZE] for i in range(0, len(rows), SIZE)]
     collator = DataCollatorForLanguageModeling(
@@ -213,7 +225,7 @@ def _single(
         },
         rounds=7,
     )
-    return row_of(
+    return make_row(
         f"a 32x128 batch ({form}; peer: {columns})",
         rates,
         unit="batches",
@@ -225,12 +237,12 @@ def _single(
 
 
 def as_tensors(batch: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """Return a batch's arrays as tensors over the same memory."""
+    """Convert a batch's arrays to tensors without copying."""
     return {name: torch.from_numpy(array) for name, array in batch.items()}
 
 
 def consume(batches: Iterable[Any]) -> None:
-    """Take all batches and drop them."""
+    """Iterate over all batches."""
     for _ in batches:
         pass
 
@@ -240,7 +252,7 @@ def _batches(shards: Shards, *, epoch: int) -> Batches:
 
 
 def _padding(shards: Shards) -> Callable[[], None]:
-    """Return a call that pads all rows in their stored order, without a mask."""
+    """Return a function that pads all rows, in stored order and unmasked."""
     whole = shards["train"].examples()
     kinds = strategy("joint", elm=0.0, blm=0.0).plan(whole).kinds
 
@@ -256,7 +268,7 @@ def _written() -> list[Any]:
 
 
 def _check_rows(shards: Shards, *tables: Any) -> None:
-    """Refuse to compare unless all read the same ids."""
+    """Check that the first 500 rows of the tables have our ids."""
     for table in tables:
         same(
             "ids",

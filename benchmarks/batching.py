@@ -1,6 +1,6 @@
-"""Take batches without end, digest the rows that were read, and measure the memory they took.
+"""Helpers to compare loaders: endless batches, digests of their rows, and memory.
 
-Both sides of a comparison of loaders use this, each in its own environment, so it needs only NumPy.
+Our loader and its peers use this module in separate environments, so it imports only NumPy.
 """
 
 from __future__ import annotations
@@ -13,20 +13,24 @@ from typing import Any
 import numpy as np
 
 SIZE = 32
-"""Rows of a batch."""
+"""Batch size."""
 _LOOK = 50
-"""Batches between two readings of memory."""
+"""Number of batches between two readings of memory."""
 
 
 class Endless:
-    """Batches of one epoch after the other: a turn takes some, the next turn continues."""
+    """Batches of consecutive epochs. Each call of `take` continues after the last one."""
 
     def __init__(self, epoch: Callable[[int], Iterable[Any]]) -> None:
-        """Start with epoch 0; `epoch` takes a number and gives that epoch's batches."""
+        """Start at epoch 0.
+
+        Args:
+            epoch: Epoch number -> its batches.
+        """
         self._batches = self._all(epoch)
 
     def take(self, count: int) -> None:
-        """Take this many batches and drop them."""
+        """Consume `count` batches."""
         for _ in range(count):
             next(self._batches)
 
@@ -38,20 +42,20 @@ class Endless:
             number += 1
 
 
-def digest_of(rows: Iterable[Any]) -> str:
-    """Return a digest of rows of ids that does not depend on their order."""
+def digest_rows(rows: Iterable[Any]) -> str:
+    """Return an order-independent digest of rows of ids."""
     digests = sorted(
         hashlib.blake2b(np.asarray(ids, "<i8").tobytes(), digest_size=16).digest() for ids in rows
     )
     return f"{len(digests)}:{hashlib.blake2b(b''.join(digests)).hexdigest()}"
 
 
-def rows_of(batches: Iterable[Any], ids: Callable[[Any], Any]) -> Iterator[Any]:
-    """Return the rows of batches, without padding.
+def unpadded_rows(batches: Iterable[Any], ids: Callable[[Any], Any]) -> Iterator[Any]:
+    """Yield the rows of batches without padding.
 
     Args:
-        batches: Dicts of tensors.
-        ids: Batch -> ids `[B, L]` as they were before masking.
+        batches: Dicts of tensors with `attention_mask`, `[B, L]`.
+        ids: Batch -> unmasked ids, `[B, L]`.
     """
     for batch in batches:
         lengths = np.asarray(batch["attention_mask"]).sum(1).tolist()
@@ -59,17 +63,17 @@ def rows_of(batches: Iterable[Any], ids: Callable[[Any], Any]) -> Iterator[Any]:
             yield row[:length]
 
 
-def grown(batches: Endless, count: int) -> float:
-    """Return by how many MiB this process grows at most while it takes this many batches."""
-    first = most = own_memory("self")
+def memory_growth(batches: Endless, count: int) -> float:
+    """Return the peak growth of this process in MiB while it consumes `count` batches."""
+    start = peak = anonymous_kib("self")
     for _ in range(0, count, _LOOK):
         batches.take(_LOOK)
-        most = max(most, own_memory("self"))
-    return (most - first) / 1024
+        peak = max(peak, anonymous_kib("self"))
+    return (peak - start) / 1024
 
 
-def own_memory(pid: int | str) -> int:
-    """Return the KiB of a process that no file backs; 0 where `/proc` does not say."""
+def anonymous_kib(pid: int | str) -> int:
+    """Return the anonymous memory of a process in KiB, or 0 without `/proc`."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:

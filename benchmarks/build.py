@@ -1,7 +1,9 @@
-"""`mslm-data build` as a whole command, beside the script that a user would write instead.
+"""`mslm-data build` against a script with `datasets.map`: tokens per second, CPU time and memory.
 
-Both are whole processes with their start-up. They read the same file and write the same ids and
-tags, which are compared before any time counts.
+`python -m benchmarks build`
+
+Both are timed as whole commands, start-up included. They read the same file, and their ids and tags
+are checked to be equal in the first round.
 """
 
 from __future__ import annotations
@@ -16,18 +18,18 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import script
-from benchmarks.harness import Goal, Results, Row, row_of, same
+from benchmarks.harness import Goal, Results, Row, make_row, same
 from benchmarks.inputs import Inputs, enlarge, many, read, write
 from benchmarks.watch import Figure, watched
 from mslm_data.api.loading import load
 
 SENTENCES = 250_000
 _FEW = 200
-"""Sentences of the builds before the first round, which leave compiled kernels and modules."""
+"""Sentences of the untimed builds that compile kernels and modules."""
 _ROUNDS = 3
 _MAX_TOKENS = 512
-"""Tokens of a row of ours at most, special ones included. The peer's rows are not cut, so they
-differ from ours if a sentence has more."""
+"""Maximum number of tokens of our rows, special tokens included. The peer does not cut rows, so a
+longer sentence fails the check of equality."""
 
 _PIPELINE = f"""
 name = "sentences"
@@ -60,12 +62,12 @@ Numbers = npt.NDArray[np.int64]
 
 
 class Encoded(NamedTuple):
-    """The rows that one side has made of a corpus.
+    """An encoded corpus of N rows and T tokens.
 
     Attributes:
-        lengths: `[N]`, tokens of each row.
-        ids: `[T]`, in the order of the rows.
-        tags: `[T]`, as numbers among `script.label_names`; O for special tokens.
+        lengths: Number of tokens of each row, `[N]`.
+        ids: Token ids, row after row, `[T]`.
+        tags: Indices into `script.label_names`, `[T]`. Special tokens have O.
     """
 
     lengths: Numbers
@@ -77,9 +79,9 @@ class Side(NamedTuple):
     """One side of the comparison.
 
     Attributes:
-        command: Corpus, scratch folder and workers -> the words after the name of the interpreter.
-            The folder is empty; rows are written into `out` in it.
-        read: Reads these rows; takes the folder `out` and the names of tags.
+        command: Corpus, empty folder and number of workers -> arguments of the Python interpreter.
+            The command writes to `out` in the folder.
+        read: Folder `out` and names of tags -> rows.
     """
 
     command: Callable[[Inputs, Path, int], list[str]]
@@ -87,7 +89,7 @@ class Side(NamedTuple):
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Time both on some 250,000 sentences, by one process and by two."""
+    """Time both sides on `SENTENCES` sentences, with one and with two processes."""
     small = scratch / "small.tsv"
     write(small, enlarge(read(inputs.train), _FEW))
     measure(Inputs(small, inputs.vocab, ""), scratch, rounds=1)
@@ -96,53 +98,53 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     rows = measure(corpus, scratch, rounds=_ROUNDS)
 
     size = corpus.train.stat().st_size / 1e6
-    return Results(rows=rows, inputs=[f"Build: {corpus.says}; {size:.0f} MB"])
+    return Results(rows=rows, inputs=[f"Build: {corpus.description}; {size:.0f} MB"])
 
 
 def measure(inputs: Inputs, scratch: Path, *, rounds: int) -> list[Row]:
-    """Run both in turn, each by one process and by two, and make the rows.
+    """Run both sides in turn, with one and with two processes, and make the rows.
 
-    What they make is compared in the first round.
+    Outputs are compared in the first round.
 
     Args:
-        inputs: The corpus, in one file.
-        scratch: A folder with room for some 60 bytes a token.
-        rounds: Number of turns of each.
+        inputs: Corpus, in one file, and vocabulary.
+        scratch: A folder with room for about 60 bytes per token.
+        rounds: Number of rounds.
 
     Raises:
-        RuntimeError: The results differ.
+        RuntimeError: The outputs differ.
     """
     names = script.label_names(inputs.train)
     figures: dict[tuple[str, int], list[Figure]] = {
-        (of, workers): [] for workers in (1, 2) for of in SIDES
+        (side_name, workers): [] for workers in (1, 2) for side_name in SIDES
     }
 
     expected = None
     for _ in range(rounds):
-        for (of, workers), measured in figures.items():
-            side = SIDES[of]
+        for (side_name, workers), measured in figures.items():
+            side = SIDES[side_name]
             with tempfile.TemporaryDirectory(dir=scratch) as folder:
                 command = side.command(inputs, Path(folder), workers)
                 measured.append(watched(command))
 
                 if len(measured) == 1:
-                    made = side.read(Path(folder) / "out", names)
+                    encoded = side.read(Path(folder) / "out", names)
                     if expected is None:
-                        expected = made
-                    check(f"{of}, {workers} processes", made, expected)
+                        expected = encoded
+                    check(f"{side_name}, {workers} processes", encoded, expected)
 
     assert expected is not None  # noqa: S101
     return _rows(figures, len(expected.ids))
 
 
-def check(what: str, made: Encoded, expected: Encoded) -> None:
-    """Refuse to compare unless one side has made the rows that the other has made.
+def check(what: str, encoded: Encoded, expected: Encoded) -> None:
+    """Check that two encoded corpora are equal.
 
     Raises:
-        RuntimeError: Rows, ids or tags differ.
+        RuntimeError: Lengths, ids or tags differ.
     """
     for field in Encoded._fields:
-        equal = np.array_equal(getattr(made, field), getattr(expected, field))
+        equal = np.array_equal(getattr(encoded, field), getattr(expected, field))
         same(f"{what}: {field}", equal, True)
 
 
@@ -172,7 +174,7 @@ def _script(inputs: Inputs, folder: Path, workers: int) -> list[str]:
 
 
 def _built(out: Path, names: list[str]) -> Encoded:
-    """Read a folder of ours."""
+    """Read the rows of our folder."""
     shards = load(out)
     (split,) = shards.manifest.splits
     examples = shards[split].examples()
@@ -186,12 +188,12 @@ def _built(out: Path, names: list[str]) -> Encoded:
 
 
 def _saved(out: Path, names: list[str]) -> Encoded:
-    """Read a folder of the script."""
+    """Read the rows of the script's folder."""
     table = datasets.load_from_disk(str(out)).data
     ids = table.column("input_ids").combine_chunks()
     labels = table.column("labels").combine_chunks().flatten().to_numpy()
 
-    # Special tokens have no label there, and O with us.
+    # Special tokens are -100 in the script's labels, and O in our tags.
     return Encoded(
         lengths=ids.value_lengths().to_numpy().astype(np.int64),
         ids=ids.flatten().to_numpy().astype(np.int64),
@@ -203,21 +205,26 @@ SIDES = {"ours": Side(_ours, _built), "peer": Side(_script, _saved)}
 
 
 def _rows(figures: dict[tuple[str, int], list[Figure]], tokens: int) -> list[Row]:
-    """Return the rows: tokens a second, tokens a second and core, and memory."""
-    speed = {of: [tokens / figure.seconds for figure in some] for of, some in figures.items()}
-    work = {of: [tokens / figure.cpu for figure in some] for of, some in figures.items()}
-    memory = {of: [figure.mib for figure in some] for of, some in figures.items()}
+    """Make the rows: tokens per second, tokens per CPU second, and peak memory."""
+    speed = {
+        side_name: [tokens / figure.seconds for figure in runs]
+        for side_name, runs in figures.items()
+    }
+    per_core = {
+        side_name: [tokens / figure.cpu for figure in runs] for side_name, runs in figures.items()
+    }
+    memory = {side_name: [figure.mib for figure in runs] for side_name, runs in figures.items()}
 
     one, two = (f"{_WHAT} {_WHAT_OF[workers]}" for workers in (1, 2))
     rows = [
-        row_of(
+        make_row(
             "build, one process",
             {"ours": speed["ours", 1], "peer": speed["peer", 1]},
             unit="tokens",
             what=one,
             goal=Goal(peer=_GOAL),
         ),
-        row_of(
+        make_row(
             "build, two workers",
             {
                 "ours": speed["ours", 2],
@@ -230,17 +237,17 @@ def _rows(figures: dict[tuple[str, int], list[Figure]], tokens: int) -> list[Row
         ),
     ]
 
-    for workers, process in ((1, "one process"), (2, "two workers")):
+    for workers, processes in ((1, "one process"), (2, "two workers")):
         rows += [
-            row_of(
-                f"build, {process}, a second of a core",
-                {of: work[of, workers] for of in SIDES},
+            make_row(
+                f"build, {processes}, a second of a core",
+                {side_name: per_core[side_name, workers] for side_name in SIDES},
                 unit="tokens",
                 what="as above; tokens a second of CPU time, that of all processes added up.",
             ),
-            row_of(
-                f"build, {process}, peak memory",
-                {of: memory[of, workers] for of in SIDES},
+            make_row(
+                f"build, {processes}, peak memory",
+                {side_name: memory[side_name, workers] for side_name in SIDES},
                 unit="MiB",
                 what="as above; memory of all processes together, without pages of files, looked "
                 "at twenty times a second: less is better.",

@@ -1,10 +1,9 @@
-"""Write a table of concepts as large as an annotator meets: diseases and drugs with their names.
+"""Write a concept table of realistic size: diseases and drugs with their names.
 
 `python -m benchmarks.concepts --out concepts.csv`
 
-The names are those of the Disease Ontology and of DrugBank's open vocabulary, where the folder of
-real data has them. Without it they are those of the shipped sample, and invented ones. The same
-arguments give the same bytes.
+Names come from the Disease Ontology and DrugBank's open vocabulary if the folder of real data has
+both, else from the shipped sample and a generator. Equal arguments give equal bytes.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ class Concept(NamedTuple):
     """A concept.
 
     Attributes:
-        id: Its id.
-        names: The preferred one first; nobody's name twice.
-        type: Its semantic type.
+        id: Concept id.
+        names: Distinct names, the preferred one first.
+        type: UMLS semantic type, such as "T047".
     """
 
     id: str
@@ -53,21 +52,24 @@ class Concept(NamedTuple):
 
 
 def write(path: Path, *, names: int = NAMES) -> str:
-    """Write a table in MedCAT's columns, and say what it holds.
+    """Write a concept table with MedCAT's columns.
 
     Args:
-        path: The file, CSV.
-        names: Minimum number of names; concepts are taken until it is reached.
+        path: CSV file to write.
+        names: Minimum number of names, all names of a concept included. Default: 27,000.
+
+    Returns:
+        A description of the table: number of names and concepts, and their origin.
     """
     diseases = real() / "concepts" / "disease_ontology" / "doid_2016-03-04.obo"
     drugs = real() / "concepts" / "drugbank_open" / "drugbank_vocabulary.csv"
     if diseases.is_file() and drugs.is_file():
-        known = [*_of_ontology(diseases), *_of_drugbank(drugs)]
-        random.Random(0).shuffle(known)
-        concepts: Iterator[Concept] = iter(known)
+        catalog = [*_read_ontology(diseases), *_read_drugbank(drugs)]
+        random.Random(0).shuffle(catalog)
+        concepts: Iterator[Concept] = iter(catalog)
         origin = "the Disease Ontology and DrugBank"
     else:
-        concepts = chain(_of_sample(_SAMPLE), _invented())
+        concepts = chain(_read_sample(_SAMPLE), _invent())
         origin = "the shipped sample, and invented ones"
 
     count = written = 0
@@ -86,30 +88,30 @@ def write(path: Path, *, names: int = NAMES) -> str:
 
 
 def open_names() -> list[str]:
-    """Return the names of all diseases, drugs and symptoms of the open vocabularies, sorted.
+    """Return the sorted names of all diseases, drugs and symptoms.
 
-    They are the Disease Ontology's, DrugBank's and the Symptom Ontology's where the folder of real
-    data has them, else those of the shipped sample.
+    Names come from the Disease Ontology, DrugBank and the Symptom Ontology if the folder of real
+    data has all three, else from the shipped sample.
     """
     folder = real() / "concepts"
     diseases = folder / "disease_ontology" / "doid_2016-03-04.obo"
     drugs = folder / "drugbank_open" / "drugbank_vocabulary.csv"
     symptoms = folder / "symptom_ontology" / "symp.obo"
     if diseases.is_file() and drugs.is_file() and symptoms.is_file():
-        known = [*_of_ontology(diseases), *_of_drugbank(drugs), *_of_ontology(symptoms)]
+        catalog = [*_read_ontology(diseases), *_read_drugbank(drugs), *_read_ontology(symptoms)]
     else:
-        known = [*_of_sample(_SAMPLE)]
-    return sorted({name for concept in known for name in concept.names})
+        catalog = [*_read_sample(_SAMPLE)]
+    return sorted({name for concept in catalog for name in concept.names})
 
 
-def _of_ontology(path: Path) -> Iterator[Concept]:
-    """Yield the terms of an OBO file that are in use, with their exact synonyms."""
+def _read_ontology(path: Path) -> Iterator[Concept]:
+    """Yield the terms of an OBO file with their exact synonyms, without obsolete terms."""
     _, *terms = path.read_text(encoding="utf-8").split("\n[Term]\n")
     for term in terms:
         if "\nis_obsolete: true" in term:
             continue
 
-        # A quoted synonym may hold quotes, each after a backslash.
+        # Quotes inside a quoted synonym are escaped by a backslash.
         id_ = re.search(r"^id: (\S+)", term, re.MULTILINE)
         name = re.search(r"^name: (.+)", term, re.MULTILINE)
         synonyms = re.findall(r'^synonym: "((?:[^"\\]|\\.)*)" EXACT', term, re.MULTILINE)
@@ -118,7 +120,7 @@ def _of_ontology(path: Path) -> Iterator[Concept]:
             yield Concept(id_[1].replace(":", ""), _distinct(names), _DISEASE)
 
 
-def _of_drugbank(path: Path) -> Iterator[Concept]:
+def _read_drugbank(path: Path) -> Iterator[Concept]:
     """Yield the drugs of DrugBank's vocabulary with their synonyms."""
     with path.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -126,32 +128,32 @@ def _of_drugbank(path: Path) -> Iterator[Concept]:
             yield Concept(row["DrugBank ID"], _distinct(names), _DRUG)
 
 
-def _of_sample(path: Path) -> Iterator[Concept]:
-    """Yield the concepts of the shipped table."""
+def _read_sample(path: Path) -> Iterator[Concept]:
+    """Yield the concepts of the shipped sample."""
     names: dict[tuple[str, str], list[str]] = {}
     with path.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             names.setdefault((row["cui"], row["type_ids"]), []).extend(row["name"].split("|"))
-    for (cui, types), of_concept in names.items():
-        yield Concept(cui, _distinct(of_concept), types)
+    for (cui, types), concept_names in names.items():
+        yield Concept(cui, _distinct(concept_names), types)
 
 
-def _invented() -> Iterator[Concept]:
-    """Yield diseases and drugs that nobody has, without end."""
-    chance = random.Random(1)
+def _invent() -> Iterator[Concept]:
+    """Generate an endless sequence of invented diseases and drugs."""
+    rng = random.Random(1)
 
     def disease() -> str:
-        name = chance.choice(_STEMS) + "o" + chance.choice(_STEMS) + chance.choice(_DISEASES)
-        if chance.random() < 0.7:
-            name = f"{chance.choice(_KINDS)} {name}"
-        if chance.random() < 0.4:
-            name = f"{name} {chance.choice(_PLACES)}"
+        name = rng.choice(_STEMS) + "o" + rng.choice(_STEMS) + rng.choice(_DISEASES)
+        if rng.random() < 0.7:
+            name = f"{rng.choice(_KINDS)} {name}"
+        if rng.random() < 0.4:
+            name = f"{name} {rng.choice(_PLACES)}"
         return name
 
     def drug() -> str:
-        name = "".join(chance.choices(_PARTS, k=3)) + chance.choice(_DRUGS)
-        if chance.random() < 0.4:
-            name = f"{name} {chance.choice(_SALTS)}"
+        name = "".join(rng.choices(_PARTS, k=3)) + rng.choice(_DRUGS)
+        if rng.random() < 0.4:
+            name = f"{name} {rng.choice(_SALTS)}"
         return name
 
     seen: set[str] = set()
@@ -159,26 +161,26 @@ def _invented() -> Iterator[Concept]:
     while True:
         number += 1
         make, type_ = (disease, _DISEASE) if number % 3 == 0 else (drug, _DRUG)
-        made = {make() for _ in range(chance.choice((1, 2, 2, 3, 6)))} - seen
-        if made:
-            seen |= made
-            yield Concept(f"B{number:07}", tuple(sorted(made)), type_)
+        new_names = {make() for _ in range(rng.choice((1, 2, 2, 3, 6)))} - seen
+        if new_names:
+            seen |= new_names
+            yield Concept(f"B{number:07}", tuple(sorted(new_names)), type_)
 
 
 def _distinct(names: Sequence[str] | Iterator[str]) -> tuple[str, ...]:
-    """Return names of two characters or more, each once; `|` would part a name in the table."""
+    """Return distinct names of at least two characters, without `|`, the table's separator."""
     stripped = (name.strip() for name in names)
     return tuple(dict.fromkeys(name for name in stripped if len(name) > 1 and "|" not in name))
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write what the command line asks for."""
+    """Parse the command line and write the table."""
     parser = argparse.ArgumentParser(description="Write a large table of concepts.")
     parser.add_argument("--names", type=int, default=NAMES)
     parser.add_argument("--out", type=Path, required=True)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
 
-    print(write(asked.out, names=asked.names))
+    print(write(options.out, names=options.names))
     return 0
 
 

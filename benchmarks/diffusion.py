@@ -1,10 +1,12 @@
-"""Masks of masked diffusion beside the corruption of `dllm` and NeMo Automodel: speed, and law.
+"""Masks of masked diffusion against `dllm` and NeMo Automodel: speed, and a chi-square test.
 
-Both draw a rate for each row and a coin for each token from torch's generator, on padded batches.
-Their lines are written anew here from what their code does (`dllm/core/trainers/mdlm.py`,
-`nemo_automodel/components/datasets/dllm/corruption.py`), because neither installs beside ours.
+`python -m benchmarks diffusion`
 
-Batches have B rows of L tokens.
+Both peers draw a rate per row and a Bernoulli variable per token with torch's generator, on padded
+batches. As neither can be installed in this environment, their algorithms are rewritten here after
+`dllm/core/trainers/mdlm.py` and `nemo_automodel/components/datasets/dllm/corruption.py`.
+
+Dimensions: B rows in a batch, L tokens in a padded row, N rows in total.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from torch import Tensor
 
 import mslm_data as md
 from benchmarks.folders import sentences
-from benchmarks.harness import Contestant, Results, in_turn, row_of
+from benchmarks.harness import Contestant, Results, in_turn, make_row
 from benchmarks.inputs import Inputs
 from benchmarks.masking import copy, mask
 from mslm_data.data.examples import Examples
@@ -32,32 +34,35 @@ _TENTHS = 10
 _LOW = 0.001
 
 Corrupted = tuple[Tensor, Tensor, Tensor]
-"""Ids `[B, L]`, which are masked `[B, L]`, and each row's rate `[B]`."""
+"""Corrupted ids `[B, L]`, whether each is masked `[B, L]`, and the rate of each row `[B]`."""
 Corruption = Callable[[Tensor, Tensor, int], Corrupted]
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Time each over the same rows, and compare masks with rates."""
+    """Time strategy and peers over the same rows, and test masks against rates."""
     examples = sentences(inputs, scratch, copies=1)["train"].examples()
     batches = _batches(examples)
     rows = len(examples)
 
-    law = _says(*chi_square(*_of_strategy(examples)))
+    our_law = _format_chi_square(*chi_square(*_count_strategy(examples)))
     tokens = len(examples.input_ids.values)
     results = Results(inputs=[f"Diffusion: {rows:,} rows, {tokens:,} tokens"])
     for units in ("tokens", "words", "mentions"):
         for name, corrupt in (("dllm", as_dllm), ("NeMo Automodel", as_automodel)):
             rates = _in_turn(md.strategy("diffusion", units=units), corrupt, examples, batches)
-            theirs = _says(*chi_square(*_of_peer(corrupt, batches, examples.ids.mask)))
+            their_law = _format_chi_square(
+                *chi_square(*_count_peer(corrupt, batches, examples.ids.mask))
+            )
             results.rows.append(
-                row_of(
+                make_row(
                     f"diffusion by {units}, beside {name}",
                     rates,
                     unit="rows",
                     what="rates, plan and corruption by one call on one core; the peer has what "
                     f"{name} does to single tokens, in torch, on batches of {_BATCH} rows that are "
                     "padded tensors already; the limit is `ndarray.copy` of ids, word numbers and "
-                    f"kinds. Masks against rates of single tokens: ours {law}, theirs {theirs}.",
+                    f"kinds. Masks against rates of single tokens: ours {our_law}, theirs "
+                    f"{their_law}.",
                 )
             )
     return results
@@ -82,54 +87,61 @@ def _in_turn(
 
 
 def as_dllm(ids: Tensor, maskable: Tensor, mask_id: int) -> Corrupted:
-    """Corrupt a batch as `MDLMTrainer.compute_loss` does with the linear schedule."""
+    """Corrupt a batch like `MDLMTrainer.compute_loss` of dllm with the linear schedule.
+
+    Args:
+        ids: `[B, L]`.
+        maskable: Whether each token can be masked, `[B, L]`.
+        mask_id: Id of `[MASK]`.
+    """
     rows, width = ids.shape
     times = _LOW + (1 - _LOW) * torch.rand(rows)
-    # alpha(t) = 1 - t, and tokens are masked with chance 1 - alpha.
-    of_tokens = (1.0 - (1 - times)).unsqueeze(1).expand(rows, width)
-    masked = (torch.rand((rows, width)) < of_tokens) & maskable
-    # Its weights, 1 / t, are made for all tokens.
+
+    # Tokens are masked with probability 1 - alpha(t), where alpha(t) = 1 - t.
+    token_rates = (1.0 - (1 - times)).unsqueeze(1).expand(rows, width)
+    masked = (torch.rand((rows, width)) < token_rates) & maskable
+
+    # dllm also computes the weights, 1 / t, for all tokens.
     (1 / times).unsqueeze(1).repeat(1, width)
     return torch.where(masked, mask_id, ids), masked, times
 
 
 def as_automodel(ids: Tensor, maskable: Tensor, mask_id: int) -> Corrupted:
-    """Corrupt a batch as `corrupt_uniform` does."""
+    """Corrupt a batch like `corrupt_uniform` of NeMo Automodel. See `as_dllm`."""
     rows, width = ids.shape
     chances = (1 - _LOW) * torch.rand((rows,)) + _LOW
-    of_tokens = chances[:, None].expand(rows, width)
-    masked = (torch.rand((rows, width)) < of_tokens) & maskable.bool()
+    token_rates = chances[:, None].expand(rows, width)
+    masked = (torch.rand((rows, width)) < token_rates) & maskable.bool()
     corrupted = torch.where(masked, mask_id, ids)
-    of_tokens.float()
+    token_rates.float()
     return corrupted, masked, chances
 
 
 def chi_square(
     rates: npt.NDArray[np.float64], masked: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
 ) -> tuple[float, float]:
-    """Compare how many tokens are masked with how many should be, by tenths of the rate.
+    """Test the number of masked tokens against the rates, in ten bins of the rate.
 
     Args:
-        rates: `[N]`, of rows.
-        masked: `[N]`, masked tokens.
-        sizes: `[N]`, tokens that can be masked.
+        rates: Rate of each row, `[N]`.
+        masked: Number of masked tokens of each row, `[N]`.
+        sizes: Number of maskable tokens of each row, `[N]`.
 
     Returns:
-        The sum of squared deviations, each in standard deviations, over ten tenths; and the chance
-        of at least as much.
+        The chi-square statistic with ten degrees of freedom, and its p-value.
     """
     tenth = (rates * _TENTHS).astype(int).clip(0, _TENTHS - 1)
     excess = np.bincount(tenth, masked - sizes * rates, _TENTHS)
     variance = np.bincount(tenth, sizes * rates * (1 - rates), _TENTHS)
     square = float((excess**2 / variance).sum())
 
-    # The survival function, of an even number of degrees of freedom.
+    # With an even number of degrees of freedom, the survival function is a finite sum.
     half = square / 2
     terms = [half**k / math.factorial(k) for k in range(_TENTHS // 2)]
     return square, math.exp(-half) * sum(terms)
 
 
-def _of_strategy(
+def _count_strategy(
     examples: Examples,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     plan = md.strategy("diffusion").plan(examples)
@@ -140,18 +152,18 @@ def _of_strategy(
     return plan.rates.astype(np.float64), masked, sizes
 
 
-def _of_peer(
+def _count_peer(
     corrupt: Corruption, batches: list[tuple[Tensor, Tensor]], mask_id: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     torch.manual_seed(0)
-    found = [(corrupt(ids, maskable, mask_id), maskable) for ids, maskable in batches]
-    rates = torch.cat([rates for (_, _, rates), _ in found]).double().numpy()
-    masked = torch.cat([masked.sum(1) for (_, masked, _), _ in found]).numpy()
-    return rates, masked, torch.cat([maskable.sum(1) for _, maskable in found]).numpy()
+    corrupted_batches = [(corrupt(ids, maskable, mask_id), maskable) for ids, maskable in batches]
+    rates = torch.cat([rates for (_, _, rates), _ in corrupted_batches]).double().numpy()
+    masked = torch.cat([masked.sum(1) for (_, masked, _), _ in corrupted_batches]).numpy()
+    return rates, masked, torch.cat([maskable.sum(1) for _, maskable in corrupted_batches]).numpy()
 
 
 def _batches(examples: Examples) -> list[tuple[Tensor, Tensor]]:
-    """Return ids and which are maskable of each batch, `[B, L]`, padded."""
+    """Return padded ids, and whether each is maskable, of each batch, both `[B, L]`."""
     batches = []
     for start in range(0, len(examples), _BATCH):
         rows = np.arange(start, min(start + _BATCH, len(examples)))
@@ -165,5 +177,5 @@ def _batches(examples: Examples) -> list[tuple[Tensor, Tensor]]:
     return batches
 
 
-def _says(square: float, chance: float) -> str:
-    return f"chi-square {square:.1f} of {_TENTHS} tenths (p = {chance:.2f})"
+def _format_chi_square(square: float, p_value: float) -> str:
+    return f"chi-square {square:.1f} of {_TENTHS} tenths (p = {p_value:.2f})"

@@ -1,6 +1,7 @@
-"""Run peers that do not install beside ours, each in a process of another environment.
+"""Run peers with conflicting dependencies in a separate environment.
 
-Such a process reads one line for each task and answers with one line.
+A peer process (`benchmarks.streamers`) reads a task per line on stdin, and answers with a line on
+stdout.
 """
 
 from __future__ import annotations
@@ -16,25 +17,31 @@ from benchmarks.harness import AbsentError
 from benchmarks.inputs import ROOT
 
 PYTHON = ROOT / ".venv-peers" / "bin" / "python"
-"""Made by `make bench` from `tools/constraints-peers.txt`."""
+"""Python of the peers' environment, which `make bench` makes from `tools/constraints-peers.txt`."""
 
 
 class Peer:
-    """A peer that waits for its next task.
+    """A peer process that waits for tasks.
 
-    Between tasks it is stopped with its workers, or else they would work ahead in others' turns.
+    Between tasks, the process and its workers are stopped by SIGSTOP. Otherwise, workers would
+    prefetch batches while another contestant is timed.
     """
 
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
-        """Talk to a process; `log` is the file of its stderr."""
+        """Wrap a running process.
+
+        Args:
+            process: Leader of a process group, with pipes for stdin and stdout.
+            log: File of its stderr, quoted in errors.
+        """
         self._process = process
         self._log = log
 
     def ask(self, line: str) -> str:
-        """Send a task and wait for its answer.
+        """Send a task and return the answer.
 
         Raises:
-            RuntimeError: The process ended.
+            RuntimeError: The process ended without an answer.
         """
         assert self._process.stdin is not None  # noqa: S101
         assert self._process.stdout is not None  # noqa: S101
@@ -54,10 +61,10 @@ class Peer:
 
 
 def write(name: str, scratch: Path) -> None:
-    """Make the peer's shards of `values.npy` and `offsets.npy` in `scratch`.
+    """Write `values.npy` and `offsets.npy` in `scratch` as shards of a peer.
 
     Raises:
-        AbsentError: The environment was not made, or the peer does not run in it.
+        AbsentError: The peers' environment is missing, or the peer fails in it.
     """
     if not PYTHON.exists():
         raise AbsentError(
@@ -78,13 +85,13 @@ def write(name: str, scratch: Path) -> None:
 
 @contextmanager
 def reading(name: str, scratch: Path, *, collates: str = "pad", workers: int = 0) -> Iterator[Peer]:
-    """Start a peer that reads its shards, and end it.
+    """Start a peer that reads its shards; end it on exit.
 
     Args:
-        name: Name of its package.
-        scratch: The folder that `write` was given.
-        collates: "pad", or "mlm" for the collator of transformers.
-        workers: Workers of its loader.
+        name: Name of the peer's package.
+        scratch: Folder passed to `write`.
+        collates: "pad" (default), or "mlm" for the MLM collator of transformers.
+        workers: Number of workers of its loader. Default: 0.
     """
     log = scratch / f"{name}.log"
     with log.open("w") as file:
@@ -101,7 +108,7 @@ def reading(name: str, scratch: Path, *, collates: str = "pad", workers: int = 0
     try:
         yield Peer(process, log)
         os.killpg(process.pid, signal.SIGCONT)
-        process.communicate(timeout=60)  # ends its input, and so the peer
+        process.communicate(timeout=60)  # closes stdin, so the peer exits
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -113,7 +120,7 @@ def _command(verb: str, name: str, scratch: Path, *rest: str) -> list[str]:
 
 
 def _env(scratch: Path, name: str) -> dict[str, str]:
-    """Return an environment whose temporary folders are the peer's own: litdata empties them."""
+    """Return environment variables with separate temporary folders, as litdata empties them."""
     own = scratch / f"{name}.own"
     own.mkdir(exist_ok=True)
     folders = ("TMPDIR", "DATA_OPTIMIZER_CACHE_FOLDER", "DATA_OPTIMIZER_DATA_CACHE_FOLDER")

@@ -1,4 +1,7 @@
-"""Tokenising words and aligning tags, beside the recipe of token classification scripts."""
+"""Tokenising words and aligning tags, against the `datasets.map` recipe of `run_ner`.
+
+`python -m benchmarks encode`
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import datasets
 from transformers import BertTokenizer
 
 from benchmarks import folders, reading
-from benchmarks.harness import MET, MISSED, Contestant, Goal, Results, Row, in_turn, row_of, same
+from benchmarks.harness import MET, MISSED, Contestant, Goal, Results, Row, in_turn, make_row, same
 from benchmarks.inputs import Inputs, longer, read, write
 from mslm_data.data.bio import tag_names
 from mslm_data.data.examples import Examples
@@ -21,11 +24,11 @@ from mslm_data.encode.word_table import WordTable
 from mslm_data.segment.given import GivenSentences
 
 _LONG = 400
-"""Minimum number of words of a document as long as a note."""
+"""Minimum number of words of a long document."""
 _LONGEST = 1 << 16
-"""More tokens than any document has, so that neither side cuts."""
+"""Maximum number of tokens of both sides, large enough that no document is cut."""
 _DISK = 6
-"""Goal for bytes a token."""
+"""Goal in bytes per token."""
 
 _WHY_KNOWN = (
     "looking words up by their characters is the greatest part, and what rows have besides, their "
@@ -34,7 +37,7 @@ _WHY_KNOWN = (
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Time sentences, cold (no word known) and warm (all known), and then long documents."""
+    """Time sentences with an empty and a full word table, then long documents."""
     datasets.disable_caching()
     datasets.disable_progress_bars()
 
@@ -48,7 +51,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
 
 
 def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
-    """Time one file, cold and warm."""
+    """Time a file with an empty word table ("cold") and a full one ("words known")."""
     tokenizer = tokenizers.load_tokenizer(str(inputs.vocab))
     theirs = _usual_tokenizer(inputs)
 
@@ -69,7 +72,7 @@ def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
 
     _check(ours(fresh()), peer(None), theirs)
 
-    # The tokenizer's own speed is on each distinct word once, in groups of the size of long rows.
+    # The limit tokenises each distinct word once, in groups as large as long rows.
     words = list(dict.fromkeys(chain.from_iterable(table["tokens"])))
     groups = [words[i : i + 512] for i in range(0, len(words), 512)]
 
@@ -94,15 +97,15 @@ def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
         "every token were equal."
     )
     return (
-        row_of(
+        make_row(
             f"encode and align {name}, cold",
-            {of: rates[of] for of in ("ours", "peer", "limit")},
+            {side_name: rates[side_name] for side_name in ("ours", "peer", "limit")},
             unit="words",
             what=f"{what} No word is known. The limit is the tokenizer on the {len(words):,} "
             "distinct words alone, its result left in Rust.",
             goal=Goal(peer=6),
         ),
-        row_of(
+        make_row(
             f"encode and align {name}, words known",
             {"ours": rates["warm"], "peer": rates["peer"]},
             unit="words",
@@ -114,7 +117,7 @@ def _rows(path: Path, inputs: Inputs, name: str) -> tuple[Row, Row]:
 
 
 def _disk(inputs: Inputs, scratch: Path) -> Row:
-    """Weigh a built folder beside the usual recipe's table, as `save_to_disk` leaves it."""
+    """Compare the size of our shards with the recipe's table after `save_to_disk`."""
     shards = folders.sentences(inputs, scratch, copies=1)
     tokenizer = _usual_tokenizer(inputs)
     table = _table(inputs.train, list(shards.labels)).map(
@@ -149,31 +152,31 @@ def _usual_tokenizer(inputs: Inputs) -> Any:
 
 
 def align(tokenizer: Any, batch: dict[str, list[Any]]) -> Any:
-    """Tokenise a batch of words and give each token its word's tag, by the usual recipe.
+    """Tokenise a batch of words and align tags like `run_ner`.
 
-    The first sub-word has the word's tag, the rest have its I- form.
+    The first sub-word gets the word's tag, the others its I- tag.
     """
     encoded = tokenizer(batch["tokens"], is_split_into_words=True)
     rows = []
     for i, tags in enumerate(batch["ner_tags"]):
-        row = []
-        before = None
+        labels_row = []
+        previous = None
         for word in encoded.word_ids(batch_index=i):
             if word is None:
-                row.append(-100)
-            elif word != before:
-                row.append(tags[word])
+                labels_row.append(-100)
+            elif word != previous:
+                labels_row.append(tags[word])
             else:
-                row.append(tags[word] + tags[word] % 2)  # B-X is odd, and I-X the next
-            before = word
-        rows.append(row)
+                labels_row.append(tags[word] + tags[word] % 2)  # B- tags are odd, followed by I-
+            previous = word
+        rows.append(labels_row)
 
     encoded["labels"] = rows
     return encoded
 
 
 def _table(path: Path, labels: list[str]) -> Any:
-    """Return words and numbered tags as a loaded dataset."""
+    """Return words and tag ids as an in-memory dataset."""
     names = {name: number for number, name in enumerate(tag_names(labels))}
 
     sentences = read(path)
@@ -186,7 +189,7 @@ def _table(path: Path, labels: list[str]) -> Any:
 
 
 def _check(ours: Examples, theirs: Any, tokenizer: Any) -> None:
-    """Refuse to compare unless both give the same ids, word numbers and tags."""
+    """Check that ids, word numbers and tags are equal."""
     same("ids", ours.input_ids.tolist(), list(theirs["input_ids"]))
 
     words = [
@@ -195,6 +198,6 @@ def _check(ours: Examples, theirs: Any, tokenizer: Any) -> None:
     ]
     same("word numbers", ours.word_ids.tolist(), words)
 
-    # Special tokens have no label there, and O with us.
-    tags = [[max(tag, 0) for tag in row] for row in theirs["labels"]]
+    # Special tokens are -100 in the recipe's labels, and O in our tags.
+    tags = [[max(tag, 0) for tag in labels_row] for labels_row in theirs["labels"]]
     same("tags", ours.bio.tolist(), tags)

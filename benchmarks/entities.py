@@ -1,8 +1,10 @@
-"""Finding entities in texts: `annotate` beside `pipeline("token-classification")`.
+"""`Tagger.annotate` against transformers' `pipeline("token-classification")`: words per second.
 
-Both have the same model, an encoder of MiniLM's size with one linear layer for its tags, and the
-same texts. The weights are random, with a bias by which about a tenth of the words is in entities:
-time does not depend on what weights mean, and entities in odd places try the comparison harder.
+`python -m benchmarks entities`
+
+Both run the same model on the same texts: an encoder of MiniLM's size with a linear tag layer. The
+weights are random, as speed does not depend on them. The bias of the tag O is set so that about a
+tenth of the tokens are in entities. Entities at random positions make the check of equality harder.
 """
 
 from __future__ import annotations
@@ -24,33 +26,33 @@ from transformers import (
 
 from benchmarks import inputs as inputs_module
 from benchmarks.epoch import ENCODERS
-from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of, same
+from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, make_row, same
 from benchmarks.inputs import Inputs
 from mslm_data.encode import tokenizer as tokenizer_module
 from mslm_data.torch.model.saved import write_tokenizer
 from mslm_data.torch.predict.tagger import Tagger
 
 SENTENCES, SHORT, LONG = 400, 120, 8
-"""How many texts of one sentence there are, of one to eight, and of sixty."""
+"""Number of texts of one sentence, of one to eight sentences, and of sixty sentences."""
 _ROUNDS = 3
 _OUTSIDE = 0.9
-"""Share of tokens that are in no entity."""
+"""Share of tokens outside entities."""
 _STRIDE = 128
 _NAMES = ("O", "B-Drug", "I-Drug", "B-Gene", "I-Gene")
 
 Place = tuple[int, int, str]
-"""First character, the character after the last, and the label."""
+"""Start, end (half-open, in characters) and label."""
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Compare entities and their rates, on one thread, in texts below and above a window."""
+    """Compare entities and speed on one thread, in texts shorter and longer than a window."""
     torch.set_num_threads(1)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
     sentences = [" ".join(word for word, _ in row) for row in inputs_module.read(inputs.train)]
-    single = texts_of(sentences, count=SENTENCES, most=1)
-    short = texts_of(sentences, count=SHORT, most=8)
-    long = texts_of(sentences, count=LONG, least=60, most=60)
+    single = make_texts(sentences, count=SENTENCES, maximum=1)
+    short = make_texts(sentences, count=SHORT, maximum=8)
+    long = make_texts(sentences, count=LONG, minimum=60, maximum=60)
 
     tagger, pipeline = contestants(inputs.vocab, scratch / "model", short)
     rows = [
@@ -58,21 +60,30 @@ def run(inputs: Inputs, scratch: Path) -> Results:
         *_window_rows("short texts", tagger, pipeline, short),
         _long_row(tagger, pipeline, long),
     ]
-    says = (
+    caption = (
         f"Entities: {SENTENCES} sentences ({_words(single):,} words), {SHORT} texts of 1 to 8 "
         f"({_words(short):,} words), and {LONG} of 60 ({_words(long):,} words); an encoder of "
         "MiniLM's size, float32, one thread"
     )
-    return Results(rows=rows, inputs=[says])
+    return Results(rows=rows, inputs=[caption])
 
 
-def texts_of(sentences: Sequence[str], *, count: int, least: int = 1, most: int) -> list[str]:
-    """Return texts of so many sentences each, those of a corpus one after the other."""
+def make_texts(
+    sentences: Sequence[str], *, count: int, minimum: int = 1, maximum: int
+) -> list[str]:
+    """Join consecutive sentences of a corpus into texts.
+
+    Args:
+        sentences: The corpus.
+        count: Number of texts.
+        minimum: Minimum number of sentences of a text. Default: 1.
+        maximum: Maximum number of sentences of a text.
+    """
     lengths = random.Random(5)
     texts = []
     place = 0
     for _ in range(count):
-        stop = place + lengths.randint(least, most)
+        stop = place + lengths.randint(minimum, maximum)
         texts.append(" ".join(sentences[place:stop]))
         place = stop
     return texts
@@ -81,14 +92,14 @@ def texts_of(sentences: Sequence[str], *, count: int, least: int = 1, most: int)
 def contestants(
     vocab: Path, folder: Path, texts: Sequence[str], *, device: str = "cpu", **shape: Any
 ) -> tuple[Tagger, TokenClassificationPipeline]:
-    """Return our tagger and the pipeline, which share a model.
+    """Return our tagger and transformers' pipeline with the same model.
 
     Args:
         vocab: A BERT vocabulary.
-        folder: Where the pipeline's tokenizer is written.
-        texts: Some of the texts, by which the share of entities is set.
-        device: Where the model runs.
-        shape: Options of the `BertConfig` in place of MiniLM's.
+        folder: New folder for the pipeline's tokenizer.
+        texts: Texts on which the share of entities is calibrated.
+        device: Device of the model. Default: "cpu".
+        shape: Options of `BertConfig` that replace those of MiniLM.
     """
     tokenizer = tokenizer_module.load_tokenizer(str(vocab))
     torch.manual_seed(11)
@@ -114,35 +125,38 @@ def contestants(
 
 
 def _set_share_outside(model: Any, tokenizer: Any, texts: Sequence[str]) -> None:
-    """Set the bias of O, so that this share of the tokens of some texts has it."""
-    given = tokenizer(list(texts[:16]), padding=True, truncation=True, return_tensors="pt")
+    """Set the bias of O so that `_OUTSIDE` of the tokens of the first texts get that tag."""
+    encoded = tokenizer(list(texts[:16]), padding=True, truncation=True, return_tensors="pt")
     with torch.inference_mode():
-        logits = model(**given).logits[given["attention_mask"] == 1]
+        logits = model(**encoded).logits[encoded["attention_mask"] == 1]
         ahead = logits[:, 1:].max(dim=1).values - logits[:, 0]
         model.classifier.bias.data[0] += ahead.quantile(_OUTSIDE)
 
 
 def ours(tagger: Tagger, texts: Sequence[str]) -> list[list[Place]]:
-    """Find the entities of texts by our tagger."""
-    found = tagger.annotate(texts)
-    return [[(m.start, m.end, m.label) for m in of_text] for of_text in found]
+    """Return the entities of each text, by our tagger."""
+    entities = tagger.annotate(texts)
+    return [[(m.start, m.end, m.label) for m in text_entities] for text_entities in entities]
 
 
 def theirs(
     pipeline: TokenClassificationPipeline, texts: Sequence[str], **options: Any
 ) -> list[list[Place]]:
-    """Find the entities of texts by the pipeline."""
-    found: Any = pipeline(list(texts), **options)
-    return [[(e["start"], e["end"], e["entity_group"]) for e in of_text] for of_text in found]
+    """Return the entities of each text, by the pipeline."""
+    entities: Any = pipeline(list(texts), **options)
+    return [
+        [(e["start"], e["end"], e["entity_group"]) for e in text_entities]
+        for text_entities in entities
+    ]
 
 
 def _window_rows(
     name: str, tagger: Tagger, pipeline: TokenClassificationPipeline, texts: Sequence[str]
 ) -> list[Row]:
-    """Compare on texts that are one window, with the pipeline by default and in batches."""
-    found = ours(tagger, texts)
-    same(f"entities of {name}", found, theirs(pipeline, texts))
-    count = sum(map(len, found))
+    """Compare on texts of one window. The pipeline takes texts one by one, then in batches."""
+    entities = ours(tagger, texts)
+    same(f"entities of {name}", entities, theirs(pipeline, texts))
+    count = sum(map(len, entities))
 
     rates = _rates(
         texts,
@@ -170,13 +184,14 @@ def _window_rows(
 
 
 def _long_row(tagger: Tagger, pipeline: TokenClassificationPipeline, texts: Sequence[str]) -> Row:
-    """Compare on texts of several windows, whose seams differ."""
-    found = ours(tagger, texts)
-    peers = theirs(pipeline, texts, stride=_STRIDE)
-    shared = sum(len(set(a) & set(b)) for a, b in zip(found, peers, strict=True))
+    """Compare on texts of several windows, which the two sides cut at different positions."""
+    entities = ours(tagger, texts)
+    peer_entities = theirs(pipeline, texts, stride=_STRIDE)
+    shared = sum(len(set(a) & set(b)) for a, b in zip(entities, peer_entities, strict=True))
     equal = (
-        f"{shared:,} entities of our {sum(map(len, found)):,} and its {sum(map(len, peers)):,} "
-        "were the same: near the seams of windows each sees other words."
+        f"{shared:,} entities of our {sum(map(len, entities)):,} and its "
+        f"{sum(map(len, peer_entities)):,} were the same: near the seams of windows each sees "
+        "other words."
     )
     rates = _rates(
         texts,
@@ -197,7 +212,7 @@ def _rates(texts: Sequence[str], calls: Mapping[str, Any]) -> dict[str, list[flo
 
 
 def _row(name: str, rates: Mapping[str, list[float]], peer: str, what: str) -> Row:
-    return row_of(
+    return make_row(
         name,
         {"ours": rates["ours"], "peer": rates[peer]},
         unit="words",

@@ -1,10 +1,12 @@
-"""Training itself: tokens a second, peak memory, and what of an epoch is not the model's.
+"""Training against `run_mlm`: tokens per second, peak memory, and time outside the model.
 
-Ours is an `MslmModel` fed by `MaskedDataset.loader`; the peer is Hugging Face's Trainer with
-`DataCollatorForLanguageModeling` as `run_mlm` sets it up: rows in random order, each batch padded
-to its longest row, logits of all positions. Both train the same encoder, whose weights are random,
-on the same rows with the same optimiser, in bfloat16 on one thread. Each turn of each is a process
-of its own, so that its peak of memory is its own too.
+`python -m benchmarks epoch`
+
+Ours is an `MslmModel` fed by `MaskedDataset.loader`. The peer is transformers' Trainer with
+`DataCollatorForLanguageModeling`, set up like `run_mlm`: rows in random order, batches padded to
+their longest row, logits of all positions. Both train an encoder with the same random weights on
+the same rows with the same optimizer, in bfloat16 on one thread. Each turn runs in its own process,
+so that peak memory can be measured.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from transformers import (
 )
 
 from benchmarks import folders
-from benchmarks.harness import MET, MISSED, Goal, Results, Row, row_of
+from benchmarks.harness import MET, MISSED, Goal, Results, Row, make_row
 from benchmarks.inputs import ROOT, Inputs
 from mslm_data.api.loading import Shards, load
 from mslm_data.batches.batches import Batches
@@ -64,29 +66,29 @@ ENCODERS: dict[str, Any] = {
     "2-layer BERT": _shape(layers=2, width=768, heads=12),
     "small BERT": _shape(layers=2, width=128, heads=2),
 }
-"""Options of a `BertConfig`."""
+"""Name -> options of `BertConfig`."""
 _WARM = 2
-"""Steps before the measured ones, in which memory is taken and kernels are chosen."""
+"""Number of warm-up steps."""
 _LOSS_STEPS = 60
 _LOSS_SEEDS = 3
 _RATE = 15
-"""Percent of tokens that are predicted: strategy `bert` and the peer's collator draw alike."""
+"""Masking rate in percent, of strategy `bert` and of the peer's collator."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """A short training run, which a process of its own does.
+    """A short training run in its own process.
 
     Attributes:
-        who: Which program trains: `peer` is Hugging Face's Trainer as `run_mlm` sets it up, `loop`
-            ours in a plain loop, and `trainer` ours in `MslmTrainer`.
-        folder: The built folder.
-        encoder: One of `ENCODERS`.
-        steps: Measured steps.
-        seed: Of weights, order and masks.
-        rows: Rows of a batch, for the two Trainers.
-        rate: Learning rate.
-        shape: Options of `MaskedDataset.loader`, or of `MaskingCollator` in `MslmTrainer`.
+        who: Training program: "peer" (transformers' Trainer, set up like `run_mlm`), "loop" (ours
+            in a plain loop) or "trainer" (ours in `MslmTrainer`).
+        folder: The shard folder.
+        encoder: A key of `ENCODERS`.
+        steps: Number of measured steps.
+        seed: Seed of weights, row order and masks. Default: 0.
+        rows: Batch size of "peer" and "trainer". Default: 32.
+        rate: Learning rate. Default: 1e-4.
+        shape: Options of `MaskedDataset.loader` ("loop") or `MaskingCollator` ("trainer").
     """
 
     who: str
@@ -101,15 +103,14 @@ class Turn:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """The speed, memory and losses of a turn. Its first `_WARM` steps do not count.
+    """Speed, memory and losses of a turn, without its `_WARM` warm-up steps.
 
     Attributes:
-        tokens_per_second: Tokens that the steps trained on, without padding, by their seconds.
-        peak: Most memory that the process held at a time, in MiB.
-        losses: The loss of each step, in nats.
-        ours: The part of the steps' time, in `[0, 1]`, that went into making batches and the
-            arguments of the encoder, and not into the model. It is measured where `who` is `loop`,
-            and 0 elsewhere.
+        tokens_per_second: Tokens per second, without padding.
+        peak: Peak memory of the process in MiB.
+        losses: Loss of each step in nats.
+        ours: Share of the time spent on batches and on the arguments of the encoder, in `[0, 1]`.
+            Measured only for `who="loop"`, else 0.
     """
 
     tokens_per_second: float
@@ -118,11 +119,11 @@ class Measured:
     ours: float = 0.0
 
 
-# What is compared ---------------------------------------------------------------------------------
+# Comparisons --------------------------------------------------------------------------------------
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Train both encoders at two sizes of batches, and a small one for its losses."""
+    """Compare speed and memory for two encoders, padding, and losses of a small encoder."""
     shards = folders.sentences(inputs, scratch, copies=1)
     split = shards["train"]
     mean = split.record.tokens / len(split)
@@ -134,11 +135,11 @@ def run(inputs: Inputs, scratch: Path) -> Results:
         _padding(shards),
         _losses(shards),
     ]
-    says = (
+    caption = (
         f"Training: {len(split):,} rows of {mean:.1f} tokens, "
         f"a vocabulary of {split.token_ids.size:,}, AdamW (fused), bfloat16 autocast, one thread"
     )
-    return Results(rows=rows, inputs=[says])
+    return Results(rows=rows, inputs=[caption])
 
 
 def _compare(
@@ -151,7 +152,17 @@ def _compare(
     goal: float | None = None,
     in_trainer: bool = False,
 ) -> list[Row]:
-    """Compare all forms of our batches with the peer, at about the same tokens a step."""
+    """Compare our kinds of batches with the peer, at about equal tokens per step.
+
+    Args:
+        shards: The rows.
+        encoder: A key of `ENCODERS`.
+        rows: Batch size of the peer.
+        steps: Measured steps of the peer. Ours, which are faster, run three times as many.
+        rounds: Number of turns of each.
+        goal: Minimum ratio of our speed to the peer's. Default: no goal.
+        in_trainer: Whether to run `MslmTrainer` too. Default: False.
+    """
     split = shards["train"]
     tokens = round(rows * split.record.tokens / len(split))
     width = 256
@@ -165,37 +176,37 @@ def _compare(
         ),
     }
     if in_trainer:
-        says = f"`MslmTrainer` and `MaskingCollator(flat=True)`, {rows} rows a step"
-        forms["flat rows in the Trainer"] = ("trainer", {"flat": True}, says)
+        caption = f"`MslmTrainer` and `MaskingCollator(flat=True)`, {rows} rows a step"
+        forms["flat rows in the Trainer"] = ("trainer", {"flat": True}, caption)
 
     about: dict[str, Any] = {"folder": str(shards.folder), "encoder": encoder, "rows": rows}
     turns = {"peer": Turn(who="peer", steps=steps, **about)}
     for name, (who, shape, _) in forms.items():
         turns[name] = Turn(who=who, steps=3 * steps, shape=shape, **about)
 
-    found: dict[str, list[Measured]] = {name: [] for name in turns}
+    measured_by_form: dict[str, list[Measured]] = {name: [] for name in turns}
     for _ in range(rounds):
         for name, turn in turns.items():
-            found[name].append(in_process(turn))
+            measured_by_form[name].append(in_process(turn))
 
     def rates(name: str) -> list[float]:
-        return [measured.tokens_per_second for measured in found[name]]
+        return [measured.tokens_per_second for measured in measured_by_form[name]]
 
-    made = []
+    table_rows = []
     title = f"train {encoder}, {rows} rows a step"
-    for name, (_, _, says) in forms.items():
-        made.append(
-            row_of(
+    for name, (_, _, caption) in forms.items():
+        table_rows.append(
+            make_row(
                 f"{title}: {name}",
                 {"ours": rates(name), "peer": rates("peer")},
                 unit="tokens",
-                what=f"{says}, only masked positions projected to the vocabulary; the peer is the "
-                f"Trainer with `DataCollatorForLanguageModeling`, {rows} rows a step.",
+                what=f"{caption}, only masked positions projected to the vocabulary; the peer is "
+                f"the Trainer with `DataCollatorForLanguageModeling`, {rows} rows a step.",
                 goal=Goal(peer=goal) if goal and name in ("length buckets", "flat rows") else None,
             )
         )
-    made.append(
-        row_of(
+    table_rows.append(
+        make_row(
             f"{title}: flat rows beside length buckets",
             {"ours": rates("flat rows"), "peer": rates("length buckets")},
             unit="tokens",
@@ -204,23 +215,23 @@ def _compare(
             goal=Goal(peer=0.95),
         )
     )
-    made.append(
-        row_of(
+    table_rows.append(
+        make_row(
             f"{title}: peak memory",
             {
-                "ours": [measured.peak for measured in found["flat rows"]],
-                "peer": [measured.peak for measured in found["peer"]],
+                "ours": [measured.peak for measured in measured_by_form["flat rows"]],
+                "peer": [measured.peak for measured in measured_by_form["peer"]],
             },
             unit="MiB",
             what="the whole process: flat rows, and the peer. Less is better.",
         )
     )
-    made.append(_share_of_ours(title, found["flat rows"]))
-    return made
+    table_rows.append(_share_of_ours(title, measured_by_form["flat rows"]))
+    return table_rows
 
 
-def _share_of_ours(title: str, found: Sequence[Measured]) -> Row:
-    share = statistics.median(measured.ours for measured in found) * 100
+def _share_of_ours(title: str, measured_by_form: Sequence[Measured]) -> Row:
+    share = statistics.median(measured.ours for measured in measured_by_form) * 100
     return Row(
         name=f"{title}: time outside the model",
         what="flat rows: reading, masking, packing, and the arguments of the encoder. Less is "
@@ -233,31 +244,28 @@ def _share_of_ours(title: str, found: Sequence[Measured]) -> Row:
 
 
 def _padding(shards: Shards) -> Row:
-    """Return the share of padding of an epoch in packed rows, and of padded rows in random order.
-
-    It follows from the rows' numbers of tokens, without a model.
-    """
-    packed = _padding_of(shards, batch_size=8, row_tokens=1024)
+    """Compare the share of padding of packed rows with that of padded rows in random order."""
+    packed = _padding_percent(shards, batch_size=8, row_tokens=1024)
     return Row(
         name="padding of packed rows",
         what="8 packed rows of 1,024 tokens a step, over a whole epoch; the peer is batches of 32 "
         "rows in random order, each padded to its longest. Less is better.",
         unit="%",
         ours=packed,
-        peer=_padding_of(shards, batch_size=32),
+        peer=_padding_percent(shards, batch_size=32),
         goal="2 %",
         met=MET if packed < 2 else MISSED,
     )
 
 
-def _padding_of(shards: Shards, **shape: Any) -> float:
-    """Return the percentage of an epoch's positions that no token has."""
+def _padding_percent(shards: Shards, **shape: Any) -> float:
+    """Return the percentage of padding in an epoch."""
     masks = [batch["attention_mask"] for batch in Batches(shards["train"], "bert", **shape)]
     return 100 * (1 - sum(int(mask.sum()) for mask in masks) / sum(mask.size for mask in masks))
 
 
 def _losses(shards: Shards) -> Row:
-    """Compare losses after equal steps of equal batches, whose masks are alike in law."""
+    """Compare losses after equal steps on the same rows. Masks have the same distribution."""
     about: dict[str, Any] = {
         "folder": str(shards.folder),
         "encoder": "small BERT",
@@ -275,7 +283,7 @@ def _losses(shards: Shards) -> Row:
             losses = in_process(Turn(**asdict(turn) | {"seed": seed})).losses
             ends[name].append(statistics.mean(losses[-_LOSS_STEPS // 3 :]))
 
-    # The difference that seeds alone make, at three standard errors.
+    # Three standard errors of the difference of the two means over seeds.
     noise = 3 * sum(statistics.variance(values) / _LOSS_SEEDS for values in ends.values()) ** 0.5
     difference = abs(statistics.mean(ends["ours"]) - statistics.mean(ends["peer"]))
     return Row(
@@ -296,7 +304,7 @@ def _losses(shards: Shards) -> Row:
 
 
 def in_process(turn: Turn) -> Measured:
-    """Take a turn in a process of its own."""
+    """Run a turn in a child process."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.epoch", json.dumps(asdict(turn))],
         check=True,
@@ -309,7 +317,7 @@ def in_process(turn: Turn) -> Measured:
 
 
 def take(turn: Turn) -> Measured:
-    """Take a turn in this process."""
+    """Run a turn in this process."""
     torch.set_num_threads(1)
     torch.manual_seed(turn.seed)
     transformers.logging.set_verbosity_error()
@@ -334,7 +342,9 @@ def _loop(turn: Turn, shards: Shards) -> Measured:
 
         begun = time.perf_counter()
         batch = next(batches)
-        encoder_inputs(batch, model)  # once more than the model does, so that it can be timed
+
+        # The model calls this too; an extra call outside it can be timed.
+        encoder_inputs(batch, model)
         ours += time.perf_counter() - begun
 
         with torch.autocast("cpu", torch.bfloat16):
@@ -354,7 +364,7 @@ def _without_end(loader: Any) -> Iterator[Any]:
 
 
 def _trainer(turn: Turn, shards: Shards) -> Measured:
-    """Train an `MslmModel` by `MslmTrainer`, in whose batches nothing is chosen but their form."""
+    """Train an `MslmModel` by `MslmTrainer`."""
     model = _wrapped(turn, shards)
     dataset = MaskedDataset(shards["train"], "bert", seed=turn.seed)
     return _trained(
@@ -363,7 +373,7 @@ def _trainer(turn: Turn, shards: Shards) -> Measured:
 
 
 def _peer(turn: Turn, shards: Shards) -> Measured:
-    """Train the plain model by the Trainer, as `run_mlm` does."""
+    """Train a plain masked LM by transformers' Trainer, like `run_mlm`."""
     from benchmarks.batches import usual_table
 
     tokenizer = PreTrainedTokenizerFast(
@@ -384,7 +394,7 @@ def _trained(
     collator: Callable[[Any], dict[str, Any]],
     callbacks: list[Any],
 ) -> Measured:
-    """Run a Trainer, and measure its steps."""
+    """Run a Trainer and measure its steps."""
     clock = Clock()
     tokens: list[int] = []
 
@@ -416,20 +426,20 @@ def _trained(
             report_to=[],
             disable_tqdm=True,
         )
-        made = trainer(
+        table_rows = trainer(
             model=model,
             args=options,
             train_dataset=dataset,
             data_collator=counted,
             callbacks=[*callbacks, Steps()],
         )
-        made.train()
-    losses = [entry["loss"] for entry in made.state.log_history if "loss" in entry]
+        table_rows.train()
+    losses = [entry["loss"] for entry in table_rows.state.log_history if "loss" in entry]
     return clock.measured(losses=losses[_WARM:])
 
 
 def _wrapped(turn: Turn, shards: Shards) -> MslmModel:
-    """Return ours, whose loss is the peer's: a plain mean over predicted tokens."""
+    """Return our model. With equal weights, its loss is the peer's: a mean over masked tokens."""
     return MslmModel.wrap(_encoder(turn, shards), w_elm=1.0, w_blm=1.0)
 
 
@@ -439,27 +449,27 @@ def _encoder(turn: Turn, shards: Shards) -> BertForMaskedLM:
 
 
 class Clock:
-    """Counts tokens and losses of steps from its start on."""
+    """Count tokens, losses and seconds since the last call of `start`."""
 
     def __init__(self) -> None:
-        """Count nothing yet."""
+        """Start the clock."""
         self.start()
 
     def start(self) -> None:
-        """Begin anew."""
+        """Restart the clock."""
         self._begun = time.perf_counter()
         self._tokens = 0
         self._losses: list[float] = []
         self.seconds = 0.0
 
     def count(self, tokens: int, loss: float) -> None:
-        """Count a step that has just ended."""
+        """Record a finished step."""
         self._tokens += tokens
         self._losses.append(loss)
         self.seconds = time.perf_counter() - self._begun
 
     def measured(self, *, ours: float = 0.0, losses: list[float] | None = None) -> Measured:
-        """Return what was measured until the last step's end."""
+        """Return the figures up to the last recorded step."""
         return Measured(
             tokens_per_second=self._tokens / self.seconds,
             peak=_peak(),
@@ -469,7 +479,7 @@ class Clock:
 
 
 def _peak() -> float:
-    """Return the MiB of this process at its peak, without what it was forked from."""
+    """Return the peak memory of this process in MiB, without that of its parent."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
 

@@ -1,10 +1,12 @@
-"""Kill builds at random moments: `python -m benchmarks.faults --kills 200`.
+"""Kill builds at random, and compare the folders with those of undisturbed builds.
 
-Builds are of several sources and engines. Each is started again by the same command until it ends
-by itself. After a few kills it is left alone. The folder must then be, byte for byte, that of an
-undisturbed build. A kill hits the leading program or one of the processes below it: a worker, the
-process that workers are forked from; on Ray, an actor of a cluster of this machine. Writes
-docs/results/faults.md, which also says what the precautions cost a build.
+`python -m benchmarks.faults --kills 200`
+
+For each source and engine, a build is killed 1 to `AT_ONCE` times and restarted by the same
+command, until it succeeds. Its folder must equal that of an undisturbed build byte for byte. A kill
+hits the main process or a descendant: a worker, the fork server, or an actor of a local Ray
+cluster. Writes docs/results/faults.md, with the cost of the crash precautions as a share of the
+build time.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from benchmarks.report import commit, machine
 from mslm_data._optional import load
 
 AT_ONCE = 4
-"""Kills of one folder's build at most; then it is left alone."""
+"""Maximum number of kills of a build."""
 ROUNDS = 7
 
 _ABOUT = """# Builds that are killed
@@ -48,12 +50,18 @@ failures | equal folders |
 | --- | --- | --- | --- | --- | --- | --- |"""
 _ABOUT_COST = """
 What the precautions (syncs, locks, checksums read again) cost a build of BC2GM's sentences with one
-worker: {middle} % of its time (median of {rounds} rounds in turn; {least} to {most} %).
+worker: {median} % of its time (median of {rounds} rounds in turn; {lowest} to {highest} %).
 """
 
 
 class Case(NamedTuple):
-    """A source, the engine that runs its work units, and the words of its command."""
+    """A build to disturb.
+
+    Attributes:
+        source: Name of the source.
+        engine: Engine and number of workers, such as "local 2".
+        words: Options of `mslm-data build`.
+    """
 
     source: str
     engine: str
@@ -61,7 +69,7 @@ class Case(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Kill builds, compare what they end with, and write the page."""
+    """Kill builds, compare their folders and write the page. Returns 1 if a folder differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
@@ -69,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=corpora.ROOT / "docs" / "results" / "faults.md")
     options = parser.parse_args(arguments)
 
-    chance = random.Random(options.seed)
+    rng = random.Random(options.seed)
     with (
         tempfile.TemporaryDirectory(prefix="mslm-faults-") as folder,
         _cluster(options.engines) as raylet,
@@ -83,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         while sum(count["leader"] + count["below"] for count in counts.values()) < options.kills:
             case = cases[turn % len(cases)]
             seconds, expected = tables[case.source]
-            _disturb(case, scratch / "out", chance, seconds, counts[case], raylet)
+            _disturb(case, scratch / "out", rng, seconds, counts[case], raylet)
 
             counts[case]["folders"] += 1
             counts[case]["equal"] += tree(scratch / "out") == expected
@@ -101,11 +109,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _cases(scratch: Path, engines: Sequence[str]) -> list[Case]:
-    """Write the corpora, and return each of them on each engine."""
-    found = corpora.find(scratch)
+    """Write the corpora, and return a case for each corpus and engine."""
+    corpus = corpora.find(scratch)
     tagged = scratch / "blurb"
     tagged.mkdir()
-    corpora.write(tagged / "train.tsv", corpora.read(found.train)[:4000])
+    corpora.write(tagged / "train.tsv", corpora.read(corpus.train)[:4000])
     notes.write(scratch / "NOTEEVENTS.csv.gz", notes=1200)
 
     vocab = str(corpora.ROOT / "vocab" / "sample" / "vocab.txt")
@@ -131,12 +139,12 @@ def _cases(scratch: Path, engines: Sequence[str]) -> list[Case]:
 
 
 def _undisturbed(cases: Sequence[Case], scratch: Path) -> dict[str, tuple[float, str]]:
-    """Build each source once undisturbed; return the seconds it took and the folder's digest."""
+    """Build each source undisturbed. Returns source -> seconds and digest of the folder."""
     tables = {}
     for case in cases:
         if case.source not in tables:
             start = time.perf_counter()
-            if _started(case, scratch / "peace").wait():
+            if _start_build(case, scratch / "peace").wait():
                 raise SystemExit(f"{case.source}: expected an undisturbed build to succeed")
             tables[case.source] = time.perf_counter() - start, tree(scratch / "peace")
             shutil.rmtree(scratch / "peace")
@@ -145,9 +153,10 @@ def _undisturbed(cases: Sequence[Case], scratch: Path) -> dict[str, tuple[float,
 
 @contextmanager
 def _cluster(engines: Sequence[str]) -> Iterator[int]:
-    """Start a Ray cluster of this machine, which RAY_ADDRESS names, if an engine needs one.
+    """Start a local Ray cluster and set RAY_ADDRESS, if an engine is Ray.
 
-    Gives the process whose children are the actors; 0 without a cluster.
+    Yields:
+        Process id of the raylet, the parent of the actors; 0 without a cluster.
     """
     cpus = [int(engine.split()[1]) for engine in engines if engine.startswith("ray ")]
     if not cpus:
@@ -169,75 +178,86 @@ def _cluster(engines: Sequence[str]) -> Iterator[int]:
 def _disturb(
     case: Case,
     out: Path,
-    chance: random.Random,
+    rng: random.Random,
     seconds: float,
     count: Counter[str],
     raylet: int,
 ) -> None:
-    """Build a folder, kill its processes a few times, and then let the build finish."""
-    for _ in range(chance.randint(1, AT_ONCE)):
-        started = _started(case, out)
-        time.sleep(chance.uniform(0.1, 1.5) * seconds)
+    """Kill a build a few times, then let it finish.
+
+    Args:
+        case: The build.
+        out: Folder to build.
+        rng: Random numbers for times and targets of the kills.
+        seconds: Duration of an undisturbed build.
+        count: Counter of kills, updated.
+        raylet: Process id of the raylet, 0 without Ray.
+    """
+    for _ in range(rng.randint(1, AT_ONCE)):
+        started = _start_build(case, out)
+        time.sleep(rng.uniform(0.1, 1.5) * seconds)
         if started.poll() is not None:
             break
 
-        below = _actors(raylet) if case.engine.startswith("ray ") else _below(started.pid)
-        if below and chance.random() < 0.5:
-            victim = chance.choice(sorted(below))
-            what = "below"
+        descendants = (
+            _actors(raylet) if case.engine.startswith("ray ") else _descendants(started.pid)
+        )
+        if descendants and rng.random() < 0.5:
+            victim = rng.choice(sorted(descendants))
+            target = "below"
         else:
             victim = started.pid
-            what = "leader"
+            target = "leader"
 
         try:
             os.kill(victim, signal.SIGKILL)
         except ProcessLookupError:
             continue
         finally:
-            if what == "leader":
+            if target == "leader":
                 started.wait()
-        count[what] += 1
-        if what == "below":
+        count[target] += 1
+        if target == "below":
             started.wait()
 
-    while (code := _started(case, out).wait()) != 0:
+    while (code := _start_build(case, out).wait()) != 0:
         count["began again"] += 1
         if count["began again"] > 1000:
             raise SystemExit(f"{case.source}, {case.engine}: does not finish, exit code {code}")
 
 
-def _started(case: Case, out: Path) -> subprocess.Popen[bytes]:
+def _start_build(case: Case, out: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "mslm_data", "build", *case.words, "--out", str(out)]
     return subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=corpora.ROOT
     )
 
 
-def _below(pid: int) -> set[int]:
-    """Return the processes below a process."""
+def _descendants(pid: int) -> set[int]:
+    """Return the ids of all descendants of a process."""
     try:
         children = {
             int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         }
     except OSError:
         return set()
-    return children.union(*map(_below, children))
+    return children.union(*map(_descendants, children))
 
 
 def _actors(raylet: int) -> set[int]:
-    """Return the processes of a Ray node that do tasks."""
-    return {pid for pid in _below(raylet) if b"ray::TaskActor" in _command(pid)}
+    """Return the process ids of the actors of a Ray node."""
+    return {pid for pid in _descendants(raylet) if b"ray::TaskActor" in _command(pid)}
 
 
 def _command(pid: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:  # it is gone
+    except OSError:  # the process has ended
         return b""
 
 
 def tree(folder: Path) -> str:
-    """Return a digest of all files below a folder, names and bytes."""
+    """Return a SHA-256 digest of relative paths, sizes and bytes of all files in a folder."""
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         digest.update(f"{path.relative_to(folder)} {path.stat().st_size}\n".encode())
@@ -246,10 +266,10 @@ def tree(folder: Path) -> str:
 
 
 def _cost(scratch: Path) -> tuple[float, float, float]:
-    """Return how much longer a build takes with its precautions than without.
+    """Time builds with crash precautions and without (see `careless`).
 
-    These are the median, the lowest and the highest of the rounds' ratios. `careless` says what a
-    build without precautions leaves out.
+    Returns:
+        Median, minimum and maximum over rounds of the ratio of the two.
     """
     from mslm_data.builds import build
     from mslm_data.encode.tokenizer import load_tokenizer
@@ -270,7 +290,7 @@ def _cost(scratch: Path) -> tuple[float, float, float]:
         with careless():
             return seconds()
 
-    # The first build leaves compiled kernels behind.
+    # An untimed build, to compile kernels.
     seconds()
     ratios = sorted(seconds() / careless_seconds() for _ in range(ROUNDS))
     return statistics.median(ratios), ratios[0], ratios[-1]
@@ -278,9 +298,9 @@ def _cost(scratch: Path) -> tuple[float, float, float]:
 
 @contextmanager
 def careless() -> Iterator[None]:
-    """Build without precautions in this process.
+    """Disable crash precautions of builds in this process.
 
-    Nothing is synced, no checksum is read again, and no input is looked at twice.
+    Files are not synced, checksums not read again, and inputs not checked for changes.
     """
     from mslm_data.builds import folder, worker
 
@@ -293,11 +313,13 @@ def careless() -> Iterator[None]:
 
 def _page(counts: dict[Case, Counter[str]], cost: tuple[float, float, float], seed: int) -> str:
     kills = sum(count["leader"] + count["below"] for count in counts.values())
-    middle, least, most = (f"{(ratio - 1) * 100:.1f}" for ratio in cost)
+    median, lowest, highest = (f"{(ratio - 1) * 100:.1f}" for ratio in cost)
 
     rows = []
     for case, count in counts.items():
-        numbers = (count[of] for of in ("folders", "leader", "below", "began again", "equal"))
+        numbers = (
+            count[column] for column in ("folders", "leader", "below", "began again", "equal")
+        )
         rows.append(f"| {case.source} | {case.engine} | {' | '.join(map(str, numbers))} |")
 
     return "\n".join(
@@ -306,7 +328,7 @@ def _page(counts: dict[Case, Counter[str]], cost: tuple[float, float, float], se
             *[f"* {line}" for line in machine()],
             _HEADER,
             *rows,
-            _ABOUT_COST.format(middle=middle, rounds=ROUNDS, least=least, most=most),
+            _ABOUT_COST.format(median=median, rounds=ROUNDS, lowest=lowest, highest=highest),
         ]
     )
 

@@ -1,4 +1,4 @@
-"""Build the folders that batches are read from."""
+"""Build shard folders for other benchmarks."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def sentences(inputs: Inputs, scratch: Path, *, copies: int) -> Shards:
     """Build a folder of sentences.
 
     Args:
-        inputs: The corpus.
-        scratch: The folder to build in.
-        copies: How often each sentence comes. Copies are in documents of different names, so that
-            their keys differ.
+        inputs: Corpus and vocabulary.
+        scratch: Folder to build in.
+        copies: Number of copies of each sentence. Copies are in different documents and so have
+            different keys.
     """
     return build_sentences(
         "sentences", read(inputs.train), inputs, scratch, copies=copies, max_tokens=512
@@ -27,19 +27,22 @@ def sentences(inputs: Inputs, scratch: Path, *, copies: int) -> Shards:
 
 
 def long_rows(inputs: Inputs, scratch: Path, *, copies: int) -> Shards:
-    """Build a folder of rows of about 128 tokens, and of at most 128, from joined sentences."""
+    """Build a folder of joined sentences, cut into rows of at most 128 tokens, most about 128."""
     return build_sentences(
         "long", longer(read(inputs.train), 400), inputs, scratch, copies=copies, max_tokens=128
     )
 
 
 def thirds(inputs: Inputs, scratch: Path, *, copies: int) -> tuple[Shards, list[Shards]]:
-    """Build a folder of three shards of sentences, and three folders, each of a shard's sentences.
+    """Build a folder of three shards, and three folders with one of these shards each.
 
     Args:
-        inputs: The corpus.
-        scratch: The folder to build in.
-        copies: How often each sentence comes.
+        inputs: Corpus and vocabulary.
+        scratch: Folder to build in.
+        copies: Number of copies of each sentence.
+
+    Returns:
+        The folder of three shards, and the three folders.
     """
     corpus = read(inputs.train)
     bounds = [len(corpus) * third // 3 for third in range(4)]
@@ -47,16 +50,18 @@ def thirds(inputs: Inputs, scratch: Path, *, copies: int) -> tuple[Shards, list[
         folder = scratch / f"third-{number}"
         folder.mkdir()
         write(folder / f"train-{number}.tsv", copies * corpus[bounds[number] : bounds[number + 1]])
-    sources = [scratch / f"third-{number}" for number in range(3)]
-    unit_bytes = max(path.stat().st_size for source in sources for path in source.iterdir())
+    thirds = [scratch / f"third-{number}" for number in range(3)]
+
+    # As large as the largest file: each file becomes one shard.
+    unit_bytes = max(path.stat().st_size for third in thirds for path in third.iterdir())
 
     built = []
-    for name, of_build in (("thirds", sources), *((one.name, [one]) for one in sources)):
+    for name, sources in (("thirds", thirds), *((third.name, [third]) for third in thirds)):
         tables = {"source": {"use": "conll"}, "shard": {"unit_bytes": unit_bytes}}
         out = scratch / f"{name}.built"
         build(
             from_tables(tables, name=name),
-            of_build,
+            sources,
             tokenizers.load_tokenizer(str(inputs.vocab)),
             out,
             workers=1,
@@ -75,15 +80,15 @@ def build_sentences(
     copies: int,
     max_tokens: int,
 ) -> Shards:
-    """Build a folder of any sentences.
+    """Build the folder `NAME.built`.
 
     Args:
-        name: The folder's, with `.built` behind it.
-        corpus: The sentences.
-        inputs: Has the vocabulary.
-        scratch: The folder to build in.
-        copies: How often each sentence comes.
-        max_tokens: Most tokens of a row.
+        name: Name of the corpus.
+        corpus: Sentences.
+        inputs: Provides the vocabulary.
+        scratch: Folder to build in.
+        copies: Number of copies of each sentence.
+        max_tokens: Maximum number of tokens of a row.
     """
     (scratch / name).mkdir()
     for number in range(copies):

@@ -1,10 +1,11 @@
-"""Measure time and memory from ten thousand rows to ten million: `python -m benchmarks.growth`.
+"""Time and memory from ten thousand rows to ten million.
 
-A corpus of each size is made of varied sentences of the project's own. It is built with each number
-of workers, counted by mask-stats, and read for an epoch of shuffled, masked batches. All are whole
-commands. Memory is what their processes have for themselves. Pages of mapped shards belong to the
-system, which takes them back as it likes. Writes docs/results/growth.md, which also says how much
-of a build is not divided among workers, and what that means for many cores.
+`python -m benchmarks.growth`
+
+For each size, a generated corpus is built with each number of workers, counted by `mask-stats`, and
+read for an epoch of shuffled, masked batches. All are timed as whole commands. Memory excludes
+pages of memory-mapped shards, which the system can reclaim. Writes docs/results/growth.md, with the
+serial share of builds and the speed-up expected on `CORES` cores.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from benchmarks.watch import Figure, watched
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 WORKERS = (1, 2)
 BLOCK = 10_000
-"""Sentences of one file. A corpus of more than `BLOCKS` files repeats them."""
+"""Sentences of a file."""
 BLOCKS = 25
+"""Number of distinct files. Larger corpora repeat them."""
 CORES = 64
-"""Cores for which the page says what speed-up to expect."""
+"""Number of cores for which the page extrapolates the speed-up."""
 
 VOCAB = corpora.ROOT / "vocab" / "sample" / "vocab.txt"
 _CORPORA = [
@@ -80,16 +82,16 @@ as many to end at about the same time.
 
 
 class Measured(NamedTuple):
-    """What was measured on a corpus of one size.
+    """Measurements on a corpus of one size.
 
     Attributes:
-        sentences: Their number.
-        tokens: Tokens of all rows.
-        read: Bytes of the corpus.
-        written: Bytes of the folder that is built.
-        builds: Number of workers -> what the build took.
-        stats: What mask-stats took.
-        epoch: What an epoch of batches took.
+        sentences: Number of sentences.
+        tokens: Number of tokens of all rows.
+        read: Size of the corpus in bytes.
+        written: Size of the shard folder in bytes.
+        builds: Number of workers -> time and memory of the build.
+        stats: Time and memory of `mask-stats`.
+        epoch: Time and memory of an epoch of batches.
     """
 
     sentences: int
@@ -102,14 +104,14 @@ class Measured(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure all sizes and write the page, or run one step in this process."""
+    """Measure all sizes and write the page. `--epoch FOLDER` reads an epoch in a child process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--workers", type=int, nargs="+", default=WORKERS)
     parser.add_argument(
-        "--rounds", type=int, default=1, help="Build so many times in turn, and take the medians."
+        "--rounds", type=int, default=1, help="Number of builds, of which the median is taken."
     )
-    parser.add_argument("--scratch", type=Path, help="Where there is room: 900 bytes a sentence.")
+    parser.add_argument("--scratch", type=Path, help="Scratch folder; 900 bytes per sentence.")
     parser.add_argument("--out", type=Path, default=corpora.ROOT / "docs" / "results" / "growth.md")
     parser.add_argument("--epoch", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -117,26 +119,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.epoch:
         return _epoch(options.epoch)
 
-    found = []
+    measurements = []
     for size in options.sizes:
         with tempfile.TemporaryDirectory(prefix="mslm-growth-", dir=options.scratch) as folder:
             measured = measure(
                 size, Path(folder), workers=sorted(options.workers), rounds=options.rounds
             )
-        found.append(measured)
+        measurements.append(measured)
         print("\n".join(_rows_of_builds(measured)), file=sys.stderr, flush=True)
 
-    text = page(found, rounds=options.rounds)
+    text = page(measurements, rounds=options.rounds)
     options.out.write_text(text, encoding="utf-8")
     print(text)
     return 0
 
 
 def measure(size: int, scratch: Path, *, workers: Sequence[int], rounds: int) -> Measured:
-    """Build a corpus with each number of workers, and read what was built.
+    """Build a corpus with each number of workers, count its masks and read an epoch.
+
+    Args:
+        size: Number of sentences.
+        scratch: Folder for corpus and shards.
+        workers: Numbers of workers.
+        rounds: Number of builds with each.
 
     Raises:
-        RuntimeError: A command fails, or the folders of two builds differ.
+        RuntimeError: A command fails, or folders of two builds differ.
     """
     source = scratch / "in"
     out = scratch / "out"
@@ -179,7 +187,7 @@ def measure(size: int, scratch: Path, *, workers: Sequence[int], rounds: int) ->
 
 
 def _write(folder: Path, size: int) -> int:
-    """Write a corpus of some sentences into files of a block each; return its bytes."""
+    """Write a corpus of `size` sentences in files of `BLOCK`; return its size in bytes."""
     sentences = [sentence for path in _CORPORA for sentence in corpora.read(path)]
     varied = corpora.vary(sentences, min(size, BLOCK * BLOCKS))
 
@@ -187,20 +195,20 @@ def _write(folder: Path, size: int) -> int:
     written = 0
     for number in range(-(-size // BLOCK)):
         first = number % BLOCKS * BLOCK
-        left = size - number * BLOCK
+        remaining = size - number * BLOCK
         path = folder / f"train-{number:05d}.tsv"
-        corpora.write(path, varied[first : first + min(BLOCK, left)])
+        corpora.write(path, varied[first : first + min(BLOCK, remaining)])
         written += path.stat().st_size
     return written
 
 
 def _middle(figures: Sequence[Figure]) -> Figure:
-    """Return the figure whose seconds are the median, the faster one of two."""
+    """Return the figure of median duration, the lower one if their number is even."""
     return sorted(figures, key=lambda figure: figure.seconds)[(len(figures) - 1) // 2]
 
 
 def _epoch(folder: Path) -> int:
-    """Read an epoch of batches, as a training loop would."""
+    """Iterate over an epoch of batches."""
     from mslm_data import Batches, load, strategy
 
     batches = Batches(load(folder)["train"], strategy("joint"), batch_size=32)
@@ -210,47 +218,46 @@ def _epoch(folder: Path) -> int:
 
 
 def undivided(seconds: Mapping[int, float]) -> float:
-    """Return the seconds of a build that more workers do not shorten, by Amdahl's law.
+    """Return the serial seconds s of a build, by Amdahl's law `s + p / n` for n workers.
 
-    The law says that a build takes `s + p / n` seconds with n workers, of which s is returned: for
-    one worker and two, twice the second time less the first. It is not below 0, and not above the
-    time of the fewest workers.
+    The law is fitted by least squares. With one worker and two, s is twice the second time minus
+    the first. The result is clipped to `[0, time with the fewest workers]`.
 
     Args:
-        seconds: Number of workers, two different ones at least -> wall time.
+        seconds: Number of workers -> wall time. At least two entries.
     """
     inverse = [1 / number for number in seconds]
     _, undivided = np.polyfit(inverse, list(seconds.values()), 1)
     return min(max(0.0, float(undivided)), seconds[min(seconds)])
 
 
-def speed_up(undivided: float, one: float, cores: int) -> float:
-    """Return how many times faster than with one worker a build is on many cores, by Amdahl's law.
+def speed_up(undivided: float, one_worker: float, cores: int) -> float:
+    """Return the speed-up over one worker, by Amdahl's law.
 
     Args:
-        undivided: Seconds that more workers do not shorten.
-        one: Seconds with one worker.
-        cores: Number of cores, and of workers.
+        undivided: Serial seconds.
+        one_worker: Seconds with one worker.
+        cores: Number of cores and of workers.
     """
-    return one / (undivided + (one - undivided) / cores)
+    return one_worker / (undivided + (one_worker - undivided) / cores)
 
 
-def page(found: Sequence[Measured], *, rounds: int) -> str:
-    """Return docs/results/growth.md."""
+def page(measurements: Sequence[Measured], *, rounds: int) -> str:
+    """Render docs/results/growth.md."""
     times = "once" if rounds == 1 else f"{rounds} times in turn (the medians are shown)"
     builds = _table(
         (
             *("sequences", "M tokens", "input, MB", "folder, MB", "workers", "s"),
             *("CPU, s", "M tokens/s", "MiB"),
         ),
-        (line for measured in found for line in _rows_of_builds(measured)),
+        (line for measured in measurements for line in _rows_of_builds(measured)),
     )
     reading = _table(
         (
             *("sequences", "mask-stats, s", "M tokens/s", "MiB"),
             *("epoch, s", "M tokens/s", "MiB"),
         ),
-        map(_row_of_reading, found),
+        map(_row_of_reading, measurements),
     )
     about = [*machine(), f"Commit: {commit(corpora.ROOT)}"]
     return "\n".join(
@@ -259,7 +266,7 @@ def page(found: Sequence[Measured], *, rounds: int) -> str:
             *builds,
             _ABOUT_READING,
             *reading,
-            *_of_many_cores(found),
+            *_of_many_cores(measurements),
             "",
             *[f"* {line}" for line in about],
             "",
@@ -276,7 +283,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _rows_of_builds(measured: Measured) -> list[str]:
-    """Return a line for each number of workers."""
+    """Return a table row for each number of workers."""
     return [
         _row(
             [
@@ -306,43 +313,47 @@ def _row_of_reading(measured: Measured) -> str:
     return _row(cells)
 
 
-def _of_many_cores(found: Sequence[Measured]) -> list[str]:
-    """Return the section about what is not divided; nothing where one number of workers was run."""
-    if any(len(measured.builds) < 2 or 1 not in measured.builds for measured in found):
+def _of_many_cores(measurements: Sequence[Measured]) -> list[str]:
+    """Return the section about serial time; empty without times of one and of more workers."""
+    if any(len(measured.builds) < 2 or 1 not in measured.builds for measured in measurements):
         return []
 
-    most = max(workers for measured in found for workers in measured.builds)
+    max_workers = max(workers for measured in measurements for workers in measured.builds)
     return [
-        _ABOUT_MANY_CORES.format(cores=CORES, most=most),
+        _ABOUT_MANY_CORES.format(cores=CORES, most=max_workers),
         *_table(
             (
-                *("sequences", "1 worker, s", f"{most} workers, s", "times as fast"),
+                *("sequences", "1 worker, s", f"{max_workers} workers, s", "times as fast"),
                 *("s by times", "serial share", f"on {CORES} cores"),
                 *("s by looking", "serial share", f"on {CORES} cores"),
                 *("s of the program", "serial share", f"on {CORES} cores"),
             ),
-            map(_row_of_many_cores, found),
+            map(_row_of_many_cores, measurements),
         ),
     ]
 
 
 def _row_of_many_cores(measured: Measured) -> str:
     builds = measured.builds
-    one = builds[1].seconds
-    last = builds[max(builds)]
+    one_worker = builds[1].seconds
+    most_workers = builds[max(builds)]
 
     cells = [
         f"{measured.sentences:,}",
-        f"{one:,.1f}",
-        f"{last.seconds:,.1f}",
-        f"{one / last.seconds:.2f}x",
+        f"{one_worker:,.1f}",
+        f"{most_workers.seconds:,.1f}",
+        f"{one_worker / most_workers.seconds:.2f}x",
     ]
     by_times = undivided({workers: figure.seconds for workers, figure in builds.items()})
-    for seconds in (by_times, min(last.alone, one), min(last.alone - last.disk, one)):
+    for seconds in (
+        by_times,
+        min(most_workers.alone, one_worker),
+        min(most_workers.alone - most_workers.disk, one_worker),
+    ):
         cells += [
             f"{seconds:,.2f}",
-            f"{seconds / one:.1%}",
-            f"{speed_up(seconds, one, CORES):,.1f}x",
+            f"{seconds / one_worker:.1%}",
+            f"{speed_up(seconds, one_worker, CORES):,.1f}x",
         ]
     return _row(cells)
 

@@ -1,7 +1,8 @@
-"""Time contestants in turn on the same input, and make rows of their rates.
+"""Time contestants alternately on the same input and summarise their rates as table rows.
 
-A noisy machine slows all contestants of one round alike, so only ratios of one round are compared.
-A row gives the median of the rounds' ratios, the lowest and the highest.
+On a noisy machine, absolute rates vary from round to round, but load slows all contestants of a
+round alike. Ratios are therefore computed within a round; a row gives their median, minimum and
+maximum.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ MET, MISSED, NONE = "yes", "no", "-"
 
 _OUR_PACKAGES = {"mslm_data", "benchmarks", "experiments", "tests"}
 _PATH = re.compile(r"""(?<![\w.])[('"]*/[^\s'")]+[)'"]*""")
-"""An absolute path, with the brackets or quotes around it."""
+"""Absolute paths, with surrounding brackets or quotes."""
 
 
 class AbsentError(Exception):
-    """The peer cannot run on this machine; the message says why."""
+    """The peer cannot run on this machine. The message is the reason."""
 
 
 def _nothing() -> None:
@@ -32,13 +33,13 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Contestant:
-    """Something that is timed.
+    """A timed function.
 
     Attributes:
-        call: What is timed; takes what `prepare` returned.
-        work: Amount of work in one call: tokens, rows, batches.
-        prepare: Called before each call, outside the measured time.
-        repeat: Calls in one round, for what is too short to be timed alone.
+        call: Function to time. Its argument is the return value of `prepare`.
+        work: Amount of work per call, in tokens, rows or batches.
+        prepare: Called before each `call`, outside the measured time. Default: returns None.
+        repeat: Number of calls per round, more than one for short functions. Default: 1.
     """
 
     call: Callable[[Any], object]
@@ -47,7 +48,7 @@ class Contestant:
     repeat: int = 1
 
     def rate(self) -> float:
-        """Return the work done in a second, over `repeat` calls."""
+        """Return the work per second over `repeat` calls."""
         spent = 0.0
         for _ in range(self.repeat):
             prepared = self.prepare()
@@ -56,7 +57,7 @@ class Contestant:
             result = self.call(prepared)
             spent += time.perf_counter() - start
 
-            # Freed here, or else the next call would pay for it.
+            # Free the result outside the measured time.
             del result
 
         return self.work * self.repeat / spent
@@ -64,7 +65,7 @@ class Contestant:
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """How many times faster: the median over rounds, the lowest and the highest."""
+    """Median, minimum and maximum over rounds of our rate divided by another rate."""
 
     median: float
     low: float
@@ -76,21 +77,20 @@ class Ratio:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One row of the results.
+    """A row of the results table.
 
     Attributes:
-        name: What is done.
-        what: Who does it (ours, the peer, the limit), and what was checked to be equal.
-        unit: What the rates count in a second; "s" or "MiB" where seconds or memory themselves are
-            shown.
-        ours: Median rate of ours, None in a row that is left out.
-        peer: Median rate of the peer, None without a peer.
-        limit: Median rate of the limit, None without a limit.
-        vs_peer: Ours to the peer.
-        vs_limit: Ours to the limit.
-        goal: The goal in words.
-        met: `MET`, `MISSED`, `NONE`, or why the row is left out.
-        why: What stands in the way of the goal.
+        name: Name of the task.
+        what: Description of our code, the peer and the limit, and of the outputs compared.
+        unit: Unit of work per second. "s" and "MiB" are seconds and memory, not rates.
+        ours: Our median rate. None if nothing was measured.
+        peer: Median rate of the peer. Default: None, no peer.
+        limit: Median rate of the hardware limit. Default: None, no limit.
+        vs_peer: Ratio of our rate to the peer's.
+        vs_limit: Ratio of our rate to the limit's.
+        goal: The goal as text. Default: "-".
+        met: `MET`, `MISSED`, `NONE`, or the reason nothing was measured.
+        why: Explanation of a missed goal.
     """
 
     name: str
@@ -108,12 +108,12 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
-    """What the ratios of a row should reach.
+    """Minimum ratios of a row.
 
     Attributes:
-        peer: Minimum ratio to the peer's rate.
-        limit: Minimum share of the limit's rate.
-        why: What stands in the way; shown where the goal is missed.
+        peer: Minimum ratio to the peer's rate. Default: None, no goal.
+        limit: Minimum ratio to the limit's rate. Default: None, no goal.
+        why: Explanation to print if the goal is missed.
     """
 
     peer: float | None = None
@@ -129,7 +129,7 @@ class Goal:
         return ", ".join(parts) or "-"
 
     def judge(self, vs_peer: Ratio | None, vs_limit: Ratio | None) -> str:
-        """Say whether the medians reach the goal. A ratio that was not measured misses it."""
+        """Return `MET`, `MISSED` or `NONE` for the medians. A missing ratio is a missed goal."""
         pairs = [(self.peer, vs_peer), (self.limit, vs_limit)]
         wanted = [(goal, ratio) for goal, ratio in pairs if goal is not None]
         if not wanted:
@@ -141,12 +141,12 @@ class Goal:
 
 @dataclass(slots=True)
 class Results:
-    """The rows of one topic, measured in one run.
+    """Results of one run of a topic.
 
     Attributes:
-        rows: The rows of its table.
-        inputs: Lines about the inputs that it was measured on.
-        machine: Lines about the machine, the packages and the commit; made when results are stored.
+        rows: Rows of the table.
+        inputs: Lines describing the inputs.
+        machine: Lines describing machine, packages and commit, set by `report.store`.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -157,15 +157,16 @@ class Results:
 def in_turn(
     contestants: Mapping[str, Contestant], *, rounds: int, warm_up: bool = True
 ) -> dict[str, list[float]]:
-    """Time contestants in turn: A B C, A B C, and so on.
+    """Time contestants alternately: A B C, A B C, and so on.
 
     Args:
-        contestants: By name.
-        rounds: Number of turns of each.
-        warm_up: Whether each is called once before, untimed.
+        contestants: Name -> contestant.
+        rounds: Number of rounds.
+        warm_up: Whether to call each contestant once, untimed, before the first round.
+            Default: True.
 
     Returns:
-        The rates of each contestant, one for each round.
+        Name -> rates, one per round.
     """
     if warm_up:
         for contestant in contestants.values():
@@ -180,12 +181,12 @@ def in_turn(
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
-    """Compare rates round by round."""
+    """Return our rates divided by theirs, paired by round."""
     pairs = [a / b for a, b in zip(ours, theirs, strict=True)]
     return Ratio(median=statistics.median(pairs), low=min(pairs), high=max(pairs))
 
 
-def row_of(
+def make_row(
     name: str,
     rates: Mapping[str, Sequence[float]],
     *,
@@ -193,10 +194,21 @@ def row_of(
     what: str,
     goal: Goal | None = None,
 ) -> Row:
-    """Make a row from the rates of `ours` and, where they were measured, of `peer` and `limit`."""
+    """Make a table row.
+
+    Args:
+        name: Name of the task.
+        rates: Rates per round of "ours" and, optionally, of "peer" and "limit".
+        unit: Unit of work per second.
+        what: Description of the comparison.
+        goal: Default: no goal.
+    """
     goal = goal or Goal()
-    vs = {of: ratio(rates["ours"], rates[of]) if of in rates else None for of in ("peer", "limit")}
-    medians = {of: statistics.median(values) for of, values in rates.items()}
+    vs = {
+        side: ratio(rates["ours"], rates[side]) if side in rates else None
+        for side in ("peer", "limit")
+    }
+    medians = {side: statistics.median(values) for side, values in rates.items()}
 
     return Row(
         name=name,
@@ -214,10 +226,10 @@ def row_of(
 
 
 def left_out(name: str, why: str) -> Row:
-    """Make a row without figures that says why nothing was measured.
+    """Make a row for a task that was not measured.
 
-    The whole reason goes to stderr. The row has its last line, without paths of this machine and
-    without what would end a cell of the table.
+    The full reason is printed to stderr. The row holds its last line, without local paths and with
+    `|` replaced by `/`, as it is a Markdown table cell.
     """
     print(f"{name}: left out: {why}", file=sys.stderr, flush=True)
 
@@ -227,14 +239,14 @@ def left_out(name: str, why: str) -> Row:
 
 
 def unless_absent(name: str, measure: Callable[[], Sequence[Row]]) -> list[Row]:
-    """Return the rows that `measure` makes, or one row that says why their peer cannot run here.
+    """Return the rows of `measure`, or a row with the reason if the peer cannot run here.
 
     Args:
-        name: The name of that one row.
-        measure: Imports the peer and times it.
+        name: Name of the row without figures.
+        measure: Function that imports and times the peer.
 
     Raises:
-        ImportError: A module of this checkout lacks something: a mistake, not a missing peer.
+        ImportError: An import from this checkout fails.
     """
     try:
         return list(measure())
@@ -247,12 +259,12 @@ def unless_absent(name: str, measure: Callable[[], Sequence[Row]]) -> list[Row]:
 
 
 def is_ours(error: ImportError) -> bool:
-    """Whether the module that could not be imported, or lacks a name, is one of this checkout."""
+    """Whether an import from this checkout failed, rather than one of an optional package."""
     return (error.name or "").split(".")[0] in _OUR_PACKAGES
 
 
 def number(value: float) -> str:
-    """Write a number with three significant digits: 0.0123, 4.56, 78.9, 1,234, 5.67 M."""
+    """Format a number with three significant digits: 0.0123, 4.56, 78.9, 1,234, 5.67 M."""
     if value >= 1e9:
         return f"{value / 1e6:,.0f} M"
     if value >= 1e6:
@@ -263,10 +275,10 @@ def number(value: float) -> str:
 
 
 def same(what: str, ours: object, theirs: object) -> None:
-    """Refuse to compare the speed of different work.
+    """Check that both sides of a comparison return equal results.
 
     Raises:
-        RuntimeError: The two are not equal.
+        RuntimeError: `ours` and `theirs` differ.
     """
     if ours != theirs:
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""Find a real corpus to measure on, or make as much text from the shipped sample."""
+"""Inputs of the benchmarks: a real corpus, or one of equal size generated from the sample."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SENTENCES = 12_574
-"""Number of sentences that are made, as many as BC2GM train has."""
+"""Number of generated sentences, equal to BC2GM train."""
 
-_VARIED = 0.08  # share of words that are altered: about 30,000 distinct words, as in BC2GM train
-_RARE = 0.015  # share of words that are altered where a corpus is made larger
+_VARIED = 0.08  # share of altered words; gives about 30,000 distinct words, as in BC2GM train
+_RARE = 0.015  # share of altered words in repeated sentences of an enlarged corpus
 
 _CORPORA = {
     "BC2GM-IOB": "bc2gm",
@@ -22,10 +22,10 @@ _CORPORA = {
     "JNLPBA": "jnlpba",
     "NCBI-disease-IOB": "ncbi-disease",
 }
-"""Folder of a real corpus of BLURB -> folder of its shipped sample; all are tagged by IOB2."""
+"""Folder of a BLURB corpus, tagged by IOB2 -> folder of its shipped sample."""
 
 _DOCUMENT = "-DOCSTART-"
-"""The only word of a line that begins a document in some corpora. `many` leaves such lines out."""
+"""Word of the lines that begin a document in some corpora. `many` skips them."""
 
 _SYLLABLES = (
     "al",
@@ -47,63 +47,62 @@ _SYLLABLES = (
 )
 
 Sentence = list[tuple[str, str]]
-"""Words with their tags."""
+"""Word, tag pairs."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The corpus and the tokenizer of this run.
+    """Corpus and vocabulary of a run.
 
     Attributes:
-        train: Words and tags, one pair a line.
-        vocab: A BERT vocabulary.
-        says: Their names for the report, without their paths.
+        train: File with a word, a TAB and a tag per line.
+        vocab: A BERT vocabulary, `vocab.txt`.
+        description: Names of corpus and vocabulary for the report, without paths.
     """
 
     train: Path
     vocab: Path
-    says: str
+    description: str
 
     @property
     def cased(self) -> bool:
-        """Whether the vocabulary has capitals."""
+        """Whether the vocabulary has upper-case letters."""
         pieces = self.vocab.read_text(encoding="utf-8").split("\n")
         return any(piece != piece.lower() for piece in pieces if not piece.startswith("["))
 
 
 def find(scratch: Path) -> Inputs:
-    """Return the real corpus that `MSLM_DATA_REAL` names, or one made in `scratch`.
-
-    Without the variable, corpora are looked for beside the checkout.
-    """
+    """Return BC2GM from the folder `MSLM_DATA_REAL`, else a corpus generated in `scratch`."""
     train = real() / "blurb" / "BC2GM-IOB" / "train.tsv"
     vocab = real() / "tokenizers" / "bert-base-cased__Bio_ClinicalBERT.vocab.txt"
     if train.is_file() and vocab.is_file():
         return Inputs(train, vocab, "BC2GM train (12,574 sentences), the vocabulary of BERT cased")
 
     sample = ROOT / "vocab" / "sample"
-    made = scratch / "train.tsv"
-    write(made, vary(read(sample / "bc2gm" / "train.tsv"), SENTENCES))
+    generated = scratch / "train.tsv"
+    write(generated, vary(read(sample / "bc2gm" / "train.tsv"), SENTENCES))
     return Inputs(
-        made,
+        generated,
         sample / "vocab.txt",
         f"{SENTENCES:,} sentences made from the shipped sample, the sample's vocabulary",
     )
 
 
 def real() -> Path:
-    """Return the folder of real data, which need not exist."""
+    """Return the folder of real data, which may not exist."""
     return Path(os.environ.get("MSLM_DATA_REAL") or ROOT.parent / "shared" / "data")
 
 
-def many(found: Inputs, scratch: Path, count: int) -> Inputs:
-    """Write so many sentences of several corpora into one file of `scratch`.
+def many(base: Inputs, scratch: Path, count: int) -> Inputs:
+    """Write sentences of all corpora to one file.
+
+    The first sentences are those of BLURB, or of the shipped samples. The rest repeats them with a
+    few words altered.
 
     Args:
-        found: What `find` returned, whose vocabulary is kept.
-        scratch: A folder; the file is `many/train.tsv` in it.
-        count: Number of sentences: those of BLURB, or of its shipped samples, and then some of
-            them again with rare words altered.
+        base: Result of `find`. Its vocabulary is used.
+        scratch: Folder in which `many/train.tsv` is written.
+        count: Number of sentences.
     """
     folders = [real() / "blurb" / name for name in _CORPORA]
     origin = "BLURB"
@@ -115,23 +114,23 @@ def many(found: Inputs, scratch: Path, count: int) -> Inputs:
     sentences = [
         sentence for path in paths for sentence in read(path) if sentence[0][0] != _DOCUMENT
     ]
-    made = enlarge(sentences, count)
+    generated = enlarge(sentences, count)
 
     path = scratch / "many" / "train.tsv"
     path.parent.mkdir()
-    write(path, made)
+    write(path, generated)
 
-    distinct = len({word for sentence in made for word, _ in sentence})
-    says = (
+    distinct = len({word for sentence in generated for word, _ in sentence})
+    description = (
         f"{count:,} sentences in one file, {distinct:,} distinct words: "
         f"{min(count, len(sentences)):,} of {origin}, the rest drawn from them with {_RARE:.1%} of "
         "the words altered"
     )
-    return Inputs(path, found.vocab, says)
+    return Inputs(path, base.vocab, description)
 
 
 def read(path: Path) -> list[Sentence]:
-    """Read a file of words and tags by the loop that anyone would write."""
+    """Read a file of words and tags with a plain loop."""
     sentences: list[Sentence] = []
     words: Sentence = []
     with path.open(encoding="utf-8") as file:
@@ -155,41 +154,40 @@ def write(path: Path, sentences: list[Sentence]) -> None:
 
 
 def vary(sentences: list[Sentence], count: int) -> list[Sentence]:
-    """Make this many sentences: pairs joined at random, some words altered, always the same."""
-    chance = random.Random(20240)
+    """Generate sentences: random pairs joined, `_VARIED` of the words altered. Deterministic."""
+    rng = random.Random(20240)
 
     def altered() -> Iterator[Sentence]:
         while True:
-            pair = chance.choice(sentences) + chance.choice(sentences)
+            pair = rng.choice(sentences) + rng.choice(sentences)
             yield [
-                (_alter(word, chance) if chance.random() < _VARIED else word, tag)
-                for word, tag in pair
+                (_alter(word, rng) if rng.random() < _VARIED else word, tag) for word, tag in pair
             ]
 
-    made = altered()
-    return [next(made) for _ in range(count)]
+    generated = altered()
+    return [next(generated) for _ in range(count)]
 
 
 def enlarge(sentences: list[Sentence], count: int) -> list[Sentence]:
-    """Make this many sentences: the given ones, then some of them again, always the same.
+    """Return the first sentences, followed by random repetitions up to `count`. Deterministic.
 
-    Words of those that come again are seldom altered, so that a corpus of four times the sentences
-    has about twice the distinct words, as real corpora have.
+    In repetitions, `_RARE` of the words are altered: a corpus of four times the sentences has about
+    twice the distinct words, as real corpora do.
     """
-    chance = random.Random(7)
-    made = sentences[:count]
-    while len(made) < count:
-        made.append(
+    rng = random.Random(7)
+    generated = sentences[:count]
+    while len(generated) < count:
+        generated.append(
             [
-                (_alter(word, chance) if chance.random() < _RARE else word, tag)
-                for word, tag in chance.choice(sentences)
+                (_alter(word, rng) if rng.random() < _RARE else word, tag)
+                for word, tag in rng.choice(sentences)
             ]
         )
-    return made
+    return generated
 
 
 def longer(sentences: list[Sentence], words: int) -> list[Sentence]:
-    """Join neighbours into sequences of at least this many words."""
+    """Join consecutive sentences into sequences of at least `words` words."""
     joined: list[Sentence] = [[]]
     for sentence in sentences:
         if len(joined[-1]) >= words:
@@ -198,5 +196,5 @@ def longer(sentences: list[Sentence], words: int) -> list[Sentence]:
     return joined
 
 
-def _alter(word: str, chance: random.Random) -> str:
-    return word + "".join(chance.choice(_SYLLABLES) for _ in range(chance.randint(1, 3)))
+def _alter(word: str, rng: random.Random) -> str:
+    return word + "".join(rng.choice(_SYLLABLES) for _ in range(rng.randint(1, 3)))

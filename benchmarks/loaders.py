@@ -1,4 +1,10 @@
-"""Batches in a training loop, by `MaskedLoader` and `MaskingCollator`, beside usual loaders."""
+"""`MaskedLoader` and `MaskingCollator` against `datasets`, litdata, streaming and webdataset.
+
+`python -m benchmarks loaders`
+
+Speed in batches per second, and memory of an epoch. Peers with conflicting dependencies run in a
+separate environment (`benchmarks.elsewhere`).
+"""
 
 from __future__ import annotations
 
@@ -19,15 +25,15 @@ from torch.utils.data import DataLoader
 from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
 from benchmarks import elsewhere, folders
-from benchmarks.batches import columns_of, usual_table
-from benchmarks.batching import SIZE, Endless, digest_of, grown, rows_of
+from benchmarks.batches import tokenizer_columns, usual_table
+from benchmarks.batching import SIZE, Endless, digest_rows, memory_growth, unpadded_rows
 from benchmarks.harness import (
     Contestant,
     Goal,
     Results,
     Row,
     in_turn,
-    row_of,
+    make_row,
     same,
     unless_absent,
 )
@@ -43,17 +49,17 @@ _STREAMED = {
     "mosaicml-streaming": {("pad", 0): 300, ("mlm", 0): 50, ("pad", 2): 100},
     "webdataset": {("pad", 0): 300, ("mlm", 0): 50},
 }
-"""Peer -> (how it collates, workers of its loader) -> batches in a turn of about a second."""
+"""Peer -> (collator, number of workers) -> batches per turn, which takes about a second."""
 _COLLATES = {
     "pad": ("unmasked", "pads to int64 ids and mask row by row: **it does not mask**"),
     "mlm": ("MLM collator", "pads and masks with the MLM collator"),
 }
 _EPOCH = 3000
-"""Batches of a measurement of memory."""
+"""Number of batches read to measure memory."""
 _LISTS = 20
-"""Batches of rows in memory."""
+"""Number of batches of in-memory rows."""
 _SHAPES = 200
-"""Batches whose shapes the limit writes."""
+"""Number of batches whose shapes the limit allocates."""
 _LIMIT = " The limit writes arrays of the shapes of our batches and makes tensors of them."
 _ENCODER = msgspec.msgpack.Encoder()
 _WHY_UNMASKED = (
@@ -71,7 +77,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     datasets.disable_progress_bars()
     tokenizer = BertTokenizer(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
     shards = folders.sentences(inputs, scratch, copies=_COPIES)
-    says = [f"Loaders: {len(shards['train']):,} sequences, the input {_COPIES} times"]
+    notes = [f"Loaders: {len(shards['train']):,} sequences, the input {_COPIES} times"]
 
     table = usual_table(shards, scratch)
     rows = [row for workers in (0, 2) for row in _usual(shards, table, tokenizer, workers)]
@@ -83,17 +89,25 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     for peer in _STREAMED:
         name = f"into a training loop: `MaskedLoader`, peer {peer}"
         rows += unless_absent(
-            name, partial(_streamers, shards, scratch, peer, digest, memory, says)
+            name, partial(_streamers, shards, scratch, peer, digest, memory, notes)
         )
 
     rows += _collators(folders.long_rows(inputs, scratch, copies=1), tokenizer)
-    return Results(rows=rows, inputs=says)
+    return Results(rows=rows, inputs=notes)
 
 
 def _streamers(
-    shards: Shards, scratch: Path, peer: str, digest: str, memory: float, says: list[str]
+    shards: Shards, scratch: Path, peer: str, digest: str, memory: float, notes: list[str]
 ) -> list[Row]:
-    """Compare with one peer that streams shards of its own, and add its versions to `says`.
+    """Compare with a peer that reads shards in its own format.
+
+    Args:
+        shards: Our folder.
+        scratch: Folder for the peer's shards.
+        peer: A key of `_STREAMED`.
+        digest: Digest of our rows, which the peer's must equal.
+        memory: Memory of our loader in MiB.
+        notes: Lines about inputs; the versions of the peer's packages are appended.
 
     Raises:
         AbsentError: The peer does not run here.
@@ -101,10 +115,12 @@ def _streamers(
     elsewhere.write(peer, scratch)
     with elsewhere.reading(peer, scratch) as reader:
         same(f"rows of {peer}", digest, reader.ask("digest"))
-        says.append(f"In an environment of its own: {reader.ask('versions')}")
+        notes.append(f"In an environment of its own: {reader.ask('versions')}")
 
     turns = _STREAMED[peer]
-    rows = [_streamed(shards, scratch, (peer, *how), many) for how, many in turns.items()]
+    rows = [
+        _streamed(shards, scratch, (peer, *workers_), count) for workers_, count in turns.items()
+    ]
 
     with elsewhere.reading(peer, scratch) as reader:
         rows.append(_memory(peer, memory, float(reader.ask(f"memory {_EPOCH}"))))
@@ -112,7 +128,7 @@ def _streamers(
 
 
 def _alone(who: str, *paths: object) -> float:
-    """Return the MiB that an epoch's batches take in a process that does nothing else."""
+    """Return the memory growth in MiB of a process that only reads an epoch."""
     command = [sys.executable, "-m", "benchmarks.loaders", who, str(_EPOCH), *map(str, paths)]
     return float(
         subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True).stdout
@@ -132,7 +148,7 @@ def _memory(peer: str, ours: float, theirs: float) -> Row:
 
 
 def _usual(shards: Shards, table: Any, tokenizer: Any, workers: int) -> list[Row]:
-    """Compare our loader and torch's over our dataset with torch's over `datasets`."""
+    """Compare `MaskedLoader`, and a DataLoader over `MaskedDataset`, with one over `datasets`."""
     dataset = _masked(shards)
     options: dict[str, Any] = {"batch_size": SIZE, "shuffle": True, "num_workers": workers}
     ours = dataset.loader(SIZE, workers=workers)
@@ -150,69 +166,70 @@ def _usual(shards: Shards, table: Any, tokenizer: Any, workers: int) -> list[Row
         rounds=5,
     )
 
-    # The limit has no workers, so it stands beside loaders without.
-    of_loader = {"ours": rates["loader"], "peer": rates["peer"]}
+    # The limit runs in the main process, so it is comparable only without workers.
+    loader_rates = {"ours": rates["loader"], "peer": rates["peer"]}
     if not workers:
-        of_loader["limit"] = rates["limit"]
+        loader_rates["limit"] = rates["limit"]
 
-    how = _workers(workers)
-    against = (
+    workers_ = _workers(workers)
+    peer_caption = (
         "the peer is `load_from_disk` with the torch format, the four columns that `run_mlm` "
-        f"stores, a shuffling DataLoader, {how}, and the MLM collator."
+        f"stores, a shuffling DataLoader, {workers_}, and the MLM collator."
     )
     return [
-        row_of(
-            f"into a training loop, {how}: `MaskedLoader`, peer datasets",
-            of_loader,
+        make_row(
+            f"into a training loop, {workers_}: `MaskedLoader`, peer datasets",
+            loader_rates,
             unit="batches",
-            what=f"{_says(shards, how)}; {against}{'' if workers else _LIMIT}",
+            what=f"{_caption(shards, workers_)}; {peer_caption}{'' if workers else _LIMIT}",
             goal=None if workers else Goal(peer=80),
         ),
-        row_of(
-            f"into a training loop, {how}: DataLoader and `MaskingCollator`, peer datasets",
+        make_row(
+            f"into a training loop, {workers_}: DataLoader and `MaskingCollator`, peer datasets",
             {"ours": rates["plain"], "peer": rates["peer"]},
             unit="batches",
-            what=f"torch's DataLoader, shuffling, {how}, over the same `MaskedDataset`; {against}",
+            what=f"torch's DataLoader, shuffling, {workers_}, over the same `MaskedDataset`; "
+            f"{peer_caption}",
         ),
     ]
 
 
-def _streamed(shards: Shards, scratch: Path, of: tuple[str, str, int], many: int) -> Row:
-    """Compare our loader with a peer that streams shards of its own, in an environment of its own.
+def _streamed(shards: Shards, scratch: Path, peer_setup: tuple[str, str, int], count: int) -> Row:
+    """Compare our loader with a peer in the separate environment.
 
     Args:
-        shards: Ours.
-        scratch: Where the peer's are.
-        of: Its name, how it collates, and the workers of its loader.
-        many: Batches in a turn of it.
+        shards: Our folder.
+        scratch: Folder with the peer's shards.
+        peer_setup: Name of the peer, its collator ("pad" or "mlm") and number of workers.
+        count: Number of batches per turn of the peer.
     """
-    name, collates, workers = of
+    name, collates, workers = peer_setup
     ours = _masked(shards).loader(SIZE)
     with elsewhere.reading(name, scratch, collates=collates, workers=workers) as peer:
         rates = in_turn(
             {
                 "ours": _turns(_epochs(ours), len(ours)),
-                "peer": Contestant(call=lambda _: peer.ask(f"take {many}"), work=many),
+                "peer": Contestant(call=lambda _: peer.ask(f"take {count}"), work=count),
                 "limit": _writes(_masked(shards)),
             },
             rounds=3,
         )
 
-    how = _workers(workers)
+    workers_ = _workers(workers)
     masks, does = _COLLATES[collates]
-    return row_of(
-        f"into a training loop: `MaskedLoader`, peer {name} ({masks}, {how})",
+    return make_row(
+        f"into a training loop: `MaskedLoader`, peer {name} ({masks}, {workers_})",
         rates,
         unit="batches",
-        what=f"{_says(shards, 'no workers')}; the peer reads the same rows, shuffled, from its own "
-        f"shards on the local disk, {how}, and {does}; it has no other column. Rows of an epoch "
-        f"were equal, whatever their order (checked without workers).{_LIMIT}",
-        goal=Goal(peer=7, why=_WHY_UNMASKED) if of == ("litdata", "pad", 0) else None,
+        what=f"{_caption(shards, 'no workers')}; the peer reads the same rows, shuffled, from its "
+        f"own shards on the local disk, {workers_}, and {does}; it has no other column. Rows of an "
+        f"epoch were equal, whatever their order (checked without workers).{_LIMIT}",
+        goal=Goal(peer=7, why=_WHY_UNMASKED) if peer_setup == ("litdata", "pad", 0) else None,
     )
 
 
 def _write_rows(shards: Shards, inputs: Inputs, scratch: Path) -> str:
-    """Write the rows for peers; return the digest of our loader's rows with the masks undone."""
+    """Write the rows for peers. Returns the digest of our loader's rows, unmasked by the labels."""
     ids = shards["train"].examples().input_ids
     np.save(scratch / "values.npy", np.asarray(ids.values, np.int32))
     np.save(scratch / "offsets.npy", np.asarray(ids.offsets, np.int64))
@@ -221,16 +238,16 @@ def _write_rows(shards: Shards, inputs: Inputs, scratch: Path) -> str:
     def unmasked(batch: dict[str, Any]) -> Any:
         return where(batch["labels"] == -100, batch["input_ids"], batch["labels"])
 
-    ours = digest_of(rows_of(_masked(shards).loader(SIZE), unmasked))
-    same("rows of `MaskedLoader`", ours, digest_of(ids.tolist()))
+    ours = digest_rows(unpadded_rows(_masked(shards).loader(SIZE), unmasked))
+    same("rows of `MaskedLoader`", ours, digest_rows(ids.tolist()))
     return ours
 
 
 def _collators(shards: Shards, tokenizer: Any) -> list[Row]:
-    """Time collators over rows that are lists in memory already."""
+    """Time collators on in-memory rows of lists."""
     lists = [ids for ids in shards["train"].examples().input_ids.tolist() if len(ids) > 100]
     lists = lists[: _LISTS * SIZE]
-    usual = [columns_of(ids) for ids in lists]
+    usual = [tokenizer_columns(ids) for ids in lists]
 
     table = datasets.load_from_disk(str(shards.folder))["train"]
     words = [row for row in table.select(range(2 * len(lists))) if len(row["input_ids"]) > 100]
@@ -250,25 +267,25 @@ def _collators(shards: Shards, tokenizer: Any) -> list[Row]:
         rounds=7,
     )
 
-    against = (
+    peer_caption = (
         "the peer is `DataCollatorForLanguageModeling` on the four columns that `run_mlm` stores, "
         "as lists too"
     )
     return [
-        row_of(
+        make_row(
             "a 32x128 batch from lists: `MaskingCollator` as a drop-in",
             {"ours": rates["bert"], "peer": rates["peer"], "limit": rates["limit"]},
             unit="batches",
-            what=f"strategy `bert` over the peer's own rows; {against}; the limit is msgspec "
+            what=f"strategy `bert` over the peer's own rows; {peer_caption}; the limit is msgspec "
             "packing the three columns that are read, and nothing else.",
             goal=Goal(peer=30, why=_WHY_LISTS),
         ),
-        row_of(
+        make_row(
             "a 32x128 batch from lists: `MaskingCollator` with words and mentions",
             {"ours": rates["joint"], "peer": rates["peer"]},
             unit="batches",
             what="joint masking over rows of `datasets.load_from_disk` of our own folder, all "
-            f"columns; {against}.",
+            f"columns; {peer_caption}.",
         ),
     ]
 
@@ -278,9 +295,12 @@ def _masked(shards: Shards) -> MaskedDataset:
 
 
 def _epochs(loader: Any, dataset: MaskedDataset | None = None) -> Callable[[int], Iterable[Any]]:
-    """Return a call that sets an epoch and gives its batches.
+    """Return a function of the epoch that returns its batches.
 
-    The epoch is set on the dataset where one is given: torch's loader has no epochs.
+    Args:
+        loader: Iterable of batches.
+        dataset: Dataset on which to set the epoch, for torch's DataLoader. Default: None, the
+            epoch is set on the loader.
     """
 
     def batches(epoch: int) -> Iterable[Any]:
@@ -293,10 +313,10 @@ def _epochs(loader: Any, dataset: MaskedDataset | None = None) -> Callable[[int]
     return batches
 
 
-def _turns(epoch: Callable[[int], Iterable[Any]], many: int) -> Contestant:
-    """Take this many batches in each turn, one epoch after the other."""
+def _turns(epoch: Callable[[int], Iterable[Any]], count: int) -> Contestant:
+    """Make a contestant that reads `count` batches per turn, across epochs."""
     endless = Endless(epoch)
-    return Contestant(call=lambda _: endless.take(many), work=many)
+    return Contestant(call=lambda _: endless.take(count), work=count)
 
 
 def _collates(collator: Callable[[list[Any]], Any], rows: list[Any]) -> Contestant:
@@ -310,13 +330,13 @@ def _collates(collator: Callable[[list[Any]], Any], rows: list[Any]) -> Contesta
 
 
 def _pack(rows: list[dict[str, list[int]]]) -> None:
-    """Read the numbers in lists by msgspec, the fastest known way."""
+    """Read all numbers from the lists by msgspec, a lower bound for any collator."""
     for name in ("input_ids", "special_tokens_mask", "attention_mask"):
         _ENCODER.encode([row[name] for row in rows])
 
 
 def _writes(dataset: MaskedDataset) -> Contestant:
-    """Write arrays of the first batches' shapes and make tensors of them: no reading, no masks."""
+    """Make the limit: allocate and fill arrays of our batches' shapes, and convert to tensors."""
     batches = itertools.islice(dataset.loader(SIZE), _SHAPES)
     shapes = [
         [(tuple(column.shape), column.numpy().dtype) for column in batch.values()]
@@ -334,15 +354,15 @@ def _workers(count: int) -> str:
     return f"{count} workers" if count else "no workers"
 
 
-def _says(shards: Shards, how: str) -> str:
+def _caption(shards: Shards, workers_: str) -> str:
     return (
-        f"`MaskedLoader`, {how}: shuffled, joint masking, batches of {SIZE} with all nine columns "
-        f"as tensors, over {len(shards['train']):,} sequences"
+        f"`MaskedLoader`, {workers_}: shuffled, joint masking, batches of {SIZE} with all nine "
+        f"columns as tensors, over {len(shards['train']):,} sequences"
     )
 
 
 def _epochs_alone(who: str, folder: str, vocab: str = "") -> Callable[[int], Iterable[Any]]:
-    """Return a call that gives an epoch's batches: ours, or those of `datasets`."""
+    """Return a function of the epoch that returns its batches, of our loader or `datasets`."""
     if who == "ours":
         return _epochs(_masked(load(folder)).loader(SIZE))
 
@@ -352,4 +372,4 @@ def _epochs_alone(who: str, folder: str, vocab: str = "") -> Callable[[int], Ite
 
 
 if __name__ == "__main__":
-    print(grown(Endless(_epochs_alone(sys.argv[1], *sys.argv[3:])), int(sys.argv[2])))
+    print(memory_growth(Endless(_epochs_alone(sys.argv[1], *sys.argv[3:])), int(sys.argv[2])))

@@ -1,4 +1,7 @@
-"""Benchmarks of `mslm-data look`: open a large folder, move a slider, count a split."""
+"""`mslm-data look` on large folders: seconds to the first page, per slider move, per count.
+
+`python -m benchmarks looking`
+"""
 
 from __future__ import annotations
 
@@ -30,16 +33,16 @@ from mslm_data.shard.write import write_shard
 
 _ROUNDS = 3
 SHARD_ROWS = 400_000
-"""Rows of a shard: about the sentences of 64 MiB of input."""
+"""Rows of a shard, about those of 64 MiB of input."""
 
 
 def repeated(shards: Shards, out: Path, rows: int) -> Path:
-    """Make a large folder from a small one: one shard of repeated rows, linked under many names.
+    """Make a large folder from a small one: one shard of repeated rows, with many hard links.
 
     Args:
         shards: The small folder.
         out: The new folder.
-        rows: Number of rows, rounded to shards of `SHARD_ROWS`.
+        rows: Number of rows, rounded down to shards of `SHARD_ROWS`.
     """
     train = shards["train"]
     few = train.examples()
@@ -88,7 +91,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
 
 
 def _opening(folder: Path) -> list[Row]:
-    """Start the command, and request its first page and rows far apart."""
+    """Start the command, then request the first page and distant rows."""
     opened = []
     for _ in range(_ROUNDS):
         command = [sys.executable, "-m", "mslm_data", "look", str(folder), "--no-browser"]
@@ -122,7 +125,7 @@ def _ask(address: str) -> None:
 
 
 def _counting(folder: Path) -> Row:
-    """Count the masked tokens of `joint` in a split."""
+    """Time the counts of masked tokens of a split under `joint`, scaled to a million rows."""
     split = load(folder)["train"]
     count = counting(split, strategy("joint"), seed=0, epoch=0)
     seconds = []
@@ -135,7 +138,7 @@ def _counting(folder: Path) -> Row:
 
 
 def _slider(folder: Path) -> Row:
-    """Move a slider in a browser, and wait until the new rows are on the screen.
+    """Time a slider in a browser, from its event to the frame with the new rows.
 
     Raises:
         AbsentError: No browser is installed.
@@ -172,7 +175,7 @@ _MOVE = """new Promise((done) => {
 
 
 def _judged(name: str, what: str, unit: str, ours: float, maximum: float | None = None) -> Row:
-    """Return a row whose figure has a maximum."""
+    """Make a row whose goal is a maximum. Default: no goal."""
     if maximum is None:
         return Row(name=name, what=what, unit=unit, ours=ours)
     met = MET if ours <= maximum else MISSED

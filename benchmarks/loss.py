@@ -1,6 +1,8 @@
-"""Time and peak memory of the loss, forward and backward, beside dense cross-entropy.
+"""`MaskSpecificLoss` against dense cross-entropy: time and peak memory, forward and backward.
 
-Dimensions: B sequences, L tokens, H width, V vocabulary.
+`python -m benchmarks loss`
+
+Dimensions: B sequences, L tokens, H hidden size, V vocabulary size.
 """
 
 from __future__ import annotations
@@ -15,20 +17,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from benchmarks.harness import Contestant, Results, Row, in_turn, row_of, same
+from benchmarks.harness import Contestant, Results, Row, in_turn, make_row, same
 from benchmarks.inputs import ROOT, Inputs
 from mslm_data.mask.plan import MaskKind
 from mslm_data.torch import MaskSpecificLoss
 from mslm_data.torch.model.loss import LossSum
 
 B, L, H, V = 16, 128, 384, 30_522
-_ENTITY, _ANY = 0.08, 0.15  # shares of tokens: masked as part of a mention, masked at all
+_ENTITY, _ANY = 0.08, 0.15  # shares of tokens masked as part of a mention, and in total
 _ROADS = {"hidden": "from hidden states", "logits": "from logits"}
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - hidden states are random
-    """Time one step of the language model's head and its loss, and measure its peak of memory."""
-    # Before anything else: the count of a child process begins at our own peak.
+    """Time a step of the LM head and the loss, and measure peak memory."""
+    # First, as a child process starts with the peak of its parent (ru_maxrss).
     peaks = {road: [peak(road) for _ in range(2)] for road in ROADS}
 
     step = Step()
@@ -41,14 +43,14 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - hidden stat
     rates = in_turn({road: stepping(road) for road in ROADS}, rounds=5)
 
     rows = []
-    for road, says in _ROADS.items():
+    for road, caption in _ROADS.items():
         what = (
-            f"`MaskSpecificLoss` {says}, forward and backward, the head's projection included, "
+            f"`MaskSpecificLoss` {caption}, forward and backward, the head's projection included, "
             "both weights 1; the peer is the head and `cross_entropy(ignore_index=-100)` over all "
             "positions. Values and gradients were equal."
         )
-        rows.append(row_of(f"loss {says}", _pair(rates, road), unit="steps", what=what))
-        rows.append(_memory(f"loss {says}, peak memory", _pair(peaks, road), what))
+        rows.append(make_row(f"loss {caption}", _pair(rates, road), unit="steps", what=what))
+        rows.append(_memory(f"loss {caption}, peak memory", _pair(peaks, road), what))
 
     masked = f"{step.masked} of {B * L} tokens masked"
     return Results(
@@ -57,10 +59,14 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - hidden stat
 
 
 class Step:
-    """One step of a language model's head, by three roads; gradients have their memory before."""
+    """A step of the LM head and the loss by one of `ROADS`. Gradients are allocated in advance."""
 
     def __init__(self, length: int = L) -> None:
-        """Make hidden states, labels and a head, the same ones every time."""
+        """Make random hidden states, labels and a head with a fixed seed.
+
+        Args:
+            length: Tokens of a sequence. Default: `L`.
+        """
         torch.manual_seed(20240)
 
         self.head = nn.Linear(H, V)
@@ -80,11 +86,11 @@ class Step:
 
     @property
     def masked(self) -> int:
-        """How many tokens are masked."""
+        """Number of masked tokens."""
         return int((self.labels_BL != -100).sum())
 
     def __call__(self, road: str) -> float:
-        """Go forward and backward, and return the loss."""
+        """Run forward and backward by a key of `ROADS`, and return the loss."""
         for leaf in self.leaves:
             assert leaf.grad is not None  # noqa: S101
             leaf.grad.zero_()
@@ -113,7 +119,7 @@ ROADS: dict[str, Callable[[Step], Tensor]] = {"hidden": _hidden, "logits": _logi
 
 
 def peak(road: str) -> float:
-    """Return the MiB that a step takes at its peak, above what its process had before."""
+    """Return the peak memory of a step in MiB, above that of its process before the step."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.loss", road],
         check=True,
@@ -125,7 +131,7 @@ def peak(road: str) -> float:
 
 
 def _measure(road: str) -> None:
-    """Print the peak, after a small step that starts the threads and whatever is made once."""
+    """Print the peak of a step. A small step first starts threads and fills caches."""
     Step(length=4)(road)
 
     step = Step()
@@ -135,14 +141,14 @@ def _measure(road: str) -> None:
 
 
 def _peak() -> float:
-    """Return this process's peak so far, in MiB."""
+    """Return the peak memory of this process in MiB (ru_maxrss is KiB on Linux, bytes on macOS)."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
         2**10 if sys.platform != "darwin" else 2**20
     )
 
 
 def _memory(name: str, peaks: dict[str, list[float]], what: str) -> Row:
-    return row_of(
+    return make_row(
         name,
         peaks,
         unit="MiB",
@@ -155,13 +161,15 @@ def _pair(measured: dict[str, list[float]], road: str) -> dict[str, list[float]]
 
 
 def _check(step: Step, road: str) -> None:
-    """Refuse to compare unless a road gives the value and gradients of dense cross-entropy."""
-    found = []
-    for of in (road, "dense"):
-        value = torch.tensor(step(of))
-        found.append([value, *(leaf.grad.clone() for leaf in step.leaves if leaf.grad is not None)])
+    """Check that loss and gradients equal those of dense cross-entropy."""
+    outcomes = []
+    for name in (road, "dense"):
+        value = torch.tensor(step(name))
+        outcomes.append(
+            [value, *(leaf.grad.clone() for leaf in step.leaves if leaf.grad is not None)]
+        )
 
-    close = [torch.allclose(a, b, rtol=1e-4, atol=1e-7) for a, b in zip(*found, strict=True)]
+    close = [torch.allclose(a, b, rtol=1e-4, atol=1e-7) for a, b in zip(*outcomes, strict=True)]
     same(f"loss by {road}: value, gradients", close, [True] * (1 + len(step.leaves)))
 
 

@@ -1,4 +1,7 @@
-"""Masking of flat rows, beside the usual collator's masking and copying the same bytes."""
+"""Masking against transformers' MLM collator, and against copying the same bytes.
+
+`python -m benchmarks masking`
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
 import mslm_data as md
-from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of
+from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, make_row
 from benchmarks.inputs import Inputs
 from benchmarks.reading import documents
 from mslm_data.data.examples import Examples, concatenate, take
@@ -34,19 +37,17 @@ _WHY = {
     "a corpus": "mentions are masked and words are drawn in two passes over the rows, and copying "
     "draws nothing",
 }
-"""What stands in the way of half the speed of copying."""
+"""Reasons for missing the goal, half the speed of copying."""
 _BATCH = 32
 _CHUNK = 4096
-"""Rows of a chunk, which stay in a core's cache."""
+"""Rows of a chunk, small enough for a core's cache."""
 _COPIES = 10
-"""Copies of the input in a corpus that is larger than caches.
-
-There, most of the time of copying goes to memory that is written for the first time.
-"""
+"""Copies of the input in a corpus larger than the caches. Most of the time to copy it is spent on
+the first write to new memory."""
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all topics have this form
-    """Time plan and corruption of each strategy over all rows at once."""
+    """Time plan and corruption of each strategy on a chunk and on a corpus."""
     read = documents(inputs.train)
     labels = sorted(read.mentions.used_labels())
     encoder = Encoder(
@@ -63,19 +64,19 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all topics 
 
     results = Results()
     for name, (strategy, options) in _STRATEGIES.items():
-        made = md.strategy(strategy, **options)
-        _check(name, made, chunk)
+        masking = md.strategy(strategy, **options)
+        _check(name, masking, chunk)
 
-        results.rows.append(_against(name, "a chunk", made, chunk, tokenizer, batches))
+        results.rows.append(_against(name, "a chunk", masking, chunk, tokenizer, batches))
         if name in _GOALS:
-            results.rows.append(_against(name, "a corpus", made, corpus, tokenizer, batches))
+            results.rows.append(_against(name, "a corpus", masking, corpus, tokenizer, batches))
     return results
 
 
 def _against(
     name: str, size: str, strategy: Strategy, examples: Examples, tokenizer: Any, batches: list[Any]
 ) -> Row:
-    """Time one strategy beside the torch form of the collator (`batches` has the NumPy form)."""
+    """Time a strategy against the torch collator on `batches` and against copying."""
     tokens = len(examples.input_ids.values)
     padded = sum(len(row["input_ids"]) for batch in batches for row in batch)
     collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15, return_tensors="pt")
@@ -94,7 +95,7 @@ def _against(
         },
         rounds=7,
     )
-    return row_of(
+    return make_row(
         f"mask {size}: {name}",
         rates,
         unit="tokens",
@@ -108,12 +109,12 @@ def _against(
 
 
 def mask(strategy: Strategy, examples: Examples) -> Any:
-    """Plan and corrupt."""
+    """Plan and corrupt rows."""
     return strategy.corrupt(examples, strategy.plan(examples))
 
 
 def copy(examples: Examples) -> Any:
-    """Copy what masking reads and writes: ids, word numbers, and a byte a token."""
+    """Copy ids, word numbers and a byte per token, about what masking reads and writes."""
     return (
         examples.input_ids.values.copy(),
         examples.word_ids.values.copy(),
@@ -129,7 +130,7 @@ def _batches(examples: Examples, *, rows: int) -> list[list[dict[str, list[int]]
 
 
 def _check(name: str, strategy: Strategy, examples: Examples) -> None:
-    """Refuse to measure unless words are masked, specials are not, and the rest is unchanged.
+    """Check that some words and no special tokens are masked, and other tokens unchanged.
 
     Raises:
         RuntimeError: The mask is wrong.
@@ -137,11 +138,11 @@ def _check(name: str, strategy: Strategy, examples: Examples) -> None:
     plan = strategy.plan(examples)
     masked = strategy.corrupt(examples, plan)
 
-    taken = plan.kinds.values != 0
-    wrong = np.any(taken & (examples.word_ids.values < 0)) or np.any(
-        ~taken & (masked.values != examples.input_ids.values)
+    is_masked = plan.kinds.values != 0
+    wrong = np.any(is_masked & (examples.word_ids.values < 0)) or np.any(
+        ~is_masked & (masked.values != examples.input_ids.values)
     )
-    if wrong or not taken.any():
+    if wrong or not is_masked.any():
         raise RuntimeError(
             f"{name}: expected a mask of words, and the rest unchanged; no times were taken"
         )

@@ -1,10 +1,10 @@
-"""Write the tables of MIMIC-IV-Note from a table of invented notes in the shape of NOTEEVENTS.
+"""Convert generated notes (`benchmarks.notes`) to the tables of MIMIC-IV-Note.
 
 `python -m benchmarks.mimic_iv NOTEEVENTS.csv --out note`
 
-Radiology and ECG reports go to `radiology.csv`, other notes to `discharge.csv`, and their authors
-to the tables of details that lie beside. Each placeholder is `___`, and withdrawn notes are left
-out. The columns are those of https://mimic.mit.edu/docs/iv/modules/note/.
+Radiology and ECG reports are written to `radiology.csv`, other notes to `discharge.csv`, and
+authors to the two `*_detail.csv`. Placeholders become `___`; withdrawn notes are skipped. Columns
+follow https://mimic.mit.edu/docs/iv/modules/note/.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 COLUMNS = (
     "note_id", "subject_id", "hadm_id", "note_type", "note_seq", "charttime", "storetime", "text",
 )  # fmt: skip
-COLUMNS_OF_DETAILS = ("note_id", "subject_id", "field_name", "field_value", "field_ordinal")
+DETAIL_COLUMNS = ("note_id", "subject_id", "field_name", "field_value", "field_ordinal")
 _TYPES = {"discharge": "DS", "radiology": "RR"}
 _PLACEHOLDER = re.compile(r"\[\*\*[^\[\]]*\*\*\]")
 
@@ -29,11 +29,11 @@ def write(notes: Path, folder: Path) -> None:
     """Write the four tables.
 
     Args:
-        notes: A table with the columns of NOTEEVENTS.
-        folder: Where they are written.
+        notes: CSV file with the columns of NOTEEVENTS.
+        folder: Output folder, made if needed.
     """
-    found: dict[str, list[tuple[object, ...]]] = {table: [] for table in _TYPES}
-    count: Counter[tuple[str, str]] = Counter()  # of a patient's notes of a type
+    rows_by_table: dict[str, list[tuple[object, ...]]] = {table: [] for table in _TYPES}
+    count: Counter[tuple[str, str]] = Counter()  # (patient, table) -> notes
     with notes.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             if row["ISERROR"]:
@@ -42,17 +42,17 @@ def write(notes: Path, folder: Path) -> None:
             patient = row["SUBJECT_ID"]
             count[patient, table] += 1
             number = count[patient, table]
-            found[table].append((
+            rows_by_table[table].append((
                 f"{patient}-{_TYPES[table]}-{number}", patient, row["HADM_ID"], _TYPES[table],
                 number, row["CHARTTIME"], row["STORETIME"], _PLACEHOLDER.sub("___", row["TEXT"]),
             ))  # fmt: skip
 
     folder.mkdir(parents=True, exist_ok=True)
-    for table, rows in found.items():
+    for table, rows in rows_by_table.items():
         rows.sort(key=lambda row: (int(str(row[1])), row[4]))
         details = [(row[0], row[1], "author", "___", 1) for row in rows]
         _write(folder / f"{table}.csv", COLUMNS, rows)
-        _write(folder / f"{table}_detail.csv", COLUMNS_OF_DETAILS, details)
+        _write(folder / f"{table}_detail.csv", DETAIL_COLUMNS, details)
 
 
 def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -63,15 +63,15 @@ def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]])
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write what the command line asks for."""
+    """Parse the command line and write the tables."""
     parser = argparse.ArgumentParser(
-        description="Write the tables of MIMIC-IV-Note from one in the shape of NOTEEVENTS."
+        description="Convert a table with the columns of NOTEEVENTS to MIMIC-IV-Note."
     )
     parser.add_argument("notes", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
 
-    write(asked.notes, asked.out)
+    write(options.notes, options.out)
     return 0
 
 

@@ -1,4 +1,7 @@
-"""What mixing and packing cost: a mix beside one folder, packing beside training."""
+"""Cost of mixing and packing: a mix against one folder, packing against training.
+
+`python -m benchmarks mixing`
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import numpy as np
 from benchmarks import folders
 from benchmarks.batches import SIZE, consume
 from benchmarks.epoch import Turn, in_process
-from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of, same
+from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, make_row, same
 from benchmarks.inputs import Inputs
 from mslm_data.api.loading import Shards
 from mslm_data.api.mixing import mix
@@ -23,27 +26,27 @@ from mslm_data.mask.table import strategy
 _COPIES = 9
 _ROW_TOKENS = 1024
 _PACKED_ROWS = 8
-"""Packed rows of a batch."""
+"""Number of packed rows of a batch."""
 _STEPS = 3
-"""Training steps that are measured in a turn."""
+"""Number of measured training steps."""
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Time batches of a mix, and the packing of rows."""
-    whole, parts = folders.thirds(inputs, scratch, copies=_COPIES)
-    train = whole["train"]
+    """Time batches of a mix, and packing."""
+    joined, parts = folders.thirds(inputs, scratch, copies=_COPIES)
+    train = joined["train"]
 
-    rows = [_mixing(whole, parts), _packing(whole)]
-    says = f"Mixing: {len(train):,} sequences, the input {_COPIES} times, and each third alone"
-    return Results(rows=rows, inputs=[says])
+    rows = [_mixing(joined, parts), _packing(joined)]
+    caption = f"Mixing: {len(train):,} sequences, the input {_COPIES} times, and each third alone"
+    return Results(rows=rows, inputs=[caption])
 
 
-def _mixing(whole: Shards, parts: list[Shards]) -> Row:
-    """Compare the batches of three folders with those of one that has the same rows."""
-    one = whole["train"]
-    several = mix(parts)
-    same("rows", len(several), len(one))
-    same("tokens", several.tokens, one.tokens)
+def _mixing(joined: Shards, parts: list[Shards]) -> Row:
+    """Compare batches of a mix of three folders with those of one folder of the same rows."""
+    whole_split = joined["train"]
+    mixed = mix(parts)
+    same("rows", len(mixed), len(whole_split))
+    same("tokens", mixed.tokens, whole_split.tokens)
     epochs = itertools.count()
 
     def batches(rows: Any) -> Batches:
@@ -51,12 +54,14 @@ def _mixing(whole: Shards, parts: list[Shards]) -> Row:
 
     rates = in_turn(
         {
-            "ours": Contestant(prepare=lambda: batches(several), call=consume, work=len(one)),
-            "peer": Contestant(prepare=lambda: batches(one), call=consume, work=len(one)),
+            "ours": Contestant(prepare=lambda: batches(mixed), call=consume, work=len(whole_split)),
+            "peer": Contestant(
+                prepare=lambda: batches(whole_split), call=consume, work=len(whole_split)
+            ),
         },
         rounds=15,
     )
-    return row_of(
+    return make_row(
         "batches of a mix",
         rates,
         unit="sequences",
@@ -67,7 +72,7 @@ def _mixing(whole: Shards, parts: list[Shards]) -> Row:
 
 
 def _packing(shards: Shards) -> Row:
-    """Compare how many tokens are packed in a second with how many training uses."""
+    """Compare tokens packed per second with tokens trained on per second."""
     split = shards["train"]
     lengths = split.lengths(np.random.default_rng(0).permutation(len(split)))
     rows = WINDOW * _PACKED_ROWS * _ROW_TOKENS * len(split) // split.tokens
@@ -81,13 +86,13 @@ def _packing(shards: Shards) -> Row:
         for window in windows:
             pack(window, _ROW_TOKENS)
 
-    of_packing = Contestant(call=packed, work=split.tokens)
+    packing = Contestant(call=packed, work=split.tokens)
     rates: dict[str, list[float]] = {"ours": [], "peer": []}
-    packed(None)  # compiles
+    packed(None)  # compiles the kernel
     for _ in range(2):
-        rates["ours"].append(of_packing.rate())
+        rates["ours"].append(packing.rate())
         rates["peer"].append(in_process(turn).tokens_per_second)
-    return row_of(
+    return make_row(
         "packing",
         rates,
         unit="tokens",

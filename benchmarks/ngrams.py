@@ -1,4 +1,7 @@
-"""Counting the n-grams of shards, beside a Counter of tuples and NLTK's finders."""
+"""N-gram counts of shards against NLTK's finders and a `Counter` of tuples: words per second.
+
+`python -m benchmarks ngrams`
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,16 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.folders import sentences
-from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of, same, unless_absent
+from benchmarks.harness import (
+    Contestant,
+    Goal,
+    Results,
+    Row,
+    in_turn,
+    make_row,
+    same,
+    unless_absent,
+)
 from benchmarks.inputs import Inputs
 from benchmarks.masking import copy
 from mslm_data.data.examples import Examples
@@ -26,7 +38,7 @@ _WHAT = (
 _CHECKED = "Checked: as many frequent n-grams of each length as the Counter finds."
 
 Word = tuple[int, ...]
-"""The ids of its sub-words."""
+"""Ids of a word's sub-words."""
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
@@ -44,7 +56,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
 
 
 def _beside_finders(train: Split, rows: list[list[Word]]) -> Row:
-    """Compare with NLTK.
+    """Compare with NLTK's collocation finders.
 
     Raises:
         ImportError: NLTK is not installed.
@@ -76,7 +88,7 @@ def _beside_finders(train: Split, rows: list[list[Word]]) -> Row:
             "limit": Contestant(call=reading, work=count, repeat=20),
         },
     )
-    return row_of(
+    return make_row(
         "count n-grams",
         rates,
         unit="words",
@@ -88,12 +100,12 @@ def _beside_finders(train: Split, rows: list[list[Word]]) -> Row:
 
 
 def _beside_counter(train: Split, rows: list[list[Word]]) -> Row:
-    """Compare with the loop that anyone would write."""
+    """Compare with a plain loop over a `Counter`."""
     count = sum(map(len, rows))
     peer = Contestant(call=lambda _: _count_plainly(rows), work=count)
     rates = _rates(train, count, {"peer": peer})
 
-    return row_of(
+    return make_row(
         "count n-grams, plain loop",
         rates,
         unit="words",
@@ -102,26 +114,26 @@ def _beside_counter(train: Split, rows: list[list[Word]]) -> Row:
     )
 
 
-def _rates(train: Split, words: int, others: Mapping[str, Contestant]) -> dict[str, list[float]]:
+def _rates(train: Split, words: int, peers: Mapping[str, Contestant]) -> dict[str, list[float]]:
     ours = Contestant(call=lambda _: _count_ours(train.chunks()), work=words, repeat=3)
-    return in_turn({"ours": ours, **others}, rounds=3)
+    return in_turn({"ours": ours, **peers}, rounds=3)
 
 
 def _count_ours(chunks: Iterable[Examples]) -> list[int]:
-    """Return the number of frequent n-grams, for n = 2, 3 and 4."""
+    """Return the number of frequent n-grams for n = 2, 3 and 4."""
     ngrams = count_ngrams(read_words(chunks), [_MINIMUM] * 3)
-    return [int((of_length.counts >= _MINIMUM).sum()) for of_length in ngrams[1:]]
+    return [int((ngrams_n.counts >= _MINIMUM).sum()) for ngrams_n in ngrams[1:]]
 
 
 def _count_plainly(rows: Sequence[Sequence[Word]]) -> list[int]:
-    """Return the same, by a Counter of tuples for each length."""
-    found = []
+    """Return the number of frequent n-grams for n = 2, 3 and 4, by a `Counter` of tuples."""
+    frequent = []
     for n in (2, 3, 4):
         counts: Counter[tuple[Word, ...]] = Counter()
         for row in rows:
             counts.update(zip(*(row[i:] for i in range(n)), strict=False))
-        found.append(sum(count >= _MINIMUM for count in counts.values()))
-    return found
+        frequent.append(sum(count >= _MINIMUM for count in counts.values()))
+    return frequent
 
 
 def _words(examples: Examples) -> list[list[Word]]:

@@ -1,7 +1,7 @@
-"""Words, sentences and sections of invented notes, all our own: no patient's text was looked at.
+"""Terms, sentences and sections of generated notes. None is taken from a patient's record.
 
-In sentences `{d}` is a disease, `{s}` a symptom and `{t}` a treatment. The other slots are numbers
-or placeholders.
+In sentences, `{d}` is a disease, `{s}` a symptom and `{t}` a treatment. Other slots are numbers or
+placeholders.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ TERMS = {
         "blood transfusion", "oxygen",
     ),
 }  # fmt: skip
-"""Words for each slot, where the shipped sample has no concept table."""
+"""Slot -> terms, used if the concept table has none."""
 
 TYPES = {
     "d": {"T046", "T047", "T048", "T191", "T037", "T049", "T019", "T020", "T190", "T050"},
     "s": {"T184", "T033"},
     "t": {"T061", "T121", "T109", "T195", "T200", "T058", "T123", "T125", "T127", "T116"},
 }
-"""Semantic types of each slot, for a concept table."""
+"""Slot -> semantic types of its concepts."""
 
 PLACEHOLDERS = {
     "a": (
@@ -44,7 +44,7 @@ PLACEHOLDERS = {
     "o": ("[**Hospital1 {k}**]", "[**Hospital Ward Name {n}**]", "[**Location (un) {n}**]"),
     "c": ("[**Telephone/Fax (1) {n}**]", "[**Pager number {n}**]", "[**MD Number(1) {n}**]"),
 }  # fmt: skip
-"""Slot -> placeholders of a person, a day, a place or a number. Wrapped lines break them, too."""
+"""Slot -> placeholders of a person, a date, a place or a number. Wrapping may break their lines."""
 
 SENTENCES = (
     "The patient is a {n} y.o. with a history of {d} and {d}, admitted to {o} with {s}.",
@@ -78,11 +78,11 @@ SECTIONS = (
     ("Brief Hospital Course:", "prose"),
     ("Discharge Disposition:", "prose"),
 )
-"""Heads, and the form of what comes below."""
+"""Heading and form of each section."""
 
 CATEGORIES = (
     ("Nursing", "Progress Note"), ("Physician ", "Attending Note"), ("Discharge summary", "Report"),
     ("Radiology", 'CHEST (PORTABLE AP) "STAT"'), ("Nursing/other", "Report"),
     ("Respiratory ", "Care Note"), ("ECG", "Report"), ("Case Management ", "Note"),
 )  # fmt: skip
-"""CATEGORY as MIMIC-III spells it, three with a trailing space, and a DESCRIPTION."""
+"""CATEGORY as spelled in MIMIC-III, three with a trailing space, and DESCRIPTION."""

@@ -1,11 +1,14 @@
-"""Reading a file of words and tags, beside the loop that anyone would write."""
+"""Source `conll` against a plain loop over lines: words per second.
+
+`python -m benchmarks reading`
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.harness import Contestant, Goal, Results, in_turn, row_of, same
+from benchmarks.harness import Contestant, Goal, Results, in_turn, make_row, same
 from benchmarks.inputs import Inputs, Sentence, read
 from mslm_data.data.document import Document, Part, SetAside
 from mslm_data.data.documents import Documents
@@ -21,7 +24,7 @@ _WHY = (
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all topics have this form
-    """Time reading to words and tags (arrays, then strings) and to documents with mentions."""
+    """Time reading to arrays of words and tags, to lists of strings, and to documents."""
     count = _check(inputs.train)
 
     def times(
@@ -41,7 +44,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all topics 
     loop = "the peer is a loop that splits each line at a TAB, to lists of strings"
     return Results(
         rows=[
-            row_of(
+            make_row(
                 "read words and tags",
                 times(scan, read),
                 unit="words",
@@ -51,14 +54,14 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all topics 
                 "tags and sentences were equal.",
                 goal=Goal(peer=8, why=_WHY),
             ),
-            row_of(
+            make_row(
                 "read words and tags, as lists of strings",
                 times(lists, read),
                 unit="words",
                 what="the same, and then a string of each word and of each tag, in two lists; "
                 f"{loop}.",
             ),
-            row_of(
+            make_row(
                 "read documents",
                 times(documents, looped),
                 unit="words",
@@ -71,9 +74,9 @@ def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all topics 
 
 
 def _check(path: Path) -> int:
-    """Return the number of words, or refuse to compare unless all read the same.
+    """Check that both sides read the same, and return the number of words.
 
-    Nothing of it stays in memory, which would slow the peers down.
+    Results are freed, as many live objects would slow the peers' garbage collection.
     """
     sentences = read(path)
     same(
@@ -87,37 +90,41 @@ def _check(path: Path) -> int:
 
 
 def scan(path: Path) -> tagged_lines.TaggedSentences:
-    """Read a file to words and tags in arrays."""
+    """Read words and tags into arrays."""
     return tagged_lines.scan(
         tagged_lines.clean(read_bytes(path)), first=1, columns=Conll().columns(path)
     )
 
 
 def lists(path: Path) -> tuple[list[str], list[str]]:
-    """Read a file to its words and their tags."""
-    found = scan(path)
-    starts, ends = found.bounds.T
+    """Read words and tags into lists of strings."""
+    parsed = scan(path)
+    starts, ends = parsed.bounds.T
     words = [
-        found.text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        parsed.text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
     ]
-    return words, [found.names[tag] for tag in found.tags.tolist()]
+    return words, [parsed.names[tag] for tag in parsed.tags.tolist()]
 
 
 def documents(path: Path) -> Documents:
-    """Read a file without a broken line to documents."""
-    (found,) = Conll().batches(Part(str(path)))
-    if isinstance(found, SetAside):
-        raise ValueError(f"{found.place}: {found.reason.text}")
-    return found
+    """Read documents by source `conll`.
+
+    Raises:
+        ValueError: A line is broken.
+    """
+    (parsed,) = Conll().batches(Part(str(path)))
+    if isinstance(parsed, SetAside):
+        raise ValueError(f"{parsed.place}: {parsed.reason.text}")
+    return parsed
 
 
 Looped = tuple[str, list[tuple[int, int]], list[tuple[int, int, str]]]
-"""Text, words and mentions in characters."""
+"""Text, words and mentions (with labels), as half-open ranges of characters."""
 
 
 def looped(path: Path) -> list[Looped]:
-    """Read a file to documents by loops."""
-    found = []
+    """Read documents by a plain loop."""
+    parsed = []
     for sentence in read(path):
         bounds = []
         mentions = []
@@ -129,22 +136,24 @@ def looped(path: Path) -> list[Looped]:
             elif tag.startswith("I-"):
                 mentions[-1] = (mentions[-1][0], start + len(word), tag[2:])
 
-            # A space stands after each word.
+            # Words are joined by spaces.
             start += len(word) + 1
-        found.append((" ".join(word for word, _ in sentence), bounds, mentions))
-    return found
+        parsed.append((" ".join(word for word, _ in sentence), bounds, mentions))
+    return parsed
 
 
-def _described(made: Documents | list[Looped]) -> list[Looped]:
+def _described(collection: Documents | list[Looped]) -> list[Looped]:
     return [
         (
-            one.text,
-            [] if one.words is None else [(start, end) for start, end in one.words.tolist()],
-            [(span.start, span.end, span.label) for span in one.spans],
+            document.text,
+            []
+            if document.words is None
+            else [(start, end) for start, end in document.words.tolist()],
+            [(span.start, span.end, span.label) for span in document.spans],
         )
-        if isinstance(one, Document)
-        else one
-        for one in made
+        if isinstance(document, Document)
+        else document
+        for document in collection
     ]
 
 

@@ -1,7 +1,9 @@
-"""Masking beside the functions of the paper's released code, where a checkout of it is at hand.
+"""Masking against the paper's released code: tokens per second.
 
-`git clone https://github.com/mykelismyname/MSLM` and name the folder in `MSLM_RELEASED_CODE`. The
-code has no licence that would let this package ship it.
+`python -m benchmarks released`
+
+The released code has no licence, so it is not shipped. Run
+`git clone https://github.com/mykelismyname/MSLM`, and set `MSLM_RELEASED_CODE` to the folder.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from benchmarks.harness import (
     Results,
     Row,
     in_turn,
-    row_of,
+    make_row,
     unless_absent,
 )
 from benchmarks.inputs import Inputs
@@ -36,22 +38,22 @@ from mslm_data.data.examples import Examples
 from mslm_data.mask.plan import MaskKind
 
 FOLDER = "MSLM_RELEASED_CODE"
-"""The environment variable that names the checkout."""
+"""Environment variable with the folder of the released code."""
 _ROWS = 500
-"""Rows that the peer masks in a turn, which takes a second or so."""
+"""Rows that the peer masks in a turn, which takes about a second."""
 _FILE = "mslm/masking/custom_mask.py"
 _ELM, _BLM, _SPAN = 1.0, 0.075, 0.15
 
 
 class Comparison(NamedTuple):
-    """A strategy, and the functions of the released code that do the same.
+    """A strategy and the equivalent functions of the released code.
 
     Attributes:
-        strategy: Its name.
-        options: Its options.
-        peer: Masks the few rows by the released code.
-        functions: What these functions are called there.
-        goal: Minimum ratio of the rates.
+        strategy: Name of the strategy.
+        options: Options of the strategy.
+        peer: Masks the sample of rows by the released code.
+        functions: Names of the released functions.
+        goal: Minimum ratio of our rate to the peer's.
     """
 
     strategy: str
@@ -62,18 +64,18 @@ class Comparison(NamedTuple):
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Time joint masking and SPAN over all rows, or say why the released code cannot run."""
+    """Time `joint` and `span` against the released code, if it can run."""
     rows = unless_absent("mask, peer the released code", lambda: _rows(inputs, scratch))
     return Results(rows=rows, inputs=[f"Released code: functions of {_FILE}"])
 
 
 def released_code() -> Any:
-    """Import the released code's module of masking functions.
+    """Import the masking functions of the released code.
 
     Raises:
-        AbsentError: No checkout is named.
-        ImportError: The code imports a package that is not installed.
-        FileNotFoundError: The named folder is not a checkout of it.
+        AbsentError: The environment variable is not set.
+        ImportError: A package imported by the code is not installed.
+        FileNotFoundError: The folder does not contain the code.
     """
     folder = os.environ.get(FOLDER)
     if not folder:
@@ -86,26 +88,26 @@ def released_code() -> Any:
 
 
 def _rows(inputs: Inputs, scratch: Path) -> list[Row]:
-    """Time both strategies beside the released code."""
+    """Time both strategies against the released code."""
     theirs = released_code()
     tokenizer = BertTokenizer(vocab=str(inputs.vocab), do_lower_case=not inputs.cased)
 
     shards = sentences(inputs, scratch, copies=1)
     examples = shards["train"].examples()
-    few = shards["train"].examples(0, _ROWS)
-    ids = few.input_ids.tolist()
-    tags = [[shards.tags[tag] for tag in row] for row in few.bio.tolist()]
+    sample = shards["train"].examples(0, _ROWS)
+    ids = sample.input_ids.tolist()
+    tags = [[shards.tags[tag] for tag in row] for row in sample.bio.tolist()]
 
     def joint() -> list[tuple[list[int], list[int]]]:
         rows = zip(ids, tags, strict=True)
-        return [_joint(theirs, tokenizer, list(row), of_row) for row, of_row in rows]
+        return [_joint(theirs, tokenizer, list(row), row_tags) for row, row_tags in rows]
 
     def span() -> None:
         for row in ids:
             theirs.span_masking(list(row), tokenizer, _SPAN)
 
     random.seed(0)
-    _check(few, joint())
+    _check(sample, joint())
 
     compared = [
         Comparison(
@@ -123,47 +125,47 @@ def _rows(inputs: Inputs, scratch: Path) -> list[Row]:
             goal=800,
         ),
     ]
-    return [_row(comparison, examples, few) for comparison in compared]
+    return [_row(comparison, examples, sample) for comparison in compared]
 
 
 def _joint(
     theirs: Any, tokenizer: Any, ids: list[int], tags: list[str]
 ) -> tuple[list[int], list[int]]:
-    """Mask a row as the released script does; return it with the places of masked mentions."""
+    """Mask a row like the released script. Returns ids and positions of masked mentions."""
     _, masked, mentions = theirs.identify_entity_using_label(ids, tags, tokenizer, _ELM)
     places = [mention[1] for mention in mentions]
     masked, _ = theirs.replace_random_id_with_mask(masked, places, tokenizer, _BLM)
     return masked, [*chain.from_iterable(places)]
 
 
-def _row(comparison: Comparison, examples: Examples, few: Examples) -> Row:
-    """Time ours on all rows and the released code on a few of them."""
+def _row(comparison: Comparison, examples: Examples, sample: Examples) -> Row:
+    """Time ours on all rows and the released code on a sample of them."""
     name, options, peer, functions, goal = comparison
-    made = md.strategy(name, **options)
+    masking = md.strategy(name, **options)
     tokens = len(examples.input_ids.values)
 
     rates = in_turn(
         {
-            "ours": Contestant(call=lambda _: mask(made, examples), work=tokens, repeat=20),
-            "peer": Contestant(call=lambda _: peer(), work=len(few.input_ids.values)),
+            "ours": Contestant(call=lambda _: mask(masking, examples), work=tokens, repeat=20),
+            "peer": Contestant(call=lambda _: peer(), work=len(sample.input_ids.values)),
         },
         rounds=5,
     )
-    return row_of(
+    return make_row(
         f"mask: {name}, peer the released code",
         rates,
         unit="tokens",
         what=f"plan and corruption of {len(examples):,} rows by one call on one core; the peer is "
-        f"{functions} of the paper's released code, on {len(few):,} of these rows.",
+        f"{functions} of the paper's released code, on {len(sample):,} of these rows.",
         goal=Goal(peer=goal, why="see masking a corpus"),
     )
 
 
 def _check(examples: Examples, theirs: list[tuple[list[int], list[int]]]) -> None:
-    """Refuse to compare unless both mask the same mentions.
+    """Check that both mask the same mentions.
 
     Raises:
-        RuntimeError: The released code masks mentions at other places.
+        RuntimeError: The released code masks other positions.
     """
     kinds = md.strategy("joint", elm=_ELM, blm=_BLM).plan(examples).kinds
     for i, (_, places) in enumerate(theirs):

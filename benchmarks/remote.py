@@ -1,9 +1,11 @@
-"""Stream a folder from S3 with a delay: the first batch, the epoch, how well rows are mixed.
+"""Stream a folder from S3, against litdata: time to the first batch and of an epoch.
 
-`python -m benchmarks.remote` serves a bucket on this machine, whose every answer comes 50 ms late,
-with BC2GM's sentences twenty times over, and reads it in fresh processes that take turns: ours,
-masked, and litdata, padded alone. Then it reads a split that is a hundred times as large as the
-cache. Writes docs/results/remote.md.
+`python -m benchmarks.remote`
+
+A local S3 server delays each response by 50 ms. It serves BC2GM's sentences, 20 copies of each. New
+processes read an epoch in turn: ours, with masking, and litdata, with padding only. Memory and
+cache size are then measured on a split a hundred times as large as the cache. Writes
+docs/results/remote.md, with statistics on how well each order mixes rows.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import elsewhere, inputs
-from benchmarks.batching import own_memory
+from benchmarks.batching import anonymous_kib
 from benchmarks.harness import AbsentError, same
 from benchmarks.report import commit, machine
 from mslm_data.batches.row_order import ByShards, RowOrder, Shuffled
@@ -33,9 +35,9 @@ from mslm_data.batches.row_order import ByShards, RowOrder, Shuffled
 DELAY_S = 0.05
 COPIES = 20
 UNIT_BYTES = 1_500_000
-"""Bytes of the corpus that become a shard of about 3 MB."""
+"""Size of a work unit in bytes, for shards of about 3 MB."""
 SMALL_UNIT_BYTES = 40_000
-"""Bytes of the corpus that become a shard of about 80 kB; a hundredth of these fits the cache."""
+"""Size of a work unit in bytes, for shards of about 80 kB, used with a small cache."""
 ORDERS: Mapping[str, dict[str, Any]] = {
     'shuffle="shards"': {"shuffle": "shards"},
     'shuffle="shards", open_shards=4': {"shuffle": "shards", "open_shards": 4},
@@ -55,7 +57,7 @@ print(json.dumps(watched(lambda: md.Batches(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve the folders, read them in turns, and write the page."""
+    """Serve and read the folders, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=inputs.ROOT / "docs" / "results" / "remote.md")
@@ -63,18 +65,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     with tempfile.TemporaryDirectory(prefix="mslm-remote-") as folder:
         scratch = Path(folder)
-        found, flat, about = _read_all(scratch, options.rounds)
-    options.out.write_text(_page(found, flat, about, options.rounds), encoding="utf-8")
+        timings, small_cache, about = _read_all(scratch, options.rounds)
+    options.out.write_text(_page(timings, small_cache, about, options.rounds), encoding="utf-8")
     print(options.out.read_text(encoding="utf-8"))
     return 0
 
 
 def watched(make: Any, cache: str) -> dict[str, float]:
-    """Read an epoch, and return its times and how memory and the cache grew.
+    """Read an epoch, and measure time, memory and cache size.
 
     Args:
-        make: Opens the folder, and returns its batches.
-        cache: The folder of the cache.
+        make: Function that opens the folder and returns its batches.
+        cache: Cache folder.
+
+    Returns:
+        `first` and `epoch`, seconds to the first batch and to the end; `rows`; `early` and `late`,
+        peak memory in the first and the last quarter in MiB; `disk`, peak size of the cache in
+        bytes.
     """
     start = time.perf_counter()
     first = 0.0
@@ -86,7 +93,7 @@ def watched(make: Any, cache: str) -> dict[str, float]:
             first = time.perf_counter() - start
         rows += len(batch["input_ids"])
         if number % 200 == 0:
-            memory.append(own_memory("self") / 1024)
+            memory.append(anonymous_kib("self") / 1024)
             disk = max(disk, _bytes_of(cache))
     quarter = len(memory) // 4
     return {
@@ -100,7 +107,7 @@ def watched(make: Any, cache: str) -> dict[str, float]:
 
 
 def _bytes_of(folder: str) -> int:
-    """Return the bytes of the shards below a folder, while others come and go."""
+    """Return the size of all shards in a folder in bytes. Shards may be deleted meanwhile."""
     total = 0
     for base, _, names in os.walk(folder):
         for name in names:
@@ -113,7 +120,7 @@ def _bytes_of(folder: str) -> int:
 def _read_all(
     scratch: Path, rounds: int
 ) -> tuple[dict[str, list[dict[str, float]]], dict[str, float], list[str]]:
-    """Return what each reader took in each round, what the small cache took, and on what."""
+    """Return the timings of each reader and round, those of the small cache, and input lines."""
     from tests import bucket as s3
 
     corpus = inputs.find(scratch)
@@ -143,35 +150,35 @@ def _read_all(
         for method in ("GET", "HEAD"):
             bucket.befall(late, "", times=10**9, method=method)
 
-        found: dict[str, list[dict[str, float]]] = {}
-        for number in range(rounds + 1):  # the first is to compile kernels and to warm the server
+        timings: dict[str, list[dict[str, float]]] = {}
+        for number in range(rounds + 1):  # round 0 compiles kernels, untimed
             print(f"round {number} of {rounds}", file=sys.stderr, flush=True)
-            for name, words in ORDERS.items():
-                took = _ours(url, words, None, scratch / "cache")
+            for name, batch_options in ORDERS.items():
+                took = _ours(url, batch_options, None, scratch / "cache")
                 if number:
-                    found.setdefault(name, []).append(took)
+                    timings.setdefault(name, []).append(took)
             if peer and number:
                 own = scratch / f"litdata-{number}"
                 own.mkdir()
                 env = os.environ | dict.fromkeys(("TMPDIR", "HOME"), str(own))
-                said = _run([*peer, str(own / "cache")], env)
-                found.setdefault("litdata", []).append(said)
+                peer_figures = _run([*peer, str(own / "cache")], env)
+                timings.setdefault("litdata", []).append(peer_figures)
 
         print("a split of a hundred times the cache", file=sys.stderr, flush=True)
         bucket.reset()
         bytes_ = sum(path.stat().st_size for path in (small / "train").glob("*.arrow"))
         bound = bytes_ // 100
-        words = {"shuffle": "shards", "open_shards": 2, "batch_size": 4}
-        flat = _ours(f"s3://{s3.BUCKET}/small", words, bound, scratch / "cache")
-        flat |= {"bound": bound, "bytes": bytes_}
-        flat["shards"] = len(list((small / "train").glob("*.arrow")))
+        batch_options = {"shuffle": "shards", "open_shards": 2, "batch_size": 4}
+        small_cache = _ours(f"s3://{s3.BUCKET}/small", batch_options, bound, scratch / "cache")
+        small_cache |= {"bound": bound, "bytes": bytes_}
+        small_cache["shards"] = len(list((small / "train").glob("*.arrow")))
 
     shards = len(list((large / "train").glob("*.arrow")))
-    rows = int(found["shuffle=False"][0]["rows"])
-    for name, of_rounds in found.items():
-        same(f"rows of {name}", {int(of_round["rows"]) for of_round in of_rounds}, {rows})
-    about = [f"{corpus.says}, {COPIES} times over: {rows:,} rows in {shards} shards"]
-    return found, flat, about
+    rows = int(timings["shuffle=False"][0]["rows"])
+    for name, epochs in timings.items():
+        same(f"rows of {name}", {int(epoch["rows"]) for epoch in epochs}, {rows})
+    about = [f"{corpus.description}, {COPIES} times over: {rows:,} rows in {shards} shards"]
+    return timings, small_cache, about
 
 
 def _built(corpus: inputs.Inputs, out: Path, unit_bytes: int) -> Path:
@@ -191,7 +198,7 @@ def _built(corpus: inputs.Inputs, out: Path, unit_bytes: int) -> Path:
 
 
 def _write_litdata(folder: Path, scratch: Path) -> None:
-    """Make litdata's chunks of the same rows, as large as the shards."""
+    """Write the same rows as litdata chunks of about the size of our shards."""
     from mslm_data.api.loading import load
 
     examples = load(folder)["train"].examples()
@@ -213,25 +220,25 @@ def _set_environment(url: str) -> None:
 
 
 def _ours(
-    url: str, words: Mapping[str, Any], cache_bytes: int | None, cache: Path
+    url: str, batch_options: Mapping[str, Any], cache_bytes: int | None, cache: Path
 ) -> dict[str, float]:
-    shutil.rmtree(cache / "shards", ignore_errors=True)  # the machine code of kernels stays
-    told = [url, json.dumps(words), json.dumps(cache_bytes), str(cache)]
-    call = [sys.executable, "-c", _OURS, *told]
-    return _run(call, os.environ | {"MSLM_DATA_CACHE": str(cache)})
+    shutil.rmtree(cache / "shards", ignore_errors=True)  # keeps compiled kernels
+    arguments = [url, json.dumps(batch_options), json.dumps(cache_bytes), str(cache)]
+    command = [sys.executable, "-c", _OURS, *arguments]
+    return _run(command, os.environ | {"MSLM_DATA_CACHE": str(cache)})
 
 
-def _run(call: Sequence[str], env: Mapping[str, str]) -> dict[str, float]:
+def _run(command: Sequence[str], env: Mapping[str, str]) -> dict[str, float]:
     done = subprocess.run(
-        call, cwd=inputs.ROOT, env=dict(env), stdout=subprocess.PIPE, text=True, check=True
+        command, cwd=inputs.ROOT, env=dict(env), stdout=subprocess.PIPE, text=True, check=True
     )
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    timings: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return timings
 
 
 def _page(
-    found: Mapping[str, list[dict[str, float]]],
-    flat: Mapping[str, float],
+    timings: Mapping[str, list[dict[str, float]]],
+    small_cache: Mapping[str, float],
     about: Iterable[str],
     rounds: int,
 ) -> str:
@@ -251,7 +258,7 @@ def _page(
         "| reader | first batch, s | epoch, s |",
         "|---|---:|---:|",
     ]
-    for name, rows in found.items():
+    for name, rows in timings.items():
         cells = " | ".join(_spread([row[key] for row in rows]) for key in ("first", "epoch"))
         lines.append(f"| {'litdata' if name == 'litdata' else f'ours, `{name}`'} | {cells} |")
 
@@ -259,11 +266,12 @@ def _page(
         "",
         "## A hundred times the cache",
         "",
-        f"{flat['rows']:,.0f} rows in {flat['shards']:,.0f} shards, {flat['bytes'] / 1e6:.1f} MB, "
-        f"`cache_bytes` = {flat['bound'] / 1e3:.0f} kB, `open_shards=2`, batches of 4 rows: the "
-        f"shards in the cache took at most {flat['disk'] / 1e3:.0f} kB.",
-        f"The process took {flat['early']:.0f} MiB at most in the epoch's first quarter and "
-        f"{flat['late']:.0f} MiB in its last (memory that no file backs).",
+        f"{small_cache['rows']:,.0f} rows in {small_cache['shards']:,.0f} shards, "
+        f"{small_cache['bytes'] / 1e6:.1f} MB, "
+        f"`cache_bytes` = {small_cache['bound'] / 1e3:.0f} kB, `open_shards=2`, batches of 4 rows: "
+        f"the shards in the cache took at most {small_cache['disk'] / 1e3:.0f} kB.",
+        f"The process took {small_cache['early']:.0f} MiB at most in the epoch's first quarter and "
+        f"{small_cache['late']:.0f} MiB in its last (memory that no file backs).",
         "",
         "## How well rows are mixed",
         "",
@@ -282,9 +290,10 @@ def _page(
     orders["`shuffle=True`"] = Shuffled(64 * 4000)
     for name, order in orders.items():
         numbers = order.rows(0, order.size, seed=0, epoch=0)
-        apart = np.abs(np.diff(np.argsort(numbers))), np.abs(np.diff(numbers))
+        both_directions = np.abs(np.diff(np.argsort(numbers))), np.abs(np.diff(numbers))
         cells = " | ".join(
-            ", ".join(f"{value:,.0f}" for value in np.quantile(of, (0.1, 0.5, 0.9))) for of in apart
+            ", ".join(f"{value:,.0f}" for value in np.quantile(distances, (0.1, 0.5, 0.9)))
+            for distances in both_directions
         )
         lines.append(f"| {name} | {cells} |")
     return "\n".join(lines) + "\n"

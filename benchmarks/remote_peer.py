@@ -1,7 +1,7 @@
-"""Read litdata's chunks from S3, for `benchmarks.remote`; runs in the peers' environment.
+"""Read an epoch of litdata chunks from S3; run by `benchmarks.remote` in the peers' environment.
 
-`python -m benchmarks.remote_peer URL CACHE` prints one JSON object: seconds to the first batch and
-to the end of the epoch, and the number of rows.
+`python -m benchmarks.remote_peer URL CACHE` prints a JSON object: `first` and `epoch`, seconds to
+the first batch and to the end, and `rows`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from benchmarks.streamers import pad
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Read an epoch, shuffled, in this process."""
+    """Read a shuffled epoch in this process."""
     import litdata
     from litdata.streaming import downloader
 
-    # It refuses a bucket without TLS, and has no option for one.
+    # litdata rejects plain HTTP, and has no public option to allow it.
     downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = True
 
     url, cache = arguments

@@ -1,7 +1,6 @@
-"""Keep results, and write docs/results/speed.md: tables, who was compared, on which machine.
+"""Store results, and render docs/results/speed.md.
 
-What a topic measured is kept as data, `benchmarks/results/TOPIC.json`, so that one topic can be
-measured anew while the rows of the others stay.
+Each topic is stored as `benchmarks/results/TOPIC.json`, so topics can be run separately.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pathlib import Path
 from benchmarks.harness import MISSED, Ratio, Results, Row, number
 
 PAGE = "docs/results/speed.md"
-"""File of the page that `page` returns."""
+"""Path of the page returned by `page`."""
 PAGES = {
     "experiments.page": ("What masking does to NER", "docs/evidence.md"),
     "benchmarks.growth": ("How cost grows with the corpus", "docs/results/growth.md"),
@@ -35,14 +34,14 @@ PAGES = {
     "benchmarks.soak": ("Builds, loads, kills and damaged files in a loop", "docs/results/soak.md"),
     "benchmarks.gpu": ("Training and annotating on a graphics card", "docs/results/gpu.md"),
 }
-"""Module of a program that is run alone -> the subject of its page, and its file."""
+"""Separate benchmark program -> subject and path of its page."""
 _MADE = (
     PAGE,
     "benchmarks/results/",
     "experiments/results/",
     *(path for _, path in PAGES.values()),
 )
-"""Files that are written by programs: a change of theirs is no change of the code."""
+"""Generated files, ignored when deciding whether the checkout has uncommitted changes."""
 HEADER = ("row", "unit", "ours", "peer", "limit", "ours / peer", "ours / limit", "goal", "met")
 PACKAGES = (
     "mslm-data",
@@ -60,32 +59,32 @@ PACKAGES = (
 
 
 def store(name: str, results: Results, *, root: Path) -> None:
-    """Keep the results of a topic in `benchmarks/results`, in place of those of an earlier run.
+    """Write the results of a topic to `benchmarks/results`, replacing those of the last run.
 
     Args:
-        name: The topic's.
-        results: What was measured just now, on this machine.
+        name: Name of the topic.
+        results: Results measured on this machine. `machine` is set.
         root: The checkout.
     """
     results.machine = [*machine(), f"Commit: {commit(root)}"]
     folder = root / "benchmarks" / "results"
     folder.mkdir(exist_ok=True)
-    (folder / f"{name}.json").write_text(as_json(results), encoding="utf-8")
+    (folder / f"{name}.json").write_text(to_json(results), encoding="utf-8")
 
 
 def stored(name: str, *, root: Path) -> Results | None:
-    """Return the kept results of a topic; None where it was never measured."""
+    """Return the stored results of a topic, None if there are none."""
     path = root / "benchmarks" / "results" / f"{name}.json"
-    return of_json(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return from_json(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
-def as_json(results: Results) -> str:
-    """Return results as text, for `of_json`."""
+def to_json(results: Results) -> str:
+    """Serialise results as JSON."""
     return json.dumps(asdict(results), indent=1, ensure_ascii=False) + "\n"
 
 
-def of_json(text: str) -> Results:
-    """Return the results that `as_json` wrote."""
+def from_json(text: str) -> Results:
+    """Parse results serialised by `to_json`."""
     tables = json.loads(text)
     for row in tables["rows"]:
         for ratio in ("vs_peer", "vs_limit"):
@@ -94,10 +93,10 @@ def of_json(text: str) -> Results:
 
 
 def page(topics: Mapping[str, str], *, root: Path) -> str:
-    """Return the page of speed: the kept results of all topics, each a section.
+    """Render the stored results of all topics as a Markdown page.
 
     Args:
-        topics: Topic -> its title, in order.
+        topics: Topic -> title of its section, in page order.
         root: The checkout.
     """
     kept = {name: stored(name, root=root) for name in topics}
@@ -127,7 +126,7 @@ def page(topics: Mapping[str, str], *, root: Path) -> str:
 
 
 def _section(name: str, title: str, results: Results) -> list[str]:
-    """Return a topic's title, its table, who is compared, and on what."""
+    """Render title, table, descriptions of the rows, inputs and machine of a topic."""
     about = [*results.inputs, *results.machine]
     return [
         f"## {title}",
@@ -146,7 +145,7 @@ def _section(name: str, title: str, results: Results) -> list[str]:
 
 
 def _missed(rows: Sequence[Row]) -> list[str]:
-    """List the goals that were missed, and what stands in the way."""
+    """Render the section about missed goals."""
     missed = [
         f"* **{row.name}**{f': {row.why}' if row.why else ''}" for row in rows if row.met == MISSED
     ]
@@ -154,7 +153,7 @@ def _missed(rows: Sequence[Row]) -> list[str]:
 
 
 def _other_pages(root: Path) -> list[str]:
-    """List the pages of the programs that are run alone, if their results exist."""
+    """List existing pages of the separate benchmark programs."""
     lines = []
     for module, (what, path) in PAGES.items():
         if (root / path).is_file():
@@ -164,7 +163,7 @@ def _other_pages(root: Path) -> list[str]:
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """Return the lines of the table."""
+    """Return the lines of a Markdown table."""
     cells = [
         (
             row.name,
@@ -181,7 +180,7 @@ def table(rows: Sequence[Row]) -> list[str]:
 
 
 def machine() -> list[str]:
-    """Describe this machine in two lines, without its name or a path."""
+    """Describe processor, system and package versions in two lines, without host name or paths."""
     cores = os.cpu_count()
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
@@ -194,7 +193,7 @@ def machine() -> list[str]:
 
 
 def commit(root: Path) -> str:
-    """Return the checkout's short commit, with `+dirty` where a file other than reports differs."""
+    """Return the short commit hash, with `+dirty` if files other than generated ones changed."""
     try:
         head = _git(root, "rev-parse", "--short", "HEAD")
         changed = [

@@ -1,10 +1,10 @@
-"""Tokenize a tagged corpus as the token classification example of Transformers (`run_ner`) does it.
+"""Tokenize a tagged corpus like `run_ner`, the token classification example of transformers.
 
 `python -m benchmarks.script --train train.tsv --vocab vocab.txt --out aligned --cache cache`
 
-A user writes this in place of `mslm-data build`: a generator of sentences, `datasets.map` with a
-fast tokenizer, `is_split_into_words` and `word_ids()`, and `save_to_disk`. Further pieces of a word
-have the I- form of its tag, as with that example's `label_all_tokens`.
+This is the peer of `mslm-data build` in `benchmarks.build`: a generator of sentences,
+`datasets.map` with a fast tokenizer, `is_split_into_words=True` and `word_ids()`, and
+`save_to_disk`. The second and later sub-words of a word get the I- tag, as with `label_all_tokens`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from transformers import BertTokenizer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Read a corpus, tokenize it, and save ids and labels."""
+    """Tokenize the corpus, and save ids and labels."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--train", required=True, help="A word, TAB and its tag a line.")
-    parser.add_argument("--vocab", required=True, help="A vocabulary of BERT.")
-    parser.add_argument("--out", required=True, help="The folder to save to.")
-    parser.add_argument("--cache", required=True, help="The folder of what datasets keeps.")
-    parser.add_argument("--workers", type=int, default=1, help="Processes of `map`.")
-    parser.add_argument("--lower", action="store_true", help="Write all words in lower case.")
+    parser.add_argument("--train", required=True, help="File with a word, TAB and tag per line.")
+    parser.add_argument("--vocab", required=True, help="A BERT vocabulary.")
+    parser.add_argument("--out", required=True, help="Output folder.")
+    parser.add_argument("--cache", required=True, help="Cache folder of datasets.")
+    parser.add_argument("--workers", type=int, default=1, help="Processes of `map` (default: 1).")
+    parser.add_argument("--lower", action="store_true", help="Lower-case all words.")
     options = parser.parse_args(arguments)
 
     names = label_names(options.train)
@@ -74,14 +74,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def label_names(path: str | Path) -> list[str]:
-    """Return the tags of a file, sorted, with an I- for every B-; a tag's number is its place."""
+    """Return the sorted tags of a file, with an I- tag for each B- tag. Their order is the ids."""
     with open(path, encoding="utf-8") as file:
         tags = {line.rstrip("\n").split("\t")[1] for line in file if line.strip()}
     return sorted(tags | {"I-" + tag[2:] for tag in tags if tag.startswith("B-")})
 
 
 def read_sentences(path: str, numbers: dict[str, int]) -> Iterator[dict[str, list[Any]]]:
-    """Yield the words of each sentence and the numbers of their tags."""
+    """Yield words and tag ids of each sentence."""
     tokens: list[str] = []
     ner_tags: list[int] = []
     with open(path, encoding="utf-8") as file:
@@ -99,7 +99,7 @@ def read_sentences(path: str, numbers: dict[str, int]) -> Iterator[dict[str, lis
 
 
 def label_of_next_piece(names: Sequence[str]) -> list[int]:
-    """Return the label of a word's further pieces, by its own: I- of B-, and else the same."""
+    """Return for each tag the id of later sub-words: I- for a B- tag, else the same tag."""
     return [names.index("I-" + name[2:] if name.startswith("B-") else name) for name in names]
 
 

@@ -1,10 +1,12 @@
-"""Run the recipe for array jobs of docs/cluster.md on a Slurm of this machine, and disturb it.
+"""Requeue and cancel array jobs on a local Slurm, and compare folders with undisturbed builds.
 
-`python -m benchmarks.slurm --folders 6` starts munged, slurmctld and slurmd in a scratch folder, on
-127.0.0.1 alone, with one node. Each folder is built by the script of the page, as it stands there
-but for paths. Meanwhile tasks of the array are requeued and cancelled at random, at times all of
-them. A job that depends on the array then runs the command without `--part`. The folder must be,
-byte for byte, that of an undisturbed build. Writes docs/results/slurm.md.
+`python -m benchmarks.slurm --folders 6`
+
+The program starts munged, slurmctld and slurmd in a scratch folder, listening on 127.0.0.1, with
+one node. Each folder is built by the script of docs/cluster.md with only its paths replaced, while
+array tasks are requeued and cancelled at random. A dependent job then runs the command without
+`--part`. The folder must equal that of an undisturbed build byte for byte. Writes
+docs/results/slurm.md.
 """
 
 from __future__ import annotations
@@ -35,9 +37,9 @@ from benchmarks.report import commit, machine
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "scancel", "squeue")
 DISTURBANCES = 6
-"""Requeued or cancelled tasks of one array at most; then it is left alone."""
+"""Maximum number of requeued or cancelled tasks of an array."""
 _PATIENCE_S = 600.0
-"""A job that takes longer hangs."""
+"""Timeout of a job in seconds."""
 _CONF = """
 ClusterName=bench
 SlurmctldHost={host}(127.0.0.1)
@@ -70,8 +72,9 @@ SlurmdParameters=config_overrides
 NodeName={host} NodeAddr=127.0.0.1 CPUs=8 RealMemory=65536
 PartitionName=all Nodes={host} Default=YES State=UP
 """
-"""One node, which says that it has more than it may have: so the recipe's numbers fit. A requeued
-task waits until its old credential has expired, which by default takes minutes."""
+"""Configuration with one node. It declares more CPUs and memory than the machine may have, so that
+the page's requests fit. Credentials expire after 5 s instead of minutes, as a requeued task waits
+for that."""
 
 _ABOUT = """# Array jobs on Slurm
 
@@ -90,25 +93,25 @@ _HEADER = """
 
 
 class Outcome(NamedTuple):
-    """Record how the array job of one folder went, and whether its bytes are right.
+    """Outcome of the array job of a folder.
 
     Attributes:
-        counts: What was done to the array -> how often.
-        terminated: How many commands said that they were.
-        code: Exit code of the command that finished the folder.
-        equal: Whether it has the bytes of an undisturbed build.
-        said: Lines that no job should have printed.
+        counts: Disturbance -> number of times.
+        terminated: Number of commands that reported SIGTERM.
+        code: Exit code of the last command, without `--part`.
+        equal: Whether the folder equals that of an undisturbed build.
+        unexpected: Tracebacks and error lines in the logs.
     """
 
     counts: Mapping[str, int]
     terminated: int
     code: int
     equal: bool
-    said: Sequence[str]
+    unexpected: Sequence[str]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Build folders as array jobs, and write the page; return 1 if a folder differs."""
+    """Build folders as array jobs and write the page. Returns 1 if a folder differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folders", type=int, default=6)
     parser.add_argument("--seed", type=int, default=0)
@@ -120,25 +123,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"skipped: Slurm is not installed here; missing: {', '.join(missing)}")
         return 0
 
-    # As after Ctrl-C, Slurm ends and its folder goes.
+    # Clean up as after Ctrl-C: stop Slurm, delete its folder.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
-    chance = random.Random(options.seed)
+    rng = random.Random(options.seed)
     with tempfile.TemporaryDirectory(prefix="mslm-slurm-") as folder:
         scratch = Path(folder)
         recipe = Recipe(scratch)
         expected = recipe.in_peace()
         with cluster(scratch / "slurm"):
-            version = _said("sbatch", "--version")
+            version = _stdout("sbatch", "--version")
             outcomes = []
             for number in range(options.folders):
-                outcomes.append(_disturbed(recipe, scratch / f"out-{number}", expected, chance))
+                outcomes.append(_disturbed(recipe, scratch / f"out-{number}", expected, rng))
                 print(f"folder {number}: {outcomes[-1]}", file=sys.stderr, flush=True)
 
     page = _page(outcomes, version, recipe.tasks, options.seed)
     options.out.write_text(page, encoding="utf-8")
     print(page)
-    sound = all(of.equal and of.code == 0 and not of.said for of in outcomes)
+    sound = all(
+        outcome.equal and outcome.code == 0 and not outcome.unexpected for outcome in outcomes
+    )
     return 0 if sound else 1
 
 
@@ -146,14 +151,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class Recipe:
-    """The script of docs/cluster.md, with paths of this machine.
+    """The script of docs/cluster.md, with replaced paths.
 
     Attributes:
-        tasks: Number of the array's tasks.
+        tasks: Number of array tasks.
     """
 
     def __init__(self, scratch: Path) -> None:
-        """Read the page, and write a corpus and its pipeline."""
+        """Read the page, and write a corpus and a pipeline to `scratch`.
+
+        Raises:
+            SystemExit: The page has no script or no `sbatch` line.
+        """
         page = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
         section = page.partition("## 2. Slurm")[2].partition("\n## ")[0]
         script = re.search(r"```bash\n(.*?)```", section, re.DOTALL)
@@ -177,7 +186,15 @@ class Recipe:
         )
 
     def script(self, out: Path, *, whole: bool = False) -> Path:
-        """Write the script for a folder; `whole`: as it finishes, without `--part`."""
+        """Write the script that builds a folder.
+
+        Args:
+            out: The folder.
+            whole: Whether to remove `--part`, for the last job. Default: False.
+
+        Raises:
+            SystemExit: The page's script lacks a path to replace.
+        """
         text = self._script
         for there, here in (
             ("mslm-data build", f"{sys.executable} -m mslm_data build"),
@@ -197,7 +214,7 @@ class Recipe:
         return path
 
     def in_peace(self) -> str:
-        """Build undisturbed and without Slurm; return the folder's digest."""
+        """Build undisturbed, without Slurm. Returns the folder's digest."""
         out = self._scratch / "peace"
         script = self.script(out, whole=True)
         environment = os.environ | {"SLURM_CPUS_PER_TASK": "2"}
@@ -205,12 +222,12 @@ class Recipe:
         return tree(out)
 
 
-def _disturbed(recipe: Recipe, out: Path, expected: str, chance: random.Random) -> Outcome:
-    """Build a folder as an array job, and disturb it."""
+def _disturbed(recipe: Recipe, out: Path, expected: str, rng: random.Random) -> Outcome:
+    """Build a folder as an array job, and requeue or cancel its tasks at random."""
     logs = out.with_suffix(".logs")
     logs.mkdir()
     options = [f"--chdir={ROOT}", f"--output={logs}/%A_%a.out", "--open-mode=append"]
-    array = _said(
+    array = _stdout(
         "sbatch", "--parsable", *options, f"--array=1-{recipe.tasks}", str(recipe.script(out))
     )
     last = subprocess.Popen(
@@ -222,14 +239,14 @@ def _disturbed(recipe: Recipe, out: Path, expected: str, chance: random.Random) 
     )
 
     counts = Counter[str]()
-    most = chance.randint(2, DISTURBANCES)
-    while last.poll() is None and counts.total() < most:
-        time.sleep(chance.uniform(0.5, 3))
-        running = _said("squeue", "-h", "-r", "-t", "R", "-j", array, "-o", "%i").split()
+    max_disturbances = rng.randint(2, DISTURBANCES)
+    while last.poll() is None and counts.total() < max_disturbances:
+        time.sleep(rng.uniform(0.5, 3))
+        running = _stdout("squeue", "-h", "-r", "-t", "R", "-j", array, "-o", "%i").split()
         if not running:
             continue
-        task = chance.choice(running)
-        what = chance.choices(("requeued", "cancelled", "all cancelled"), (6, 4, 1))[0]
+        task = rng.choice(running)
+        what = rng.choices(("requeued", "cancelled", "all cancelled"), (6, 4, 1))[0]
         if what == "requeued":
             subprocess.run(["scontrol", "requeue", task], check=False)
         else:
@@ -240,11 +257,11 @@ def _disturbed(recipe: Recipe, out: Path, expected: str, chance: random.Random) 
 
     code = last.wait(_PATIENCE_S)
     printed = [line for path in logs.iterdir() for line in path.read_text("utf-8").splitlines()]
-    said = [
+    unexpected = [
         line for line in printed if re.search(r"Traceback|error:", line) and "slurm" not in line
     ]
     terminated = sum("terminated; run the same command again" in line for line in printed)
-    return Outcome(counts, terminated, code, out.is_dir() and tree(out) == expected, said)
+    return Outcome(counts, terminated, code, out.is_dir() and tree(out) == expected, unexpected)
 
 
 # Slurm --------------------------------------------------------------------------------------------
@@ -252,7 +269,7 @@ def _disturbed(recipe: Recipe, out: Path, expected: str, chance: random.Random) 
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[None]:
-    """Run Slurm in a folder, on this machine alone; SLURM_CONF names it meanwhile."""
+    """Run a local Slurm in a folder. SLURM_CONF is set until exit."""
     for name in ("state", "spool"):
         (folder / name).mkdir(parents=True)
     host = socket.gethostname().partition(".")[0]
@@ -276,8 +293,8 @@ def cluster(folder: Path) -> Iterator[None]:
     started: list[subprocess.Popen[bytes]] = []
     try:
         for command in (munged, ["slurmctld", "-D", "-c"], ["slurmd", "-D"]):
-            with (folder / f"{command[0]}.said").open("wb") as said:
-                started.append(subprocess.Popen(command, stdout=said, stderr=said))
+            with (folder / f"{command[0]}.said").open("wb") as log:
+                started.append(subprocess.Popen(command, stdout=log, stderr=log))
             time.sleep(1)
         _await_node()
         yield
@@ -291,27 +308,27 @@ def cluster(folder: Path) -> Iterator[None]:
 
 def _await_node() -> None:
     deadline = time.monotonic() + 60
-    while "idle" not in _said("sinfo", "-h", "-o", "%T"):
+    while "idle" not in _stdout("sinfo", "-h", "-o", "%T"):
         if time.monotonic() > deadline:
             raise SystemExit("slurmd: expected a node that is idle, got none for a minute")
         time.sleep(0.5)
 
 
 def _cancel_all() -> None:
-    """Cancel all jobs, and wait until they are gone."""
+    """Cancel all jobs, and wait up to a minute for their end."""
     subprocess.run(["scancel", "--user", getpass.getuser()], check=False)
     deadline = time.monotonic() + 60
-    while _said("squeue", "-h") and time.monotonic() < deadline:
+    while _stdout("squeue", "-h") and time.monotonic() < deadline:
         time.sleep(0.5)
 
 
 def _free_ports() -> list[int]:
-    """Return two ports of this machine that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as b:
-        return [one.getsockname()[1], b.getsockname()[1]]
+    """Return two free local ports."""
+    with socket.create_server(("127.0.0.1", 0)) as a, socket.create_server(("127.0.0.1", 0)) as b:
+        return [a.getsockname()[1], b.getsockname()[1]]
 
 
-def _said(*command: str) -> str:
+def _stdout(*command: str) -> str:
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     return done.stdout.strip()
 
@@ -336,7 +353,7 @@ def _page(outcomes: Sequence[Outcome], version: str, tasks: int, seed: int) -> s
             "yes" if equal else "NO",
         )
         rows.append(f"| {' | '.join(map(str, cells))} |")
-    lines = [f"* Printed by a job: `{line}`" for outcome in outcomes for line in outcome.said]
+    lines = [f"* Printed by a job: `{line}`" for outcome in outcomes for line in outcome.unexpected]
     return "\n".join([about.rstrip("\n"), _HEADER, *rows, "", *lines])
 
 

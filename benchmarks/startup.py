@@ -1,4 +1,7 @@
-"""Start-up: the time that a user waits before anything happens."""
+"""Start-up times: `--help`, first commands and first batches, with and without cached kernels.
+
+`python -m benchmarks startup`
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from benchmarks.inputs import ROOT, Inputs
 
 _HELP_SECONDS = 0.3
 _COMPILE_SECONDS = {"build": 5.0, "mask-stats": 2.0}
-"""How long the first use of a command may compile kernels."""
+"""Command -> maximum CPU seconds to compile kernels on first use."""
 _ROUNDS = 3
 
 _FIRST_BATCH = """
@@ -52,7 +55,7 @@ for loader in (plain, masked):
 
 
 def run(inputs: Inputs, scratch: Path) -> Results:
-    """Time `--help`, first commands, and the first batch: kernels compiled, cached, in a worker."""
+    """Time `--help`, first commands, and first batches: compiled, cached, and in a worker."""
     from benchmarks.folders import sentences
 
     folder = Path(str(sentences(inputs, scratch, copies=1).folder))
@@ -96,7 +99,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
 
 
 def _help(command: list[str]) -> Row:
-    """Time `--help` beside a Python that does nothing, in turn."""
+    """Time `--help` and `python -c pass` in turn."""
     ours = []
     bare = []
     cpu = []
@@ -121,9 +124,9 @@ def _help(command: list[str]) -> Row:
 
 
 def _first_commands() -> list[Row]:
-    """Time a build of a sample and `mask-stats` of it, in a new cache and then in the same one.
+    """Time a build of a sample and `mask-stats`, with an empty kernel cache, then a filled one.
 
-    CPU time, as others use the machine too; the best of some rounds, for the same reason.
+    The rows give the minimum CPU time over rounds, which depends least on other load.
     """
     cold: dict[str, list[float]] = {name: [] for name in _COMPILE_SECONDS}
     cached: dict[str, list[float]] = {name: [] for name in _COMPILE_SECONDS}
@@ -154,7 +157,7 @@ def _first_commands() -> list[Row]:
 
 
 def _cpu_seconds(command: list[str], cache: str) -> float:
-    """Return the CPU time of a command of ours that keeps compiled kernels in `cache`."""
+    """Return the CPU seconds of an `mslm-data` command with its kernel cache in `cache`."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         [sys.executable, "-m", "mslm_data", *command],
@@ -174,10 +177,7 @@ def _seconds(command: list[str]) -> float:
 
 
 def _times(script: str, folder: Path, cache: str) -> list[float]:
-    """Return the seconds that a script prints.
-
-    The script reads a built folder and keeps compiled kernels in `cache`.
-    """
+    """Run a script on a shard folder, with its kernel cache in `cache`; return its figures."""
     done = subprocess.run(
         [sys.executable, "-c", script, str(folder)],
         check=True,

@@ -1,4 +1,7 @@
-"""Every registered strategy over the same rows, beside what a user would write or use instead."""
+"""All registered strategies, against textbook loops or the MLM collator: tokens per second.
+
+`python -m benchmarks strategies`
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
 from benchmarks import textbook
 from benchmarks.folders import sentences
-from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, row_of
+from benchmarks.harness import Contestant, Goal, Results, Row, in_turn, make_row
 from benchmarks.inputs import Inputs
 from benchmarks.masking import copy, mask
 from benchmarks.textbook import ListRow
@@ -41,7 +44,7 @@ _OWN: dict[str, dict[str, Any]] = {
     "mixture": {"chances": [0.5, 0.5], "parts": [{"use": "elm"}, {"use": "blm"}]},
     "curriculum": {"epochs": [3], "parts": [{"use": "token"}, {"use": "whole-word"}]},
 }
-"""Options of the strategies that are what their caller says."""
+"""Options of strategies without defaults."""
 _OF_A_COLUMN = (
     "selective",
     "selective-task",
@@ -57,15 +60,15 @@ Grams = list[tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Peer:
-    """What is compared with a strategy.
+    """A peer of a strategy.
 
     Attributes:
-        says: What it is.
-        call: Masks some rows.
-        tokens: Tokens of these rows, as the peer counts them.
+        caption: Description in the table.
+        call: Function that masks some rows.
+        tokens: Number of tokens of these rows, padding included if the peer pads.
     """
 
-    says: str
+    caption: str
     call: Callable[[], object]
     tokens: int
 
@@ -74,14 +77,14 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     """Time plan and corruption of each strategy over all rows at once."""
     shards = sentences(inputs, scratch, copies=1)
     examples = shards["train"].examples()
-    options = options_of(shards, examples)
+    options = prepare_options(shards, examples)
     peers = _peers(inputs, shards, examples)
 
     rows = []
     for full in STRATEGIES.names():
         name = full.removesuffix(".v1")
-        made = shards.strategy(full, **options.get(name, {}))
-        rows.append(_row(name, made, examples, peers.get(name)))
+        strategy = shards.strategy(full, **options.get(name, {}))
+        rows.append(_row(name, strategy, examples, peers.get(name)))
     rows.append(_weighted_draws(examples))
 
     tokens = len(examples.input_ids.values)
@@ -97,26 +100,23 @@ def _row(name: str, strategy: Strategy, examples: Examples, peer: Peer | None) -
         "ours": Contestant(call=lambda _: mask(strategy, examples), work=tokens, repeat=4),
         "limit": Contestant(call=lambda _: copy(examples), work=tokens, repeat=8),
     }
-    says = ""
+    caption = ""
     if peer is not None:
         masks = peer.call
         contestants["peer"] = Contestant(call=lambda _: masks(), work=peer.tokens)
-        says = f"the peer is {peer.says}; "
+        caption = f"the peer is {peer.caption}; "
 
-    return row_of(
+    return make_row(
         f"strategy {name}",
         in_turn(contestants, rounds=5),
         unit="tokens",
         what=f"plan and corruption by one call on one core, {masked / tokens:.1%} of tokens "
-        f"masked; {says}the limit is `ndarray.copy` of ids, word numbers and kinds.",
+        f"masked; {caption}the limit is `ndarray.copy` of ids, word numbers and kinds.",
     )
 
 
 def _weighted_draws(examples: Examples) -> Row:
-    """Compare the sampler alone with NumPy's, with weights ready for both.
-
-    All strategies that follow scores rest on it.
-    """
+    """Compare the weighted sampler of score-based strategies with NumPy's, given the weights."""
     units = words(examples)
     rng = np.random.default_rng(0)
     weights = rng.uniform(0.5, 1, len(units))
@@ -145,7 +145,7 @@ def _weighted_draws(examples: Examples) -> Row:
         },
         rounds=5,
     )
-    return row_of(
+    return make_row(
         "weighted draws without replacement",
         rates,
         unit="words",
@@ -155,11 +155,17 @@ def _weighted_draws(examples: Examples) -> Row:
     )
 
 
-def options_of(shards: Shards, examples: Examples) -> dict[str, dict[str, Any]]:
-    """Write the lexicons and the score column that strategies need; return their options by name.
+def prepare_options(shards: Shards, examples: Examples) -> dict[str, dict[str, Any]]:
+    """Write lexicons and a score column to a folder, for the strategies that need them.
 
-    A strategy that is not named runs by its defaults. Scores are random: their values make no
-    difference to the time.
+    Scores are random, as speed does not depend on their values.
+
+    Args:
+        shards: The folder.
+        examples: Its rows.
+
+    Returns:
+        Strategy -> options. Strategies not listed run with their defaults.
     """
     built = Path(str(shards.folder))
     folder = built / "vocab"
@@ -172,8 +178,8 @@ def options_of(shards: Shards, examples: Examples) -> dict[str, dict[str, Any]]:
     }
 
     core = tokenizers.Tokenizer.from_file(str(built / "tokenizer.json"))
-    made = {**about, "made": {}}
-    grams = rank_ngrams([examples], core, token_ids, RECIPES["released"], about=made)
+    about_ngrams = {**about, "made": {}}
+    grams = rank_ngrams([examples], core, token_ids, RECIPES["released"], about=about_ngrams)
     write_lexicon(folder / "pmi.arrow", grams)
 
     def write_scored(name: str, tokens: Ragged, scores: Any) -> None:
@@ -201,7 +207,7 @@ def options_of(shards: Shards, examples: Examples) -> dict[str, dict[str, Any]]:
 
 
 def _peers(inputs: Inputs, shards: Shards, examples: Examples) -> dict[str, Peer]:
-    """Return the peers by strategy: the usual collator, and the loops of `textbook.py`."""
+    """Return strategy -> peer: transformers' MLM collator, or a loop of `textbook.py`."""
     usual = _collator(inputs, examples)
 
     rng = random.Random(0)
@@ -212,7 +218,7 @@ def _peers(inputs: Inputs, shards: Shards, examples: Examples) -> dict[str, Peer
     small = sum(len(row.ids) for row in few)
     weights = [draws.uniform(0.5, 1, sum(row.begins)) for row in rows]
 
-    grams = ngrams_of(shards)
+    grams = read_ngrams(shards)
     check_pmi(shards, examples, few, grams)
 
     return {
@@ -236,7 +242,7 @@ def _peers(inputs: Inputs, shards: Shards, examples: Examples) -> dict[str, Peer
 
 
 def _collator(inputs: Inputs, examples: Examples) -> Peer:
-    """Return the collator of transformers on batches of the first rows."""
+    """Return transformers' MLM collator on batches of the first rows."""
     count = min(1024, len(examples))
     lists = [{"input_ids": ids} for ids in examples.input_ids.slice(0, count).tolist()]
     batches = [lists[i : i + _BATCH] for i in range(0, count, _BATCH)]
@@ -251,8 +257,8 @@ def _collator(inputs: Inputs, examples: Examples) -> Peer:
     )
 
 
-def ngrams_of(shards: Shards) -> Grams:
-    """Return the n-grams of the lexicon that `options_of` wrote, best first."""
+def read_ngrams(shards: Shards) -> Grams:
+    """Return the n-grams of the lexicon written by `prepare_options`, best first."""
     lexicon = read_lexicon(Path(str(shards.folder)) / "vocab" / "pmi.arrow")
     return [tuple(gram) for gram in lexicon.tokens.tolist()]
 
@@ -274,10 +280,10 @@ def list_rows(examples: Examples, count: int) -> list[ListRow]:
 
 
 def check_pmi(shards: Shards, examples: Examples, rows: list[ListRow], grams: Grams) -> None:
-    """Refuse to compare unless `pmi`, which draws nothing, masks what its textbook form masks.
+    """Check that `pmi`, which is deterministic, masks the same positions as `textbook.pmi`.
 
     Raises:
-        RuntimeError: They mask different places.
+        RuntimeError: The positions differ.
     """
     kinds = shards.strategy("pmi", rate=0.15).plan(examples).kinds
     for i, places in enumerate(textbook.pmi(rows, 0.15, grams)):

@@ -1,15 +1,14 @@
-"""Run the peers that stream shards of their own, litdata and others.
+"""Peers of `benchmarks.loaders` with their own shard formats: litdata, streaming, webdataset.
 
-This runs in the environment of `tools/constraints-peers.txt`, as not all peers install beside ours,
-so nothing here may import `mslm_data`. `elsewhere.py` starts `python -m benchmarks.streamers` with:
+`elsewhere.py` runs this module in the environment of `tools/constraints-peers.txt`, as the peers'
+dependencies conflict with ours. It must not import `mslm_data`. Commands of
+`python -m benchmarks.streamers`:
 
-    write PEER FOLDER: make the peer's shards in FOLDER/PEER from FOLDER/values.npy and
-        FOLDER/offsets.npy
-    read PEER FOLDER COLLATES WORKERS: answer lines of stdin, which are "versions", "digest",
+    write PEER FOLDER: write FOLDER/values.npy and FOLDER/offsets.npy as shards in FOLDER/PEER
+    read PEER FOLDER COLLATES WORKERS: answer lines of stdin, each "versions", "digest",
         "take BATCHES" or "memory BATCHES"
 
-Rows are read, shuffled and padded. They are masked where COLLATES is "mlm", and not where it is
-"pad".
+Rows are shuffled and padded. COLLATES is "pad", or "mlm" to mask them too.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from typing import Any, TextIO
 import numpy as np
 import torch
 
-from benchmarks.batching import SIZE, Endless, digest_of, grown, rows_of
+from benchmarks.batching import SIZE, Endless, digest_rows, memory_growth, unpadded_rows
 
 Rows = Callable[[int], Any]
-"""Number of a row -> its ids, int32."""
+"""Row number -> ids, int32."""
 
 Collate = Callable[[Sequence[Any]], Any]
-"""Rows of ids to a batch."""
+"""Rows of ids -> batch."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write shards or read them, as the command line says."""
+    """Run `write` or `read`; see the module."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever the peers print is not an answer
+    os.dup2(2, 1)  # redirect prints of the peers' code to stderr
 
     verb, name, *rest = arguments
     folder = Path(rest[0])
@@ -54,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _answer(loader: Iterable[Any], name: str, answers: TextIO) -> None:
-    """Do the task of each line of stdin, and answer with one line."""
+    """Answer each line of stdin with a line."""
     endless = Endless(lambda _: loader)
     for line in sys.stdin:
         verb, *numbers = line.split()
@@ -65,9 +64,9 @@ def _answer(loader: Iterable[Any], name: str, answers: TextIO) -> None:
                 for package in (name, "torch", "numpy")
             )
         elif verb == "digest":
-            said = digest_of(rows_of(loader, lambda batch: batch["input_ids"]))
+            said = digest_rows(unpadded_rows(loader, lambda batch: batch["input_ids"]))
         elif verb == "memory":
-            said = f"{grown(endless, int(numbers[0])):.1f}"
+            said = f"{memory_growth(endless, int(numbers[0])):.1f}"
         else:
             endless.take(int(numbers[0]))
         print(said, file=answers, flush=True)
@@ -144,12 +143,12 @@ def _read_webdataset(folder: Path, collate: Collate, workers: int) -> Iterable[A
 
 
 def _without_images() -> None:
-    """Leave out its image datasets, which need a torchvision built for this very torch."""
+    """Replace streaming's image datasets, whose torchvision must match the torch version."""
     sys.modules.setdefault("streaming.vision", types.ModuleType("streaming.vision"))
 
 
 def pad(rows: Sequence[Any]) -> dict[str, torch.Tensor]:
-    """Make a batch of int64 ids `[B, L]` and their mask, as fast as NumPy does it row by row."""
+    """Pad rows to int64 ids and attention mask, `[B, L]`, by a NumPy copy per row."""
     lengths = [len(row) for row in rows]
     ids = np.zeros((len(rows), max(lengths)), np.int64)
     mask = np.zeros_like(ids)
@@ -160,10 +159,10 @@ def pad(rows: Sequence[Any]) -> dict[str, torch.Tensor]:
 
 
 def _mlm(vocab: Path) -> Collate:
-    """Return the usual collator over rows of ids."""
+    """Return transformers' MLM collator over rows of ids."""
     import transformers
 
-    # The peers have an older release than ours, in which the fast tokenizer has this name.
+    # The older transformers release of the peers' environment has the fast tokenizer by this name.
     fast = transformers.BertTokenizerFast  # type: ignore[attr-defined]
     tokenizer = fast(vocab_file=str(vocab))
     collator = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
@@ -177,7 +176,7 @@ PEERS: dict[
     "mosaicml-streaming": (_write_mosaic, _read_mosaic),
     "webdataset": (_write_webdataset, _read_webdataset),
 }
-"""Name of the package -> the functions that write its shards and read them."""
+"""Package -> functions that write and read its shards."""
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""Mask by the loops that a paper's algorithm box suggests, in plain Python over lists.
+"""The papers' masking algorithms as plain Python loops: peers in `benchmarks.strategies`.
 
-They are what a user would write first, and peers for `benchmarks.strategies`. Each takes rows as
-lists and returns the set of masked places of each row.
+Each function returns the set of masked positions of each row.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class ListRow:
-    """A row as a loop sees it, without special tokens.
+    """A row as lists, without special tokens.
 
     Attributes:
-        ids: Its tokens.
+        ids: Token ids.
         begins: Whether each token begins a word.
-        mentions: Half-open ranges of tokens.
+        mentions: Mentions as half-open ranges of tokens.
     """
 
     ids: list[int]
@@ -40,7 +39,7 @@ def elm(rows: Iterable[ListRow], rate: float, rng: random.Random) -> list[set[in
 
 
 def span(rows: Iterable[ListRow], rate: float, rng: random.Random) -> list[set[int]]:
-    """Mask spans of 2 to 4 tokens (Abaho et al. 2024, Algorithm 1, with the clamp it means)."""
+    """Mask spans of 2 to 4 tokens (Abaho et al. 2024, Algorithm 1), cut at the budget."""
     masked = []
     for row in rows:
         size = len(row.ids)
@@ -58,9 +57,10 @@ def span(rows: Iterable[ListRow], rate: float, rng: random.Random) -> list[set[i
 
 
 def pmi(rows: Iterable[ListRow], rate: float, grams: Sequence[tuple[int, ...]]) -> list[set[int]]:
-    """Mask listed n-grams in the list's order (Abaho et al. 2024, Algorithm 2, with an end).
+    """Mask listed n-grams, best first (Abaho et al. 2024, Algorithm 2).
 
-    Each row takes a pass over the list.
+    The paper's loop does not end if no n-gram is left before the budget is spent. This one ends
+    after a pass over the list without a match.
     """
     masked = []
     for row in rows:
@@ -73,6 +73,7 @@ def pmi(rows: Iterable[ListRow], rate: float, grams: Sequence[tuple[int, ...]]) 
             for gram in grams:
                 for start in range(size - len(gram) + 1):
                     places = range(start, start + len(gram))
+                    # An n-gram of words neither starts nor ends inside a word.
                     whole = row.begins[start] and (
                         start + len(gram) == size or row.begins[start + len(gram)]
                     )
@@ -93,9 +94,14 @@ def pmi(rows: Iterable[ListRow], rate: float, grams: Sequence[tuple[int, ...]]) 
 def weighted(
     rows: Iterable[npt.ArrayLike], rate: float, rng: np.random.Generator
 ) -> list[set[int]]:
-    """Mask words in proportion to their weights.
+    """Mask words drawn by weight without replacement.
 
-    Calls `numpy.random.Generator.choice(replace=False, p)` for each row.
+    Calls `numpy.random.Generator.choice(replace=False, p=…)` for each row.
+
+    Args:
+        rows: Weights of the words of each row.
+        rate: Share of words to mask.
+        rng: Random number generator.
     """
     masked: list[set[int]] = []
     for weights in rows:

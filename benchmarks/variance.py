@@ -1,14 +1,14 @@
-"""How much a loss of masked diffusion varies, by how rates are drawn.
+"""Variance of the masked diffusion loss, by the sampling of rates.
 
-`python -m benchmarks.variance shards/notes model` takes a folder and a model that
-`examples/masked_diffusion.py` saved, and writes docs/results/diffusion.md.
+`python -m benchmarks.variance shards/notes model` reads a shard folder and a model saved by
+`examples/masked_diffusion.py`, and writes docs/results/diffusion.md.
 
-Losses divided by low rates have such heavy tails that variances of many draws are still noise. So
-the model is asked only for the losses of k masked tokens, for each k, and for those of their
-complements. Given these, the number of masked tokens is binomial, and all means and variances are
-sums and integrals over the rate.
+Losses are divided by the rate, so at low rates their distribution is heavy-tailed, and Monte Carlo
+estimates of the variance remain noisy. Instead, the model computes the loss of k random masked
+tokens and of their complement, for each k from 0 to n, in a row of n tokens. Given the rate t, k is
+binomial, so means and variances follow by sums over k and integrals over t.
 
-Of a row of n tokens, a place in `[0, 1]` is what the rate t is made of.
+A point u in `[0, 1]` is mapped linearly to the rate t. N rows in a batch, R draws.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ _LENGTHS = (1, 2, 8)
 _LOW = 0.001
 _GOLDEN = 0.6180339887498949
 _DRAWS = 20_000
-"""Batches of rates that are drawn for antithetic sampling, and places of a row's first rate."""
+"""Number of simulated batches of antithetic rates, and of grid points u."""
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class RowLosses:
-    """Losses of a row, by the number of its masked tokens, `[n + 1]`.
+    """Moments of the loss of a row of n tokens, by number k of masked tokens.
 
     Attributes:
-        mean: Mean of the summed loss of k masked tokens.
-        square: Mean of its square.
-        product: Mean of its product with that of the n - k other tokens.
+        mean: Mean of the summed loss of k masked tokens in nats, `[n + 1]`.
+        square: Mean of its square, `[n + 1]`.
+        product: Mean of its product with the loss of the complement, `[n + 1]`.
     """
 
     mean: Floats
@@ -59,16 +59,22 @@ class RowLosses:
 
     @classmethod
     def from_draws(cls, losses: Floats) -> RowLosses:
-        """Take `[n + 1, R, 2]`: losses of k tokens, and of the others, of R draws."""
+        """Compute moments from losses of k tokens and of their complement, `[n + 1, R, 2]`."""
+        # The complement of k tokens is itself a draw of n - k tokens: use both.
         masked, others = losses[..., 0], losses[::-1, :, 1]
         both = np.concatenate([masked, others], axis=1)
         product = (losses[..., 0] * losses[..., 1]).mean(1)
         return cls(both.mean(1), (both**2).mean(1), (product + product[::-1]) / 2)
 
     def at(self, rates: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return, for each rate, moments of the loss in nats a token, divided by the rate.
+        """Return moments of the loss per token divided by the rate, at each rate t.
 
-        Its mean, its square, and its product with that of the complement, divided by 1 - t.
+        Args:
+            rates: `[T]`.
+
+        Returns:
+            Mean, mean square, and mean product with the loss of the complement divided by 1 - t,
+            each `[T]`.
         """
         size = len(self.mean) - 1
         number = np.arange(size + 1)
@@ -83,11 +89,11 @@ class RowLosses:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, and write the page."""
+    """Compute variances and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.variance", description=__doc__)
-    parser.add_argument("folder", help="a built folder, such as of the shipped notes")
-    parser.add_argument("model", help="a model that examples/masked_diffusion.py saved")
-    parser.add_argument("--draws", type=int, default=8, help="masks of each number of tokens")
+    parser.add_argument("folder", help="shard folder, such as of the shipped notes")
+    parser.add_argument("model", help="model saved by examples/masked_diffusion.py")
+    parser.add_argument("--draws", type=int, default=8, help="masks per number of tokens")
     options = parser.parse_args(arguments)
 
     split = md.load(options.folder)["train"]
@@ -101,22 +107,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def variances(rows: Sequence[RowLosses]) -> dict[str, dict[int, float]]:
-    """Return the variance of a batch's mean loss over 1, 2 and 8 epochs, by how rates are drawn."""
+    """Return the variance of a batch's mean loss over 1, 2 and 8 epochs.
+
+    Returns:
+        Sampling of rates -> number of epochs -> variance.
+    """
     places = (np.arange(_DRAWS) + 0.5) / _DRAWS
     whole = [_Curves.from_row(row, places, high=1.0) for row in rows]
     halves = [_Curves.from_row(row, places, high=1 - _LOW) for row in rows]
 
-    def of_batch(values: Sequence[float]) -> float:
+    def batch_variance(values: Sequence[float]) -> float:
         return float(sum(values)) / len(rows) ** 2
 
-    noise = of_batch([row.noise for row in whole])
-    once = noise + of_batch([row.mean.var() for row in whole])
-    half_once = of_batch([row.noise + row.mean.var() for row in halves])
-    pair_noise = of_batch([row.pair_noise for row in halves])
-    pair_once = pair_noise + of_batch([row.pair.var() for row in halves])
+    noise = batch_variance([row.noise for row in whole])
+    once = noise + batch_variance([row.mean.var() for row in whole])
+    half_once = batch_variance([row.noise + row.mean.var() for row in halves])
+    pair_noise = batch_variance([row.pair_noise for row in halves])
+    pair_once = pair_noise + batch_variance([row.pair.var() for row in halves])
     spread = noise + _antithetic(whole)
 
-    found: dict[str, dict[int, float]] = {
+    by_sampling: dict[str, dict[int, float]] = {
         "independent: `uniform`": {},
         "antithetic over a batch (MDLM)": {},
         "`kronecker`, the default": {},
@@ -125,8 +135,8 @@ def variances(rows: Sequence[RowLosses]) -> dict[str, dict[int, float]]:
     }
     for length in _LENGTHS:
         pairs = length // 2
-        by_golden = of_batch([_over_epochs(row.mean, length) for row in whole])
-        half_by_golden = of_batch([_over_epochs(row.pair, pairs) for row in halves])
+        by_golden = batch_variance([_over_epochs(row.mean, length) for row in whole])
+        half_by_golden = batch_variance([_over_epochs(row.pair, pairs) for row in halves])
         figures = (
             once / length,
             spread / length,
@@ -134,20 +144,20 @@ def variances(rows: Sequence[RowLosses]) -> dict[str, dict[int, float]]:
             pair_once / pairs if pairs else half_once,
             pair_noise / pairs + half_by_golden if pairs else half_once,
         )
-        for of_sampling, figure in zip(found.values(), figures, strict=True):
-            of_sampling[length] = figure
-    return found
+        for by_length, figure in zip(by_sampling.values(), figures, strict=True):
+            by_length[length] = figure
+    return by_sampling
 
 
 @dataclass(frozen=True)
 class _Curves:
-    """A row's loss at each place of the rate, and at a place together with its complement.
+    """Loss of a row as a function of u, alone and averaged with its complement.
 
     Attributes:
-        mean: Its mean at each place.
-        noise: Its variance at a place, over masks; the mean of all places.
-        pair: The mean of the two of a pair.
-        pair_noise: Their variance.
+        mean: Mean loss at each u.
+        noise: Variance over masks at a given u, averaged over u.
+        pair: Mean loss of a mask and its complement at each u.
+        pair_noise: Variance over masks of that mean, averaged over u.
     """
 
     mean: Floats
@@ -160,14 +170,15 @@ class _Curves:
         mean, _, _ = row.at(_LOW + (high - _LOW) * places)
         mirrored, _, _ = row.at(_LOW + (high - _LOW) * (1 - places))
 
-        # Squares grow as 1 / t: integrate over log t from either end.
+        # Squares grow like 1 / t, so the grid is even in log t.
         knots = np.geomspace(_LOW, high, 4001)
         at_knots, squares, products = row.at(knots)
         others, _, _ = row.at(np.maximum(1 - knots, _LOW))
         weights = np.gradient(knots) / (high - _LOW)
         weights /= weights.sum()
         noise = float(weights @ (squares - at_knots**2))
-        # Either of the two has the same law, so their squares have one mean.
+
+        # Mask and complement have the same distribution, hence the same mean square.
         square = float(weights @ squares)
         pair_square = square / 2 + float(weights @ products) / 2
         pair_mean = float(weights @ ((at_knots + others) / 2) ** 2)
@@ -175,7 +186,7 @@ class _Curves:
 
 
 def _over_epochs(curve: Floats, epochs: int) -> float:
-    """Return the variance of the mean over epochs, which golden steps take from a first place."""
+    """Return the variance, over the first u, of the mean over epochs with golden-ratio steps."""
     if epochs == 0:
         return math.nan
     steps = np.arange(epochs)[:, None] * _GOLDEN
@@ -184,7 +195,10 @@ def _over_epochs(curve: Floats, epochs: int) -> float:
 
 
 def _antithetic(rows: Sequence[_Curves]) -> float:
-    """Return the variance of a batch's mean where each row has another part of the interval."""
+    """Return the variance of a batch's mean with antithetic rates.
+
+    The interval is split into N equal parts, and each row draws u from a different part.
+    """
     rng = np.random.default_rng(0)
     means = np.stack([row.mean for row in rows])
     totals = np.empty(_DRAWS)
@@ -196,9 +210,18 @@ def _antithetic(rows: Sequence[_Curves]) -> float:
 
 
 def draw_losses(model: Any, rows: Examples, draws: int) -> list[Floats]:
-    """Return for each row the losses of k random tokens and of all others, `[n + 1, R, 2]`."""
+    """Return for each row the losses of k random tokens and of their complement.
+
+    Args:
+        model: An `MslmModel`.
+        rows: N rows.
+        draws: Number R of masks for each k.
+
+    Returns:
+        N arrays `[n + 1, R, 2]`, summed losses in nats.
+    """
     rng = np.random.default_rng(0)
-    found = []
+    by_sampling = []
     for number in range(len(rows)):
         row = take(rows, np.array([number]))
         real = np.flatnonzero(row.word_ids.values >= 0)
@@ -210,15 +233,15 @@ def draw_losses(model: Any, rows: Examples, draws: int) -> list[Floats]:
         others = np.zeros_like(kinds)
         others[:, real] = 1 - kinds[:, real]
         both = [_losses(model, copies, masked.ravel()) for masked in (kinds, others)]
-        found.append(np.stack(both, axis=-1).reshape(len(real) + 1, draws, 2))
-    return found
+        by_sampling.append(np.stack(both, axis=-1).reshape(len(real) + 1, draws, 2))
+    return by_sampling
 
 
 def _losses(model: Any, rows: Examples, kinds: npt.NDArray[np.uint8]) -> Floats:
     """Return the summed loss of each row's masked tokens."""
     plan = MaskPlan.from_kinds(rows, kinds)
-    hidden = corrupt(rows, plan, Corruption(), seed=0, epoch=0)
-    batch = Masked(examples=rows, kinds=plan.kinds, corrupted=hidden).batch()
+    corrupted = corrupt(rows, plan, Corruption(), seed=0, epoch=0)
+    batch = Masked(examples=rows, kinds=plan.kinds, corrupted=corrupted).batch()
     labels = torch.from_numpy(batch["labels"])
     with torch.inference_mode():
         logits = model.masked_lm(
@@ -229,14 +252,17 @@ def _losses(model: Any, rows: Examples, kinds: npt.NDArray[np.uint8]) -> Floats:
     return np.asarray(losses.sum(1).double().numpy())
 
 
-def page(found: dict[str, dict[int, float]], draws: int) -> str:
-    """Return the page."""
-    base = next(iter(found.values()))
+def page(by_sampling: dict[str, dict[int, float]], draws: int) -> str:
+    """Render docs/results/diffusion.md."""
+    base = next(iter(by_sampling.values()))
     lines = [
         f"| {name} | "
-        + " | ".join(f"{of[length]:.4f} ({of[length] / base[length]:.2f}x)" for length in _LENGTHS)
+        + " | ".join(
+            f"{by_length[length]:.4f} ({by_length[length] / base[length]:.2f}x)"
+            for length in _LENGTHS
+        )
         + " |"
-        for name, of in found.items()
+        for name, by_length in by_sampling.items()
     ]
     return "\n".join(
         [

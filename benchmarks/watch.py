@@ -1,8 +1,8 @@
-"""Run a command, and say what it took with all processes below it.
+"""Run a command, and measure time and memory of it and its descendants.
 
-`python -m benchmarks.watch FIGURE.json COMMAND …` is a small process of its own between us and the
-command: the system hands it the processes that the command leaves behind, so that their CPU time is
-counted too. Such are workers whose parent was forked from the command and does not outlive it.
+`python -m benchmarks.watch FIGURE.json COMMAND …` runs between the benchmark and the command, as a
+subreaper: orphaned descendants of the command, such as workers whose parent has ended, are
+reparented to it, so their CPU time is counted.
 """
 
 from __future__ import annotations
@@ -22,32 +22,31 @@ from typing import NamedTuple
 
 from benchmarks.inputs import ROOT
 
-_LOOK_S = 0.05
-"""Seconds between two looks at the processes."""
-_AT_WORK = 0.25
-"""Minimum share of the time between two looks that a process at work computes. One that waits for
-its turn on a core is at work as well."""
+_INTERVAL_S = 0.05
+"""Sampling interval in seconds."""
+_MIN_BUSY = 0.25
+"""Minimum share of an interval spent computing for a process to count as busy. A runnable process
+that waits for a core is busy too."""
 _TAKE_ORPHANS = 36
 """PR_SET_CHILD_SUBREAPER of Linux's prctl(2)."""
 _NO_MODULES_KEPT = "PYTHONDONTWRITEBYTECODE"
-"""By this variable Python keeps no compiled modules, and compiles them in every process. Users of a
-package have them from its installation, so commands run without it."""
+"""Environment variable that disables bytecode caching. It is removed for commands, as installed
+packages have cached bytecode."""
 _COUNTED = ("Pss_Anon:", "Pss_Shmem:")
-"""What `/proc/PID/smaps_rollup` says of memory that is not of files. A page that some processes
-share counts once in their sum."""
+"""Lines of `/proc/PID/smaps_rollup` with memory not backed by files. A page shared by n processes
+counts as 1/n of a page in each."""
 
 
 class Figure(NamedTuple):
-    """What a command took.
+    """Time and memory of a command.
 
     Attributes:
-        seconds: Wall time until the command itself ended.
-        cpu: Seconds of all cores, for the command and all processes below it.
-        mib: Peak of their memory together, without pages of files; 0 where `/proc` does not say.
-        alone: Seconds in which fewer than two of these processes were at work; all seconds where
-            `/proc` does not say.
-        disk: Those of `alone` in which one of the processes waited for the disk.
-        printed: What it wrote to stdout.
+        seconds: Wall time of the command.
+        cpu: CPU seconds of the command and its descendants.
+        mib: Peak of their total memory in MiB, without file-backed pages; 0 without `/proc`.
+        alone: Seconds with fewer than two busy processes; equals `seconds` without `/proc`.
+        disk: Seconds of `alone` in which a process waited for the disk.
+        printed: Output on stdout.
     """
 
     seconds: float
@@ -59,11 +58,11 @@ class Figure(NamedTuple):
 
 
 def watched(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> Figure:
-    """Run a command of this Python and return what it took.
+    """Run a Python command and measure it.
 
     Args:
-        command: What follows the name of the interpreter: `-m`, a module, and its words.
-        env: Environment variables besides ours.
+        command: Arguments of the Python interpreter, such as `["-m", "mslm_data", "build", …]`.
+        env: Additional environment variables. Default: none.
 
     Raises:
         RuntimeError: The command fails.
@@ -89,42 +88,42 @@ def watched(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> 
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a command and write what it took, except for what it printed."""
+    """Run a command, and write its figures (all but `printed`) to a JSON file."""
     figure, *command = arguments
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_TAKE_ORPHANS, 1, 0, 0, 0)
 
     start = time.perf_counter()
     with subprocess.Popen(command) as process:
-        over = threading.Event()
-        looks = _Looks(start)
-        looking = threading.Thread(target=looks.go_on, args=(over,))
-        looking.start()
+        stopped = threading.Event()
+        sampler = _Sampler(start)
+        thread = threading.Thread(target=sampler.run, args=(stopped,))
+        thread.start()
 
         code = process.wait()
         seconds = time.perf_counter() - start
-        over.set()
-        looking.join()
+        stopped.set()
+        thread.join()
 
     _await_orphans()
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    took = {
+    measured = {
         "seconds": seconds,
         "cpu": spent.ru_utime + spent.ru_stime,
-        "mib": looks.kib / 1024,
-        "alone": seconds - looks.together,
-        "disk": looks.disk,
+        "mib": sampler.kib / 1024,
+        "alone": seconds - sampler.parallel,
+        "disk": sampler.disk,
     }
-    Path(figure).write_text(json.dumps(took))
+    Path(figure).write_text(json.dumps(measured))
     return code
 
 
-class _Seen(NamedTuple):
-    """A process at one look.
+class _Observed(NamedTuple):
+    """State of a process in a sample.
 
     Attributes:
-        cpu: Seconds that it has computed.
-        runs: Whether it computes or could.
+        cpu: CPU seconds since its start.
+        runs: Whether it is running or runnable.
         waits: Whether it waits for the disk.
     """
 
@@ -133,56 +132,56 @@ class _Seen(NamedTuple):
     waits: bool
 
 
-_UNSEEN = _Seen(cpu=0, runs=False, waits=False)
+_UNOBSERVED = _Observed(cpu=0, runs=False, waits=False)
 
 
-class _Looks:
-    """What repeated looks at the processes below this one have found.
+class _Sampler:
+    """Sample the descendants of this process.
 
     Attributes:
-        kib: The largest memory that they had together.
-        together: Seconds in which two or more of them were at work.
-        disk: Seconds in which fewer were, and one of them waited for the disk.
+        kib: Peak of their total memory in KiB.
+        parallel: Seconds with two or more busy processes.
+        disk: Seconds with fewer than two, in which a process waited for the disk.
     """
 
     def __init__(self, start: float) -> None:
-        """Begin at a time of `time.perf_counter`."""
+        """Begin at `start`, a value of `time.perf_counter`."""
         self.kib = 0
-        self.together = 0.0
+        self.parallel = 0.0
         self.disk = 0.0
         self._last = start
-        self._seen: dict[int, _Seen] = {}
+        self._observed: dict[int, _Observed] = {}
 
-    def go_on(self, over: threading.Event) -> None:
-        """Look at the processes again and again."""
-        while not over.wait(_LOOK_S):
-            self._look()
+    def run(self, stopped: threading.Event) -> None:
+        """Take samples until `stopped` is set."""
+        while not stopped.wait(_INTERVAL_S):
+            self._sample()
 
-    def _look(self) -> None:
-        pids = list(_below(os.getpid()))
+    def _sample(self) -> None:
+        pids = list(_descendants(os.getpid()))
         self.kib = max(self.kib, sum(map(memory, pids)))
 
         now = time.perf_counter()
         passed = now - self._last
-        seen = {pid: _see(pid) for pid in pids}
+        observed = {pid: _observe(pid) for pid in pids}
 
         at_work = 0
-        for pid, process in seen.items():
-            # A process that was not there at the last look has computed since then only.
-            before = self._seen.get(pid, _UNSEEN)
-            if process.runs or process.cpu - before.cpu >= _AT_WORK * passed:
+        for pid, process in observed.items():
+            # All CPU time of a process new since the last sample falls into this interval.
+            before = self._observed.get(pid, _UNOBSERVED)
+            if process.runs or process.cpu - before.cpu >= _MIN_BUSY * passed:
                 at_work += 1
         if at_work >= 2:
-            self.together += passed
-        elif any(process.waits for process in seen.values()):
+            self.parallel += passed
+        elif any(process.waits for process in observed.values()):
             self.disk += passed
 
         self._last = now
-        self._seen = seen
+        self._observed = observed
 
 
 def _await_orphans() -> None:
-    """Wait for the processes that the command left behind."""
+    """Wait for orphaned descendants of the command."""
     while True:
         try:
             os.wait()
@@ -190,8 +189,8 @@ def _await_orphans() -> None:
             return
 
 
-def _below(pid: int) -> Iterator[int]:
-    """Yield the processes below a process."""
+def _descendants(pid: int) -> Iterator[int]:
+    """Yield the ids of all descendants of a process."""
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
         children = [child for task in tasks for child in (task / "children").read_text().split()]
@@ -199,11 +198,14 @@ def _below(pid: int) -> Iterator[int]:
         return
     for child in children:
         yield int(child)
-        yield from _below(int(child))
+        yield from _descendants(int(child))
 
 
 def memory(pid: int) -> int:
-    """Return the KiB of a process; 0 where it has ended or `/proc` does not say."""
+    """Return the memory of a process in KiB, without file-backed pages.
+
+    Returns 0 if the process has ended, or without `/proc`.
+    """
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
@@ -211,18 +213,18 @@ def memory(pid: int) -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith(_COUNTED))
 
 
-def _see(pid: int) -> _Seen:
-    """Look at a process, which may have ended."""
+def _observe(pid: int) -> _Observed:
+    """Return the state of a process; that of an idle one if it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return _UNSEEN
+        return _UNOBSERVED
 
-    # The name of the program stands in brackets and may hold anything. Field 3, the state, is the
-    # first after it; 14 and 15 are the ticks that it has spent, by itself and in the kernel for it.
+    # Field 2 is the program name in brackets, which may contain spaces and brackets. After it come
+    # field 3, the state, and fields 14 and 15, the clock ticks in user and in kernel mode.
     fields = stat.rpartition(")")[2].split()
     ticks = int(fields[11]) + int(fields[12])
-    return _Seen(
+    return _Observed(
         cpu=ticks / os.sysconf("SC_CLK_TCK"), runs=fields[0] == "R", waits=fields[0] == "D"
     )
 

@@ -72,14 +72,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _round(soak: Soak, seed: int, number: int) -> tuple[str, list[Finding]]:
     """Do a round; return its kind and what was found."""
-    chance = random.Random(f"{seed}-{number}")
-    do = _drawn(chance)
+    rng = random.Random(f"{seed}-{number}")
+    do = _drawn(rng)
     kind = do.__name__.replace("_", " ")
     soak.out.parent.mkdir()
 
     began = time.monotonic()
     found = []
-    for complaint in do(soak, chance):
+    for complaint in do(soak, rng):
         what = complaint.replace(str(soak.scratch), "…").replace(str(ROOT), "…")
         found.append(Finding(number, kind, what))
     shutil.rmtree(soak.out.parent)
@@ -91,8 +91,8 @@ def _round(soak: Soak, seed: int, number: int) -> tuple[str, list[Finding]]:
     return kind, found
 
 
-def _drawn(chance: random.Random) -> Round:
-    return chance.choices([*ROUNDS], [*ROUNDS.values()])[0]
+def _drawn(rng: random.Random) -> Round:
+    return rng.choices([*ROUNDS], [*ROUNDS.values()])[0]
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def run(words: Sequence[str], folder: Path) -> Ended:
     return Running(words, folder).end()
 
 
-def disturb(words: Sequence[str], folder: Path, chance: random.Random) -> tuple[str, Ended]:
+def disturb(words: Sequence[str], folder: Path, rng: random.Random) -> tuple[str, Ended]:
     """Run the command, and kill it or one of its processes at a random moment.
 
     Returns:
@@ -111,9 +111,9 @@ def disturb(words: Sequence[str], folder: Path, chance: random.Random) -> tuple[
     running = Running(words, folder)
     started = running.process
     _await_handlers(started)
-    time.sleep(chance.uniform(0, 3) ** 2 / 3)
+    time.sleep(rng.uniform(0, 3) ** 2 / 3)
 
-    how = chance.choice(("kill", "kill below", "SIGTERM", "SIGTERM to all", "Ctrl-C"))
+    how = rng.choice(("kill", "kill below", "SIGTERM", "SIGTERM to all", "Ctrl-C"))
     below = sorted(pid for pid in session(started.pid) if pid != started.pid)
     if started.poll() is not None:
         how = "nothing"
@@ -124,7 +124,7 @@ def disturb(words: Sequence[str], folder: Path, chance: random.Random) -> tuple[
         if how == "kill":
             started.kill()
         elif how == "kill below":
-            os.kill(chance.choice(below), signal.SIGKILL)
+            os.kill(rng.choice(below), signal.SIGKILL)
         elif how == "SIGTERM":
             started.terminate()
         elif how == "SIGTERM to all":

@@ -64,15 +64,15 @@ def make(name: str, scratch: Path) -> Corpus:
     return Corpus(name, inputs, ("--source", str(pipeline), "--tokenizer", str(VOCAB)))
 
 
-def _sentences(count: int, chance: random.Random) -> list[Sentence]:
+def _sentences(count: int, rng: random.Random) -> list[Sentence]:
     sample = read(ROOT / "vocab" / "sample" / "bc5cdr-disease" / "train.tsv")
-    chance.shuffle(sample)
+    rng.shuffle(sample)
     return enlarge(sample, count)
 
 
-def _documents(count: int, chance: random.Random) -> Iterator[_Document]:
+def _documents(count: int, rng: random.Random) -> Iterator[_Document]:
     """Give sentences as texts with ranges of characters."""
-    for number, sentence in enumerate(_sentences(count, chance)):
+    for number, sentence in enumerate(_sentences(count, rng)):
         text = ""
         mentions: list[tuple[int, int]] = []
         for word, tag in sentence:
@@ -85,27 +85,27 @@ def _documents(count: int, chance: random.Random) -> Iterator[_Document]:
         yield _Document(number, text, mentions)
 
 
-def _write_conll(folder: Path, count: int, chance: random.Random) -> None:
+def _write_conll(folder: Path, count: int, rng: random.Random) -> None:
     for split, share in (("train", 4), ("devel", 1), ("test", 1)):
-        write(folder / f"{split}.tsv", _sentences(count * share // 4, chance))
+        write(folder / f"{split}.tsv", _sentences(count * share // 4, rng))
 
 
-def _write_notes(folder: Path, count: int, chance: random.Random) -> None:
-    name = "NOTEEVENTS.csv.gz" if chance.random() < 0.5 else "NOTEEVENTS.csv"
+def _write_notes(folder: Path, count: int, rng: random.Random) -> None:
+    name = "NOTEEVENTS.csv.gz" if rng.random() < 0.5 else "NOTEEVENTS.csv"
     notes.write(folder / name, notes=count // 3)
 
 
-def _write_json_lines(folder: Path, count: int, chance: random.Random) -> None:
+def _write_json_lines(folder: Path, count: int, rng: random.Random) -> None:
     with (folder / "train.jsonl").open("w", encoding="utf-8") as file:
-        for number, text, mentions in _documents(count, chance):
+        for number, text, mentions in _documents(count, rng):
             entities = [{"start": a, "end": b, "label": "Disease"} for a, b in mentions]
             row = {"id": f"d{number}", "text": text, "entities": entities}
             file.write(f"{json.dumps(row)}\n")
 
 
-def _write_pubtator(folder: Path, count: int, chance: random.Random) -> None:
+def _write_pubtator(folder: Path, count: int, rng: random.Random) -> None:
     with (folder / "train.txt").open("w", encoding="utf-8") as file:
-        for number, text, mentions in _documents(count, chance):
+        for number, text, mentions in _documents(count, rng):
             # A title and an abstract count as joined by one character.
             begin = len("A title") + 1
             file.write(f"{number}|t|A title\n{number}|a|{text}\n")
@@ -115,10 +115,10 @@ def _write_pubtator(folder: Path, count: int, chance: random.Random) -> None:
             file.write("\n")
 
 
-def _write_brat(folder: Path, count: int, chance: random.Random) -> None:
+def _write_brat(folder: Path, count: int, rng: random.Random) -> None:
     train = folder / "train"
     train.mkdir()
-    for number, text, mentions in _documents(count // 6, chance):
+    for number, text, mentions in _documents(count // 6, rng):
         (train / f"{number:05d}.txt").write_text(f"{text}\n", encoding="utf-8")
         lines = [
             f"T{which}\tDisease {a} {b}\t{text[a:b]}\n"
@@ -127,8 +127,8 @@ def _write_brat(folder: Path, count: int, chance: random.Random) -> None:
         (train / f"{number:05d}.ann").write_text("".join(lines), encoding="utf-8")
 
 
-def _write_text(folder: Path, count: int, chance: random.Random) -> None:
-    lines = [f"{document.text}\n" for document in _documents(count, chance)]
+def _write_text(folder: Path, count: int, rng: random.Random) -> None:
+    lines = [f"{document.text}\n" for document in _documents(count, rng)]
     (folder / "train.txt").write_text("".join(lines), encoding="utf-8")
 
 

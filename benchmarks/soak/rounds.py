@@ -50,9 +50,9 @@ class Soak:
         """Run the command undisturbed."""
         return commands.run(words, self._place())
 
-    def disturb(self, chance: random.Random, *words: str) -> tuple[str, Ended]:
+    def disturb(self, rng: random.Random, *words: str) -> tuple[str, Ended]:
         """Run the command, and disturb it."""
-        how, ended = commands.disturb(words, self._place(), chance)
+        how, ended = commands.disturb(words, self._place(), rng)
         self.counts[how] += 1
         return how, ended
 
@@ -65,9 +65,9 @@ class Soak:
         self.counts["commands"] += 1
         return self.scratch / "commands" / str(self._commands)
 
-    def corpus(self, chance: random.Random) -> Corpus:
+    def corpus(self, rng: random.Random) -> Corpus:
         """Return some corpus."""
-        return corpora.make(chance.choice(corpora.names()), self.scratch)
+        return corpora.make(rng.choice(corpora.names()), self.scratch)
 
     def built(self, corpus: Corpus) -> tuple[Path, str]:
         """Return a corpus' folder, built undisturbed by one process, and its digest.
@@ -107,11 +107,11 @@ def build_words(corpus: Corpus, out: Path, *more: str) -> tuple[str, ...]:
 # Builds -------------------------------------------------------------------------------------------
 
 
-def build_in_peace(soak: Soak, chance: random.Random) -> Iterator[str]:
+def build_in_peace(soak: Soak, rng: random.Random) -> Iterator[str]:
     """Build with some number of workers, and verify."""
-    corpus = soak.corpus(chance)
+    corpus = soak.corpus(rng)
     soak.built(corpus)
-    more = ("--workers", str(chance.choice((1, 2, 3, 4))), "--json")
+    more = ("--workers", str(rng.choice((1, 2, 3, 4))), "--json")
 
     ended = soak.run(*build_words(corpus, soak.out, *more))
     yield from complaints(ended, 0)
@@ -122,13 +122,13 @@ def build_in_peace(soak: Soak, chance: random.Random) -> Iterator[str]:
     yield from _finished(soak, corpus)
 
 
-def build_disturbed(soak: Soak, chance: random.Random) -> Iterator[str]:
+def build_disturbed(soak: Soak, rng: random.Random) -> Iterator[str]:
     """Kill or interrupt a build a few times, and then let the same command finish it."""
-    corpus = soak.corpus(chance)
-    words = build_words(corpus, soak.out, "--workers", str(chance.choice((1, 2, 4))))
+    corpus = soak.corpus(rng)
+    words = build_words(corpus, soak.out, "--workers", str(rng.choice((1, 2, 4))))
 
-    for _ in range(chance.randint(1, AT_ONCE)):
-        how, ended = soak.disturb(chance, *words)
+    for _ in range(rng.randint(1, AT_ONCE)):
+        how, ended = soak.disturb(rng, *words)
         yield from complaints(ended, *CODES[how])
         if ended.code not in (0, -signal.SIGKILL) and (left := _temporary(soak.out)):
             yield f"temporary files after {how}: {', '.join(left)}"
@@ -137,15 +137,15 @@ def build_disturbed(soak: Soak, chance: random.Random) -> Iterator[str]:
     yield from _finished(soak, corpus)
 
 
-def build_parts(soak: Soak, chance: random.Random) -> Iterator[str]:
+def build_parts(soak: Soak, rng: random.Random) -> Iterator[str]:
     """Build parts at once, disturb some, leave some out; then finish."""
-    corpus = soak.corpus(chance)
-    words = build_words(corpus, soak.out, "--workers", str(chance.choice((1, 2))))
-    of = chance.randint(2, 4)
-    numbers = chance.sample(range(1, of + 1), chance.randint(1, of))
+    corpus = soak.corpus(rng)
+    words = build_words(corpus, soak.out, "--workers", str(rng.choice((1, 2))))
+    of = rng.randint(2, 4)
+    numbers = rng.sample(range(1, of + 1), rng.randint(1, of))
 
     beside = [soak.start(*words, "--part", f"{number}/{of}") for number in numbers[1:]]
-    how, ended = soak.disturb(chance, *words, "--part", f"{numbers[0]}/{of}")
+    how, ended = soak.disturb(rng, *words, "--part", f"{numbers[0]}/{of}")
     yield from complaints(ended, *CODES[how])
     for running in beside:
         yield from complaints(running.end(), 0)
@@ -154,9 +154,9 @@ def build_parts(soak: Soak, chance: random.Random) -> Iterator[str]:
     yield from _finished(soak, corpus)
 
 
-def build_in_the_reader(soak: Soak, chance: random.Random) -> Iterator[str]:
+def build_in_the_reader(soak: Soak, rng: random.Random) -> Iterator[str]:
     """Build by the call in Python, in the process that lives on."""
-    corpus = soak.corpus(chance)
+    corpus = soak.corpus(rng)
     _, source, _, tokenizer = corpus.words
 
     answer = soak.ask(
@@ -165,7 +165,7 @@ def build_in_the_reader(soak: Soak, chance: random.Random) -> Iterator[str]:
         input=str(corpus.inputs),
         tokenizer=tokenizer,
         out=str(soak.out),
-        workers=chance.choice((1, 2)),
+        workers=rng.choice((1, 2)),
     )
     if "rows" not in answer:
         yield f"expected a folder, got {answer}"
@@ -192,13 +192,13 @@ def _temporary(out: Path) -> list[str]:
 # Folders ------------------------------------------------------------------------------------------
 
 
-def commands_on_a_folder(soak: Soak, chance: random.Random) -> Iterator[str]:
+def commands_on_a_folder(soak: Soak, rng: random.Random) -> Iterator[str]:
     """Count masks, verify, inspect and dry-run."""
-    corpus = soak.corpus(chance)
+    corpus = soak.corpus(rng)
     built, digest = soak.built(corpus)
-    strategy = ("--strategy", chance.choice(_STRATEGIES))
+    strategy = ("--strategy", rng.choice(_STRATEGIES))
 
-    seed = ("--seed", str(chance.randrange(1 << 40)))
+    seed = ("--seed", str(rng.randrange(1 << 40)))
     counted = soak.run("mask-stats", str(built), *strategy, *seed, "--json")
     yield from complaints(counted, 0)
     if counted.code == 0 and json.loads(counted.out)["sequences"] < 1:
@@ -214,28 +214,26 @@ def commands_on_a_folder(soak: Soak, chance: random.Random) -> Iterator[str]:
         yield "commands that read changed the folder"
 
 
-def command_interrupted(soak: Soak, chance: random.Random) -> Iterator[str]:
+def command_interrupted(soak: Soak, rng: random.Random) -> Iterator[str]:
     """Interrupt commands that read."""
-    built, digest = soak.built(soak.corpus(chance))
-    words = chance.choice(
-        (("mask-stats", "--epochs", "30"), ("verify",), ("inspect", "--show-text"))
-    )
+    built, digest = soak.built(soak.corpus(rng))
+    words = rng.choice((("mask-stats", "--epochs", "30"), ("verify",), ("inspect", "--show-text")))
 
-    how, ended = soak.disturb(chance, words[0], str(built), *words[1:])
+    how, ended = soak.disturb(rng, words[0], str(built), *words[1:])
     yield from complaints(ended, *CODES[how])
     if tree(built) != digest:
         yield "a command that reads changed the folder"
 
 
-def epochs(soak: Soak, chance: random.Random) -> Iterator[str]:
+def epochs(soak: Soak, rng: random.Random) -> Iterator[str]:
     """Go through epochs in the process that lives on; equal requests have equal answers."""
-    corpus = soak.corpus(chance)
+    corpus = soak.corpus(rng)
     built, _ = soak.built(corpus)
 
     for _ in range(5):
-        strategy = chance.choice(_STRATEGIES)
-        batch_size = chance.choice((8, 32, 128))
-        seed, epoch = chance.randrange(2), chance.randrange(2)
+        strategy = rng.choice(_STRATEGIES)
+        batch_size = rng.choice((8, 32, 128))
+        seed, epoch = rng.randrange(2), rng.randrange(2)
         answer = soak.ask(
             do="epoch",
             folder=str(built),
@@ -253,14 +251,14 @@ def epochs(soak: Soak, chance: random.Random) -> Iterator[str]:
 # Damage -------------------------------------------------------------------------------------------
 
 
-def damaged_input(soak: Soak, chance: random.Random) -> Iterator[str]:
+def damaged_input(soak: Soak, rng: random.Random) -> Iterator[str]:
     """Build from files that are damaged: an answer that holds, or one error."""
-    corpus = soak.corpus(chance)
+    corpus = soak.corpus(rng)
     inputs = soak.out.with_name("inputs")
     shutil.copytree(corpus.inputs, inputs)
-    soak.counts[f"input {_damage(inputs, chance)}"] += 1
+    soak.counts[f"input {_damage(inputs, rng)}"] += 1
     words = build_words(
-        corpus._replace(inputs=inputs), soak.out, "--workers", str(chance.choice((1, 2)))
+        corpus._replace(inputs=inputs), soak.out, "--workers", str(rng.choice((1, 2)))
     )
 
     ended = soak.run(*words)
@@ -270,11 +268,11 @@ def damaged_input(soak: Soak, chance: random.Random) -> Iterator[str]:
         yield from complaints(soak.run("verify", str(soak.out)), 0)
 
 
-def damaged_folder(soak: Soak, chance: random.Random) -> Iterator[str]:
+def damaged_folder(soak: Soak, rng: random.Random) -> Iterator[str]:
     """Use a folder that is damaged: `verify` finds it, and whatever else opens it says no more."""
-    built, _ = soak.built(soak.corpus(chance))
+    built, _ = soak.built(soak.corpus(rng))
     shutil.copytree(built, soak.out)
-    how = _damage(soak.out, chance)
+    how = _damage(soak.out, rng)
     changed = [
         str(path.relative_to(built))
         for path in sorted(built.rglob("*"))
@@ -304,38 +302,38 @@ def damaged_folder(soak: Soak, chance: random.Random) -> Iterator[str]:
         yield f"{how} {', '.join(changed)}: reading: {answer['fault']}"
 
 
-def damaged_unfinished(soak: Soak, chance: random.Random) -> Iterator[str]:
+def damaged_unfinished(soak: Soak, rng: random.Random) -> Iterator[str]:
     """Damage what a part of a build has left: the next command does again what is missing."""
-    corpus = soak.corpus(chance)
-    words = build_words(corpus, soak.out, "--workers", str(chance.choice((1, 2))))
+    corpus = soak.corpus(rng)
+    words = build_words(corpus, soak.out, "--workers", str(rng.choice((1, 2))))
     yield from complaints(soak.run(*words, "--part", "1/2"), 0)
 
     kinds = ("pieces", "receipts")
     left = [path for kind in kinds for path in (soak.out / ".build" / kind).rglob("*.*")]
-    path, other = chance.sample(sorted(left), 2)
-    how = _damage_file(path, other, chance)
+    path, other = rng.sample(sorted(left), 2)
+    how = _damage_file(path, other, rng)
     soak.counts[f"unfinished {how}"] += 1
 
     yield from (f"{how} {path.name}: {complaint}" for complaint in complaints(soak.run(*words), 0))
     yield from _finished(soak, corpus)
 
 
-def _damage(folder: Path, chance: random.Random) -> str:
+def _damage(folder: Path, rng: random.Random) -> str:
     """Damage one file of a folder or two, and return how."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return _damage_file(chance.choice(files), chance.choice(files), chance)
+    return _damage_file(rng.choice(files), rng.choice(files), rng)
 
 
-def _damage_file(path: Path, other: Path, chance: random.Random) -> str:
+def _damage_file(path: Path, other: Path, rng: random.Random) -> str:
     data = path.read_bytes()
-    how = chance.choice(("flipped", "flipped", "truncated", "swapped", "emptied", "removed"))
+    how = rng.choice(("flipped", "flipped", "truncated", "swapped", "emptied", "removed"))
     if how == "flipped":
         changed = bytearray(data)
-        for _ in range(chance.choice((1, 1, 10)) if data else 0):
-            changed[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        for _ in range(rng.choice((1, 1, 10)) if data else 0):
+            changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         path.write_bytes(changed)
     elif how == "truncated":
-        path.write_bytes(data[: chance.randrange(len(data) + 1)])
+        path.write_bytes(data[: rng.randrange(len(data) + 1)])
     elif how == "swapped":
         path.write_bytes(other.read_bytes())
         other.write_bytes(data)

@@ -49,9 +49,9 @@ def test_take__trains_and_measures(
     assert (measured.ours > 0) == (who == "loop")
 
 
-def test_padding_of__is_the_share_of_positions_without_a_token(shards: Shards) -> None:
-    padded = epoch._padding_of(shards, batch_size=32)
-    packed = epoch._padding_of(shards, batch_size=1, row_tokens=512)
+def test_padding_percent__is_the_share_of_positions_without_a_token(shards: Shards) -> None:
+    padded = epoch._padding_percent(shards, batch_size=32)
+    packed = epoch._padding_percent(shards, batch_size=1, row_tokens=512)
 
     assert 0 < packed < padded < 100
-    assert epoch._padding_of(shards, batch_size=1) == 0
+    assert epoch._padding_percent(shards, batch_size=1) == 0

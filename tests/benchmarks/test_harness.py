@@ -56,7 +56,7 @@ def test_ratio__refuses_rounds_that_do_not_pair() -> None:
 def test_row_of__judges_medians() -> None:
     rates = {"ours": [60, 70, 10], "peer": [10, 10, 10], "limit": [100, 100, 100]}
 
-    row = harness.row_of("encode", rates, unit="words", what="…", goal=Goal(peer=6, limit=0.7))
+    row = harness.make_row("encode", rates, unit="words", what="…", goal=Goal(peer=6, limit=0.7))
 
     assert (row.ours, row.peer, row.limit) == (60, 10, 100)
     assert row.vs_peer == Ratio(median=6.0, low=1.0, high=7.0)
@@ -231,7 +231,7 @@ def test_many__writes_sentences_of_the_samples_without_real_data(
     sentences = inputs.read(found.train)
     assert len(sentences) == 700
     assert len({tag for sentence in sentences for _, tag in sentence}) > 5
-    assert found.says.startswith("700 sentences in one file, ")
+    assert found.description.startswith("700 sentences in one file, ")
 
 
 def test_many__leaves_lines_that_begin_documents_out(

@@ -25,7 +25,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Shards:
 @pytest.mark.timeout(900)  # compiles the kernels of all strategies where none is cached yet
 def test_options__make_every_strategy_plan_and_corrupt(shards: Shards) -> None:
     examples = shards["train"].examples()
-    options = strategies.options_of(shards, examples)
+    options = strategies.prepare_options(shards, examples)
 
     for full in STRATEGIES.names():
         made = shards.strategy(full, **options.get(full.removesuffix(".v1"), {}))
@@ -35,14 +35,14 @@ def test_options__make_every_strategy_plan_and_corrupt(shards: Shards) -> None:
 
 
 def test_options__are_of_registered_strategies(shards: Shards) -> None:
-    options = strategies.options_of(shards, shards["train"].examples())
+    options = strategies.prepare_options(shards, shards["train"].examples())
 
     assert {f"{name}.v1" for name in options} <= set(STRATEGIES.names())
 
 
 def test_same__finds_the_textbooks_places(shards: Shards) -> None:
     examples = shards["train"].examples()
-    strategies.options_of(shards, examples)
-    grams = strategies.ngrams_of(shards)
+    strategies.prepare_options(shards, examples)
+    grams = strategies.read_ngrams(shards)
 
     strategies.check_pmi(shards, examples, strategies.list_rows(examples, 20), grams)

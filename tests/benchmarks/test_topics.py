@@ -25,7 +25,7 @@ MODULES = [
     for module in pkgutil.iter_modules(package.__path__)
 ]
 NOWHERE = "package_that_nobody_installs"
-INPUTS = inputs.Inputs(train=Path("train.tsv"), vocab=Path("vocab.txt"), says="nothing")
+INPUTS = inputs.Inputs(train=Path("train.tsv"), vocab=Path("vocab.txt"), description="nothing")
 
 
 @pytest.mark.parametrize("module", MODULES)

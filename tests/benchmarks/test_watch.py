@@ -70,26 +70,26 @@ def test_watched__tells_processes_that_work_at_the_same_time(code: str, alone: b
 
 
 @pytest.mark.parametrize(
-    ("of_first", "together", "disk"),
+    ("first", "parallel", "disk"),
     [
-        (watch._Seen(cpu=0, runs=False, waits=True), 0, 1),
-        (watch._Seen(cpu=0, runs=False, waits=False), 0, 0),
-        (watch._Seen(cpu=0, runs=True, waits=False), 1, 0),
+        (watch._Observed(cpu=0, runs=False, waits=True), 0, 1),
+        (watch._Observed(cpu=0, runs=False, waits=False), 0, 0),
+        (watch._Observed(cpu=0, runs=True, waits=False), 1, 0),
     ],
 )
 def test_looks__tell_waiting_for_the_disk_from_waiting_for_a_process(
-    of_first: watch._Seen, together: int, disk: int, monkeypatch: pytest.MonkeyPatch
+    first: watch._Observed, parallel: int, disk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = {1: of_first, 2: watch._Seen(cpu=0, runs=True, waits=False)}
-    monkeypatch.setattr(watch, "_below", lambda _: iter(seen))
-    monkeypatch.setattr(watch, "_see", seen.__getitem__)
+    observed = {1: first, 2: watch._Observed(cpu=0, runs=True, waits=False)}
+    monkeypatch.setattr(watch, "_descendants", lambda _: iter(observed))
+    monkeypatch.setattr(watch, "_observe", observed.__getitem__)
     monkeypatch.setattr(watch, "memory", lambda _: 0)
     monkeypatch.setattr(watch.time, "perf_counter", lambda: 1.0)
-    looks = watch._Looks(start=0.0)
+    sampler = watch._Sampler(start=0.0)
 
-    looks._look()
+    sampler._sample()
 
-    assert (looks.together, looks.disk) == (together, disk)
+    assert (sampler.parallel, sampler.disk) == (parallel, disk)
 
 
 def test_watched__says_the_last_lines_of_a_command_that_fails() -> None:

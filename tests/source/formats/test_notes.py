@@ -483,7 +483,7 @@ def test_find__names_the_pipeline_of_another_release(
 
 def test_recognises__the_headers_of_mimic_iv() -> None:
     header = ",".join(mimic_iv.COLUMNS).encode() + b"\n10-DS-1,10"
-    details = ",".join(mimic_iv.COLUMNS_OF_DETAILS).encode() + b"\n10-DS-1,10"
+    details = ",".join(mimic_iv.DETAIL_COLUMNS).encode() + b"\n10-DS-1,10"
 
     assert "note_id, subject_id, note_type and text" in Notes.recognises(Path("d.csv.gz"), header)
     assert Notes.suggest_pipeline(header) == "mimic-iv"

@@ -1,1 +1,1 @@
-"""Tests and measurements on a graphics card, in one call: `make gpu`."""
+"""Tests and benchmarks on a GPU: `make gpu`."""

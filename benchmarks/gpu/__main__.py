@@ -1,7 +1,7 @@
-"""Test and measure on a graphics card: `make gpu`, or `python -m benchmarks.gpu`.
+"""Run tests and benchmarks on a GPU: `make gpu`, or `python -m benchmarks.gpu`.
 
-Each part runs in a process of its own, so that one which fails or hangs leaves the others alone: it
-is written down with the class of its error. What is known is written after each part.
+Each part runs in its own process. If it fails or exceeds its time, the class of the error is
+recorded, and the next part runs. Results are written after each part.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from benchmarks.gpu.scale import FULL, TINY, Scale
 from benchmarks.inputs import ROOT
 
 SECONDS = 450
-"""Of the whole run."""
+"""Default time limit of all parts in seconds."""
 _START_SECONDS = 20
-"""Seconds that a process may take beside its runs: for imports, and to end the last run."""
+"""Additional seconds of a process, for imports and to finish its last run."""
 _LEAST_SECONDS = 15
-"""A part is not begun with less."""
+"""Minimum seconds left to start a part."""
 _NEEDED = (
     "accelerate",
     "hypothesis",
@@ -48,12 +48,12 @@ _OPTIONAL = ("triton", "liger-kernel", "cut-cross-entropy")
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """When a part is run.
+    """How to make and limit a part.
 
     Attributes:
-        module: Of `benchmarks.gpu`.
-        make: Makes the part: a function of the module, or what a call of one returns.
-        seconds: Its bound in a run of `SECONDS`.
+        module: Module in `benchmarks.gpu`.
+        make: Imported module -> function of scale and folder that returns the part.
+        seconds: Time limit in a run of `SECONDS`; scaled with `--seconds`.
     """
 
     module: str
@@ -95,26 +95,30 @@ PARTS: Mapping[str, Plan] = {
         module="speed", make=_training("notes", "BERT-base", compiled=False), seconds=60
     ),
 }
-"""The parts, the most important first: the last ones have what time is left."""
+"""Name -> part, most important first. The last ones run only if time is left."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run all parts, and return the exit code: 0 where all ran and no test failed.
+    """Run parts and return the exit code: 0 if all succeeded and no test failed, else 1.
 
-    With `--one` a single part is run in this process.
+    `--one FOLDER` runs a single part in this process.
     """
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
-    parser.add_argument("--out", type=Path, help="write gpu.json and gpu.md there")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="bound of the whole run")
-    parser.add_argument("--part", action="append", choices=PARTS, help="run these parts alone")
-    parser.add_argument("--tiny", action="store_true", help="try all of it on a CPU")
+    parser.add_argument("--out", type=Path, help="output folder of gpu.json and gpu.md")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="time limit of all parts (default: 450)"
+    )
+    parser.add_argument(
+        "--part", action="append", choices=PARTS, help="run this part only; may be repeated"
+    )
+    parser.add_argument("--tiny", action="store_true", help="try all parts on a CPU, in tiny sizes")
     parser.add_argument("--one", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
-    asked = parser.parse_args(arguments)
-    scale = TINY if asked.tiny else FULL
+    options = parser.parse_args(arguments)
+    scale = TINY if options.tiny else FULL
 
-    if asked.one is not None:
-        (name,) = asked.part
-        run_one(name, scale, asked.one, asked.seconds)
+    if options.one is not None:
+        (name,) = options.part
+        run_one(name, scale, options.one, options.seconds)
         return 0
 
     missing = _missing()
@@ -131,22 +135,30 @@ def main(arguments: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 1
-    if asked.out is None and asked.tiny:
+    if options.out is None and options.tiny:
         parser.error("--tiny: expected --out, as its numbers are no results")
 
     places = (ROOT / "benchmarks" / "results" / "gpu.json", ROOT / "docs" / "results" / "gpu.md")
-    if asked.out is not None:
-        places = (asked.out / "gpu.json", asked.out / "gpu.md")
-    return run_all(scale, asked.part or list(PARTS), asked.seconds, *places)
+    if options.out is not None:
+        places = (options.out / "gpu.json", options.out / "gpu.md")
+    return run_all(scale, options.part or list(PARTS), options.seconds, *places)
 
 
 def run_all(
     scale: Scale, names: Sequence[str], seconds: float, as_json: Path, as_page: Path
 ) -> int:
-    """Run parts one after the other, and write what is known after each; return the exit code."""
+    """Run parts in order, write the results after each, and return the exit code.
+
+    Args:
+        scale: Sizes.
+        names: Names of the parts.
+        seconds: Time limit of all parts.
+        as_json: Path of the JSON file.
+        as_page: Path of the Markdown page.
+    """
     begun = time.monotonic()
     about = machine(scale)
-    found: list[dict[str, Any]] = []
+    parts: list[dict[str, Any]] = []
     for file in (as_json, as_page):
         file.parent.mkdir(parents=True, exist_ok=True)
 
@@ -154,39 +166,42 @@ def run_all(
         for name in names:
             left = seconds - (time.monotonic() - begun) - _START_SECONDS
             bound = min(PARTS[name].seconds * seconds / SECONDS, left)
-            found.append(run_part(name, scale, Path(folder), bound))
+            parts.append(run_part(name, scale, Path(folder), bound))
             results = {
                 "machine": about,
                 "seconds": time.monotonic() - begun,
-                "parts": found,
+                "parts": parts,
             }
             as_json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
             as_page.write_text(page(results), encoding="utf-8")
 
     print(as_page.read_text(encoding="utf-8"))
-    broken = [part["title"] for part in found if part.get("error", NO_TIME) != NO_TIME] + [
+    broken = [part["title"] for part in parts if part.get("error", NO_TIME) != NO_TIME] + [
         f"{part['title']}: {row['name']}"
-        for part in found
+        for part in parts
         for row in part["rows"]
         if "error" in row or row.get("numbers", {}).get("failed")
     ]
-    for what in broken:
-        print(f"failed: {what}", file=sys.stderr)
+    for failure in broken:
+        print(f"failed: {failure}", file=sys.stderr)
     return 1 if broken else 0
 
 
 def run_part(name: str, scale: Scale, folder: Path, seconds: float) -> dict[str, Any]:
-    """Run a part in a process of its own; return what it measured, and the error that ended it.
+    """Run a part in its own process.
 
     Args:
-        name: Of the part.
+        name: Name of the part.
         scale: Sizes.
-        folder: Where parts find what others built.
-        seconds: Its bound.
+        folder: Folder shared by all parts, with built corpora.
+        seconds: Time limit.
+
+    Returns:
+        Title, description, rows and goals of the part, and "error" if it did not finish.
     """
-    found: dict[str, Any] = {"title": name, "about": [], "rows": [], "goals": []}
+    parts: dict[str, Any] = {"title": name, "about": [], "rows": [], "goals": []}
     if seconds < _LEAST_SECONDS:
-        return found | {"error": NO_TIME}
+        return parts | {"error": NO_TIME}
 
     print(f"{name} …", file=sys.stderr, flush=True)
     command = [sys.executable, "-m", "benchmarks.gpu", "--part", name, "--one", str(folder)]
@@ -196,12 +211,12 @@ def run_part(name: str, scale: Scale, folder: Path, seconds: float) -> dict[str,
 
     written = folder / f"{name}.json"
     if written.is_file():
-        found = json.loads(written.read_text(encoding="utf-8"))
+        parts = json.loads(written.read_text(encoding="utf-8"))
     if code is None:
-        found["error"] = "TimeoutExpired"
+        parts["error"] = "TimeoutExpired"
     elif code:
-        found["error"] = _error_class(output) or f"exit code {code}"
-    return found
+        parts["error"] = _error_class(output) or f"exit code {code}"
+    return parts
 
 
 def run_one(name: str, scale: Scale, folder: Path, seconds: float) -> None:
@@ -209,14 +224,14 @@ def run_one(name: str, scale: Scale, folder: Path, seconds: float) -> None:
     if scale is TINY:
         import torch
 
-        torch.set_num_threads(1)  # threads wait for each other longer than so little takes
+        torch.set_num_threads(1)  # tiny tensors are slower with several threads
     plan = PARTS[name]
     module = importlib.import_module(f"benchmarks.gpu.{plan.module}")
     measure(plan.make(module)(scale, folder), seconds, folder / f"{name}.json")
 
 
 def machine(scale: Scale) -> list[str]:
-    """Describe the card, the processor and the packages, without a name or a path."""
+    """Describe GPU, processor and package versions, without host name or paths."""
     import torch
 
     lines = report.machine()
@@ -249,14 +264,14 @@ def _version(name: str) -> str | None:
 
 
 def _error_class(output: str) -> str | None:
-    """Return the class of the error that ended a program, from the last line of its trace."""
+    """Return the class of an uncaught error, from the last unindented line of the output."""
     lines = [line for line in output.splitlines() if line and not line[0].isspace()]
     name = lines[-1].split(":")[0].strip() if lines else ""
     return name.rpartition(".")[2] if name.endswith(("Error", "Exception", "Exit")) else None
 
 
 if __name__ == "__main__":
-    # One card, whatever others there are, and no message of tokenizers about forks.
+    # Use one GPU, and suppress the warning of tokenizers about forks.
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     sys.exit(main(sys.argv[1:]))

@@ -1,7 +1,6 @@
-"""Finding entities on the card: `annotate` beside `pipeline("token-classification")`.
+"""`Tagger.annotate` against `pipeline("token-classification")` on a GPU: tokens per second.
 
-Both have the same model, whose weights are random, with a bias by which about a tenth of the words
-is in entities (benchmarks/entities.py).
+Both run the same model with random weights; see benchmarks/entities.py.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 import torch
 
 from benchmarks import entities
-from benchmarks.gpu.data import VOCAB, note_lengths, sentence_lengths, sentences_of
+from benchmarks.gpu.data import VOCAB, make_sentences, note_lengths, sentence_lengths
 from benchmarks.gpu.part import Numbers, Part
 from benchmarks.gpu.scale import Scale
 
@@ -27,11 +26,11 @@ _PIPELINES: Mapping[str, Mapping[str, int]] = {
 _STRIDE = 128
 
 Found = list[list[entities.Place]]
-"""The entities of each text."""
+"""Entities of each text."""
 
 
 def part(scale: Scale, folder: Path) -> Part:
-    """Annotate sentences, and notes of several windows."""
+    """Return the part that annotates sentences, and notes of several windows."""
     sentences, notes = scale.texts
     texts = {
         "sentences": _texts(sentence_lengths(sentences)),
@@ -46,15 +45,19 @@ def part(scale: Scale, folder: Path) -> Part:
         VOCAB, folder / "tagger", texts["sentences"], device=scale.device, **shape
     )
     runs: dict[str, Callable[[], Numbers]] = {}
-    for corpus, of_corpus in texts.items():
-        # The first way of a corpus is what the others are compared with.
-        found: dict[str, Any] = {}
-        ways: dict[str, Callable[[], Found]] = {OURS: partial(entities.ours, tagger, of_corpus)}
+    for corpus, corpus_texts in texts.items():
+        # Holds the entities of the corpus' first method, to which the others are compared.
+        shared_state: dict[str, Any] = {}
+        methods: dict[str, Callable[[], Found]] = {
+            OURS: partial(entities.ours, tagger, corpus_texts)
+        }
         windows = {"stride": _STRIDE} if corpus == "notes" else {}
         for name, options in _PIPELINES.items():
-            ways[name] = partial(entities.theirs, pipeline, of_corpus, **options, **windows)
-        for name, way in ways.items():
-            runs[f"{corpus}: {name}"] = partial(_measured, pipeline, of_corpus, found, way)
+            methods[name] = partial(entities.theirs, pipeline, corpus_texts, **options, **windows)
+        for name, method in methods.items():
+            runs[f"{corpus}: {name}"] = partial(
+                _measured, pipeline, corpus_texts, shared_state, method
+            )
     return Part(
         title="Entities",
         about=[
@@ -77,16 +80,23 @@ def _better(rows: Mapping[str, Numbers]) -> tuple[str, bool]:
 
 
 def _texts(lengths: Sequence[int]) -> list[str]:
-    return [" ".join(word for word, _ in sentence) for sentence in sentences_of(list(lengths))]
+    return [" ".join(word for word, _ in sentence) for sentence in make_sentences(list(lengths))]
 
 
 def _measured(
     pipeline: Any,
     texts: Sequence[str],
-    found: dict[str, Any],
+    shared_state: dict[str, Any],
     find: Callable[[], Found],
 ) -> Numbers:
-    """Time a call after one that is not timed, and compare with the first way of these texts."""
+    """Time the second call of `find`, and compare entities with the first method's.
+
+    Args:
+        pipeline: Provides the tokenizer that counts tokens.
+        texts: The texts.
+        shared_state: Entities of the first method; set by its call.
+        find: Method to time.
+    """
     find()
     if torch.cuda.is_available():
         torch.cuda.synchronize()
@@ -94,7 +104,7 @@ def _measured(
     places = find()
     seconds = time.perf_counter() - begun
 
-    first = found.setdefault("places", places)
+    first = shared_state.setdefault("places", places)
     shared = sum(len(set(a) & set(b)) for a, b in zip(first, places, strict=True))
     tokens = sum(len(ids) for ids in pipeline.tokenizer(list(texts))["input_ids"])
     return {

@@ -1,4 +1,4 @@
-"""The corpora of the benchmark: words of the shipped sample, in rows as long as real ones."""
+"""Corpora of the GPU benchmarks: words of the shipped sample in rows of realistic length."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SPECIAL_TOKENS = 2
 
 _SHARES = (0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1)
 _SENTENCE_TOKENS = (4, 6, 13, 18, 24, 28, 33, 37, 42, 48, 55, 66, 78, 111, 244)
-"""Quantiles of the lengths of BC2GM's training sentences, in tokens of BERT's cased vocabulary."""
+"""Quantiles, at `_SHARES`, of sentence lengths in BC2GM train, in tokens of BERT cased."""
 _NOTE_TOKENS, _NOTE_SPREAD = 700, 1.0
-"""Median of the lengths of notes, and the deviation of their logarithm: a tenth has 2,500 tokens or
-more. An assumption, of no corpus."""
+"""Median length of notes, and standard deviation of its logarithm: a tenth has 2,500 tokens or
+more. These are assumptions, not measured on a corpus."""
 
 
 def part(scale: Scale, folder: Path) -> Part:
-    """Build the folders that the other parts read."""
+    """Return the part that builds the folders of other parts."""
     sentences = sentence_lengths(scale.sentences)
     notes = note_lengths(scale.notes)
     return Part(
@@ -41,49 +41,51 @@ def part(scale: Scale, folder: Path) -> Part:
         runs={
             "sentences": partial(_build, "sentences", sentences, folder, max(sentences)),
             **{
-                f"notes in rows of {most}": partial(_build, f"notes-{most}", notes, folder, most)
-                for most in sorted(set(scale.note_rows.values()))
+                f"notes in rows of {max_tokens}": partial(
+                    _build, f"notes-{max_tokens}", notes, folder, max_tokens
+                )
+                for max_tokens in sorted(set(scale.note_rows.values()))
             },
         },
     )
 
 
 def open_built(folder: Path, name: str) -> Shards:
-    """Load a folder that this part built: `sentences`, or `notes-N`."""
+    """Load a built folder, "sentences" or "notes-MAX_TOKENS"."""
     return load(folder / f"{name}.built")
 
 
 def sentence_lengths(count: int) -> list[int]:
-    """Return lengths in tokens, distributed as BC2GM's."""
+    """Draw sentence lengths in tokens from the distribution of BC2GM train."""
     shares = np.random.default_rng(0).random(count)
     return [int(length) for length in np.interp(shares, _SHARES, _SENTENCE_TOKENS)]
 
 
 def note_lengths(count: int) -> list[int]:
-    """Return lengths in tokens."""
+    """Draw note lengths in tokens from a log-normal distribution."""
     rng = np.random.default_rng(1)
     lengths = rng.lognormal(np.log(_NOTE_TOKENS), _NOTE_SPREAD, count)
     return [int(length) for length in lengths.clip(20, 20_000)]
 
 
-def sentences_of(lengths: list[int]) -> list[Sentence]:
-    """Return words with tags, as many as make rows of these lengths in tokens."""
+def make_sentences(lengths: list[int]) -> list[Sentence]:
+    """Make sentences of single-token words, whose rows have the given lengths in tokens."""
     known = set(VOCAB.read_text(encoding="utf-8").split("\n"))
     corpus = [word for sentence in read(_CORPUS) for word in sentence if word[0] in known]
     words = itertools.cycle(corpus)
-    made = []
+    sentences = []
     for length in lengths:
         sentence = list(itertools.islice(words, max(1, length - _SPECIAL_TOKENS)))
         first, tag = sentence[0]
-        made.append([(first, tag.replace("I-", "B-")), *sentence[1:]])
-    return made
+        sentences.append([(first, tag.replace("I-", "B-")), *sentence[1:]])
+    return sentences
 
 
 def _build(name: str, lengths: list[int], folder: Path, max_tokens: int) -> Numbers:
     begun = time.perf_counter()
     shards = folders.build_sentences(
         name,
-        sentences_of(lengths),
+        make_sentences(lengths),
         Inputs(_CORPUS, VOCAB, "sample"),
         folder,
         copies=1,

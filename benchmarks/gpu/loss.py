@@ -1,6 +1,6 @@
-"""The loss from hidden states on the card, beside dense cross-entropy and fused ones.
+"""`MaskSpecificLoss.from_hidden` against dense and fused cross-entropies on a GPU.
 
-Dimensions: T tokens, H width, V vocabulary.
+Dimensions: T tokens, H hidden size, V vocabulary size.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _ROUNDS = 20
 _IGNORED = -100
 
 Loss = Callable[[Tensor, nn.Linear, Tensor], Tensor]
-"""Hidden states `[T, H]`, the head and labels `[T]` to the mean loss of masked tokens."""
+"""Hidden states `[T, H]`, LM head and labels `[T]` -> mean loss of masked tokens."""
 
 
 def part(scale: Scale, folder: Path) -> Part:  # noqa: ARG001 - hidden states are random
-    """Time one step of the head and its loss, forward and backward."""
+    """Return the part that times head and loss, forward and backward."""
     tokens, width, vocabulary = scale.loss
     step = Step(scale)
-    roads: dict[str, Loss] = {
+    methods: dict[str, Loss] = {
         DENSE: dense,
         HIDDEN: from_hidden,
         "torch's linear_cross_entropy": linear_cross_entropy,
@@ -50,7 +50,7 @@ def part(scale: Scale, folder: Path) -> Part:  # noqa: ARG001 - hidden states ar
             f"{_MASKED:.0%} of the tokens are masked",
             "peak memory above what hidden states, head and gradients take",
         ],
-        runs={name: partial(step, road) for name, road in roads.items()},
+        runs={name: partial(step, method) for name, method in methods.items()},
         goals={"faster than dense cross-entropy": _faster},
     )
 
@@ -61,10 +61,10 @@ def _faster(rows: Mapping[str, Numbers]) -> tuple[str, bool]:
 
 
 class Step:
-    """One step of a language model's head and its loss."""
+    """A step of the LM head and the loss."""
 
     def __init__(self, scale: Scale) -> None:
-        """Make hidden states, labels and a head, the same ones every time."""
+        """Make random hidden states, labels and a head with a fixed seed."""
         tokens, width, vocabulary = scale.loss
         self.device = scale.device
         torch.manual_seed(0)
@@ -76,52 +76,56 @@ class Step:
         self.labels = torch.where(masked, labels, _IGNORED)
         self.expected = float(dense(self.hidden, self.head, self.labels).detach())
 
-    def __call__(self, road: Loss) -> Numbers:
-        """Check a road's value, then take the median of its time, and its peak of memory."""
-        loss = self._go(road)  # compiles what is compiled
-        times = [self._timed(road) for _ in range(_ROUNDS)]
+    def __call__(self, method: Loss) -> Numbers:
+        """Return median time, peak memory, and the relative error against dense cross-entropy."""
+        loss = self._go(method)  # warm-up; compiles kernels
+        times = [self._timed(method) for _ in range(_ROUNDS)]
         return {
             "ms": 1000 * statistics.median(times),
-            "MiB": self._peak(road),
+            "MiB": self._peak(method),
             "off by": abs(loss - self.expected) / self.expected,
         }
 
-    def _go(self, road: Loss) -> float:
+    def _go(self, method: Loss) -> float:
         for leaf in (self.hidden, *self.head.parameters()):
             leaf.grad = torch.zeros_like(leaf)
-        loss = road(self.hidden, self.head, self.labels)
+        loss = method(self.hidden, self.head, self.labels)
         loss.backward()  # type: ignore[no-untyped-call]
         return float(loss.detach())
 
-    def _timed(self, road: Loss) -> float:
+    def _timed(self, method: Loss) -> float:
         begun = time.perf_counter()
-        self._go(road)  # ends with a number, for which the card is waited
+        self._go(method)  # returns a Python float, which synchronises the GPU
         return time.perf_counter() - begun
 
-    def _peak(self, road: Loss) -> float | None:
+    def _peak(self, method: Loss) -> float | None:
         if self.device != "cuda":
             return None
-        self._go(road)
+        self._go(method)
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        self._go(road)
+        self._go(method)
         return (torch.cuda.max_memory_allocated() - before) / 2**20
 
 
 def dense(hidden: Tensor, head: nn.Linear, labels: Tensor) -> Tensor:
-    """Return the loss by logits of all tokens in float32, as transformers' models do."""
+    """Compute the loss from float32 logits of all tokens, like transformers' models."""
     return F.cross_entropy(head(hidden).float(), labels, ignore_index=_IGNORED)
 
 
 def from_hidden(hidden: Tensor, head: nn.Linear, labels: Tensor) -> Tensor:
-    """Return ours, of logits of masked tokens alone."""
+    """Compute the loss by `MaskSpecificLoss`, from logits of masked tokens only."""
     kinds = torch.where(labels != _IGNORED, int(MaskKind.BASE), 0).to(torch.uint8)
     return MaskSpecificLoss(1, 1).from_hidden(hidden, head, labels, kinds).per_item()
 
 
 def linear_cross_entropy(hidden: Tensor, head: nn.Linear, labels: Tensor) -> Tensor:
-    """Return the loss by torch's own fused function, which torch 2.13 has."""
+    """Compute the loss by torch's fused function.
+
+    Raises:
+        AbsentError: torch is older than 2.13.
+    """
     fused: Any = getattr(F, "linear_cross_entropy", None)
     if fused is None:
         raise AbsentError("this torch has none")
@@ -130,21 +134,21 @@ def linear_cross_entropy(hidden: Tensor, head: nn.Linear, labels: Tensor) -> Ten
 
 
 def liger(hidden: Tensor, head: nn.Linear, labels: Tensor) -> Tensor:
-    """Return the loss by liger-kernel."""
-    module = _installed("liger_kernel.transformers")
+    """Compute the loss by liger-kernel."""
+    module = _import("liger_kernel.transformers")
     fused: Any = module.LigerFusedLinearCrossEntropyLoss(ignore_index=_IGNORED)
     loss: Tensor = fused(head.weight, hidden, labels, head.bias)
     return loss
 
 
 def cut_cross_entropy(hidden: Tensor, head: nn.Linear, labels: Tensor) -> Tensor:
-    """Return the loss by cut-cross-entropy."""
-    cut: Any = _installed("cut_cross_entropy").linear_cross_entropy
+    """Compute the loss by cut-cross-entropy."""
+    cut: Any = _import("cut_cross_entropy").linear_cross_entropy
     loss: Tensor = cut(hidden, head.weight, labels, bias=head.bias, ignore_index=_IGNORED)
     return loss
 
 
-def _installed(module: str) -> Any:
+def _import(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Write docs/results/gpu.md of the results: what was measured, and which goals were reached."""
+"""Render docs/results/gpu.md from the results."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from benchmarks.harness import number
 
 _BASE = {"tokens/s": "of the first", "ms": "of the first"}
-"""Column -> title of the column beside it that compares each row with the first."""
+"""Column -> title of the next column, with ratios to the first row."""
 
 
 def page(results: Mapping[str, Any]) -> str:
-    """Return the page.
+    """Render the page.
 
     Args:
-        results: What `benchmarks.gpu` wrote as JSON.
+        results: JSON object written by `benchmarks.gpu`.
     """
     lines = [
         "# On a graphics card",
@@ -58,7 +58,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if not rows:
         return ["Nothing was measured."]
 
-    # In the order in which rows have them; those that no row has a value for are left out.
+    # Columns in order of appearance, without those empty in all rows.
     columns = list(dict.fromkeys(name for numbers in measured for name in numbers))
     columns = [name for name in columns if any(_has(numbers, name) for numbers in measured)]
     head = []

@@ -1,4 +1,4 @@
-"""A part of the benchmark: runs that are measured one after the other, within a bound of time."""
+"""A part of the GPU benchmark: a sequence of measured runs with a time limit."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ from benchmarks.harness import AbsentError
 from benchmarks.inputs import ROOT
 
 Numbers = Mapping[str, Any]
-"""Column of the part's table -> number or text."""
+"""Column -> number or text, a row of the part's table."""
 
 NO_TIME = "no time left"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Describe one part: its runs and its goals.
+    """Runs and goals of a part.
 
     Attributes:
-        title: Of its section.
-        about: Lines about its inputs.
-        runs: Name -> function that measures one row of the table.
-        goals: Goals in words -> function of the rows' numbers that returns what was reached, and
-            whether that is enough. Rows that failed are not among them; a goal whose rows are
-            missing raises KeyError.
+        title: Title of its section.
+        about: Lines describing its inputs.
+        runs: Name -> function that measures a row of the table.
+        goals: Goal as text -> function of the measured rows. It returns the reached value as text
+            and whether the goal is met, and raises KeyError if a row is missing.
     """
 
     title: str
@@ -44,17 +43,16 @@ class Part:
 
 
 def measure(part: Part, seconds: float, out: Path) -> None:
-    """Take the runs of a part, and write what is known after each to a file.
+    """Measure the runs of a part, and write the results after each.
 
-    A run that fails leaves the class of its error in its place, and the others go on. The message
-    goes to stderr alone, as it may hold paths of the machine. A run whose package is not installed
-    is left out, and one that would not fit into the time left, if it took as long as the longest so
-    far.
+    If a run fails, the class of its error is recorded and the next one starts. The message, which
+    may contain local paths, is printed to stderr only. A run is skipped if its package is not
+    installed, or if the time left is shorter than the longest run so far.
 
     Args:
-        part: What is measured.
-        seconds: The bound.
-        out: The file, JSON.
+        part: The part.
+        seconds: Time limit.
+        out: JSON file to write.
     """
     end = time.monotonic() + seconds
     longest = 0.0
@@ -69,46 +67,46 @@ def measure(part: Part, seconds: float, out: Path) -> None:
                 row["numbers"] = dict(run())
             except AbsentError as absent:
                 row["left out"] = str(absent)
-            except Exception as error:  # noqa: BLE001 - anything may fail on a machine of others
+            except Exception as error:  # noqa: BLE001 - other runs must go on
                 traceback.print_exc()
                 row["error"] = type(error).__name__
             longest = max(longest, time.monotonic() - begun)
         rows.append(row)
-        found = {
+        record = {
             "title": part.title,
             "about": part.about,
             "rows": rows,
             "goals": _goals(part, rows),
         }
-        out.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        out.write_text(json.dumps(record, indent=1), encoding="utf-8")
 
 
 def _goals(part: Part, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what was reached of each goal, as far as its rows were measured."""
+    """Evaluate each goal on the measured rows."""
     measured = {row["name"]: row["numbers"] for row in rows if "numbers" in row}
-    found = []
+    record = []
     for goal, judge in part.goals.items():
         try:
             reached, met = judge(measured)
         except KeyError:
             reached, met = "not measured", False
-        found.append({"goal": goal, "reached": reached, "met": met})
-    return found
+        record.append({"goal": goal, "reached": reached, "met": met})
+    return record
 
 
 def run_within(
     command: Sequence[str], seconds: float, *, within_group: bool = False
 ) -> tuple[int | None, str]:
-    """Run a program in the checkout, and end it after some seconds.
+    """Run a program in the checkout with a time limit.
 
     Args:
-        command: The program with its arguments.
-        seconds: The bound.
-        within_group: Whether it stays in this process's group, so that it ends with that. Else all
-            that it started is ended with it.
+        command: The program and its arguments.
+        seconds: Time limit. After it, the program is killed.
+        within_group: Whether the program stays in this process group, so that killing the group
+            ends it too. Default: False, it leads its own group, which is killed as a whole.
 
     Returns:
-        Its exit code, None where it was ended; and what it printed.
+        Exit code, None if the program was killed, and its output.
     """
     with subprocess.Popen(
         command,

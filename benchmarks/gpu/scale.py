@@ -1,4 +1,4 @@
-"""How large a run is: on a card, and tiny on a CPU so that tests take every step of it."""
+"""Sizes of a run: full on a GPU, and tiny on a CPU for tests."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """Sizes of what is measured.
+    """Sizes of all parts.
 
     Attributes:
-        device: Where models run.
-        encoders: Name -> options of a configuration, `model_type` among them.
-        sentences: Rows of the corpus of sentences.
-        notes: Documents of the corpus of notes.
-        note_rows: Encoder -> most tokens of a row of notes.
-        sentence_batch: Sentences of a batch.
-        note_batch: Tokens of a batch of notes.
-        packed_tokens: Tokens of a packed row of sentences.
-        warm: Steps before the measured ones.
-        steps: Measured steps.
-        backend: Of `torch.compile`.
-        loss: Tokens, width and vocabulary of the loss.
-        texts: How many sentences, and how many notes, are annotated.
-        tests: Files of tests, each run by itself.
-        test_processes: Processes that run the tests of a file, with pytest-xdist.
-        test_seconds: The bound of each file.
+        device: Device of the models.
+        encoders: Name -> options of its configuration, including `model_type`.
+        sentences: Number of sentences of the first corpus.
+        notes: Number of notes of the second corpus.
+        note_rows: Encoder -> maximum number of tokens of a row of notes.
+        sentence_batch: Number of sentences of a batch.
+        note_batch: Number of tokens of a batch of notes.
+        packed_tokens: Number of tokens of a packed row of sentences.
+        warm: Number of warm-up steps.
+        steps: Number of measured steps.
+        backend: Backend of `torch.compile`.
+        loss: Number of tokens, hidden size and vocabulary size of the loss.
+        texts: Number of sentences and number of notes to annotate.
+        tests: Test files, each run separately.
+        test_processes: Number of processes per test file, with pytest-xdist.
+        test_seconds: Time limit per test file.
     """
 
     device: str
@@ -48,8 +48,8 @@ class Scale:
     test_seconds: float
 
 
-# Attention weights are not dropped, in which BERT's own configuration differs: kernels for rows of
-# different lengths cannot.
+# Unlike BERT's own configuration, no dropout of attention weights: kernels for rows of different
+# lengths do not support it.
 _BERT = {
     "model_type": "bert",
     "vocab_size": 30_522,

@@ -1,11 +1,11 @@
-"""Training on the card: batches of every shape beside Hugging Face's Trainer as `run_mlm` uses it.
+"""Training on a GPU: all kinds of batches against `run_mlm`, in tokens per second.
 
-The peer is the Trainer with `DataCollatorForLanguageModeling`, in the two ways of `run_mlm`: each
-text a row, padded to the longest of its batch (`--line_by_line`), and texts put together and cut
-into rows of equal length, which see each other (the default). Ours is `MslmTrainer` with a
-`MaskedLoader`. Both train the same encoder, whose weights are random, on the same rows with the
-same options, in bfloat16. The peer's rows are lists in memory, which is faster than the table that
-`run_mlm` reads.
+The peer is transformers' Trainer with `DataCollatorForLanguageModeling`, in the two modes of
+`run_mlm`: a text per row, padded to the longest of the batch (`--line_by_line`), and texts
+concatenated and cut into rows of equal length, with attention across texts (the default). Ours is
+`MslmTrainer` with a `MaskedLoader`. Both train an encoder with the same random weights on the same
+rows with the same options, in bfloat16. The peer's rows are lists in memory, which is faster than
+the table of `run_mlm`.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ from mslm_data.torch import MaskedDataset, MslmModel, MslmTrainer
 from mslm_data.torch.model.by_row import BY_ROW
 
 RATE, SENTENCES, NOTES, OUTSIDE = "tokens/s", 2.5, 1.3, 2.0
-"""The column that is compared, and goals: times the peer's rate on sentences and on packed notes,
-and percent of the time outside the model."""
+"""Column of the goals; minimum ratio to the peer's rate on sentences and on packed notes; maximum
+percentage of the time outside the model."""
 
 PADDED, GROUPED = "Trainer, rows padded", "Trainer, rows put together"
 BUCKETS, FLAT, PACKED = "buckets", "flat rows", "packed rows"
 _CACHED = 32
-"""Batches on the card from which the model alone is timed."""
+"""Number of batches cached on the GPU, to time the model without loading."""
 _LOADED, _LOADING_SECONDS = 300, 1.5
-"""Most batches, and seconds, for which a loader alone is timed."""
+"""Maximum number of batches, and of seconds, to time a loader without training."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """A way to train.
+    """Kind of batches.
 
     Attributes:
-        shape: Options of `MaskedDataset.loader`; None for the peer.
-        group: Tokens of the peer's rows where they are put together.
-        attention: Of the encoder.
+        shape: Options of `MaskedDataset.loader`. Default: None, the peer.
+        group: Tokens of the peer's concatenated rows. Default: None, a text per row.
+        attention: Attention implementation of the encoder. Default: "sdpa".
     """
 
     shape: Mapping[str, Any] | None = None
@@ -70,16 +70,17 @@ class Form:
 
 @dataclass(kw_only=True)
 class Subject:
-    """Hold the encoder, the rows and the sizes of one comparison.
+    """Encoder, rows and sizes of a comparison.
 
     Attributes:
         scale: Sizes.
-        encoder: A name of `Scale.encoders`.
+        encoder: A key of `Scale.encoders`.
         shards: The rows.
         rows: Rows of a padded batch.
-        tokens: Tokens of a flat batch, about as many.
+        tokens: Tokens of a flat batch, about those of a padded batch.
         width: Tokens of a packed row.
-        compiled: Whether `torch.compile` is used.
+        compiled: Whether to use `torch.compile`. Default: False.
+        collated: The peer's collator.
     """
 
     scale: Scale
@@ -126,8 +127,8 @@ def notes(encoder: str, *, compiled: bool) -> Callable[[Scale, Path], Part]:
     """Return the part that trains on notes."""
 
     def part(scale: Scale, folder: Path) -> Part:
-        most = scale.note_rows[encoder]
-        shards = open_built(folder, f"notes-{most}")
+        max_tokens = scale.note_rows[encoder]
+        shards = open_built(folder, f"notes-{max_tokens}")
         mean = shards["train"].tokens / len(shards["train"])
         subject = Subject(
             scale=scale,
@@ -135,17 +136,17 @@ def notes(encoder: str, *, compiled: bool) -> Callable[[Scale, Path], Part]:
             shards=shards,
             rows=max(1, round(scale.note_batch / mean)),
             tokens=scale.note_batch,
-            width=most,
+            width=max_tokens,
             compiled=compiled,
         )
-        return _part(subject, f"notes in rows of {most}", NOTES)
+        return _part(subject, f"notes in rows of {max_tokens}", NOTES)
 
     return part
 
 
 def _part(subject: Subject, corpus: str, goal: float) -> Part:
     tokens, width = subject.tokens, subject.width
-    # A flat row is at least one row long. Multiples let shapes of compiled kernels come again.
+    # Rounding flat rows up to multiples of 64 tokens limits the number of compiled shapes.
     flat = {"batch_tokens": tokens, "flat": True, "multiple_of": 64}
     packed = {"batch_size": max(1, round(tokens / width)), "row_tokens": width}
     forms = {
@@ -191,8 +192,8 @@ def _goals(corpus: str, times: float) -> dict[str, Any]:
         return f"{share:.1f} %", share < OUTSIDE
 
     def one_process(rows: Mapping[str, Numbers]) -> tuple[str, bool]:
-        made, eaten = rows[FLAT]["batches/s made"], rows[FLAT]["batches/s eaten"]
-        return f"{made / eaten:.1f}x what the card eats", made > eaten
+        batch_rate, eaten = rows[FLAT]["batches/s made"], rows[FLAT]["batches/s eaten"]
+        return f"{batch_rate / eaten:.1f}x what the card eats", batch_rate > eaten
 
     return {
         f"{times}x the padded Trainer": faster,
@@ -205,7 +206,7 @@ def _goals(corpus: str, times: float) -> dict[str, Any]:
 
 
 def train(subject: Subject, form: Form) -> Numbers:
-    """Train on batches that are on the card already, then on those of a loader, then load alone."""
+    """Time training on cached batches, then with loading, then loading without training."""
     gc.collect()
     if subject.scale.device == "cuda":
         torch.cuda.empty_cache()
@@ -215,17 +216,17 @@ def train(subject: Subject, form: Form) -> Numbers:
     with tempfile.TemporaryDirectory() as scratch:
         trainer = make_trainer(subject, form, Path(scratch))
         loader = trainer.get_train_dataloader
-        ready: Any = [
+        cached_batches: Any = [
             {name: column.to(subject.scale.device) for name, column in batch.items()}
             for batch in itertools.islice(loader(), _CACHED)
         ]
 
-        # First, as kernels are chosen and compiled meanwhile.
-        trainer.get_train_dataloader = lambda: DataLoader(ready, batch_size=None)
+        # Cached batches come first: kernels are selected and compiled in this run.
+        trainer.get_train_dataloader = lambda: DataLoader(cached_batches, batch_size=None)
         alone, steps = timed(trainer, subject.scale)
         trainer.get_train_dataloader = loader
         rate, _ = timed(trainer, subject.scale)
-        made = loading_rate(loader())
+        batch_rate = loading_rate(loader())
 
     peak = None
     if subject.scale.device == "cuda":
@@ -234,17 +235,23 @@ def train(subject: Subject, form: Form) -> Numbers:
         RATE: rate,
         "GiB": peak,
         "% outside the model": 100 * max(0.0, 1 - rate / alone),
-        "batches/s made": made,
+        "batches/s made": batch_rate,
         "batches/s eaten": steps,
     }
 
 
 def make_trainer(subject: Subject, form: Form, scratch: Path) -> Any:
-    """Return a Trainer with a fresh model."""
+    """Make a Trainer with a new model.
+
+    Args:
+        subject: Encoder, rows and sizes.
+        form: Kind of batches.
+        scratch: Output folder of the Trainer.
+    """
     scale = subject.scale
     torch.manual_seed(0)
     if subject.compiled:
-        # Shapes differ from batch to batch. Else kernels are compiled for the first ones too.
+        # Shapes differ between batches. Without this, static kernels are compiled first.
         os.environ["ACCELERATE_DYNAMO_USE_DYNAMIC"] = "1"
     options = dict(scale.encoders[subject.encoder])
     config = AutoConfig.for_model(
@@ -287,19 +294,19 @@ def make_trainer(subject: Subject, form: Form, scratch: Path) -> Any:
 
 
 def grouped(rows: Iterable[list[int]], width: int) -> list[list[int]]:
-    """Put rows together and cut them into rows of equal length, as `run_mlm` does."""
+    """Concatenate rows and cut them into rows of `width` tokens, like `run_mlm`."""
     tokens = list(itertools.chain.from_iterable(rows))
     return [tokens[start : start + width] for start in range(0, len(tokens) - width + 1, width)]
 
 
 def timed(trainer: Any, scale: Scale) -> tuple[float, float]:
-    """Train, and return tokens and steps a second, without padding, after the first steps."""
+    """Train, and return tokens (without padding) and steps per second after the warm-up."""
     tokens: list[Any] = []
     times: list[float] = []
     step = trainer.training_step
 
     def counted(model: Any, inputs: Any, *others: Any) -> Any:
-        tokens.append(inputs["attention_mask"].sum())  # on the card, for which nobody waits
+        tokens.append(inputs["attention_mask"].sum())  # stays on the GPU: no synchronisation
         return step(model, inputs, *others)
 
     class Clock(TrainerCallback):
@@ -322,7 +329,7 @@ def timed(trainer: Any, scale: Scale) -> tuple[float, float]:
 
 
 def loading_rate(loader: Any) -> float:
-    """Return the batches a second that a loader makes in this process while nothing trains."""
+    """Return the batches per second of a loader in this process, without training."""
     begun = time.perf_counter()
     count = 0
     for _ in itertools.islice(loader, _LOADED):

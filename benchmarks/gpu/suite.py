@@ -1,4 +1,4 @@
-"""The tests of a card, a process for each of their files."""
+"""GPU tests, each file in its own process."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from benchmarks.gpu.scale import Scale
 from benchmarks.inputs import ROOT
 
 _SHOWN = 5
-"""Failed tests that are named in the table."""
+"""Maximum number of failed tests named in the table."""
 _OUTCOMES = "PASSED|FAILED|ERROR|SKIPPED"
 _LINES = (
     re.compile(rf"(?P<test>tests/.+?) (?P<outcome>{_OUTCOMES})\b"),
     re.compile(rf"(?:\[gw\d+\] \[ *\d+%\] )?(?P<outcome>{_OUTCOMES}) (?P<test>tests/.+?)( - .*)?$"),
 )
-"""Lines of `pytest -v`: as it is, and with pytest-xdist; its summary is like the latter."""
+"""Lines of `pytest -v` without and with pytest-xdist. Its summary lines match the second too."""
 
 
-def part(scale: Scale, folder: Path) -> Part:  # noqa: ARG001 - tests make their own
-    """Run the tests, and count them."""
+def part(scale: Scale, folder: Path) -> Part:  # noqa: ARG001 - tests use no folder
+    """Return the part that runs and counts the tests."""
     return Part(
         title="Tests",
         about=["of the folder `tests/gpu`, which run on a card where torch sees one"],
@@ -42,9 +42,9 @@ def _none_failed(rows: Mapping[str, Numbers]) -> tuple[str, bool]:
 
 
 def run_tests(file: str, scale: Scale) -> Numbers:
-    """Run a file of tests, and return how many of them passed, failed and were skipped.
+    """Run a test file, and count passed, failed and skipped tests.
 
-    No plugin of pytest is needed; with pytest-xdist some tests run at a time.
+    If pytest-xdist is installed, tests run in `scale.test_processes` processes.
     """
     command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "--tb=short"]
     command += ["-c", "/dev/null", "--rootdir", str(ROOT), file]
@@ -58,12 +58,12 @@ def run_tests(file: str, scale: Scale) -> Numbers:
 
 
 def counted(output: str, code: int | None) -> dict[str, int | str]:
-    """Count the tests of a run by their outcomes.
+    """Count tests by outcome.
 
     Args:
-        output: What `pytest -v` printed, perhaps not to its end.
-        code: Its exit code; None where it was stopped. A run that ends badly without a failed test
-            counts as one.
+        output: Output of `pytest -v`, possibly truncated.
+        code: Exit code, None if the run was killed. A killed run, and one with a non-zero exit
+            code but no failed test, counts as a failure.
     """
     outcomes: dict[str, str] = {}
     for line in output.splitlines():

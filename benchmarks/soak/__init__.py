@@ -1,13 +1,13 @@
-"""Build, load, kill and damage in a loop at random: `python -m benchmarks.soak --minutes 120`.
+"""Soak test: build, load, kill and damage at random. `python -m benchmarks.soak --minutes 120`.
 
-| file | what it holds |
+| file | contents |
 |---|---|
-| `corpora` | the corpora that are built, in several forms |
-| `commands` | the command in a process of its own, how it is disturbed, and what it may leave |
-| `reader` | a process that lives as long as the soak: it loads folders, reads epochs, and builds |
-| `rounds` | what a round can be |
-| `page` | what was found, and whether memory grew |
+| `corpora` | corpora in several formats |
+| `commands` | running and disturbing the command, and checks of its end |
+| `reader` | a long-lived process that loads folders, reads epochs and builds |
+| `rounds` | kinds of rounds |
+| `page` | findings, and the growth of memory |
 
-Each round draws from a stream of its own, so `--only N` with the same seed makes the same choices
-again. When signals arrive is up to the machine.
+Each round has its own random stream, so `--only N` with the same seed repeats its choices. The
+timing of signals is not reproducible.
 """

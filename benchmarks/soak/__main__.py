@@ -1,4 +1,4 @@
-"""Runs the soak, and writes docs/results/soak.md."""
+"""Run the soak test, and write docs/results/soak.md."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from benchmarks.soak.reader import Reader
 from benchmarks.soak.rounds import ROUNDS, Round, Soak
 
 _MOST_FINDINGS = 200
-"""After so many findings the soak ends: more say nothing new."""
+"""Number of findings after which the soak ends early."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Soak for some minutes, write the page, and return 1 if anything was found."""
+    """Run rounds and write the page. Returns 1 if there are findings."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=120)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", type=int, metavar="N", help="do round N alone, and write no page")
+    parser.add_argument("--only", type=int, metavar="N", help="run only round N, write no page")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "soak.md")
     options = parser.parse_args(arguments)
 
-    # As after Ctrl-C, the folder of everything goes.
+    # Delete the scratch folder as after Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
     began = time.monotonic()
@@ -49,9 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     break
                 if len(findings) >= _MOST_FINDINGS:
                     break
-                kind, found = _round(soak, options.seed, number)
+                kind, round_findings = _round(soak, options.seed, number)
                 kinds[kind] += 1
-                findings += found
+                findings += round_findings
 
     minutes = (time.monotonic() - began) / 60
     findings += memory_findings(soak.memory)
@@ -71,27 +71,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _round(soak: Soak, seed: int, number: int) -> tuple[str, list[Finding]]:
-    """Do a round; return its kind and what was found."""
+    """Run a round, and return its kind and its findings."""
     rng = random.Random(f"{seed}-{number}")
-    do = _drawn(rng)
-    kind = do.__name__.replace("_", " ")
+    play = _draw_round(rng)
+    kind = play.__name__.replace("_", " ")
     soak.out.parent.mkdir()
 
     began = time.monotonic()
-    found = []
-    for complaint in do(soak, rng):
+    round_findings = []
+    for complaint in play(soak, rng):
         what = complaint.replace(str(soak.scratch), "…").replace(str(ROOT), "…")
-        found.append(Finding(number, kind, what))
+        round_findings.append(Finding(number, kind, what))
     shutil.rmtree(soak.out.parent)
 
     seconds = time.monotonic() - began
     print(f"round {number}, {kind}: {seconds:.1f} s", file=sys.stderr, flush=True)
-    for finding in found:
+    for finding in round_findings:
         print(f"  FOUND: {finding.what}", file=sys.stderr, flush=True)
-    return kind, found
+    return kind, round_findings
 
 
-def _drawn(rng: random.Random) -> Round:
+def _draw_round(rng: random.Random) -> Round:
     return rng.choices([*ROUNDS], [*ROUNDS.values()])[0]
 
 

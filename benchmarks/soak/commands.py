@@ -1,4 +1,4 @@
-"""The command in a process of its own: how it is disturbed, may end, and what it may leave."""
+"""Run and disturb the command in a child process, and check its end and its leftovers."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from typing import NamedTuple
 from benchmarks.inputs import ROOT
 
 PATIENCE_S = 300.0
-"""A command that takes longer hangs. Undisturbed ones take seconds."""
+"""Timeout of a command in seconds. Undisturbed commands take a few."""
 _GONE_S = 15.0
-"""How long processes below a killed program may take to notice."""
+"""Seconds after which descendants of a killed command must have ended."""
 _NEVER = re.compile(
     r"Traceback|Exception ignored|Fatal Python error|Segmentation|Bus error|resource_tracker|"
     r"should not happen|ResourceWarning|core dumped"
 )
-"""Words on stderr by which a command has crashed, and not ended with a message."""
+"""Signs of a crash on stderr, instead of an error message."""
 
 
 class Ended(NamedTuple):
-    """How a command ended.
+    """The end of a command.
 
     Attributes:
-        words: What it was called with.
-        code: Its exit code, negative for a signal.
-        out: Its stdout.
-        err: Its stderr.
-        hung: Whether it took longer than `PATIENCE_S`, and was ended with SIGABRT.
-        left: Command lines of processes that outlived it, and names of temporary files.
+        words: Arguments of the command.
+        code: Exit code, negative for a signal.
+        out: Output on stdout.
+        err: Output on stderr.
+        hung: Whether it exceeded `PATIENCE_S` and was killed with SIGABRT.
+        left: Command lines of processes and names of temporary files left behind.
     """
 
     words: tuple[str, ...]
@@ -49,14 +49,14 @@ class Ended(NamedTuple):
 
 
 class Running:
-    """The command in a process that leads a session of its own, and can say where it hangs."""
+    """A running command in its own session, with faulthandler to print where it hangs."""
 
     def __init__(self, words: Sequence[str], folder: Path) -> None:
-        """Start it.
+        """Start the command.
 
         Args:
-            words: What it is called with.
-            folder: A new one for its output and its temporary files.
+            words: Arguments of the command.
+            folder: New folder for its output and temporary files.
         """
         self.words = tuple(words)
         self._folder = folder
@@ -73,14 +73,14 @@ class Running:
             )
 
     def end(self) -> Ended:
-        """Wait for the end of the command and of all processes below it."""
+        """Wait for the command and its descendants; kill the ones that stay."""
         pid = self.process.pid
         hung = False
         try:
             self.process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             hung = True
-            os.killpg(pid, signal.SIGABRT)  # faulthandler says what it was at
+            os.killpg(pid, signal.SIGABRT)  # faulthandler prints tracebacks
             self.process.wait()
 
         deadline = time.monotonic() + _GONE_S
@@ -98,15 +98,15 @@ class Running:
 
 
 def run(words: Sequence[str], folder: Path) -> Ended:
-    """Run the command undisturbed; see `Running`."""
+    """Run the command undisturbed. See `Running` for arguments."""
     return Running(words, folder).end()
 
 
 def disturb(words: Sequence[str], folder: Path, rng: random.Random) -> tuple[str, Ended]:
-    """Run the command, and kill it or one of its processes at a random moment.
+    """Run the command, and send a signal to it or a descendant at a random moment.
 
     Returns:
-        What was done to it, and how it ended.
+        A key of `CODES`, and the end of the command.
     """
     running = Running(words, folder)
     started = running.process
@@ -135,11 +135,11 @@ def disturb(words: Sequence[str], folder: Path, rng: random.Random) -> tuple[str
 
 
 def complaints(ended: Ended, *codes: int) -> Iterator[str]:
-    """Give what is wrong with an end.
+    """Yield complaints about the end of a command.
 
     Args:
         ended: The end.
-        codes: The exit codes that are right.
+        codes: Expected exit codes.
     """
     if ended.hung:
         yield f"hung for {PATIENCE_S:.0f} s"
@@ -148,7 +148,7 @@ def complaints(ended: Ended, *codes: int) -> Iterator[str]:
         expected = " or ".join(map(str, codes))
         yield f"{ended.words[0]}: exit code {ended.code}, expected {expected}; {last}"
 
-    # What Python says of a hanging process was asked for.
+    # A hanging process prints the tracebacks of faulthandler.
     found = None if ended.hung else _NEVER.search(ended.err)
     if found:
         yield f"'{found[0]}' on stderr"
@@ -161,34 +161,31 @@ def complaints(ended: Ended, *codes: int) -> Iterator[str]:
 CODES = {
     "nothing": (0,),
     "kill": (-signal.SIGKILL, 0),
-    # Without its workers a build goes on with others, or says that it has lost them.
+    # A build restarts lost workers, or fails with a message about them.
     "kill below": (0, 1),
-    # In its last moments Python leaves signals to the system. Shells give both ends one number.
+    # While Python shuts down, the default handler ends it by the signal itself.
     "SIGTERM": (143, -signal.SIGTERM, 0),
     "SIGTERM to all": (143, -signal.SIGTERM, 0),
     "Ctrl-C": (130, -signal.SIGINT, 0),
 }
-"""Name of a disturbance -> exit codes that a disturbed command may have.
-
-0 is among them, as a disturbance may come after the command has ended.
-"""
+"""Disturbance -> allowed exit codes. All allow 0, as the command may end before the signal."""
 
 
 def session(leader: int) -> set[int]:
-    """Return the living processes of a session."""
+    """Return the ids of live processes of a session."""
     found = set()
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
             with suppress(OSError, IndexError):
-                # After the name, which stands in brackets: state, parent, group, session.
-                state, _, _, of, *_ = (path / "stat").read_text().rpartition(")")[2].split()
-                if int(of) == leader and state != "Z":
+                # After the name in brackets come state, parent, group and session.
+                state, _, _, session_id, *_ = (path / "stat").read_text().rpartition(")")[2].split()
+                if int(session_id) == leader and state != "Z":
                     found.add(int(path.name))
     return found
 
 
 def _await_handlers(started: subprocess.Popen[bytes]) -> None:
-    """Wait until the program catches SIGTERM; before, Python itself starts in its own way."""
+    """Wait until the program has a SIGTERM handler. Until then, Python is still starting."""
     bit = 1 << (signal.SIGTERM - 1)
     while started.poll() is None:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Corpora of several forms, made of the shipped samples; the same name gives the same bytes."""
+"""Generate corpora in several formats from the shipped samples. Equal names give equal bytes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from benchmarks.inputs import ROOT, Sentence, enlarge, read, write
 VOCAB = ROOT / "vocab" / "sample" / "vocab.txt"
 CONCEPTS = ROOT / "vocab" / "sample" / "concepts.csv"
 VARIANTS = 3
-"""Corpora of each form, of different sizes."""
+"""Number of corpora in each format, of different sizes."""
 
 
 class Corpus(NamedTuple):
-    """A corpus, and how it is built.
+    """A corpus and its build options.
 
     Attributes:
-        name: Its form and its number.
-        inputs: The folder of its files.
-        words: The command's words that say how it is built, without its input.
+        name: Format and number, such as "conll-0".
+        inputs: Folder of its files.
+        words: Options of `build` other than `--input` and `--out`.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Corpus(NamedTuple):
 
 
 class _Document(NamedTuple):
-    """A text, and its mentions as half-open ranges of characters."""
+    """A text with mentions as half-open ranges of characters."""
 
     number: int
     text: str
@@ -45,13 +45,13 @@ def names() -> list[str]:
 
 
 def make(name: str, scratch: Path) -> Corpus:
-    """Write a corpus, unless it is there."""
+    """Write a corpus and its pipeline to `scratch`, unless they exist."""
     form, _, number = name.partition("-")
     inputs = scratch / "corpora" / name
     size = 300 * 3 ** int(number)
     writer, tables = _FORMS[form]
 
-    # A pipeline of several shards.
+    # The pipeline gives about seven work units.
     pipeline = scratch / "corpora" / f"{name}.toml"
     if not pipeline.exists():
         inputs.mkdir(parents=True)
@@ -71,7 +71,7 @@ def _sentences(count: int, rng: random.Random) -> list[Sentence]:
 
 
 def _documents(count: int, rng: random.Random) -> Iterator[_Document]:
-    """Give sentences as texts with ranges of characters."""
+    """Yield sentences as texts with mentions."""
     for number, sentence in enumerate(_sentences(count, rng)):
         text = ""
         mentions: list[tuple[int, int]] = []
@@ -106,7 +106,7 @@ def _write_json_lines(folder: Path, count: int, rng: random.Random) -> None:
 def _write_pubtator(folder: Path, count: int, rng: random.Random) -> None:
     with (folder / "train.txt").open("w", encoding="utf-8") as file:
         for number, text, mentions in _documents(count, rng):
-            # A title and an abstract count as joined by one character.
+            # Offsets count title and abstract as joined by one character.
             begin = len("A title") + 1
             file.write(f"{number}|t|A title\n{number}|a|{text}\n")
             for a, b in mentions:
@@ -152,4 +152,4 @@ _FORMS: Mapping[str, tuple[Callable[[Path, int, random.Random], None], str]] = {
         f'[source]\nuse = "text"\ndocuments = "line"\n[segment]\nuse = "clinical"\n{_TERMS}',
     ),
 }
-"""Form -> what writes a corpus of about so many sentences, and the tables of its pipeline."""
+"""Format -> function that writes about `count` sentences, and the tables of the pipeline."""

@@ -1,4 +1,4 @@
-"""Judges whether the soak's long-lived process has grown, and writes the page of results."""
+"""Judge the memory growth of the soak's long-lived process, and render the page of results."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from benchmarks.inputs import ROOT
 from benchmarks.report import commit, machine
 
 WARM_UP = 0.25
-"""Share of the answers at the beginning that say nothing: caches fill, and arenas grow."""
+"""Share of answers at the beginning to ignore, while caches and arenas fill."""
 _MIN_ANSWERS = 40
-"""Fewer answers after the warm-up are not judged."""
+"""Minimum number of answers after the warm-up to judge growth."""
 _MOST_GROWTH = 0.05
-"""Growth after the warm-up, as a share of the memory, that counts as flat."""
+"""Maximum growth that counts as flat, as a share of the memory."""
 _LEAST_MIB = 8.0
-"""Growth below this many MiB counts as flat: as much comes and goes from answer to answer."""
+"""Growth in MiB that always counts as flat, about the variation between answers."""
 _SHOWN = 12
-"""Rows of the table of memory over time."""
+"""Number of rows in the table of memory over time."""
 
 ABOUT = """# A soak
 
@@ -30,12 +30,12 @@ and epochs in a process that lives as long as the soak, and damaged files, in a 
 
 
 class Finding(NamedTuple):
-    """Something that was not as it has to be.
+    """A complaint of a round.
 
     Attributes:
-        number: The round's number; `--only` repeats it.
-        kind: What the round was.
-        what: What was wrong.
+        number: Number of the round, for `--only`; -1 for growth over all rounds.
+        kind: Kind of the round.
+        what: The complaint.
     """
 
     number: int
@@ -44,12 +44,12 @@ class Finding(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """How memory developed after the warm-up.
+    """Growth of memory after the warm-up.
 
     Attributes:
-        answers: Number of answers looked at.
-        level: Their median, in MiB.
-        grown: Growth from the first to the last by the median of all slopes, in MiB.
+        answers: Number of answers.
+        level: Median memory in MiB.
+        grown: Growth over all answers in MiB, by the Theil-Sen slope.
     """
 
     answers: int
@@ -58,35 +58,37 @@ class Growth(NamedTuple):
 
     @property
     def is_flat(self) -> bool:
-        """Whether memory grew by no more than it varies from answer to answer."""
+        """Whether growth is within `_LEAST_MIB` or `_MOST_GROWTH` of the median."""
         return self.grown <= max(_LEAST_MIB, _MOST_GROWTH * self.level)
 
 
 def growth(kib: Sequence[int]) -> Growth | None:
-    """Return how memory developed; None where there is too little to judge."""
+    """Return the growth of memory, None if there are too few answers."""
     after = [value / 1024 for value in kib[int(len(kib) * WARM_UP) :]]
     if len(after) < _MIN_ANSWERS:
         return None
 
-    # The median of the slopes between all pairs (Theil and Sen) is not moved by single peaks. A few
-    # hundred answers, evenly taken, say as much as all.
+    # The median of the slopes between all pairs (Theil-Sen) is robust to single peaks. About 300
+    # evenly spaced answers suffice, as the number of pairs is quadratic.
     step = len(after) // 300 + 1
-    some = [*enumerate(after)][::step]
-    slopes = [(b - a) / (j - i) for (i, a), (j, b) in combinations(some, 2)]
+    sampled = [*enumerate(after)][::step]
+    slopes = [(b - a) / (j - i) for (i, a), (j, b) in combinations(sampled, 2)]
     return Growth(len(after), statistics.median(after), statistics.median(slopes) * len(after))
 
 
 def memory_findings(memory: Sequence[Mapping[str, int]]) -> list[Finding]:
-    """Return what grew that may not: memory, open files or threads."""
-    found = []
+    """Return findings about growth of memory, open files and threads."""
+    findings_ = []
     grown = growth([answer["kib"] for answer in memory])
     if grown is not None and not grown.is_flat:
-        found.append(Finding(-1, "memory", f"grew by {grown.grown:.0f} of {grown.level:.0f} MiB"))
-    for what in ("files", "threads"):
-        values = [answer[what] for answer in memory[int(len(memory) * WARM_UP) :]]
+        findings_.append(
+            Finding(-1, "memory", f"grew by {grown.grown:.0f} of {grown.level:.0f} MiB")
+        )
+    for item in ("files", "threads"):
+        values = [answer[item] for answer in memory[int(len(memory) * WARM_UP) :]]
         if values and values[-1] > values[0] + 5:
-            found.append(Finding(-1, what, f"grew from {values[0]} to {values[-1]}"))
-    return found
+            findings_.append(Finding(-1, item, f"grew from {values[0]} to {values[-1]}"))
+    return findings_
 
 
 def page(
@@ -99,16 +101,16 @@ def page(
     rounds: int,
     forms: int,
 ) -> str:
-    """Return the page.
+    """Render the page.
 
     Args:
-        counts: `rounds`, `events` -> kind -> how often.
-        findings: What was found.
-        memory: The answers of the process that lives on, in order.
-        seed: Of the soak.
-        minutes: How long it took.
-        rounds: How many there were.
-        forms: Number of the forms of corpora.
+        counts: "rounds" or "events" -> kind -> number.
+        findings: Complaints of all rounds.
+        memory: Answers of the long-lived process, in order.
+        seed: Random seed.
+        minutes: Duration.
+        rounds: Number of rounds.
+        forms: Number of formats of corpora.
     """
     commands = counts["events"].get("commands", 0)
     lines = [
@@ -129,9 +131,9 @@ def page(
         "## What was done",
         "",
     ]
-    for what, header in (("rounds", "round"), ("events", "event")):
+    for item, header in (("rounds", "round"), ("events", "event")):
         lines += [f"| {header} | times |", "| --- | ---: |"]
-        lines += [f"| {kind} | {times:,} |" for kind, times in sorted(counts[what].items())]
+        lines += [f"| {kind} | {times:,} |" for kind, times in sorted(counts[item].items())]
         lines += [""]
     return "\n".join([*lines, *_memory(memory)])
 
@@ -140,8 +142,8 @@ def _findings(findings: Sequence[Finding]) -> list[str]:
     if not findings:
         return ["Nothing."]
     return [
-        f"* round {number}, {kind}: {what}" if number >= 0 else f"* {kind}: {what}"
-        for number, kind, what in findings
+        f"* round {number}, {kind}: {item}" if number >= 0 else f"* {kind}: {item}"
+        for number, kind, item in findings
     ]
 
 

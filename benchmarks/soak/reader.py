@@ -1,8 +1,8 @@
-"""A process that lives as long as the soak, as a training run or a notebook does.
+"""A process that runs as long as the soak, like a training run or a notebook.
 
-It reads requests from stdin, a JSON object a line, and answers each with what came of it and with
-what the process holds by then. `python -m benchmarks.soak.reader` is that process; `Reader` is the
-other end.
+`python -m benchmarks.soak.reader` reads requests from stdin, a JSON object per line. It answers
+each with a JSON object: the result, and the process' memory, open files, threads and children.
+`Reader` is its client.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from benchmarks.inputs import ROOT
 from benchmarks.soak.commands import PATIENCE_S, session
 from benchmarks.watch import memory
 
-# The parent's side --------------------------------------------------------------------------------
+# Client -------------------------------------------------------------------------------------------
 
 
 class Reader:
-    """Starts the process, asks it, and starts another where it has died.
+    """Client that starts the process on demand, and again after it died.
 
     Attributes:
-        starts: How many processes there have been.
+        starts: Number of processes started.
     """
 
     def __init__(self, errors: Path) -> None:
-        """Start nothing yet.
+        """Prepare without starting a process.
 
         Args:
-            errors: A file for the stderr of the processes.
+            errors: File for stderr of the processes.
         """
         self._errors = errors
         self._process: subprocess.Popen[str] | None = None
@@ -56,7 +56,7 @@ class Reader:
         self._end()
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """Send a request and return the answer; `fault` says what should not happen."""
+        """Send a request and return the answer. Its key `fault`, if present, is a complaint."""
         if self._process is None:
             self._start()
         process = self._process
@@ -98,11 +98,11 @@ class Reader:
         self._process = None
 
 
-# The process --------------------------------------------------------------------------------------
+# Server -------------------------------------------------------------------------------------------
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until stdin ends."""
     for line in sys.stdin:
         request = json.loads(line)
         answer = _answer(_REQUESTS[request.pop("do")], request)
@@ -111,21 +111,21 @@ def main() -> None:
 
 
 def _answer(do: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Do what is asked; an error is `error` if it is one of ours, and else a `fault`."""
+    """Run a request. Expected errors are returned as `error`, all others as `fault`."""
     from mslm_data import MslmDataError
 
     try:
         answer: dict[str, Any] = do(**request)
     except MslmDataError as error:
         return {"error": str(error)}
-    except Exception as error:  # noqa: BLE001 - whatever else is raised is what is looked for
+    except Exception as error:  # noqa: BLE001 - any other error is a finding
         place = traceback.extract_tb(error.__traceback__)[-1]
         return {"fault": f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}"}
     return answer
 
 
 def _epoch(folder: str, strategy: str, seed: int, epoch: int, batch_size: int) -> dict[str, Any]:
-    """Load a folder, and go through one epoch of all its splits."""
+    """Load a folder, and read an epoch of all its splits."""
     import mslm_data as md
 
     shards = md.load(folder)
@@ -133,8 +133,8 @@ def _epoch(folder: str, strategy: str, seed: int, epoch: int, batch_size: int) -
     rows = 0
     for name in shards.splits:
         split = shards[name]
-        of = shards.strategy(strategy)
-        for batch in md.Batches(split, of, batch_size=batch_size, seed=seed, epoch=epoch):
+        strategy_ = shards.strategy(strategy)
+        for batch in md.Batches(split, strategy_, batch_size=batch_size, seed=seed, epoch=epoch):
             rows += len(batch["input_ids"])
             digest.update(batch["input_ids"].tobytes())
             digest.update(batch["labels"].tobytes())
@@ -142,7 +142,7 @@ def _epoch(folder: str, strategy: str, seed: int, epoch: int, batch_size: int) -
 
 
 def _build(source: str, input: str, tokenizer: str, out: str, workers: int) -> dict[str, Any]:
-    """Build a folder in this process, with workers below it."""
+    """Build a folder by `md.build` in this process."""
     import mslm_data as md
 
     shards = md.build(source, input=input, tokenizer=tokenizer, out=out, workers=workers)
@@ -150,7 +150,7 @@ def _build(source: str, input: str, tokenizer: str, out: str, workers: int) -> d
 
 
 def _holds() -> dict[str, int]:
-    """Return what this process holds: KiB of memory but for pages of files, and counts."""
+    """Return memory in KiB without file-backed pages, and numbers of files, threads, children."""
     gc.collect()
     pid = os.getpid()
     return {

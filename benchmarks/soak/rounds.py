@@ -1,4 +1,4 @@
-"""The kinds of rounds. Each gives complaints: what was not as it has to be."""
+"""Kinds of rounds. Each is a generator of complaints, empty if all is well."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from benchmarks.soak.corpora import Corpus
 from benchmarks.soak.reader import Reader
 
 AT_ONCE = 4
-"""Disturbances of one folder's build at most; then it is left alone."""
+"""Maximum number of disturbances of a build."""
 _STRATEGIES = ("joint", "token", "whole-word", "span", "random-word", "elm", "bert")
 _CHECKED = (".arrow", "tokenizer.json")
-"""Ends of the names of files whose every byte `verify` has a checksum of."""
+"""Suffixes of files of which `verify` checks a checksum."""
 
 
 class Soak:
-    """All that rounds share.
+    """State shared by rounds.
 
     Attributes:
-        scratch: The folder of everything.
-        out: The folder that a round builds; each round begins without it.
-        reader: The process that lives as long.
-        counts: What happened, by kind.
-        memory: Answers of the reader, in order, without those that a fault ended.
+        scratch: Scratch folder of the soak.
+        out: Folder for a round's build, deleted between rounds.
+        reader: The long-lived process.
+        counts: Event -> number.
+        memory: Answers of the reader, in order, without those after a crash or hang.
     """
 
     def __init__(self, scratch: Path, reader: Reader) -> None:
-        """Begin in a folder."""
+        """Start in the folder `scratch`."""
         self.scratch = scratch
         self.out = scratch / "round" / "out"
         self.reader = reader
@@ -51,7 +51,7 @@ class Soak:
         return commands.run(words, self._place())
 
     def disturb(self, rng: random.Random, *words: str) -> tuple[str, Ended]:
-        """Run the command, and disturb it."""
+        """Run and disturb the command."""
         how, ended = commands.disturb(words, self._place(), rng)
         self.counts[how] += 1
         return how, ended
@@ -66,14 +66,14 @@ class Soak:
         return self.scratch / "commands" / str(self._commands)
 
     def corpus(self, rng: random.Random) -> Corpus:
-        """Return some corpus."""
+        """Return a random corpus."""
         return corpora.make(rng.choice(corpora.names()), self.scratch)
 
     def built(self, corpus: Corpus) -> tuple[Path, str]:
-        """Return a corpus' folder, built undisturbed by one process, and its digest.
+        """Return the folder and digest of an undisturbed build with one worker, cached.
 
         Raises:
-            RuntimeError: It cannot be built.
+            RuntimeError: The build fails.
         """
         out = self.scratch / "peace" / corpus.name
         if corpus.name not in self._peace:
@@ -84,7 +84,7 @@ class Soak:
         return out, self._peace[corpus.name]
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """Ask the reader, and note what it holds."""
+        """Ask the reader, and record its memory."""
         answer = self.reader.ask(**request)
         self.counts[f"read: {request['do']}"] += 1
         if "kib" in answer:
@@ -92,7 +92,7 @@ class Soak:
         return answer
 
     def same(self, key: tuple[Any, ...], answer: dict[str, Any]) -> bool:
-        """Return whether an answer is the one that the same request had before."""
+        """Return whether an answer equals the first answer with the same key."""
         known: dict[str, Any] = {
             name: answer[name] for name in ("rows", "digest") if name in answer
         }
@@ -100,7 +100,7 @@ class Soak:
 
 
 def build_words(corpus: Corpus, out: Path, *more: str) -> tuple[str, ...]:
-    """Return the words of a build."""
+    """Return the arguments of a build."""
     return ("build", *corpus.words, "--input", str(corpus.inputs), "--out", str(out), *more)
 
 
@@ -108,7 +108,7 @@ def build_words(corpus: Corpus, out: Path, *more: str) -> tuple[str, ...]:
 
 
 def build_in_peace(soak: Soak, rng: random.Random) -> Iterator[str]:
-    """Build with some number of workers, and verify."""
+    """Build undisturbed with a random number of workers, and verify."""
     corpus = soak.corpus(rng)
     soak.built(corpus)
     more = ("--workers", str(rng.choice((1, 2, 3, 4))), "--json")
@@ -123,29 +123,29 @@ def build_in_peace(soak: Soak, rng: random.Random) -> Iterator[str]:
 
 
 def build_disturbed(soak: Soak, rng: random.Random) -> Iterator[str]:
-    """Kill or interrupt a build a few times, and then let the same command finish it."""
+    """Disturb a build a few times, then finish it by the same command."""
     corpus = soak.corpus(rng)
     words = build_words(corpus, soak.out, "--workers", str(rng.choice((1, 2, 4))))
 
     for _ in range(rng.randint(1, AT_ONCE)):
         how, ended = soak.disturb(rng, *words)
         yield from complaints(ended, *CODES[how])
-        if ended.code not in (0, -signal.SIGKILL) and (left := _temporary(soak.out)):
-            yield f"temporary files after {how}: {', '.join(left)}"
+        if ended.code not in (0, -signal.SIGKILL) and (leftover := _temporary(soak.out)):
+            yield f"temporary files after {how}: {', '.join(leftover)}"
 
     yield from complaints(soak.run(*words), 0)
     yield from _finished(soak, corpus)
 
 
 def build_parts(soak: Soak, rng: random.Random) -> Iterator[str]:
-    """Build parts at once, disturb some, leave some out; then finish."""
+    """Build some parts in parallel, one of them disturbed, then finish without `--part`."""
     corpus = soak.corpus(rng)
     words = build_words(corpus, soak.out, "--workers", str(rng.choice((1, 2))))
-    of = rng.randint(2, 4)
-    numbers = rng.sample(range(1, of + 1), rng.randint(1, of))
+    parts = rng.randint(2, 4)
+    numbers = rng.sample(range(1, parts + 1), rng.randint(1, parts))
 
-    beside = [soak.start(*words, "--part", f"{number}/{of}") for number in numbers[1:]]
-    how, ended = soak.disturb(rng, *words, "--part", f"{numbers[0]}/{of}")
+    beside = [soak.start(*words, "--part", f"{number}/{parts}") for number in numbers[1:]]
+    how, ended = soak.disturb(rng, *words, "--part", f"{numbers[0]}/{parts}")
     yield from complaints(ended, *CODES[how])
     for running in beside:
         yield from complaints(running.end(), 0)
@@ -155,7 +155,7 @@ def build_parts(soak: Soak, rng: random.Random) -> Iterator[str]:
 
 
 def build_in_the_reader(soak: Soak, rng: random.Random) -> Iterator[str]:
-    """Build by the call in Python, in the process that lives on."""
+    """Build by `md.build` in the long-lived process."""
     corpus = soak.corpus(rng)
     _, source, _, tokenizer = corpus.words
 
@@ -175,7 +175,7 @@ def build_in_the_reader(soak: Soak, rng: random.Random) -> Iterator[str]:
 
 
 def _finished(soak: Soak, corpus: Corpus) -> Iterator[str]:
-    """Give what is wrong with a folder that has to be finished."""
+    """Yield complaints about a finished folder."""
     _, digest = soak.built(corpus)
     if not (soak.out / "manifest.json").is_file():
         yield "no manifest"
@@ -193,7 +193,7 @@ def _temporary(out: Path) -> list[str]:
 
 
 def commands_on_a_folder(soak: Soak, rng: random.Random) -> Iterator[str]:
-    """Count masks, verify, inspect and dry-run."""
+    """Run mask-stats, inspect, verify and a dry run, none of which may change the folder."""
     corpus = soak.corpus(rng)
     built, digest = soak.built(corpus)
     strategy = ("--strategy", rng.choice(_STRATEGIES))
@@ -215,7 +215,7 @@ def commands_on_a_folder(soak: Soak, rng: random.Random) -> Iterator[str]:
 
 
 def command_interrupted(soak: Soak, rng: random.Random) -> Iterator[str]:
-    """Interrupt commands that read."""
+    """Disturb commands that only read."""
     built, digest = soak.built(soak.corpus(rng))
     words = rng.choice((("mask-stats", "--epochs", "30"), ("verify",), ("inspect", "--show-text")))
 
@@ -226,7 +226,7 @@ def command_interrupted(soak: Soak, rng: random.Random) -> Iterator[str]:
 
 
 def epochs(soak: Soak, rng: random.Random) -> Iterator[str]:
-    """Go through epochs in the process that lives on; equal requests have equal answers."""
+    """Read epochs in the long-lived process. Equal requests must give equal batches."""
     corpus = soak.corpus(rng)
     built, _ = soak.built(corpus)
 
@@ -252,7 +252,7 @@ def epochs(soak: Soak, rng: random.Random) -> Iterator[str]:
 
 
 def damaged_input(soak: Soak, rng: random.Random) -> Iterator[str]:
-    """Build from files that are damaged: an answer that holds, or one error."""
+    """Build from damaged files: success with a folder that verifies, or an error message."""
     corpus = soak.corpus(rng)
     inputs = soak.out.with_name("inputs")
     shutil.copytree(corpus.inputs, inputs)
@@ -269,7 +269,7 @@ def damaged_input(soak: Soak, rng: random.Random) -> Iterator[str]:
 
 
 def damaged_folder(soak: Soak, rng: random.Random) -> Iterator[str]:
-    """Use a folder that is damaged: `verify` finds it, and whatever else opens it says no more."""
+    """Use a damaged folder: `verify` must fail, other commands may fail only with a message."""
     built, _ = soak.built(soak.corpus(rng))
     shutil.copytree(built, soak.out)
     how = _damage(soak.out, rng)
@@ -281,10 +281,10 @@ def damaged_folder(soak: Soak, rng: random.Random) -> Iterator[str]:
     soak.counts[f"folder {how}"] += 1
 
     checked = soak.run("verify", str(soak.out))
-    must = any(name.endswith(_CHECKED) for name in changed)
+    must_fail = any(name.endswith(_CHECKED) for name in changed)
     yield from (
         f"{how} {', '.join(changed)}: verify: {complaint}"
-        for complaint in complaints(checked, *((1,) if must else (0, 1)))
+        for complaint in complaints(checked, *((1,) if must_fail else (0, 1)))
     )
     soak.counts[f"damaged folder: verify's exit code {checked.code}"] += 1
 
@@ -303,14 +303,14 @@ def damaged_folder(soak: Soak, rng: random.Random) -> Iterator[str]:
 
 
 def damaged_unfinished(soak: Soak, rng: random.Random) -> Iterator[str]:
-    """Damage what a part of a build has left: the next command does again what is missing."""
+    """Damage pieces or receipts of an unfinished build. The next command must rebuild them."""
     corpus = soak.corpus(rng)
     words = build_words(corpus, soak.out, "--workers", str(rng.choice((1, 2))))
     yield from complaints(soak.run(*words, "--part", "1/2"), 0)
 
     kinds = ("pieces", "receipts")
-    left = [path for kind in kinds for path in (soak.out / ".build" / kind).rglob("*.*")]
-    path, other = rng.sample(sorted(left), 2)
+    leftover = [path for kind in kinds for path in (soak.out / ".build" / kind).rglob("*.*")]
+    path, other = rng.sample(sorted(leftover), 2)
     how = _damage_file(path, other, rng)
     soak.counts[f"unfinished {how}"] += 1
 
@@ -319,7 +319,7 @@ def damaged_unfinished(soak: Soak, rng: random.Random) -> Iterator[str]:
 
 
 def _damage(folder: Path, rng: random.Random) -> str:
-    """Damage one file of a folder or two, and return how."""
+    """Damage one or two files of a folder, and return the kind of damage."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return _damage_file(rng.choice(files), rng.choice(files), rng)
 
@@ -361,4 +361,4 @@ ROUNDS: Mapping[Round, int] = {
     damaged_folder: 4,
     damaged_unfinished: 3,
 }
-"""Kinds of rounds -> how often each is drawn, relative to the others."""
+"""Kind of round -> relative frequency."""

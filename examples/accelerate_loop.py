@@ -1,4 +1,4 @@
-r"""Accelerate: train an encoder on a built folder, and resume after an interruption.
+r"""Train an encoder on a shard folder with Accelerate, and resume after an interruption.
 
     python examples/accelerate_loop.py shards/ncbi out/accelerate --model bert-base-cased
     accelerate launch --multi_gpu --num_processes 2 examples/accelerate_loop.py shards/ncbi \
@@ -6,8 +6,8 @@ r"""Accelerate: train an encoder on a built folder, and resume after an interrup
     torchrun --nproc_per_node 2 examples/accelerate_loop.py shards/ncbi out/accelerate \
         --model bert-base-cased
 
-`--multi_gpu` starts several processes, on CPUs too. `accelerate launch --cpu --num_processes 2`
-silently starts a single one.
+Run the same command again to resume from the last checkpoint. `--multi_gpu` starts several
+processes on CPUs too; `accelerate launch --cpu --num_processes 2` silently starts one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mslm_data.torch import MaskedDataset, MslmModel
 
 
 def main() -> None:
-    """Train for a number of steps, and save the model and the encoder in it."""
+    """Train for `--steps` steps, then save the model, and its encoder separately."""
     parser = argparse.ArgumentParser()
     parser.add_argument("shards", help="folder that mslm-data build wrote")
     parser.add_argument("out", type=Path, help="folder for the trained model")
@@ -37,7 +37,9 @@ def main() -> None:
     shards = md.load(arguments.shards)
     strategy = md.strategy("joint", elm=0.5, blm=0.15)
     data = MaskedDataset(shards["train"], strategy, seed=0)
-    # The loader handles ranks itself: register it for checkpoints, do not pass it to `prepare`.
+
+    # The loader divides rows among ranks itself. Register it for checkpoints, but do not pass it to
+    # `prepare`.
     loader = data.loader(batch_size=arguments.batch_size, bucketed=True)
 
     torch.manual_seed(0)
@@ -83,16 +85,16 @@ def main() -> None:
 
 
 class Steps:
-    """Counts finished steps, for Accelerate's checkpoints."""
+    """Number of finished steps, saved in Accelerate's checkpoints."""
 
     done = 0
 
     def state_dict(self) -> dict[str, int]:
-        """Return the count for a checkpoint."""
+        """Return the state to save."""
         return {"done": self.done}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Restore the count from a checkpoint."""
+        """Restore the state."""
         self.done = state["done"]
 
 

@@ -3,9 +3,9 @@ r"""Continue pretraining a ModernBERT on notes, with packed rows and a falling m
     python examples/continued_pretraining.py shards/long checkpoint.pt 100_000 \
         answerdotai/ModernBERT-base
 
-Rows are whole notes, packed, so every step has the same number of tokens. The mask rate falls from
-30 % to 15 % over 100,000 tokens; evaluation uses fixed masks at 15 %. Without a model name, it
-trains a new model of three small layers.
+Whole notes are packed into rows, so all steps have equal numbers of positions. The mask rate falls
+from 30 % to 15 % over 100,000 tokens; evaluation uses fixed masks at 15 %. Run the same command
+again to resume. Default model: a new ModernBERT of three small layers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ ROWS, ROW_TOKENS = 2, 512
 
 
 def main(folder: str, checkpoint: str, tokens: str = "100_000", name: str = "") -> None:
-    """Train on a number of tokens, and print the perplexity before and after."""
+    """Train on a number of tokens, and print perplexities before and after as JSON.
+
+    Args:
+        folder: Shard folder with the splits train and validation.
+        checkpoint: File to write, and to resume from if it exists.
+        tokens: Number of tokens to train on. Default: 100,000.
+        name: Model on the hub, or a folder. Default: a small new model.
+    """
     shards = md.load(folder)
     falling = {"shape": "linear", "start": 0.30, "stop": 0.15, "over": int(tokens), "per": "tokens"}
     train = MaskedDataset(shards["train"], md.strategy("modernbert", rate=falling), seed=7)
@@ -58,10 +65,10 @@ def main(folder: str, checkpoint: str, tokens: str = "100_000", name: str = "") 
             optimizer.step()
             optimizer.zero_grad()
 
-            present = int(batch["attention_mask"].sum())
-            seen += present
-            hidden = int((batch["labels"] != -100).sum())
-            steps.append({"tokens": present, "hidden": hidden, "loss": loss.item()})
+            num_tokens = int(batch["attention_mask"].sum())
+            seen += num_tokens
+            num_masked = int((batch["labels"] != -100).sum())
+            steps.append({"tokens": num_tokens, "hidden": num_masked, "loss": loss.item()})
             if seen >= int(tokens):
                 break
         else:
@@ -75,7 +82,7 @@ def main(folder: str, checkpoint: str, tokens: str = "100_000", name: str = "") 
 
 
 def small_modernbert(shards: md.Shards) -> ModernBertForMaskedLM:
-    """Return a small ModernBERT for quick training."""
+    """Make a small ModernBERT with random weights."""
     ids = shards.manifest.token_ids
     config = ModernBertConfig(
         vocab_size=ids.size,

@@ -1,11 +1,11 @@
-r"""Hugging Face's Trainer: train an encoder on a built folder, and resume after an interruption.
+r"""Train an encoder on a shard folder with transformers' Trainer, and resume.
 
     python examples/hf_trainer.py shards/ncbi out/trainer --model bert-base-cased
     torchrun --nproc_per_node 2 examples/hf_trainer.py shards/ncbi out/trainer \
         --model bert-base-cased
 
-`MslmTrainer` is a Trainer that tells the rows which epoch begins, makes gradient accumulation
-exact, and logs the parts of the loss.
+`MslmTrainer` is a Trainer that sets the epoch of masks, makes gradient accumulation exact, and logs
+the parts of the loss. Run the same command again to resume from the last checkpoint.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mslm_data.torch import MaskedDataset, MslmModel, MslmTrainer
 
 
 def main() -> None:
-    """Train for a number of steps, evaluate, and save the model and the encoder in it."""
+    """Train for `--steps` steps, evaluate, then save the model, and its encoder separately."""
     parser = argparse.ArgumentParser()
     parser.add_argument("shards", help="folder that mslm-data build wrote")
     parser.add_argument("out", type=Path, help="folder for the trained model")

@@ -1,11 +1,11 @@
-r"""Lightning: train an encoder on a built folder, and resume from the last checkpoint.
+r"""Train an encoder on a shard folder with Lightning, and resume from the last checkpoint.
 
     python examples/lightning_fit.py shards/ncbi out/lightning --model bert-base-cased
     python examples/lightning_fit.py shards/ncbi out/lightning --model bert-base-cased \
         --devices 2
 
-Lightning starts the other processes itself. It tells the loader which epoch begins, and keeps the
-loader's state in its checkpoints. `pip install lightning` beside the extra `hf`.
+Lightning starts the other processes, sets the loader's epoch, and saves the loader's state in its
+checkpoints. Requires `pip install lightning` and the extra `hf`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mslm_data.torch import MaskedDataset, MslmModel
 
 
 class Encoder(lightning.LightningModule):
-    """An `MslmModel`, with its optimizer."""
+    """An `MslmModel` with its optimizer."""
 
     def __init__(self, model: MslmModel) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Encoder(lightning.LightningModule):
 
 
 def main() -> None:
-    """Train for a number of steps, and save the model and the encoder in it."""
+    """Train for `--steps` steps, then save the model, and its encoder separately."""
     parser = argparse.ArgumentParser()
     parser.add_argument("shards", help="folder that mslm-data build wrote")
     parser.add_argument("out", type=Path, help="folder for the trained model")

@@ -1,11 +1,11 @@
-r"""Train a small masked diffusion model on notes, and bound its -log p beside a unigram model's.
+r"""Train a small masked diffusion model on notes, and compare its bound on -log p with a unigram's.
 
     mslm-data build --source mimic --sample --out shards/notes
     python examples/masked_diffusion.py shards/notes mentions model
 
-The rate of masking is drawn anew for each row and epoch, and the loss is divided by it. Units are
-`tokens`, `words` or `mentions`. It prints nats a token of the validation split: of all tokens, of
-those in mentions, and of the others.
+A mask rate is drawn for each row and epoch, and the loss is divided by it. Units are `tokens`,
+`words` or `mentions`. The program prints nats per token on the validation split, over all tokens,
+over tokens in mentions, and over the others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from mslm_data.torch import MaskedDataset, MslmModel, diffusion_bound
 
 
 def main(folder: str, units: Any, out: str = "", epochs: str = "40") -> None:
-    """Train, measure, and save the model if a folder is named."""
+    """Train, and print the bounds as JSON.
+
+    Args:
+        folder: Shard folder with the splits train and validation.
+        units: Masking units: "tokens", "words" or "mentions".
+        out: Folder to save the model to. Default: not saved.
+        epochs: Number of epochs. Default: 40.
+    """
     shards = md.load(folder)
     strategy = md.strategy("diffusion", units=units, complement=True)
     train = MaskedDataset(shards["train"], strategy, seed=7)
@@ -39,7 +46,7 @@ def main(folder: str, units: Any, out: str = "", epochs: str = "40") -> None:
     for epoch in range(int(epochs)):
         loader.set_epoch(epoch)
         for batch in loader:
-            # Losses divided by their rates, summed, and divided by the batch's tokens.
+            # Each loss is divided by the rate of its row, their sum by the tokens of the batch.
             loss = model(**batch).loss
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -48,14 +55,14 @@ def main(folder: str, units: Any, out: str = "", epochs: str = "40") -> None:
             warm_up.step()
 
     held_out = shards["validation"]
-    found = diffusion_bound(model, held_out, units=units, samples=16)
-    print(json.dumps({"bound": found, "unigram": unigram(shards["train"], held_out)}))
+    bound = diffusion_bound(model, held_out, units=units, samples=16)
+    print(json.dumps({"bound": bound, "unigram": unigram(shards["train"], held_out)}))
     if out:
         model.save_pretrained(out)
 
 
 def unigram(train: md.Split, held_out: md.Split) -> dict[str, Any]:
-    """Return nats a token of a model that knows only how often each token comes, plus one."""
+    """Return nats per token of a unigram model with add-one smoothing."""
     rows = train.examples()
     words = rows.input_ids.values[rows.word_ids.values >= 0]
     counts = np.bincount(words, minlength=train.token_ids.size) + 1
@@ -73,7 +80,7 @@ def unigram(train: md.Split, held_out: md.Split) -> dict[str, Any]:
 
 
 def small_modernbert(shards: md.Shards) -> ModernBertForMaskedLM:
-    """Return a ModernBERT that is quick to train."""
+    """Make a small ModernBERT with random weights."""
     ids = shards.manifest.token_ids
     return ModernBertForMaskedLM(
         ModernBertConfig(

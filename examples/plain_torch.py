@@ -1,11 +1,11 @@
-r"""Your own loop: train an encoder on a built folder, and resume after an interruption.
+r"""Train an encoder on a shard folder in a plain PyTorch loop, and resume after an interruption.
 
     python examples/plain_torch.py shards/ncbi out/plain --model bert-base-cased
     torchrun --nproc_per_node 2 examples/plain_torch.py shards/ncbi out/plain \
         --model bert-base-cased
 
-The loader gives each process its part of the rows. The model divides its loss by the counts of all
-processes, so gradients equal those of one large batch.
+The loader divides rows among processes. The model divides its loss by the numbers of masked tokens
+of all processes, so gradients equal those of one large batch. Run the same command again to resume.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mslm_data.torch import MaskedDataset, MslmModel
 
 
 def main() -> None:
-    """Train for a number of steps, and save the model and the encoder in it."""
+    """Train for `--steps` steps, then save the model, and its encoder separately."""
     parser = argparse.ArgumentParser()
     parser.add_argument("shards", help="folder that mslm-data build wrote")
     parser.add_argument("out", type=Path, help="folder for the trained model")
@@ -93,7 +93,7 @@ def main() -> None:
 
 
 def start_process() -> tuple[int, int, torch.device]:
-    """Join the other processes, if torchrun started several.
+    """Initialise the process group if torchrun started this process.
 
     Returns:
         Rank, number of processes, and device.

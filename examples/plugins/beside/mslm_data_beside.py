@@ -1,4 +1,4 @@
-"""A strategy for mslm-data that no pick can say: it masks the words beside mentions."""
+"""Example of a strategy plug-in that picks cannot express: mask the words beside mentions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mslm_data.registry import Help
 
 
 class Beside(md.Strategy):
-    """Mask the words on both sides of some mentions, and the mentions of none."""
+    """Mask the words before and after some mentions, but not the mentions."""
 
     origin = None
-    # Of the columns word_ids, mentions and scores.
+    # Columns that `plan_with` reads, of "word_ids", "mentions" and "scores".
     needs = frozenset({"word_ids", "mentions"})
-    # True if it reads rng.step or rng.tokens.
+    # True if `plan_with` reads rng.step or rng.tokens, as for rates that change during training.
     follows_training = False
 
     def __init__(
@@ -31,10 +31,18 @@ class Beside(md.Strategy):
         self.chance = chance
 
     def plan_with(self, examples: Examples, rng: RowRng) -> MaskPlan:
-        """Choose tokens; a row's choice depends on nothing but the row and its own draws."""
+        """Choose tokens to mask.
+
+        The plan of a row may depend only on the row and its own random numbers. Otherwise, masks
+        would change with the batch size.
+
+        Args:
+            examples: Rows.
+            rng: Random numbers of each row, by an index.
+        """
         kinds = np.zeros(len(examples.input_ids.values), np.uint8)
 
-        # The numbers 0, 1, … of a row are for its first mention, its second, and so on.
+        # Random number k of a row decides about its mention k, so other mentions do not affect it.
         for number in range(int(examples.span_starts.lengths.max(initial=0))):
             takes_part = rng.uniforms(number) < self.chance
             for row in np.flatnonzero(takes_part & (examples.span_starts.lengths > number)):
@@ -44,16 +52,23 @@ class Beside(md.Strategy):
         return MaskPlan.from_kinds(examples, kinds)
 
     def corrupt_with(self, examples: Examples, plan: MaskPlan, rng: RowRng) -> Ragged:
-        """Replace the planned tokens by 80-10-10, as BERT does."""
+        """Corrupt masked tokens 80-10-10 like BERT."""
         return md.strategy("bert").corrupt_with(examples, plan, rng)
 
     def table(self) -> dict[str, Any]:
-        """Return the table of a file that gives this strategy."""
+        """Return the table of this strategy in a TOML file."""
         return {"use": "beside", "chance": self.chance}
 
 
 def _tokens_beside(examples: Examples, row: int, start: int, end: int) -> np.ndarray:
-    """Return the tokens, over all rows, of the words before and after a mention of a row."""
+    """Return flat indices of the tokens of the words before and after a mention.
+
+    Args:
+        examples: Rows.
+        row: Row of the mention.
+        start: First token of the mention.
+        end: Token after the mention.
+    """
     words, tags = examples.word_ids[row], examples.bio[row]
     beside = [place for place in (start - 1, end) if 0 <= place < len(words)]
     is_beside = np.isin(words, words[beside]) & (words >= 0) & (tags == 0)

@@ -1,4 +1,4 @@
-"""A source for mslm-data: the XML of GATE, whose annotations point at nodes in the text."""
+"""Example of a source plug-in: GATE XML, with annotations that refer to nodes in the text."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mslm_data.source.reading.standoff import Annotation, OffsetOptions
 
 @dataclass(frozen=True, kw_only=True)
 class Gate(OffsetOptions, Source):
-    """GATE's XML, a document each: mentions are the annotations of some types.
+    """GATE XML, a document per file. Mentions are annotations of the given types.
 
-    The text is that of `TextWithNodes`, and the ids of its nodes are offsets. A file that is broken
-    is set aside.
+    The text is the content of `TextWithNodes`; node ids are character offsets. Broken files are set
+    aside.
     """
 
     suffixes = (".xml",)
@@ -29,14 +29,14 @@ class Gate(OffsetOptions, Source):
 
     types: Annotated[
         tuple[str, ...],
-        Help("The types of annotations that are mentions, which become their labels."),
+        Help("Annotation types to read as mentions; they are the labels."),
     ] = ("Person", "Location", "Organization")
     annotation_set: Annotated[
-        str, Help('The set that they stand in; "" for GATE\'s default set.')
+        str, Help('Name of the annotation set; "" is GATE\'s default set.')
     ] = ""
 
     def read(self, part: Part) -> Iterator[Document | SetAside]:
-        """Read the document of a file."""
+        """Yield the document of a file, or a `SetAside` with the reason."""
         path = Path(part.path)
         doc_id = path.name.removesuffix(".gz").removesuffix(".xml")
         place = f"{path.name}:1"
@@ -61,13 +61,16 @@ class Gate(OffsetOptions, Source):
         yield self.place(text, annotations).document(doc_id, text, sentences=None, place=place)
 
     def _annotations(self, element: Element) -> Iterator[Annotation]:
-        for one in element.iter("Annotation"):
-            label = one.get("Type", "")
+        for annotation in element.iter("Annotation"):
+            label = annotation.get("Type", "")
             if label in self.types:
-                start, end = int(one.get("StartNode", "")), int(one.get("EndNode", ""))
+                start, end = (
+                    int(annotation.get("StartNode", "")),
+                    int(annotation.get("EndNode", "")),
+                )
                 yield Annotation([(start, end)], label=label)
 
     @classmethod
-    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the beginning is enough
-        """Return what speaks for GATE, so that `--source auto` finds it."""
+    def recognises(cls, path: Path, head: bytes) -> str:  # noqa: ARG003 - the head is enough
+        """Return why a file is GATE XML, "" if it is not. Used by `--source auto`."""
         return "it is a GateDocument" if b"<GateDocument" in head else ""

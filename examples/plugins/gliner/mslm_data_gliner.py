@@ -1,8 +1,8 @@
-"""An annotator for mslm-data: takes the entities that a GLiNER model finds for given prompts.
+"""Example of an annotator plug-in: zero-shot entities by GLiNER (Zaratiana et al. 2024).
 
-GLiNER (Zaratiana et al. 2024) is asked for entities in words, such as "disease or syndrome". The
-package `gliner` cuts off whatever is longer than a model takes, so documents are cut into windows
-here, and what the windows say is put together as `text_windows` describes.
+A GLiNER model finds entities by prompts, such as "disease or syndrome". The package `gliner`
+truncates long texts. Here documents are read in overlapping windows, whose mentions are merged as
+described in `text_windows`.
 """
 
 from __future__ import annotations
@@ -38,46 +38,44 @@ from mslm_data.torch.predict.text_windows import (
     windows,
 )
 
-_ASKS = "annotator 'gliner'"
+_CALLER = "annotator 'gliner'"
 _CONFIG = "gliner_config.json"
-_MOST_TOKENS = 512
-"""Most tokens that an encoder is given, prompts included, if it does not say fewer."""
-_LEAST = 4
-"""Least room of a window, in words and in tokens."""
+_MAX_TOKENS = 512
+"""Maximum number of tokens of a window, prompts included. The encoder may have a lower one."""
+_MIN_ROOM = 4
+"""Minimum number of words, and of tokens, in a window besides prompts."""
 _DIGITS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class GlinerNer:
-    """Finds entities with a GLiNER model, which is asked for them in words.
+    """Zero-shot entities by a GLiNER model and prompts in plain words.
 
-    Documents are read in overlapping windows, as many words as the model takes, across sentences.
-    Of mentions that overlap the model gives the surest. Only safetensors are loaded, with a
-    tokenizer and the encoder's configuration beside them, no pickles and no code of others.
+    Documents are read in overlapping windows of the model's maximum length, across sentences. Of
+    overlapping mentions, the one with the highest score is kept. Only safetensors are loaded, from
+    a folder with tokenizer and encoder configuration; neither pickles nor custom code.
 
-    What is found in a document does not depend on the documents beside it. Another version of a
-    package, device, number of threads, batch size or kind of processor may change the last digit of
-    a score, and so, rarely, a mention.
+    The mentions of a document do not depend on other documents. The package versions, device,
+    number of threads, batch size and processor may change the last digit of a score and so, rarely,
+    a mention.
     """
 
-    model: Annotated[str, Help("The model's folder, or its name on the hub.")] = ""
+    model: Annotated[str, Help("Folder of the model, or its name on the hub.")] = ""
     prompts: Annotated[
         Mapping[str, str],
         Help(
-            'What the model is asked for ("disease or syndrome") -> its label. Several prompts may '
-            "have one label."
+            'Prompt, such as "disease or syndrome" -> label. Several prompts may have the same '
+            "label."
         ),
     ] = field(default_factory=dict)
-    min_score: Annotated[float, Help("Mentions of a lower score are not found.")] = 0.5
-    batch_size: Annotated[
-        int, Help("Number of windows of one document that the model sees at once.")
-    ] = 1
+    min_score: Annotated[float, Help("Minimum score of a mention, from 0 to 1.")] = 0.5
+    batch_size: Annotated[int, Help("Number of windows of a document in a batch.")] = 1
     device: Annotated[
         Literal["cpu", "cuda"],
-        Help('"cuda" runs the model on a GPU, of which each worker loads a copy.'),
+        Help('Device of the model. With "cuda", each worker loads a copy.'),
     ] = "cpu"
     threads: Annotated[int, Help("Number of CPU threads of a worker.")] = 1
-    weak: Annotated[bool, Help("Whether mentions carry confidences.")] = True
+    weak: Annotated[bool, Help("Whether mentions have scores.")] = True
     slow: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -86,31 +84,31 @@ class GlinerNer:
             raise ValueError("prompts: expected words and a label for each, got an empty text")
 
     def digest(self) -> str:
-        """Return a digest of the model's files, and of the versions of what runs it."""
+        """Return a digest of model files and package versions."""
         packages = ("gliner", "torch", "transformers")
-        digests = [self._files().digest(), *versions(*packages, wanted_by=_ASKS)]
+        digests = [self._files().digest(), *versions(*packages, wanted_by=_CALLER)]
         return hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
     def labels(self) -> tuple[str, ...]:
-        """Return the labels of the prompts, each once."""
-        return tuple(dict.fromkeys(self._asked().values()))
+        """Return the distinct labels of the prompts, in order."""
+        return tuple(dict.fromkeys(self._required_prompts().values()))
 
     def start(self) -> CachedAnnotator:
-        """Load the model into memory, without looking for a GPU."""
-        # This comes first, as it tells the hub's client to be quiet.
-        _optional.load("transformers", wanted_by=_ASKS)
-        gliner = _optional.load("gliner", wanted_by=_ASKS)
+        """Load the model on the CPU."""
+        # First, as it disables progress bars of the hub client.
+        _optional.load("transformers", wanted_by=_CALLER)
+        gliner = _optional.load("gliner", wanted_by=_CALLER)
         files = self._files()
 
-        # Workers may be forked from this process, and a pool of threads would not be there.
+        # Thread pools do not survive a fork of this process into workers.
         with threads(1):
-            model = _loaded(gliner, files)
+            model = _load(gliner, files)
         return CachedAnnotator(LoadedGliner(self, model).find)
 
-    def _asked(self) -> Mapping[str, str]:
+    def _required_prompts(self) -> Mapping[str, str]:
         if not self.prompts:
             raise AnnotateError(
-                f"{_ASKS}: expected prompts, got none; pass "
+                f"{_CALLER}: expected prompts, got none; pass "
                 '--set \'annotate.prompts={"disease or syndrome" = "Disease"}\', what the model '
                 "is asked for and its label"
             )
@@ -119,21 +117,21 @@ class GlinerNer:
     def _files(self) -> ModelFiles:
         if not self.model:
             raise AnnotateError(
-                f"{_ASKS}: expected model, got none; pass --set annotate.model=MODEL, the folder "
+                f"{_CALLER}: expected model, got none; pass --set annotate.model=MODEL, the folder "
                 "of a GLiNER model or its name on the hub"
             )
         files = find_model(self.model, config=_CONFIG)
-        _refuse_others(files)
+        _check_model(files)
         return files
 
 
-class _Texts(NamedTuple):
-    """Stretches of a document that windows may be in.
+class _Stretch(NamedTuple):
+    """Consecutive words of a document to cut into windows.
 
     Attributes:
         starts: First character of each word.
-        ends: Character after its last.
-        costs: int64, how much of a window each word takes.
+        ends: Character after each word.
+        costs: Cost of each word. A window has room for words x tokens.
     """
 
     starts: list[int]
@@ -142,93 +140,100 @@ class _Texts(NamedTuple):
 
 
 class LoadedGliner:
-    """A GLiNER model in memory, which goes to its device when it is first used."""
+    """A loaded GLiNER model. It is moved to its device on first use."""
 
     def __init__(self, options: GlinerNer, model: Any) -> None:
-        """Keep the model, and find out how much text it takes at once.
+        """Wrap a model, and compute the room for text in a window.
+
+        Args:
+            options: Options of the annotator.
+            model: The GLiNER model, on the CPU.
 
         Raises:
             AnnotateError: The prompts leave no room for text.
         """
         self._options = options
         self._model = model
-        self._is_there = options.device == "cpu"
+        self._on_device = options.device == "cpu"
 
-        # Prompts are asked in one order, as another could change scores.
-        self._prompts = sorted(options._asked())
+        # Sorted, as the order of prompts can change scores.
+        self._prompts = sorted(options._required_prompts())
         self._labels = list(options.labels())
-        self._number_of = {
+        self._label_numbers = {
             prompt: self._labels.index(options.prompts[prompt]) for prompt in self._prompts
         }
 
         self._words = int(model.config.max_len)
-        self._tokens = self._most_tokens()
-        if min(self._words, self._tokens) < _LEAST:
+        self._tokens = self._max_text_tokens()
+        if min(self._words, self._tokens) < _MIN_ROOM:
             raise AnnotateError(
-                f"{_ASKS}: expected prompts that leave room for {_LEAST} words, got "
+                f"{_CALLER}: expected prompts that leave room for {_MIN_ROOM} words, got "
                 f"{len(self._prompts)} that leave {max(0, min(self._words, self._tokens))}; ask "
                 "for less, or in fewer words"
             )
 
     def find(self, documents: Sequence[Document]) -> list[FoundMentions]:
-        """Return the entities of documents."""
-        if documents and not self._is_there:
-            # Not before: a process that has used a GPU cannot be forked.
-            check_gpu(_ASKS)
+        """Return the entities of each document."""
+        if documents and not self._on_device:
+            # Not earlier, as a process that has initialised CUDA cannot be forked.
+            check_gpu(_CALLER)
             self._model.to(self._options.device)
-            self._is_there = True
+            self._on_device = True
 
-        with threads(self._options.threads), machine_errors(_ASKS):
+        with threads(self._options.threads), machine_errors(_CALLER):
             return [
                 filter_mentions(self._spans(document.text), document.placeholders, min_score=0)
                 for document in documents
             ]
 
     def _spans(self, text: str) -> Iterator[Span]:
-        """Give the entities of a text."""
+        """Yield the entities of a text."""
         room = self._words * self._tokens
         for stretch in self._stretches(text, room):
             places = make_offsets(np.array(stretch.costs, np.int64))
-            of_text = list(windows(places, room))
-            for mention in merge_windows(of_text, self._in_windows(text, stretch, of_text), places):
+            text_windows = list(windows(places, room))
+            for mention in merge_windows(
+                text_windows, self._window_mentions(text, stretch, text_windows), places
+            ):
                 score = round(sum(mention.scores) / len(mention.scores), _DIGITS)
                 start, end = stretch.starts[mention.start], stretch.ends[mention.end - 1]
                 yield Span(start, end, self._labels[mention.label], score=score)
 
-    def _stretches(self, text: str, room: int) -> Iterator[_Texts]:
-        """Give the words of a text, apart where a word has too many tokens to be read.
+    def _stretches(self, text: str, room: int) -> Iterator[_Stretch]:
+        """Yield stretches of words, split at words too long for the model.
 
-        A window takes so many words and so many tokens. Both limits are one where a word costs the
-        larger of its shares, in fractions of words times tokens.
+        A window has two limits, W words and T tokens. A single limit W * T replaces both, with
+        costs `max(W * tokens of the word, T)`: if their sum is at most W * T, the window has at
+        most W words and at most T tokens.
         """
-        found = list(self._model.data_processor.words_splitter(text))
-        if not found:
+        words_found = list(self._model.data_processor.words_splitter(text))
+        if not words_found:
             return
-        counts = self._num_tokens([word for word, *_ in found])
+        counts = self._num_tokens([word for word, *_ in words_found])
         costs = [max(count * self._words, self._tokens) for count in counts]
 
-        most = max_word_tokens(room)
-        words = zip(found, costs, strict=True)
-        for is_long, group in groupby(words, key=lambda word: word[1] > most):
+        max_tokens = max_word_tokens(room)
+        words = zip(words_found, costs, strict=True)
+        for is_long, group in groupby(words, key=lambda word: word[1] > max_tokens):
             if not is_long:
-                of_group = list(group)
-                yield _Texts(
-                    starts=[start for (_, start, _), _ in of_group],
-                    ends=[end for (_, _, end), _ in of_group],
-                    costs=[cost for _, cost in of_group],
+                kept = list(group)
+                yield _Stretch(
+                    starts=[start for (_, start, _), _ in kept],
+                    ends=[end for (_, _, end), _ in kept],
+                    costs=[cost for _, cost in kept],
                 )
 
-    def _in_windows(
-        self, text: str, stretch: _Texts, of_text: Sequence[Window]
+    def _window_mentions(
+        self, text: str, stretch: _Stretch, text_windows: Sequence[Window]
     ) -> list[list[WordMention]]:
-        """Return what the model finds in each window, in words of the stretch."""
-        bases = [stretch.starts[window.start] for window in of_text]
-        given = [
+        """Return the mentions of each window, as ranges of words of the stretch."""
+        bases = [stretch.starts[window.start] for window in text_windows]
+        window_texts = [
             text[base : stretch.ends[window.end - 1]]
-            for base, window in zip(bases, of_text, strict=True)
+            for base, window in zip(bases, text_windows, strict=True)
         ]
-        found = self._model.inference(
-            given,
+        entities = self._model.inference(
+            window_texts,
             self._prompts,
             flat_ner=True,
             threshold=self._options.min_score,
@@ -238,18 +243,20 @@ class LoadedGliner:
         first_at = {start: number for number, start in enumerate(stretch.starts)}
         last_at = {end: number for number, end in enumerate(stretch.ends, start=1)}
         mentions = []
-        for base, of_window in zip(bases, found, strict=True):
-            of_one = []
-            for entity in of_window:
+        for base, window_entities in zip(bases, entities, strict=True):
+            window_mentions = []
+            for entity in window_entities:
                 first = first_at[base + entity["start"]]
-                past = last_at[base + entity["end"]]
-                scores = (float(entity["score"]),) * (past - first)
-                of_one.append(WordMention(first, past, self._number_of[entity["label"]], scores))
-            mentions.append(sorted(of_one))
+                stop = last_at[base + entity["end"]]
+                scores = (float(entity["score"]),) * (stop - first)
+                window_mentions.append(
+                    WordMention(first, stop, self._label_numbers[entity["label"]], scores)
+                )
+            mentions.append(sorted(window_mentions))
         return mentions
 
     def _num_tokens(self, words: list[str]) -> list[int]:
-        """Return how many tokens each word has."""
+        """Return the number of tokens of each word."""
         tokenizer = self._model.data_processor.transformer_tokenizer
         encoded = tokenizer(
             words, is_split_into_words=True, add_special_tokens=False, truncation=False
@@ -257,36 +264,36 @@ class LoadedGliner:
         counts = Counter(encoded.word_ids())
         return [counts[number] for number in range(len(words))]
 
-    def _most_tokens(self) -> int:
-        """Return how many tokens of text a window has room for, beside prompts and specials."""
+    def _max_text_tokens(self) -> int:
+        """Return the maximum number of text tokens in a window, without prompts and specials."""
         processor = self._model.data_processor
         (prompt,), _ = processor.prepare_inputs([[]], self._prompts)
         tokenizer = processor.transformer_tokenizer
-        around = sum(self._num_tokens(prompt)) + tokenizer.num_special_tokens_to_add()
+        other_tokens = sum(self._num_tokens(prompt)) + tokenizer.num_special_tokens_to_add()
 
         encoder = self._model.config.encoder_config
-        longest = int(getattr(encoder, "max_position_embeddings", None) or _MOST_TOKENS)
-        most: int = min(_MOST_TOKENS, longest, tokenizer.model_max_length) - around
-        return most
+        max_positions = int(getattr(encoder, "max_position_embeddings", None) or _MAX_TOKENS)
+        max_tokens: int = min(_MAX_TOKENS, max_positions, tokenizer.model_max_length) - other_tokens
+        return max_tokens
 
 
 # Files --------------------------------------------------------------------------------------------
 
 
-def _loaded(gliner: Any, files: ModelFiles) -> Any:
-    """Load a model of which all is here."""
+def _load(gliner: Any, files: ModelFiles) -> Any:
+    """Load a model, and check that all its weights are there and finite."""
     import transformers
     from safetensors import SafetensorError, safe_open
 
-    said: Any = transformers.utils.logging
-    said.set_verbosity_error()
-    said.disable_progress_bar()
+    transformers_log: Any = transformers.utils.logging
+    transformers_log.set_verbosity_error()
+    transformers_log.disable_progress_bar()
     try:
         model = gliner.GLiNER.from_pretrained(
             str(files.folder), local_files_only=True, map_location="cpu"
         )
         with safe_open(files.folder / "model.safetensors", framework="pt") as weights:
-            given = {*weights.keys(), *(weights.metadata() or ())}
+            saved = {*weights.keys(), *(weights.metadata() or ())}
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
         raise AnnotateError(
             f"{files.folder}: expected a model that gliner loads, got {type(error).__name__} from "
@@ -294,13 +301,13 @@ def _loaded(gliner: Any, files: ModelFiles) -> Any:
             "safe_serialization=True)"
         ) from None
 
-    missing = sorted({name for name, _ in model.model.named_parameters()} - given)
+    missing = sorted({name for name, _ in model.model.named_parameters()} - saved)
     if missing:
         raise AnnotateError(
             f"{files.folder}: expected all weights of a GLiNER model, got none for {missing[0]}"
         )
 
-    # Of scores that are not numbers the package finds nothing, and says nothing.
+    # With NaN scores, the package silently finds no entities.
     damaged = [
         name for name, weights in model.model.named_parameters() if not _are_numbers(weights)
     ]
@@ -316,11 +323,11 @@ def _are_numbers(weights: Any) -> bool:
     return bool(weights.isfinite().all())
 
 
-def _refuse_others(files: ModelFiles) -> None:
-    """Refuse models that need more than their folder, or that can run code of others.
+def _check_model(files: ModelFiles) -> None:
+    """Check that a model is complete and runs no custom code.
 
     Raises:
-        AnnotateError: The model is such a one.
+        AnnotateError: The model names custom code, lacks files, or is of an unsupported kind.
     """
     config = files.config
     splitter = config.get("words_splitter_type", "whitespace")

@@ -1,7 +1,7 @@
-"""The annotator "gliner", and the export for it.
+"""Tests of the annotator "gliner", and of the export for GLiNER.
 
-From the root: `python -m pytest examples/plugins/gliner`, with the package installed.
-`constraints.txt` has the versions that it was tried with.
+Run `python -m pytest examples/plugins/gliner` from the root, with the package installed.
+`constraints.txt` has the tested versions.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ PROMPTS = {"disease": "Disease", "drug": "Drug", "medication": "Drug"}
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A model that finds the names."""
+    """A model that finds `NAMES`."""
     return name_finder(tmp_path_factory.mktemp("model"), NAMES)
 
 
 @pytest.fixture(scope="module")
 def random_model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A model with random weights, which takes 20 words and 64 tokens, prompts included."""
+    """A model with random weights, at most 20 words and 64 tokens, prompts included."""
     folder = tmp_path_factory.mktemp("random")
     words = ["heart", "failure", "aspirin", "and", "a", "##a", *PROMPTS]
     write_tokenizer(folder / "base", words)
@@ -65,7 +65,7 @@ def random_model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def name_finder(folder: Path, names: Sequence[str], *, longest: int = 64) -> str:
-    """Save a model that finds the names whatever it is asked for, and return its folder."""
+    """Save a model that finds the names for any prompt, and return its folder."""
     words = words_of(names)
     base = folder / "base"
     write_tokenizer(base, words)
@@ -81,9 +81,8 @@ def name_finder(folder: Path, names: Sequence[str], *, longest: int = 64) -> str
     }
     model = GLiNER.from_config(options, backbone_from_pretrained=False)
 
-    # A span is marked in the dimension of a name by its first word and by its last one. Where both
-    # marks are there, what comes out is 1, and the product with the prompt is 20 - 10; else it is
-    # -10.
+    # Dimension n of a span is marked by the first word of name n, and by its last one. With both
+    # marks, the output is 1, and the product with the prompt 20 - 10; otherwise, it is -10.
     with torch.no_grad():
         hand_on(model.model.token_rep_layer.bert_layer.model, words)
         spans = model.model.span_rep_layer.span_rep_layer
@@ -158,7 +157,7 @@ def test_annotate__reads_long_texts_in_windows_and_truncates_nothing(
 
 
 def test_annotate__counts_tokens_as_well_as_words(random_model: str) -> None:
-    # Of 64 tokens the prompts and special tokens take 9, so of these words no five fit.
+    # Prompts and special tokens take 9 of 64 tokens, so at most four of these words fit.
     options = GlinerNer(model=random_model, prompts=PROMPTS)
     loaded = options.start()
     seen = []
@@ -256,7 +255,7 @@ def test_prompts__must_leave_room(random_model: str) -> None:
 
 
 def copy_of(model: str, folder: Path, **changed: Any) -> Path:
-    """Copy a model with another configuration."""
+    """Copy a model and change its configuration."""
     shutil.copytree(model, folder)
     path = folder / "gliner_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))

@@ -1,4 +1,4 @@
-"""A segmenter for mslm-data: a row for each paragraph, which ends at an empty line."""
+"""Example of a segmenter plug-in: a row per paragraph, with an empty line between paragraphs."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ from mslm_data.data.documents import Documents, Ranges
 from mslm_data.registry import Help
 from mslm_data.segment.cover import cover, on_line
 
-_NEXT = re.compile(r"\n[ \t\r]*\n\s*(?=\S)")
+_PARAGRAPH_BREAK = re.compile(r"\n[ \t\r]*\n\s*(?=\S)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paragraphs:
-    """A sentence for each paragraph."""
+    """A sentence per paragraph."""
 
     least: Annotated[
-        int, Help("Minimum length in characters; a shorter paragraph joins the one before.")
+        int,
+        Help("Minimum length in characters. Shorter paragraphs are joined with the next one."),
     ] = 1
 
     def digest(self) -> str:
-        """Return "": there is no model."""
+        """Return an empty digest, as there is no model."""
         return ""
 
     def sentences(self, documents: Documents) -> Ranges:
-        """Return the paragraphs of each document."""
+        """Return the paragraphs of each document as ranges of characters."""
         starts = [self._starts(text) for text, _ in documents.texts()]
-        # It keeps the law: all text is in a sentence, and no mention in two.
+
+        # `cover` keeps the law: all text is in a sentence, and no mention is in two.
         return cover(documents, on_line(documents, starts))
 
     def _starts(self, text: str) -> list[int]:
         starts = [0]
-        for found in _NEXT.finditer(text):
-            if found.start() - starts[-1] >= self.least:
-                starts.append(found.end())
+        for boundary in _PARAGRAPH_BREAK.finditer(text):
+            if boundary.start() - starts[-1] >= self.least:
+                starts.append(boundary.end())
         return starts

@@ -32,10 +32,10 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     recorded = Runs()
     monkeypatch.setattr(release, "run", recorded.take)
     monkeypatch.setattr(
-        release, "built", lambda into: [into / WHEEL, into / "mslm_data-1.2.tar.gz"]
+        release, "build_distributions", lambda into: [into / WHEEL, into / "mslm_data-1.2.tar.gz"]
     )
-    monkeypatch.setattr(release, "refuse_other_contents", lambda _: None)
-    monkeypatch.setattr(release, "bill_of", lambda wheel, extras, version, into: into)
+    monkeypatch.setattr(release, "check_contents", lambda _: None)
+    monkeypatch.setattr(release, "write_bill", lambda wheel, extras, version, into: into)
     return recorded
 
 
@@ -55,7 +55,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
 def test_heading_problem__requires_the_version_and_a_date(heading: str, is_right: bool) -> None:
     changelog = f"# Changelog\n\n## {heading}\n\n### Added\n\n## 1.2 (2029-01-31)\n"
 
-    problems = release.heading_problem(changelog, "1.2")
+    problems = release.changelog_problems(changelog, "1.2")
 
     assert (problems == []) == is_right
     assert is_right or f"got '## {heading}'" in problems[0]
@@ -72,7 +72,7 @@ def test_heading_problem__requires_the_version_and_a_date(heading: str, is_right
     ],
 )
 def test_citation_problem__requires_the_version_and_a_date(citation: str, problems: int) -> None:
-    found = release.citation_problem(citation, "1.2")
+    found = release.citation_problems(citation, "1.2")
 
     assert len(found) == problems
     assert all(problem.startswith("CITATION.cff: expected") for problem in found)
@@ -87,7 +87,7 @@ def test_citation_problem__requires_the_version_and_a_date(citation: str, proble
     ],
 )
 def test_links_problem__counts_relative_links(readme: str, found: list[str]) -> None:
-    problems = release.links_problem(readme)
+    problems = release.link_problems(readme)
 
     assert len(problems) == len(found)
     assert all(words in problem for words, problem in zip(found, problems, strict=True))
@@ -98,15 +98,15 @@ def test_version_of__reads_the_version_of_the_package() -> None:
 
     module = (ROOT / "mslm_data" / "_version.py").read_text(encoding="utf-8")
 
-    assert release.version_of(module) == mslm_data.__version__
+    assert release.parse_version(module) == mslm_data.__version__
     with pytest.raises(release.ReleaseError, match="expected __version__"):
-        release.version_of("version = 1")
+        release.parse_version("version = 1")
 
 
 def test_release__prints_publishing_commands_without_running_them(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(release, "unready", lambda _: ["the tree has changes"])
+    monkeypatch.setattr(release, "find_problems", lambda _: ["the tree has changes"])
 
     assert release.main([]) == 0
 
@@ -120,7 +120,7 @@ def test_release__prints_publishing_commands_without_running_them(
 def test_release__publishes_only_when_ready(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(release, "unready", lambda _: ["the tree has changes"])
+    monkeypatch.setattr(release, "find_problems", lambda _: ["the tree has changes"])
 
     assert release.main(["--publish"]) == 1
     assert runs == []
@@ -130,7 +130,7 @@ def test_release__publishes_only_when_ready(
 def test_release__publishes_after_the_checks_and_uploads_last(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(release, "unready", lambda _: [])
+    monkeypatch.setattr(release, "find_problems", lambda _: [])
 
     assert release.main(["--publish"]) == 0
 
@@ -176,10 +176,10 @@ def test_refuse_other_contents__lists_extra_and_missing_files_of_a_wheel(
             archive.writestr(name, "")
 
     if not named:
-        release.refuse_other_contents([tmp_path / WHEEL])
+        release.check_contents([tmp_path / WHEEL])
         return
     with pytest.raises(release.ReleaseError, match=re.escape(named)):
-        release.refuse_other_contents([tmp_path / WHEEL])
+        release.check_contents([tmp_path / WHEEL])
 
 
 # Bills of materials -------------------------------------------------------------------------------
@@ -221,6 +221,6 @@ def test_differences__lists_the_missing_entries_of_a_bill(
     }
     installed = {"mslm-data": "1.2", "numpy": "2.1", "pyarrow-x": "20"}
 
-    found = release.differences(bill, installed, map(Requirement, ["numpy>=2", "pyarrow-x"]))
+    found = release.bill_problems(bill, installed, map(Requirement, ["numpy>=2", "pyarrow-x"]))
 
     assert found == wrong

@@ -1,11 +1,11 @@
-"""Make a release: check it, build it, describe it, and say how it is published.
+"""Make a release: run the tests, build the distributions, write bills of materials, and publish.
 
-`make release` tries all of it and changes nothing outside of the checkout: commands that sign, tag,
-push or upload are printed. `make publish` runs them as well, by `tools/release.py --publish`, and
-stops before anything else if the tree or the changelog is not ready.
+`make release` is a dry run. It prints the commands to sign, tag, push and upload, and changes
+nothing outside the checkout. `make publish` (`tools/release.py --publish`) runs them too, and stops
+at the start if tree, changelog, CITATION.cff or README are not ready.
 
-The files lie in `dist/` afterwards: the package as source and as a wheel, and for each way of
-installing it a bill of materials (CycloneDX) that names all that the installation brings.
+Output is written to `dist/`: source distribution, wheel, and two bills of materials (CycloneDX),
+for the package alone and with all extras.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ DIST = ROOT / "dist"
 NAME = "mslm-data"
 
 BILLS = {"": (), "-all": ("all",)}
-"""Ending of a bill's name -> the extras of the installation that it describes."""
+"""Suffix of a bill's file name -> extras of its installation."""
 SHIPPED = ("pipelines/", "vocab/")
-"""Folders that the wheel has below `mslm_data/_shipped/`."""
-OF_CI = (".ci/",)
-"""Tracked files that the source distribution leaves out."""
+"""Folders copied to `mslm_data/_shipped/` in the wheel."""
+CI_FILES = (".ci/",)
+"""Tracked files excluded from the source distribution."""
 METADATA = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
 """Files of the wheel's `dist-info` folder."""
 
 
 class ReleaseError(Exception):
-    """A release that cannot be made; the message says why."""
+    """The release cannot be made. The message is the reason."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Make a release, and return the exit code."""
+    """Parse arguments, make the release and return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--publish", action="store_true", help="sign, tag, push and upload the release"
     )
     parser.add_argument(
-        "--skip-tests", action="store_true", help="leave the tests out; only without --publish"
+        "--skip-tests", action="store_true", help="skip the tests; not allowed with --publish"
     )
-    given = parser.parse_args(words)
-    if given.publish and given.skip_tests:
+    options = parser.parse_args(words)
+    if options.publish and options.skip_tests:
         parser.error("--publish: expected the tests to run; leave --skip-tests out")
 
     try:
-        make(publish=given.publish, with_tests=not given.skip_tests)
+        make(publish=options.publish, with_tests=not options.skip_tests)
     except ReleaseError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -72,19 +72,19 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def make(*, publish: bool, with_tests: bool) -> None:
-    """Do all steps of a release.
+    """Run all steps of a release.
 
     Args:
-        publish: Whether the steps outside of the checkout are done, or only printed.
-        with_tests: Whether the tests are run.
+        publish: Whether to run the commands that sign, tag, push and upload, or only print them.
+        with_tests: Whether to run the tests.
 
     Raises:
-        ReleaseError: A check failed.
-        subprocess.CalledProcessError: A program failed.
+        ReleaseError: A check fails.
+        subprocess.CalledProcessError: A program fails.
     """
-    version = version_of((ROOT / "mslm_data" / "_version.py").read_text(encoding="utf-8"))
+    version = parse_version((ROOT / "mslm_data" / "_version.py").read_text(encoding="utf-8"))
     step(f"release {version}")
-    problems = unready(version)
+    problems = find_problems(version)
     for problem in problems:
         print(f"not ready: {problem}")
     if publish and problems:
@@ -95,21 +95,21 @@ def make(*, publish: bool, with_tests: bool) -> None:
         run("make", "test")
 
     step("build, twice")
-    files = built(DIST)
+    files = build_distributions(DIST)
 
     step("check what was built")
     run(sys.executable, "-m", "twine", "check", "--strict", *files)
-    refuse_other_contents(files)
+    check_contents(files)
 
     step("bills of materials")
     (wheel,) = (file for file in files if file.suffix == ".whl")
     bills = [
-        bill_of(wheel, extras, version, DIST / f"{NAME}-{version}{ending}.cdx.json")
+        write_bill(wheel, extras, version, DIST / f"{NAME}-{version}{ending}.cdx.json")
         for ending, extras in BILLS.items()
     ]
 
     step("publish" if publish else "to be done by `make publish`")
-    for command in outside(version, files, bills):
+    for command in publish_commands(version, files, bills):
         if publish:
             run(*command)
         else:
@@ -119,50 +119,50 @@ def make(*, publish: bool, with_tests: bool) -> None:
 
 
 def step(title: str) -> None:
-    """Print which step begins."""
+    """Print the title of a step."""
     print(f"\n== {title}", flush=True)
 
 
 def run(*command: str | Path, **variables: str) -> None:
-    """Run a program in the root of the checkout, with further environment variables."""
+    """Run a program in the root of the checkout, with additional environment variables."""
     words = [str(word) for word in command]
     subprocess.run(words, cwd=ROOT, env={**os.environ, **variables}, check=True)
 
 
 def output(*command: str | Path) -> str:
-    """Run a program in the root of the checkout, and return what it prints."""
+    """Run a program in the root of the checkout, and return its output."""
     words = [str(word) for word in command]
     return subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-# Whether it is ready ------------------------------------------------------------------------------
+# Checks -------------------------------------------------------------------------------------------
 
 
-def version_of(module: str) -> str:
-    """Return the version that the text of `_version.py` says."""
+def parse_version(module: str) -> str:
+    """Return the version in the text of `_version.py`."""
     match = re.search(r'^__version__ = "([^"]+)"$', module, re.MULTILINE)
     if match is None:
         raise ReleaseError('mslm_data/_version.py: expected __version__ = "…", found none')
     return match[1]
 
 
-def unready(version: str) -> list[str]:
-    """Return what keeps the checkout from being released."""
+def find_problems(version: str) -> list[str]:
+    """Return the reasons why the checkout cannot be published."""
     problems = []
     if output("git", "status", "--porcelain"):
         problems.append("the tree has changes; commit or remove them")
     if output("git", "tag", "--list", f"v{version}"):
         problems.append(f"the tag v{version} exists; raise mslm_data/_version.py")
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    problems += heading_problem(changelog, version)
+    problems += changelog_problems(changelog, version)
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    problems += citation_problem(citation, version)
-    problems += links_problem((ROOT / "README.md").read_text(encoding="utf-8"))
+    problems += citation_problems(citation, version)
+    problems += link_problems((ROOT / "README.md").read_text(encoding="utf-8"))
     return problems
 
 
-def heading_problem(changelog: str, version: str) -> list[str]:
-    """Return what is wrong with the newest heading of the changelog, nothing if it is right."""
+def changelog_problems(changelog: str, version: str) -> list[str]:
+    """Return problems of the newest heading of the changelog."""
     match = re.search(r"^## (.+)$", changelog, re.MULTILINE)
     heading = match[1] if match else ""
     if re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", heading):
@@ -172,8 +172,8 @@ def heading_problem(changelog: str, version: str) -> list[str]:
     ]
 
 
-def citation_problem(citation: str, version: str) -> list[str]:
-    """Return what is wrong with the text of `CITATION.cff`, nothing if it is right."""
+def citation_problems(citation: str, version: str) -> list[str]:
+    """Return problems of the text of `CITATION.cff`."""
     problems = []
     if not re.search(rf"^version: {re.escape(version)}$", citation, re.MULTILINE):
         problems.append(f"CITATION.cff: expected 'version: {version}', got another or none")
@@ -182,8 +182,8 @@ def citation_problem(citation: str, version: str) -> list[str]:
     return problems
 
 
-def links_problem(readme: str) -> list[str]:
-    """Return what is wrong with the links of the README, which a package index shows too."""
+def link_problems(readme: str) -> list[str]:
+    """Return problems of links in the README. On a package index, relative links are broken."""
     target = r"(?!https?://|mailto:|#)\S"
     relative = re.findall(rf"\]\({target}|^\[[^]]+\]: {target}", readme, re.MULTILINE)
     if not relative:
@@ -197,14 +197,14 @@ def links_problem(readme: str) -> list[str]:
 # Building -----------------------------------------------------------------------------------------
 
 
-def built(into: Path) -> list[Path]:
-    """Build the source distribution and the wheel, and return them.
+def build_distributions(into: Path) -> list[Path]:
+    """Build the source distribution and the wheel, and return their paths.
 
-    Both are built twice, the wheel from the source distribution and from the checkout, and must be
-    equal bytes. Times in them are those of the last commit.
+    Both are built twice, the wheel once from the source distribution and once from the checkout,
+    with the time of the last commit as file times.
 
     Raises:
-        ReleaseError: The bytes differ.
+        ReleaseError: The two builds differ.
     """
     shutil.rmtree(into, ignore_errors=True)
     time = output("git", "log", "-1", "--format=%ct").strip()
@@ -220,34 +220,34 @@ def built(into: Path) -> list[Path]:
     return files
 
 
-def refuse_other_contents(files: Iterable[Path]) -> None:
-    """Check that both distributions hold what is tracked here, and nothing else.
+def check_contents(files: Iterable[Path]) -> None:
+    """Check that distributions contain exactly the tracked files.
 
     Raises:
-        ReleaseError: Names what is missing, and what should not be there.
+        ReleaseError: Files are missing or unexpected; the message lists them.
     """
     tracked = output("git", "ls-files", "-z").split("\0")[:-1]
     for file in files:
         if file.suffix == ".whl":
-            found = set(zipfile.ZipFile(file).namelist())
+            contents = set(zipfile.ZipFile(file).namelist())
             expected = expected_in_wheel(tracked, file.name)
         else:
             with tarfile.open(file) as archive:
-                found = {name.partition("/")[2] for name in archive.getnames()}
+                contents = {name.partition("/")[2] for name in archive.getnames()}
             expected = expected_in_source(tracked)
-        if found != expected:
+        if contents != expected:
             raise ReleaseError(
                 f"{file.name}: expected the files that are tracked, got these as well: "
-                f"{sorted(found - expected)}, and lacked these: {sorted(expected - found)}"
+                f"{sorted(contents - expected)}, and lacked these: {sorted(expected - contents)}"
             )
 
 
 def expected_in_wheel(tracked: Iterable[str], name: str) -> set[str]:
-    """Return the files of a wheel: the package, its pipelines and samples, and its metadata.
+    """Return the expected files of a wheel: package, pipelines, samples and metadata.
 
     Args:
-        tracked: The files of the checkout.
-        name: The name of the wheel.
+        tracked: Tracked files of the checkout.
+        name: File name of the wheel.
     """
     info = "-".join(name.split("-")[:2]) + ".dist-info"
     expected = {f"{info}/{file}" for file in METADATA}
@@ -260,27 +260,30 @@ def expected_in_wheel(tracked: Iterable[str], name: str) -> set[str]:
 
 
 def expected_in_source(tracked: Iterable[str]) -> set[str]:
-    """Return the files of a source distribution: all that are tracked, and its metadata."""
-    return {"PKG-INFO", *(file for file in tracked if not file.startswith(OF_CI))}
+    """Return the expected files of a source distribution: tracked files and metadata."""
+    return {"PKG-INFO", *(file for file in tracked if not file.startswith(CI_FILES))}
 
 
 # Bills of materials -------------------------------------------------------------------------------
 
 
-def bill_of(wheel: Path, extras: Sequence[str], version: str, into: Path) -> Path:
-    """Write a bill of what installing the wheel brings, and check it.
+def write_bill(wheel: Path, extras: Sequence[str], version: str, into: Path) -> Path:
+    """Write and check the bill of materials of an installation.
 
-    The wheel is installed into an empty environment, with the versions of
-    `tools/constraints.txt`. The bill is validated against the schema of CycloneDX.
+    The wheel is installed into an empty environment with the versions of `tools/constraints.txt`.
+    The bill is validated against the CycloneDX schema.
 
     Args:
         wheel: The wheel.
-        extras: The extras that are installed.
-        version: Of the wheel.
-        into: The file of the bill.
+        extras: Extras to install.
+        version: Version of the wheel.
+        into: File to write.
+
+    Returns:
+        `into`.
 
     Raises:
-        ReleaseError: The bill lacks a package, or names one that is not there.
+        ReleaseError: The bill lacks an installed package or lists another.
     """
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=False, symlinks=True)
@@ -289,7 +292,7 @@ def bill_of(wheel: Path, extras: Sequence[str], version: str, into: Path) -> Pat
         chosen = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
         run(*pip, "install", "--quiet", "--constraint", "tools/constraints.txt", chosen)
 
-        # The tool reads the package's own name and version from a file that has both.
+        # cyclonedx-py needs a static version in pyproject.toml.
         project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
         described = Path(folder) / "pyproject.toml"
         described.write_text(project.replace('dynamic = ["version"]', f'version = "{version}"'))
@@ -299,9 +302,11 @@ def bill_of(wheel: Path, extras: Sequence[str], version: str, into: Path) -> Pat
 
         listed = json.loads(output(*pip, "list", "--format", "json"))
 
-    installed: dict[str, str] = {canonicalize_name(one["name"]): one["version"] for one in listed}
+    installed: dict[str, str] = {
+        canonicalize_name(package["name"]): package["version"] for package in listed
+    }
     text = into.read_text(encoding="utf-8")
-    wrong = differences(json.loads(text), installed, required(metadata_of(wheel), extras))
+    wrong = bill_problems(json.loads(text), installed, required(read_requirements(wheel), extras))
     if str(ROOT) in text or folder in text:
         wrong.append("a path of this machine stands in it")
     if wrong:
@@ -310,8 +315,8 @@ def bill_of(wheel: Path, extras: Sequence[str], version: str, into: Path) -> Pat
     return into
 
 
-def metadata_of(wheel: Path) -> list[str]:
-    """Return the requirements that a wheel states."""
+def read_requirements(wheel: Path) -> list[str]:
+    """Return the `Requires-Dist` entries of a wheel."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         stated = email.message_from_bytes(archive.read(name))
@@ -322,62 +327,62 @@ def required(stated: Iterable[str], extras: Sequence[str]) -> list[Requirement]:
     """Return the requirements of an installation with some extras.
 
     Args:
-        stated: All requirements of the package.
-        extras: Extras; those that they consist of count too.
+        stated: `Requires-Dist` entries of the package.
+        extras: Extras. Extras that they refer to, as in `mslm-data[hf]`, are included.
     """
     stated = list(stated)
-    found: dict[str, Requirement] = {}
+    requirements: dict[str, Requirement] = {}
     to_do = ["", *extras]
     for extra in to_do:
-        for one in map(Requirement, stated):
-            if one.marker is not None and not one.marker.evaluate({"extra": extra}):
+        for requirement in map(Requirement, stated):
+            if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
                 continue
-            if canonicalize_name(one.name) == NAME:
-                to_do += sorted(one.extras - set(to_do))
+            if canonicalize_name(requirement.name) == NAME:
+                to_do += sorted(requirement.extras - set(to_do))
             else:
-                found[str(one)] = one
-    return list(found.values())
+                requirements[str(requirement)] = requirement
+    return list(requirements.values())
 
 
-def differences(
+def bill_problems(
     bill: Mapping[str, object], installed: Mapping[str, str], wanted: Iterable[Requirement]
 ) -> list[str]:
-    """Return what is wrong with a bill.
+    """Return problems of a bill of materials.
 
     Args:
-        bill: What its JSON says.
-        installed: Package -> version, the package itself included.
-        wanted: The package's own requirements.
+        bill: Parsed JSON of the bill.
+        installed: Package -> version, including this package.
+        wanted: Requirements of this package.
     """
     about = bill["metadata"]
     components = bill["components"]
     assert isinstance(about, dict)  # noqa: S101 - for the type checker; the bill was validated
     assert isinstance(components, list)  # noqa: S101
     named = {
-        canonicalize_name(one["name"]): one.get("version")
-        for one in [about["component"], *components]
+        canonicalize_name(component["name"]): component.get("version")
+        for component in [about["component"], *components]
     }
 
     missing = installed.items() - named.items()
     wrong = [f"{name} {version} is not named" for name, version in missing]
     wrong += [f"{name} is not installed" for name in named.keys() - installed.keys()]
-    for one in wanted:
-        version = named.get(canonicalize_name(one.name))
-        if version is None or not one.specifier.contains(version, prereleases=True):
-            wrong.append(f"'{one}' is required, got {version or 'nothing'}")
+    for requirement in wanted:
+        version = named.get(canonicalize_name(requirement.name))
+        if version is None or not requirement.specifier.contains(version, prereleases=True):
+            wrong.append(f"'{requirement}' is required, got {version or 'nothing'}")
     return sorted(wrong)
 
 
-# Outside of the checkout --------------------------------------------------------------------------
+# Publishing ---------------------------------------------------------------------------------------
 
 
-def outside(
+def publish_commands(
     version: str, files: Sequence[Path], bills: Sequence[Path]
 ) -> list[tuple[str | Path, ...]]:
-    """Return the commands that sign, tag, push and upload a release; the upload is the last.
+    """Return the commands that sign, tag, push and, at last, upload a release.
 
-    `pypi-attestations` and `sigstore` sign with the identity of the person or the job that runs
-    them, without a key to keep. `twine` uploads as the job that the index trusts, or asks.
+    `pypi-attestations` and `sigstore` sign with the identity of the user or CI job, without a key.
+    `twine` uploads as a trusted publisher, or asks for credentials.
     """
     python = sys.executable
     attestations = [file.with_name(f"{file.name}.publish.attestation") for file in files]

@@ -1,1 +1,1 @@
-"""Helpers that tests of several rooms use."""
+"""Helpers shared by tests of several rooms."""

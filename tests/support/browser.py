@@ -1,4 +1,4 @@
-"""Pages in a headless Chromium, where one is installed."""
+"""Inspect pages in a headless Chromium, if one is installed."""
 
 from __future__ import annotations
 
@@ -48,14 +48,16 @@ next();
 def seen_on(
     folder: Path, pages: Sequence[str], *, look: str, width: int, wait_ms: int = 50
 ) -> Mapping[str, Any]:
-    """Return what a piece of JavaScript returns on each page.
+    """Run JavaScript on pages, and return page -> result.
+
+    All pages are loaded in turn into a frame of `probe.html`, so the browser starts only once.
 
     Args:
-        folder: Where the pages lie; `probe.html` is written there.
-        pages: Paths in the folder, perhaps with a query.
-        look: The body of a function of `document` and `window`.
-        width: Of the window, in pixels.
-        wait_ms: How long a page works after it has loaded.
+        folder: Folder of the pages, in which `probe.html` is written.
+        pages: Paths in the folder, optionally with a query.
+        look: Body of a JavaScript function of `document` and `window`.
+        width: Width of the frame in pixels.
+        wait_ms: Time in ms between the load of a page and the call. Default: 50.
     """
     script = _LOOK.replace("{LOOK}", f"{{{look}}}").replace("PAGES", json.dumps(list(pages)))
     script = script.replace("WIDTH", str(width)).replace("WAIT", str(wait_ms))

@@ -1,4 +1,4 @@
-"""Cases of parametrised tests that only the long suite runs."""
+"""Mark single cases of parametrised tests as long."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 
 def long(*cases: Any) -> list[Any]:
-    """Return the cases, each marked as `long`; a tuple holds one value for each parameter."""
+    """Mark cases as `long`. A case with several parameters is a tuple."""
     return [
         pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.long)
         for case in cases

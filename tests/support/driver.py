@@ -1,4 +1,4 @@
-"""A headless Chromium that is driven as a person drives it: clicks, keys, sliders, and a log of its requests."""
+"""Drive a headless Chromium by the DevTools protocol: clicks, keys, sliders, and its requests."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _FLAGS = (
 
 
 class Browser:
-    """One tab. Its protocol goes through two pipes, so that no port and no further package is needed.
+    """A browser tab. Messages go through two pipes, so neither a port nor a package is needed.
 
     Attributes:
-        requests: The address of each request that the tab made.
-        messages: What pages logged, and what they threw.
+        requests: Addresses of all requests of the tab.
+        messages: Console messages and uncaught errors of pages, as JSON.
     """
 
     def __init__(self, profile: Path) -> None:
         assert CHROMIUM is not None
         theirs, self._out = os.pipe()
         self._in, answers = os.pipe()
-        # It reads from 3 and writes to 4; `sh` takes no number of two digits.
+        # Chromium reads from descriptor 3 and writes to 4. bash, as sh has no two-digit descriptors.
         command = f'exec "$0" "$@" 3<&{theirs} 4>&{answers}'
         self._process = subprocess.Popen(
             ["bash", "-c", command, CHROMIUM, *_FLAGS, f"--user-data-dir={profile}", "about:blank"],
@@ -59,7 +59,7 @@ class Browser:
             self.send(f"{domain}.enable")
 
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Send a command of the protocol, and return its result."""
+        """Send a DevTools command, and return its result."""
         with self._came:
             self._number += 1
             number = self._number
@@ -76,7 +76,14 @@ class Browser:
     def open(
         self, address: str, *, width: int = 1280, height: int = 900, dark: bool = False
     ) -> None:
-        """Show a page, and wait until it has loaded."""
+        """Open a page, and wait until it is loaded.
+
+        Args:
+            address: URL of the page.
+            width: Width of the window in pixels. Default: 1,280.
+            height: Height of the window in pixels. Default: 900.
+            dark: Whether the user prefers a dark colour scheme. Default: False.
+        """
         self.send(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -90,14 +97,14 @@ class Browser:
         self.wait_for("document.readyState === 'complete' && location.href !== 'about:blank'")
 
     def leave(self) -> None:
-        """Leave the page, and forget what it asked for and said."""
+        """Leave the page, and clear `requests` and `messages`."""
         self.send("Page.navigate", url="about:blank")
         self.wait_for("location.href === 'about:blank'")
         self.requests.clear()
         self.messages.clear()
 
     def run(self, script: str) -> Any:
-        """Return the value of a piece of JavaScript, awaited if it is a promise."""
+        """Evaluate JavaScript and return its value. Promises are awaited."""
         done = self.send(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
         )
@@ -105,7 +112,7 @@ class Browser:
         return done["result"].get("value")
 
     def wait_for(self, condition: str) -> None:
-        """Wait until a condition in JavaScript holds; it may fail while a page is being replaced."""
+        """Wait until a JavaScript condition is true. Errors, as between two pages, count as false."""
         script = f"(() => {{ try {{ return Boolean({condition}); }} catch {{ return false; }} }})()"
         end = time.monotonic() + PATIENCE_S / 10
         while not self._holds(script):
@@ -117,12 +124,12 @@ class Browser:
         return done["result"].get("value") is True
 
     def text(self, selector: str) -> str:
-        """Return the text of an element."""
+        """Return the visible text of an element."""
         value: str = self.run(f"document.querySelector({json.dumps(selector)}).innerText")
         return value
 
     def set(self, id_: str, value: str) -> None:
-        """Give an input, a slider or a list another value, as a person does."""
+        """Set the value of an input, slider or list, and fire its event."""
         self.run(
             f"{{const own = document.getElementById({json.dumps(id_)}) ?? "
             f"document.querySelector({json.dumps(f'[data-for={json.dumps(id_)}]')});"
@@ -135,13 +142,13 @@ class Browser:
         self.send("Input.dispatchKeyEvent", type="keyUp", key=key)
 
     def screenshot(self, file: Path) -> None:
-        """Write what is seen as PNG."""
+        """Write a screenshot as PNG."""
         file.write_bytes(
             base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"])
         )
 
     def close(self) -> None:
-        """End the browser."""
+        """Kill the browser."""
         os.close(self._out)
         self._process.kill()
         self._process.wait()
@@ -176,9 +183,9 @@ class Browser:
 
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
-    """Give a browser for some time."""
-    one = Browser(profile)
+    """Start a browser; end it on exit."""
+    tab = Browser(profile)
     try:
-        yield one
+        yield tab
     finally:
-        one.close()
+        tab.close()

@@ -1,4 +1,4 @@
-"""How many examples a property is tried on: few in `make test`, many in `make test-long`."""
+"""Hypothesis profiles: few, fixed examples in `make test`, many random ones in `make test-long`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 
 SLOW = HealthCheck.too_slow
-"""Not checked: how long an example takes says how busy the machine is."""
+"""Suppressed health check, as the duration of examples depends on other load."""
 
 
 def register_profiles() -> None:
-    """Register both profiles, and load that of `make test`.
+    """Register the profiles `daily` and `long`, and load `daily`.
 
-    `daily` tries the same examples each time, so a failure belongs to the change at hand.
-    `--hypothesis-profile long` tries others each time.
+    `daily` uses the same examples in each run, so a new failure is due to a change.
+    `--hypothesis-profile long` uses new ones.
     """
     common: dict[str, Any] = {"deadline": None, "suppress_health_check": [SLOW]}
     settings.register_profile("daily", **common, max_examples=20, derandomize=True)
@@ -23,13 +23,13 @@ def register_profiles() -> None:
 
 
 def fewer(share: float, **options: Any) -> settings:
-    """Return settings for a share of the profile's examples, and for five at least.
+    """Return settings with a share of the profile's examples, at least five.
 
-    For properties that are costly, or tried for each of many strategies or readers.
+    For slow properties, and those tested for each of many strategies or readers.
     """
     return settings(max_examples=max(5, round(settings.default.max_examples * share)), **options)
 
 
 def with_fixtures(share: float = 1) -> settings:
-    """Return the same for properties whose examples share what a fixture made, such as a folder."""
+    """Return `fewer(share)` for properties whose examples share a function-scoped fixture."""
     return fewer(share, suppress_health_check=[SLOW, HealthCheck.function_scoped_fixture])

@@ -1,4 +1,4 @@
-"""Programs that have a terminal for their stderr."""
+"""Run programs with a terminal as stderr."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import suppress
 
 
 def shown_at_terminal(command: Sequence[str], env: Mapping[str, str]) -> str:
-    """Run a program to its end, which must be a good one, and return what a terminal shows of its stderr."""
+    """Run a program, check its exit code, and return its output on a terminal as stderr."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=theirs)
     os.close(theirs)
     shown = b""
-    with suppress(OSError):  # nobody writes there any more
+    with suppress(OSError):  # raised when the program has closed the terminal
         while piece := os.read(ours, 1 << 16):
             shown += piece
     os.close(ours)

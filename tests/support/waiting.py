@@ -1,4 +1,4 @@
-"""Waiting for what another thread or process does: for the event, and never for a number of seconds."""
+"""Wait for events of other threads and processes, never for a fixed time."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PATIENCE_S = 600.0
-"""Seconds until a test gives up on an event. A busy machine takes less, so what takes longer hangs."""
+"""Timeout in seconds, longer than any event takes on a busy machine."""
 
 
 def wait_for(condition: Callable[[], T]) -> T:
-    """Return the first true value of a condition.
+    """Poll a condition, and return its first true value.
 
     Raises:
-        AssertionError: It has not become true.
+        AssertionError: The condition is still false after `PATIENCE_S`.
     """
     end = time.monotonic() + PATIENCE_S
     while not (value := condition()):

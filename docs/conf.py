@@ -58,8 +58,8 @@ html_show_copyright = False
 def setup(app: Sphinx) -> None:
     """Write references before pages are read; make navigation, links and drawings."""
     app.connect("builder-inited", lambda app: references.write(Path(app.srcdir)))
-    app.connect("source-read", contents.of_page)
-    app.connect("source-read", links.of_page)
-    app.connect("source-read", charts.of_page)
+    app.connect("source-read", contents.rewrite_page)
+    app.connect("source-read", links.rewrite_page)
+    app.connect("source-read", charts.rewrite_page)
     app.connect("sphinx-click-process-description", references.show_examples_as_code)
     app.connect("sphinx-click-process-arguments", references.leave_out_nameless)

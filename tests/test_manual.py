@@ -196,12 +196,12 @@ def test_manual__runs_every_notebook(manual: Path) -> None:
 
 def test_ran__returns_printed_text_and_the_last_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "docs")
-    from _site.notebooks import ran
+    from _site.notebooks import run_cell
 
     names: dict[str, object] = {"x": 2}
 
-    assert ran("print(x)\ny = x + 1\ny", names) == ("2\n", 3)
-    assert ran("y += 1", names) == ("", None)
+    assert run_cell("print(x)\ny = x + 1\ny", names) == ("2\n", 3)
+    assert run_cell("y += 1", names) == ("", None)
     assert names["y"] == 4
 
 

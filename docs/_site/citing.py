@@ -1,4 +1,4 @@
-"""Writes the page that says how to cite, from `CITATION.cff`."""
+"""Generate the page on citation from `CITATION.cff`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 from _site.links import ROOT
 
 _ENTRY = {"software": "software", "conference-paper": "inproceedings"}
-"""Type of a work in the Citation File Format -> its kind of entry in BibTeX."""
+"""Type of a work in the Citation File Format -> type of its BibTeX entry."""
 
 _PAGE = """\
 # How to cite
@@ -30,7 +30,7 @@ The project's file `CITATION.cff` says the same to programs that read the Citati
 
 
 def page() -> str:
-    """Return the page."""
+    """Render the page."""
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     (paper,) = cited["references"]
     entries = bibtex("mslm-data", cited), bibtex("abaho-2024-mslm", paper)
@@ -38,11 +38,11 @@ def page() -> str:
 
 
 def bibtex(key: str, work: dict[str, Any]) -> str:
-    """Return an entry of BibTeX.
+    """Return a BibTeX entry.
 
     Args:
-        key: By which texts cite it.
-        work: A work as the Citation File Format describes it.
+        key: Citation key.
+        work: A work in the Citation File Format.
     """
     fields = {
         "title": f"{{{work['title']}}}",
@@ -58,7 +58,7 @@ def bibtex(key: str, work: dict[str, Any]) -> str:
 
 
 def _author(author: dict[str, str]) -> str:
-    """Return a person as `Family, Given`, or a group in braces, which keep it whole."""
+    """Return a person as `Family, Given`, or an organisation in braces, for BibTeX."""
     if "name" in author:
         return f"{{{author['name']}}}"
     return f"{author['family-names']}, {author['given-names']}"

@@ -1,4 +1,4 @@
-"""Writes the page of supported versions, from `pyproject.toml` and `tools/constraints.txt`."""
+"""Generate the page of supported versions from `pyproject.toml` and `tools/constraints.txt`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PYTHONS = {
     "3.13": "a part of the tests, before a release",
     "3.14": "a part of the tests, before a release",
 }
-"""Python -> what runs with it; the classifiers of `pyproject.toml` name the same."""
+"""Python version -> tests run with it. The classifiers of `pyproject.toml` list the same ones."""
 
 SHOWN = (
     "numpy",
@@ -31,7 +31,7 @@ SHOWN = (
     "medcat",
     "ray",
 )
-"""The packages that users have opinions on; those of the core come first."""
+"""Packages in the table, required ones first."""
 
 LOWEST = {
     "numpy": "2.0.0",
@@ -44,7 +44,7 @@ LOWEST = {
     "spacy": "3.8.2",
     "medcat": "2.9.0",
 }
-"""Package -> the lowest version that was tried, all of them together, with Python 3.11."""
+"""Package -> lowest tested version; all were tested together, with Python 3.11."""
 
 _PAGE = """\
 # Compatibility
@@ -80,7 +80,7 @@ were tried together, with a part of the tests and Python 3.11. Versions between 
 
 
 def page() -> str:
-    """Return the page."""
+    """Render the page."""
     project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
         "project"
     ]
@@ -94,10 +94,14 @@ def page() -> str:
 
     packages = []
     for name in SHOWN:
-        of = [extra for extra, wanted in extras.items() if any(one.name == name for one in wanted)]
-        wanted = core.get(name) or next(one for one in extras[of[0]] if one.name == name)
-        comes = "always" if name in core else ", ".join(f"`{extra}`" for extra in of)
-        cells = (f"`{_range(wanted)}`", pins[name], LOWEST.get(name, ""), comes)
+        extra_names = [
+            extra for extra, wanted in extras.items() if any(one.name == name for one in wanted)
+        ]
+        wanted = core.get(name) or next(one for one in extras[extra_names[0]] if one.name == name)
+        installed_by = (
+            "always" if name in core else ", ".join(f"`{extra}`" for extra in extra_names)
+        )
+        cells = (f"`{_range(wanted)}`", pins[name], LOWEST.get(name, ""), installed_by)
         packages.append(f"| {name} | {' | '.join(cells)} |")
     return _PAGE.format(
         pythons="\n".join(f"| {version} | {tested} |" for version, tested in PYTHONS.items()),
@@ -110,11 +114,11 @@ def page() -> str:
 
 
 def pinned(constraints: str) -> dict[str, str]:
-    """Return package -> version, from the text of a constraints file."""
+    """Parse a constraints file to package -> version."""
     pins = re.findall(r"^([\w.-]+)==(\S+)$", constraints, re.MULTILINE)
     return {canonicalize_name(name): version for name, version in pins}
 
 
 def _range(wanted: Requirement) -> str:
-    """Return the range of versions of a requirement, the lower end first."""
+    """Return the version range of a requirement, lower bound first."""
     return ", ".join(sorted(map(str, wanted.specifier), reverse=True))

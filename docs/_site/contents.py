@@ -1,7 +1,7 @@
-"""Makes the navigation from the lists of links on a page, so that a page is named once.
+"""Generate the sidebar from lists of links.
 
-On the pages in `LISTED`, links that begin an item of a list below a heading are pages of the
-sidebar, under that heading.
+On the pages in `LISTED`, list items that begin with a link become entries of the sidebar, under the
+heading of the list.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import re
 from sphinx.application import Sphinx
 
 LISTED = ("index", "speed")
-"""Pages whose lists of links make the navigation."""
+"""Pages with the lists of links."""
 
 _ITEM = re.compile(r"^\* \[[^\]]*\]\(([\w./-]+)\.md\)", re.MULTILINE)
 _SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)
 
 
-def of_page(app: Sphinx, name: str, source: list[str]) -> None:  # noqa: ARG001
-    """Add the pages that a list of links names to the sidebar."""
+def rewrite_page(app: Sphinx, name: str, source: list[str]) -> None:  # noqa: ARG001
+    """Add a hidden toctree after each list of links (a `source-read` handler)."""
     if name in LISTED:
         source[0] = with_navigation(source[0])
 
 
 def with_navigation(markdown: str) -> str:
-    """Return Markdown with a hidden table of contents behind each list of links to pages."""
+    """Return Markdown with a hidden toctree after each list of links to pages."""
     before, *sections = _SECTION.split(markdown)
     parts = [before]
     for heading, text in zip(sections[::2], sections[1::2], strict=True):

@@ -1,4 +1,4 @@
-"""Writes the page of errors and warnings; each message of an error on it was really raised."""
+"""Generate the page of errors and warnings, with messages from actual commands."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ CALLS: dict[str, str] = {
     "VocabularyError": "mslm-data mask-stats shards/ncbi --strategy pmi",
     "MissingExtraError": "mslm-data vocab anchors shards/ncbi --general wordfreq",
 }
-"""Class -> a command that ends with it, in the folder of `_prepared`."""
+"""Error class -> command that raises it in the folder of `_prepared`."""
 
 
 class Warned(NamedTuple):
     """A warning.
 
     Attributes:
-        said: What it says, in short.
-        when: When it is given.
+        message: The message, shortened.
+        when: Situation in which it is given.
         advice: What to do.
     """
 
-    said: str
+    message: str
     when: str
     advice: str
 
@@ -195,11 +195,11 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
         ),
     ),
 }
-"""Module -> the warnings that it gives; a test compares the modules with the code."""
+"""Module -> its warnings. A test compares the modules with the code."""
 
 
 def classes() -> list[type[MslmDataError]]:
-    """Return all classes of errors, the base left out, in the order of the module."""
+    """Return all error classes except the base, in the order of the module."""
     return [
         kind
         for kind in vars(errors).values()
@@ -208,7 +208,7 @@ def classes() -> list[type[MslmDataError]]:
 
 
 def page() -> str:
-    """Return the page, with a message of each class."""
+    """Render the page, with a message of each class."""
     base = inspect.cleandoc(MslmDataError.__doc__ or "")
     lines = [
         "# Errors and warnings",
@@ -224,8 +224,8 @@ def page() -> str:
         "|---|---|",
     ]
     for kind in classes():
-        says = _paragraph(inspect.cleandoc(kind.__doc__ or ""), 0)
-        lines.append(f"| [{kind.__name__}](#{kind.__name__.lower()}) | {says} |")
+        description = _paragraph(inspect.cleandoc(kind.__doc__ or ""), 0)
+        lines.append(f"| [{kind.__name__}](#{kind.__name__.lower()}) | {description} |")
     lines.append("")
 
     with _prepared():
@@ -235,33 +235,33 @@ def page() -> str:
 
 
 def _section(kind: type[MslmDataError]) -> list[str]:
-    """Return the section of a class, with the message that its command ends with."""
-    says = inspect.cleandoc(kind.__doc__ or "")
+    """Return the section of a class, with its command and message."""
+    description = inspect.cleandoc(kind.__doc__ or "")
     bases = " and a ".join(f"`{base.__name__}`" for base in kind.__bases__)
     call = CALLS[kind.__name__]
-    said = "Error" if kind is errors.CallError else "error"
+    prefix = "Error" if kind is errors.CallError else "error"
     return [
         f"## {kind.__name__}",
         "",
-        f"{_paragraph(says, 0)} It is a {bases}.",
+        f"{_paragraph(description, 0)} It is a {bases}.",
         "",
         "```{code-block} console",
         ":class: wrapped",
         "",
         f"$ {call}",
-        f"{said}: {message_of(kind, call)}",
+        f"{prefix}: {error_message(kind, call)}",
         "```",
         "",
-        f"**What to do.** {_paragraph(says, 1)}",
+        f"**What to do.** {_paragraph(description, 1)}",
         "",
     ]
 
 
-def message_of(kind: type[MslmDataError], call: str) -> str:
-    """Return what a command says as it ends with an error.
+def error_message(kind: type[MslmDataError], call: str) -> str:
+    """Run a command, and return the message of the error it raises.
 
     Raises:
-        AssertionError: It ends otherwise.
+        AssertionError: The command does not raise an error of this class.
     """
     silent = io.StringIO()
     try:
@@ -276,17 +276,18 @@ def message_of(kind: type[MslmDataError], call: str) -> str:
 
 @contextlib.contextmanager
 def _prepared() -> Iterator[None]:
-    """Work in a folder that has two built samples, an export and a pipeline without a home.
+    """Work in a folder with two built samples, an export, and a pipeline without `source.fetch`.
 
-    The package wordfreq counts as not installed.
+    The package wordfreq appears as not installed.
     """
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.chdir(folder),
-        _hidden("wordfreq"),
+        _without_package("wordfreq"),
     ):
         shards = md.build("blurb/ncbi-disease", sample=True, out="shards/ncbi", workers=1)
-        # Notes are protected by themselves, but building them needs packages that this does not.
+
+        # A protected folder. Building notes, which are protected, needs additional packages.
         protected = {"about.protected": True}
         md.build("blurb/bc5cdr-chem", sample=True, out="shards/notes", options=protected, workers=1)
         silent = io.StringIO()
@@ -302,11 +303,11 @@ def _prepared() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _hidden(package: str) -> Iterator[None]:
-    """Let a package count as not installed.
+def _without_package(package: str) -> Iterator[None]:
+    """Make a package appear as not installed.
 
-    `mock.patch.dict(sys.modules)` would afterwards forget all modules that were imported meanwhile,
-    and numba compiles wrong code for functions of modules that are forgotten.
+    `mock.patch.dict(sys.modules)` is no alternative: on exit it removes all modules imported since,
+    and numba compiles wrong code for functions of removed modules.
     """
     before = sys.modules.get(package)
     sys.modules[package] = None  # type: ignore[assignment]
@@ -330,7 +331,9 @@ def _warnings() -> list[str]:
         "|---|---|---|",
     ]
     for warned in WARNINGS.values():
-        lines += [f"| {one.said} | {one.when} | {one.advice} |" for one in warned]
+        lines += [
+            f"| {warning.message} | {warning.when} | {warning.advice} |" for warning in warned
+        ]
     return [*lines, ""]
 
 

@@ -1,4 +1,4 @@
-"""Writes the gallery: one real sentence under each strategy, with its masks."""
+"""Generate the gallery: a sentence of the sample with the masks of each strategy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _STATUS = {
 
 
 def page() -> str:
-    """Return the page, drawn on a sentence of the shipped sample."""
+    """Build the shipped sample and render the page."""
     with tempfile.TemporaryDirectory() as folder:
         shards = md.build("blurb/ncbi-disease", sample=True, out=Path(folder) / "sample", workers=1)
         return "\n".join(_lines(shards))
@@ -62,7 +62,9 @@ def _lines(shards: Shards) -> list[str]:
 
     needs = {name: _needs(name, sentence) for name in STRATEGIES.names()}
     stand_ins.write(shards)
-    made = {name: shards.strategy(name, **_given(name)) for name in STRATEGIES.names()}
+    strategies = {
+        name: shards.strategy(name, **_example_options(name)) for name in STRATEGIES.names()
+    }
 
     lines = [
         "# Strategies",
@@ -82,7 +84,7 @@ def _lines(shards: Shards) -> list[str]:
         '<table class="sortable"><thead><tr><th>strategy</th><th>masks</th><th>source</th>',
         "<th>tokens masked</th><th>M tokens/s</th></tr></thead><tbody>",
     ]
-    for name, strategy in made.items():
+    for name, strategy in strategies.items():
         short = _short(name)
         speed = speeds.get(short)
         cells = [
@@ -105,20 +107,21 @@ def _lines(shards: Shards) -> list[str]:
         "",
         '<div class="mslm beside">',
         sentence.side_by_side(
-            {_short(name): made[name] for name in made if _short(name) in _BESIDE}, seed=_SEED
+            {_short(name): strategies[name] for name in strategies if _short(name) in _BESIDE},
+            seed=_SEED,
         ),
         "</div>",
         "",
     ]
-    for name, strategy in made.items():
-        # Lexicons and scores lie in the folder that was built for this page.
+    for name, strategy in strategies.items():
+        # Shorten paths of lexicons and scores in the temporary folder.
         recipe = repr(strategy).replace(f"{shards.folder}/vocab/", "").rstrip()
         lines += _section(name, strategy, sentence, needs=needs[name], recipe=recipe)
     return lines
 
 
 def _needs(name: str, sentence: Sentences) -> str:
-    """Return what a strategy says that it lacks without options and without a folder, or ""."""
+    """Return the error message of a strategy without options and folder, "" if there is none."""
     try:
         strategy = md.strategy(name)
         for epoch in (0, EPOCHS - 1):
@@ -128,8 +131,8 @@ def _needs(name: str, sentence: Sentences) -> str:
     return ""
 
 
-def _given(name: str) -> dict[str, Any]:
-    """Return options of a strategy that is nothing without some."""
+def _example_options(name: str) -> dict[str, Any]:
+    """Return example options of a strategy without defaults, {} of others."""
     return EXAMPLES.get(name, {})
 
 
@@ -160,7 +163,7 @@ def _section(
         "</div>",
         "",
     ]
-    if needs and not _given(name):
+    if needs and not _example_options(name):
         lines += [f"It needs more than its name: {_literal(needs)}. {_STAND_IN}", ""]
     if parsed.long_description:
         lines += [parsed.long_description, ""]
@@ -174,8 +177,8 @@ def _section(
         ]
         lines.append("")
     call = (
-        _call(short, _given(name))
-        if _given(name)
+        _call(short, _example_options(name))
+        if _example_options(name)
         else _call(short, _numbers(default_options(name)))
     )
     lines += ["```python", call, "```", ""]
@@ -185,19 +188,19 @@ def _section(
 
 
 def _call(name: str, options: dict[str, Any]) -> str:
-    """Return the call that makes a strategy."""
-    given = [f'"{name}"', *(f"{option}={value!r}" for option, value in options.items())]
-    call = f"strategy = md.strategy({', '.join(given)})"
+    """Return Python code that makes a strategy, wrapped at `_CODE_COLUMNS`."""
+    arguments = [f'"{name}"', *(f"{option}={value!r}" for option, value in options.items())]
+    call = f"strategy = md.strategy({', '.join(arguments)})"
     if len(call) <= _CODE_COLUMNS:
         return call
 
-    given[1:] = [f"{option}={pprint.pformat(value, 64)}" for option, value in options.items()]
-    lines = textwrap.indent(",\n".join(given), "    ")
+    arguments[1:] = [f"{option}={pprint.pformat(value, 64)}" for option, value in options.items()]
+    lines = textwrap.indent(",\n".join(arguments), "    ")
     return f"strategy = md.strategy(\n{lines},\n)"
 
 
 def _numbers(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the first options that are numbers, which are those that one changes."""
+    """Return the first three numeric options, the most likely ones to change."""
     shown = {
         option: value
         for option, value in options.items()
@@ -212,7 +215,7 @@ def _masked_share(strategy: Strategy, shards: Shards) -> float:
 
 
 def _speeds() -> dict[str, float]:
-    """Return tokens a second by strategy, from the committed results of the benchmarks."""
+    """Return strategy -> tokens per second, from the committed results of the benchmarks."""
     path = ROOT / "benchmarks" / "results" / "strategies.json"
     rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
     return {
@@ -240,7 +243,7 @@ def _literal(message: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Return a line as HTML, what stands between backticks as code."""
+    """Return a line as HTML, with text in backticks as code."""
     parts = html.escape(text).split("`")
     return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
 

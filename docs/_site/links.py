@@ -1,7 +1,7 @@
-"""Lets links between files of the project lead to pages of the manual.
+"""Rewrite links to files of the project as links to pages of the manual.
 
-Pages are read where the code is, too, so their links name files, some of which the manual shows
-under another name.
+Markdown files are also read in the repository, so their links are paths of files. Some files are
+pages of another name in the manual.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ SHOWN = {
     "mslm_data/shard/FORMAT.md": "reference/format",
     "experiments/README.md": "reference/experiments",
 }
-"""A file of the project -> the page that has its text."""
+"""File of the project -> page with its text."""
 _OTHERS = {
     "README.md": "index",
     "examples": "reference/programs",
 }
-"""A file or folder -> the page that shows what is in it."""
+"""File or folder -> page with its contents."""
 
 _IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)\s:]+)\)")
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
 
-def of_page(app: Sphinx, name: str, source: list[str]) -> None:  # noqa: ARG001
-    """Let the links of a page in `docs/` lead to pages."""
+def rewrite_page(app: Sphinx, name: str, source: list[str]) -> None:  # noqa: ARG001
+    """Rewrite the links of a page in `docs/` (a `source-read` handler)."""
     if not name.startswith("reference/"):
-        source[0] = led(source[0], folder=Path("docs", name).parent, page=name)
+        source[0] = resolve_links(source[0], folder=Path("docs", name).parent, page=name)
 
 
-def led(markdown: str, *, folder: Path, page: str) -> str:
-    """Return Markdown whose links lead to pages, and whose images are found.
+def resolve_links(markdown: str, *, folder: Path, page: str) -> str:
+    """Rewrite the links and image paths of a Markdown file.
 
     Args:
-        markdown: The text of a file.
-        folder: The file's folder within the project.
-        page: The page that shows it.
+        markdown: Text of the file.
+        folder: Folder of the file, relative to the project.
+        page: Name of the page with this text.
     """
 
-    def lead(link: re.Match[str]) -> str:
+    def resolve_link(link: re.Match[str]) -> str:
         words, target, place = link[1], link[2], link[3] or ""
         if ":" in target:
             return link[0]
@@ -59,17 +59,17 @@ def led(markdown: str, *, folder: Path, page: str) -> str:
         if shown is None and file.startswith("docs/") and file.endswith(".md"):
             shown = file.removeprefix("docs/").removesuffix(".md")
         if shown is not None:
-            way = os.path.relpath(f"{shown}.md", Path(page).parent)
-            return f"[{words}]({way}{place})"
+            relative = os.path.relpath(f"{shown}.md", Path(page).parent)
+            return f"[{words}]({relative}{place})"
 
-        # Programs can be downloaded; a folder cannot be shown.
+        # Other files can be downloaded. Links to folders become plain text.
         if (ROOT / file).is_file() and not file.endswith(".md"):
-            way = os.path.relpath(ROOT / file, (ROOT / "docs" / page).parent)
-            return f"[{words}]({way})"
+            relative = os.path.relpath(ROOT / file, (ROOT / "docs" / page).parent)
+            return f"[{words}]({relative})"
         return words
 
-    def show(image: re.Match[str]) -> str:
+    def resolve_image(image: re.Match[str]) -> str:
         file = ROOT / os.path.normpath(folder / image[2])
         return f"![{image[1]}]({os.path.relpath(file, (ROOT / 'docs' / page).parent)})"
 
-    return _IMAGE.sub(show, _LINK.sub(lead, markdown))
+    return _IMAGE.sub(resolve_image, _LINK.sub(resolve_link, markdown))

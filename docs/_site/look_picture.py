@@ -1,7 +1,6 @@
-"""Make the picture of `mslm-data look` in the README: `python -m docs._site.look_picture`.
+"""Make the screenshot of `mslm-data look` in the README: `python -m docs._site.look_picture`.
 
-It shows the shipped sample, in a Chromium of this machine. Make it again when the page looks
-different; nothing else depends on it.
+It shows the shipped sample in a local Chromium. Run it again when the page has changed.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ PICTURE = Path(__file__).parents[1] / "_static" / "look.png"
 
 
 def make() -> None:
-    """Write the picture."""
+    """Write the screenshot."""
     with tempfile.TemporaryDirectory(prefix="mslm-look-") as folder:
         shards = md.build("blurb/bc5cdr-chem", sample=True, out=Path(folder) / "chem", workers=1)
         choices = (Choice("joint"), Choice("span"))

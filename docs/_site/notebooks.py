@@ -1,7 +1,7 @@
-"""Runs the notebooks of `docs/notebooks`, and writes a page of each with what it showed.
+"""Run the notebooks of `docs/notebooks`, and generate a page of each with its outputs.
 
-Cells run in this process, which has imported already what they need, so that a notebook takes
-seconds. A notebook uses nothing of Jupyter but `_repr_html_`, and shows the same there.
+Cells run in this process, which has already imported their packages, so a notebook takes seconds.
+Notebooks rely only on `_repr_html_`, so Jupyter shows the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FOLDER = ROOT / "docs" / "notebooks"
 
 
 def pages() -> dict[str, str]:
-    """Return page -> its text, for each notebook."""
+    """Return page -> text, for all notebooks."""
     return {
         f"reference/notebook-{path.stem.replace('_', '-')}": page(path)
         for path in sorted(FOLDER.glob("*.ipynb"))
@@ -33,25 +33,25 @@ def pages() -> dict[str, str]:
 
 
 def page(notebook: Path) -> str:
-    """Run a notebook in an empty folder, and return its page.
+    """Run a notebook in an empty folder, and render its page.
 
     Raises:
-        RuntimeError: A cell failed; its number is named.
+        RuntimeError: A cell fails; the message has its number.
     """
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     names: dict[str, Any] = {"__name__": "__main__"}
     lines: list[str] = []
-    with _elsewhere():
+    with _scratch_folder():
         for number, cell in enumerate(cells, 1):
             source = "".join(cell["source"])
             if cell["cell_type"] == "markdown":
                 lines += [source, ""]
                 continue
             try:
-                said, value = ran(source, names)
+                output, value = run_cell(source, names)
             except Exception as error:
                 raise RuntimeError(f"{notebook.name}: cell {number}: {error!r}") from error
-            lines += ["```python", source, "```", "", *_shown(said, value)]
+            lines += ["```python", source, "```", "", *_render_output(output, value)]
 
     lines += [
         f"Download it: {{download}}`{notebook.name} <../notebooks/{notebook.name}>`.",
@@ -61,12 +61,15 @@ def page(notebook: Path) -> str:
     return "\n".join(lines)
 
 
-def ran(source: str, names: dict[str, Any]) -> tuple[str, Any]:
-    """Run a cell; return what it printed, and the value of its last line if that is an expression.
+def run_cell(source: str, names: dict[str, Any]) -> tuple[str, Any]:
+    """Run a cell.
 
     Args:
-        source: Python.
-        names: What earlier cells have defined; it is added to.
+        source: Python code.
+        names: Global variables of the notebook, updated.
+
+    Returns:
+        Printed output, and the value of the last statement if it is an expression, else None.
     """
     tree = ast.parse(source)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
@@ -79,11 +82,11 @@ def ran(source: str, names: dict[str, Any]) -> tuple[str, Any]:
     return printed.getvalue(), value
 
 
-def _shown(said: str, value: Any) -> list[str]:
-    """Return what a notebook would show below a cell."""
+def _render_output(output: str, value: Any) -> list[str]:
+    """Return the output of a cell as Markdown lines."""
     lines = []
-    if said:
-        lines += ["```text", said.rstrip("\n"), "```", ""]
+    if output:
+        lines += ["```text", output.rstrip("\n"), "```", ""]
     if value is None:
         return lines
 
@@ -93,8 +96,8 @@ def _shown(said: str, value: Any) -> list[str]:
 
 
 @contextlib.contextmanager
-def _elsewhere() -> Iterator[None]:
-    """Work in an empty folder, with one thread, as small tensors take longer with several."""
+def _scratch_folder() -> Iterator[None]:
+    """Work in an empty folder, with one torch thread, as tiny tensors are slower with several."""
     before = os.getcwd()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""Writes the pages of `docs/reference`, from the code itself and from files of the project."""
+"""Generate the pages of `docs/reference` from the code and from files of the project."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _TORCH = "mslm_data.torch"
 
 
 def write(docs: Path) -> None:
-    """Write all reference pages below `docs/reference`, which holds nothing else."""
+    """Write all pages of `docs/reference`, and delete pages that no longer exist."""
     pages = {
-        **{page: _shown(file, page) for file, page in links.SHOWN.items()},
+        **{page: _read_page(file, page) for file, page in links.SHOWN.items()},
         "reference/programs": _programs(),
         "reference/commands": _commands(),
         "reference/pipelines": _pipelines(),
@@ -52,19 +52,19 @@ def write(docs: Path) -> None:
     for page, text in pages.items():
         path = docs / f"{page}.md"
         path.parent.mkdir(exist_ok=True)
-        # Untouched pages are not read again.
+        # Keep unchanged files, so that Sphinx does not read them again.
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
 
 
-def _shown(file: str, page: str) -> str:
-    """Return the text of a file of the project, with links that lead to pages."""
+def _read_page(file: str, page: str) -> str:
+    """Return the text of a file of the project, with links to pages."""
     text = (links.ROOT / file).read_text(encoding="utf-8")
-    return links.led(text, folder=Path(file).parent, page=page)
+    return links.resolve_links(text, folder=Path(file).parent, page=page)
 
 
 def _programs() -> str:
-    """Show the example programs, which the tests run."""
+    """Render the page of example programs."""
     lines = [
         "# Example programs",
         "",
@@ -85,7 +85,7 @@ def _programs() -> str:
 
 
 def _commands() -> str:
-    """Show each command with its options, as the program itself describes them."""
+    """Render the page of commands, by sphinx-click."""
     return "\n".join(
         [
             "# Commands",
@@ -101,7 +101,7 @@ def _commands() -> str:
 
 
 def show_examples_as_code(app: Sphinx, context: click.Context, lines: list[str]) -> None:  # noqa: ARG001
-    """Show the lines below `Example:` as a console that can be copied from."""
+    """Format the lines below `Example:` as a console block (a sphinx-click handler)."""
     shown: list[str] = []
     is_example = False
     for line in lines:
@@ -120,12 +120,12 @@ def show_examples_as_code(app: Sphinx, context: click.Context, lines: list[str])
 
 
 def _begins_call(shown: list[str]) -> bool:
-    """Return whether the next line of an example is a call, as no backslash ends the last."""
+    """Return whether the next line begins a command: the last one does not end in a backslash."""
     return not shown[-1].endswith("\\")
 
 
 def leave_out_nameless(app: Sphinx, context: click.Context, lines: list[str]) -> None:  # noqa: ARG001
-    """Leave out arguments that a command takes only to refuse them in words of its own."""
+    """Remove arguments without a name, kept for better errors (a sphinx-click handler)."""
     kept = []
     is_nameless = False
     for line in lines:
@@ -137,7 +137,7 @@ def leave_out_nameless(app: Sphinx, context: click.Context, lines: list[str]) ->
 
 
 def _pipelines() -> str:
-    """Show the tables of a pipeline file, and the shipped files."""
+    """Render the page of pipeline files: their tables, and the shipped files."""
     lines = [
         "# Pipeline files",
         "",
@@ -160,14 +160,14 @@ def _pipelines() -> str:
         "encode": ("How text becomes tokens.", pipeline.EncodeOptions, ()),
         "shard": ("How rows are divided into files.", pipeline.ShardOptions, ()),
     }
-    for table, (says, kind, chosen) in tables.items():
+    for table, (description, kind, chosen) in tables.items():
         options = [
             option
-            for option in _options_of(kind)
+            for option in _options(kind)
             if option.name not in ("options", "use") and (not chosen or option.name in chosen)
         ]
         brackets = "[[{}]]" if table == "source.fetch" else "[{}]"
-        lines += [f"## `{brackets.format(table)}`", "", says, "", *_table(options), ""]
+        lines += [f"## `{brackets.format(table)}`", "", description, "", *_table(options), ""]
 
     lines += ["## Shipped pipelines", ""]
     for name in resources.pipeline_names():
@@ -179,16 +179,16 @@ def _pipelines() -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """An option of a table, as its page shows it."""
+    """A row of a table of options."""
 
     name: str
     type: str
     default: str
-    says: str
+    description: str
 
 
 def _picks() -> str:
-    """Show what a strategy of one's own is made of: kinds of picks, and the tables in them."""
+    """Render the page of picks: kinds of picks, and their tables."""
     lines = [
         "# Picks",
         "",
@@ -205,14 +205,14 @@ def _picks() -> str:
     for title, part in titles.items():
         options = [
             dataclasses.replace(option, default=option.default.replace("found", "none"))
-            for option in _options_of(part)
+            for option in _options(part)
         ]
         lines += [f"## {title}", "", *_prose(part), "", *_table(options), ""]
     return "\n".join(lines)
 
 
 def _choices(title: str, table: str, registry: Registry) -> str:
-    """Show everything that `use` can name in a table, with its options."""
+    """Render the page of all values of `use` in a table, with their options."""
     lines = [
         f"# {title}",
         "",
@@ -221,12 +221,12 @@ def _choices(title: str, table: str, registry: Registry) -> str:
     ]
     for name in registry.names():
         kind: Any = registry.load(name)
-        lines += [f"## `{name}`", "", *_prose(kind), "", *_table(_options_of(kind)), ""]
+        lines += [f"## `{name}`", "", *_prose(kind), "", *_table(_options(kind)), ""]
     return "\n".join(lines)
 
 
-def _options_of(kind: Any) -> list[Option]:
-    """Return the options of a dataclass as its page shows them."""
+def _options(kind: Any) -> list[Option]:
+    """Return the options of a dataclass as table rows."""
     return [
         Option(
             option.name,
@@ -239,14 +239,16 @@ def _options_of(kind: Any) -> list[Option]:
 
 
 def _parsed(kind: Any) -> docstring_parser.Docstring | None:
-    given = vars(kind).get("__doc__")
-    if not given:
+    docstring = vars(kind).get("__doc__")
+    if not docstring:
         return None
-    return docstring_parser.parse(inspect.cleandoc(given), docstring_parser.DocstringStyle.GOOGLE)
+    return docstring_parser.parse(
+        inspect.cleandoc(docstring), docstring_parser.DocstringStyle.GOOGLE
+    )
 
 
 def _prose(kind: Any) -> list[str]:
-    """Return the lines of a class's docstring before its sections."""
+    """Return short and long description of a class's docstring."""
     parsed = _parsed(kind)
     if parsed is None:
         return []
@@ -264,7 +266,7 @@ _PLAIN: dict[Any, str] = {
 
 
 def _type_name(hint: Any) -> str:
-    """Return a type in the words of TOML."""
+    """Return the name of a type in TOML terms."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         return " or ".join(_toml(value) for value in inner)
@@ -281,14 +283,16 @@ def _type_name(hint: Any) -> str:
     if origin in (tuple, list):
         name = f"list of {_type_name(inner[0])}"
     elif inner:
-        name = " or ".join(_type_name(one) for one in inner if one is not type(None))
+        name = " or ".join(
+            _type_name(inner_type) for inner_type in inner if inner_type is not type(None)
+        )
     else:
         name = _PLAIN.get(hint, getattr(hint, "__name__", str(hint)))
     return name
 
 
 def _toml(value: Any) -> str:
-    """Return a value as a pipeline file would have it."""
+    """Return a value in TOML syntax."""
     if isinstance(value, tuple | list):
         written = f"[{', '.join(map(_toml, value))}]"
     elif isinstance(value, Mapping):
@@ -306,11 +310,11 @@ def _toml(value: Any) -> str:
 
 
 def _table(options: Iterable[Option]) -> list[str]:
-    """Return a table of options in Markdown."""
+    """Return the lines of a Markdown table of options."""
     rows = []
     for option in options:
-        value, default, says = map(_cell, (option.type, option.default, option.says))
-        rows.append(f"| `{option.name}` | {value} | `{default}` | {says} |")
+        value, default, description = map(_cell, (option.type, option.default, option.description))
+        rows.append(f"| `{option.name}` | {value} | `{default}` | {description} |")
     if not rows:
         return ["It has no options."]
     return ["| option | value | default | |", "|---|---|---|---|", *rows]
@@ -321,7 +325,7 @@ def _cell(text: str) -> str:
 
 
 def _python() -> str:
-    """Show all public names, those of torch apart."""
+    """Render the page of public names by module."""
     modules: dict[str, tuple[str, list[str]]] = {
         "mslm_data": (
             "Import as `md`. It needs neither torch nor transformers.",
@@ -343,8 +347,8 @@ def _python() -> str:
         ),
     }
     lines = ["# Python", ""]
-    for module, (says, names) in modules.items():
-        lines += [f"## {module}", "", says, "", "```{eval-rst}"]
+    for module, (description, names) in modules.items():
+        lines += [f"## {module}", "", description, "", "```{eval-rst}"]
         for name in names:
             if name.startswith("__"):
                 continue
@@ -367,7 +371,7 @@ def _public(module: str) -> list[str]:
 
 
 def _automatic(module: str, name: str) -> list[str]:
-    """Return the directive that shows a name."""
+    """Return the autodoc directive of a name."""
     value = getattr(importlib.import_module(module), name)
     if inspect.isclass(value):
         return [f".. autoclass:: {module}.{name}", "   :members:", ""]

@@ -1,8 +1,8 @@
-"""Stand-ins for what strategies read besides a corpus, so that the gallery can draw these too.
+"""Stand-ins for lexicons and scores, so that the gallery can show strategies that need them.
 
-Attention, logits and likeness come from models that no manual can ship. Rarity in the shipped
-sample takes their place: a word or token has the score 1 / (times that it occurs). Words of nine
-letters and more stand for key words, mentions for a terminology's concepts.
+Attention, logits and similarity would come from models, which the manual does not ship. They are
+replaced by rarity in the shipped sample: the score of a word or token is 1 / (its count). Words of
+at least `_KEY_LETTERS` letters replace key words, mentions the concepts of a terminology.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _KEY_LETTERS = 9
 
 
 def write(shards: Shards) -> None:
-    """Write into a folder's `vocab/` what strategies look for there.
+    """Write lexicons and scores to the folder's `vocab/`, where strategies find them.
 
     Args:
-        shards: The shipped sample of NCBI-disease, built.
+        shards: The built sample of NCBI-disease.
     """
     folder = Path(str(shards.folder))
     _command("vocab", "pmi", str(folder), "--min-count", "2")
@@ -55,8 +55,8 @@ def write(shards: Shards) -> None:
         return (rarity[examples.input_ids.values] == 1).astype(np.float32)
 
     for name, scores in (("attention", score), ("logits", score), ("confidence", occurs_once)):
-        made = about(shards.manifest, of=name, stand_in="rarity")
-        write_column(folder / "vocab" / name, {"train": train}, made, scores)
+        metadata = about(shards.manifest, of=name, stand_in="rarity")
+        write_column(folder / "vocab" / name, {"train": train}, metadata, scores)
 
 
 def _rarity(counts: Counter[Any]) -> Scores:
@@ -68,12 +68,19 @@ def _lexicon(folder: Path, name: str, scores: Scores, *, by: str = "words") -> N
         table = Path(scratch) / "scores.tsv"
         rows = [f"{entry}\t{score:.6f}\n" for entry, score in scores.items()]
         table.write_text("".join(rows), encoding="utf-8")
-        given = ["--from", str(table), "--by", by, "--out", str(folder / "vocab" / f"{name}.arrow")]
-        _command("vocab", "scores", "table", str(folder), *given)
+        arguments = [
+            "--from",
+            str(table),
+            "--by",
+            by,
+            "--out",
+            str(folder / "vocab" / f"{name}.arrow"),
+        ]
+        _command("vocab", "scores", "table", str(folder), *arguments)
 
 
 def _sentences() -> list[list[tuple[str, str]]]:
-    """Return the words and tags of the sample's training sentences."""
+    """Return word, tag pairs of the sample's training sentences."""
     path = ROOT / "vocab" / "sample" / "ncbi-disease" / "train.tsv"
     blocks = path.read_text(encoding="utf-8").split("\n\n")
     return [
@@ -83,15 +90,15 @@ def _sentences() -> list[list[tuple[str, str]]]:
 
 
 def _mentions(sentences: list[list[tuple[str, str]]]) -> list[str]:
-    """Return the words of each mention."""
-    found: list[list[str]] = []
+    """Return the text of each mention."""
+    mentions: list[list[str]] = []
     for sentence in sentences:
         for word, tag in sentence:
             if tag.startswith("B"):
-                found.append([word])
+                mentions.append([word])
             elif tag.startswith("I"):
-                found[-1].append(word)
-    return [" ".join(words) for words in found]
+                mentions[-1].append(word)
+    return [" ".join(words) for words in mentions]
 
 
 def _command(*words: str) -> None:

@@ -22,10 +22,11 @@ weighted losses, or its heads.
 {entries}
 ```
 
-Each strategy has a source of its own, which [the gallery](strategies.md) names. So has each
-corpus: `mslm-data recipes NAME` prints it, and the `README.md` of a built folder repeats it.
+Cite the source of your strategy too, which is in [the gallery](strategies.md), and the source of
+your corpus, which is in the output of `mslm-data recipes NAME` and in the `README.md` of the shard
+folder.
 
-The project's file `CITATION.cff` says the same to programs that read the Citation File Format.
+`CITATION.cff` has the same entries in the Citation File Format.
 """
 
 

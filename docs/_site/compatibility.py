@@ -55,12 +55,11 @@ _PAGE = """\
 |---|---|
 {pythons}
 
-All four take the same versions of packages: `tools/constraints.txt` of the project pins what the
-tests ran with, and all packages that the tests need have files for each Python. The tests run on
-Linux with x86-64. macOS, Windows and ARM are not tested.
+All four use the same package versions, pinned in `tools/constraints.txt`; the packages have files
+for each Python. The tests run on Linux with x86-64. macOS, Windows and ARM are not tested.
 
-From Python 3.14 on, workers of torch's `DataLoader` start anew and are not forked, unless it is
-given `multiprocessing_context="fork"`.
+From Python 3.14 on, workers of torch's `DataLoader` are not forked by default. Pass
+`multiprocessing_context="fork"` to fork them.
 
 ## Packages
 
@@ -68,8 +67,9 @@ given `multiprocessing_context="fork"`.
 |---|---|---|---|---|
 {packages}
 
-`pip install --constraint tools/constraints.txt mslm-data` gives the tested versions. The lowest
-were tried together, with a part of the tests and Python 3.11. Versions between are not tried.
+`pip install --constraint tools/constraints.txt mslm-data` installs the tested versions. The lowest
+versions were tested together, with a part of the tests and Python 3.11. Versions in between were
+not tested.
 
 ## Extras
 

@@ -59,138 +59,146 @@ WARNINGS: dict[str, tuple[Warned, ...]] = {
     "builds/folder.py": (
         Warned(
             "of its files are missing or damaged",
-            "The folder of `--out` was finished, and files of it were removed or changed since.",
-            "Nothing: it is built again. Look after the disk if nobody touched them.",
+            "Files of the finished folder at `--out` were removed or changed.",
+            "Nothing; the folder is built again. If nobody touched it, check the disk.",
         ),
     ),
     "builds/data_loss.py": (
         Warned(
             "no mention has the label",
-            "A label of `annotate.labels` occurs nowhere. Often it is misspelt, there or in "
+            "A label of `annotate.labels` does not occur. It may be misspelt, here or in "
             "`annotate.rename`.",
-            "Compare `annotate.labels` with the labels that the warning names.",
+            "Compare `annotate.labels` with the labels in the warning.",
         ),
     ),
     "cli/build.py": (
         Warned(
             "mentions begin or end within a token and were widened",
-            "Many mentions of a split do so. Often offsets count something else than characters.",
-            "Look at some rows with `inspect`. Set `source.ends`, `source.offsets` or "
+            "Many mentions of a split do not match tokens. The offsets may not be in characters.",
+            "Inspect some rows with `inspect`. Set `source.ends`, `source.offsets` or "
             "`source.newlines`.",
         ),
     ),
     "cli/inspect.py": (
         Warned(
             "every token is masked",
-            "The options of a strategy hide all tokens of the rows that are shown.",
+            "The strategy masks all tokens of the printed rows.",
             "Lower the rates.",
         ),
     ),
     "cli/mask_stats.py": (
         Warned(
             "more tokens are masked by ELM than by BLM",
-            "Both clips of Eq. 3 apply, so both weights are 0.5 and say nothing.",
+            "Both weights are clipped by Eq. 3, so they are 0.5 whatever the counts.",
             "Lower `--elm` or raise `--blm`.",
         ),
-        Warned("every token is masked", "As above, for a whole split.", "Lower the rates."),
+        Warned(
+            "every token is masked",
+            "The strategy masks all tokens of the split.",
+            "Lower the rates.",
+        ),
+        Warned(
+            "the strategy masks mentions, but no row has a mention",
+            "The corpus was built without mentions.",
+            "Build it with an annotator, or choose a strategy without mentions, such as `token`.",
+        ),
         Warned(
             "rows reach the limit of",
-            "A strategy such as `bert` or `whole-word` masks at most 20 tokens of a row, which is "
-            "meant for rows of 128, and rows are longer.",
-            "Pass `--set max_masked=0`, and `max_masked=0` where you train.",
+            "Strategies such as `bert` and `whole-word` mask at most 20 tokens of a row, a limit "
+            "for rows of 128 tokens. These rows are longer.",
+            "Pass `--set max_masked=0`, and set `max_masked=0` in training.",
         ),
     ),
     "cli/vocab/pmi.py": (
         Warned(
             "all n-grams together cover less than --coverage",
-            "The corpus has too few n-grams that occur often enough.",
+            "The corpus has too few frequent n-grams.",
             "Lower `--min-count`.",
         ),
     ),
     "encode/tokenizer.py": (
         Warned(
             "lower-casing text for a vocabulary that has capitals",
-            "A `vocab.txt` has capitals, and `encode.lowercase` is true.",
-            "Leave `encode.lowercase` out, unless the model was trained so.",
+            "The `vocab.txt` has capitals, and `encode.lowercase` is true.",
+            "Remove `encode.lowercase`, unless the model was trained with it.",
         ),
     ),
     "io/locks.py": (
         Warned(
             "the file system has no locks (flock)",
-            "Folders lie on a file system that cannot lock files. Files named `.owner` lock "
-            "instead.",
-            "Nothing. If a machine died, remove the `.owner` file that it left.",
+            "The file system does not support locks. `.owner` files are used instead.",
+            "Nothing. After a crash of the machine, remove its `.owner` file.",
         ),
         Warned(
             "waiting for another process that holds this lock",
-            "Another process builds, fetches or counts in the same place.",
-            "Wait, or end the process that the message names.",
+            "Another process builds, fetches or counts in the same folder.",
+            "Wait, or end the process in the message.",
         ),
     ),
     "io/private.py": (
         Warned(
             "goes to a folder that others can enter",
-            "Patients' text, or what can be turned back into it, is written there.",
-            "Close the folder with the `chmod` of the message.",
+            "Text of patients, or token ids of it, is written to this folder.",
+            "Run the `chmod` command in the message.",
         ),
     ),
     "lexicon/concepts/common_words.py": (
         Warned(
             "a look for common words among names needs the package wordfreq",
-            "`vocab concepts` cannot tell which names of concepts are common words.",
+            "`vocab concepts` cannot detect names of concepts that are common words.",
             "`pip install 'mslm-data[vocab]'`, or pass `--common-words keep`.",
         ),
     ),
     "shard/remote.py": (
         Warned(
             "expected room in cache_bytes",
-            "The shards that are being read take more room than `cache_bytes` allows.",
-            "Pass more `cache_bytes`, or a smaller `open_shards`.",
+            "The shards in use are larger than `cache_bytes`.",
+            "Pass a larger `cache_bytes`, or a smaller `open_shards`.",
         ),
     ),
     "source/formats/conll.py": (
         Warned(
             "nearly all words begin with",
-            "Words carry the mark of their language or file, as `en:` in WikiANN.",
-            "Set `source.word_prefix` to what the warning names, if it does not belong to them.",
+            "Words may have a prefix of their language or file, such as `en:` in WikiANN.",
+            "Set `source.word_prefix` to the prefix, if it does not belong to the words.",
         ),
     ),
     "torch/data/epoch.py": (
         Warned(
             "epoch: a second pass over the data",
-            "Rows get the same masks as in the pass before.",
-            "Set `epoch` before each pass, as the message says.",
+            "Rows have the same masks as in the last pass.",
+            "Set `epoch` before each pass, as described in the message.",
         ),
     ),
     "torch/dga/general_knowledge.py": (
         Warned(
             "SoftMasks: no optimizer with the model's own parameters took a step",
-            "No step within the `with` moved the model, or an optimizer has copies of its "
-            "parameters, as some that shard them do.",
-            "Train within the `with`, and give `SoftMasks` the model that is trained.",
+            "The optimizer took no step within the context, or has copies of the parameters, as "
+            "some sharding optimizers do.",
+            "Train within the context, and pass `SoftMasks` the trained model.",
         ),
     ),
     "torch/predict/metrics.py": (
         Warned(
             "evaluate: masked=True masks the gold mentions",
-            "Masks say where the mentions are, so that scores are too high.",
-            "Do not report the numbers as accuracy.",
+            "Masks reveal the positions of mentions, so scores are too high.",
+            "Do not report the scores as accuracy.",
         ),
     ),
     "torch/model/model.py": (
         Warned(
             "unknown head of model type '…'",
             "`MslmModel` projects all positions to the vocabulary, not only masked ones.",
-            "Nothing: losses are the same, but take more memory and time.",
+            "Nothing. The loss is the same, but needs more memory and time.",
         ),
         Warned(
             "all mentions so far were masked",
-            "Heads in one view are trained under a strategy that hides all mentions.",
-            "Leave out `two_views=False`, or hide fewer mentions, such as `elm=0.5`.",
+            "With `two_views=False`, heads are trained under a strategy that masks all mentions.",
+            "Remove `two_views=False`, or mask fewer mentions, such as with `elm=0.5`.",
         ),
         Warned(
-            "the loss is asked for gradients in evaluation mode",
-            "A model is trained as `from_pretrained` left it, so dropout is off.",
+            "backward was called in evaluation mode",
+            "The model is trained without dropout, as loaded by `from_pretrained`.",
             "Call `model.train()` before training.",
         ),
     ),
@@ -213,8 +221,8 @@ def page() -> str:
     lines = [
         "# Errors and warnings",
         "",
-        "Each message says where, what was expected, what came, and what to do. None holds text of",
-        "a corpus. Errors that a user can meet are classes of `mslm_data.errors`.",
+        "Each message gives the file or option, the expected and the actual value, and a fix. None",
+        "contains text of a corpus. Errors that users can meet are classes of `mslm_data.errors`.",
         "",
         "## All errors",
         "",
@@ -324,8 +332,8 @@ def _warnings() -> list[str]:
     lines = [
         "## Warnings",
         "",
-        "Commands write warnings to stderr and go on. In Python they come by the logger",
-        "`mslm_data` or, for what a program does itself, as `UserWarning`.",
+        "Commands print warnings to stderr and continue. In Python, warnings about data and files",
+        "use the logger `mslm_data`, warnings about calls of your program are `UserWarning`.",
         "",
         "| warning | given where | what to do |",
         "|---|---|---|",

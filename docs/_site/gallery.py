@@ -30,15 +30,15 @@ _SEED = 0
 _CODE_COLUMNS = 76
 _BESIDE = ("joint", "token", "whole-word", "span", "pmi", "salient", "difference", "entitybert")
 _STAND_IN = (
-    "What is drawn here reads a stand-in: the rarity of tokens in the sample for scores, words of "
-    "nine letters and more for key words, mentions for concepts, n-grams of the sample for PMI."
+    "The drawing uses stand-ins: rarity of tokens in the sample as scores, words of nine or more "
+    "letters as key words, mentions as concepts, and n-grams of the sample for PMI."
 )
 _STATUS = {
     "paper": "follows the paper",
     "released": "follows the released code",
     "adapted": "adapted to rows of text",
-    "recalled": "follows the paper, as it is recalled elsewhere",
-    "own": "of this package",
+    "recalled": "follows the paper, which was not re-read",
+    "own": "a strategy of this package",
 }
 
 
@@ -76,8 +76,9 @@ def _lines(shards: Shards) -> list[str]:
         "",
         f'<div class="mslm">{rows.legend()}{rows.ramp()}</div>',
         "",
-        "Names stand for their numbers: another mask for the same seed would be a new version.",
-        "[masking](../masking.md) says how strategies are used, combined and made of picks.",
+        "A strategy gives the same masks for the same seed in all releases: different masks would",
+        "get a new version of its name. [Masking](../masking.md) explains how to use strategies,",
+        "how to combine them, and how to make one from picks.",
         "",
         "## All at a glance",
         "",
@@ -97,13 +98,13 @@ def _lines(shards: Shards) -> list[str]:
         lines.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     lines += ["</tbody></table>", ""]
     lines += [
-        "Shares are of all tokens of the shipped sample but special ones. Rates are those of",
+        "Shares are of the tokens of the shipped sample, without special tokens. Speeds are from",
         "[the benchmarks](../results/speed.md), on one core.",
         "",
         "## Side by side",
         "",
-        "One draw each, at the same seed. `inspect --strategy NAME`, as often as you like, shows",
-        "your own sentences so.",
+        "One draw each, with the same seed. `inspect` with several `--strategy NAME` shows your",
+        "own sentences like this.",
         "",
         '<div class="mslm beside">',
         sentence.side_by_side(

@@ -68,8 +68,8 @@ def _programs() -> str:
     lines = [
         "# Example programs",
         "",
-        "Each leads from a built folder to a trained and saved encoder. The lines at its top start",
-        "it in one process and in two, and the tests run these lines. Run one again to go on.",
+        "Each program trains an encoder on a shard folder, and saves it. The commands at its top",
+        "start it in one process and in two; the tests run them. Run a command again to resume.",
         "",
     ]
     for path in sorted((links.ROOT / "examples").glob("*.py")):
@@ -141,15 +141,15 @@ def _pipelines() -> str:
     lines = [
         "# Pipeline files",
         "",
-        "A pipeline file says in TOML how a corpus is built, one table for each stage. On the",
-        "command line `--set TABLE.OPTION=VALUE` changes an option, in Python `options={...}`.",
+        "A pipeline file describes a build in TOML, with a table for each stage. On the command",
+        "line, `--set TABLE.OPTION=VALUE` changes an option, in Python `options={...}`.",
         "",
-        "The options of a table besides these are those of what `use` names:",
+        "Each value of `use` has additional options:",
         "[sources](sources.md), [annotators](annotators.md), [segmenters](segmenters.md).",
         "",
     ]
     tables: dict[str, tuple[str, Any, tuple[str, ...]]] = {
-        "about": ("What the dataset card says.", pipeline.About, ()),
+        "about": ("Contents of the dataset card.", pipeline.About, ()),
         "source": (
             "Where documents come from.",
             pipeline.Pipeline,
@@ -193,8 +193,8 @@ def _picks() -> str:
         "# Picks",
         "",
         "A strategy of your own is a list of picks and a corruption, in a TOML file or in Python:",
-        "[A strategy of your own](../own_strategy.md) shows both. These are all tables that a pick",
-        "may have, and all that their options accept. `mslm-data recipes --picks` prints the same.",
+        "[A strategy of your own](../own_strategy.md) shows both. This page lists the tables of a",
+        "pick with their options. `mslm-data recipes --picks` prints the same.",
         "",
     ]
     titles = {
@@ -333,16 +333,16 @@ def _python() -> str:
         ),
         _TORCH: ("Needs `pip install 'mslm-data[hf]'`.", _public(_TORCH)),
         "mslm_data.stats": (
-            "Counts of what strategies hide, and the weights that follow.",
+            "Counts of masked tokens and mentions, and the loss weights computed from them.",
             _public("mslm_data.stats"),
         ),
         "mslm_data.metrics": (
-            "Mentions that a model predicts beside gold ones, without torch.",
+            "Scores of predicted mentions against gold ones, without torch.",
             _public("mslm_data.metrics"),
         ),
         "mslm_data.testing": (
-            "Checks for the tests of a plug-in: what every source, annotator, segmenter and "
-            "strategy promises.",
+            "Checks for tests of plug-ins: the contracts of sources, annotators, segmenters and "
+            "strategies.",
             _public("mslm_data.testing"),
         ),
     }

@@ -264,6 +264,7 @@ def _padding(shards: Shards) -> Callable[[], None]:
 
 
 def _written() -> list[Any]:
+    """Allocate and fill arrays of the shape of a batch: four of int64, and kinds."""
     return [np.full((32, 128), 0, np.int64) for _ in range(4)] + [np.zeros((32, 128), np.uint8)]
 
 

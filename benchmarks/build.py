@@ -119,6 +119,7 @@ def measure(inputs: Inputs, scratch: Path, *, rounds: int) -> list[Row]:
         (side_name, workers): [] for workers in (1, 2) for side_name in SIDES
     }
 
+    # The folder, with the cache of datasets, is new in each round.
     expected = None
     for _ in range(rounds):
         for (side_name, workers), measured in figures.items():

@@ -180,6 +180,7 @@ def _compare(
         forms["flat rows in the Trainer"] = ("trainer", {"flat": True}, caption)
 
     about: dict[str, Any] = {"folder": str(shards.folder), "encoder": encoder, "rows": rows}
+    # Ours is several times as fast: three times the steps give turns of similar length.
     turns = {"peer": Turn(who="peer", steps=steps, **about)}
     for name, (who, shape, _) in forms.items():
         turns[name] = Turn(who=who, steps=3 * steps, shape=shape, **about)

@@ -199,6 +199,7 @@ def _disturb(
         if started.poll() is not None:
             break
 
+        # On Ray, workers are children of the raylet, not of the command.
         descendants = (
             _actors(raylet) if case.engine.startswith("ray ") else _descendants(started.pid)
         )

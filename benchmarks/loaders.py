@@ -82,6 +82,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     table = usual_table(shards, scratch)
     rows = [row for workers in (0, 2) for row in _usual(shards, table, tokenizer, workers)]
 
+    # Streaming peers convert these rows, and must return rows of the same digest.
     digest = _write_rows(shards, inputs, scratch)
     memory = _alone("ours", shards.folder)
     rows.append(_memory("datasets", memory, _alone("datasets", scratch / "usual", inputs.vocab)))

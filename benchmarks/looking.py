@@ -59,6 +59,7 @@ def repeated(shards: Shards, out: Path, rows: int) -> Path:
     count = max(rows // len(places), 1)
     names = [f"data-{number:05}-of-{count:05}.arrow" for number in range(count)]
     records = [dataclasses.replace(record, file=name) for name in names]
+    # Hard links: ten million rows take the disk space of one shard.
     first.rename(out / "train" / names[0])
     for linked in records[1:]:
         os.link(out / "train" / names[0], out / "train" / linked.file)

@@ -75,6 +75,7 @@ def _packing(shards: Shards) -> Row:
     """Compare tokens packed per second with tokens trained on per second."""
     split = shards["train"]
     lengths = split.lengths(np.random.default_rng(0).permutation(len(split)))
+    # The loader packs the rows of WINDOW batches at once: divide an epoch into such windows.
     rows = WINDOW * _PACKED_ROWS * _ROW_TOKENS * len(split) // split.tokens
     windows = [lengths[start : start + rows] for start in range(0, len(lengths), rows)]
     shape = {"batch_size": _PACKED_ROWS // 4, "row_tokens": _ROW_TOKENS}

@@ -93,6 +93,7 @@ def watched(make: Any, cache: str) -> dict[str, float]:
             first = time.perf_counter() - start
         rows += len(batch["input_ids"])
         if number % 200 == 0:
+            # Every 200 batches, as walking the cache folder takes time.
             memory.append(anonymous_kib("self") / 1024)
             disk = max(disk, _bytes_of(cache))
     quarter = len(memory) // 4
@@ -164,6 +165,7 @@ def _read_all(
                 peer_figures = _run([*peer, str(own / "cache")], env)
                 timings.setdefault("litdata", []).append(peer_figures)
 
+        # Without delay: this part measures memory and disk, not time.
         print("a split of a hundred times the cache", file=sys.stderr, flush=True)
         bucket.reset()
         bytes_ = sum(path.stat().st_size for path in (small / "train").glob("*.arrow"))

@@ -63,6 +63,7 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     rows += _first_commands()
 
     with tempfile.TemporaryDirectory(prefix="mslm-bench-") as cache:
+        # Runs share a cache: the first one compiles kernels, the others load them.
         runs = [_times(_FIRST_BATCH, folder, cache) for _ in range(4)]
         _times(_FIRST_OF_WORKER, folder, cache)
         workers = [_times(_FIRST_OF_WORKER, folder, cache) for _ in range(3)]

@@ -129,6 +129,7 @@ def _weighted_draws(examples: Examples) -> Row:
     count = min(4096, len(examples))
     lists = [weights[offsets[i] : offsets[i + 1]] for i in range(count)]
 
+    # The kernel counts the quota down in place.
     def ours(_: None) -> object:
         quota = due.copy()
         taken = np.zeros(len(units), np.int64)
@@ -218,6 +219,7 @@ def _peers(inputs: Inputs, shards: Shards, examples: Examples) -> dict[str, Peer
     small = sum(len(row.ids) for row in few)
     weights = [draws.uniform(0.5, 1, sum(row.begins)) for row in rows]
 
+    # Textbook PMI makes a pass over all n-grams per row, so it runs on four rows only.
     grams = read_ngrams(shards)
     check_pmi(shards, examples, few, grams)
 

@@ -35,8 +35,9 @@ Collate = Callable[[Sequence[Any]], Any]
 
 def main(arguments: Sequence[str]) -> int:
     """Run `write` or `read`; see the module."""
+    # Keep the original stdout for answers only.
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # redirect prints of the peers' code to stderr
+    os.dup2(2, 1)  # prints of the peers' code go to stderr
 
     verb, name, *rest = arguments
     folder = Path(rest[0])

@@ -77,6 +77,8 @@ class RowLosses:
             each `[T]`.
         """
         size = len(self.mean) - 1
+
+        # Binomial distribution of the number of masked tokens, `[T, n + 1]`.
         number = np.arange(size + 1)
         choose = np.array([math.comb(size, k) for k in number], float)
         others = 1 - rates[:, None]
@@ -112,13 +114,18 @@ def variances(rows: Sequence[RowLosses]) -> dict[str, dict[int, float]]:
     Returns:
         Sampling of rates -> number of epochs -> variance.
     """
+    # A mask of rate t and its complement of rate 1 - t both need rates of at least _LOW.
     places = (np.arange(_DRAWS) + 0.5) / _DRAWS
     whole = [_Curves.from_row(row, places, high=1.0) for row in rows]
     halves = [_Curves.from_row(row, places, high=1 - _LOW) for row in rows]
 
+    # Rows are independent, so the variance of their mean is the sum of variances over N^2.
     def batch_variance(values: Sequence[float]) -> float:
         return float(sum(values)) / len(rows) ** 2
 
+    # Law of total variance: variance over masks at a given rate, plus variance over rates of the
+    # mean. Only the second term depends on the sampling of rates. Antithetic rows are dependent,
+    # so it is simulated.
     noise = batch_variance([row.noise for row in whole])
     once = noise + batch_variance([row.mean.var() for row in whole])
     half_once = batch_variance([row.noise + row.mean.var() for row in halves])
@@ -133,6 +140,7 @@ def variances(rows: Sequence[RowLosses]) -> dict[str, dict[int, float]]:
         "`uniform`, `complement`": {},
         "`kronecker`, `complement`": {},
     }
+    # Two epochs make one pair of a mask and its complement.
     for length in _LENGTHS:
         pairs = length // 2
         by_golden = batch_variance([_over_epochs(row.mean, length) for row in whole])
@@ -170,7 +178,8 @@ class _Curves:
         mean, _, _ = row.at(_LOW + (high - _LOW) * places)
         mirrored, _, _ = row.at(_LOW + (high - _LOW) * (1 - places))
 
-        # Squares grow like 1 / t, so the grid is even in log t.
+        # Squares grow like 1 / t, so the grid is even in log t. The weights turn sums over it into
+        # means over the uniform distribution of t.
         knots = np.geomspace(_LOW, high, 4001)
         at_knots, squares, products = row.at(knots)
         others, _, _ = row.at(np.maximum(1 - knots, _LOW))
@@ -227,6 +236,7 @@ def draw_losses(model: Any, rows: Examples, draws: int) -> list[Floats]:
         real = np.flatnonzero(row.word_ids.values >= 0)
         copies = take(row, np.zeros((len(real) + 1) * draws, np.int64))
 
+        # Copies 0 to R - 1 of the row have no masked token, copies R to 2 R - 1 one, and so on.
         kinds = np.zeros((len(copies), len(row.word_ids.values)), np.uint8)
         for copy in range(len(copies)):
             kinds[copy, rng.permutation(real)[: copy // draws]] = 1

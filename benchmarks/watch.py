@@ -105,6 +105,7 @@ def main(arguments: Sequence[str]) -> int:
         stopped.set()
         thread.join()
 
+    # RUSAGE_CHILDREN covers only children that have been waited for.
     _await_orphans()
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     measured = {
@@ -165,6 +166,7 @@ class _Sampler:
         passed = now - self._last
         observed = {pid: _observe(pid) for pid in pids}
 
+        # Count busy processes, and add the interval to one of the two sums.
         at_work = 0
         for pid, process in observed.items():
             # All CPU time of a process new since the last sample falls into this interval.

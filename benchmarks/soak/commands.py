@@ -111,6 +111,7 @@ def disturb(words: Sequence[str], folder: Path, rng: random.Random) -> tuple[str
     running = Running(words, folder)
     started = running.process
     _await_handlers(started)
+    # 0 to 3 s, more often early than late.
     time.sleep(rng.uniform(0, 3) ** 2 / 3)
 
     how = rng.choice(("kill", "kill below", "SIGTERM", "SIGTERM to all", "Ctrl-C"))

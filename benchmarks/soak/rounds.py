@@ -144,6 +144,7 @@ def build_parts(soak: Soak, rng: random.Random) -> Iterator[str]:
     parts = rng.randint(2, 4)
     numbers = rng.sample(range(1, parts + 1), rng.randint(1, parts))
 
+    # Other parts run undisturbed at the same time, and must succeed.
     beside = [soak.start(*words, "--part", f"{number}/{parts}") for number in numbers[1:]]
     how, ended = soak.disturb(rng, *words, "--part", f"{numbers[0]}/{parts}")
     yield from complaints(ended, *CODES[how])
@@ -280,6 +281,7 @@ def damaged_folder(soak: Soak, rng: random.Random) -> Iterator[str]:
     ]
     soak.counts[f"folder {how}"] += 1
 
+    # `verify` must detect damage of files with checksums. Other damage may be harmless.
     checked = soak.run("verify", str(soak.out))
     must_fail = any(name.endswith(_CHECKED) for name in changed)
     yield from (

@@ -65,9 +65,11 @@ def run(inputs: Inputs, scratch: Path) -> Results:
     large_corpus = Corpus(scratch / "NOTEEVENTS.csv", large, _pack(large, scratch / "large"))
     invented.write(large_corpus.notes, notes=NOTES, concepts=large)
 
-    some = scratch / "some.csv"
-    invented.write(some, notes=_MATCHED, seed=2, concepts=large)
-    rows += unless_absent("annotate notes with `terms`, peer spaCy", lambda: _phrases(large, some))
+    spacy_notes = scratch / "some.csv"
+    invented.write(spacy_notes, notes=_MATCHED, seed=2, concepts=large)
+    rows += unless_absent(
+        "annotate notes with `terms`, peer spaCy", lambda: _phrases(large, spacy_notes)
+    )
 
     # Untimed builds to compile kernels.
     measure(small, inputs, scratch, rounds=1)
@@ -295,11 +297,11 @@ def measure(corpus: Corpus, inputs: Inputs, scratch: Path, *, rounds: int) -> li
 
     rows = []
     for (annotator, workers), builds in figures.items():
-        rows += _rows_of_builds(annotator, workers, builds, manifests[annotator])
+        rows += _build_rows(annotator, workers, builds, manifests[annotator])
     return rows
 
 
-def _rows_of_builds(
+def _build_rows(
     annotator: str, workers: int, figures: Sequence[Figure], manifest: Manifest
 ) -> list[Row]:
     """Return a row with notes per second and, for one worker, one with notes per CPU second."""

@@ -216,13 +216,13 @@ def _rows(figures: dict[tuple[str, int], list[Figure]], tokens: int) -> list[Row
     }
     memory = {side_name: [figure.mib for figure in runs] for side_name, runs in figures.items()}
 
-    one, two = (f"{_WHAT} {_WHAT_OF[workers]}" for workers in (1, 2))
+    what_one, what_two = (f"{_WHAT} {_WHAT_OF[workers]}" for workers in (1, 2))
     rows = [
         make_row(
             "build, one process",
             {"ours": speed["ours", 1], "peer": speed["peer", 1]},
             unit="tokens",
-            what=one,
+            what=what_one,
             goal=Goal(peer=_GOAL),
         ),
         make_row(
@@ -233,7 +233,7 @@ def _rows(figures: dict[tuple[str, int], list[Figure]], tokens: int) -> list[Row
                 "limit": [2 * rate for rate in speed["ours", 1]],
             },
             unit="tokens",
-            what=f"{two} {_WHAT_LIMIT}",
+            what=f"{what_two} {_WHAT_LIMIT}",
             goal=Goal(limit=_GOAL_OF_TWO / 2, why=_WHY_OF_TWO),
         ),
     ]

@@ -227,11 +227,11 @@ def _compare(
             what="the whole process: flat rows, and the peer. Less is better.",
         )
     )
-    table_rows.append(_share_of_ours(title, measured_by_form["flat rows"]))
+    table_rows.append(_outside_row(title, measured_by_form["flat rows"]))
     return table_rows
 
 
-def _share_of_ours(title: str, measured_by_form: Sequence[Measured]) -> Row:
+def _outside_row(title: str, measured_by_form: Sequence[Measured]) -> Row:
     share = statistics.median(measured.ours for measured in measured_by_form) * 100
     return Row(
         name=f"{title}: time outside the model",

@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 size, Path(folder), workers=sorted(options.workers), rounds=options.rounds
             )
         measurements.append(measured)
-        print("\n".join(_rows_of_builds(measured)), file=sys.stderr, flush=True)
+        print("\n".join(_build_rows(measured)), file=sys.stderr, flush=True)
 
     text = page(measurements, rounds=options.rounds)
     options.out.write_text(text, encoding="utf-8")
@@ -250,14 +250,14 @@ def page(measurements: Sequence[Measured], *, rounds: int) -> str:
             *("sequences", "M tokens", "input, MB", "folder, MB", "workers", "s"),
             *("CPU, s", "M tokens/s", "MiB"),
         ),
-        (line for measured in measurements for line in _rows_of_builds(measured)),
+        (line for measured in measurements for line in _build_rows(measured)),
     )
     reading = _table(
         (
             *("sequences", "mask-stats, s", "M tokens/s", "MiB"),
             *("epoch, s", "M tokens/s", "MiB"),
         ),
-        map(_row_of_reading, measurements),
+        map(_reading_row, measurements),
     )
     about = [*machine(), f"Commit: {commit(corpora.ROOT)}"]
     return "\n".join(
@@ -266,7 +266,7 @@ def page(measurements: Sequence[Measured], *, rounds: int) -> str:
             *builds,
             _ABOUT_READING,
             *reading,
-            *_of_many_cores(measurements),
+            *_scaling_section(measurements),
             "",
             *[f"* {line}" for line in about],
             "",
@@ -282,7 +282,7 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _rows_of_builds(measured: Measured) -> list[str]:
+def _build_rows(measured: Measured) -> list[str]:
     """Return a table row for each number of workers."""
     return [
         _row(
@@ -302,7 +302,7 @@ def _rows_of_builds(measured: Measured) -> list[str]:
     ]
 
 
-def _row_of_reading(measured: Measured) -> str:
+def _reading_row(measured: Measured) -> str:
     cells = [f"{measured.sentences:,}"]
     for figure in (measured.stats, measured.epoch):
         cells += [
@@ -313,7 +313,7 @@ def _row_of_reading(measured: Measured) -> str:
     return _row(cells)
 
 
-def _of_many_cores(measurements: Sequence[Measured]) -> list[str]:
+def _scaling_section(measurements: Sequence[Measured]) -> list[str]:
     """Return the section about serial time; empty without times of one and of more workers."""
     if any(len(measured.builds) < 2 or 1 not in measured.builds for measured in measurements):
         return []
@@ -328,12 +328,12 @@ def _of_many_cores(measurements: Sequence[Measured]) -> list[str]:
                 *("s by looking", "serial share", f"on {CORES} cores"),
                 *("s of the program", "serial share", f"on {CORES} cores"),
             ),
-            map(_row_of_many_cores, measurements),
+            map(_scaling_row, measurements),
         ),
     ]
 
 
-def _row_of_many_cores(measured: Measured) -> str:
+def _scaling_row(measured: Measured) -> str:
     builds = measured.builds
     one_worker = builds[1].seconds
     most_workers = builds[max(builds)]

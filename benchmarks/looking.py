@@ -45,16 +45,16 @@ def repeated(shards: Shards, out: Path, rows: int) -> Path:
         rows: Number of rows, rounded down to shards of `SHARD_ROWS`.
     """
     train = shards["train"]
-    few = train.examples()
-    places = np.arange(min(SHARD_ROWS, rows)) % len(few)
-    many: Examples = dataclasses.replace(
-        take(few, places),
+    examples = train.examples()
+    places = np.arange(min(SHARD_ROWS, rows)) % len(examples)
+    repeated_examples: Examples = dataclasses.replace(
+        take(examples, places),
         keys=np.random.default_rng(0).integers(0, 1 << 63, len(places)).astype(np.uint64),
         doc_ids=[f"document {number}" for number in range(len(places))],
     )
     (out / "train").mkdir(parents=True)
     first = out / "train" / "data.arrow"
-    record = write_shard(first, many, next(iter(train.batches())).schema)
+    record = write_shard(first, repeated_examples, next(iter(train.batches())).schema)
 
     count = max(rows // len(places), 1)
     names = [f"data-{number:05}-of-{count:05}.arrow" for number in range(count)]
@@ -85,10 +85,10 @@ def repeated(shards: Shards, out: Path, rows: int) -> Path:
 def run(inputs: Inputs, scratch: Path) -> Results:
     """Open a folder of ten million rows, move a slider, and count a split of a million rows."""
     shards = sentences(inputs, scratch, copies=1)
-    ten = repeated(shards, scratch / "ten", 10_000_000)
-    one = repeated(shards, scratch / "one", 1_000_000)
-    rows = [*_opening(ten), _counting(one)]
-    return Results(rows=[*rows, *unless_absent("a slider's move", lambda: [_slider(one)])])
+    ten_million = repeated(shards, scratch / "ten", 10_000_000)
+    million = repeated(shards, scratch / "one", 1_000_000)
+    rows = [*_opening(ten_million), _counting(million)]
+    return Results(rows=[*rows, *unless_absent("a slider's move", lambda: [_slider(million)])])
 
 
 def _opening(folder: Path) -> list[Row]:

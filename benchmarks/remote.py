@@ -95,7 +95,7 @@ def watched(make: Any, cache: str) -> dict[str, float]:
         if number % 200 == 0:
             # Every 200 batches, as walking the cache folder takes time.
             memory.append(anonymous_kib("self") / 1024)
-            disk = max(disk, _bytes_of(cache))
+            disk = max(disk, _cache_bytes(cache))
     quarter = len(memory) // 4
     return {
         "first": first,
@@ -107,7 +107,7 @@ def watched(make: Any, cache: str) -> dict[str, float]:
     }
 
 
-def _bytes_of(folder: str) -> int:
+def _cache_bytes(folder: str) -> int:
     """Return the size of all shards in a folder in bytes. Shards may be deleted meanwhile."""
     total = 0
     for base, _, names in os.walk(folder):

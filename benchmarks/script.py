@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
 
     tokenizer = BertTokenizer(vocab=options.vocab, do_lower_case=options.lower)
-    continued = label_of_next_piece(names)
+    continued = continued_labels(names)
 
     def tokenize_and_align_labels(examples: dict[str, list[Any]]) -> Any:
         tokenized = tokenizer(examples["tokens"], is_split_into_words=True)
@@ -98,7 +98,7 @@ def read_sentences(path: str, numbers: dict[str, int]) -> Iterator[dict[str, lis
         yield {"tokens": tokens, "ner_tags": ner_tags}
 
 
-def label_of_next_piece(names: Sequence[str]) -> list[int]:
+def continued_labels(names: Sequence[str]) -> list[int]:
     """Return for each tag the id of later sub-words: I- for a B- tag, else the same tag."""
     return [names.index("I-" + name[2:] if name.startswith("B-") else name) for name in names]
 

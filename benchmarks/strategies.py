@@ -214,14 +214,14 @@ def _peers(inputs: Inputs, shards: Shards, examples: Examples) -> dict[str, Peer
     rng = random.Random(0)
     draws = np.random.default_rng(0)
     rows = list_rows(examples, 2048)
-    few = list_rows(examples, 4)
+    sample_rows = list_rows(examples, 4)
     size = sum(len(row.ids) for row in rows)
-    small = sum(len(row.ids) for row in few)
+    small = sum(len(row.ids) for row in sample_rows)
     weights = [draws.uniform(0.5, 1, sum(row.begins)) for row in rows]
 
     # Textbook PMI makes a pass over all n-grams per row, so it runs on four rows only.
     grams = read_ngrams(shards)
-    check_pmi(shards, examples, few, grams)
+    check_pmi(shards, examples, sample_rows, grams)
 
     return {
         "token": usual,
@@ -232,7 +232,7 @@ def _peers(inputs: Inputs, shards: Shards, examples: Examples) -> dict[str, Peer
         "span": Peer("Algorithm 1 as a loop", lambda: textbook.span(rows, 0.15, rng), size),
         "pmi": Peer(
             "Algorithm 2 as a loop, the list tokenised beforehand",
-            lambda: textbook.pmi(few, 0.15, grams),
+            lambda: textbook.pmi(sample_rows, 0.15, grams),
             small,
         ),
         "difference": Peer(

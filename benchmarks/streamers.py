@@ -39,15 +39,15 @@ def main(arguments: Sequence[str]) -> int:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # prints of the peers' code go to stderr
 
-    verb, name, *rest = arguments
-    folder = Path(rest[0])
+    verb, name, *remaining = arguments
+    folder = Path(remaining[0])
     write, read = PEERS[name]
     if verb == "write":
         values = np.load(folder / "values.npy")
         offsets = np.load(folder / "offsets.npy")
         write(folder / name, lambda row: values[offsets[row] : offsets[row + 1]], len(offsets) - 1)
     else:
-        collates, workers = rest[1:]
+        collates, workers = remaining[1:]
         collate = pad if collates == "pad" else _mlm(folder / "vocab.txt")
         _answer(read(folder / name, collate, int(workers)), name, answers)
     return 0
@@ -58,19 +58,19 @@ def _answer(loader: Iterable[Any], name: str, answers: TextIO) -> None:
     endless = Endless(lambda _: loader)
     for line in sys.stdin:
         verb, *numbers = line.split()
-        said = "done"
+        answer = "done"
         if verb == "versions":
-            said = ", ".join(
+            answer = ", ".join(
                 f"{package} {importlib.metadata.version(package)}"
                 for package in (name, "torch", "numpy")
             )
         elif verb == "digest":
-            said = digest_rows(unpadded_rows(loader, lambda batch: batch["input_ids"]))
+            answer = digest_rows(unpadded_rows(loader, lambda batch: batch["input_ids"]))
         elif verb == "memory":
-            said = f"{memory_growth(endless, int(numbers[0])):.1f}"
+            answer = f"{memory_growth(endless, int(numbers[0])):.1f}"
         else:
             endless.take(int(numbers[0]))
-        print(said, file=answers, flush=True)
+        print(answer, file=answers, flush=True)
 
 
 def _write_litdata(folder: Path, rows: Rows, count: int) -> None:

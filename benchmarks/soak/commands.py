@@ -150,9 +150,9 @@ def complaints(ended: Ended, *codes: int) -> Iterator[str]:
         yield f"{ended.words[0]}: exit code {ended.code}, expected {expected}; {last}"
 
     # A hanging process prints the tracebacks of faulthandler.
-    found = None if ended.hung else _NEVER.search(ended.err)
-    if found:
-        yield f"'{found[0]}' on stderr"
+    crash = None if ended.hung else _NEVER.search(ended.err)
+    if crash:
+        yield f"'{crash[0]}' on stderr"
     if ended.code == 1 and "error: " not in ended.err and not ended.out:
         yield "exit code 1 without a word"
     if ended.left:
@@ -174,15 +174,15 @@ CODES = {
 
 def session(leader: int) -> set[int]:
     """Return the ids of live processes of a session."""
-    found = set()
+    pids = set()
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
             with suppress(OSError, IndexError):
                 # After the name in brackets come state, parent, group and session.
                 state, _, _, session_id, *_ = (path / "stat").read_text().rpartition(")")[2].split()
                 if int(session_id) == leader and state != "Z":
-                    found.add(int(path.name))
-    return found
+                    pids.add(int(path.name))
+    return pids
 
 
 def _await_handlers(started: subprocess.Popen[bytes]) -> None:

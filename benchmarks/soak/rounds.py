@@ -205,8 +205,8 @@ def commands_on_a_folder(soak: Soak, rng: random.Random) -> Iterator[str]:
     if counted.code == 0 and json.loads(counted.out)["sequences"] < 1:
         yield "mask-stats counted no sequence"
 
-    shown = soak.run("inspect", str(built), *strategy, "--rows", "20", "--show-text")
-    yield from complaints(shown, 0)
+    inspected = soak.run("inspect", str(built), *strategy, "--rows", "20", "--show-text")
+    yield from complaints(inspected, 0)
     yield from complaints(soak.run("verify", str(built), "--json"), 0)
     yield from complaints(soak.run(*build_words(corpus, soak.out, "--dry-run", "--json")), 0)
     if soak.out.exists():

@@ -55,11 +55,11 @@ def resolve_links(markdown: str, *, folder: Path, page: str) -> str:
             return link[0]
 
         file = Path(os.path.normpath(folder / target)).as_posix()
-        shown = SHOWN.get(file) or _OTHERS.get(file)
-        if shown is None and file.startswith("docs/") and file.endswith(".md"):
-            shown = file.removeprefix("docs/").removesuffix(".md")
-        if shown is not None:
-            relative = os.path.relpath(f"{shown}.md", Path(page).parent)
+        target_page = SHOWN.get(file) or _OTHERS.get(file)
+        if target_page is None and file.startswith("docs/") and file.endswith(".md"):
+            target_page = file.removeprefix("docs/").removesuffix(".md")
+        if target_page is not None:
+            relative = os.path.relpath(f"{target_page}.md", Path(page).parent)
             return f"[{words}]({relative}{place})"
 
         # Other files can be downloaded. Links to folders become plain text.

@@ -62,7 +62,7 @@ def test_label_names__has_what_continues_every_mention(tmp_path: Path) -> None:
     names = script.label_names(tmp_path / "train.tsv")
 
     assert names == ["B-X", "B-Y", "I-X", "I-Y", "O"]
-    assert [names[i] for i in script.label_of_next_piece(names)] == [
+    assert [names[i] for i in script.continued_labels(names)] == [
         "I-X",
         "I-Y",
         "I-X",

@@ -66,9 +66,9 @@ def seen_on(
         "--allow-file-access-from-files", "--dump-dom", (folder / "probe.html").as_uri(),
         profile=folder.parent / "chromium",
     )  # fmt: skip
-    found = re.search(r'<pre id="seen">(.*?)</pre>', dom, re.DOTALL)
-    assert found is not None, "the browser did not come to the last page"
-    return json.loads(html.unescape(found[1]))
+    result = re.search(r'<pre id="seen">(.*?)</pre>', dom, re.DOTALL)
+    assert result is not None, "the browser did not come to the last page"
+    return json.loads(html.unescape(result[1]))
 
 
 def _chromium(*words: str, profile: Path) -> str:

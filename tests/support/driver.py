@@ -154,7 +154,7 @@ class Browser:
         self._process.wait()
 
     def _read(self) -> None:
-        rest = b""
+        incomplete = b""
         while True:
             try:
                 got = os.read(self._in, 1 << 16)
@@ -162,7 +162,7 @@ class Browser:
                 return
             if not got:
                 return
-            *messages, rest = (rest + got).split(b"\0")
+            *messages, incomplete = (incomplete + got).split(b"\0")
             for message in messages:
                 self._note(json.loads(message))
 

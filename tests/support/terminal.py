@@ -14,11 +14,11 @@ def shown_at_terminal(command: Sequence[str], env: Mapping[str, str]) -> str:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=theirs)
     os.close(theirs)
-    shown = b""
+    output = b""
     with suppress(OSError):  # raised when the program has closed the terminal
         while piece := os.read(ours, 1 << 16):
-            shown += piece
+            output += piece
     os.close(ours)
 
-    assert process.wait() == 0, shown
-    return shown.decode()
+    assert process.wait() == 0, output
+    return output.decode()

@@ -57,10 +57,10 @@ def random_model(tmp_path_factory: pytest.TempPathFactory) -> str:
     ).save_pretrained(folder / "base")
     options = {"model_name": str(folder / "base"), "max_len": 20, "max_width": 4, "hidden_size": 16}
     torch.manual_seed(0)
-    found = GLiNER.from_config(options, backbone_from_pretrained=False)
-    for parameter in found.model.parameters():
+    model = GLiNER.from_config(options, backbone_from_pretrained=False)
+    for parameter in model.model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
-    found.save_pretrained(folder, safe_serialization=True)
+    model.save_pretrained(folder, safe_serialization=True)
     return str(folder)
 
 
@@ -113,8 +113,8 @@ def annotate(options: GlinerNer, *texts: str) -> list[FoundMentions]:
         return made.annotated(options.start(), [Document(id="d", text=text) for text in texts])
 
 
-def places(found: FoundMentions) -> list[tuple[int, int, str]]:
-    return [(start, end, label) for start, end, label, _, _ in found.spans]
+def places(mentions: FoundMentions) -> list[tuple[int, int, str]]:
+    return [(start, end, label) for start, end, label, _, _ in mentions.spans]
 
 
 def test_annotator__keeps_what_all_annotators_promise(model: str, tmp_path: Path) -> None:
@@ -131,16 +131,23 @@ def test_annotator__keeps_what_all_annotators_promise(model: str, tmp_path: Path
 def test_annotate__finds_what_the_package_finds(random_model: str) -> None:
     texts = ["heart failure and aspirin", "a aspirin", "and, a-failure: aspirin!", " x ", ""]
 
-    found = annotate(GlinerNer(model=random_model, prompts=PROMPTS, min_score=0.3), *texts)
+    mentions = annotate(GlinerNer(model=random_model, prompts=PROMPTS, min_score=0.3), *texts)
 
     peer = GLiNER.from_pretrained(random_model, local_files_only=True)
-    of_peer = [peer.predict_entities(text, sorted(PROMPTS), threshold=0.3) for text in texts]
-    assert sum(map(len, of_peer)) > 3
-    assert [places(of_text) for of_text in found] == [
-        sorted((e["start"], e["end"], PROMPTS[e["label"]]) for e in of_text) for of_text in of_peer
+    peer_entities = [peer.predict_entities(text, sorted(PROMPTS), threshold=0.3) for text in texts]
+    assert sum(map(len, peer_entities)) > 3
+    assert [places(text_mentions) for text_mentions in mentions] == [
+        sorted((e["start"], e["end"], PROMPTS[e["label"]]) for e in text_mentions)
+        for text_mentions in peer_entities
     ]
-    assert [span.score for of_text in found for span in of_text.spans] == pytest.approx(
-        [e["score"] for of_text in of_peer for e in sorted(of_text, key=lambda e: e["start"])],
+    assert [
+        span.score for text_mentions in mentions for span in text_mentions.spans
+    ] == pytest.approx(
+        [
+            e["score"]
+            for text_mentions in peer_entities
+            for e in sorted(text_mentions, key=lambda e: e["start"])
+        ],
         abs=1e-4,
     )
 
@@ -151,9 +158,11 @@ def test_annotate__reads_long_texts_in_windows_and_truncates_nothing(
 ) -> None:
     text = "then heart failure and " * 100
 
-    [found] = annotate(GlinerNer(model=model, prompts={"names": "X"}, batch_size=batch_size), text)
+    [mentions] = annotate(
+        GlinerNer(model=model, prompts={"names": "X"}, batch_size=batch_size), text
+    )
 
-    assert places(found) == [(23 * copy + 5, 23 * copy + 18, "X") for copy in range(100)]
+    assert places(mentions) == [(23 * copy + 5, 23 * copy + 18, "X") for copy in range(100)]
 
 
 def test_annotate__counts_tokens_as_well_as_words(random_model: str) -> None:
@@ -181,21 +190,21 @@ def test_annotate__reads_around_a_word_that_is_too_long(random_model: str) -> No
     text = f"aspirin {'a' * 90} aspirin"
 
     loaded = GlinerNer(model=random_model, prompts=PROMPTS, min_score=0.0).start()
-    [found] = made.annotated(loaded, [Document(id="d", text=text)])
+    [mentions] = made.annotated(loaded, [Document(id="d", text=text)])
 
-    assert found.spans
-    assert all(end <= 7 or start >= 99 for start, end, *_ in found.spans)
+    assert mentions.spans
+    assert all(end <= 7 or start >= 99 for start, end, *_ in mentions.spans)
 
 
 def test_annotate__leaves_out_what_is_less_sure(random_model: str) -> None:
     text = "heart failure and aspirin"
     [every] = annotate(GlinerNer(model=random_model, prompts=PROMPTS, min_score=0.0), text)
-    least, *_, most = sorted(span.score for span in every.spans)
-    between = (least + most) / 2
+    lowest, *_, highest = sorted(span.score for span in every.spans)
+    between = (lowest + highest) / 2
 
     [sure] = annotate(GlinerNer(model=random_model, prompts=PROMPTS, min_score=between), text)
 
-    assert least < between < most
+    assert lowest < between < highest
     assert {span.score for span in sure.spans} == {
         span.score for span in every.spans if span.score > between
     }
@@ -254,7 +263,7 @@ def test_prompts__must_leave_room(random_model: str) -> None:
         GlinerNer(model=random_model, prompts=prompts).start()
 
 
-def copy_of(model: str, folder: Path, **changed: Any) -> Path:
+def copy_model(model: str, folder: Path, **changed: Any) -> Path:
     """Copy a model and change its configuration."""
     shutil.copytree(model, folder)
     path = folder / "gliner_config.json"
@@ -275,7 +284,7 @@ def copy_of(model: str, folder: Path, **changed: Any) -> Path:
 def test_model__that_needs_more_than_its_folder_is_refused(
     model: str, changed: dict[str, Any], got: str, tmp_path: Path
 ) -> None:
-    folder = copy_of(model, tmp_path / "model", **changed)
+    folder = copy_model(model, tmp_path / "model", **changed)
 
     with pytest.raises(AnnotateError, match=f"expected a GLiNER model that is whole.*{got}"):
         GlinerNer(model=str(folder), prompts=PROMPTS).digest()
@@ -292,7 +301,7 @@ def test_model__that_needs_more_than_its_folder_is_refused(
 def test_model__without_a_file_is_refused(
     model: str, file: str, message: str, tmp_path: Path
 ) -> None:
-    folder = copy_of(model, tmp_path / "model")
+    folder = copy_model(model, tmp_path / "model")
     (folder / file).unlink()
 
     with pytest.raises(AnnotateError, match=message):
@@ -302,22 +311,22 @@ def test_model__without_a_file_is_refused(
 def test_model__without_some_weights_is_refused(model: str, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
-    folder = copy_of(model, tmp_path / "model")
+    folder = copy_model(model, tmp_path / "model")
     weights = load_file(folder / "model.safetensors")
     missing = weights.popitem()[0]
     save_file(weights, folder / "model.safetensors")
 
     with pytest.raises(
         AnnotateError, match=r"expected all weights|got RuntimeError from it"
-    ) as told:
+    ) as error:
         GlinerNer(model=str(folder), prompts=PROMPTS).start()
-    assert missing in str(told.value) or "RuntimeError" in str(told.value)
+    assert missing in str(error.value) or "RuntimeError" in str(error.value)
 
 
 def test_model__with_weights_that_are_no_numbers_is_refused(model: str, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
-    folder = copy_of(model, tmp_path / "model")
+    folder = copy_model(model, tmp_path / "model")
     weights = load_file(folder / "model.safetensors")
     damaged = next(name for name in weights if name.endswith("weight"))
     weights[damaged].view(-1)[0] = float("nan")
@@ -328,7 +337,7 @@ def test_model__with_weights_that_are_no_numbers_is_refused(model: str, tmp_path
 
 
 def test_model__of_other_files_has_another_digest(model: str, tmp_path: Path) -> None:
-    other = copy_of(model, tmp_path / "model", max_len=12)
+    other = copy_model(model, tmp_path / "model", max_len=12)
 
     digests = {GlinerNer(model=str(path), prompts=PROMPTS).digest() for path in (model, other)}
 
@@ -336,7 +345,7 @@ def test_model__of_other_files_has_another_digest(model: str, tmp_path: Path) ->
 
 
 def test_model__that_is_damaged_is_refused(model: str, tmp_path: Path) -> None:
-    folder = copy_of(model, tmp_path / "model")
+    folder = copy_model(model, tmp_path / "model")
     (folder / "model.safetensors").write_bytes(b"no")
 
     with pytest.raises(AnnotateError, match="expected a model that gliner loads, got Safetensor"):
@@ -364,14 +373,14 @@ def test_export__gliner_trains_on_the_mentions_of_the_rows(
 
     batch = processor.collate_raw_batch(rows, entity_types=[*shards.labels])
 
-    of_spans = zip(batch["tokens"], batch["span_idx"], batch["span_label"], strict=True)
-    found = [
+    batch_rows = zip(batch["tokens"], batch["span_idx"], batch["span_label"], strict=True)
+    mentions = [
         [
             ("".join(words[first : last + 1]), batch["id_to_classes"][label])
             for (first, last), label in zip(places.tolist(), labels.tolist(), strict=True)
             if label > 0
         ]
-        for words, places, labels in of_spans
+        for words, places, labels in batch_rows
     ]
     gold = [
         [
@@ -386,4 +395,4 @@ def test_export__gliner_trains_on_the_mentions_of_the_rows(
         for row in shards["train"]
     ]
     assert any(gold)
-    assert found == gold
+    assert mentions == gold

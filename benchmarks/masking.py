@@ -46,7 +46,7 @@ _COPIES = 10
 the first write to new memory."""
 
 
-def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all topics have this form
+def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - interface of topics
     """Time plan and corruption of each strategy on a chunk and on a corpus."""
     read = documents(inputs.train)
     labels = sorted(read.mentions.used_labels())

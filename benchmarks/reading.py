@@ -23,7 +23,7 @@ _WHY = (
 )
 
 
-def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - all topics have this form
+def run(inputs: Inputs, scratch: Path) -> Results:  # noqa: ARG001 - interface of topics
     """Time reading to arrays of words and tags, to lists of strings, and to documents."""
     count = _check(inputs.train)
 

@@ -1,1 +1,1 @@
-"""Programs and pinned versions for those who work on the package; not shipped in the wheel."""
+"""Development programs and pinned versions; not shipped in the wheel."""

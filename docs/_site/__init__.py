@@ -1,1 +1,1 @@
-"""Makes those pages of the manual that come from code and data, when Sphinx builds it."""
+"""Generators of manual pages from code and data, run by Sphinx."""

@@ -76,7 +76,7 @@ def run_cell(source: str, names: dict[str, Any]) -> tuple[str, Any]:
     printed = io.StringIO()
     value = None
     with contextlib.redirect_stdout(printed):
-        exec(compile(tree, "cell", "exec"), names)  # noqa: S102 - the manual's own code
+        exec(compile(tree, "cell", "exec"), names)  # noqa: S102 - code of the manual
         if last is not None:
             value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)  # noqa: S307
     return printed.getvalue(), value

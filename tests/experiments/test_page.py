@@ -64,14 +64,15 @@ def classified(arm: str, seed: int, predicted: str) -> Any:
 @pytest.mark.long
 def test_page__committed_ones_are_those_of_the_lines() -> None:
     """A page that was edited by hand, or lines that were added without it, would tell lies."""
-    found = plan.current(lines.read())
+    every = lines.read()
+    found = plan.current(every)
     figures = page.figures(found)
 
     for name, svg in figures.items():
         assert (page.FIGURES / name).read_text(encoding="utf-8") == svg
     assert sorted(figures) == sorted(path.name for path in page.FIGURES.glob("*.svg"))
     guide = page.GUIDE.read_text(encoding="utf-8")
-    assert page.filled(guide, found) == guide
+    assert page.filled(guide, found, every) == guide
     assert sorted(re.findall(r"\.\./experiments/figures/([\w-]+\.svg)", guide)) == sorted(figures)
 
 

@@ -227,6 +227,7 @@ def own(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[s
     arms = {name: replace(plan.JOINT[name], epochs=1) for name in ("plain", "two views, joint")}
     monkeypatch.setitem(plan.ARMS, "joint", arms)
     monkeypatch.setattr(plan, "RATES", (1e-3,))
+    monkeypatch.setattr(plan, "TRIED_SEEDS", (100,))
     folders = {
         "--shards": cache.ner("NCBI-disease").folder,
         "--encoder": cache.encoder,

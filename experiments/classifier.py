@@ -73,7 +73,7 @@ class Classifier(nn.Module):
         return Output(loss, logits)
 
 
-def of_texts(batch: Mapping[str, Any]) -> Sequence[dict[str, Tensor]]:
+def on_texts(batch: Mapping[str, Any]) -> Sequence[dict[str, Tensor]]:
     """Return the arguments of the single forward pass of a batch."""
     names = ("input_ids", "attention_mask", "doc_labels")
     return [{name: torch.from_numpy(batch[name]) for name in names}]
@@ -83,14 +83,14 @@ def probabilities(model: Classifier, rows: Sequence[Any], *, pad: int) -> Tensor
     """Return the class probabilities of rows of token ids, `[R, C]`."""
     lengths = np.array([len(row) for row in rows])
     ids = Ragged(np.concatenate([np.asarray(row) for row in rows]), make_offsets(lengths))
-    found = torch.zeros(len(rows), model.out.out_features)
+    probs = torch.zeros(len(rows), model.out.out_features)
     with reading(model) as device:
         for places in batch_by_length(lengths, BATCH):
             input_ids = torch.from_numpy(padded(ids.take(places), pad))
             present = torch.arange(input_ids.shape[1]) < torch.from_numpy(lengths[places])[:, None]
             logits = model(input_ids.to(device), present.long().to(device)).logits
-            found[torch.from_numpy(places)] = logits.softmax(-1).float().cpu()
-    return found
+            probs[torch.from_numpy(places)] = logits.softmax(-1).float().cpu()
+    return probs
 
 
 def predictions(model: Classifier, split: Split) -> tuple[list[int], list[int]]:
@@ -98,8 +98,8 @@ def predictions(model: Classifier, split: Split) -> tuple[list[int], list[int]]:
     examples = split.examples()
     ids = examples.input_ids
     rows = [ids.values[start:end] for start, end in itertools.pairwise(ids.offsets)]
-    found = probabilities(model, rows, pad=max(examples.ids.pad, 0))
-    return _labels(split), found.argmax(-1).tolist()
+    probs = probabilities(model, rows, pad=max(examples.ids.pad, 0))
+    return _labels(split), probs.argmax(-1).tolist()
 
 
 def save(model: Classifier, folder: Path) -> None:
@@ -116,13 +116,13 @@ def p_true(rows: list[list[int]], keys: list[int]) -> list[float]:
         rows: Token ids, including special tokens; parts of the task's rows.
         keys: Key of the task's row, for each row.
     """
-    shards, labels, model = _of_environment()
-    found = probabilities(model, rows, pad=max(shards["train"].token_ids.pad, 0))
-    return [float(found[row, labels[key]]) for row, key in enumerate(keys)]
+    shards, labels, model = _load_from_environment()
+    probs = probabilities(model, rows, pad=max(shards["train"].token_ids.pad, 0))
+    return [float(probs[row, labels[key]]) for row, key in enumerate(keys)]
 
 
 @functools.cache
-def _of_environment() -> tuple[Shards, dict[int, int], Classifier]:
+def _load_from_environment() -> tuple[Shards, dict[int, int], Classifier]:
     """Load the rows, the label of each key, and the classifier from the environment variables."""
     from experiments.encoder import masked_lm
 

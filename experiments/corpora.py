@@ -1,8 +1,7 @@
-"""Build the corpora of the experiments with the package's own commands, once, in a cache folder.
+"""Build the corpora of the experiments with the package's commands, once, in a cache folder.
 
-Files are read from the folder that `MSLM_DATA_REAL` names. Where it is absent, the shipped samples
-stand in for BLURB's corpora, so that the code can be tried anywhere; each line of results says on
-what it was measured.
+Files are read from the folder `MSLM_DATA_REAL`. If it is missing, the shipped samples replace
+BLURB's corpora, so the code runs anywhere. Each line of results names its data.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ NER = {
     "BC5CDR-disease": "bc5cdr-disease",
     "BC2GM": "bc2gm",
 }
-"""BLURB's name of a corpus -> the shipped pipeline, and the folder of its shipped sample."""
+"""BLURB's name of a corpus -> name of the shipped pipeline and of the sample's folder."""
 HELD_OUT = ("NCBI-disease", "BC5CDR-chem", "BC2GM")
-"""Corpora whose test sentences stand in no text that an encoder is adapted on."""
+"""Corpora whose test sentences are removed from all adaptation text."""
 OTHER_NER: dict[str, dict[str, str]] = {
     "SEC filings": {
         "train": "other/sec_filings/FIN5.txt",
@@ -45,13 +44,13 @@ OTHER_NER: dict[str, dict[str, str]] = {
         "test": "other/wnut17/emerging.test.annotated",
     },
 }
-"""Named entities outside of medicine: name -> split -> file below the folder of real data."""
+"""Named entities outside of medicine: name -> split -> file in the folder of real data."""
 DOCUMENTS: dict[str, tuple[str, str]] = {
     "NCBI-disease": ("pubtator/ncbi/NCBItrainset_corpus.txt", "Disease"),
     "BC5CDR-chem": ("pubtator/bc5cdr/CDR_TrainingSet.PubTator.txt", "Chemical"),
     "BC5CDR-disease": ("pubtator/bc5cdr/CDR_TrainingSet.PubTator.txt", "Disease"),
 }
-"""File of a corpus' training documents, of which BLURB has the sentences alone, and its label."""
+"""Name -> file of whole training documents, and label. BLURB's files have sentences only."""
 _RENAME = """
 [annotate.rename]
 SpecificDisease = "Disease"
@@ -61,7 +60,7 @@ CompositeMention = "Disease"
 """
 NOTES = "clinical/notes/NOTEEVENTS.csv.gz"
 TASKS = {"ACL-ARC": "acl_arc", "ChemProt": "chemprot"}
-"""Text classification: name -> folder below `tasks`."""
+"""Text classification: name -> folder in `tasks`."""
 
 _TEXT = """
 name = "{name}"
@@ -148,19 +147,19 @@ table = "{table}"
 labels = ["Term"]
 """
 _MARKED = re.compile(r"<< (.+?) >>|\[\[ (.+?) \]\]")
-"""ChemProt's own marks of the two entities whose relation a text is about."""
+"""ChemProt's marks of the two entities in a relation."""
 
 Sentence = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cache:
-    """The folder in which corpora are built, and what they are built for.
+    """A folder of built corpora and encoders.
 
     Attributes:
-        folder: Any folder outside the repository; what is missing there is made again.
+        folder: Folder outside the repository. Missing corpora and encoders are made again.
         encoder: Folder of a Hugging Face encoder with its tokenizer.
-        device: What models are trained on, as torch names it.
+        device: Torch device to train on. Default: "cpu".
     """
 
     folder: Path
@@ -168,17 +167,17 @@ class Cache:
     device: str = "cpu"
 
     def origin(self) -> str:
-        """Return where the text comes from: BLURB, or the shipped samples where it is missing."""
+        """Return the source of the text: BLURB, or the shipped samples if BLURB is missing."""
         if (inputs.real() / "blurb").is_dir():
             return "BLURB"
         return "the shipped samples, which were made up"
 
     def build(self) -> str:
-        """Return which build the runs depend on; "" where the commit says it."""
+        """Return the identity of a user's build, an option of all runs; "" for shipped corpora."""
         return ""
 
     def ner(self, name: str) -> Shards:
-        """Return a corpus of named entities with its own splits."""
+        """Return a corpus of named entities with the published splits."""
         if name in NER:
             options = ["--source", f"blurb/{NER[name]}", "--input", str(source(name))]
             return self._built(name, options)
@@ -189,10 +188,10 @@ class Cache:
             return self._built(name, ["--input", scratch], _OTHER.format(name=name))
 
     def task(self, name: str) -> Shards:
-        """Return a corpus of labelled texts with its own splits, and weak mentions of terms.
+        """Return a corpus of labelled texts with the published splits and weak mentions of terms.
 
-        Terms are what ChemProt's training text marks, and n-grams of ACL-ARC's training text,
-        ranked by pointwise mutual information: it marks none.
+        ChemProt's terms are the entities marked in its training text. ACL-ARC marks none, so its
+        terms are n-grams of its training text, ranked by pointwise mutual information.
         """
         files = ["--input", str(inputs.real() / "tasks" / TASKS[name])]
         table = self.folder / "corpora" / f"{name}.terms.csv"
@@ -206,11 +205,11 @@ class Cache:
         return self._built(name, files, _TASK.format(name=name.lower(), annotate=annotate))
 
     def _marked(self, name: str) -> list[str]:
-        """Return the strings that a task's training text marks, sorted."""
+        """Return the entities marked in a task's training text, sorted."""
         path = inputs.real() / "tasks" / TASKS[name] / "train.jsonl"
         lines = path.read_text(encoding="utf-8").splitlines()
-        found = {a or b for line in lines for a, b in _MARKED.findall(json.loads(line)["text"])}
-        return sorted(term for term in found if '"' not in term)
+        terms = {a or b for line in lines for a, b in _MARKED.findall(json.loads(line)["text"])}
+        return sorted(term for term in terms if '"' not in term)
 
     def _ngrams(self, name: str, files: list[str]) -> list[str]:
         """Return n-grams of a task's training text."""
@@ -224,18 +223,18 @@ class Cache:
         return sorted(line.split("\t")[0] for line in lines if '"' not in line)
 
     def domain(self) -> Shards:
-        """Return the text that encoders are adapted on: one split, `train`, with gold mentions.
+        """Return the adaptation text, a split `train` with gold mentions.
 
-        It is the training and development text of BLURB's corpora, as far as they are there, less
-        the sentences of `HELD_OUT`'s test sets, exact ones and those with 13 words in common.
+        It is the training and development text of the available BLURB corpora. Sentences equal to
+        a test sentence of `HELD_OUT`, or with 13 consecutive words of one, are removed.
         """
         return self._text("domain", domain_sentences())
 
     def weak_domain(self) -> Shards:
-        """Return the text of `domain` with weak mentions: the names of diseases and drugs.
+        """Return the text of `domain` with weak mentions, the names of diseases and drugs.
 
-        They are those of the Disease Ontology and of DrugBank's open vocabulary, where the folder
-        of real data has them, else those of the shipped sample.
+        The names are from the Disease Ontology and DrugBank's open vocabulary, or from the shipped
+        sample if the folder of real data does not have them.
         """
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / "concepts.csv"
@@ -251,7 +250,7 @@ class Cache:
             return self._text("domain-weak", domain_sentences(), pipeline)
 
     def documents(self, name: str) -> Shards:
-        """Return the training documents of a corpus, one split `train`, with gold mentions."""
+        """Return the training documents of a corpus, a split `train` with gold mentions."""
         file, label = DOCUMENTS[name]
         rename = _RENAME if name == "NCBI-disease" else ""
         with tempfile.TemporaryDirectory() as scratch:
@@ -260,10 +259,10 @@ class Cache:
             return self._built(f"{name}-documents", ["--input", scratch], pipeline)
 
     def open_text(self) -> Shards:
-        """Return text with the names of open vocabularies as mentions, and no gold mention.
+        """Return text without gold mentions, annotated with the names of open vocabularies.
 
-        It is the training and development text of BLURB's corpora and the clinical notes, less the
-        sentences of `HELD_OUT`'s test sets. The names are those of the Disease Ontology, DrugBank
+        It is the training and development text of BLURB's corpora and the clinical notes, without
+        the sentences of `HELD_OUT`'s test sets. The names are from the Disease Ontology, DrugBank
         and the Symptom Ontology.
         """
         with tempfile.TemporaryDirectory() as scratch:
@@ -284,7 +283,7 @@ class Cache:
             return self._built("open-text", ["--input", str(data)], pipeline)
 
     def everything(self) -> Shards:
-        """Return all training text at hand, for the first language modelling head alone."""
+        """Return all available training text, used to train the language modelling head only."""
         return self._text("everything", [*domain_sentences(), *_other_sentences()])
 
     def _text(self, name: str, sentences: Sequence[Sentence], pipeline: str = _TEXT) -> Shards:
@@ -295,7 +294,7 @@ class Cache:
             return self._built(name, ["--input", scratch], made)
 
     def _built(self, name: str, options: list[str], pipeline: str = "") -> Shards:
-        """Run `mslm-data build` unless the folder is there."""
+        """Run `mslm-data build`, unless the folder is complete."""
         folder = self.folder / "corpora" / name
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{folder}.lock"), tempfile.TemporaryDirectory() as scratch:
@@ -311,24 +310,24 @@ class Cache:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnCache(Cache):
-    """One corpus that somebody has built; the head of its encoder is trained on it too.
+    """A cache for one corpus that the user has built. The encoder's head is trained on it, too.
 
     Attributes:
-        shards: Its folder, which is only read.
+        shards: Built folder of the corpus. It is not written to.
     """
 
     shards: Path
 
     def origin(self) -> str:
-        """Return where the text comes from."""
+        """Return the source of the text."""
         return "a corpus that was built before"
 
     def build(self) -> str:
-        """Return the first 16 digits of what the build's plan digests to, inputs and all."""
+        """Return the first 16 digits of the plan's digest, which covers the inputs."""
         return load(self.shards).manifest.plan[:16]
 
     def ner(self, name: str) -> Shards:  # noqa: ARG002
-        """Return the corpus, whatever it is called."""
+        """Return the corpus, for any name."""
         return load(self.shards)
 
     def everything(self) -> Shards:
@@ -337,14 +336,14 @@ class OwnCache(Cache):
 
 
 def command(*arguments: str, environment: Mapping[str, str] | None = None) -> None:
-    """Run a command of the package, in a process of its own.
+    """Run a command of the package in its own process.
 
     Args:
-        *arguments: Words after `mslm-data`.
-        environment: Variables that it has besides those of this process.
+        *arguments: Arguments of `mslm-data`.
+        environment: Additional environment variables. Default: None.
 
     Raises:
-        SystemExit: It failed; it has said why.
+        SystemExit: The command failed. Its own message is on stderr.
     """
     run = [sys.executable, "-m", "mslm_data", *arguments]
     variables = {**os.environ, **(environment or {})}
@@ -352,12 +351,13 @@ def command(*arguments: str, environment: Mapping[str, str] | None = None) -> No
         run, check=False, stdout=subprocess.DEVNULL, env=variables, cwd=inputs.ROOT
     )
     if done.returncode:
-        said = f"ended with exit code {done.returncode}, as said above"
-        raise SystemExit(f"mslm-data {arguments[0]}: {said}")
+        raise SystemExit(
+            f"mslm-data {arguments[0]}: ended with exit code {done.returncode}, see above"
+        )
 
 
 def source(name: str) -> Path:
-    """Return the folder of a corpus: of BLURB, or else the shipped sample of it."""
+    """Return the folder of a BLURB corpus, or of its shipped sample if BLURB is missing."""
     for folder in (f"{name}-IOB", name):
         path = inputs.real() / "blurb" / folder
         if path.is_dir():
@@ -366,29 +366,29 @@ def source(name: str) -> Path:
 
 
 def domain_sentences() -> list[Sentence]:
-    """Return the training and development sentences of BLURB's corpora, mentions of any type.
+    """Return the training and development sentences of BLURB's corpora, with untyped mentions.
 
-    BC5CDR's two sets are the same sentences. Where a word is in a chemical and in a disease, the
-    chemical counts.
+    BC5CDR's two sets annotate the same sentences and are merged. If a chemical and a disease
+    overlap, the chemical is kept.
     """
-    found = []
+    sentences = []
     for file in ("train.tsv", "devel.tsv"):
-        found += _read(source("NCBI-disease") / file)
-        found += _read(source("BC2GM") / file)
+        sentences += _read(source("NCBI-disease") / file)
+        sentences += _read(source("BC2GM") / file)
         chemicals = _read(source("BC5CDR-chem") / file)
         diseases = _read(source("BC5CDR-disease") / file)
-        found += both(chemicals, diseases)
+        sentences += both(chemicals, diseases)
 
     jnlpba = inputs.real() / "blurb" / "JNLPBA" / "devel.tsv"
     if jnlpba.is_file():
-        found += _read(jnlpba)
-    return found
+        sentences += _read(jnlpba)
+    return sentences
 
 
 def both(sentences: Sequence[Sentence], others: Sequence[Sentence]) -> list[Sentence]:
-    """Return sentences with the mentions of two annotations of them, the first where they overlap.
+    """Merge two annotations of the same sentences. The first wins where they overlap.
 
-    Of sentences that are not the same words in both, only the first annotation counts.
+    If the words of a sentence differ, its second annotation is ignored.
     """
     merged = []
     for index, sentence in enumerate(sentences):
@@ -402,8 +402,8 @@ def both(sentences: Sequence[Sentence], others: Sequence[Sentence]) -> list[Sent
 
 
 def _other_sentences() -> list[Sentence]:
-    """Return sentences of other domains, without mentions: contracts, posts, labelled texts."""
-    found: list[Sentence] = []
+    """Return sentences of other domains without mentions: filings, posts and labelled texts."""
+    sentences: list[Sentence] = []
     for files in OTHER_NER.values():
         path = inputs.real() / files["train"]
         words: Sentence = []
@@ -412,20 +412,20 @@ def _other_sentences() -> list[Sentence]:
             if fields and not fields[0].startswith("-DOCSTART-"):
                 words.append((fields[0], "O"))
             elif words:
-                found.append(words)
+                sentences.append(words)
                 words = []
         if words:
-            found.append(words)
+            sentences.append(words)
 
     for folder in TASKS.values():
         path = inputs.real() / "tasks" / folder / "train.jsonl"
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-        found += [[(word, "O") for word in json.loads(line)["text"].split()] for line in lines]
-    return found
+        sentences += [[(word, "O") for word in json.loads(line)["text"].split()] for line in lines]
+    return sentences
 
 
 def _notes() -> list[str]:
-    """Return the clinical notes, without those withdrawn as errors."""
+    """Return the clinical notes, except withdrawn ones (`ISERROR` is 1)."""
     path = inputs.real() / NOTES
     if not path.is_file():
         return []
@@ -435,7 +435,7 @@ def _notes() -> list[str]:
 
 
 def _read(path: Path) -> list[Sentence]:
-    """Return the sentences of a file, tags without types, without lines that open a document."""
+    """Return the sentences of a file with untyped tags, without `-DOCSTART-` lines."""
     sentences = inputs.read(path)
     return [
         [(word, tag[:1]) for word, tag in sentence]

@@ -25,7 +25,7 @@ from safetensors import safe_open
 
 import mslm_data as md
 from experiments.corpora import Cache
-from experiments.training import Schedule, of_hidden_tokens, optimise
+from experiments.training import Schedule, on_masked_tokens, optimise
 from mslm_data.encode.tokenizer import load_tokenizer
 from mslm_data.shard.split import Split
 from mslm_data.torch import MslmModel
@@ -127,7 +127,7 @@ def _together(cache: Cache, folder: Path) -> MslmModel:
 
 def _optimise(model: MslmModel, train: Split, schedule: Schedule, *, seed: int) -> None:
     strategy = md.strategy("token", **MASKS)
-    done = optimise(model, train, strategy, of_hidden_tokens, schedule, seed=seed)
+    done = optimise(model, train, strategy, on_masked_tokens, schedule, seed=seed)
     print(f"language modelling head: {done}", flush=True)
 
 

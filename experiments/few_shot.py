@@ -31,7 +31,7 @@ SEEDS = 3
 """Fine-tuning seeds of a replicate."""
 
 MASKED = 0.15
-"""Share of the tokens that each adaptation masks."""
+"""Share of tokens masked in each adaptation."""
 ARMS: Mapping[str, str] = {
     "token": "token",
     "joint": "half-unbiased",
@@ -50,7 +50,7 @@ EPOCHS: Mapping[float, tuple[int, int]] = {
     0.25: (3, 5),
     1.0: (2, 3),
 }
-"""Share -> the two numbers of epochs that are tried; up to a tenth, some 200 and 400 steps."""
+"""Share -> the two numbers of epochs to try. Up to a tenth, these are about 200 and 400 steps."""
 RATES = (2e-4, 4e-4)
 """Learning rates that are tried."""
 BATCH_SIZE = 16
@@ -80,8 +80,8 @@ def steps(lines: Sequence[Line]) -> Iterator[Step]:
 def tries(corpus: str, share: float) -> list[Run]:
     """Return the runs that choose the epochs and the learning rate of a corpus and a share.
 
-    They are of the arm without adaptation, on subsets and with seeds of no comparison, and scored
-    on validation text. Shares without tries take the choice of the nearest share that has them.
+    They train the arm without adaptation and are scored on validation text. No comparison uses
+    their subsets and seeds. A share without tries takes the choice of the nearest share with tries.
     """
     near = min(SHARES, key=lambda tried: abs(tried - share))
     return [
@@ -102,7 +102,7 @@ def adaptation(arm: str, replicate: int) -> Run:
 def choose_schedule(corpus: str, share: float, lines: Sequence[Line]) -> tuple[bool, float]:
     """Return whether to train longer, and the learning rate, by mean F1 on validation text.
 
-    While a try is missing, it is the shorter training at the lower rate.
+    Until all tries are finished, these are the shorter training and the lower rate.
     """
     runs = tries(corpus, share)
     keys = {run.key for run in runs}
@@ -136,7 +136,7 @@ def _compare(
         first: tuple[Run, ...] = ()
         for arm in arms:
             run = _run(arm, corpus, share, replicate, seed, schedule, frozen=frozen)
-            adapted = [adaptation(one, replicate) for one in (arms[0], arm) if ARMS[one]]
+            adapted = [adaptation(name, replicate) for name in (arms[0], arm) if ARMS[name]]
             yield from with_needs(Step(run=run, against=first, needs=(*tried, *adapted)))
             first = first or (run,)
 

@@ -44,9 +44,9 @@ def _new_mentions(line: Line) -> Floats:
     return np.array([new["hits"], new["gold"]], np.float64).T
 
 
-def scores(found: Sequence[Line], *, frozen: bool = False) -> list[str]:
+def scores(results: Sequence[Line], *, frozen: bool = False) -> list[str]:
     """Return the table of mean F1, arm by arm: a column for each corpus and share."""
-    lines = _lines(found, frozen=frozen)
+    lines = _lines(results, frozen=frozen)
     cells = [
         cell
         for cell in itertools.product((*CORPORA, *MORE_CORPORA), sorted((*SHARES, *OTHER_SHARES)))
@@ -65,32 +65,33 @@ def scores(found: Sequence[Line], *, frozen: bool = False) -> list[str]:
     return as_table(rows)
 
 
-def differences(found: Sequence[Line], *, frozen: bool = False) -> list[str]:
+def differences(results: Sequence[Line], *, frozen: bool = False) -> list[str]:
     """Return the table of differences of F1 in points; the first row is the primary number."""
-    return _compared(_lines(found, frozen=frozen), _mentions, intervals.f1)
+    return _compared(_lines(results, frozen=frozen), _mentions, intervals.f1)
 
 
-def new_mentions(found: Sequence[Line]) -> list[str]:
-    """Return the table of differences in recall of mentions that no training mention equals."""
-    return _compared(_lines(found, frozen=False), _new_mentions, intervals.accuracy)
+def new_mentions(results: Sequence[Line]) -> list[str]:
+    """Return the table of differences in recall, for mentions absent from the training rows."""
+    return _compared(_lines(results, frozen=False), _new_mentions, intervals.accuracy)
 
 
-def yardstick(found: Sequence[Line]) -> list[str]:
-    """Return the table of additional gold documents that gain as much as joint over token masks.
+def yardstick(results: Sequence[Line]) -> list[str]:
+    """Return the table that converts the gain of joint over token masks into gold documents.
 
-    The arm without adaptation tells how F1 grows with documents, linearly in the logarithm of their
-    number between the shares that were run.
+    The curve of the arm without adaptation gives F1 by the number of documents. Between the shares
+    that were run, F1 is linear in the logarithm of this number.
     """
-    lines = _lines(found, frozen=False)
+    lines = _lines(results, frozen=False)
     header = ("corpus", "documents", "joint less token", "95 %", "worth documents", "95 %")
     rows: list[tuple[str, ...]] = [header]
     for corpus, share in itertools.product(CORPORA, sorted(SHARES)):
         curve = curve_points(lines, "none", corpus)
-        apart = difference(lines, "token", "joint", cells=((corpus, share),))
+        compared = difference(lines, "token", "joint", cells=((corpus, share),))
         here = [line["documents"] for line in lines if _cell(line) == (corpus, share)]
-        if len(curve) < MIN_POINTS or apart is None:
+        if len(curve) < MIN_POINTS or compared is None:
             continue
-        gain = apart[0]
+
+        gain, _ = compared
         mean, low, high = (
             documents_for(curve, here[0], points / 100) - here[0]
             for points in (gain.mean, gain.low, gain.high)
@@ -106,24 +107,24 @@ def _additional(documents: float) -> str:
     return f"{round(documents):+d}" if np.isfinite(documents) else "no number"
 
 
-def curve_points(found: Sequence[Line], arm: str, corpus: str) -> list[tuple[int, float]]:
+def curve_points(results: Sequence[Line], arm: str, corpus: str) -> list[tuple[int, float]]:
     """Return the number of documents and the mean F1 of each share, the smallest first."""
     by_documents: dict[int, list[float]] = {}
-    for line in found:
+    for line in results:
         if (line["run"]["arm"], line["run"]["corpus"]) == (arm, corpus):
             by_documents.setdefault(line["documents"], []).append(line["scores"]["f1"])
     return sorted((number, statistics.fmean(f1)) for number, f1 in by_documents.items())
 
 
 def documents_for(curve: Sequence[tuple[int, float]], documents: int, gain: float) -> float:
-    """Return the number of documents at which a curve is higher by a gain than at some documents.
+    """Return the number of documents that raises F1 by a gain.
 
-    Beyond the curve its last segment goes on. A curve that falls has none: infinity.
+    The last segment of the curve is extended beyond its end. A flat curve gives infinity.
 
     Args:
         curve: Numbers of documents and F1, see `curve_points`.
-        documents: Where the gain begins; one of the curve's numbers.
-        gain: Difference of F1; a negative one asks for fewer documents.
+        documents: Number of documents before the gain, a point of the curve.
+        gain: Difference of F1. A negative gain needs fewer documents.
     """
     places = np.log([number for number, _ in curve])
     heights = np.maximum.accumulate([f1 for _, f1 in curve])
@@ -137,9 +138,9 @@ def documents_for(curve: Sequence[tuple[int, float]], documents: int, gain: floa
     return float(np.exp(places[last - 1] + (wanted - heights[last - 1]) * slope))
 
 
-def curves(found: Sequence[Line]) -> dict[str, str]:
+def curves(results: Sequence[Line]) -> dict[str, str]:
     """Return an SVG for each corpus: F1 of each arm over the number of gold documents."""
-    lines = _lines(found, frozen=False)
+    lines = _lines(results, frozen=False)
     drawn = {}
     for corpus in CORPORA:
         by_arm = {arm: curve_points(lines, arm, corpus) for arm in PRIMARY}
@@ -151,7 +152,7 @@ def curves(found: Sequence[Line]) -> dict[str, str]:
 
 
 def difference(
-    found: Sequence[Line],
+    results: Sequence[Line],
     first: str,
     second: str,
     *,
@@ -159,17 +160,17 @@ def difference(
     score: Score = intervals.f1,
     cells: Sequence[Cell] = tuple(itertools.product(CORPORA, SHARES)),
 ) -> tuple[Difference, int] | None:
-    """Return how much higher the second arm scores, in points, and the number of pairs.
+    """Return the second arm's score minus the first's, in points, and the number of pairs.
 
     Args:
-        found: Lines of the question.
-        first: The arm to compare with.
+        results: Lines of the question.
+        first: Arm to compare with.
         second: The other arm.
-        counts: Counts of a line by group, `[G, K]`.
-        score: Turns counts into a share.
-        cells: Corpora and shares whose pairs count.
+        counts: Returns the counts of a line by group, `[G, K]`.
+        score: Maps counts to scores.
+        cells: Corpora and shares of the pairs.
     """
-    pairs = _pairs(found, first, second, cells)
+    pairs = _pairs(results, first, second, cells)
     if not pairs:
         return None
 
@@ -197,19 +198,19 @@ def _compared(lines: Sequence[Line], counts: Counts, score: Score) -> list[str]:
     ]
     for first, second in COMPARED:
         for where, cells in groups.items():
-            apart = difference(lines, first, second, counts=counts, score=score, cells=cells)
-            if apart is not None:
-                made, pairs = apart
-                about = (f"{second} less {first}", where, str(pairs), str(made.seeds))
-                rows.append((*about, *difference_cells(made)))
+            compared = difference(lines, first, second, counts=counts, score=score, cells=cells)
+            if compared is not None:
+                gain, pairs = compared
+                about = (f"{second} less {first}", where, str(pairs), str(gain.seeds))
+                rows.append((*about, *difference_cells(gain)))
     return as_table(rows) if len(rows) > 1 else []
 
 
-def _lines(found: Sequence[Line], *, frozen: bool) -> list[Line]:
+def _lines(results: Sequence[Line], *, frozen: bool) -> list[Line]:
     """Return the lines that were scored on test text."""
     return [
         line
-        for line in found
+        for line in results
         if line["run"]["task"] == "few-shot"
         and line["run"]["options"]["scored"] == "test"
         and line["run"]["options"]["frozen"] == frozen

@@ -19,23 +19,23 @@ REACH = 10.0
 """Maximum of the axis on both sides. An interval beyond it is drawn as an arrow at the edge."""
 
 
-def intervals(title: str, found: Mapping[str, Difference]) -> str:
+def intervals(title: str, by_arm: Mapping[str, Difference]) -> str:
     """Return an SVG with a row per arm: a line for the interval, a dot at the mean.
 
     It follows the reader's light or dark mode.
 
     Args:
         title: Title, with the unit.
-        found: Name of an arm -> its difference, in this unit.
+        by_arm: Name of an arm -> its difference, in this unit.
     """
-    ends = [0.0, *(end for one in found.values() for end in (one.low, one.high))]
+    ends = [0.0, *(end for gain in by_arm.values() for end in (gain.low, gain.high))]
     low, high = max(min(ends), -REACH), min(max(ends), REACH)
     space = max(high - low, 1e-9)
 
     def x(value: float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * (min(max(value, low), high) - low) / space
 
-    height = TOP + ROW * len(found) + 10
+    height = TOP + ROW * len(by_arm) + 10
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
         f'viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="13">',
@@ -44,17 +44,17 @@ def intervals(title: str, found: Mapping[str, Difference]) -> str:
         f'<text x="8" y="18" font-weight="bold">{escape(title)}</text>',
         f'<line class="zero" x1="{x(0):.1f}" x2="{x(0):.1f}" y1="{TOP - 6}" y2="{height - 6}"/>',
     ]
-    for index, (name, one) in enumerate(found.items()):
+    for index, (name, gain) in enumerate(by_arm.items()):
         y = TOP + ROW * index + ROW / 2
         parts += [
             f'<text x="8" y="{y + 4:.1f}">{escape(name)}</text>',
-            _mark(one, x, y),
-            f'<text x="{WIDTH - RIGHT + 12}" y="{y + 4:.1f}">{signed(one.mean)}</text>',
+            _mark(gain, x, y),
+            f'<text x="{WIDTH - RIGHT + 12}" y="{y + 4:.1f}">{signed(gain.mean)}</text>',
         ]
     return "\n".join([*parts, "</svg>", ""])
 
 
-def curves(title: str, found: Mapping[str, Sequence[tuple[int, float]]]) -> str:
+def curves(title: str, by_arm: Mapping[str, Sequence[tuple[int, float]]]) -> str:
     """Return an SVG with a line per arm over numbers of documents, on a logarithmic axis.
 
     It follows the reader's light or dark mode. Arms differ by dashes and have their names at the
@@ -62,10 +62,10 @@ def curves(title: str, found: Mapping[str, Sequence[tuple[int, float]]]) -> str:
 
     Args:
         title: Title, with the unit.
-        found: Name of an arm -> numbers of documents, rising, and F1 in [0, 1].
+        by_arm: Name of an arm -> numbers of documents, ascending, and F1 in [0, 1].
     """
-    numbers = sorted({number for points in found.values() for number, _ in points})
-    heights = [f1 for points in found.values() for _, f1 in points]
+    numbers = sorted({number for points in by_arm.values() for number, _ in points})
+    heights = [f1 for points in by_arm.values() for _, f1 in points]
     low, high = min(heights), max(heights)
     places = np.log(numbers)
     bottom, right = CURVE_HEIGHT - 34, WIDTH - 110
@@ -89,8 +89,8 @@ def curves(title: str, found: Mapping[str, Sequence[tuple[int, float]]]) -> str:
         ),
         *(f'<text x="8" y="{y(f1) + 4:.1f}">{100 * f1:.1f}</text>' for f1 in {low, high}),
     ]
-    ends = _apart([y(points[-1][1]) for points in found.values()])
-    for (name, points), dash, end in zip(found.items(), _DASHES, ends, strict=False):
+    ends = _apart([y(points[-1][1]) for points in by_arm.values()])
+    for (name, points), dash, end in zip(by_arm.items(), _DASHES, ends, strict=False):
         line = " ".join(f"{x(number):.1f},{y(f1):.1f}" for number, f1 in points)
         parts += [
             f'<polyline class="curve" points="{line}" stroke-dasharray="{dash}"/>',
@@ -122,15 +122,15 @@ _STYLE = """\
 </style>"""
 
 
-def _mark(one: Difference, x: Callable[[float], float], y: float) -> str:
+def _mark(gain: Difference, x: Callable[[float], float], y: float) -> str:
     """Return an interval with its mean, or an arrow if it lies beyond the axis."""
-    if one.high < -REACH or one.low > REACH:
-        tip, back = x(one.mean), x(one.mean) + (10 if one.mean < 0 else -10)
+    if gain.high < -REACH or gain.low > REACH:
+        tip, back = x(gain.mean), x(gain.mean) + (10 if gain.mean < 0 else -10)
         return (
             f'<path class="arm" d="M {tip:.1f} {y:.1f} L {back:.1f} {y - 5:.1f} V {y + 5:.1f} Z"/>'
         )
     return (
-        f'<line class="arm" x1="{x(one.low):.1f}" x2="{x(one.high):.1f}" '
+        f'<line class="arm" x1="{x(gain.low):.1f}" x2="{x(gain.high):.1f}" '
         f'y1="{y:.1f}" y2="{y:.1f}"/>'
-        f'<circle class="arm" cx="{x(one.mean):.1f}" cy="{y:.1f}" r="4"/>'
+        f'<circle class="arm" cx="{x(gain.mean):.1f}" cy="{y:.1f}" r="4"/>'
     )

@@ -129,14 +129,14 @@ def replicated_difference(
 ) -> Difference:
     """Compare two arms by independent replicates, each with several pairs of runs.
 
-    A replicate's difference is the mean over its pairs. Each resample draws replicates, widened as
-    `difference` widens seeds, and apart from that, groups of each test text, which are the same for
-    both arms and in all replicates.
+    A replicate's difference is the mean over its pairs. Each resample draws replicates, with the
+    deviation widened as in `difference`. Independently, it draws groups of each test text, the same
+    for both arms and all replicates.
 
     Args:
         replicates: For each replicate, test text -> the counts of both arms' runs, pair by pair,
             each `[pairs, G, K]`.
-        score: What is compared.
+        score: Score to compare.
 
     Returns:
         The difference; its `seeds` is the number of replicates.
@@ -147,7 +147,7 @@ def replicated_difference(
     by_groups = np.zeros((RESAMPLES, len(replicates)))
     pairs = [sum(len(first) for first, _ in replicate.values()) for replicate in replicates]
     for text in texts:
-        groups = next(one[text][0].shape[1] for one in replicates if text in one)
+        groups = next(replicate[text][0].shape[1] for replicate in replicates if text in replicate)
         weights = draw.multinomial(groups, np.full(groups, 1 / groups), RESAMPLES).astype(float)
         for number, replicate in enumerate(replicates):
             if text in replicate:

@@ -1,4 +1,4 @@
-"""Do a run: build what it needs, train, score."""
+"""Do a run: build its corpora, adapt the encoder, train and score."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from filelock import FileLock
 import mslm_data as md
 from experiments import classifier as classifier_module
 from experiments import encoder, few_shot, masks, training
-from experiments.classifier import Classifier, of_texts, predictions
+from experiments.classifier import Classifier, on_texts, predictions
 from experiments.classifier import save as save_classifier
 from experiments.corpora import Cache, command
 from experiments.lines import Run
@@ -28,9 +28,12 @@ from mslm_data.shard.split import Split
 from mslm_data.torch import MslmModel, SoftMasks, general_knowledge_loss, head_importance
 
 IMPORTANCE_BATCHES = 40
-"""Batches of 32 rows by which DGA measures its heads; 20 agree with 40 at a correlation of .99."""
+"""Number of batches of 32 rows for DGA's head importance.
+
+The importance from 20 batches correlates with that from 40 at .99.
+"""
 TASK_MODEL_SEED = 100
-"""A seed of no comparison, for the classifier that Selective Masking asks."""
+"""Seed of the task model of Selective Masking. No comparison uses it."""
 VIEWS: Mapping[str, training.Views] = {
     "plain": training.on_plain_rows,
     "masked": training.on_masked_rows,
@@ -42,8 +45,8 @@ def do(run: Run, cache: Cache) -> dict[str, Any]:
     """Do a run.
 
     Returns:
-        What was hidden, `steps`, `tokens`, the last `loss`, `start`, which is the digest of the
-        weights that all runs begin with, and `scores`.
+        `start`, the digest of the initial weights; `hours`; the share and counts of masked tokens;
+        `steps`, `tokens` and the last `loss`; and `scores`.
     """
     start = encoder.with_head(cache)
     begun = time.perf_counter()
@@ -53,20 +56,20 @@ def do(run: Run, cache: Cache) -> dict[str, Any]:
 
 
 def _ner(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
-    """Fine-tune for the mentions of a corpus, perhaps from an adapted encoder."""
+    """Fine-tune for named entities, from an adapted encoder if the arm has one."""
     options = run.options
     shards = cache.ner(run.corpus)
     folder = start
     if options["adapted"]:
         folder = adapted(adaptation(options["adapted"], run.seed), cache, start)
 
-    strategy, hidden = _hidden(options.get("masks", ""), shards, start, seed=run.seed)
-    w_elm, w_blm = loss_weights(options.get("weights", (1.0, 1.0)), hidden)
+    strategy, masked = _make_strategy(options.get("masks", ""), shards, start, seed=run.seed)
+    w_elm, w_blm = loss_weights(options.get("weights", (1.0, 1.0)), masked)
     torch.manual_seed(run.seed)
     model = MslmModel.wrap(
         encoder.masked_lm(folder, cache.device),
         labels=shards.labels,
-        two_views=False,  # the arm's own views are made of its batches
+        two_views=False,  # `VIEWS` makes the views of a batch
         w_elm=w_elm,
         w_blm=w_blm,
     )
@@ -78,11 +81,11 @@ def _ner(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
         _schedule(options),
         seed=run.seed,
     )
-    return {**hidden, **trained, "scores": mention_scores(model, shards[options["scored"]])}
+    return {**masked, **trained, "scores": mention_scores(model, shards[options["scored"]])}
 
 
 def _few_shot(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
-    """Fine-tune on a few documents of a corpus, perhaps from an adapted encoder."""
+    """Fine-tune on a few documents of a corpus, from an adapted encoder if the arm has one."""
     options = run.options
     folder = start
     if few_shot.ARMS[run.arm]:
@@ -108,20 +111,20 @@ def _few_shot(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
 
 
 def _adaptation(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
-    """Adapt the encoder with masks, or not at all, and measure what it predicts afterwards."""
+    """Adapt the encoder with the arm's masks, if any, and measure its predictions."""
     if not run.arm:
         model = MslmModel.wrap(encoder.masked_lm(start, cache.device), w_elm=1.0, w_blm=1.0)
         return {"steps": 0, "tokens": 0, "scores": sensitivity(model, cache)}
 
     folder = _folder(run, cache, start)
     with FileLock(f"{folder}.lock"):
-        made = _adapt(run, cache, start)
+        result = _adapt(run, cache, start)
     model = MslmModel.wrap(encoder.masked_lm(folder, cache.device), w_elm=1.0, w_blm=1.0)
-    return {**made, "scores": sensitivity(model, cache, confidence=run.corpus == "domain")}
+    return {**result, "scores": sensitivity(model, cache, confidence=run.corpus == "domain")}
 
 
 def adapted(run: Run, cache: Cache, start: Path) -> Path:
-    """Return the folder of an adapted encoder, which is trained again if it is not there."""
+    """Return the folder of an adapted encoder, and train it if the folder is missing."""
     folder = _folder(run, cache, start)
     with FileLock(f"{folder}.lock"):
         if not (folder / "config.json").is_file():
@@ -135,41 +138,42 @@ def _folder(run: Run, cache: Cache, start: Path) -> Path:
 
 
 def _adapt(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
-    """Train an encoder to predict what masks hide (Eq. 6 with equal weights), and save it."""
+    """Train an encoder to predict masked tokens (Eq. 6 with equal weights), and save it."""
     shards = cache.domain() if run.corpus == "domain" else cache.open_text()
     target = run.options.get("masked")
     if run.arm == masks.WEAK:
-        target = masks.hidden(masks.make_joint(shards), shards, seed=run.seed).realised_rate
+        # Mask as many tokens as joint masking of the gold mentions.
+        target = masks.count_masked(masks.make_joint(shards), shards, seed=run.seed).realised_rate
         shards = cache.weak_domain()
-    strategy, hidden = _hidden(run.arm, shards, start, seed=run.seed, target=target)
+    strategy, masked = _make_strategy(run.arm, shards, start, seed=run.seed, target=target)
     torch.manual_seed(run.seed)
     model = MslmModel.wrap(encoder.masked_lm(start, cache.device), w_elm=1.0, w_blm=1.0)
     trained = training.optimise(
         model,
         shards["train"],
         strategy,
-        training.of_hidden_tokens,
+        training.on_masked_tokens,
         _schedule(run.options),
         seed=run.seed,
         dropout=run.options["dropout"],
     )
     encoder.save(model.masked_lm, _folder(run, cache, start), tokenizer=start)
-    return {**hidden, **trained}
+    return {**masked, **trained}
 
 
 def _classification(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
-    """Adapt an encoder on a task's own training text, or not, and fine-tune a classifier."""
+    """Adapt the encoder on the task's training text, if the arm has masks; train a classifier."""
     options = run.options
     shards = cache.task(run.corpus)
     torch.manual_seed(run.seed)
     model = MslmModel.wrap(encoder.masked_lm(start, cache.device), w_elm=1.0, w_blm=1.0)
 
-    made: dict[str, Any] = {"hidden": 0.0}
+    result: dict[str, Any] = {"hidden": 0.0}
     if options["masks"]:
         if options["masks"] == "selective":
             with FileLock(f"{shards.folder}.scores.lock"):
                 _score_by_task_model(run.corpus, cache, start)
-        strategy, made = _hidden(
+        strategy, result = _make_strategy(
             options["masks"], shards, start, seed=run.seed, target=options["hidden"]
         )
         schedule = _schedule(options["adaptation"])
@@ -183,33 +187,34 @@ def _classification(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
             seed=run.seed,
             around=guard.around,
         )
-        made = {**made, "adapted": adapted}
+        result = {**result, "adapted": adapted}
 
     torch.manual_seed(run.seed)
     classifier = Classifier(model.encoder(), len(shards.doc_labels)).to(cache.device)
     trained = training.optimise(
-        classifier, shards["train"], None, of_texts, _schedule(options), seed=run.seed
+        classifier, shards["train"], None, on_texts, _schedule(options), seed=run.seed
     )
     gold, predicted = predictions(classifier, shards[options["scored"]])
-    return {**made, **trained, "scores": class_scores(gold, predicted, len(shards.doc_labels))}
+    return {**result, **trained, "scores": class_scores(gold, predicted, len(shards.doc_labels))}
 
 
 class _Guard:
-    """How an adaptation keeps general knowledge: not at all, or by DGA.
+    """Adaptation with or without DGA, which preserves general knowledge.
 
     Attributes:
-        model: What is trained.
-        views: What it is called with.
-        around: The context of its steps; None for none.
+        model: Model to train.
+        views: Forward passes of a batch.
+        around: Context of the training steps; None without DGA.
     """
 
     def __init__(self, model: MslmModel, train: Split, scales: str, *, seed: int) -> None:
         self.model: Any = model
-        self.views: training.Views = training.of_hidden_tokens
+        self.views: training.Views = training.on_masked_tokens
         self.around: Any = None
         if not scales:
             return
 
+        # Importance is measured on unmasked rows.
         plain = md.Batches(
             train, md.strategy("joint", elm=0, blm=0), batch_size=32, seed=seed, bucketed=True
         )
@@ -221,7 +226,7 @@ class _Guard:
 
 
 class _Contrasting(torch.nn.Module):
-    """A masked language model that has DGA's contrastive loss on rows without hidden tokens."""
+    """A masked language model with DGA's contrastive loss on unmasked rows."""
 
     def __init__(self, model: MslmModel, importance: torch.Tensor) -> None:
         super().__init__()
@@ -236,30 +241,33 @@ class _Contrasting(torch.nn.Module):
 
 
 def _score_by_task_model(corpus: str, cache: Cache, start: Path) -> None:
-    """Score tokens by what a classifier needs, with the package's command, once."""
+    """Write the scores of Selective Masking with `vocab scores confidence`, if missing.
+
+    The task model is a classifier fine-tuned without adaptation.
+    """
     shards = cache.task(corpus)
     folder = Path(str(shards.folder))
     if (folder / "vocab" / "confidence").is_dir():
         return
 
-    of_model = cache.folder / "encoders" / f"{start.name}-{corpus}-classifier"
+    model_folder = cache.folder / "encoders" / f"{start.name}-{corpus}-classifier"
     torch.manual_seed(TASK_MODEL_SEED)
     masked_lm = encoder.masked_lm(start, cache.device)
     classifier = Classifier(masked_lm.base_model, len(shards.doc_labels)).to(cache.device)
     schedule = _schedule(CLASSIFIER[corpus])
-    training.optimise(classifier, shards["train"], None, of_texts, schedule, seed=TASK_MODEL_SEED)
-    encoder.save(masked_lm, of_model, tokenizer=start)
-    save_classifier(classifier, of_model)
+    training.optimise(classifier, shards["train"], None, on_texts, schedule, seed=TASK_MODEL_SEED)
+    encoder.save(masked_lm, model_folder, tokenizer=start)
+    save_classifier(classifier, model_folder)
 
-    named = {classifier_module.TASK: str(folder), classifier_module.MODEL: str(of_model)}
-    asked = ["--callable", "experiments.classifier:p_true", "--split", "train"]
-    command("vocab", "scores", "confidence", str(folder), *asked, environment=named)
+    variables = {classifier_module.TASK: str(folder), classifier_module.MODEL: str(model_folder)}
+    arguments = ["--callable", "experiments.classifier:p_true", "--split", "train"]
+    command("vocab", "scores", "confidence", str(folder), *arguments, environment=variables)
 
 
-def _hidden(
+def _make_strategy(
     name: str, shards: Shards, start: Path, *, seed: int, target: float | None = None
 ) -> tuple[Strategy | None, dict[str, Any]]:
-    """Return masks, what they hide in an epoch, and the weights of Eq. 5 that would follow."""
+    """Return a strategy, counts of its masked tokens in an epoch, and the weights of Eq. 5."""
     if not name:
         return None, {"hidden": 0.0}
 

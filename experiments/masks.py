@@ -1,4 +1,4 @@
-"""The strategies that are compared, each hiding as many tokens as the paper's headline rates do."""
+"""The compared strategies, at rates that mask as many tokens as the paper's headline rates."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from mslm_data.mask.strategy import Strategy
 from mslm_data.stats import MaskStats, mask_stats
 
 HEADLINE: dict[str, Any] = {"elm": 1.0, "blm": 0.075}
-"""Rates of ELM and BLM that the paper's main results have."""
+"""Rates of ELM and BLM in the paper's main results."""
 RATES = ((0.25, 0.15), (0.5, 0.075), (0.5, 0.15), (1.0, 0.15))
-"""Other rates of ELM and BLM; at the first Eq. 5 gives weights that differ."""
+"""Other rates of ELM and BLM. At the first pair, the two weights of Eq. 5 differ."""
 _WITH_LEXICONS = ("pmi", "difference", "mst", "attention-high")
 _TRIES = 6
 
 Make = Callable[[Shards, float], Strategy]
-"""Makes a strategy for a folder, of a rate."""
+"""Makes a strategy for a folder at a rate."""
 
 
 def _named(name: str, **options: Any) -> Make:
@@ -39,7 +39,11 @@ def _joint(*, elm: float, blm: float) -> Make:
 
 
 def _half(rounding: str) -> Make:
-    """Return half of the mentions and other tokens at a rate, mentions rounded up or at random."""
+    """Mask half of the mentions, and other tokens at a rate.
+
+    Args:
+        rounding: Rounding of the number of mentions in a row, `up` or `random`.
+    """
 
     def make(shards: Shards, rate: float) -> Strategy:
         picks = [
@@ -53,7 +57,7 @@ def _half(rounding: str) -> Make:
 
 
 def _attention_high(shards: Shards, rate: float) -> Strategy:
-    """Return AttnMask-High with its own rates; the share of rows that take part follows."""
+    """Return AttnMask-High with its own rates. The rate is the share of rows that are masked."""
     return shards.strategy("attention-high", gate=rate)
 
 
@@ -62,10 +66,10 @@ def _entitybert(shards: Shards, rate: float) -> Strategy:
 
 
 class RandomSpans(Strategy):
-    """Mask with another strategy, as if mentions stood elsewhere: a control for their lengths.
+    """Mask random spans in place of mentions, with another strategy: a control for their lengths.
 
-    Each row keeps the number of its mentions and the lengths of each in tokens. Their places are
-    drawn anew in each epoch, all arrangements without overlap being equally likely.
+    Each row keeps the number of its mentions and their lengths in tokens. Their positions are drawn
+    anew in each epoch. All arrangements without overlap are equally likely.
     """
 
     origin = None
@@ -89,20 +93,20 @@ class RandomSpans(Strategy):
 
 
 def scatter_mentions(examples: Examples, rng: RowRng) -> Examples:
-    """Return the rows with each mention at a random place, of the same length in tokens."""
+    """Move each mention to a random position in its row, with the same length in tokens."""
     starts, ends = (column.values.copy() for column in (examples.span_starts, examples.span_ends))
     offsets = examples.span_starts.offsets
     words = examples.word_ids
     for row in np.flatnonzero(np.diff(offsets)).tolist():
-        chance = np.random.default_rng((int(rng.keys[row]), rng.seed, rng.epoch))
+        generator = np.random.default_rng((int(rng.keys[row]), rng.seed, rng.epoch))
         spans = slice(offsets[row], offsets[row + 1])
-        lengths = chance.permutation(ends[spans] - starts[spans])
+        lengths = generator.permutation(ends[spans] - starts[spans])
 
-        # An arrangement of spans is one of their gaps: choose which of the places that spans and
-        # single tokens take, in a row of both, are spans.
+        # Count a span as one slot, like each token outside spans. A choice of slots for the spans
+        # is an arrangement without overlap, and each is chosen with equal probability.
         tokens = np.flatnonzero(words[row] >= 0)
         places = len(tokens) - lengths.sum() + len(lengths)
-        order = np.sort(chance.choice(places, len(lengths), replace=False))
+        order = np.sort(generator.choice(places, len(lengths), replace=False))
         before = np.concatenate([[0], np.cumsum(lengths)[:-1]])
         starts[spans] = tokens[0] + order - np.arange(len(lengths)) + before
         ends[spans] = starts[spans] + lengths
@@ -117,7 +121,7 @@ def scatter_mentions(examples: Examples, rng: RowRng) -> Examples:
 
 
 WEAK = "joint, weak"
-"""Joint masking of weak mentions; BLM's rate is what hides as many tokens as with gold ones."""
+"""Joint masking of weak mentions. BLM's rate masks as many tokens as with gold mentions."""
 
 MASKS: Mapping[str, Make] = {
     "joint": _joint(**HEADLINE),
@@ -137,25 +141,25 @@ MASKS: Mapping[str, Make] = {
     "entitybert": _entitybert,
     "selective": _named("selective", scores="confidence"),
 }
-"""Name of an arm's masks -> what makes them. Those without a rate hide what they hide."""
+"""Name of an arm's masks -> function that makes the strategy."""
 _WITHOUT_RATE = ("joint", "salient", *(name for name in MASKS if name.startswith("joint ")))
 
 
 def masks(
     name: str, shards: Shards, *, encoder: Path, seed: int, target: float | None = None
 ) -> tuple[Strategy, MaskStats]:
-    """Return a strategy for a folder's training rows, and what it hides there in an epoch.
+    """Return a strategy for a folder's training rows, and its counts in the first epoch.
 
-    A rate is not the share that is hidden: budgets are rounded in each row, and n-grams may be
-    rare. So a few rates are tried, each where a line through the last two meets the target, and the
-    best try counts.
+    The masked share differs from the rate, because budgets are rounded in each row and n-grams may
+    be rare. The rate is fitted by a few steps of the secant method, and the best step is returned.
+    Strategies without a rate are not fitted.
 
     Args:
-        name: One of `MASKS`.
-        shards: The folder; its lexicons are made where they are missing.
-        encoder: The encoder that compares words with anchors, and whose attention is taken.
-        seed: Of the masks that are counted.
-        target: The share of tokens to hide; None takes that of joint masking at `HEADLINE`.
+        name: Name in `MASKS`.
+        shards: Folder. Missing lexicons and scores are written to it.
+        encoder: Encoder for anchor similarity and attention.
+        seed: Seed of the counted masks.
+        target: Share of tokens to mask. Default: the share that joint masking at `HEADLINE` masks.
     """
     if name in _WITH_LEXICONS:
         with FileLock(f"{shards.folder}.lexicons.lock"):
@@ -163,20 +167,21 @@ def masks(
     make = MASKS[name]
     if name in _WITHOUT_RATE:
         strategy = make(shards, 0.0)
-        return strategy, hidden(strategy, shards, seed=seed)
+        return strategy, count_masked(strategy, shards, seed=seed)
 
     if target is None:
-        target = hidden(make_joint(shards), shards, seed=seed).realised_rate
+        target = count_masked(make_joint(shards), shards, seed=seed).realised_rate
     tried: dict[float, tuple[Strategy, MaskStats]] = {}
     rate, share_before, rate_before = target, 0.0, 0.0
     for _ in range(_TRIES):
         strategy = make(shards, rate)
-        stats = hidden(strategy, shards, seed=seed)
+        stats = count_masked(strategy, shards, seed=seed)
         share = stats.realised_rate
         tried[abs(target - share)] = (strategy, stats)
         if share == share_before:
             break
 
+        # A line through the last two tries gives the next rate.
         per_share = (rate - rate_before) / (share - share_before)
         rate_before, share_before = rate, share
         rate = min(1.0, max(0.0, round(rate + (target - share) * per_share, 4)))
@@ -184,23 +189,23 @@ def masks(
 
 
 def make_joint(shards: Shards) -> Strategy:
-    """Return joint masking at the paper's headline rates."""
+    """Make joint masking at the paper's headline rates."""
     return MASKS["joint"](shards, 0.0)
 
 
-def hidden(strategy: Strategy, shards: Shards, *, seed: int) -> MaskStats:
-    """Count what a strategy hides of the training rows in the first epoch."""
+def count_masked(strategy: Strategy, shards: Shards, *, seed: int) -> MaskStats:
+    """Count the masked tokens of the training rows in the first epoch."""
     return mask_stats(shards["train"].chunks, strategy, seed=seed, labels=shards.labels)
 
 
 def _make_lexicon(name: str, shards: Shards, encoder: Path) -> None:
-    """Run the commands that make what a strategy reads, once."""
+    """Write the lexicon or the scores of a strategy, if missing."""
     folder = Path(str(shards.folder))
-    of_encoder = ["--encoder", str(encoder)]
+    encoder_options = ["--encoder", str(encoder)]
     if name == "pmi" and not (folder / "vocab" / "pmi.arrow").is_file():
         command("vocab", "pmi", str(folder))
     if name == "difference" and not (folder / "vocab" / "difference.arrow").is_file():
         command("vocab", "anchors", str(folder), "--general", "wordfreq")
-        command("vocab", "scores", "anchors", str(folder), *of_encoder, "--embedding", "mean")
+        command("vocab", "scores", "anchors", str(folder), *encoder_options, "--embedding", "mean")
     if name in ("mst", "attention-high") and not (folder / "vocab" / "attention").is_dir():
-        command("vocab", "scores", "attention", str(folder), *of_encoder, "--split", "train")
+        command("vocab", "scores", "attention", str(folder), *encoder_options, "--split", "train")

@@ -44,7 +44,7 @@ TASK_ADAPTATION: dict[str, dict[str, Any]] = {
 """Adaptation before classification, on the task's training text."""
 TASK_RATES = (5e-5, *RATES)
 """Learning rates that classifiers try without adaptation."""
-TASK_HIDDEN = 0.15
+TASK_MASKED = 0.15
 TASK_SEEDS = {"ACL-ARC": range(10), "ChemProt": SEEDS}
 CLASSIFIED: dict[str, tuple[str, str]] = {
     "no adaptation": ("", ""),
@@ -171,7 +171,7 @@ class Step:
         Args:
             starts: Key of a run -> digests of the initial weights of its lines.
         """
-        together = [set(starts.get(one.key, ())) for one in (self.run, *self.against)]
+        together = [set(starts.get(run.key, ())) for run in (self.run, *self.against)]
         return bool(set.intersection(*together))
 
     def open_runs(self, starts: Mapping[str, Collection[str]], start: str) -> list[Run]:
@@ -181,9 +181,9 @@ class Step:
             starts: Key of a run -> digests of the initial weights of its lines.
             start: Digest of the initial weights of this machine.
         """
-        if self.done(starts) or any(one.key not in starts for one in self.needs):
+        if self.done(starts) or any(run.key not in starts for run in self.needs):
             return []
-        return [one for one in (*self.against, self.run) if start not in starts.get(one.key, ())]
+        return [run for run in (*self.against, self.run) if start not in starts.get(run.key, ())]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -374,7 +374,7 @@ def _classified(corpus: str, arm: str, seed: int, rate: float, *, scored: str = 
     masks, guard = CLASSIFIED[arm]
     options = {**CLASSIFIER[corpus], "rate": rate, "scored": scored, "masks": masks}
     if masks:
-        adapted = {"adaptation": TASK_ADAPTATION[corpus], "hidden": TASK_HIDDEN, "guard": guard}
+        adapted = {"adaptation": TASK_ADAPTATION[corpus], "hidden": TASK_MASKED, "guard": guard}
         options |= adapted
     return Run(task="classification", corpus=corpus, arm=arm, seed=seed, options=options)
 
@@ -410,19 +410,19 @@ def with_needs(step: Step) -> Iterator[Step]:
     yield step
 
 
-def loss_weights(wanted: Sequence[float] | str, hidden: Mapping[str, Any]) -> tuple[float, float]:
+def loss_weights(wanted: Sequence[float] | str, masked: Mapping[str, Any]) -> tuple[float, float]:
     """Return the loss weights of masked term tokens and of other masked tokens.
 
     Args:
         wanted: `Arm.weights`.
-        hidden: `n_elm` and `n_blm`, numbers of masked tokens in an epoch, and `eq5`, the weights
-            by Eq. 5.
+        masked: `n_elm` and `n_blm`, numbers of masked tokens in an epoch, and `eq5`, the weights
+            of Eq. 5.
     """
-    n_elm, n_blm = hidden.get("n_elm", 0), hidden.get("n_blm", 0)
+    n_elm, n_blm = masked.get("n_elm", 0), masked.get("n_blm", 0)
     if not isinstance(wanted, str):
         w_elm, w_blm = wanted
     elif wanted == "eq5":
-        w_elm, w_blm = hidden["eq5"]
+        w_elm, w_blm = masked["eq5"]
     else:  # inverse
         w_elm, w_blm = n_blm / (n_elm + n_blm), n_elm / (n_elm + n_blm)
     return w_elm, w_blm
@@ -435,10 +435,10 @@ def chosen_rate(tries: Sequence[Run], lines: Sequence[Line], score: str = "f1") 
     """
     scores = scores_by_rate(tries, lines, score)
     rates: set[float] = {run.options["rate"] for run in tries}
-    complete = [of_seed for of_seed in scores.values() if set(of_seed) == rates]
+    complete = [by_rate for by_rate in scores.values() if set(by_rate) == rates]
     if not complete:
         return None
-    means = {rate: statistics.fmean(of_seed[rate] for of_seed in complete) for rate in rates}
+    means = {rate: statistics.fmean(by_rate[rate] for by_rate in complete) for rate in rates}
     return max((mean, rate) for rate, mean in means.items())[1]
 
 

@@ -54,8 +54,8 @@ class Queue:
         """Take the first open run.
 
         Returns:
-            The run and its lock, a context to do the run in; None if all open runs are taken, or
-            wait for one that is.
+            The run and its lock, a context to do the run in; None if all open runs are taken or
+            wait for a taken run.
         """
         self.locks.mkdir(parents=True, exist_ok=True)
         for run in self._open():

@@ -1,4 +1,4 @@
-"""Find the test rows of the tasks whose text is also a training row's.
+"""Find the test rows of the tasks that repeat the text of a training row.
 
 The published splits of ACL-ARC and ChemProt contain such rows. A classifier may have memorised
 their labels, whatever its encoder was adapted with. `experiments/repeats.json` holds their indices
@@ -38,7 +38,7 @@ def read() -> dict[str, list[int]]:
 
 
 def _texts(path: Path) -> list[str]:
-    with path.open(encoding="utf-8") as file:  # whose lines end at "\n" alone, as JSON's do
+    with path.open(encoding="utf-8") as file:  # not splitlines: U+2028 does not end a JSON line
         return [json.loads(line)["text"] for line in file]
 
 

@@ -1,11 +1,11 @@
-"""Do declared runs one after another, and add a line of results for each.
+"""Do the declared runs in order, and append a line of results for each.
 
-The same command resumes an interrupted experiment: a run whose line is in `experiments/results` is
-not repeated, but where what it is compared with is missing, and the language modelling head came
-out in other bits on this processor. Stop it at any time; only the run that was going on is lost.
+The same command resumes an interrupted experiment: runs with a line in `experiments/results` are
+skipped. The exception is a run whose partner has no line, if the language modelling head has
+different bits on this processor. An interruption loses only the current run.
 
-It uses one thread, at the lowest priority, so that it can go on beside other work. Start the same
-command several times, and the processes share the work. Timings are not results.
+A process uses one thread at the lowest priority. Start the same command several times to share the
+runs between processes. Timings are not results.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ from mslm_data.encode import tokenizer as tokenizers
 from mslm_data.errors import MslmDataError
 
 WAIT_S = 10
-"""Time between two looks for a run, while other processes do what all open ones need."""
+"""Seconds between two searches for a run, while all open runs wait for other processes."""
 PRIMITIVES = "20000"
-"""Products of matrices that oneDNN keeps ready, one for each shape.
+"""Capacity of oneDNN's cache of matrix products, with one entry per shape.
 
-Rows of about a hundred lengths make more than its usual 1,024, and it would prepare each anew.
+Rows of about a hundred lengths need more than the default of 1,024 entries.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do the runs of some questions that have no line yet."""
+    """Do the open runs of the chosen questions."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.encoder:
@@ -74,7 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def wanted(run: Run) -> bool:
         chosen = options.corpora or [run.corpus]
-        if run.seed in TRIED_SEEDS:  # these choose learning rates, which other corpora may take
+        # Other corpora may use the learning rates chosen on `tried_on`.
+        if run.seed in TRIED_SEEDS:
             return run.corpus in (*chosen, BLURB.tried_on)
         seed = options.seeds is None or run.seed < options.seeds
         return seed and run.corpus in (*chosen, "domain", "open text")
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.list:
         _list(names, questions, wanted, options.results)
         if options.shards:
-            _say_results(names, questions, options)
+            _print_results(names, questions, options)
         return 0
 
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", PRIMITIVES)
@@ -101,6 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     longest = 0.0
     while not queue.done():
+        # Assume that the next run takes as long as the longest one so far.
         if time.time() + longest > end:
             print("stopped: the next run would not end in time", flush=True)
             break
@@ -115,10 +117,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             lines.append(run, {**result, "about": about(cache)}, options.results)
         longest = max(longest, result["hours"] * 3600)
         print(
-            f"{_say(run)}: {_brief(result['scores'])}, {result['hours'] * 60:.1f} min", flush=True
+            f"{_describe(run)}: {_format_scores(result['scores'])}, {result['hours'] * 60:.1f} min",
+            flush=True,
         )
     if options.shards:
-        _say_results(names, questions, options)
+        _print_results(names, questions, options)
     return 0
 
 
@@ -132,9 +135,9 @@ def _cache(options: argparse.Namespace) -> Cache:
 
 
 def _check_encoder(parser: argparse.ArgumentParser, folder: Path) -> None:
-    """Refuse what no run can begin with.
+    """Exit unless the folder has an encoder that runs can begin with.
 
-    The weights' digest tells encoders apart in the cache, so they must be in files that it reads.
+    The cache tells encoders apart by the digest of their `.safetensors` files.
     """
     if not (folder / "config.json").is_file():
         parser.error(
@@ -149,7 +152,7 @@ def _check_encoder(parser: argparse.ArgumentParser, folder: Path) -> None:
 
 
 def _study(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Study:
-    """Return the study of the user's own corpus, and refuse what cannot be compared."""
+    """Return the study of the user's corpus; exit if the options or the folder do not fit."""
     if options.corpora:
         parser.error("--corpora: expected none with --shards, which is one corpus")
     if options.results == lines.RESULTS:
@@ -179,15 +182,15 @@ def _name(options: argparse.Namespace) -> str:
     return str(options.shards.resolve().name)
 
 
-def _say_results(names: Sequence[str], questions: Questions, options: argparse.Namespace) -> None:
-    """Print the tables of the user's own corpus; those of the shipped plan are pages."""
+def _print_results(names: Sequence[str], questions: Questions, options: argparse.Namespace) -> None:
+    """Print the tables of the user's corpus."""
     found = current(lines.read(options.results), questions)
-    said = page.of_corpus(found, _name(options), names)
-    print("\n".join(["", *(said or ["no two arms can be compared yet"])]), flush=True)
+    tables = page.corpus_tables(found, _name(options), names)
+    print("\n".join(["", *(tables or ["no two arms can be compared yet"])]), flush=True)
 
 
 def about(cache: Cache) -> dict[str, str]:
-    """Return what made a line: commit, versions, data, processor."""
+    """Return the provenance of a line: commit, versions, data and processor."""
     return {
         "commit": commit(ROOT),
         "mslm-data": mslm_data.__version__,
@@ -203,41 +206,41 @@ def about(cache: Cache) -> dict[str, str]:
 def _list(
     names: Sequence[str], questions: Questions, wanted: Callable[[Run], bool], folder: Path
 ) -> None:
-    """Print each run of a plan once, finished ones marked."""
+    """Print each run of a plan once, with its state."""
     found = lines.read(folder)
     starts = lines.starts(found)
     steps = {step.run.key: step for step in plan(names, found, questions) if wanted(step.run)}
     done = {key for key, step in steps.items() if step.done(starts)}
     for key, step in steps.items():
-        print("done" if key in done else "open", _say(step.run))
+        print("done" if key in done else "open", _describe(step.run))
     print(f"{len(done)} of {len(steps)} runs are done")
 
 
-def _say(run: Run) -> str:
+def _describe(run: Run) -> str:
     rate = f", {run.options['rate']:g}" if "rate" in run.options else ""
     on = f" ({run.options['scored']})" if run.options.get("scored") == "validation" else ""
     return f"{run.task}, {run.corpus}{on}, {run.arm or 'none'}{rate}, seed {run.seed}"
 
 
-def _brief(scores: dict[str, object]) -> str:
-    """Return the scores that are plain numbers, also those one level below."""
+def _format_scores(scores: dict[str, object]) -> str:
+    """Format the numbers among the scores, or those of the nested scores."""
     plain = {name: score for name, score in scores.items() if isinstance(score, float)}
     if plain:
         return ", ".join(f"{name} {score:.3f}" for name, score in plain.items())
     return "; ".join(
-        f"{name} {_brief(inner)}" for name, inner in scores.items() if isinstance(inner, dict)
+        f"{name} {_format_scores(inner)}"
+        for name, inner in scores.items()
+        if isinstance(inner, dict)
     )
 
 
 def _seeds(text: str) -> int:
-    """Return a number of seeds, 1 at least."""
     if not (text.isdecimal() and int(text)):
         raise argparse.ArgumentTypeError(f"expected a number of 1 or more, got '{text}'")
     return int(text)
 
 
 def _hours(text: str) -> float:
-    """Return a time in hours, more than 0."""
     with contextlib.suppress(ValueError):
         if float(text) > 0:
             return float(text)
@@ -245,7 +248,7 @@ def _hours(text: str) -> float:
 
 
 def _device(text: str) -> str:
-    """Return the name of a device that torch can compute on."""
+    """Check that torch can compute on a device, and return its name."""
     try:
         float(torch.ones(1, device=text))
     except (RuntimeError, AssertionError) as error:
@@ -267,45 +270,45 @@ def _parser() -> argparse.ArgumentParser:
         "questions",
         nargs="*",
         metavar="QUESTION",
-        help=f"do the runs of these questions, in this order: {', '.join(QUESTIONS)} (default all)",
+        help=f"questions, in the order of the runs: {', '.join(QUESTIONS)} (default all)",
     )
-    add("--corpora", nargs="+", help="do the runs of these corpora only", metavar="NAME")
-    add("--seeds", type=_seeds, help="do seeds 0 to N - 1 only", metavar="N")
-    add("--hours", type=_hours, help="begin no run that would end later", metavar="H")
+    add("--corpora", nargs="+", help="do only the runs of these corpora", metavar="NAME")
+    add("--seeds", type=_seeds, help="do only seeds 0 to N - 1", metavar="N")
+    add("--hours", type=_hours, help="stop before a run that would end after H hours", metavar="H")
     add(
         "--shards",
         type=Path,
         metavar="FOLDER",
-        help="compare the arms on a corpus of your own, built with the encoder's tokenizer into "
+        help="compare the arms on your own corpus, built with the encoder's tokenizer into "
         f"train, validation and test; the questions are {', '.join(ARMS)}",
     )
-    add("--list", action="store_true", help="print the plan and what of it is done, and end")
+    add("--list", action="store_true", help="print each run with its state, and exit")
     add(
         "--encoder",
         type=Path,
         metavar="FOLDER",
-        help=f"begin with this folder, not the encoder of the package {encoder.PACKAGE}",
+        help=f"folder of the encoder (default: the encoder in the package {encoder.PACKAGE})",
     )
     add(
         "--device",
         type=_device,
         metavar="DEVICE",
         default="cpu",
-        help="train on what torch calls so, such as cuda (default cpu)",
+        help="torch device to train on, such as cuda (default cpu)",
     )
     add(
         "--cache",
         type=Path,
         metavar="FOLDER",
         default=Path(platformdirs.user_cache_dir("mslm-data")) / "experiments",
-        help="keep corpora and encoders in this folder, which can be removed at any time",
+        help="folder of built corpora and encoders, which can be removed at any time",
     )
     add(
         "--results",
         type=Path,
         metavar="FOLDER",
         default=lines.RESULTS,
-        help="read and add lines here (default experiments/results)",
+        help="folder of the result lines (default experiments/results)",
     )
     return parser
 

@@ -1,7 +1,7 @@
-"""Score models, and keep counts by group of sentences, from which intervals are made.
+"""Score models, with counts by group of sentences for the intervals.
 
-Row i of a split is in group `i % GROUPS`. Counts of groups say nothing of a sentence, and are as
-good for an interval as those of sentences: groups are random, and there are many.
+Row i of a split is in group `i % GROUPS`. Counts of groups reveal nothing about a single sentence.
+As the groups are random and many, they give the same intervals as counts of sentences.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mslm_data.torch.model.forward import batch_by_length, padded
 GROUPS = 100
 BATCH = 64
 CONFIDENCE_ROWS = 1_000
-"""Test rows of a corpus whose mentions are hidden one by one: each mention is a row to read."""
+"""Maximum number of test rows for `_confidence`, which reads a row again for each mention."""
 
 Counts = npt.NDArray[np.int64]
 
@@ -43,8 +43,8 @@ def mention_scores(model: MslmModel, split: Split) -> dict[str, Any]:
 
     Returns:
         `precision`, `recall` and `f1` of all rows; `groups`: hits, gold and predicted mentions of
-        each group; and `shorter` and `longer`: the same of all rows of fewer and of more words than
-        the average (Table 5 of Abaho et al. 2024).
+        each group; `shorter` and `longer`: the same counts over rows with fewer and with more words
+        than the average (Table 5 of Abaho et al. 2024).
     """
     counts = np.zeros((len(split), 3), np.int64)  # hits, gold, predicted
     words_of_rows = np.zeros(len(split), np.int64)
@@ -65,19 +65,19 @@ def mention_scores(model: MslmModel, split: Split) -> dict[str, Any]:
 def unseen_scores(
     model: MslmModel, split: Split, train: Rows, decode: Callable[[list[list[int]]], list[str]]
 ) -> dict[str, Any]:
-    """Score the detection head's mentions, and those whose text no training mention has.
+    """Score the detection head's mentions, all of them and those absent from the training rows.
 
-    Groups are blocks of consecutive rows, as neighbours are of the same document.
+    Groups are blocks of consecutive rows, because neighbours come from the same document.
 
     Args:
-        model: The model.
-        split: The rows to score.
-        train: The rows that it was fine-tuned on.
-        decode: Turns lists of token ids into texts.
+        model: Model with a detection head.
+        split: Rows to score.
+        train: Rows the model was fine-tuned on.
+        decode: Decodes lists of token ids.
 
     Returns:
         `precision`, `recall` and `f1`; `groups`: hits, gold and predicted mentions of each group;
-        and `new`: hits and gold mentions of each group whose text is new.
+        `new`: hits and gold mentions of each group, for texts that no training mention has.
     """
     known = KnownMentions()
     for start in range(0, len(train), BATCH):
@@ -122,7 +122,7 @@ def _texts(
 
 
 class _Batch(NamedTuple):
-    """Rows with their predicted tags, all `[B, L]`, and the rows' places in the split."""
+    """Rows with their predicted tags, `[B, L]`, and the indices of the rows in the split, `[B]`."""
 
     rows: npt.NDArray[np.int64]
     ids: Counts
@@ -132,7 +132,7 @@ class _Batch(NamedTuple):
 
 
 def _predicted_tags(model: MslmModel, split: Split) -> Iterator[_Batch]:
-    """Yield all rows of a split, in batches of like length, with the tags that a model predicts."""
+    """Yield all rows of a split with their predicted tags, in batches of similar length."""
     examples = split.examples()
     lengths = examples.input_ids.lengths
     with reading(model) as device:
@@ -148,7 +148,7 @@ def _predicted_tags(model: MslmModel, split: Split) -> Iterator[_Batch]:
 
 
 def _padded(examples: Examples, rows: Counts) -> tuple[Counts, Counts, Counts]:
-    """Return ids, tags and words of some rows, `[B, L]` each."""
+    """Return padded ids, tags and word numbers of rows, `[B, L]` each."""
     return (
         padded(examples.input_ids.take(rows), max(examples.ids.pad, 0)),
         padded(examples.bio.take(rows), OUTSIDE),
@@ -157,7 +157,7 @@ def _padded(examples: Examples, rows: Counts) -> tuple[Counts, Counts, Counts]:
 
 
 def _totals(counts: Counts) -> dict[str, Any]:
-    """Return precision, recall and F1 of hits, gold and predicted mentions, `[N, 3]`."""
+    """Return precision, recall and F1 from hits, gold and predicted mentions, `[N, 3]`."""
     total = MentionCounts(*counts.sum(axis=0).tolist())
     return {name: getattr(total, name) for name in ("precision", "recall", "f1")}
 
@@ -181,8 +181,8 @@ def class_scores(gold: Sequence[int], predicted: Sequence[int], classes: int) ->
     """Score predicted classes.
 
     Returns:
-        `macro_f1`, over classes that are there; `micro_f1`, the share of rows that are right; and
-        `gold` and `predicted`: a digit of base 36 for each row, from which intervals are made.
+        `macro_f1`, the mean over classes with gold or predicted rows; `micro_f1`, the accuracy;
+        `gold` and `predicted`, the class of each row as a digit of base 36, for the intervals.
     """
     counts = intervals.by_class(gold, predicted, classes).sum(axis=0)
     return {
@@ -195,15 +195,19 @@ def class_scores(gold: Sequence[int], predicted: Sequence[int], classes: int) ->
 
 
 def sensitivity(model: MslmModel, cache: Cache, *, confidence: bool = True) -> dict[str, Any]:
-    """Measure how well hidden tokens of terms, and of other words, are predicted in test text.
+    """Measure the prediction of masked tokens in test text, for terms and for other words.
 
-    The masks are fixed: every mention whole, and apart from that 15 % of the tokens outside of
-    mentions. Both hide by `[MASK]` alone. Afterwards each mention is hidden by itself, if
-    `confidence` is asked for.
+    The masks are the same for all models: once all mentions, whole; once 15 % of the tokens outside
+    mentions. All masked tokens become `[MASK]`.
+
+    Args:
+        model: Masked language model.
+        cache: Corpora.
+        confidence: Whether to also mask each mention by itself. Default: True.
 
     Returns:
         Corpus -> `terms` and `others` -> `accuracy`, `perplexity` and `groups`: hits, tokens, and
-        the sum of losses of each group; and `mentions` -> `confidence` and `groups`, see
+        summed losses of each group; with `confidence`, also `mentions` -> the result of
         `_confidence`.
     """
     fixed = {
@@ -225,7 +229,7 @@ def sensitivity(model: MslmModel, cache: Cache, *, confidence: bool = True) -> d
 def _predicted(
     model: MslmModel, split: Split, strategy: Strategy, kind: MaskKind
 ) -> dict[str, Any]:
-    """Measure the prediction of all hidden tokens of a kind."""
+    """Measure the prediction of all masked tokens of a kind."""
     decoder = find_decoder(model.masked_lm)
     assert decoder is not None  # noqa: S101 # MiniLM is a BERT
     examples = split.examples()
@@ -269,11 +273,12 @@ def _predicted(
 
 
 def _confidence(model: MslmModel, split: Split) -> dict[str, Any]:
-    """Measure how probable the model finds each mention where it is hidden.
+    """Measure the probability of each mention, masked by itself.
 
     Returns:
         `confidence`, the mean over mentions of the geometric mean of their tokens' probabilities
-        (Figure 2 of Abaho et al. 2024); and `groups`: its sum, and the mentions of each group.
+        (Figure 2 of Abaho et al. 2024); and `groups`: summed confidence and number of mentions of
+        each group.
     """
     examples = split.take(range(min(CONFIDENCE_ROWS, len(split))))
     with reading(model):

@@ -20,9 +20,9 @@ def spread(shares: Sequence[float], *, sign: str = "") -> str:
     return f"{text} ± {percent(statistics.stdev(shares))}" if len(shares) > 1 else text
 
 
-def in_points(one: Difference) -> Difference:
+def in_points(gain: Difference) -> Difference:
     """Return a difference of shares in percentage points."""
-    return Difference(one.mean * 100, one.low * 100, one.high * 100, one.seen * 100, one.seeds)
+    return Difference(gain.mean * 100, gain.low * 100, gain.high * 100, gain.seen * 100, gain.seeds)
 
 
 def as_table(rows: Iterable[Sequence[str]]) -> list[str]:
@@ -32,17 +32,17 @@ def as_table(rows: Iterable[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (head, ruler, *body)]
 
 
-def difference_cells(one: Difference | None) -> tuple[str, str, str]:
-    """Return a difference, its interval, and the smallest difference that could be seen.
+def difference_cells(gain: Difference | None) -> tuple[str, str, str]:
+    """Return a difference, its interval, and the smallest detectable difference.
 
-    The interval of one seed stands in brackets: it is about sentences alone.
+    The interval of a single seed is in brackets, because it covers sentences only.
     """
-    if one is None:
+    if gain is None:
         return "-", "-", "-"
-    mean, interval = intervals.signed(one.mean), intervals.interval(one.low, one.high)
-    if one.seeds == 1:
+    mean, interval = intervals.signed(gain.mean), intervals.interval(gain.low, gain.high)
+    if gain.seeds == 1:
         return mean, f"({interval})", "-"
-    return mean, interval, f"{one.seen:.1f}"
+    return mean, interval, f"{gain.seen:.1f}"
 
 
 def percent(share: float) -> str:

@@ -31,7 +31,7 @@ Views = Callable[[Mapping[str, Any]], Sequence[Inputs]]
 
 _ROWS = ("input_ids", "attention_mask")
 _TAGS = ("bio", "span_starts", "span_ends", "span_labels")
-_HIDDEN = ("labels", "mask_kinds")
+_MASKS = ("labels", "mask_kinds")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +140,7 @@ def on_plain_rows(batch: Mapping[str, Any]) -> Sequence[Inputs]:
 
 def on_masked_rows(batch: Mapping[str, Any]) -> Sequence[Inputs]:
     """Compute all losses on masked rows, as in the paper (Eq. 12)."""
-    return [_tensors(batch, (*_ROWS, *_TAGS, *_HIDDEN))]
+    return [_tensors(batch, (*_ROWS, *_TAGS, *_MASKS))]
 
 
 def in_two_views(batch: Mapping[str, Any]) -> Sequence[Inputs]:
@@ -149,20 +149,20 @@ def in_two_views(batch: Mapping[str, Any]) -> Sequence[Inputs]:
     The same losses as `MslmModel(two_views=True)`, with one pass after the other and half of the
     memory.
     """
-    plain, masked = *on_plain_rows(batch), *of_hidden_tokens(batch)
+    plain, masked = *on_plain_rows(batch), *on_masked_tokens(batch)
     # The gradients of both passes add up. Each pass has its own losses with their own counts.
     return [plain, {**masked, "num_items_in_batch": count_items([masked])}]
 
 
-def of_hidden_tokens(batch: Mapping[str, Any]) -> Sequence[Inputs]:
+def on_masked_tokens(batch: Mapping[str, Any]) -> Sequence[Inputs]:
     """Predict masked tokens only (Eq. 6)."""
-    return [_tensors(batch, (*_ROWS, *_HIDDEN))]
+    return [_tensors(batch, (*_ROWS, *_MASKS))]
 
 
 def for_general_knowledge(batch: Mapping[str, Any]) -> Sequence[Inputs]:
     """Predict masked tokens, and pass the unmasked rows to DGA's contrastive loss."""
     plain = _tensors({**batch, "input_ids": unmasked(batch)}, _ROWS)
-    return [*of_hidden_tokens(batch), plain]
+    return [*on_masked_tokens(batch), plain]
 
 
 def unmasked(batch: Mapping[str, Any]) -> Any:

@@ -37,7 +37,7 @@ def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def cache(encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Cache:
-    """A cache of the shipped samples; what tests build in it they share."""
+    """A cache of the shipped samples, shared by all tests."""
     from experiments.corpora import Cache
 
     with pytest.MonkeyPatch.context() as patch:
@@ -50,6 +50,6 @@ def cache(encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Cac
 
 @pytest.fixture(autouse=True)
 def samples_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keep tests from real corpora, which take longer, and at their own priority."""
+    """Use no real corpora, which take longer, and keep the process' priority."""
     monkeypatch.setenv("MSLM_DATA_REAL", str(tmp_path / "absent"))
     monkeypatch.setattr(os, "nice", lambda _: 0)

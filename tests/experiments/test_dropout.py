@@ -1,4 +1,4 @@
-"""Dropout by cheap draws: as many values as asked, the same for a seed, and torch's own after it."""
+"""Dropout with SFC64: its rate, its seed, and its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from experiments.dropout import cheap_dropout  # noqa: E402
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_cheap_dropout__drops_and_scales_as_asked(share: float, dtype: torch.dtype) -> None:
+def test_cheap_dropout__drops_the_share_and_keeps_the_mean(
+    share: float, dtype: torch.dtype
+) -> None:
     values = torch.ones(1001, 999, dtype=dtype, requires_grad=True)
 
     with cheap_dropout(1):
@@ -26,12 +28,12 @@ def test_cheap_dropout__drops_and_scales_as_asked(share: float, dtype: torch.dty
     kept = out[out != 0].float()
     assert torch.allclose(kept, torch.full_like(kept, 1 / (1 - share)), rtol=1e-2)
     assert torch.equal(values.grad, out.detach())
-    # Neighbours are independent: a value is dropped as often behind one that was.
+    # Neighbours are independent: P(both dropped) = P(dropped)^2.
     dropped = (out == 0).float().flatten()
     assert abs(float((dropped[1:] * dropped[:-1]).mean()) - zeros**2) < 0.003
 
 
-def test_cheap_dropout__is_that_of_the_seed_and_ends_with_the_block() -> None:
+def test_cheap_dropout__depends_on_the_seed_and_ends_with_the_block() -> None:
     values = torch.ones(64, 64)
     usual = torch.nn.functional.dropout
 
@@ -49,7 +51,7 @@ def test_cheap_dropout__is_that_of_the_seed_and_ends_with_the_block() -> None:
     assert torch.nn.functional.dropout is usual
 
 
-def test_cheap_dropout__is_that_of_a_model_in_all_its_parts() -> None:
+def test_cheap_dropout__replaces_all_dropout_of_a_model() -> None:
     config = BertConfig(
         vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
         intermediate_size=64, attn_implementation="eager",
@@ -65,6 +67,6 @@ def test_cheap_dropout__is_that_of_a_model_in_all_its_parts() -> None:
 
     (first, attended), (again, _) = outputs(0), outputs(1)
 
-    # No value is drawn by torch's own generator, in attention neither.
+    # The seed of torch's generator makes no difference, also in attention.
     assert torch.equal(first, again)
     assert 0.05 < float((attended == 0).float().mean()) < 0.15

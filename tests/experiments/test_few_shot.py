@@ -1,4 +1,4 @@
-"""The few-shot question: its plan, its masks, its scores and its tables."""
+"""Plan, masks, scores and tables of the few-shot question."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NCBI = "NCBI-disease"
 
 
 def tried(corpus: str, share: float, best: tuple[int, float]) -> list[Line]:
-    """Return the lines of all tries, of which one schedule scores best."""
+    """Return the lines of all tries; one schedule scores best."""
     return [
         {
             "run": run.__dict__,
@@ -70,7 +70,7 @@ def test_steps__an_encoder_is_adapted_before_it_is_used() -> None:
             assert (few_shot.ARMS[run.arm], run.options["replicate"]) in made
 
 
-def test_choose_schedule__takes_the_best_mean_once_all_were_tried() -> None:
+def test_choose_schedule__returns_the_best_mean_after_all_tries() -> None:
     lines = tried(NCBI, 0.05, (24, 4e-4))
 
     assert few_shot.choose_schedule(NCBI, 0.05, lines) == (True, 4e-4)
@@ -79,7 +79,7 @@ def test_choose_schedule__takes_the_best_mean_once_all_were_tried() -> None:
     assert few_shot.choose_schedule(NCBI, 0.05, lines[1:]) == (False, 2e-4)
 
 
-def test_scatter_mentions__draws_all_arrangements_alike() -> None:
+def test_scatter_mentions__draws_all_arrangements_equally_often() -> None:
     rows = examples([5] * 4_000, keys=np.arange(4_000), spans=[[(0, 2), (2, 3)]] * 4_000)
 
     moved = masks.scatter_mentions(rows, RowRng(keys=rows.keys, seed=1, epoch=2))
@@ -99,7 +99,7 @@ def test_scatter_mentions__draws_all_arrangements_alike() -> None:
     assert all(abs(count - 4_000 / len(expected)) < 5 * 17.5 for count in found.values())
 
 
-def test_scatter_mentions__is_a_function_of_key_seed_and_epoch() -> None:
+def test_scatter_mentions__depends_on_key_seed_and_epoch() -> None:
     rows = examples([30] * 3, keys=[5, 6, 7], spans=[[(0, 2), (4, 9)]] * 3)
 
     def starts(seed: int, epoch: int, order: list[int]) -> list[list[int]]:
@@ -113,7 +113,7 @@ def test_scatter_mentions__is_a_function_of_key_seed_and_epoch() -> None:
 
 
 @pytest.mark.long
-def test_random_spans__masks_as_many_mentions_elsewhere(cache: Cache) -> None:
+def test_random_spans__masks_as_many_tokens_at_other_positions(cache: Cache) -> None:
     shards = cache.weak_domain()
 
     joint, joint_stats = masks.masks(
@@ -134,7 +134,7 @@ def test_random_spans__masks_as_many_mentions_elsewhere(cache: Cache) -> None:
 
 
 @pytest.mark.long
-def test_unseen_scores__counts_mentions_that_training_has_not(cache: Cache) -> None:
+def test_unseen_scores__counts_mentions_absent_from_training(cache: Cache) -> None:
     shards = cache.ner(NCBI)
     train = shards["train"].subset(documents=3, seed=0)
     torch.manual_seed(0)
@@ -175,7 +175,7 @@ def line(arm: str, seed: int, hits: int, *, corpus: str = NCBI, share: float = 0
     }
 
 
-def test_difference__is_the_mean_of_replicates_of_whole_pairs() -> None:
+def test_difference__is_the_mean_over_replicates_of_complete_pairs() -> None:
     found = [line("token", 0, 5), line("joint", 0, 6), line("token", 1, 5), line("joint", 1, 8)]
     found += [line("token", 3, 5), line("joint", 3, 5), line("joint", 4, 9)]
 
@@ -189,7 +189,7 @@ def test_difference__is_the_mean_of_replicates_of_whole_pairs() -> None:
     assert apart.low < 0 < apart.high
 
 
-def test_difference__with_one_pair_a_replicate_equals_the_difference_over_seeds() -> None:
+def test_difference__with_one_pair_per_replicate_equals_difference_over_seeds() -> None:
     chance = np.random.default_rng(0)
     found, before, after = [], [], []
     for replicate in range(5):
@@ -210,7 +210,7 @@ def test_difference__with_one_pair_a_replicate_equals_the_difference_over_seeds(
     )
 
 
-def test_documents_for__follows_the_curve_and_its_last_segment() -> None:
+def test_documents_for__interpolates_and_extends_the_last_segment() -> None:
     curve = [(10, 0.5), (20, 0.6), (40, 0.7)]
 
     assert few_shot_tables.documents_for(curve, 10, 0.1) == pytest.approx(20)
@@ -220,7 +220,7 @@ def test_documents_for__follows_the_curve_and_its_last_segment() -> None:
     assert few_shot_tables.documents_for([(10, 0.5), (20, 0.5)], 10, 0.1) == float("inf")
 
 
-def test_yardstick__says_what_a_gain_is_worth_in_documents() -> None:
+def test_yardstick__converts_a_gain_to_documents() -> None:
     found = []
     for share, hits in ((0.05, 5), (0.10, 6), (0.25, 7)):
         for arm, more in (("token", 0), ("joint", 1), ("none", 0)):
@@ -228,14 +228,14 @@ def test_yardstick__says_what_a_gain_is_worth_in_documents() -> None:
 
     table = few_shot_tables.yardstick(found)
 
-    # At 30 documents the gain of 10 points is that of 30 further ones.
+    # At 30 documents, 30 more raise F1 by 10 points.
     assert "| NCBI-disease | 30 | +10.0 | (+10.0 to +10.0) | +30 | +30 to +30 |" in table
     (drawn,) = few_shot_tables.curves(found).values()
     assert drawn.count("<polyline") == 3
     assert ">150</text>" in drawn
 
 
-def test_tables__have_the_primary_number_first() -> None:
+def test_tables__begin_with_the_primary_number() -> None:
     found = [line("token", 0, 5), line("joint", 0, 6), line("none", 0, 4)]
 
     table = few_shot_tables.differences(found)

@@ -62,8 +62,8 @@ def classified(arm: str, seed: int, predicted: str) -> Any:
 
 
 @pytest.mark.long
-def test_page__committed_ones_are_those_of_the_lines() -> None:
-    """A page that was edited by hand, or lines that were added without it, would tell lies."""
+def test_page__committed_page_matches_the_lines() -> None:
+    """Fails after an edit by hand, and after new lines without a new page."""
     every = lines.read()
     found = plan.current(every)
     figures = page.figures(found)
@@ -72,11 +72,11 @@ def test_page__committed_ones_are_those_of_the_lines() -> None:
         assert (page.FIGURES / name).read_text(encoding="utf-8") == svg
     assert sorted(figures) == sorted(path.name for path in page.FIGURES.glob("*.svg"))
     guide = page.GUIDE.read_text(encoding="utf-8")
-    assert page.filled(guide, found, every) == guide
+    assert page.fill_tables(guide, found, every) == guide
     assert sorted(re.findall(r"\.\./experiments/figures/([\w-]+\.svg)", guide)) == sorted(figures)
 
 
-def test_lines__committed_ones_are_whole_and_of_known_arms() -> None:
+def test_lines__committed_lines_are_complete_and_of_known_arms() -> None:
     found = lines.read()
     texts = [
         text for path in lines.RESULTS.glob("*.jsonl") for text in path.read_text().splitlines()
@@ -96,7 +96,7 @@ def test_lines__committed_ones_are_whole_and_of_known_arms() -> None:
             assert line["scores"]["f1"] == pytest.approx(float(intervals.f1(counts.sum(axis=0))))
 
 
-def test_page__pairs_runs_of_a_seed() -> None:
+def test_ner_table__pairs_runs_by_seed_and_start() -> None:
     found = [ner("plain", 0, 5), ner("plain", 1, 7), ner("the paper's", 1, 4)]
     found.append(ner("the paper's", 0, 1, start="other"))  # began with other weights: no pair
 
@@ -106,7 +106,7 @@ def test_page__pairs_runs_of_a_seed() -> None:
     assert "| -30.0 | (-30.0 to -30.0) | - |" in table[3]
 
 
-def test_page__says_how_terms_are_weighted_where_that_differs() -> None:
+def test_ner_table__shows_weights_if_they_differ() -> None:
     found = [ner(arm, 0, 5) for arm in ("plain", "equal", "by counts", "by Eq. 5")]
     asked = (None, [0.5, 0.5], "inverse", "eq5")
     for line, weights in zip(found, asked, strict=True):
@@ -127,7 +127,7 @@ def test_page__says_how_terms_are_weighted_where_that_differs() -> None:
     assert alike[0].startswith("| arm | runs | hidden | F1 |")
 
 
-def test_page__leaves_out_what_was_scored_on_validation_text() -> None:
+def test_ner_table__excludes_scores_on_validation_text() -> None:
     tried = [ner("plain", plan.TRIED_SEEDS[0], 5, scored="validation") for _ in plan.RATES]
     for line, rate in zip(tried, plan.RATES, strict=True):
         line["run"]["options"] = {"scored": "validation", "rate": rate}
@@ -135,10 +135,10 @@ def test_page__leaves_out_what_was_scored_on_validation_text() -> None:
 
     assert len(page.ner_table(found, ("plain",), "NCBI-disease")) == 3
     assert not page.figures(found)
-    assert "| plain | 1 | 50.0 |" in page.filled("<!-- made: rates -->\n<!-- end -->\n", found)
+    assert "| plain | 1 | 50.0 |" in page.fill_tables("<!-- made: rates -->\n<!-- end -->\n", found)
 
 
-def test_page__tables_of_every_kind() -> None:
+def test_fill_tables__makes_every_kind_of_table() -> None:
     found = [ner("plain", 0, 5), ner("the paper's", 0, 4), adapted("", 1), adapted("token", 2)]
     found += [
         adapted("joint", 3),
@@ -148,7 +148,7 @@ def test_page__tables_of_every_kind() -> None:
 
     marks = ("joint", "lengths", "sensitivity", "confidence", "ACL-ARC", "about")
     guide = "".join(f"<!-- made: {mark} -->\n<!-- end -->\n" for mark in marks)
-    text = page.filled(guide, found)
+    text = page.fill_tables(guide, found)
 
     assert list(page.figures(found)) == ["joint-training-ncbi-disease.svg"]
     assert "| nothing | 1 | 20.0 | 10.0 | 4.0 | 10.0 | 4.0 | - |" in text
@@ -159,15 +159,14 @@ def test_page__tables_of_every_kind() -> None:
     assert "7 runs, 7.0 hours" in text
 
 
-def test_page__compares_terms_corpus_by_corpus() -> None:
-    """Masks may help with terms of one corpus and harm those of another."""
+def test_fill_tables__compares_terms_by_corpus() -> None:
     token, weak = adapted("token", 4), adapted("joint, weak", 4)
     for corpus, hits in (("NCBI-disease", 6), ("BC2GM", 1)):
         terms = {**weak["scores"][corpus]["terms"]}
         terms["groups"] = {**terms["groups"], "hits": [hits] * GROUPS}
         weak["scores"][corpus] = {**weak["scores"][corpus], "terms": terms}
 
-    table = page.filled("<!-- made: terms -->\n<!-- end -->\n", [token, weak])
+    table = page.fill_tables("<!-- made: terms -->\n<!-- end -->\n", [token, weak])
 
     assert (
         "| joint, weak | 1 | 60.0 | +20.0 | (+20.0 to +20.0) | 40.0 | +0.0 | (+0.0 to +0.0) "
@@ -175,7 +174,7 @@ def test_page__compares_terms_corpus_by_corpus() -> None:
     ) in table
 
 
-def test_page__leaves_out_texts_that_were_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_classified__excludes_training_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeats, "read", lambda: {"ACL-ARC": [1]})
     found = [classified("no adaptation", 0, "010"), classified("token", 0, "001")]
 
@@ -188,7 +187,7 @@ def test_page__leaves_out_texts_that_were_trained_on(monkeypatch: pytest.MonkeyP
     assert [row.split(" | ")[3] for row in new[2:]] == ["50.0", "100.0"]
 
 
-def test_repeated__places_of_test_texts_that_are_training_texts(tmp_path: Path) -> None:
+def test_repeated__returns_indices_of_repeated_texts(tmp_path: Path) -> None:
     for split, texts in {"train": ["a", "b\u2028c"], "test": ["b\u2028c", "A", "a ", "a"]}.items():
         rows = [json.dumps({"text": text, "label": split}, ensure_ascii=False) for text in texts]
         (tmp_path / f"{split}.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
@@ -196,53 +195,53 @@ def test_repeated__places_of_test_texts_that_are_training_texts(tmp_path: Path) 
     assert repeats.repeated(tmp_path) == [0, 3]
 
 
-def test_repeats__committed_ones_are_those_of_the_tasks(real: Path) -> None:
+def test_repeats__committed_file_matches_the_tasks(real: Path) -> None:
     for name, folder in TASKS.items():
         assert repeats.read()[name] == repeats.repeated(real / "tasks" / folder)
 
 
-def test_page__compares_two_views_with_plain_training_of_equal_cost() -> None:
+def test_fill_tables__compares_two_views_with_plain_training_of_equal_cost() -> None:
     found = [ner("plain, twice as long", 0, 7), ner("two views, light", 0, 5)]
 
-    table = page.filled("<!-- made: equal cost -->\n<!-- end -->\n", found)
+    table = page.fill_tables("<!-- made: equal cost -->\n<!-- end -->\n", found)
 
     assert "| two views, light | 1 | - | 50.0 | 50.0 | 50.0 | -20.0 |" in table
     assert {plan.JOINT[arm].views for arm in page.EQUAL_COST[1:]} == {"two"}
 
 
-def test_page__marks_the_one_rate_that_is_taken() -> None:
+def test_fill_tables__marks_only_the_chosen_rate() -> None:
     found = []
     for rate in plan.RATES:
         line = ner("the paper's", plan.TRIED_SEEDS[0], 0, scored="validation")
         line["run"]["options"] = {"scored": "validation", "rate": rate}
         found.append(line)
 
-    table = page.filled("<!-- made: rates -->\n<!-- end -->\n", found)
+    table = page.fill_tables("<!-- made: rates -->\n<!-- end -->\n", found)
 
     assert "| the paper's | 1 | 0.0 | 0.0 | 0.0 | **0.0** |" in table
 
 
-def test_filled__writes_between_marks_alone() -> None:
+def test_fill_tables__writes_only_between_marks() -> None:
     guide = "before\n<!-- made: joint -->\nold\n<!-- end -->\nafter\n"
 
-    none = page.filled(guide, [])
-    some = page.filled(none, [ner("plain", 0, 5), ner("the paper's", 0, 4)])
+    none = page.fill_tables(guide, [])
+    some = page.fill_tables(none, [ner("plain", 0, 5), ner("the paper's", 0, 4)])
 
     assert none == "before\n<!-- made: joint -->\nNo line yet.\n<!-- end -->\nafter\n"
     assert some.startswith("before\n<!-- made: joint -->\nNCBI-disease:\n\n| arm |")
     assert some.endswith("joint-training-ncbi-disease.svg)\n<!-- end -->\nafter\n")
-    assert page.filled(some, []) == none
+    assert page.fill_tables(some, []) == none
     with pytest.raises(ValueError, match=r"guide: expected marks of joint, .*, got 'other'"):
-        page.filled("<!-- made: other -->\n<!-- end -->\n", [])
+        page.fill_tables("<!-- made: other -->\n<!-- end -->\n", [])
 
 
-def test_of_corpus__says_of_each_arm_whether_it_can_be_told_apart() -> None:
+def test_corpus_tables__concludes_on_each_arm() -> None:
     found = [ner("plain", seed, 5) for seed in range(3)]
     found += [ner("the paper's", seed, 4) for seed in range(3)]
     found += [ner("two views, joint", seed, 5) for seed in range(3)]
     found += [ner("two views, token", 0, 9)]
 
-    said = "\n".join(page.of_corpus(found, "NCBI-disease", ["joint"]))
+    said = "\n".join(page.corpus_tables(found, "NCBI-disease", ["joint"]))
 
     assert "*two views, joint* cannot be told from plain" in said
     assert "*two views, token* cannot be judged yet against plain fine-tuning (+40.0" in said
@@ -252,13 +251,13 @@ def test_of_corpus__says_of_each_arm_whether_it_can_be_told_apart() -> None:
     )
 
 
-def test_filled__shows_in_bold_what_can_be_told_apart() -> None:
+def test_fill_tables__shows_clear_differences_in_bold() -> None:
     found = [ner("plain", seed, 5) for seed in plan.SEEDS]
     found += [ner("the paper's", seed, 4) for seed in plan.SEEDS]
     found += [ner("two views, joint", seed, 5) for seed in range(3)]
     found += [ner("two views, token", 0, 9)]
 
-    said = page.filled("<!-- made: overview -->\n<!-- end -->\n", found)
+    said = page.fill_tables("<!-- made: overview -->\n<!-- end -->\n", found)
 
     assert "| arm | NCBI-disease |" in said
     assert "| the paper's | **-10.0 (-10.0 to -10.0)** |" in said
@@ -374,7 +373,7 @@ def test_figure__is_a_drawing_with_a_line_for_each_arm() -> None:
     assert "a &lt; b" in svg
 
 
-def test_figure__what_is_far_beyond_the_others_is_an_arrow() -> None:
+def test_intervals__beyond_the_axis_are_arrows() -> None:
     found = {"near": Difference(-2, -3, -1, 2, 5), "far": Difference(-80, -82, -78, 2, 5)}
 
     alone = figure.intervals("title", {"near": found["near"]})
@@ -385,7 +384,7 @@ def test_figure__what_is_far_beyond_the_others_is_an_arrow() -> None:
     assert "-80.0" in both
 
 
-def test_figure__an_interval_that_reaches_beyond_the_axis_ends_there() -> None:
+def test_intervals__are_cut_at_the_axis() -> None:
     svg = figure.intervals("title", {"wide": Difference(-9, -25, 4, 2, 5)})
 
     (line,) = re.findall(r'<line class="arm" x1="(\S+)" x2="(\S+)"', svg)

@@ -41,14 +41,14 @@ ADAPTED = ner("adapted", adapted="joint")
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Train the first head, and adapt, for one epoch at most."""
+    """Train heads and adaptations for one epoch."""
     monkeypatch.setattr(encoder, "TOGETHER", training.Schedule(epochs=1, batch_size=32, rate=1e-3))
     monkeypatch.setattr(plan, "ADAPTATION", {**QUICK, "dropout": False})
     monkeypatch.setitem(plan.CLASSIFIER, "ACL-ARC", QUICK)
 
 
 @pytest.mark.long
-def test_main__resumes_and_repeats_nothing(
+def test_main__resumes_without_repeating_runs(
     cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     steps = [Step(run=one) for one in (ner(), TWO, ner(), ADAPTED)]
@@ -61,7 +61,7 @@ def test_main__resumes_and_repeats_nothing(
     monkeypatch.setitem(run.QUESTIONS, "joint", lambda _: iter(steps))
     assert run.main(options) == 0
     whole = (tmp_path / "ner.jsonl").read_text()
-    monkeypatch.setattr(jobs, "do", None)  # would be an error to call
+    monkeypatch.setattr(jobs, "do", None)  # a call raises
     assert run.main(options) == 0
 
     assert whole.startswith(first)
@@ -101,7 +101,7 @@ def test_queue__gives_each_run_to_one_process(
     assert works.take() is None
 
     with first[1]:
-        pass  # ends without a line, as a process that is killed
+        pass  # ends without a line, like a killed process
     again = works.take()
     assert again is not None
     assert again[0] == ner()
@@ -118,9 +118,7 @@ def test_queue__gives_each_run_to_one_process(
         assert works.take() is None
 
 
-def test_queue__gives_no_run_before_what_it_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_queue__gives_needed_runs_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = ner(scored="validation")
     works = queue([Step(run=tried), Step(run=TWO, needs=(tried,))], tmp_path, monkeypatch)
 
@@ -134,7 +132,7 @@ def test_queue__gives_no_run_before_what_it_needs(
     assert second[0] == TWO
 
 
-def test_queue__does_not_repeat_a_run_that_ended_while_it_looked(
+def test_queue__skips_a_run_that_ends_during_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     works = queue([Step(run=ner()), Step(run=TWO)], tmp_path, monkeypatch)
@@ -152,7 +150,7 @@ def test_queue__does_not_repeat_a_run_that_ended_while_it_looked(
     assert taken[0] == TWO
 
 
-def test_main__waits_for_what_another_process_does(
+def test_main__waits_for_runs_of_another_process(
     cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = queue([Step(run=ner())], tmp_path, monkeypatch)
@@ -173,14 +171,14 @@ def test_main__waits_for_what_another_process_does(
     assert len(lines.read(tmp_path)) == 1
 
 
-def test_main__begins_no_run_that_would_end_late(
+def test_main__stops_before_a_run_that_would_end_late(
     cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     steps = [Step(run=ner(seed=seed)) for seed in (1, 2)]
     monkeypatch.setitem(run.QUESTIONS, "joint", lambda _: iter(steps))
     options = ["joint", "--cache", str(cache.folder), "--encoder", str(cache.encoder)]
 
-    # The first run has no forerunner to judge its time by; the second would take as long.
+    # The first run has no previous time to judge by; the second would take as long as the first.
     assert run.main([*options, "--results", str(tmp_path), "--hours", "0.0000001"]) == 0
 
     assert len(lines.read(tmp_path)) <= 1
@@ -199,7 +197,7 @@ def test_main__begins_no_run_that_would_end_late(
         (["--encoder", "nowhere"], "--encoder: expected the folder of an encoder, with its config"),
     ],
 )
-def test_main__refuses_what_is_not_declared(
+def test_main__rejects_unknown_names_and_bad_values(
     options: list[str], expected: str, capsys: pytest.CaptureFixture
 ) -> None:
     with pytest.raises(SystemExit):
@@ -208,10 +206,10 @@ def test_main__refuses_what_is_not_declared(
     assert expected in capsys.readouterr().err
 
 
-def test_main__refuses_weights_that_no_digest_tells_apart(
+def test_main__rejects_weights_outside_safetensors(
     encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    """Encoders of equal digests would share a head, and the second begin with the first's."""
+    """Their digest is that of no file, so all such encoders would share a head."""
     shutil.copyfile(encoder_folder / "config.json", tmp_path / "config.json")
     (tmp_path / "pytorch_model.bin").touch()
 
@@ -223,7 +221,7 @@ def test_main__refuses_weights_that_no_digest_tells_apart(
 
 @pytest.fixture
 def own(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The options of a small comparison on a folder that somebody has built."""
+    """Return the options of a small comparison on a user's folder."""
     arms = {name: replace(plan.JOINT[name], epochs=1) for name in ("plain", "two views, joint")}
     monkeypatch.setitem(plan.ARMS, "joint", arms)
     monkeypatch.setattr(plan, "RATES", (1e-3,))
@@ -237,7 +235,7 @@ def own(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[s
     return [str(word) for option in folders.items() for word in option]
 
 
-def test_main__compares_arms_on_a_corpus_of_ones_own(
+def test_main__compares_arms_on_a_users_corpus(
     own: list[str], cache: Cache, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     folder = Path(str(cache.ner("NCBI-disease").folder))
@@ -272,7 +270,7 @@ def test_main__compares_arms_on_a_corpus_of_ones_own(
         (["--shards", "nowhere"], "nowhere"),
     ],
 )
-def test_main__refuses_what_it_cannot_do_on_a_corpus_of_ones_own(
+def test_main__rejects_wrong_options_with_a_users_corpus(
     own: list[str], options: list[str], expected: str, capsys: pytest.CaptureFixture
 ) -> None:
     with pytest.raises(SystemExit):
@@ -281,7 +279,7 @@ def test_main__refuses_what_it_cannot_do_on_a_corpus_of_ones_own(
     assert expected in capsys.readouterr().err
 
 
-def test_main__refuses_shards_of_another_tokenizer_and_without_all_splits(
+def test_main__rejects_other_tokenizers_and_missing_splits(
     own: list[str], tmp_path: Path, cache: Cache, capsys: pytest.CaptureFixture
 ) -> None:
     other = tmp_path / "other"
@@ -297,14 +295,14 @@ def test_main__refuses_shards_of_another_tokenizer_and_without_all_splits(
     assert "the splits train, validation and test, got train" in capsys.readouterr().err
 
 
-def test_with_head__takes_an_encoder_that_brings_one(cache: Cache, tmp_path: Path) -> None:
+def test_with_head__returns_an_encoder_with_a_head_unchanged(cache: Cache, tmp_path: Path) -> None:
     encoder.save(encoder.masked_lm(cache.encoder), tmp_path / "whole", tokenizer=cache.encoder)
 
     assert encoder.with_head(replace(cache, encoder=tmp_path / "whole")) == tmp_path / "whole"
 
 
 @pytest.mark.parametrize("one", [ner(), TWO], ids=["plain", "two views"])
-def test_do__is_the_same_each_time(cache: Cache, one: Run) -> None:
+def test_do__is_deterministic(cache: Cache, one: Run) -> None:
     first, second = (jobs.do(one, cache) for _ in range(2))
 
     assert first.pop("hours") >= 0
@@ -321,12 +319,12 @@ def test_do__two_views_read_each_row_twice(cache: Cache) -> None:
     assert twice["hidden"] > 0.1
 
 
-def test_do__an_adaptation_is_made_once_and_measured(cache: Cache) -> None:
+def test_do__adapts_once_and_measures(cache: Cache) -> None:
     before = jobs.do(Run(task="adaptation", corpus="domain", arm="", seed=0), cache)
     after = jobs.do(plan.adaptation("token", 0), cache)
 
     assert set(before["scores"]) == {"NCBI-disease", "BC5CDR-chem", "BC2GM"}
-    # What was hidden is fixed: only how well it is predicted may differ.
+    # The masks are fixed: only their prediction may differ.
     for corpus, kinds in before["scores"].items():
         mentions, same = (one["scores"][corpus].pop("mentions") for one in (before, after))
         assert same["groups"]["mentions"] == mentions["groups"]["mentions"]
@@ -340,7 +338,7 @@ def test_do__an_adaptation_is_made_once_and_measured(cache: Cache) -> None:
     assert encoder.digest(folder) != encoder.digest(start)
 
 
-def test_adapted__without_dropout_for_the_adaptation_alone(
+def test_adapt__disables_dropout_for_the_adaptation_only(
     cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = encoder.with_head(cache)
@@ -351,11 +349,11 @@ def test_adapted__without_dropout_for_the_adaptation_alone(
     (model,) = trained
     shares = {part.p for part in model.modules() if isinstance(part, torch.nn.Dropout)}
     assert shares == {0.0}
-    # Fine-tuning afterwards takes it from here.
+    # Fine-tuning reads the dropout from the config.
     assert model.config.hidden_dropout_prob > 0
 
 
-def test_with_head__is_the_same_each_time(cache: Cache, tmp_path: Path) -> None:
+def test_with_head__is_deterministic(cache: Cache, tmp_path: Path) -> None:
     from experiments.corpora import Cache
 
     again = Cache(folder=tmp_path, encoder=cache.encoder)
@@ -364,7 +362,7 @@ def test_with_head__is_the_same_each_time(cache: Cache, tmp_path: Path) -> None:
     assert encoder.digest(encoder.with_head(again)) == encoder.digest(encoder.with_head(cache))
 
 
-def test_mention_scores__are_those_of_evaluate(cache: Cache) -> None:
+def test_mention_scores__equal_evaluate(cache: Cache) -> None:
     shards = cache.ner("NCBI-disease")
     torch.manual_seed(3)
     model = MslmModel.wrap(encoder.masked_lm(cache.encoder), labels=shards.labels)
@@ -383,9 +381,9 @@ def test_mention_scores__are_those_of_evaluate(cache: Cache) -> None:
 
 
 @pytest.mark.parametrize("name", sorted({*plan.ADAPTED, "entitybert"} - {"difference", "pmi"}))
-def test_masks__hide_as_much_as_joint(cache: Cache, name: str) -> None:
+def test_masks__mask_as_many_tokens_as_joint(cache: Cache, name: str) -> None:
     shards = cache.domain()
-    target = masks.hidden(masks.make_joint(shards), shards, seed=0).realised_rate
+    target = masks.count_masked(masks.make_joint(shards), shards, seed=0).realised_rate
 
     _, stats = masks.masks(name, shards, encoder=cache.encoder, seed=0)
 
@@ -395,7 +393,7 @@ def test_masks__hide_as_much_as_joint(cache: Cache, name: str) -> None:
         assert stats.realised_rate == pytest.approx(target, abs=0.01)
 
 
-def test_do__adapts_with_weak_mentions_at_the_budget_of_gold_ones(cache: Cache) -> None:
+def test_do__masks_equally_many_tokens_with_weak_mentions(cache: Cache) -> None:
     gold = jobs.do(plan.adaptation("joint", 0), cache)
     weak = jobs.do(plan.adaptation(masks.WEAK, 0), cache)
 
@@ -404,14 +402,14 @@ def test_do__adapts_with_weak_mentions_at_the_budget_of_gold_ones(cache: Cache) 
     assert cache.weak_domain()["train"].tokens == cache.domain()["train"].tokens
 
 
-def test_masks__of_pmi_are_listed_first(cache: Cache) -> None:
+def test_masks__makes_the_pmi_lexicon(cache: Cache) -> None:
     _, stats = masks.masks("pmi", cache.domain(), encoder=cache.encoder, seed=0)
 
     assert stats.masked_tokens > 0
     assert (Path(str(cache.domain().folder)) / "vocab" / "pmi.arrow").is_file()
 
 
-def test_rate_at__rises_and_falls_to_nothing() -> None:
+def test_rate_at__rises_then_falls_to_0() -> None:
     rates = [training.rate_at(step, 100) for step in range(100)]
 
     assert rates[:10] == pytest.approx([step / 10 for step in range(1, 11)])
@@ -420,16 +418,16 @@ def test_rate_at__rises_and_falls_to_nothing() -> None:
     assert 0 < rates[-1] < 0.02
 
 
-def test_masks__in_test_text_give_most_mentions_away(cache: Cache) -> None:
-    """Each run of hidden tokens, taken for a mention, is one more often than not."""
+def test_masks__in_test_text_reveal_most_mentions(cache: Cache) -> None:
+    """More than half of the runs of masked tokens are exactly a mention."""
     import mslm_data as md
 
     test = cache.ner("NCBI-disease")["test"].examples()
     plan_of_test = md.strategy("joint", **masks.HEADLINE).plan(test, seed=0, epoch=0)
     hits = mentions = 0
     for row, (start, end) in enumerate(itertools.pairwise(test.input_ids.offsets)):
-        hidden = np.diff(np.pad(plan_of_test.kinds.values[start:end] > 0, 1).astype(int))
-        runs = set(zip(np.flatnonzero(hidden > 0), np.flatnonzero(hidden < 0), strict=True))
+        masked = np.diff(np.pad(plan_of_test.kinds.values[start:end] > 0, 1).astype(int))
+        runs = set(zip(np.flatnonzero(masked > 0), np.flatnonzero(masked < 0), strict=True))
         true = set(zip(test.span_starts[row], test.span_ends[row], strict=True))
         hits += len(runs & true)
         mentions += len(true)
@@ -437,7 +435,7 @@ def test_masks__in_test_text_give_most_mentions_away(cache: Cache) -> None:
     assert hits > 0.5 * mentions > 0
 
 
-def test_unmasked__has_the_ids_of_the_rows(cache: Cache) -> None:
+def test_unmasked__returns_the_original_ids(cache: Cache) -> None:
     import mslm_data as md
 
     train = cache.ner("NCBI-disease")["train"]
@@ -450,7 +448,7 @@ def test_unmasked__has_the_ids_of_the_rows(cache: Cache) -> None:
         assert ids[row][batch["attention_mask"][row] == 1].tolist() == list(example["input_ids"])
 
 
-def test_plan__tries_rates_first_and_takes_the_best() -> None:
+def test_plan__tries_rates_first_and_uses_the_best() -> None:
     tries = plan.BLURB.tries("plain", "NCBI-disease")
     by_seed = ((0.3, 0.1, 0.5, 0.2), (0.3, 0.4, 0.4, 0.2), (0.3, 0.4, 0.1, 0.2))
     done = [
@@ -464,13 +462,13 @@ def test_plan__tries_rates_first_and_takes_the_best() -> None:
     assert mean[len(tries)].options["scored"] == "test"
     assert mean[len(tries)].options["rate"] == plan.RATES[2]
     assert plan.chosen_rate(tries, done) == plan.RATES[2]
-    # A seed counts when it has tried all rates.
+    # Only seeds that have tried all rates count.
     assert first[len(tries)].options["rate"] == plan.RATES[2]
     assert plan.chosen_rate(tries, done[4:]) == plan.RATES[1]
     assert plan.chosen_rate(tries, done[:3]) is None
 
 
-def test_plan__a_corpus_without_tries_takes_the_rates_of_another() -> None:
+def test_plan__without_tries_uses_rates_of_another_corpus() -> None:
     done = [
         {"run": one.__dict__, "start": "a", "scores": {"f1": one.options["rate"]}}
         for one in plan.BLURB.tries("plain", "NCBI-disease")
@@ -488,7 +486,7 @@ def test_plan__a_corpus_without_tries_takes_the_rates_of_another() -> None:
     assert own == {"WNUT17"}
 
 
-def test_current__leaves_out_a_run_at_a_rate_that_was_beaten() -> None:
+def test_current__excludes_runs_at_rates_not_chosen() -> None:
     tries = [
         {"run": one.__dict__, "scores": {"f1": one.options["rate"]}}
         for one in plan.BLURB.tries("plain", "BC2GM")
@@ -505,7 +503,7 @@ def test_current__leaves_out_a_run_at_a_rate_that_was_beaten() -> None:
     assert kept == [*tries, runs[-1]]
 
 
-def test_plan__whole_pairs_come_first() -> None:
+def test_plan__completes_pairs_of_a_seed_first() -> None:
     steps = plan.plan(["joint"], [])
     runs = [step.run for step in steps if step.run.seed not in plan.TRIED_SEEDS]
 
@@ -535,7 +533,7 @@ def test_plan__an_encoder_is_adapted_before_it_is_used() -> None:
         ({"plain": "b", "two": "a"}, ["two"]),
     ],
 )
-def test_step__is_done_where_a_pair_began_alike(
+def test_step__is_done_if_a_pair_has_equal_starts(
     starts: dict[str, str], expected: list[str]
 ) -> None:
     step = Step(run=TWO, against=(ner(),))
@@ -544,7 +542,7 @@ def test_step__is_done_where_a_pair_began_alike(
     assert [one.arm for one in step.open_runs(known, start="b")] == expected
 
 
-def test_step__waits_for_what_it_needs() -> None:
+def test_step__waits_for_needed_runs() -> None:
     step = Step(run=TWO, needs=(ner(),))
 
     assert step.open_runs({}, start="a") == []
@@ -553,7 +551,7 @@ def test_step__waits_for_what_it_needs() -> None:
 
 
 @pytest.mark.parametrize("question", list(plan.QUESTIONS))
-def test_plan__compares_with_runs_that_it_has(question: str) -> None:
+def test_plan__contains_the_runs_it_compares_with(question: str) -> None:
     steps = list(plan.plan([question], []))
     runs = {step.run.key for step in steps}
 
@@ -573,7 +571,7 @@ def test_plan__trains_nothing_twice_under_two_names() -> None:
     assert {key: arms for key, arms in names.items() if len(arms) > 1} == {}
 
 
-def test_lines__leave_out_one_that_was_cut(tmp_path: Path) -> None:
+def test_lines__skip_a_truncated_line(tmp_path: Path) -> None:
     lines.append(ner(seed=1), {"scores": {}, "start": "a"}, tmp_path)
     path = tmp_path / "ner.jsonl"
     path.write_text(path.read_text() + '{"run": ')
@@ -587,14 +585,14 @@ def test_lines__leave_out_one_that_was_cut(tmp_path: Path) -> None:
     assert lines.read(tmp_path / "none") == []
 
 
-def test_packaged__says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packaged__names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoder, "PACKAGE", "no_such_encoder")
 
     with pytest.raises(SystemExit, match="--encoder: expected a folder, got none; or"):
         encoder.packaged()
 
 
-def test_both__keeps_the_first_where_annotations_overlap() -> None:
+def test_both__keeps_the_first_of_overlapping_annotations() -> None:
     from experiments.corpora import both
 
     first = [[("a", "B"), ("b", "O"), ("c", "O")], [("d", "O")]]
@@ -623,7 +621,7 @@ def test_do__classification(task: Cache, masks: str, guard: str) -> None:
 
 
 @pytest.mark.long
-def test_do__selective_masking_asks_a_task_model(task: Cache) -> None:
+def test_do__selective_masking_uses_a_task_model(task: Cache) -> None:
     result = jobs.do(classification("selective", ""), task)
 
     assert result["hidden"] > 0
@@ -639,7 +637,7 @@ def classification(masks: str, guard: str) -> Run:
 
 @pytest.fixture(scope="module")
 def task(cache: Cache, tmp_path_factory: pytest.TempPathFactory) -> Cache:
-    """A cache with a small task of two classes, in which every other text is the same kind."""
+    """A cache with a small task of two alternating classes."""
     from experiments.corpora import Cache
 
     root = tmp_path_factory.mktemp("task")
@@ -655,7 +653,7 @@ def task(cache: Cache, tmp_path_factory: pytest.TempPathFactory) -> Cache:
 
     made = Cache(folder=root / "cache", encoder=cache.encoder)
     (made.folder / "corpora").mkdir(parents=True)
-    (cache.folder / "encoders").mkdir(exist_ok=True)  # this may be the first test of a process
+    (cache.folder / "encoders").mkdir(exist_ok=True)  # missing in the first test of a process
     (made.folder / "encoders").symlink_to(cache.folder / "encoders")
     (made.folder / "corpora" / "everything").symlink_to(cache.folder / "corpora" / "everything")
     with pytest.MonkeyPatch.context() as patch:
@@ -664,7 +662,7 @@ def task(cache: Cache, tmp_path_factory: pytest.TempPathFactory) -> Cache:
     return made
 
 
-def test_main__refuses_a_device_that_is_not_there(capsys: pytest.CaptureFixture) -> None:
+def test_main__rejects_a_missing_device(capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit):
         run.main(["--device", "meta", "--list"])
 
@@ -672,7 +670,7 @@ def test_main__refuses_a_device_that_is_not_there(capsys: pytest.CaptureFixture)
 
 
 @pytest.mark.filterwarnings("ignore:CUDA is not available")  # autocast says so
-def test_main__says_what_a_run_was_computed_on(
+def test_main__records_the_device(
     cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(run.QUESTIONS, "joint", lambda _: iter([Step(run=ner())]))
@@ -692,7 +690,7 @@ def test_main__says_what_a_run_was_computed_on(
     [TWO, ADAPTED, plan.adaptation("token", 2), classification("token", "updates")],
     ids=["two views", "adapted", "adaptation", "classification"],
 )
-def test_do__on_a_gpu_all_is_on_it(task: Cache, one: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_do__trains_on_the_gpu(task: Cache, one: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     here = jobs.do(one, task)
     trained: list[torch.device] = []
     optimise = training.optimise
@@ -710,12 +708,12 @@ def test_do__on_a_gpu_all_is_on_it(task: Cache, one: Run, monkeypatch: pytest.Mo
     assert there["start"] != here["start"]
     for name in ("hidden", "steps", "tokens"):
         assert there[name] == here[name]
-    # Without bfloat16, and with other dropout, it is not the same model.
+    # Without bfloat16 and with other dropout, the loss differs.
     assert there["loss"] == pytest.approx(here["loss"], abs=0.2)
 
 
-def test_elsewhere__tries_rates_where_there_is_validation_text() -> None:
-    """As long as the runs that take them are; without such text the rates are those of medicine."""
+def test_elsewhere__tries_rates_on_corpora_with_validation_text() -> None:
+    """Corpora without validation text use the rates of NCBI-disease."""
     steps = list(plan.plan(["elsewhere"], []))
     tried_on = {
         corpus: {need.corpus for step in steps if step.run.corpus == corpus for need in step.needs}

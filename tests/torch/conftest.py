@@ -7,5 +7,5 @@ from importlib.util import find_spec
 if find_spec("torch"):
     import torch
 
-    # Models here are tiny: threads wait for each other longer than they compute.
+    # With such tiny models, threads wait for each other longer than they compute.
     torch.set_num_threads(1)

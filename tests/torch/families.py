@@ -43,7 +43,7 @@ OF_FAMILY: dict[str, tuple[str, dict[str, Any]]] = {
     "xlm-roberta": ("xlm-roberta", {}),
     "mpnet": ("mpnet", {}),
 }
-"""A name -> `model_type` and what else its configuration needs."""
+"""Name -> `model_type` and further options of the configuration."""
 
 
 def masked_lm(family: str = "bert", **options: Any) -> Any:

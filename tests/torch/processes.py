@@ -14,7 +14,7 @@ from typing import Any
 SHOWN = Path(__file__).parents[2] / "examples"
 """Programs of the manual."""
 EXAMPLES = Path(__file__).parent / "examples"
-"""Programs that say more of what they see, and are killed on the way."""
+"""Programs that report their batches. Tests kill some of them."""
 
 
 @functools.cache

@@ -27,7 +27,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 EPOCHS = 2
 GIVEN_BEFORE = 2
-"""Batches of each rank before the state is taken that is gone on with elsewhere."""
+"""Number of batches of each rank before its state is saved."""
 
 
 def dataset_of(folder: str) -> MaskedDataset:

@@ -23,7 +23,7 @@ HERE = torch.device("cpu")
 _CROSSES = {"aten::copy_"}
 """Functions that take tensors of both devices."""
 _INDEXES = {"aten::index", "aten::index_put_"}
-"""Functions whose places may lie on the CPU, wherever the tensor is."""
+"""Functions that take indices on the CPU for a tensor on any device."""
 _TO_NUMPY = {"numpy", "__array__"}
 
 
@@ -51,13 +51,13 @@ class _There:
 
     Attributes:
         device: The device.
-        creates: Whether tensors created without inputs belong to the device: those created within a function with
-            arguments on it.
+        creates: Whether tensors created without inputs belong to the device. True within a function with arguments on
+            the device.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        # A weak reference keeps an address from being given to another storage.
+        # A weak reference prevents that another storage gets the same address.
         self._held: dict[int, StorageWeakRef] = {}
         self.creates = False
 
@@ -83,7 +83,7 @@ class _Computing(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = tensors((args, kwargs))
         name = func._schema.name
-        # A number that lies on the CPU may be computed with anywhere.
+        # A CPU tensor without dimensions may be an argument on any device.
         weighing = [tensor for tensor in given if tensor.dim()] or given
         if name in _INDEXES:
             weighing = given[:1]
@@ -127,7 +127,7 @@ class _Calling(TorchFunctionMode):
             wanted = torch.device(kwargs["device"])
             if tensors(args):
                 return self._moved(made, wanted)
-            # Made of nothing, so that gradients end there.
+            # A new tensor without a history, so gradients end here.
             return _copied(made, self._there, wanted.type).requires_grad_(made.requires_grad)
         return self._called(func, args, kwargs)
 
@@ -175,7 +175,7 @@ class _Move(torch.autograd.Function):
 
 
 def _copied(tensor: Tensor, there: _There, to: str) -> Tensor:
-    # An array has no device, so that the copy is of none.
+    # An array has no device, so the copy does not belong to one yet.
     with torch.utils._python_dispatch._disable_current_modes():
         made = tensor.detach().clone()
     if to == there.device.type:

@@ -48,7 +48,11 @@ def dictionaries() -> list[dict[str, Any]]:
 def consume(folder: str, out: str, die_after: int | None, options: dict[str, Any]) -> None:
     """Log every batch of epoch 1.
 
-    With a number, save the state after each batch, and kill this process after that many; without, resume.
+    Args:
+        folder: Built folder.
+        out: Prefix of the files of logs and state.
+        die_after: Number of batches, after which rank 0 saves its state and the process is killed; None to resume.
+        options: Options of the loader.
     """
     loader = MaskedDataset(md.load(folder)["train"], JOINT, seed=3, epoch=1).loader(
         batch_size=4, **options

@@ -1,7 +1,7 @@
 """Masked diffusion against exact enumeration: a model of four words, rows of up to ten units, all masks.
 
 The oracle uses neither rates nor random masks. It evaluates the model's losses for each subset of units, and sums them
-with the weights of the process; all orders are enumerated too.
+with the weights of the process. It also enumerates all orders.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def row(sizes: list[int], mentions: list[tuple[int, int]], key: int = 0) -> Row:
 
 
 LONG = ([1, 2, 1, 3, 1, 2], [(1, 2), (3, 5)])
-"""Ten tokens, six words; two mentions and four tokens beside them."""
+"""Ten tokens of six words: two mentions, and four tokens outside them."""
 SHORT = ([1, 2, 2], [(1, 2)])
 
 
@@ -88,7 +88,7 @@ class Enumerated:
         return self.losses.sum((1, 2))
 
     def expected(self, weights: list[float]) -> Any:
-        """Return the weighted sum over masks with k units, by `weights[k]`: of other tokens, and of terms."""
+        """Return the losses of other tokens and of terms, summed over masks; `weights[k]` weighs masks of k units."""
         sizes = np.array([mask.bit_count() for mask in range(len(self.losses))])
         return (np.array(weights)[sizes, None] * self.losses.sum(1)).sum(0)
 
@@ -117,7 +117,7 @@ def weights_of_rates(size: int, low: Fraction, high: Fraction) -> list[float]:
     """Return the mean of `t^k (1 - t)^(U - k) / t` over t in `[low, high]`, for each k; 0 for k = 0."""
 
     def integral(k: int) -> Fraction:
-        # Of t^(k - 1) times the binomial expansion of (1 - t)^(U - k).
+        # Integrate t^(k - 1) times the binomial expansion of (1 - t)^(U - k).
         total = Fraction(0)
         for j in range(size - k + 1):
             power = k + j
@@ -138,7 +138,7 @@ def copies(count: int, *, short: bool = False) -> Examples:
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_weights__of_all_rates_are_those_of_the_process(name: str) -> None:
+def test_weights__over_all_rates_equal_the_process(name: str) -> None:
     size = len(enumerate_masks(name).units)
 
     by_integral = weights_of_rates(size, Fraction(0), Fraction(1))
@@ -149,9 +149,7 @@ def test_weights__of_all_rates_are_those_of_the_process(name: str) -> None:
 @pytest.mark.parametrize("sampling", ["kronecker", "uniform"])
 @pytest.mark.parametrize("complement", [False, True])
 @pytest.mark.parametrize("name", UNITS)
-def test_strategy__mean_of_its_losses_is_that_of_all_masks(
-    name: str, complement: bool, sampling: str
-) -> None:
+def test_strategy__mean_loss_equals_all_masks(name: str, complement: bool, sampling: str) -> None:
     every = enumerate_masks(name)
     examples = copies(4000)
     strategy = md.strategy("diffusion", units=name, complement=complement, sampling=sampling)
@@ -165,7 +163,7 @@ def test_strategy__mean_of_its_losses_is_that_of_all_masks(
         masks = hidden @ (1 << np.arange(len(firsts)))
         losses.append(every.totals[masks] / plan.rates)
 
-    # Epochs of a row go together, so the error is that of the rows' means.
+    # Rates of a row depend on each other across epochs, so the error is computed from the rows' means.
     of_rows = np.mean(losses, axis=0)
     error = of_rows.std(ddof=1) / math.sqrt(len(of_rows))
     low = Fraction(LOW)
@@ -176,7 +174,7 @@ def test_strategy__mean_of_its_losses_is_that_of_all_masks(
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_loss__of_a_batch_is_that_of_its_masks_by_their_rates(name: str) -> None:
+def test_loss__of_a_batch_divides_by_the_rates(name: str) -> None:
     every = enumerate_masks(name)
     examples = copies(50)
     masked = Masked.by_strategy(examples, md.strategy("diffusion", units=name), seed=2, epoch=3)
@@ -195,7 +193,7 @@ def test_loss__of_a_batch_is_that_of_its_masks_by_their_rates(name: str) -> None
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_diffusion_bound__is_that_of_all_masks(name: str) -> None:
+def test_diffusion_bound__equals_all_masks(name: str) -> None:
     every = enumerate_masks(name)
     expected = every.expected(weights_of_process(len(every.units)))
     tokens = sum(map(len, every.units))
@@ -215,12 +213,12 @@ def test_diffusion_bound__is_that_of_all_masks(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_bound__is_the_mean_over_orders_and_lies_above_log_p(name: str) -> None:
+def test_bound__equals_the_mean_over_orders_above_log_p(name: str) -> None:
     every = enumerate_masks(name, short=True)
     size = len(every.units)
     losses = every.losses.sum(2)
 
-    # Read in one order, what is not yet read is hidden.
+    # In each order, units that have not been read are masked.
     by_order = []
     for order in itertools.permutations(range(size)):
         masks = itertools.accumulate(
@@ -232,11 +230,11 @@ def test_bound__is_the_mean_over_orders_and_lies_above_log_p(name: str) -> None:
     log_p = math.log(np.exp(-np.array(by_order)).mean())
     assert bound == pytest.approx(np.mean(by_order), rel=1e-12)
     assert bound > -log_p
-    # And p is a distribution, so the bound is one of a proper model.
+    # p sums to 1, so the bound is that of a proper model.
     assert log_p < 0
 
 
-def test_diffusion_bound__of_nothing_and_of_too_few_samples() -> None:
+def test_diffusion_bound__is_none_without_units_and_refuses_too_few_samples() -> None:
     empty = examples_of([row_of([])])
 
     bound = diffusion_bound(MODEL, empty, samples=2)

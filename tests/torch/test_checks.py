@@ -1,4 +1,4 @@
-"""Silent training mistakes raise an error before training begins, with the fix."""
+"""Silent training mistakes raise an error before training begins. The error names the fix."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Return a protected folder, as of patients' text."""
+    """Return a protected folder, as built from patients' text."""
     out = tmp_path_factory.mktemp("notes") / "ncbi"
     pipeline = made.pipeline_of()
     made.built(out, pipeline=replace(pipeline, about=replace(pipeline.about, protected=True)))
@@ -99,7 +99,7 @@ def trained_by(kind: Any, shards: Any, *, protected: bool) -> Any:
 
 @pytest.mark.parametrize("kind", TRAINERS)
 @pytest.mark.parametrize("spare", [-1, 600])
-def test_trainer__refuses_a_model_of_another_vocabulary(
+def test_trainer__refuses_a_model_with_another_vocabulary(
     shards: Any, tmp_path: Path, kind: Any, spare: int
 ) -> None:
     size = shards.manifest.token_ids.size
@@ -122,7 +122,7 @@ def test_trainer__refuses_another_tokenizer_of_the_same_size(
 
 
 @pytest.mark.parametrize("kind", TRAINERS)
-def test_trainer__takes_a_model_of_the_same_tokenizer_with_a_few_spare_ids(
+def test_trainer__accepts_spare_ids_of_the_same_tokenizer(
     shards: Any, tmp_path: Path, kind: Any
 ) -> None:
     wider = model_for(shards, vocab_size=shards.manifest.token_ids.size + 100)
@@ -131,7 +131,7 @@ def test_trainer__takes_a_model_of_the_same_tokenizer_with_a_few_spare_ids(
     train(MslmModel.wrap(plain, labels=shards.labels), shards, tmp_path, kind)
 
 
-def test_trainer__looks_at_the_rows_of_evaluation(shards: Any, tmp_path: Path) -> None:
+def test_trainer__checks_evaluation_rows(shards: Any, tmp_path: Path) -> None:
     model = MslmModel.wrap(model_for(shards, vocab_size=9000), labels=shards.labels)
     arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
     rows = {"one": MaskedDataset(shards["test"], JOINT, static=True)}
@@ -140,10 +140,8 @@ def test_trainer__looks_at_the_rows_of_evaluation(shards: Any, tmp_path: Path) -
         MslmTrainer(model=model, args=arguments, eval_dataset=rows, data_collator=MaskingCollator())
 
 
-def test_trainer__refuses_rows_of_evaluation_whose_epoch_nobody_says(
-    shards: Any, tmp_path: Path
-) -> None:
-    """Otherwise the first evaluation would fail, after hours of training."""
+def test_trainer__refuses_evaluation_rows_without_an_epoch(shards: Any, tmp_path: Path) -> None:
+    """Without the check, the first evaluation would fail after hours of training."""
     model = MslmModel.wrap(model_for(shards), labels=shards.labels)
     arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
     train, test = (MaskedDataset(shards[name], JOINT) for name in ("train", "test"))
@@ -165,7 +163,7 @@ def test_trainer__samples_by_length_before_an_epoch_begins(shards: Any, tmp_path
     train(model, shards, tmp_path, MslmTrainer, train_sampling_strategy="group_by_length")
 
 
-def test_trainer__looks_at_the_tokenizer_of_the_collator(shards: Any, tmp_path: Path) -> None:
+def test_trainer__checks_the_tokenizer_of_the_collator(shards: Any, tmp_path: Path) -> None:
     model = MslmModel.wrap(model_for(shards, vocab_size=9000), labels=shards.labels)
     arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
 
@@ -177,10 +175,10 @@ def test_trainer__looks_at_the_tokenizer_of_the_collator(shards: Any, tmp_path: 
 
 @pytest.mark.parametrize("kind", [MslmTrainer, transformers.Trainer])
 @pytest.mark.parametrize("protected", [*long("model"), "rows", *long("some rows")])
-def test_trainer__uploads_no_checkpoint_of_patients_text(
+def test_trainer__uploads_no_protected_checkpoint(
     shards: Any, notes: Any, tmp_path: Path, kind: Any, protected: str, monkeypatch: Any
 ) -> None:
-    # The Trainer makes the repository before anybody can refuse; it stays empty.
+    # The Trainer creates the repository before our check. It stays empty.
     monkeypatch.setattr(kind, "init_hf_repo", lambda *_, **__: None)
     model = trained_by(kind, shards, protected=protected == "model")
     rows = {"rows": notes["train"], "some rows": md.mix([shards["train"], notes["test"]])}
@@ -200,7 +198,7 @@ def test_trainer__uploads_no_checkpoint_of_patients_text(
 
 @pytest.mark.parametrize("kind", TRAINERS)
 @pytest.mark.parametrize("protected", ["model", "rows"])
-def test_trainer__uploads_no_patients_text_when_it_is_asked_to(
+def test_push_to_hub__refuses_a_protected_model_of_the_trainer(
     shards: Any, notes: Any, tmp_path: Path, kind: Any, protected: str
 ) -> None:
     rows = notes["train"] if protected == "rows" else shards["train"]
@@ -222,7 +220,7 @@ def test_trainer__uploads_no_patients_text_when_it_is_asked_to(
 
 @pytest.mark.parametrize("kind", TRAINERS)
 @pytest.mark.parametrize("library", ["mslm_data", "datasets"])
-def test_trainer__uploads_no_patients_text_of_rows_that_its_collator_masks(
+def test_trainer__uploads_no_protected_model_of_collated_rows(
     shards: Any, notes: Any, tmp_path: Path, kind: Any, library: str
 ) -> None:
     rows = notes["train"]
@@ -282,7 +280,7 @@ def test_mslm_trainer__needs_no_collator_for_masked_rows(shards: Any, tmp_path: 
 
 
 @pytest.mark.parametrize("place", ["split", "strategy"])
-def test_callback__refuses_what_has_no_epoch(place: str, shards: Any) -> None:
+def test_callback__refuses_data_without_an_epoch(place: str, shards: Any) -> None:
     with pytest.raises(TypeError, match=r"^MaskEpochCallback: expected masked rows, .*, which has"):
         MaskEpochCallback({"split": shards["train"], "strategy": JOINT}[place])
 
@@ -290,7 +288,7 @@ def test_callback__refuses_what_has_no_epoch(place: str, shards: Any) -> None:
 @pytest.mark.parametrize("kind", [MslmTrainer, transformers.Trainer])
 @pytest.mark.parametrize("given", ["rows", *long("loader", "split")])
 @pytest.mark.parametrize("protected", [True, False])
-def test_trainer__marks_a_model_that_learns_from_patients_text(
+def test_trainer__marks_a_model_trained_on_protected_text(
     shards: Any, notes: Any, tmp_path: Path, kind: Any, given: str, protected: bool
 ) -> None:
     if given == "loader" and kind is not MslmTrainer:
@@ -313,7 +311,7 @@ def test_trainer__marks_a_model_that_learns_from_patients_text(
     assert MslmModel.from_pretrained(tmp_path / "saved").config.protected is protected
 
 
-def test_trainer__does_not_mark_a_model_that_patients_text_evaluates(
+def test_trainer__does_not_mark_a_model_evaluated_on_protected_text(
     shards: Any, notes: Any, tmp_path: Path
 ) -> None:
     model = MslmModel.wrap(model_for(shards), labels=shards.labels)
@@ -333,7 +331,7 @@ def test_trainer__does_not_mark_a_model_that_patients_text_evaluates(
     assert not model.config.protected
 
 
-def test_trainer__looks_into_loaders_by_name(shards: Any, tmp_path: Path) -> None:
+def test_trainer__checks_loaders_by_name(shards: Any, tmp_path: Path) -> None:
     model = MslmModel.wrap(model_for(shards, vocab_size=9000), labels=shards.labels)
     arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
     loader = MaskedDataset(shards["test"], JOINT, static=True).loader(batch_size=2)
@@ -391,7 +389,7 @@ def test_evaluate__compares_labels_by_name(tmp_path: Path) -> None:
     gold = torch.from_numpy(second["test"].examples(0, 1).bio.values.astype("int64"))
 
     def knows(*, input_ids: Any, attention_mask: Any) -> Any:
-        """Return a model that tags all (equal) rows with the labels X and Y."""
+        """Tag all rows, which are equal, with the labels X and Y."""
         tags = torch.where(gold > 0, gold + 2, gold).expand_as(input_ids)
         return torch.nn.functional.one_hot(tags, 5).float()
 
@@ -403,7 +401,7 @@ def test_evaluate__compares_labels_by_name(tmp_path: Path) -> None:
         evaluate(knows, second["test"], labels=("X", "Z"))
 
 
-def test_evaluate__refuses_labels_that_are_not_the_model_s(tmp_path: Path) -> None:
+def test_evaluate__refuses_labels_other_than_the_models(tmp_path: Path) -> None:
     shards = with_labels(tmp_path / "a", "X", "Y")
     model = MslmModel.wrap(model_for(shards), labels=("Y", "X"), w_elm=0.5, w_blm=0.5)
 
@@ -423,9 +421,7 @@ def test_evaluate__refuses_labels_that_are_not_the_model_s(tmp_path: Path) -> No
         ({"labels": ["X", "X"]}, "expected labels as a list of unique names"),
     ],
 )
-def test_wrap__refuses_options_that_it_does_not_know(
-    shards: Any, options: dict[str, Any], message: str
-) -> None:
+def test_wrap__refuses_unknown_options(shards: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MslmModel.wrap(model_for(shards), **options)
 
@@ -438,9 +434,7 @@ def test_wrap__refuses_an_mslm_model(shards: Any) -> None:
     assert MslmModel.wrap(model.masked_lm, labels=("Z",)).config.labels == ["Z"]
 
 
-def test_wrap__refuses_another_tokenizer_than_that_beside_the_model(
-    shards: Any, tmp_path: Path
-) -> None:
+def test_wrap__refuses_another_tokenizer_than_the_models(shards: Any, tmp_path: Path) -> None:
     same = with_tokenizer(model_for(shards), tmp_path / "same", shards)
     other = with_tokenizer(model_for(shards), tmp_path / "other", shards, MASK="[UNK]")
 
@@ -451,7 +445,7 @@ def test_wrap__refuses_another_tokenizer_than_that_beside_the_model(
         MslmModel.wrap(other, tokenizer=shards.tokenizer)
 
 
-def test_check_tokenizer__looks_at_padding() -> None:
+def test_check_tokenizer__checks_padding() -> None:
     """In RoBERTa-like models, tokens with the padding id have no position."""
     model = masked_lm("roberta", pad_token_id=1)
     ids = TokenIds(size=100, pad=0, special=(0,))
@@ -465,12 +459,12 @@ def test_check_tokenizer__looks_at_padding() -> None:
 @pytest.mark.parametrize(
     "model", [lambda input_ids: input_ids, torch.nn.Linear(1, 1), masked_lm(name_or_path="a/b c")]
 )
-def test_check_tokenizer__passes_over_what_is_not_known(model: Any) -> None:
+def test_check_tokenizer__skips_models_without_a_known_tokenizer(model: Any) -> None:
     check_tokenizer("here", model, TokenIds(size=100, pad=0, mask=4, special=(0, 4)))
 
 
 @pytest.mark.parametrize("shape", [{"row_tokens": 512}, {"flat": True}])
-def test_trainer__refuses_packed_rows_for_a_model_that_would_mix_them(
+def test_trainer__refuses_packed_rows_for_a_model_without_row_masks(
     shards: Any, tmp_path: Path, shape: dict[str, Any]
 ) -> None:
     packed = MaskingCollator(**shape)

@@ -77,12 +77,12 @@ def equal(a: Examples, b: Examples) -> bool:
     return as_rows(a) == as_rows(b)
 
 
-# Equal batches through every road ----------------------------------------------------------------------------------
+# Equal batches in all ways -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", [None, "numpy", "torch"])
 @pytest.mark.parametrize("strategy", [JOINT, WORDS])
-def test_collator__gives_the_batches_of_the_dataset_and_of_md_batches(
+def test_collator__equals_dataset_and_md_batches(
     folder: Path, train: Any, strategy: Any, form: str | None
 ) -> None:
     rows = datasets.load_from_disk(str(folder))["train"].with_format(form)
@@ -99,7 +99,7 @@ def test_collator__gives_the_batches_of_the_dataset_and_of_md_batches(
     assert of_rows == of_numpy(md.Batches(train, strategy, batch_size=16, seed=3, epoch=2))
 
 
-def test_collator__of_rows_with_characters_as_shards_that_keep_texts_have(tmp_path: Path) -> None:
+def test_collator__accepts_rows_of_shards_with_texts(tmp_path: Path) -> None:
     made.built(tmp_path / "out", pipeline=made.pipeline_of(encode={"keep_text": True}))
     split = md.load(tmp_path / "out")["train"]
     chunks = md.strategy("picks", picks=[{"units": "chunks", "budget": {"rate": 0.5}}])
@@ -112,7 +112,7 @@ def test_collator__of_rows_with_characters_as_shards_that_keep_texts_have(tmp_pa
     ]
 
 
-def test_collator__of_joined_rows_finds_n_grams_within_sentences(tmp_path: Path) -> None:
+def test_collator__finds_ngrams_within_sentences_of_joined_rows(tmp_path: Path) -> None:
     lines = ["-DOCSTART-\tO", "", *["kinase\tO", "inhibitors\tO", ""] * 3, "the\tO", ""] * 20
     (tmp_path / "train.tsv").write_text("\n".join(lines))
     pipeline = made.pipeline_of(encode={"join": "document"}, annotate={"use": "none"})
@@ -131,7 +131,7 @@ def test_collator__of_joined_rows_finds_n_grams_within_sentences(tmp_path: Path)
     assert lists(alone)["labels"] != expected["labels"]
 
 
-def test_make_examples__moves_sentences_with_the_padding_before_them() -> None:
+def test_make_examples__shifts_sentences_by_left_padding() -> None:
     row = {"input_ids": [0, 0, 2, 9, 9, 9, 3], "word_ids": [-1, -1, -1, 0, 1, 2, -1],
            "attention_mask": [0, 0, 1, 1, 1, 1, 1], "sentence_starts": [3, 5]}  # fmt: skip
 
@@ -143,7 +143,7 @@ def test_make_examples__moves_sentences_with_the_padding_before_them() -> None:
 
 
 @pytest.mark.parametrize("starts", [[], [1, 1], [2, 1], [-1, 1], [1, 4]])
-def test_make_examples__refuses_sentences_that_are_not_of_the_row(starts: list[int]) -> None:
+def test_make_examples__refuses_sentences_outside_the_row(starts: list[int]) -> None:
     rows = [
         {"input_ids": [2, 9, 9, 3], "sentence_starts": starts_of_row}
         for starts_of_row in ([1, 2], starts)
@@ -156,7 +156,7 @@ def test_make_examples__refuses_sentences_that_are_not_of_the_row(starts: list[i
 
 
 @given(random_examples())
-def test_make_examples__rows_is_what_they_were_made_of(examples: Examples) -> None:
+def test_make_examples__inverts_as_rows(examples: Examples) -> None:
     rows = as_rows(examples)
     if not rows:
         return
@@ -168,7 +168,7 @@ def test_make_examples__rows_is_what_they_were_made_of(examples: Examples) -> No
 
 
 @given(random_examples(), st.integers(0, 3), st.booleans())
-def test_make_examples__leaves_out_padding(examples: Examples, more: int, left: bool) -> None:
+def test_make_examples__removes_padding(examples: Examples, more: int, left: bool) -> None:
     rows = as_rows(examples)
     if not rows:
         return
@@ -197,7 +197,7 @@ def test_make_examples__leaves_out_padding(examples: Examples, more: int, left: 
     assert equal(make_examples(padded, IDS), examples)
 
 
-def test_collator__masks_a_row_the_same_in_any_batch(train: Any) -> None:
+def test_collator__masks_a_row_equally_in_any_batch(train: Any) -> None:
     collator = MaskingCollator(JOINT, train, epoch=0)
     rows = [train[row] for row in range(12)]
 
@@ -212,7 +212,7 @@ def test_collator__masks_a_row_the_same_in_any_batch(train: Any) -> None:
 # Rows of other pipelines ----------------------------------------------------------------------------------------------
 
 
-def test_collator__takes_the_place_of_another_over_plain_text(tokenizer: Any) -> None:
+def test_collator__replaces_other_collators_on_plain_text(tokenizer: Any) -> None:
     texts = made.sample_lines()[:6]
     rows = [dict(tokenizer(text)) for text in texts]
 
@@ -253,9 +253,7 @@ def test_collator__takes_words_from_a_batch_encoding(tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("brought", ["encoding", "word_ids", "special_tokens_mask", "input_ids"])
-def test_collator__hides_no_special_token_that_stands_in_the_text(
-    brought: str, tokenizer: Any
-) -> None:
+def test_collator__masks_no_special_token_in_the_text(brought: str, tokenizer: Any) -> None:
     tokenizer = copy.deepcopy(tokenizer)
     tokenizer.add_special_tokens({"additional_special_tokens": ["<e1>", "</e1>"]})
     encoding = tokenizer(f"<e1> {made.sample_lines()[3]} </e1>", return_special_tokens_mask=True)
@@ -276,7 +274,7 @@ def test_collator__hides_no_special_token_that_stands_in_the_text(
     assert (np.array(labels)[:, ~special] != -100).any()
 
 
-def test_make_examples__counts_words_on_in_the_second_text_of_a_pair() -> None:
+def test_make_examples__continues_word_numbers_in_the_second_text() -> None:
     rows: Rows = [
         {"input_ids": [2, 9, 9, 3, 8, 7, 3], "word_ids": [None, 0, 0, None, 0, 1, None]},
         {"input_ids": [2, 9, 9, 3], "word_ids": [None, 4, 6, None]},
@@ -287,7 +285,7 @@ def test_make_examples__counts_words_on_in_the_second_text_of_a_pair() -> None:
     assert words.tolist() == [[-1, 0, 0, -1, 1, 2, -1], [-1, 4, 6, -1]]
 
 
-def test_make_examples__refuses_segments_that_the_model_would_not_see() -> None:
+def test_make_examples__refuses_nonzero_segments() -> None:
     row = {"input_ids": [2, 9, 3, 8, 3]}
 
     examples = make_examples([{**row, "token_type_ids": [0, 0, 0, 0, 0]}], IDS)
@@ -309,7 +307,7 @@ def test_make_examples__refuses_segments_that_the_model_would_not_see() -> None:
         lambda items: np.array(items) if items[0] == 2 else items,
     ],
 )
-def test_make_examples__takes_integers_in_any_form(form: Callable[[list[int]], Any]) -> None:
+def test_make_examples__accepts_integers_in_any_form(form: Callable[[list[int]], Any]) -> None:
     rows: Rows = [
         {"input_ids": [2, 9, 3], "word_ids": [-1, 0, -1]},
         {"input_ids": [7, 3], "word_ids": [0, -1]},
@@ -325,7 +323,7 @@ def test_make_examples__takes_integers_in_any_form(form: Callable[[list[int]], A
 
 
 @pytest.mark.parametrize("number", [int, np.int32, np.int64])
-def test_make_examples__reads_none_among_words_as_no_word(number: Callable[[int], Any]) -> None:
+def test_make_examples__reads_none_in_lists_as_no_word(number: Callable[[int], Any]) -> None:
     """Lists of Python ints are read at once, lists of NumPy integers item by item."""
     words = [[None, number(0), number(1), None], [number(0), None]]
     rows: Rows = [{"input_ids": [9] * len(row), "word_ids": row} for row in words]
@@ -349,12 +347,12 @@ def test_make_examples__reads_none_in_arrays_as_no_word(form: Callable[[list[Any
 
 
 @pytest.mark.parametrize("numbers", [[0, 2**31], [0.5, 1.0], [float("inf"), 1.0]])
-def test_make_examples__refuses_numbers_that_no_id_is(numbers: list[float]) -> None:
+def test_make_examples__refuses_invalid_ids(numbers: list[float]) -> None:
     with pytest.raises(OverflowError, match="expected whole numbers of int32, got"):
         make_examples([{"input_ids": np.array(numbers)}], IDS)
 
 
-def test_make_examples__leaves_the_rows_as_they_were() -> None:
+def test_make_examples__does_not_change_the_rows() -> None:
     words = np.array([-1, 0, -1, 0, -1], np.int32)
 
     examples = make_examples([{"input_ids": [2, 9, 3, 8, 3], "word_ids": words}], IDS)
@@ -372,14 +370,14 @@ def test_make_examples__refuses_labels_that_are_too_large(label: int) -> None:
 
 
 @pytest.mark.parametrize("mask", [{}, {"special_tokens_mask": [1, 0, 0, 0, 1]}])
-def test_make_examples__makes_each_token_a_word_where_nothing_is_said(mask: dict[str, Any]) -> None:
+def test_make_examples__makes_each_token_a_word_by_default(mask: dict[str, Any]) -> None:
     examples = make_examples([{"input_ids": [2, 9, IDS.unk, 8, 3], **mask}] * 2, IDS)
 
     assert examples.word_ids.tolist() == [[-1, 0, 1, 2, -1]] * 2
 
 
 @pytest.mark.parametrize("names", [None, ["O", "B-X", "I-X", "B-Y", "I-Y"]])
-def test_spans_of__tags_of_token_classification(names: list[str] | None) -> None:
+def test_read_tag_spans__reads_tags_of_token_classification(names: list[str] | None) -> None:
     words = made_ragged([[-1, 0, 0, 1, 2, 3, 4, 5, -1], [-1, 0, 1, 1, -1]])
     #                       B  -  I  B  O  I  IY
     tags = made_ragged([[-100, 1, -100, 2, 1, 0, 2, 4, -100], [-100, 0, 3, -100, -100]])
@@ -391,7 +389,7 @@ def test_spans_of__tags_of_token_classification(names: list[str] | None) -> None
     assert labels.tolist() == [[0, 0, 0, 1], [1]]
 
 
-def test_collator__takes_labels_by_the_names_that_they_have(tokenizer: Any) -> None:
+def test_collator__maps_labels_by_name(tokenizer: Any) -> None:
     row = {"input_ids": [2, 9, 8, 7, 3], "labels": [-100, 2, 1, 0, -100]}
 
     batch = MaskingCollator(
@@ -407,12 +405,10 @@ def made_ragged(rows: list[list[int]]) -> Any:
     return Ragged.from_rows(rows, np.int64)
 
 
-# What masking must know of a tokenizer --------------------------------------------------------------------------------
+# Token ids of a tokenizer ---------------------------------------------------------------------------------------------
 
 
-def test_token_ids__of_any_form_are_those_of_the_shards(
-    folder: Path, train: Any, tokenizer: Any
-) -> None:
+def test_token_ids__of_any_form_equal_the_shards(folder: Path, train: Any, tokenizer: Any) -> None:
     forms = [train, train.token_ids, tokenizer, load_tokenizer(str(folder / "tokenizer.json"))]
 
     assert [token_ids(form) for form in forms] == [train.token_ids] * 4
@@ -432,7 +428,7 @@ def test_token_ids__of_a_slow_tokenizer() -> None:
     assert token_ids(Slow()) == TokenIds(size=9, mask=2, pad=0, special=(0, 1, 2))
 
 
-def test_token_ids__refuses_what_is_no_tokenizer() -> None:
+def test_token_ids__refuses_other_objects() -> None:
     with pytest.raises(
         TypeError, match="tokenizer: expected a Hugging Face tokenizer or a split, got str"
     ):
@@ -472,7 +468,7 @@ BOTH = f"{WORDS_ALONE}, {MENTIONS_ALONE}"
         ("attention-high", {}, "key"),
     ],
 )
-def test_collator__says_how_to_keep_columns_that_the_trainer_drops(
+def test_collator__error_names_columns_the_trainer_drops(
     name: str, options: dict[str, Any], columns: str
 ) -> None:
     """Each strategy would silently mask too little without these columns."""
@@ -488,7 +484,7 @@ def test_collator__says_how_to_keep_columns_that_the_trainer_drops(
 
 
 @pytest.mark.parametrize("wrap", [True, *long(False)])
-def test_collator__refuses_rows_of_shards_whose_key_the_trainer_has_dropped(
+def test_collator__refuses_rows_without_their_key(
     train: Any, folder: Path, tmp_path: Path, wrap: bool
 ) -> None:
     """Masks would silently differ from those counted by `mask-stats`."""
@@ -514,14 +510,14 @@ def test_collator__refuses_rows_of_shards_whose_key_the_trainer_has_dropped(
     trained(remove_unused_columns=False)
 
 
-def test_collator__takes_ids_alone_where_that_is_said() -> None:
+def test_collator__accepts_ids_only_if_declared() -> None:
     batch = MaskingCollator("bert", IDS, plain=True, epoch=0)([{"input_ids": [2, 9, 3]}])
 
     assert batch["attention_mask"].tolist() == [[1, 1, 1]]
 
 
 @pytest.mark.parametrize("name", ["joint", "whole-word", "spanbert-ner"])
-def test_collator__takes_plain_rows_where_that_is_said(name: str) -> None:
+def test_collator__accepts_plain_rows_if_declared(name: str) -> None:
     row = {"input_ids": [2, 3], "labels": [1, 1]}
 
     batch = MaskingCollator(md.strategy(name), IDS, plain=True, epoch=0)([row])
@@ -533,7 +529,7 @@ def test_collator__takes_plain_rows_where_that_is_said(name: str) -> None:
     "mentions",
     [{"span_starts": [1], "span_ends": [2], "span_labels": [0]}, {"bio": [0, 1, 0]}],
 )
-def test_collator__takes_mentions_in_either_form(mentions: dict[str, Any]) -> None:
+def test_collator__accepts_mentions_in_either_form(mentions: dict[str, Any]) -> None:
     batch = MaskingCollator("elm", IDS, epoch=0)([{"key": 1, "input_ids": [2, 9, 3], **mentions}])
 
     assert batch["mask_kinds"].tolist() == [[0, 2, 0]]
@@ -590,12 +586,12 @@ def test_collator__takes_mentions_in_either_form(mentions: dict[str, Any]) -> No
         ),
     ],
 )
-def test_collator__refuses_rows_that_cannot_be_masked(rows: Rows, message: str) -> None:
+def test_collator__refuses_invalid_rows(rows: Rows, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MaskingCollator(BERT if "bio" in str(rows) else WORDS, IDS, epoch=0)(rows)
 
 
-def test_collator__refuses_rows_of_which_some_are_masked(train: Any) -> None:
+def test_collator__refuses_partly_masked_rows(train: Any) -> None:
     masked = MaskedDataset(train, BERT, epoch=0)[0]
 
     with pytest.raises(
@@ -657,9 +653,7 @@ def test_collator__refuses_wrong_options(make: Callable[[], Any], message: str) 
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_collator__epoch_reaches_workers_that_run_already(
-    folder: Path, train: Any, workers: int
-) -> None:
+def test_collator__epoch_reaches_running_workers(folder: Path, train: Any, workers: int) -> None:
     collator = MaskingCollator(JOINT, train)
     rows: Any = datasets.load_from_disk(str(folder))["train"]
     loader = DataLoader(
@@ -680,7 +674,7 @@ def test_collator__epoch_reaches_workers_that_run_already(
     assert [[batch] for batch in seen] == expected
 
 
-def test_collator__warns_once_where_the_epoch_never_changes(train: Any) -> None:
+def test_collator__warns_once_if_the_epoch_never_changes(train: Any) -> None:
     batches = [[train[row] for row in range(first, first + 8)] for first in range(0, 32, 8)]
     collator = MaskingCollator(JOINT, train, epoch=0)
     static = MaskingCollator(JOINT, train, static=True)
@@ -706,7 +700,7 @@ class Wrapped:
 
 
 @pytest.mark.parametrize(("epoch", "expected"), [(None, 0), (0.5, 0), (1.0, 1), (1.9999999, 2)])
-def test_callback__tells_dataset_and_collator_wherever_they_are(
+def test_callback__sets_the_epoch_of_dataset_and_collator(
     train: Any, epoch: Any, expected: int
 ) -> None:
     dataset, collator, other = (
@@ -723,7 +717,7 @@ def test_callback__tells_dataset_and_collator_wherever_they_are(
     assert [dataset.epoch, collator.epoch, other.epoch] == [expected] * 3
 
 
-def test_callback__tells_datasets_of_subsets_and_concatenations(train: Any) -> None:
+def test_callback__sets_the_epoch_of_nested_datasets(train: Any) -> None:
     one, other = (MaskedDataset(train, JOINT) for _ in range(2))
     rows = ConcatDataset([one, Subset(other, [0, 2])])  # type: ignore[list-item]
     loader = DataLoader(rows, collate_fn=MaskingCollator())

@@ -23,7 +23,7 @@ from tests.made import built, pipeline_of  # noqa: E402
 
 
 class Reader(torch.nn.Module):
-    """A model whose logits depend on all input ids of a row, and on nothing else."""
+    """A model whose logits depend only on the input ids of the row, on all of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def test_mention_confidence__equals_its_twin(size: int) -> None:
     np.testing.assert_allclose(confidence.logs.values, np.concatenate(expected), rtol=2e-5)
 
 
-def test_mention_confidence__hides_one_mention_at_a_time_and_all_of_it() -> None:
+def test_mention_confidence__masks_one_whole_mention_at_a_time() -> None:
     model, row = Reader(), row_of([1, 2, 1], [(0, 1), (1, 2)], fill=10)
 
     mention_confidence(model, examples_of([row]))
@@ -104,7 +104,7 @@ def test_mention_confidence__of_no_mention(rows: list[Row]) -> None:
     assert confidence.result(("X",))["geometric_mean"] is None
 
 
-def test_mention_confidence__is_sure_of_what_the_model_says_alone() -> None:
+def test_mention_confidence__is_1_for_a_certain_model() -> None:
     examples = examples_of([row_of([1, 1], [(0, 1)], fill=10)])
 
     def certain(input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
@@ -174,7 +174,7 @@ def test_confidence_heatmap__a_word_has_the_geometric_mean_of_its_tokens(
     assert "word 0.250, token 0.125, mention 0.368" in page
 
 
-def test_confidence_heatmap__equal_input_is_equal_bytes_and_asks_for_nothing(
+def test_confidence_heatmap__is_deterministic_and_self_contained(
     shards: Shards, tmp_path: Path
 ) -> None:
     confidence_heatmap(tmp_path / "a.html", shards, made_up(shards))
@@ -213,7 +213,7 @@ def test_confidence_heatmap__of_no_mention(shards: Shards, tmp_path: Path) -> No
     assert "No mention" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_confidence_heatmap__patients_text_must_be_asked_for(tmp_path: Path) -> None:
+def test_confidence_heatmap__refuses_protected_text_by_default(tmp_path: Path) -> None:
     pipeline = pipeline_of()
     about = dataclasses.replace(pipeline.about, protected=True)
     built(tmp_path / "notes", pipeline=dataclasses.replace(pipeline, about=about))

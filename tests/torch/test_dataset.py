@@ -49,7 +49,7 @@ def train(folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_dataloader__says_at_an_epochs_start_that_a_mapped_file_has_changed(
+def test_dataloader__reports_a_changed_file_at_the_start_of_an_epoch(
     workers: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mslm_data.shard.split.IN_MEMORY", 0)
@@ -100,7 +100,7 @@ def test_loader__gives_the_same_batches_with_workers(train: Any, workers: int) -
     assert batches == all_lists(dataset.loader(batch_size=16, bucketed=True))
 
 
-def test_loader__tells_a_rate_the_step(train: Any) -> None:
+def test_loader__passes_the_step_to_the_rate(train: Any) -> None:
     rate = {"shape": "linear", "start": 1.0, "stop": 0.0, "over": 100, "per": "step"}
     strategy = md.strategy("blm", blm=rate)
     dataset = MaskedDataset(train, strategy, epoch=1)
@@ -127,7 +127,7 @@ def falling(split: Any) -> Any:
     "options",
     [{"batch_size": 8}, {"batch_tokens": 60, "bucketed": True}, {"batch_tokens": 60, "flat": True}],
 )
-def test_loader__tells_a_rate_the_tokens(train: Any, options: dict[str, Any]) -> None:
+def test_loader__passes_the_tokens_to_the_rate(train: Any, options: dict[str, Any]) -> None:
     strategy = falling(train)
     dataset = MaskedDataset(train, strategy, epoch=1)
     sampler = sampler_of(dataset, **options)
@@ -146,7 +146,7 @@ def test_loader__tells_a_rate_the_tokens(train: Any, options: dict[str, Any]) ->
     assert all_lists(resumed) == expected[5:]
 
 
-def test_loader__rates_are_equal_at_equal_places_for_any_ranks(train: Any) -> None:
+def test_loader__rates_do_not_depend_on_the_number_of_ranks(train: Any) -> None:
     """Six rows per step: on one, two or three ranks, and on one rank resumed from three."""
     strategy = falling(train)
 
@@ -179,7 +179,7 @@ def test_loader__rates_are_equal_at_equal_places_for_any_ranks(train: Any) -> No
     assert some | masks([last]) == alone
 
 
-def test_dataset__static_refuses_a_rate_that_follows_training(train: Any) -> None:
+def test_dataset__refuses_a_training_rate_if_static(train: Any) -> None:
     with pytest.raises(
         ValueError, match=r"static: the rate of the strategy follows training, .* 0\.15"
     ):
@@ -213,7 +213,7 @@ def test_dataset__row_is_a_mapping_of_its_part_of_a_batch(train: Any) -> None:
     assert repr(row) == f"MaskedRow({len(row['labels'])} tokens)"
 
 
-def test_dataset__row_can_be_copied_and_not_changed(train: Any) -> None:
+def test_dataset__row_is_immutable_and_can_be_copied(train: Any) -> None:
     row = MaskedDataset(train, JOINT, epoch=0)[3]
 
     assert lists(MaskingCollator()([copy.copy(row)])) == lists(MaskingCollator()([row]))
@@ -224,7 +224,7 @@ def test_dataset__row_can_be_copied_and_not_changed(train: Any) -> None:
 
 
 @pytest.mark.parametrize("row", [10**6, -(10**6)])
-def test_dataset__refuses_rows_that_are_not_there(train: Any, row: int) -> None:
+def test_dataset__refuses_rows_out_of_range(train: Any, row: int) -> None:
     with pytest.raises(
         IndexError,
         match=f"row: expected a number below {len(train)}, the number of rows, got {row}",
@@ -232,14 +232,14 @@ def test_dataset__refuses_rows_that_are_not_there(train: Any, row: int) -> None:
         MaskedDataset(train, JOINT)[row]
 
 
-def test_dataset__refuses_what_is_no_split(folder: Path) -> None:
+def test_dataset__refuses_a_folder(folder: Path) -> None:
     message = r"split: expected a split, such as md.load\(folder\)\['train'\], or .*, got Shards"
 
     with pytest.raises(TypeError, match=message):
         MaskedDataset(md.load(folder), JOINT)  # type: ignore[arg-type]
 
 
-def test_dataset__refuses_rows_of_a_split_and_says_what_takes_some(train: Any) -> None:
+def test_dataset__refuses_taken_rows_and_names_subset(train: Any) -> None:
     with pytest.raises(TypeError, match=r"expected a split, got rows, .*split.subset"):
         MaskedDataset(train.take(range(4)), JOINT)  # type: ignore[arg-type]
 
@@ -267,7 +267,7 @@ def test_dataset__refuses_a_slice(train: Any) -> None:
         MaskedDataset(train, JOINT)[0:2]  # type: ignore[index]
 
 
-def test_dataset__takes_the_name_of_a_strategy(train: Any) -> None:
+def test_dataset__accepts_the_name_of_a_strategy(train: Any) -> None:
     named = MaskedDataset(train, "joint")
 
     assert all_lists(named.loader(64)) == all_lists(
@@ -275,7 +275,7 @@ def test_dataset__takes_the_name_of_a_strategy(train: Any) -> None:
     )
 
 
-def test_repr__of_dataset_and_loader_says_what_and_how_far(train: Any) -> None:
+def test_repr__of_dataset_and_loader_shows_rows_and_position(train: Any) -> None:
     dataset = MaskedDataset(train, JOINT, seed=4, epoch=2)
     static = MaskedDataset(train, JOINT, static=True)
     loader = dataset.loader(batch_size=16)
@@ -290,7 +290,7 @@ def test_repr__of_dataset_and_loader_says_what_and_how_far(train: Any) -> None:
     )
 
 
-def test_dataset__travels_to_another_process(train: Any) -> None:
+def test_dataset__can_be_pickled(train: Any) -> None:
     dataset = MaskedDataset(train, JOINT, epoch=2)
 
     again = pickle.loads(pickle.dumps(dataset))  # noqa: S301 - our own
@@ -300,7 +300,7 @@ def test_dataset__travels_to_another_process(train: Any) -> None:
 
 @pytest.fixture(scope="module")
 def fresh(folder: Path) -> dict[str, list[str]]:
-    """Create a dataset in a new process; return the heavy packages and cold kernels loaded by then."""
+    """Create a dataset in a new process; return its loaded heavy packages and its uncompiled kernels."""
     code = """
 import json, sys
 import mslm_data as md
@@ -319,7 +319,7 @@ print(json.dumps({"heavy": heavy, "cold": cold}))
 
 
 @pytest.mark.long
-def test_dataset__has_its_kernels_ready_before_workers_are_forked(
+def test_dataset__loads_kernels_before_workers_are_forked(
     fresh: dict[str, list[str]],
 ) -> None:
     assert fresh["cold"] == []
@@ -357,7 +357,7 @@ def masks(batches: Any) -> dict[int, list[int]]:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_epoch__reaches_workers_that_run_already(train: Any, workers: int) -> None:
+def test_epoch__reaches_running_workers(train: Any, workers: int) -> None:
     dataset = MaskedDataset(train, JOINT)
     loader = DataLoader(
         dataset,
@@ -378,7 +378,7 @@ def test_epoch__reaches_workers_that_run_already(train: Any, workers: int) -> No
     assert [[batch] for batch in seen] == expected
 
 
-def test_set_epoch__leaves_a_static_dataset_alone(train: Any) -> None:
+def test_set_epoch__does_not_change_a_static_dataset(train: Any) -> None:
     dataset = MaskedDataset(train, JOINT, epoch=4, static=True)
     loader = dataset.loader(batch_size=16)
     first = masks(loader)
@@ -390,7 +390,7 @@ def test_set_epoch__leaves_a_static_dataset_alone(train: Any) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_dataset__warns_once_where_the_epoch_never_changes(
+def test_dataset__warns_once_if_the_epoch_never_changes(
     train: Any, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def say(message: str, **_: Any) -> None:
@@ -415,7 +415,9 @@ def test_dataset__warns_once_where_the_epoch_never_changes(
 
 
 @pytest.mark.parametrize("static", [True, False])
-def test_dataset__does_not_warn_where_it_is_right(train: Any, static: bool, recwarn: Any) -> None:
+def test_dataset__does_not_warn_about_correct_epochs(
+    train: Any, static: bool, recwarn: Any
+) -> None:
     dataset = MaskedDataset(train, JOINT, static=static)
     loader = DataLoader(dataset, batch_size=16, shuffle=True, collate_fn=MaskingCollator())
     for epoch in range(3):
@@ -427,7 +429,7 @@ def test_dataset__does_not_warn_where_it_is_right(train: Any, static: bool, recw
 
 
 @pytest.mark.parametrize("kind", ["md.Batches", "loader", "loader with workers", "sampler"])
-def test_pass__that_is_finished_is_followed_by_the_next_epoch(train: Any, kind: str) -> None:
+def test_pass__is_followed_by_the_next_epoch(train: Any, kind: str) -> None:
     dataset = MaskedDataset(train, JOINT, epoch=1)
     batches: Any = {
         "md.Batches": md.Batches(train, JOINT, batch_size=16, epoch=1),
@@ -448,7 +450,7 @@ def test_pass__that_is_finished_is_followed_by_the_next_epoch(train: Any, kind: 
     ]
 
 
-def test_loader__does_not_tell_the_rows_of_others_its_epoch(train: Any) -> None:
+def test_loader__does_not_set_the_epoch_of_other_samplers_rows(train: Any) -> None:
     """Reading rows with a loader does not mean that a trainer's sampler sets their epoch."""
     dataset = MaskedDataset(train, JOINT)
     loader = dataset.loader(batch_size=16, workers=1)
@@ -464,7 +466,7 @@ def test_loader__does_not_tell_the_rows_of_others_its_epoch(train: Any) -> None:
     "wrap",
     [lambda rows: rows, lambda rows: Subset(rows, range(8)), lambda rows: ConcatDataset([rows])],
 )
-def test_dataset__gives_no_row_before_its_epoch_is_known(
+def test_dataset__refuses_rows_before_the_epoch_is_known(
     train: Any, wrap: Any, workers: int
 ) -> None:
     dataset = MaskedDataset(train, JOINT)
@@ -480,12 +482,12 @@ def test_dataset__gives_no_row_before_its_epoch_is_known(
     assert len(next(iter(loader))["keys"]) == 4
 
 
-def test_dataset__has_no_method_that_accelerate_calls_in_some_passes_only(train: Any) -> None:
+def test_dataset__has_no_set_epoch(train: Any) -> None:
     assert not hasattr(MaskedDataset(train, JOINT), "set_epoch")
     assert not hasattr(MaskingCollator(), "set_epoch")
 
 
-def test_dataset__knows_the_epoch_of_rows_of_a_sampler_however_they_are_put_together(
+def test_dataset__reads_the_epoch_from_sampled_rows(
     train: Any,
 ) -> None:
     dataset = MaskedDataset(train, JOINT)
@@ -503,7 +505,7 @@ def test_dataset__knows_the_epoch_of_rows_of_a_sampler_however_they_are_put_toge
 # Options of the loader -----------------------------------------------------------------------------------------------
 
 
-def test_loader__gives_the_columns_and_types_that_are_asked_for(train: Any) -> None:
+def test_loader__returns_requested_columns_and_types(train: Any) -> None:
     loader = MaskedDataset(train, JOINT).loader(
         columns=["input_ids", "attention_mask", "labels"],
         dtypes={"attention_mask": torch.bool, "input_ids": torch.int32},
@@ -518,14 +520,14 @@ def test_loader__gives_the_columns_and_types_that_are_asked_for(train: Any) -> N
     }
 
 
-def test_loader__refuses_batches_in_any_order(train: Any) -> None:
+def test_loader__refuses_unordered_batches(train: Any) -> None:
     dataset = MaskedDataset(train, "joint")
 
     with pytest.raises(ValueError, match="in_order: expected True, got False"):
         dataset.loader(workers=2, in_order=False)
 
 
-def test_loader__refuses_half_a_rank(train: Any) -> None:
+def test_loader__refuses_a_rank_without_a_world_size(train: Any) -> None:
     with pytest.raises(ValueError, match="rank, world: expected both or neither"):
         MaskedDataset(train, JOINT).loader(rank=0)
 
@@ -543,7 +545,7 @@ def test_loader__pins_memory(train: Any, workers: int) -> None:
 
 @pytest.mark.parametrize(("workers", "then"), [(0, 2), (2, 0)])
 @pytest.mark.parametrize("after", [0, 1, 5])
-def test_state_dict__counts_what_was_handed_out(
+def test_state_dict__counts_returned_batches(
     train: Any, workers: int, then: int, after: int
 ) -> None:
     dataset = MaskedDataset(train, JOINT, seed=1, epoch=2)
@@ -575,10 +577,10 @@ def test_load_state_dict__refuses_a_state_of_other_shards(train: Any) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("world", [1, 2])
 @pytest.mark.parametrize(("workers", "then"), [(0, 1), (1, 4), (4, 0)])
-def test_loader__killed_in_mid_epoch_goes_on_with_the_very_same_batches(
+def test_loader__resumes_with_equal_batches_after_a_kill(
     folder: Path, train: Any, tmp_path: Path, world: int, workers: int, then: int
 ) -> None:
-    """SIGKILL after five batches, on each rank; compared with an uninterrupted run of this process."""
+    """SIGKILL after five batches on each rank, against an uninterrupted run in this process."""
     for die_after, number in ((5, workers), (None, then)):
         started = [
             processes.start(
@@ -604,7 +606,7 @@ def test_loader__killed_in_mid_epoch_goes_on_with_the_very_same_batches(
 
 
 @pytest.mark.long
-def test_loader__made_before_the_process_group_gives_each_rank_its_own_rows(
+def test_loader__reads_its_rank_after_the_process_group_starts(
     folder: Path, train: Any, tmp_path: Path
 ) -> None:
     """Trainers start the process group late: a loader that reads its rank once would give all rows to each rank."""

@@ -24,30 +24,30 @@ def watched(epoch: Epoch, batches: list[list[int]]) -> list[int]:
     return warned
 
 
-def test_watch__warns_at_the_second_batch_of_the_same_pass_again() -> None:
+def test_watch__warns_at_the_second_batch_of_a_repeated_pass() -> None:
     batches = [[1, 2], [3, 4], [5, 6]]
 
     assert watched(Epoch(0), batches * 3) == [4]
 
 
-def test_watch__knows_the_rows_of_the_second_batch_in_any_order_and_batch() -> None:
+def test_watch__finds_rows_of_the_second_batch_in_any_order() -> None:
     shuffled = [[4, 9], [1, 6], [2, 5], [3, 8]]
 
     assert watched(Epoch(), [[1, 2], [3, 4], [5, 6], *shuffled]) == [6]
 
 
-def test_watch__warns_of_two_batches_in_another_order() -> None:
+def test_watch__warns_of_two_exchanged_batches() -> None:
     assert watched(Epoch(), [[1, 2], [3, 4], [3, 1], [4, 2]]) == [3]
 
 
-def test_watch__is_quiet_where_a_last_batch_is_filled_up_with_rows_of_the_first() -> None:
-    """Samplers that shard do so, to give all ranks the same number of rows."""
+def test_watch__ignores_rows_that_fill_the_last_batch() -> None:
+    """Distributed samplers repeat rows to give all ranks the same number."""
     filled_up = [[1, 2], [3, 4], [5, 1], [2, 1]]
 
     assert watched(Epoch(), filled_up) == []
 
 
-def test_watch__begins_anew_with_each_epoch() -> None:
+def test_watch__restarts_with_each_epoch() -> None:
     epoch = Epoch()
     batches = [[1, 2], [3, 4], [5, 6]]
     warned = []
@@ -58,12 +58,12 @@ def test_watch__begins_anew_with_each_epoch() -> None:
     assert warned == []
 
 
-def test_watch__remembers_as_many_rows_as_a_small_second_batch_has() -> None:
+def test_watch__remembers_the_rows_of_a_small_second_batch() -> None:
     assert watched(Epoch(), [[1], [2], [3], [1], [2]]) == [4]
     assert watched(Epoch(), [[1], [2], [], [3]]) == []
 
 
-def test_set__of_the_present_epoch_changes_nothing() -> None:
+def test_set__to_the_current_epoch_changes_nothing() -> None:
     epoch = Epoch(3)
     batches = [[1, 2], [3, 4]]
 
@@ -75,14 +75,14 @@ def test_set__of_the_present_epoch_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("wrong", [-1, 1.0, "1", 2**63])
-def test_set__refuses_what_is_not_an_epoch(wrong: object) -> None:
+def test_set__refuses_invalid_epochs(wrong: object) -> None:
     with pytest.raises(ValueError, match="epoch: expected an integer"):
         Epoch().set(wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="epoch: expected an integer"):
         Epoch(wrong)  # type: ignore[arg-type]
 
 
-def test_known__refuses_an_epoch_that_was_not_set() -> None:
+def test_known__refuses_an_unset_epoch() -> None:
     epoch = Epoch()
 
     assert epoch.now is None

@@ -49,7 +49,7 @@ def of_loader(folder: Path, shape: dict[str, Any]) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_even_epochs__pass_no_row_over(shape: str, folder: Path) -> None:
+def test_even_epochs__include_every_row(shape: str, folder: Path) -> None:
     batches = dataset_of(folder).loader(**SHAPES[shape]).for_trainer()
     wanted = of_loader(folder, SHAPES[shape])
 
@@ -61,7 +61,7 @@ def test_even_epochs__pass_no_row_over(shape: str, folder: Path) -> None:
         assert found == [next(wanted) for _ in found]
 
 
-def test_even_epochs__are_as_long_as_the_first_where_others_are_not(folder: Path) -> None:
+def test_even_epochs__all_have_the_length_of_the_first(folder: Path) -> None:
     loader = dataset_of(folder).loader(**SHAPES["tokens"])
     lengths = []
     for epoch in range(12):
@@ -106,7 +106,7 @@ def trained(folder: Path, out: Path, shape: str, *, resume: bool = False, **opti
 
 @pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES)
-def test_mslm_trainer__takes_a_loaders_batches_as_they_are(
+def test_mslm_trainer__uses_a_loaders_batches_unchanged(
     shape: str, folder: Path, tmp_path: Path
 ) -> None:
     seen, trainer = trained(folder, tmp_path, shape, save_strategy="no")
@@ -119,7 +119,7 @@ def test_mslm_trainer__takes_a_loaders_batches_as_they_are(
 
 @pytest.mark.long
 @pytest.mark.parametrize("shape", ["buckets", "flat"])
-def test_mslm_trainer__goes_on_in_mid_epoch(shape: str, folder: Path, tmp_path: Path) -> None:
+def test_mslm_trainer__resumes_in_mid_epoch(shape: str, folder: Path, tmp_path: Path) -> None:
     options = {"save_steps": 3, "save_total_limit": 9, "gradient_accumulation_steps": 2}
     whole, trainer = trained(folder, tmp_path, shape, **options)
     steps = trainer.state.global_step
@@ -139,7 +139,7 @@ def test_mslm_trainer__goes_on_in_mid_epoch(shape: str, folder: Path, tmp_path: 
 
 
 @pytest.mark.long
-def test_mslm_trainer__scores_a_loader_as_it_scores_rows(folder: Path, tmp_path: Path) -> None:
+def test_mslm_trainer__scores_a_loader_like_its_rows(folder: Path, tmp_path: Path) -> None:
     _, trainer = trained(folder, tmp_path, "flat", save_strategy="no", max_steps=1)
 
     flat = trainer.evaluate()

@@ -1,4 +1,4 @@
-"""The examples, run like a user does, on shards of a corpus and of notes; killed and resumed."""
+"""The examples, run as by a user on shards of a corpus and of notes, killed and resumed."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def ran(name: str, out: Path, *arguments: str) -> list[dict[str, Any]]:
     process.join(PATIENCE_S)
     errors = Path(f"{out}.err").read_text()
     assert process.exitcode == 0, errors
-    assert "MslmModel: " not in errors  # such as a warning that dropout is off
+    assert "MslmModel: " not in errors  # no warning, for example about dropout
     return said(out)
 
 
@@ -93,7 +93,7 @@ def expected(folder: Path, **options: Any) -> list[list[int]]:
 
 
 @pytest.mark.long
-def test_hf_trainer__trains_evaluates_and_goes_on(notes: Path, tmp_path: Path) -> None:
+def test_hf_trainer__trains_evaluates_and_resumes(notes: Path, tmp_path: Path) -> None:
     rows = len(md.load(notes)["train"])
     steps = 2 * -(-rows // 8)
 
@@ -135,7 +135,7 @@ def test_accelerate__two_processes_see_each_row_once(ncbi: Path, tmp_path: Path)
 
 
 @pytest.mark.long
-def test_lightning__stopped_in_mid_epoch_goes_on_with_the_rest(ncbi: Path, tmp_path: Path) -> None:
+def test_lightning__resumes_in_mid_epoch(ncbi: Path, tmp_path: Path) -> None:
     whole = expected(ncbi, batch_size=4, bucketed=True)
 
     (first,) = ran(
@@ -153,7 +153,7 @@ def test_lightning__stopped_in_mid_epoch_goes_on_with_the_rest(ncbi: Path, tmp_p
 
 @pytest.mark.long
 @pytest.mark.parametrize("workers", [0, 2])
-def test_plain_torch__killed_goes_on_as_if_it_had_not_been(
+def test_plain_torch__resumes_equally_after_a_kill(
     ncbi: Path, tmp_path: Path, uninterrupted: list[dict[str, Any]], workers: int
 ) -> None:
     whole = uninterrupted
@@ -177,7 +177,7 @@ def test_plain_torch__killed_goes_on_as_if_it_had_not_been(
 
 
 @pytest.mark.long
-def test_continued_pretraining__hides_less_as_tokens_go_by_and_goes_on(
+def test_continued_pretraining__lowers_the_rate_and_resumes(
     long_notes: Path, tmp_path: Path
 ) -> None:
     arguments = (str(long_notes), str(tmp_path / "checkpoint.pt"))
@@ -191,12 +191,12 @@ def test_continued_pretraining__hides_less_as_tokens_go_by_and_goes_on(
     assert first["after"] == pytest.approx(again["before"])  # equal masks, equal weights
     assert again["after"] < again["before"] < first["before"]
 
-    # Specials are tokens that are never hidden, so shares are a little below the rates.
-    def hidden(steps: list[dict[str, Any]]) -> float:
+    # Special tokens are never masked, so shares are slightly below the rates.
+    def masked(steps: list[dict[str, Any]]) -> float:
         return sum(step["hidden"] for step in steps) / sum(step["tokens"] for step in steps)
 
-    assert 0.25 < hidden(first["steps"][:3]) < 0.32
-    assert 0.14 < hidden(first["steps"][-3:]) < 0.20
+    assert 0.25 < masked(first["steps"][:3]) < 0.32
+    assert 0.14 < masked(first["steps"][-3:]) < 0.20
 
 
 @pytest.mark.long

@@ -35,12 +35,12 @@ def logits(model: Any, batch: dict[str, Any]) -> Any:
     return model(**batch).logits
 
 
-def test_every_family_of_the_package_is_known() -> None:
+def test_families__all_have_attention_heads() -> None:
     assert set(NAMES) == set(FAMILIES)
 
 
 @pytest.mark.parametrize("family", KNOWN)
-def test_gated_heads__of_ones_change_no_logits(family: str) -> None:
+def test_gated_heads__with_gates_of_1_keep_logits(family: str) -> None:
     model = families.masked_lm(family)
     layers = attention_layers(model)
 
@@ -57,8 +57,8 @@ def test_gated_heads__of_ones_change_no_logits(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", KNOWN)
-def test_attention_layers__a_head_owns_what_only_its_gate_can_close(family: str) -> None:
-    # What belongs to a head has no gradient once the head's gate is closed, and has one otherwise.
+def test_attention_layers__a_closed_gate_removes_the_gradients_of_its_head(family: str) -> None:
+    # The parameters of a head have gradients exactly if its gate is open.
     model = families.masked_lm(family)
     (layer,) = attention_layers(model)
 
@@ -68,7 +68,7 @@ def test_attention_layers__a_head_owns_what_only_its_gate_can_close(family: str)
     seen = set()
     for parameter, heads in layer.parameters():
         seen.add(id(parameter))
-        if parameter.grad is None:  # of positions, where the configuration has none
+        if parameter.grad is None:  # position embeddings, if the configuration does not use them
             continue
         of_head = heads.expand_as(parameter)
         assert parameter.grad[of_head == 0].abs().max() < 1e-6
@@ -78,7 +78,7 @@ def test_attention_layers__a_head_owns_what_only_its_gate_can_close(family: str)
     assert len(projections) >= 2
 
 
-def test_gated_heads__gradient_is_the_finite_difference() -> None:
+def test_gated_heads__gradient_equals_the_finite_difference() -> None:
     model = families.masked_lm("bert", num_hidden_layers=2).double()
     gates = torch.ones(2, 2, dtype=torch.float64, requires_grad=True)
 
@@ -97,7 +97,7 @@ def test_gated_heads__gradient_is_the_finite_difference() -> None:
             assert float(found[layer, head]) == pytest.approx(float(difference), rel=1e-5)
 
 
-def test_gate_gradients__of_a_head_without_values_is_the_least() -> None:
+def test_gate_gradients__are_smallest_for_a_head_without_values() -> None:
     model = families.masked_lm("bert", num_attention_heads=4, num_hidden_layers=2)
     attention = model.bert.encoder.layer[1].attention.self
     with torch.no_grad():
@@ -120,7 +120,7 @@ def test_head_importance__refuses_packed_rows() -> None:
         head_importance(model, [packed])
 
 
-def test_head_importance__is_the_same_for_a_seed_and_leaves_the_model_as_it_was() -> None:
+def test_head_importance__is_deterministic_and_does_not_change_the_model() -> None:
     model = families.masked_lm("bert", num_attention_heads=4, num_hidden_layers=2)
     before = copy.deepcopy(model.state_dict())
     masked = families.batch()
@@ -128,7 +128,7 @@ def test_head_importance__is_the_same_for_a_seed_and_leaves_the_model_as_it_was(
     torch.manual_seed(1)
     first = head_importance(model, [rows()])
     torch.manual_seed(1)
-    second = head_importance(model, [masked])  # is seen unmasked
+    second = head_importance(model, [masked])  # the function removes the masks
     torch.manual_seed(1)
     wrapped = head_importance(MslmModel.wrap(model), [rows()])
 
@@ -161,7 +161,7 @@ def test_soft_masks__with_sgd_a_head_of_importance_1_does_not_move(family: str, 
         moved += int(not torch.equal(parameter[of_head == 1], old[of_head == 1]))
     assert moved
 
-    # Afterwards the optimizer is free again.
+    # After the block, the optimizer moves all parameters again.
     optimiser.step()
     parameter, heads = next(iter(layer.parameters()))
     del heads
@@ -171,9 +171,7 @@ def test_soft_masks__with_sgd_a_head_of_importance_1_does_not_move(family: str, 
 @pytest.mark.parametrize("by_name", [False, True])
 @pytest.mark.parametrize("scale", ["gradients", "updates"])
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.LBFGS])
-def test_soft_masks__hold_where_the_step_computes_the_gradients(
-    optimizer: Any, scale: Any, by_name: bool
-) -> None:
+def test_soft_masks__work_with_a_closure(optimizer: Any, scale: Any, by_name: bool) -> None:
     model = families.masked_lm("bert")
     (layer,) = attention_layers(model)
     before = [parameter.detach().clone() for parameter, _ in layer.parameters()]
@@ -195,7 +193,7 @@ def test_soft_masks__hold_where_the_step_computes_the_gradients(
     assert not torch.equal(parameter, old)
 
 
-def test_soft_masks__under_adam_scaled_gradients_change_next_to_nothing() -> None:
+def test_soft_masks__scaled_gradients_hardly_matter_with_adam() -> None:
     def moved(scale: Any, importance: float) -> float:
         model = families.masked_lm("bert")
         old = model.bert.encoder.layer[0].attention.self.value.weight.detach().clone()
@@ -216,9 +214,7 @@ def test_soft_masks__under_adam_scaled_gradients_change_next_to_nothing() -> Non
 
 @pytest.mark.long
 @pytest.mark.parametrize("scale", ["gradients", "updates"])
-def test_soft_masks__hold_in_a_trainer_that_makes_its_own_optimizer(
-    scale: Any, tmp_path: Path
-) -> None:
+def test_soft_masks__work_with_the_optimizer_of_a_trainer(scale: Any, tmp_path: Path) -> None:
     model = families.masked_lm("bert")
     (layer,) = attention_layers(model)
     before = [parameter.detach().clone() for parameter, _ in layer.parameters()]
@@ -239,7 +235,7 @@ def test_soft_masks__hold_in_a_trainer_that_makes_its_own_optimizer(
 
 
 @pytest.mark.parametrize("scale", ["gradients", "updates"])
-def test_soft_masks__leave_other_optimizers_alone(
+def test_soft_masks__do_not_change_other_optimizers(
     scale: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     model, other = families.masked_lm("bert"), families.masked_lm("bert")
@@ -254,7 +250,7 @@ def test_soft_masks__leave_other_optimizers_alone(
     assert "took a step, so no head was protected" in caplog.text
 
 
-def test_soft_masks__of_several_optimizers_take_each_parameter_once() -> None:
+def test_soft_masks__scale_each_parameter_once_with_several_optimizers() -> None:
     model = families.masked_lm("bert")
     twin = copy.deepcopy(model)
     importance = torch.tensor([[0.5, 0.0]])
@@ -278,7 +274,7 @@ def _train(model: Any) -> None:
     optimiser.step()
 
 
-def test_contrast__is_its_twin() -> None:
+def test_contrast__equals_its_twin() -> None:
     draw = torch.Generator().manual_seed(0)
     first, second, general = (torch.randn(3, 5, generator=draw) for _ in range(3))
 
@@ -306,7 +302,7 @@ def test_general_knowledge_loss__reaches_the_encoder() -> None:
     assert model.bert.encoder.layer[0].attention.self.value.weight.grad.abs().max() > 0
 
 
-def test_mean_vectors__leave_out_padding() -> None:
+def test_mean_vectors__exclude_padding() -> None:
     hidden = torch.tensor([[[1.0], [3.0], [50.0]], [[2.0], [4.0], [6.0]]])
     present = torch.tensor([[1, 1, 0], [1, 1, 1]])
 
@@ -320,7 +316,7 @@ def test_mean_vectors__of_long_rows_in_half_precision_are_finite() -> None:
     assert mean_vectors(hidden, present).tolist() == [[10.0]]
 
 
-def test_messages() -> None:
+def test_general_knowledge__errors_name_argument_and_value() -> None:
     bert = families.masked_lm("bert")
 
     with pytest.raises(ValueError, match=r"attention heads: expected a model of type .*'mpnet'"):

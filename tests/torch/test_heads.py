@@ -30,7 +30,7 @@ def spans(rows: list[list[tuple[int, int, int]]]) -> tuple[Any, Any, Any]:
         )
     )
 )
-def test_decode_spans__is_its_slow_twin(tags: list[list[int]]) -> None:
+def test_decode_spans__equals_its_slow_twin(tags: list[list[int]]) -> None:
     found = decode_spans(torch.tensor(tags))
 
     for got, wanted in zip(found, spans([twin.decode(row) for row in tags]), strict=True):
@@ -38,7 +38,7 @@ def test_decode_spans__is_its_slow_twin(tags: list[list[int]]) -> None:
         assert got.tolist() == wanted.tolist()
 
 
-def test_decode_spans__opens_at_an_i_that_cannot_go_on_and_stops_at_specials() -> None:
+def test_decode_spans__starts_at_a_lone_i_and_ends_at_special_tokens() -> None:
     # I-Y after B-X; B-X B-X; I-X alone; I-X split by a special token
     starts, ends, labels = decode_spans(torch.tensor([[1, 4, 1, 1, 0, 2, -100, 2]]))
 
@@ -52,7 +52,7 @@ def test_decode_spans__opens_at_an_i_that_cannot_go_on_and_stops_at_specials() -
     ]
 
 
-def test_pool_spans__is_the_mean_of_each_mention_and_0_where_there_is_none() -> None:
+def test_pool_spans__is_the_mean_of_each_mention_or_0() -> None:
     torch.manual_seed(0)
     hidden = torch.randn((3, 12, H), dtype=torch.float64)
     rows = [[(0, 1, 0), (3, 12, 0)], [], [(5, 8, 0)]]
@@ -72,7 +72,7 @@ def test_pool_spans__is_the_mean_of_each_mention_and_0_where_there_is_none() -> 
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_head__is_f_of_each_state_joined_with_the_one_vector(dtype: Any) -> None:
+def test_head__applies_f_to_each_state_and_the_shared_vector(dtype: Any) -> None:
     torch.manual_seed(0)
     head = EntityDetectionHead(H, 5).to(dtype).eval()
     hidden = torch.randn((2, 7, H), dtype=dtype)
@@ -84,7 +84,7 @@ def test_head__is_f_of_each_state_joined_with_the_one_vector(dtype: Any) -> None
     torch.testing.assert_close(logits, head.out(torch.relu(head.hidden(joined))))
 
 
-def test_classification_head__is_f_of_each_mean_joined_with_the_one_vector() -> None:
+def test_classification_head__applies_f_to_each_mean_and_the_shared_vector() -> None:
     torch.manual_seed(0)
     head, hidden = EntityClassificationHead(H, 3).eval(), torch.randn((2, 7, H))
     starts, ends, _ = spans([[(1, 3, 0)], [(0, 1, 0), (2, 7, 2)]])
@@ -96,7 +96,7 @@ def test_classification_head__is_f_of_each_mean_joined_with_the_one_vector() -> 
     torch.testing.assert_close(logits, head.out(torch.relu(head.hidden(joined))))
 
 
-def test_head_losses__are_their_slow_twins() -> None:
+def test_head_losses__equal_their_slow_twins() -> None:
     torch.manual_seed(0)
     tag_logits, span_logits = torch.randn((2, 4, 5)).double(), torch.randn((2, 2, 3)).double()
     bio, labels = (

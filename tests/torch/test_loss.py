@@ -45,7 +45,7 @@ def decoder(seed: int = 0) -> Any:
     weights=st.tuples(st.floats(0, 2), st.floats(0, 2)),
     seed=st.integers(0, 99),
 )
-def test_mask_specific_loss__is_its_slow_twin(
+def test_mask_specific_loss__equals_its_slow_twin(
     shape: tuple[int, int], rate: float, weights: tuple[float, float], seed: int
 ) -> None:
     logits, labels, kinds = made(*shape, rate, seed)
@@ -65,7 +65,7 @@ def test_mask_specific_loss__is_its_slow_twin(
     by_token=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_mask_specific_loss__per_rate_is_its_slow_twin(
+def test_mask_specific_loss__per_rate_equals_its_slow_twin(
     shape: tuple[int, int], rates: list[float], by_token: bool, seed: int
 ) -> None:
     logits, labels, kinds = made(*shape, 0.5, seed)
@@ -83,7 +83,7 @@ def test_mask_specific_loss__per_rate_is_its_slow_twin(
     assert loss.items.item() == items
 
 
-def test_mask_specific_loss__per_rate_wants_rates_of_its_rows() -> None:
+def test_mask_specific_loss__per_rate_requires_rates() -> None:
     logits, labels, kinds = made(3, 5, 0.5)
     loss = MaskSpecificLoss(1, 1, per_rate=True)
 
@@ -95,8 +95,8 @@ def test_mask_specific_loss__per_rate_wants_rates_of_its_rows() -> None:
         MaskSpecificLoss(1, 1, per_rate=True, low=0)
 
 
-def test_mask_specific_loss__gives_the_worked_number() -> None:
-    # P = .25 for an entity's token, .125 for another: .6 ln 4 + .4 ln 8
+def test_mask_specific_loss__equals_the_worked_example() -> None:
+    # P = .25 for a token of an entity, .125 for another token: .6 ln 4 + .4 ln 8
     p = torch.tensor(
         [[[0.25, 0.75, 0, 0], [0.125, 0.375, 0.25, 0.25], [0.7, 0.1, 0.1, 0.1]]]
     ).double()
@@ -109,7 +109,7 @@ def test_mask_specific_loss__gives_the_worked_number() -> None:
     assert pytest.approx(0.6 * math.log(4) + 0.4 * math.log(8), abs=5e-7) == 1.663553
 
 
-def test_from_hidden__is_the_road_from_logits_in_value_and_gradient() -> None:
+def test_from_hidden__equals_forward_in_value_and_gradient() -> None:
     head, loss = decoder(), MaskSpecificLoss(0.6, 0.4)
     _, labels, kinds = made(3, 7, 0.4)
     hidden = torch.randn((3, 7, H), dtype=torch.float64)
@@ -139,7 +139,7 @@ def test_mask_specific_loss__with_weights_of_1_is_cross_entropy() -> None:
     )
 
 
-def test_mask_specific_loss__does_not_normalise_weights_away() -> None:
+def test_mask_specific_loss__does_not_normalise_weights() -> None:
     logits, labels, kinds = made(2, 9, 0.5)
     only_entities = torch.where(kinds > 0, 2, 0).to(torch.uint8)
 
@@ -149,7 +149,7 @@ def test_mask_specific_loss__does_not_normalise_weights_away() -> None:
     torch.testing.assert_close(twice, 2 * one)
 
 
-def test_per_item__of_the_step_makes_its_batches_add_up_to_it() -> None:
+def test_per_item__of_batches_add_up_to_the_step() -> None:
     logits, labels, kinds = made(4, 9, 0.5)
     loss = MaskSpecificLoss(0.6, 0.4)
     whole = loss(logits, labels, kinds)
@@ -159,7 +159,7 @@ def test_per_item__of_the_step_makes_its_batches_add_up_to_it() -> None:
     torch.testing.assert_close(sum(part.per_item(whole.items) for part in parts), whole.per_item())
 
 
-def test_per_item__divides_by_fractions_and_never_by_0() -> None:
+def test_per_item__divides_by_fractions_but_not_by_0() -> None:
     loss = LossSum(torch.tensor(3.0), torch.tensor(0))
 
     assert loss.per_item().item() == 3
@@ -179,7 +179,7 @@ def test_mask_specific_loss__passes_gradcheck() -> None:
     )
 
 
-def test_from_hidden__adds_up_in_float32_under_autocast() -> None:
+def test_from_hidden__sums_in_float32_under_autocast() -> None:
     _, labels, kinds = made(32, 64, 0.9)
     hidden, head = torch.randn((32, 64, H)), decoder().float()
     kept: list[Any] = []
@@ -198,12 +198,12 @@ def test_from_hidden__adds_up_in_float32_under_autocast() -> None:
     weights = torch.tensor([0, 0.4, 0.6]).double()[kinds.flatten()[at].long()]
     assert kept[0].dtype == torch.bfloat16
     assert loss.dtype == torch.float32
-    # bfloat16 sums are off by 1e-2
+    # Sums in bfloat16 have an error of 1e-2.
     assert loss.item() == pytest.approx((exact * weights).sum().item(), rel=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_mask_specific_loss__of_half_logits_adds_up_in_float32(dtype: Any) -> None:
+def test_mask_specific_loss__sums_half_precision_in_float32(dtype: Any) -> None:
     logits, labels, kinds = made(32, 64, 0.9)
     half = logits.to(dtype)
 
@@ -270,7 +270,7 @@ class Sizes(TorchDispatchMode):
         return out
 
 
-def test_from_hidden__never_makes_logits_of_all_positions() -> None:
+def test_from_hidden__computes_logits_of_masked_positions_only() -> None:
     rows, width, words = 4, 50, 300
     torch.manual_seed(0)
     head, hidden = torch.nn.Linear(H, words), torch.randn((rows, width, H), requires_grad=True)
@@ -294,7 +294,7 @@ def test_from_hidden__never_makes_logits_of_all_positions() -> None:
     reduction=st.sampled_from(["none", "sum", "mean"]),
     seed=st.integers(0, 99),
 )
-def test_released_loss__is_its_slow_twin(
+def test_released_loss__equals_its_slow_twin(
     weights: tuple[float, float], reduction: str, seed: int
 ) -> None:
     logits, labels, kinds = made(3, 6, 0.4, seed)
@@ -312,10 +312,10 @@ def test_released_loss__is_its_slow_twin(
     ("weights", "expected"),
     [((0.6, 0.4), (1 + 2) * (1.6 + 1.4 + 2) / 4), ((0.5, 0.5), (1 + 4) * (2.5 + 2.5 + 2) / 4)],
 )
-def test_released_loss__counts_masked_tokens_twice_where_weights_are_equal(
+def test_released_loss__counts_masked_tokens_twice_with_equal_weights(
     weights: tuple[float, float], expected: float
 ) -> None:
-    # four positions of loss ln 2, one masked of each kind: worked out by hand
+    # Four positions with loss ln 2, one of each kind masked; computed by hand.
     logits, ids = torch.zeros((1, 4, 2)).double(), torch.zeros((1, 4), dtype=torch.int64)
     labels, kinds = (
         torch.tensor([[0, 0, -100, -100]]),
@@ -327,7 +327,7 @@ def test_released_loss__counts_masked_tokens_twice_where_weights_are_equal(
     assert loss.item() == pytest.approx(expected * math.log(2), rel=1e-12)
 
 
-def test_released_loss__of_its_default_reduction_has_no_weights() -> None:
+def test_released_loss__ignores_weights_with_its_default_reduction() -> None:
     logits, labels, kinds = made(3, 6, 0.4)
     ids = torch.full_like(labels, 3)
 
@@ -339,7 +339,7 @@ def test_released_loss__of_its_default_reduction_has_no_weights() -> None:
 
 
 @pytest.mark.parametrize("kind", [MaskSpecificLoss, ReleasedLoss])
-def test_losses__refuse_weights_that_are_not_0_or_more(kind: Any) -> None:
+def test_losses__refuse_negative_weights(kind: Any) -> None:
     with pytest.raises(
         ValueError, match=rf"{kind.__name__}: expected w_blm to be 0 or more, got -0.1"
     ):
@@ -367,7 +367,7 @@ def of_tokens(*shape: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return torch.randn(*shape, 7, generator=generator), labels, kinds
 
 
-def test_mask_specific_loss__takes_tokens_in_one_long_row() -> None:
+def test_mask_specific_loss__accepts_a_flat_row() -> None:
     logits, labels, kinds = of_tokens(4, 9)
     loss = MaskSpecificLoss(0.7, 0.3)
 

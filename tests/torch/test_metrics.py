@@ -35,7 +35,7 @@ LABELS = ("X", "Y")
 
 @dataclass
 class Oracle:
-    """A model that knows the tags of each row by its ids, and records its inputs."""
+    """A model that returns the true tags of each row, found by its ids, and records its inputs."""
 
     examples: Examples
     wrap: Any = None
@@ -58,7 +58,7 @@ class Oracle:
 def runs_of_masks(
     input_ids: torch.Tensor, attention_mask: torch.Tensor, mask: int = IDS.mask
 ) -> torch.Tensor:
-    """Predict a mention for each run of [MASK]: a rule that reads no word."""
+    """Predict a mention for each run of [MASK], without reading words."""
     hidden = input_ids == mask
     goes_on = torch.nn.functional.pad(hidden, (1, 0))[:, :-1]
     return torch.nn.functional.one_hot(
@@ -76,7 +76,7 @@ def examples() -> Examples:
 
 
 @pytest.mark.parametrize("size", [1, 7, 64])
-def test_evaluate__a_model_that_knows_the_tags_is_right(examples: Examples, size: int) -> None:
+def test_evaluate__scores_1_for_an_oracle(examples: Examples, size: int) -> None:
     oracle = Oracle(examples)
 
     result = evaluate(oracle, examples, labels=LABELS, batch_size=size)
@@ -92,7 +92,7 @@ def test_evaluate__a_model_that_knows_the_tags_is_right(examples: Examples, size
     assert json.loads(json.dumps(result, allow_nan=False)) == result
 
 
-def test_evaluate__shows_the_text_as_it_is_once_and_nothing_else(examples: Examples) -> None:
+def test_evaluate__passes_unmasked_rows_once(examples: Examples) -> None:
     oracle = Oracle(examples)
 
     result = evaluate(oracle, examples, labels=LABELS)
@@ -112,11 +112,11 @@ def test_evaluate__shows_the_text_as_it_is_once_and_nothing_else(examples: Examp
         lambda logits: {"logits": logits.bfloat16()},
     ],
 )
-def test_evaluate__takes_outputs_with_logits(examples: Examples, wrap: Any) -> None:
+def test_evaluate__accepts_outputs_with_logits(examples: Examples, wrap: Any) -> None:
     assert evaluate(Oracle(examples, wrap), examples, labels=LABELS)["recall"] == 1.0
 
 
-def test_evaluate__takes_the_types_of_found_mentions() -> None:
+def test_evaluate__uses_predicted_types() -> None:
     examples = examples_of([row_of([2, 1, 2], [(0, 2), (2, 3)])])
 
     def predict(input_ids: torch.Tensor, attention_mask: torch.Tensor) -> SimpleNamespace:
@@ -136,7 +136,7 @@ def test_evaluate__scores_first_sub_words() -> None:
     def only_first(input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.one_hot(
             torch.tensor([[1, 1, 0, 1, 0, 1]]), 3
-        ).float()  # specials are tagged too
+        ).float()  # special tokens have tags, too
 
     result = evaluate(only_first, examples, labels=("X",))
 
@@ -173,7 +173,7 @@ def test_evaluate__leaves_each_part_in_its_mode(examples: Examples) -> None:
     assert (model.training, model.frozen.training, model.layer.training) == (True, False, True)
 
 
-def test_evaluate__refuses_what_are_no_tag_logits(examples: Examples) -> None:
+def test_evaluate__refuses_outputs_without_tag_logits(examples: Examples) -> None:
     with pytest.raises(
         ValueError, match=r"model: expected tag logits of shape \(8, \d+, 3\), got \(8, \d+, 5\)"
     ):
@@ -187,7 +187,7 @@ def test_evaluate__refuses_what_are_no_tag_logits(examples: Examples) -> None:
         evaluate(Oracle(examples), examples, labels=LABELS, batch_size=0)
 
 
-def test_evaluate__refuses_logits_that_are_no_numbers(examples: Examples) -> None:
+def test_evaluate__refuses_nan_logits(examples: Examples) -> None:
     def with_nan(logits: torch.Tensor) -> torch.Tensor:
         return logits.index_fill(2, torch.tensor([1]), math.nan)
 
@@ -195,7 +195,7 @@ def test_evaluate__refuses_logits_that_are_no_numbers(examples: Examples) -> Non
         evaluate(Oracle(examples, with_nan), examples, labels=LABELS)
 
 
-def test_evaluate__does_not_look_at_logits_of_special_tokens_and_padding() -> None:
+def test_evaluate__ignores_logits_of_special_tokens_and_padding() -> None:
     examples = examples_of([row_of([2, 1, 2], [(0, 2)]), row_of([1], [(0, 1)])])
     words = {len(row.ids): torch.tensor(row.word_ids) >= 0 for row in rows_of(examples)}
 
@@ -208,7 +208,7 @@ def test_evaluate__does_not_look_at_logits_of_special_tokens_and_padding() -> No
     assert (result["recall"], result["precision"]) == (1, 1)
 
 
-def test_evaluate__on_masked_text_gives_the_answers_away_and_says_so(examples: Examples) -> None:
+def test_evaluate__warns_that_masked_text_reveals_mentions(examples: Examples) -> None:
     examples = fixed_examples(64, labels=1)
 
     fair = evaluate(runs_of_masks, examples, labels=("X",))
@@ -227,7 +227,7 @@ def test_evaluate__on_masked_text_gives_the_answers_away_and_says_so(examples: E
 def test_evaluate__masked_test_sets_are_solved_without_a_model(
     corpus: str, released: float, strict: tuple[float, float], real: Path, tmp_path: Path
 ) -> None:
-    """With the protocol and criterion of the released code, a rule that reads no word reaches its numbers."""
+    """With the protocol of the released code, a rule that reads no words reaches the published scores."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "test.tsv").write_bytes((real / "blurb" / corpus / "test.tsv").read_bytes())
     core = tokenizer.load_tokenizer(
@@ -260,7 +260,7 @@ def test_evaluate__masked_test_sets_are_solved_without_a_model(
         )  # at the true average
 
 
-def test_evaluate__takes_a_mslm_model_and_its_predict() -> None:
+def test_evaluate__accepts_a_mslm_model_and_its_predict() -> None:
     transformers = pytest.importorskip("transformers")
     from mslm_data.torch import MslmModel
 
@@ -281,7 +281,7 @@ def test_evaluate__takes_a_mslm_model_and_its_predict() -> None:
 
     assert (
         by_tags["predicted"] == by_both["predicted"] > 0
-    )  # untrained, but the heads agree where mentions are
+    )  # the model is untrained, but both heads use the same spans
     assert perplexity(model, [batch]) == perplexity(model.masked_lm, [batch])
     assert model.training
 
@@ -330,10 +330,10 @@ def test_perplexity__sums_in_float64() -> None:
     measured.add_losses(torch.tensor([2.0**26, 1, 1, 1], dtype=torch.float32))
     measured.add_losses(torch.ones(2))
 
-    assert measured.total == 2**26 + 5  # float32 has but every 8th number there
+    assert measured.total == 2**26 + 5  # float32 represents only every 8th integer here
 
 
-def test_perplexity__of_nothing_is_nan_and_of_too_much_infinite() -> None:
+def test_perplexity__is_nan_without_tokens_and_infinite_on_overflow() -> None:
     nothing, much = Perplexity(), Perplexity()
 
     nothing.add(torch.zeros(2, 3, 4), torch.full((2, 3), -100))
@@ -345,7 +345,7 @@ def test_perplexity__of_nothing_is_nan_and_of_too_much_infinite() -> None:
     assert much.result() == {"perplexity": None, "loss": 1e4, "tokens": 1}
 
 
-def test_perplexity__of_a_uniform_model_is_its_vocabulary(examples: Examples) -> None:
+def test_perplexity__of_a_uniform_model_is_the_vocabulary_size(examples: Examples) -> None:
     plan = (joint := md.strategy("joint")).plan(examples, seed=0, epoch=0)
     hidden = joint.corrupt(examples, plan, seed=0, epoch=0)
     batches = [collate(examples, plan.kinds, hidden, np.arange(k, k + 8)) for k in range(0, 32, 8)]
@@ -358,7 +358,7 @@ def test_perplexity__of_a_uniform_model_is_its_vocabulary(examples: Examples) ->
     assert result["tokens"] == sum(plan.counts())
 
 
-def test_evaluate__tells_memorised_mentions_from_new_ones(tmp_path: Path) -> None:
+def test_evaluate__separates_memorised_from_new_mentions(tmp_path: Path) -> None:
     made.built(tmp_path / "out")
     shards = md.load(tmp_path / "out")
     test = shards["test"]
@@ -384,7 +384,7 @@ def test_evaluate__tells_memorised_mentions_from_new_ones(tmp_path: Path) -> Non
     assert unseen["documents"] == len({test[row]["doc_id"] for row in range(len(test))})
 
 
-def test_evaluate__tells_synonyms_where_both_folders_have_concepts(tmp_path: Path) -> None:
+def test_evaluate__separates_synonyms_if_both_folders_have_concepts(tmp_path: Path) -> None:
     rows = {
         "train": [("Gout came.", "gout", "D1"), ("Flu and cold.", "flu", "D2|D3")],
         "test": [

@@ -23,7 +23,7 @@ from tests.torch.shards import JOINT, all_lists, of_numpy  # noqa: E402
 
 
 def two_corpora(base: Path) -> Mix:
-    """Mix two corpora, one of which is repeated in each epoch."""
+    """Mix two corpora. One is repeated in each epoch."""
     for name in ("ncbi-disease", "bc5cdr-chem"):
         made.built(base / name, made.SAMPLE / name, made.pipeline_of(name=name))
     mix = md.mix({base / "ncbi-disease": 0.75, base / "bc5cdr-chem": 0.25}, by="rows")
@@ -81,7 +81,7 @@ def test_loader__resumes_on_other_ranks(mixed: Mix) -> None:
 
 
 @pytest.mark.parametrize("epoch", [0, 3])
-def test_dataset__rows_of_other_samplers_are_those_of_the_epoch(mixed: Mix, epoch: int) -> None:
+def test_dataset__gives_rows_of_the_epoch_to_other_samplers(mixed: Mix, epoch: int) -> None:
     """Trainers sample indices from 0 to the dataset's length; each is one row of the epoch."""
     dataset = MaskedDataset(mixed, JOINT, seed=5)
     loader = DataLoader(
@@ -101,8 +101,8 @@ def test_dataset__rows_of_other_samplers_are_those_of_the_epoch(mixed: Mix, epoc
     assert not masks
 
 
-def test_dataset__rows_of_a_batch_sampler_may_be_taken_apart(mixed: Mix) -> None:
-    """Trainers that even out batches convert the sampler's lists to plain lists: the indices mean the same rows."""
+def test_dataset__accepts_indices_taken_from_a_batch_sampler(mixed: Mix) -> None:
+    """Accelerate's `even_batches` converts the sampler's lists to plain lists. Their indices give the same rows."""
     dataset = MaskedDataset(mixed, JOINT)
     (rows, *_) = sampler_of(dataset, batch_size=8)
     expected = keys_of_rows(dataset.__getitems__(rows))
@@ -112,7 +112,7 @@ def test_dataset__rows_of_a_batch_sampler_may_be_taken_apart(mixed: Mix) -> None
     assert [key for part in parts for key in keys_of_rows(part)] == expected
 
 
-def test_dataset__counts_from_the_end_too(mixed: Mix) -> None:
+def test_dataset__accepts_negative_indices(mixed: Mix) -> None:
     dataset = MaskedDataset(mixed, JOINT, epoch=0)
 
     assert keys_of_rows([dataset[-1]]) == keys_of_rows([dataset[len(dataset) - 1]])
@@ -120,7 +120,7 @@ def test_dataset__counts_from_the_end_too(mixed: Mix) -> None:
         dataset[len(dataset)]
 
 
-def test_collator__takes_a_mix_for_its_tokenizer(mixed: Mix) -> None:
+def test_collator__takes_the_tokenizer_from_a_mix(mixed: Mix) -> None:
     part = mixed.splits[0].split
 
     batch = MaskingCollator(JOINT, mixed, epoch=0)([part[0], part[1]])
@@ -128,8 +128,8 @@ def test_collator__takes_a_mix_for_its_tokenizer(mixed: Mix) -> None:
     assert batch["keys"].numpy().view(np.uint64).tolist() == [part[0]["key"], part[1]["key"]]
 
 
-def test_sampler__says_which_shards_of_each_split_are_wanted(tmp_path: Path) -> None:
-    """Workers close all other shards, so the sampler must report those of all rows."""
+def test_sampler__reports_the_shards_of_each_split(tmp_path: Path) -> None:
+    """Workers close all other shards, so the sampler must report the shards of all rows."""
     for name in ("ncbi-disease", "bc5cdr-chem"):
         pipeline = made.pipeline_of(name=name, unit_bytes=300, encode={"max_tokens": 8})
         made.built(tmp_path / name, made.SAMPLE / name, pipeline)
@@ -149,7 +149,7 @@ def test_sampler__says_which_shards_of_each_split_are_wanted(tmp_path: Path) -> 
     for rows in sampler_of(dataset, **options):
         assert rows.shards is not None
         wanted = [shards or frozenset() for shards in rows.shards]
-        # A row that comes again has a key of its own.
+        # A repeated row has another key.
         found = [shard_of_key.get(key) for key in keys_of_rows(dataset.__getitems__(rows))]
         assert all(shard in wanted[number] for number, shard in filter(None, found))
         for part, shards in zip(mix.splits, wanted, strict=True):

@@ -1,4 +1,4 @@
-"""A mix in Hugging Face's Trainer: the rows that a model is trained on, and how often."""
+"""A mix in Hugging Face's Trainer: how often the model is trained on each row."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def trained_keys(mixed: Mix, form: str, folder: Path, *, epochs: int) -> list[in
 
 
 @pytest.mark.parametrize("form", ["loader", "rows"])
-def test_mslm_trainer__counts_each_row_of_a_mix_as_promised(
+def test_mslm_trainer__repeats_rows_of_a_mix_by_weight(
     form: str, mixed: Mix, tmp_path: Path
 ) -> None:
     epochs = 3
     keys = trained_keys(mixed, form, tmp_path, epochs=epochs)
 
-    # A row that comes again in an epoch has a key that names how often it came before.
+    # The key of a repeated row depends on the number of repeats so far in the epoch.
     row_of = {
         reference.key(key, number): (split, key)
         for split, part in enumerate(mixed.splits)

@@ -32,12 +32,12 @@ def of(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: given[name] for name in ("input_ids", "attention_mask", *names)}
 
 
-def test_families__each_has_a_model_here() -> None:
+def test_families__all_have_a_test_model() -> None:
     assert {OF_FAMILY[family][0] for family in KNOWN} == set(FAMILIES)
 
 
 @pytest.mark.parametrize("family", KNOWN)
-def test_decoder_of__gives_the_logits_of_the_model_itself(family: str) -> None:
+def test_find_decoder__computes_the_logits_of_the_model(family: str) -> None:
     model, given = masked_lm(family), of(batch(2))
 
     with torch.no_grad():
@@ -48,7 +48,7 @@ def test_decoder_of__gives_the_logits_of_the_model_itself(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", KNOWN)
-def test_wrap__keeps_the_model_as_it_was(family: str) -> None:
+def test_wrap__does_not_change_the_model(family: str) -> None:
     model = masked_lm(family)
     before, attention = (
         {name: x.clone() for name, x in model.state_dict().items()},
@@ -64,7 +64,7 @@ def test_wrap__keeps_the_model_as_it_was(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", KNOWN)
-def test_save_pretrained__gives_back_the_model_and_the_plain_encoder(
+def test_save_pretrained__restores_the_model_and_the_plain_encoder(
     family: str, tmp_path: Path
 ) -> None:
     model, given = wrapped(family, special_ids=[0, 3]), batch(2)
@@ -100,7 +100,7 @@ def test_from_pretrained__keeps_the_embeddings_tied_and_reads_through_auto_model
     assert model.masked_lm.cls.predictions.decoder.weight is model.get_input_embeddings().weight
 
 
-def test_from_pretrained__takes_a_dtype_and_an_attention(tmp_path: Path) -> None:
+def test_from_pretrained__accepts_dtype_and_attention(tmp_path: Path) -> None:
     wrapped().save_pretrained(tmp_path)
 
     model = MslmModel.from_pretrained(tmp_path, dtype=torch.bfloat16, attn_implementation="eager")
@@ -111,7 +111,7 @@ def test_from_pretrained__takes_a_dtype_and_an_attention(tmp_path: Path) -> None
     assert out.loss.dtype == torch.float32
 
 
-def test_wrap__keeps_a_layer_that_was_put_in_by_hand() -> None:
+def test_wrap__keeps_a_replaced_layer() -> None:
     model = masked_lm()
     layer = model.cls.predictions.transform.dense = torch.nn.Linear(16, 16)
     before = layer.weight.detach().clone()
@@ -164,7 +164,7 @@ def test_forward__is_equation_12(balance: str) -> None:
     )
     detection, tagged = twin.cross_entropy(tags, arrays["bio"])
     classification, mentions = twin.cross_entropy(types, arrays["span_labels"])
-    if balance == "sums":  # the paper's: one common count
+    if balance == "sums":  # the paper divides by one common count
         tagged = mentions = masked
 
     expected = [mslm / masked, detection / tagged, classification / mentions]
@@ -174,7 +174,7 @@ def test_forward__is_equation_12(balance: str) -> None:
 
 
 @pytest.mark.parametrize("family", KNOWN)
-def test_forward__in_two_views_is_a_masked_row_and_the_same_row_unmasked(family: str) -> None:
+def test_forward__in_two_views_equals_masked_and_unmasked_passes(family: str) -> None:
     model, given = wrapped(family, two_views=True), batch()
     one_view, plain = wrapped(family, two_views=False), dict(given)
     at = given["labels"] >= 0
@@ -212,7 +212,7 @@ def test_forward__in_two_views_reads_rows_twice_only_for_tags() -> None:
     assert read == [1, 1, 2]
 
 
-def test_forward__in_two_views_reads_rows_once_where_nothing_is_hidden() -> None:
+def test_forward__in_two_views_reads_rows_once_without_masks() -> None:
     model, given = wrapped(), batch(2)
     calls: list[Any] = []
     model.encoder().register_forward_hook(lambda *call: calls.append(call))
@@ -225,7 +225,7 @@ def test_forward__in_two_views_reads_rows_once_where_nothing_is_hidden() -> None
 
 
 @pytest.mark.parametrize("labels", [["Drug", "Gene"], []])
-def test_wrap__shows_heads_the_rows_unmasked_unless_told_otherwise(labels: list[str]) -> None:
+def test_wrap__defaults_to_two_views_with_labels(labels: list[str]) -> None:
     assert wrapped(labels=labels).config.two_views == bool(labels)
     assert not wrapped(labels=labels, two_views=False).config.two_views
 
@@ -248,7 +248,7 @@ def said_by(model: Any, batches: list[dict[str, Any]]) -> list[str]:
     return [str(warning.message) for warning in said]
 
 
-def test_forward__warns_once_where_heads_see_hidden_mentions_alone() -> None:
+def test_forward__warns_once_if_heads_see_only_masked_mentions() -> None:
     hidden = [batch(seed=seed) for seed in range(10)]
     seen = {**hidden[0], "labels": torch.full_like(hidden[0]["labels"], -100)}
 
@@ -257,12 +257,14 @@ def test_forward__warns_once_where_heads_see_hidden_mentions_alone() -> None:
     assert len(said) == 1
     assert "all mentions so far were masked" in said[0]
     assert "two_views=True" in said[0]
-    assert said_by(wrapped(two_views=False).train(), hidden[:2]) == []  # too few to tell
+    assert (
+        said_by(wrapped(two_views=False).train(), hidden[:2]) == []
+    )  # too few batches for a warning
     assert said_by(wrapped(two_views=False).train(), [seen, *hidden]) == []
     assert said_by(wrapped().train(), hidden) == []
 
 
-def test_backward__warns_once_where_dropout_is_off() -> None:
+def test_backward__warns_once_if_dropout_is_off() -> None:
     """transformers loads models in evaluation mode, so training without dropout would go unnoticed."""
     given = [batch(2), batch(2)]
     model = wrapped().eval()
@@ -279,7 +281,7 @@ def test_backward__warns_once_where_dropout_is_off() -> None:
     assert said_by(without, given) == []
 
 
-def test_forward__computes_the_losses_that_it_has_labels_for() -> None:
+def test_forward__computes_losses_with_labels() -> None:
     model, given = wrapped(), batch(2)
 
     only_masks, only_tags, nothing = (
@@ -310,7 +312,7 @@ def test_forward__refuses_labels_without_mask_kinds() -> None:
         wrapped()(**of(batch(2), "labels"))
 
 
-def test_forward__of_a_family_that_is_not_known_warns_and_projects_all() -> None:
+def test_forward__warns_about_an_unknown_family_and_projects_all() -> None:
     with pytest.warns(UserWarning, match="unknown head of model type 'mpnet', so all positions"):
         model = wrapped("mpnet", w_elm=1.0, w_blm=1.0, two_views=False)
     given = batch(2)
@@ -341,7 +343,7 @@ def test_forward__with_gradient_checkpointing_gives_the_same_gradients() -> None
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_wrap__heads_have_the_precision_of_the_model(dtype: Any) -> None:
+def test_wrap__heads_have_the_dtype_of_the_model(dtype: Any) -> None:
     plain = masked_lm("bert").to(dtype)
 
     model = MslmModel.wrap(plain, **OPTIONS)
@@ -361,14 +363,14 @@ def test_model__without_labels_has_no_heads() -> None:
         model.predict(**of(batch(2)))
 
 
-def test_config__refuses_to_be_without_a_masked_lm() -> None:
+def test_config__requires_a_masked_lm() -> None:
     with pytest.raises(
         ValueError, match=r"MslmConfig: the configuration of a masked .*MslmModel.wrap"
     ):
         MslmConfig(labels=["Gene"])
 
 
-def test_from_pretrained__of_a_plain_masked_lm_says_how_to_wrap_it(tmp_path: Path) -> None:
+def test_from_pretrained__names_wrap_for_a_plain_masked_lm(tmp_path: Path) -> None:
     masked_lm().save_pretrained(tmp_path)
 
     with pytest.raises(
@@ -385,14 +387,14 @@ def test_from_pretrained__of_a_plain_masked_lm_says_how_to_wrap_it(tmp_path: Pat
         ({"balance": "sum"}, "expected balance means or sums, got 'sum'; did you mean 'sums'"),
     ],
 )
-def test_config__refuses_what_the_loss_refuses(options: dict[str, Any], message: str) -> None:
+def test_config__refuses_options_refused_by_the_loss(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=f"MslmConfig: {message}"):
         wrapped(**options)
 
 
 @contextmanager
 def saying(model: Any, tags: Any) -> Iterator[None]:
-    """Make a model's detection head predict these tags."""
+    """Make the detection head of a model predict given tags."""
     logits = F.one_hot(tags, 5).float()
     handle = model.detection.register_forward_hook(lambda *_: logits)
     try:
@@ -412,7 +414,7 @@ def tagged() -> Iterator[tuple[Any, dict[str, Any], Any]]:
         yield model, given, tags
 
 
-def test_predict__finds_mentions_in_spans_of_its_own(
+def test_predict__finds_mentions_without_gold_spans(
     tagged: tuple[Any, dict[str, Any], Any],
 ) -> None:
     model, given, tags = tagged
@@ -437,7 +439,7 @@ def test_predict__finds_mentions_in_spans_of_its_own(
     assert {mention.label for row in found.mentions() for mention in row} <= {"Drug", "Gene"}
 
 
-def test_predict__leaves_out_special_ids_and_padding(
+def test_predict__excludes_special_ids_and_padding(
     tagged: tuple[Any, dict[str, Any], Any],
 ) -> None:
     model, given, _ = tagged
@@ -450,10 +452,10 @@ def test_predict__leaves_out_special_ids_and_padding(
     assert ((found.tags == -100)[:, 1:] == (given["attention_mask"] == 0)[:, 1:]).all()
 
 
-def test_predict__begins_and_ends_where_words_do(
+def test_predict__begins_and_ends_at_words(
     tagged: tuple[Any, dict[str, Any], Any],
 ) -> None:
-    """Row 0 has mentions that begin and end inside a word of three tokens, 4 to 6."""
+    """Row 0 has mentions that begin and end inside a word, tokens 4 to 6."""
     model, given, tags = tagged
     tags[0] = 0
     tags[0, 1:6] = torch.tensor([1, 2, 0, 1, 3])
@@ -466,7 +468,7 @@ def test_predict__begins_and_ends_where_words_do(
     assert [mention[:2] for mention in found.mentions()[0]] == [(1, 3), (4, 7)]
 
 
-def test_predict__is_without_dropout_and_leaves_the_model_in_training() -> None:
+def test_predict__disables_dropout_and_restores_training_mode() -> None:
     model = wrapped().train()
     model.masked_lm.eval()
 
@@ -478,7 +480,7 @@ def test_predict__is_without_dropout_and_leaves_the_model_in_training() -> None:
     assert not one.tags.requires_grad
 
 
-def test_predict__refuses_tags_that_are_no_numbers() -> None:
+def test_predict__refuses_nan_tags() -> None:
     model = wrapped()
     with torch.no_grad():
         model.detection.out.bias[0] = float("nan")
@@ -487,7 +489,7 @@ def test_predict__refuses_tags_that_are_no_numbers() -> None:
         model.predict(**of(batch(4)))
 
 
-def test_predict__refuses_types_that_are_no_numbers(
+def test_predict__refuses_nan_types(
     tagged: tuple[Any, dict[str, Any], Any],
 ) -> None:
     model, given, _ = tagged
@@ -498,20 +500,20 @@ def test_predict__refuses_types_that_are_no_numbers(
         model.predict(**of(given))
 
 
-def test_special_ids__are_those_that_the_configuration_names() -> None:
+def test_special_ids__are_read_from_the_configuration() -> None:
     assert wrapped("roberta").config.special_ids == [0, 1, 2]
     assert SIZES["vocab_size"] == wrapped().config.masked_lm.vocab_size
 
 
 @pytest.mark.parametrize("missing", [None, -1, [7, 8]])
-def test_special_ids__leave_out_what_is_not_an_id(missing: Any) -> None:
+def test_special_ids__exclude_missing_ids(missing: Any) -> None:
     model = masked_lm("roberta")
     model.config.eos_token_id = missing
 
     assert MslmModel.wrap(model, **OPTIONS).config.special_ids == [0, 1]
 
 
-def test_forward__passes_over_labels_of_documents() -> None:
+def test_forward__ignores_document_labels() -> None:
     model = wrapped().eval()
     rows = {"input_ids": torch.tensor([[2, 5, 3]]), "doc_labels": torch.tensor([1])}
 

@@ -59,7 +59,7 @@ def test_sampler__packs_rows_for_any_data_loader(train: Any, options: dict[str, 
 
 @pytest.mark.parametrize("options", SHAPES)
 @pytest.mark.parametrize("workers", [0, 2])
-def test_loader__goes_on_with_the_rest_on_another_number_of_ranks(
+def test_loader__resumes_on_another_number_of_ranks(
     train: Any, options: dict[str, Any], workers: int
 ) -> None:
     dataset = MaskedDataset(train, JOINT, seed=5, epoch=1)
@@ -78,7 +78,7 @@ def test_loader__goes_on_with_the_rest_on_another_number_of_ranks(
 
 @pytest.mark.parametrize("options", SHAPES)
 @pytest.mark.parametrize("world", [2, 3])
-def test_loader__gives_each_rank_as_many_batches(
+def test_loader__gives_each_rank_equally_many_batches(
     train: Any, options: dict[str, Any], world: int
 ) -> None:
     dataset = MaskedDataset(train, JOINT)
@@ -91,7 +91,7 @@ def test_loader__gives_each_rank_as_many_batches(
     assert sorted(every) == sorted(train.examples().keys.view("int64").tolist())
 
 
-def test_loader__has_the_columns_that_are_asked_for(train: Any) -> None:
+def test_loader__returns_requested_columns(train: Any) -> None:
     loader = MaskedDataset(train, JOINT).loader(
         batch_tokens=90, flat=True, columns=["input_ids", "cu_seq_lens_q", "max_length_q"]
     )
@@ -108,7 +108,7 @@ def rows_of(train: Any, count: int) -> list[dict[str, Any]]:
     return [train[number] for number in range(count)]
 
 
-def test_collator__puts_the_rows_of_a_batch_into_one(train: Any) -> None:
+def test_collator__packs_a_batch_into_one_flat_row(train: Any) -> None:
     rows = rows_of(train, 6)
     padded = lists(MaskingCollator(JOINT, train, epoch=0)(rows))
 
@@ -135,6 +135,6 @@ def test_collator__packs_the_rows_of_a_batch(train: Any) -> None:
     assert len(batch["keys"]) == 12
 
 
-def test_collator__refuses_a_row_that_has_no_room(train: Any) -> None:
+def test_collator__refuses_a_row_that_is_too_long(train: Any) -> None:
     with pytest.raises(ValueError, match="row_tokens: expected room for a row of"):
         MaskingCollator(JOINT, train, row_tokens=3, epoch=0)(rows_of(train, 4))

@@ -23,7 +23,7 @@ from tests.torch.shards import dictionaries  # noqa: E402
 pytestmark = pytest.mark.long
 
 NOT_TOLD = ["deberta", "deberta-new", "deberta-v2", "deberta-v2-new", "deberta-v2-conv", "mpnet"]
-"""Encoders that have no argument to keep rows apart, so that `MslmModel` unpacks them."""
+"""Encoders without an argument that separates packed rows. `MslmModel` unpacks the rows for them."""
 FAMILIES = sorted(set(OF_FAMILY) - set(NOT_TOLD))
 SHAPES: dict[str, dict[str, Any]] = {"rectangle": {"row_tokens": 64}, "flat": {"flat": True}}
 
@@ -40,11 +40,11 @@ def collated(rows: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
 
 
 def model_of(family: str, attention: str, **options: Any) -> Any:
-    # Two layers: what leaks in the first is seen by all tokens in the second.
+    # With two layers, a leak in the first reaches all tokens in the second.
     more: dict[str, Any] = {
         "attn_implementation": attention,
         "num_hidden_layers": 2,
-        "pad_token_id": IDS.pad,  # in which the kin of RoBERTa see no place in the text
+        "pad_token_id": IDS.pad,  # RoBERTa-like models give it no position
     }
     if family.startswith("deberta"):
         more["max_relative_positions"] = 64
@@ -60,7 +60,7 @@ def wrapped(family: str, attention: str = "sdpa") -> Any:
     if family not in FAMILIES:
         attention = "eager"
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the head of mpnet is not known
+        warnings.simplefilter("ignore")  # mpnet's head is unknown to us
         return MslmModel.wrap(
             model_of(family, attention),
             labels=["Drug", "Gene"],
@@ -80,7 +80,7 @@ def rows_of_packed(x: Any, batch: dict[str, Any]) -> list[Any]:
 @pytest.mark.parametrize("two_views", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("family", sorted(OF_FAMILY))
-def test_packed__losses_and_gradients_are_those_of_the_rows_padded(
+def test_packed__losses_and_gradients_equal_padded_rows(
     family: str, shape: str, two_views: bool, rows: list[dict[str, Any]]
 ) -> None:
     model = wrapped(family)
@@ -97,7 +97,7 @@ def test_packed__losses_and_gradients_are_those_of_the_rows_padded(
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("family", sorted(OF_FAMILY))
-def test_packed__heads_give_what_they_give_of_the_rows_alone(
+def test_packed__head_outputs_equal_single_rows(
     family: str, shape: str, rows: list[dict[str, Any]]
 ) -> None:
     model = wrapped(family)
@@ -115,7 +115,7 @@ def test_packed__heads_give_what_they_give_of_the_rows_alone(
         output = model(**packed)
     found = model.predict(**packed)
 
-    # The mentions of a packed row are those of its rows, one after the other.
+    # A packed row has the mentions of its rows in order.
     keys = packed["keys"].tolist()
     types = iter(output.span_logits[packed["span_starts"] >= 0])
     for key, tag_logits, tags, mentions in zip(
@@ -137,7 +137,7 @@ def test_packed__heads_give_what_they_give_of_the_rows_alone(
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_packed__a_mention_ends_with_its_row(shape: str, rows: list[dict[str, Any]]) -> None:
-    """Even if tags continue in the next row, without special tokens in between."""
+    """Also if the tags continue in the next row, without special tokens in between."""
     model = wrapped("bert")
     model.config.special_ids = []
     batch = collated(rows, **SHAPES[shape])
@@ -157,7 +157,7 @@ def test_packed__a_mention_ends_with_its_row(shape: str, rows: list[dict[str, An
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("family", sorted(OF_FAMILY))
-def test_perplexity__of_packed_rows_is_that_of_the_rows_alone(
+def test_perplexity__of_packed_rows_equals_single_rows(
     family: str, shape: str, rows: list[dict[str, Any]]
 ) -> None:
     model = wrapped(family)
@@ -169,7 +169,7 @@ def test_perplexity__of_packed_rows_is_that_of_the_rows_alone(
     assert packed["loss"] == pytest.approx(alone["loss"], rel=1e-6)
 
 
-def test_perplexity__refuses_packed_rows_of_a_model_that_cannot_be_told(
+def test_perplexity__refuses_packed_rows_for_other_models(
     rows: list[dict[str, Any]],
 ) -> None:
     def model(input_ids: Any, attention_mask: Any) -> Any:
@@ -181,7 +181,7 @@ def test_perplexity__refuses_packed_rows_of_a_model_that_cannot_be_told(
         perplexity(model, [collated(rows, flat=True)])
 
 
-def test_packed__without_being_told_an_encoder_lets_rows_see_each_other(
+def test_packed__without_encoder_inputs_rows_attend_to_each_other(
     rows: list[dict[str, Any]],
 ) -> None:
     """The reason for `encoder_inputs`: with unconverted columns, rows attend to each other."""
@@ -200,7 +200,9 @@ def test_packed__without_being_told_an_encoder_lets_rows_see_each_other(
     assert not torch.equal(before[0, ~first], after[0, ~first])
 
 
-def test_encoder_inputs__of_padded_rows_are_the_usual_ones(rows: list[dict[str, Any]]) -> None:
+def test_encoder_inputs__of_padded_rows_are_ids_and_attention_mask(
+    rows: list[dict[str, Any]],
+) -> None:
     batch = collated(rows)
 
     inputs = encoder_inputs(batch, model_of("deberta-v2", "eager"))
@@ -225,7 +227,7 @@ def test_packed__with_gradient_checkpointing_has_the_same_gradients(
         for module in model.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.0
-        # The backward pass computes layers anew, after the forward pass is over.
+        # The backward pass computes the layers again, when the forward pass is over.
         model(**batch).loss.backward()
         weights.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None})
 
@@ -263,7 +265,7 @@ def test_encoder_inputs__of_a_flat_row_for_flash_attention(rows: list[dict[str, 
     with pytest.raises(ValueError, match="expected a flat row for 'flash_attention_2'"):
         encoder_inputs(collated(rows, row_tokens=64), model)
 
-    # Padding is a row of its own: kernels leave what is in no row as the memory was.
+    # Padding forms a row, because kernels leave memory outside rows uninitialised.
     wide = collated(rows, flat=True, multiple_of=1024)
     inputs = encoder_inputs(wide, model)
     assert inputs["cu_seq_lens_q"].tolist() == [*np.cumsum([0, *lengths]).tolist(), 1024]

@@ -108,7 +108,7 @@ def test_program__trains_and_saves(program: str, places: Places, tmp_path: Path)
 
 @pytest.mark.long
 @pytest.mark.parametrize("line", [*ALONE.values(), *TOGETHER])
-def test_line__trains_and_goes_on(line: str, places: Places) -> None:
+def test_line__trains_and_resumes(line: str, places: Places) -> None:
     ranks = ["0", "1"] if line in TOGETHER else ["0"]
 
     first = run(line, "--steps", "2", "--save-steps", "2", places=places)

@@ -61,7 +61,7 @@ def keys_of(folder: Path) -> list[int]:
         "Trainer",
     ],
 )
-def test_ranks__see_each_row_once_an_epoch(
+def test_ranks__see_each_row_once_per_epoch(
     way: str, shape: str, folder: Path, told: list[dict[str, Any]]
 ) -> None:
     every = keys_of(folder)
@@ -74,7 +74,7 @@ def test_ranks__see_each_row_once_an_epoch(
 
 
 @pytest.mark.parametrize("shape", ranks.SHAPES)
-def test_ranks__one_process_goes_on_where_two_stopped(
+def test_ranks__one_process_resumes_after_two(
     shape: str, folder: Path, told: list[dict[str, Any]]
 ) -> None:
     halves = [of_rank["halves"][shape] for of_rank in told]

@@ -75,7 +75,7 @@ def test_count_items__adds_up_batches_to_the_loss_of_the_step(normaliser: str) -
     torch.testing.assert_close(sum(losses), model(**made).loss)
 
 
-def test_forward__says_what_is_missing() -> None:
+def test_forward__names_missing_arguments() -> None:
     made = given()
     model = wrapped(per_rate=True)
 
@@ -88,9 +88,7 @@ def test_forward__says_what_is_missing() -> None:
 
 
 @pytest.mark.parametrize("size", [2, 8])
-def test_mslm_trainer__takes_and_evaluates_the_same_loss_in_batches_of_any_size(
-    size: int, tmp_path: Path
-) -> None:
+def test_mslm_trainer__loss_does_not_depend_on_the_batch_size(size: int, tmp_path: Path) -> None:
     made = given()
     rows = [{name: x[i] for name, x in made.items()} for i in range(ROWS)]
     arguments = TrainingArguments(
@@ -122,7 +120,7 @@ def test_mslm_trainer__takes_and_evaluates_the_same_loss_in_batches_of_any_size(
     assert trainer.evaluate()["eval_mslm_loss"] == pytest.approx(expected, rel=1e-5)
 
 
-def test_trainer_of_hugging_face__is_refused_where_it_counts_masked_tokens(tmp_path: Path) -> None:
+def test_trainer_of_hugging_face__is_refused_if_it_counts_masked_tokens(tmp_path: Path) -> None:
     made = given()
     arguments = TrainingArguments(
         output_dir=str(tmp_path), max_steps=1, report_to="none", use_cpu=True, disable_tqdm=True
@@ -138,7 +136,7 @@ def test_trainer_of_hugging_face__is_refused_where_it_counts_masked_tokens(tmp_p
         trainer.train()
 
 
-def test_collator__and_dataset_give_the_rates_of_the_plan(tmp_path: Path) -> None:
+def test_collator__and_dataset_return_the_rates_of_the_plan(tmp_path: Path) -> None:
     made_shards.built(tmp_path / "out")
     train = md.load(tmp_path / "out")["train"]
     strategy = md.strategy("diffusion", units="mentions")

@@ -19,7 +19,7 @@ from tests.torch.samplers import sampler_of
 
 
 class Sized:
-    """Rows with lengths, and nothing else."""
+    """Rows that have only lengths."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -84,7 +84,7 @@ def test_sampler__gives_each_row_once_over_all_ranks(
 
 @given(sizes, worlds, worlds, options, st.data())
 @fewer(0.3)
-def test_state_dict__goes_on_with_exactly_the_rest_on_any_number_of_ranks(
+def test_state_dict__resumes_with_the_remaining_rows_on_any_number_of_ranks(
     size: int, world: int, other: int, chosen: dict[str, Any], data: st.DataObject
 ) -> None:
     before = ranks(size, world, **chosen)
@@ -114,7 +114,7 @@ def test_state_dict__goes_on_with_exactly_the_rest_on_any_number_of_ranks(
 
 @given(sizes, worlds, options, st.data())
 @fewer(0.3)
-def test_state_dict__without_buckets_goes_on_with_another_batch_size(
+def test_state_dict__without_buckets_resumes_with_another_batch_size(
     size: int, world: int, chosen: dict[str, Any], data: st.DataObject
 ) -> None:
     chosen = chosen | {"bucketed": False, "drop_last": False}
@@ -132,7 +132,7 @@ def test_state_dict__without_buckets_goes_on_with_another_batch_size(
     assert set(rows(steps(again))) == set(range(size)) - seen
 
 
-def test_sampler__tells_epoch_and_step_with_the_rows() -> None:
+def test_sampler__returns_epoch_and_step_with_the_rows() -> None:
     sampler = sampler_of(Sized(10), batch_size=4, epoch=2)
 
     told = [(read_epoch(batch), batch.step) for batch in sampler if isinstance(batch, BatchRows)]
@@ -143,7 +143,7 @@ def test_sampler__tells_epoch_and_step_with_the_rows() -> None:
     assert read_epoch([1, 2]) is None
 
 
-def test_step__goes_on_after_a_resume_and_counts_steps_of_all_ranks() -> None:
+def test_step__continues_after_a_resume_and_counts_steps_of_all_ranks() -> None:
     first = sampler_of(Sized(20), batch_size=2, epoch=1, world=2)
     assert [batch.step for batch in itertools.islice(first, 3)] == [5, 6, 7]
     again = sampler_of(Sized(20), batch_size=2, world=2, rank=1)
@@ -153,7 +153,7 @@ def test_step__goes_on_after_a_resume_and_counts_steps_of_all_ranks() -> None:
     assert [batch.step for batch in again] == [8, 9]
 
 
-def test_sampler__shares_out_the_rows_of_an_incomplete_step() -> None:
+def test_sampler__distributes_the_rows_of_an_incomplete_step() -> None:
     short = steps(ranks(8 + 5, 2, batch_size=4, shuffle=False))
     shared = steps(ranks(8 + 3, 2, batch_size=4, shuffle=False))
     repeated = steps(ranks(4, 3, batch_size=1, shuffle=False))
@@ -163,7 +163,7 @@ def test_sampler__shares_out_the_rows_of_an_incomplete_step() -> None:
     assert repeated[-1] == ([3], [3], [3])
 
 
-def test_set_epoch__keeps_the_place_in_the_epoch_that_is() -> None:
+def test_set_epoch__keeps_the_position_in_the_current_epoch() -> None:
     sampler = sampler_of(Sized(10), batch_size=2, shuffle=False, epoch=1)
     state = sampler.state_dict() | {"rows_given": 6, "steps": 3}
 
@@ -178,7 +178,7 @@ def test_set_epoch__keeps_the_place_in_the_epoch_that_is() -> None:
     assert sampler.sampler is sampler
 
 
-def test_state_dict__before_iterating_is_the_state_that_was_loaded() -> None:
+def test_state_dict__before_iterating_is_the_loaded_state() -> None:
     sampler = sampler_of(Sized(10), batch_size=2)
     list(sampler)
     begin = sampler.state_dict() | {"rows_given": 0, "steps": 0}
@@ -188,7 +188,7 @@ def test_state_dict__before_iterating_is_the_state_that_was_loaded() -> None:
     assert sampler.state_dict() == begin
 
 
-def test_sampler__gives_no_rows_of_the_epoch_before_one_that_was_set() -> None:
+def test_sampler__gives_no_rows_before_the_set_epoch() -> None:
     sampler = sampler_of(Sized(10), batch_size=2)
     ahead = iter(sampler)
     next(ahead)
@@ -243,7 +243,7 @@ def test_sampler__refuses_buckets_of_rows_without_lengths() -> None:
         sampler_of([1, 2, 3], bucketed=True)
 
 
-def test_iter__leaves_a_loaded_place_to_the_iterator_that_is_used() -> None:
+def test_iter__keeps_the_loaded_position_for_the_used_iterator() -> None:
     """DataLoader with workers creates two iterators of a sampler, and discards the first."""
     sampler = sampler_of(Sized(10), batch_size=2, shuffle=False)
     sampler.load_state_dict(sampler.state_dict() | {"rows_given": 6, "steps": 3})

@@ -54,10 +54,10 @@ def wrapped(tokenizer: Any, **options: Any) -> MslmModel:
 
 
 @pytest.mark.long
-def test_save_pretrained__leaves_a_folder_that_a_new_process_loads(
+def test_save_pretrained__folder_loads_in_a_new_process(
     of_sample: tokenizers.Tokenizer, tmp_path: Path
 ) -> None:
-    # A process of its own, as in this one the model is known to AutoModel already.
+    # In this process, AutoModel already knows the model, so load it in a new one.
     model = wrapped(VOCAB)
     model.save_pretrained(tmp_path / "whole")
     model.save_encoder(tmp_path / "encoder")
@@ -100,7 +100,7 @@ def test_tokenizer__of_a_built_folder_has_its_special_tokens_in_transformers(
     assert tokenizers.load_tokenizer(str(shards.folder)).ids == shards.manifest.token_ids
 
 
-def test_wrap__takes_a_tokenizer_in_any_form(
+def test_wrap__accepts_a_tokenizer_in_any_form(
     of_sample: tokenizers.Tokenizer, tmp_path: Path
 ) -> None:
     path = tmp_path / "tokenizer.json"
@@ -114,7 +114,7 @@ def test_wrap__takes_a_tokenizer_in_any_form(
         assert (tokenizer.digest, tokenizer.ids) == (of_sample.digest, of_sample.ids)
 
 
-def test_wrap__of_a_folder_takes_the_tokenizer_in_it_with_unusual_names(tmp_path: Path) -> None:
+def test_wrap__reads_the_tokenizer_of_a_folder_with_unusual_names(tmp_path: Path) -> None:
     lines = VOCAB.read_text().replace("[MASK]", "<hide>").replace("[UNK]", "[UNK]")
     (tmp_path / "vocab.txt").write_text(lines)
     (tmp_path / "tokenizer_config.json").write_text('{"mask_token": "<hide>"}')
@@ -141,12 +141,12 @@ def test_wrap__refuses_a_tokenizer_with_more_ids_than_the_model() -> None:
         MslmModel.wrap(masked_lm(), tokenizer=VOCAB)
 
 
-def test_wrap__refuses_what_is_not_a_tokenizer() -> None:
+def test_wrap__refuses_an_invalid_tokenizer() -> None:
     with pytest.raises(TokenizerError, match="expected a path, a hub name, or a fast tokenizer"):
         MslmModel.wrap(masked_lm(), tokenizer=3)
 
 
-def test_card__cleans_labels_and_says_that_a_model_is_protected(tmp_path: Path) -> None:
+def test_card__cleans_labels_and_marks_a_protected_model(tmp_path: Path) -> None:
     model = MslmModel.wrap(masked_lm(), labels=["<b>\x1b[31m*"], protected=True)
 
     model.save_pretrained(tmp_path)
@@ -156,7 +156,7 @@ def test_card__cleans_labels_and_says_that_a_model_is_protected(tmp_path: Path) 
     assert "patients' text" in card
 
 
-def test_card__of_the_user_stays(tmp_path: Path) -> None:
+def test_card__of_the_user_is_kept(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("mine")
 
     MslmModel.wrap(masked_lm()).save_pretrained(tmp_path)
@@ -167,7 +167,7 @@ def test_card__of_the_user_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("family", "expected"), [("bert", 64), ("roberta", 62), ("modernbert", 64), ("mpnet", 62)]
 )
-def test_longest_row__is_one_that_the_model_takes(family: str, expected: int) -> None:
+def test_longest_row__fits_the_model(family: str, expected: int) -> None:
     import torch
 
     model = masked_lm(family)
@@ -217,7 +217,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
     return made
 
 
-def test_push_to_hub__refuses_a_model_of_patients_text(hub: Hub, tmp_path: Path) -> None:
+def test_push_to_hub__refuses_a_protected_model(hub: Hub, tmp_path: Path) -> None:
     model = wrapped(VOCAB, protected=True)
     model.save_pretrained(tmp_path)
     again = MslmModel.from_pretrained(tmp_path)
@@ -238,7 +238,7 @@ def test_push_to_hub__refuses_a_model_of_patients_text(hub: Hub, tmp_path: Path)
     assert b"patients' text" in hub.repos["me/model"]["README.md"]
 
 
-def test_push_to_hub__uploads_what_save_pretrained_writes(hub: Hub, tmp_path: Path) -> None:
+def test_push_to_hub__uploads_the_files_of_save_pretrained(hub: Hub, tmp_path: Path) -> None:
     model = wrapped(VOCAB)
     model.save_pretrained(tmp_path)
 
@@ -251,7 +251,7 @@ def test_push_to_hub__uploads_what_save_pretrained_writes(hub: Hub, tmp_path: Pa
     assert (repo["private"], branch["branch"], upload["revision"]) == (True, "second", "second")
 
 
-def test_push_to_hub__leaves_a_card_that_the_hub_has(hub: Hub) -> None:
+def test_push_to_hub__keeps_a_card_on_the_hub(hub: Hub) -> None:
     hub.repos["me/model"] = {"README.md": b"# Mine"}
 
     wrapped(VOCAB).push_to_hub("me/model")
@@ -260,7 +260,7 @@ def test_push_to_hub__leaves_a_card_that_the_hub_has(hub: Hub) -> None:
     assert "model.safetensors" in hub.repos["me/model"]
 
 
-def test_push_to_hub__says_what_to_do_where_the_hub_refuses(hub: Hub) -> None:
+def test_push_to_hub__explains_a_refusal_of_the_hub(hub: Hub) -> None:
     hub.error = OSError("Token hf_abc is invalid")
 
     with pytest.raises(PushError, match=r"me/model: .* got OSError; .*hf auth login") as caught:
@@ -273,7 +273,7 @@ def test_save_pretrained__uploads_no_other_file_of_the_folder(hub: Hub, tmp_path
     (tmp_path / "notes.csv").write_text("a patient's")
     model = wrapped(VOCAB)
 
-    # A second time the card is there already.
+    # The second time, the card exists already.
     for repo_id in ("me/model", "me/again"):
         model.save_pretrained(tmp_path, push_to_hub=True, repo_id=repo_id)
 

@@ -11,7 +11,7 @@ from tests.torch.second_device import second_device  # noqa: E402
 HERE = torch.device("cpu")
 
 
-def test_second_device__refuses_to_mix() -> None:
+def test_second_device__refuses_mixed_devices() -> None:
     layer = torch.nn.Linear(4, 3)
 
     with second_device() as device:
@@ -25,7 +25,7 @@ def test_second_device__refuses_to_mix() -> None:
             layer(x.to(device)).detach().numpy()
 
 
-def test_second_device__keeps_what_is_made_of_its_tensors() -> None:
+def test_second_device__keeps_results_of_its_tensors() -> None:
     with second_device() as device:
         x = torch.ones(2, 4, device=device, requires_grad=True)
         (x * torch.tensor(2.0)).sum().backward()

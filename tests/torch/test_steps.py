@@ -140,9 +140,7 @@ def no_accelerator() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("balance", ["means", "sums"])
-def test_mslm_trainer__takes_the_same_step_in_32_batches_as_in_one(
-    balance: str, tmp_path: Path
-) -> None:
+def test_mslm_trainer__takes_the_same_step_with_32_batches(balance: str, tmp_path: Path) -> None:
     whole, whole_log = trained(MslmTrainer, tmp_path, ROWS, balance=balance)
 
     parts, parts_log = trained(MslmTrainer, tmp_path, 1, balance=balance)
@@ -152,7 +150,7 @@ def test_mslm_trainer__takes_the_same_step_in_32_batches_as_in_one(
     assert parts_log[0]["loss"] == pytest.approx(whole_log[0]["loss"], rel=1e-5)
 
 
-def test_mslm_trainer__is_exact_where_nothing_is_masked(tmp_path: Path) -> None:
+def test_mslm_trainer__is_exact_without_masks(tmp_path: Path) -> None:
     parts, _ = trained(MslmTrainer, tmp_path, 1, names=ONLY_TAGS)
 
     assert_same(parts, exact(names=ONLY_TAGS))
@@ -176,7 +174,7 @@ def test_trainer__is_exact_with_the_balance_of_the_paper(tmp_path: Path) -> None
     assert_same(parts, exact("sums"))
 
 
-def test_trainer__is_exact_for_masks_alone(tmp_path: Path) -> None:
+def test_trainer__is_exact_with_masks_only(tmp_path: Path) -> None:
     parts, log = trained(Trainer, tmp_path, 4, names=ONLY_MASKS)
 
     with torch.no_grad():
@@ -187,16 +185,14 @@ def test_trainer__is_exact_for_masks_alone(tmp_path: Path) -> None:
     assert log[0]["loss"] == pytest.approx(total / items, rel=1e-4)
 
 
-def test_trainer__of_one_batch_a_step_is_exact(tmp_path: Path) -> None:
+def test_trainer__with_one_batch_per_step_is_exact(tmp_path: Path) -> None:
     whole, _ = trained(Trainer, tmp_path, ROWS)
 
     assert_same(whole, exact())
 
 
 @pytest.mark.parametrize("size", [1, 16])
-def test_trainer__of_several_batches_is_refused_where_it_would_be_inexact(
-    size: int, tmp_path: Path
-) -> None:
+def test_trainer__with_several_batches_is_refused_if_inexact(size: int, tmp_path: Path) -> None:
     with pytest.raises(
         ValueError,
         match=r"of masked tokens \(\d+\) of several batches.*MslmTrainer.*balance='sums'",
@@ -204,12 +200,12 @@ def test_trainer__of_several_batches_is_refused_where_it_would_be_inexact(
         trained(Trainer, tmp_path, size)
 
 
-def test_trainer__of_several_batches_without_masks_is_refused(tmp_path: Path) -> None:
+def test_trainer__with_several_batches_without_masks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="accelerate accumulates gradients of several batches"):
         trained(Trainer, tmp_path, 1, names=ONLY_TAGS)
 
 
-def test_trainer__of_several_batches_whose_masks_are_in_one_is_refused(
+def test_trainer__with_masks_in_one_of_several_batches_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(GIVEN, "labels", GIVEN["labels"].clone())
@@ -219,7 +215,7 @@ def test_trainer__of_several_batches_whose_masks_are_in_one_is_refused(
         trained(Trainer, tmp_path, 16)
 
 
-def test_trainer__evaluates_and_gives_tag_logits_alone(tmp_path: Path) -> None:
+def test_trainer__evaluates_and_returns_only_tag_logits(tmp_path: Path) -> None:
     rows = [{name: GIVEN[name][i] for name in GIVEN} for i in range(8)]
     model = wrapped().eval()
     arguments = TrainingArguments(
@@ -291,7 +287,7 @@ def test_count_items__makes_accelerate_exact(size: int) -> None:
     assert_same(gradients_of(accelerator.unwrap_model(model)), whole)
 
 
-def test_forward__is_refused_where_accelerate_accumulates_without_counts() -> None:
+def test_forward__is_refused_if_accelerate_accumulates_without_counts() -> None:
     Accelerator(cpu=True, gradient_accumulation_steps=4)
 
     with pytest.raises(ValueError, match=r"count_items\(batches, averaged_over=N\)"):
@@ -300,12 +296,12 @@ def test_forward__is_refused_where_accelerate_accumulates_without_counts() -> No
 
 
 @pytest.mark.parametrize("types", [1, 2])
-def test_forward__is_refused_where_plain_torch_accumulates_without_counts(types: int) -> None:
-    # With one type the gradient of its bias, the smallest of all, is always 0.
+def test_forward__is_refused_if_plain_torch_accumulates_without_counts(types: int) -> None:
+    # With one type, the gradient of its bias (the smallest parameter) is always 0.
     model, (first, second) = wrapped(types), cut(16, batch(ROWS, types=types))
 
     model(**first).loss.backward()
-    loss = model(**second).loss  # Lightning forgets old gradients only now
+    loss = model(**second).loss  # Lightning resets gradients only after this call
     model.zero_grad(set_to_none=False)
     loss.backward()
 
@@ -314,7 +310,7 @@ def test_forward__is_refused_where_plain_torch_accumulates_without_counts(types:
     model(**second, num_items_in_batch=count_items([second])).loss.backward()
 
 
-def test_lightning__that_accumulates_is_refused(tmp_path: Path) -> None:
+def test_lightning__is_refused_with_accumulation(tmp_path: Path) -> None:
     lightning = pytest.importorskip("lightning.pytorch")
 
     class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
@@ -347,7 +343,7 @@ def test_lightning__that_accumulates_is_refused(tmp_path: Path) -> None:
     fit()
 
 
-def test_count_items__counts_what_the_parts_are_sums_of() -> None:
+def test_count_items__counts_the_terms_of_each_sum() -> None:
     counts = count_items([GIVEN, {"input_ids": GIVEN["input_ids"][:3]}])
 
     masked, tagged = (int((GIVEN[name] >= 0).sum()) for name in ("labels", "bio"))
@@ -383,11 +379,11 @@ def rank(number: int, port: int, folder: str) -> None:
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     kept = {}
 
-    # Trainers start the process group, and deal out the rows.
+    # Trainers start the process group and distribute the rows.
     kept["Trainer"] = trained(Trainer, Path(folder), 16, ranks=2)[0]
     kept["MslmTrainer"] = trained(MslmTrainer, Path(folder), 4, ranks=2)[0]
 
-    # By hand, with ranks of 8 and 24 rows.
+    # Without a trainer, with 8 and 24 rows per rank.
     mine = {name: x[:8] if number == 0 else x[8:] for name, x in GIVEN.items()}
     model = DistributedDataParallel(wrapped())
     model(**mine).loss.backward()
@@ -404,7 +400,7 @@ def rank(number: int, port: int, folder: str) -> None:
 
     torch.save(kept, f"{folder}/{number}.pt")
     torch.distributed.barrier()
-    # Whatever else a forked process would do at its end waits for threads that it does not have.
+    # A normal exit would wait for threads that were not copied by the fork.
     os._exit(0)
 
 

@@ -87,7 +87,7 @@ def test_windows__agree_with_their_twin(
     assert all(len(mention.scores) == mention.end - mention.start for mention in mentions)
 
 
-def test_joined__takes_a_mention_over_the_middle_whole_from_one_window() -> None:
+def test_joined__takes_a_mention_over_the_middle_from_one_window() -> None:
     places = np.arange(21)
     whole = WordMention(8, 11, 0, (0.9,) * 3)
 
@@ -103,7 +103,7 @@ def test_joined__takes_a_mention_over_the_middle_whole_from_one_window() -> None
 # Texts --------------------------------------------------------------------------------------------
 
 
-def test_annotate__finds_the_mentions_that_the_model_learned(trained: Trained) -> None:
+def test_annotate__finds_learned_mentions(trained: Trained) -> None:
     found = trained.model.annotate([gold.text for gold in trained.gold])
 
     assert sum(len(gold.mentions) for gold in trained.gold) == 15
@@ -132,7 +132,7 @@ def test_annotate__does_not_depend_on_the_batch_size(trained: Trained, batch_siz
 
 
 def test_annotate__of_a_long_text_equals_a_short_one_far_from_its_edges() -> None:
-    # A model that sees one token at a time: what is around a word does not matter to it.
+    # The model sees one token at a time, so the context of a word does not matter.
     model = random_model()
     for layer in model.masked_lm.bert.encoder.layer:
         torch.nn.init.zeros_(layer.attention.output.dense.weight)
@@ -143,7 +143,7 @@ def test_annotate__of_a_long_text_equals_a_short_one_far_from_its_edges() -> Non
     (short,) = model.annotate([sentence])
     (long,) = model.annotate([sentence * 40])
 
-    # Mentions of like labels side by side, at the sentences' borders, become one.
+    # Adjacent mentions with equal labels, at the borders of sentences, become one.
     at = len(sentence)
     inner = [(s, e) for s, e, *_ in short if s > 0 and e < at - 2]
     assert inner
@@ -189,7 +189,7 @@ def test_annotate__begins_and_ends_at_words(family: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("head", ["detection", "classification"])
-def test_annotate__refuses_scores_that_are_no_numbers(head: str) -> None:
+def test_annotate__refuses_nan_scores(head: str) -> None:
     model = random_model()
     with torch.no_grad():
         for parameter in getattr(model, head).parameters():
@@ -201,14 +201,14 @@ def test_annotate__refuses_scores_that_are_no_numbers(head: str) -> None:
     assert "secret" not in str(error.value)
 
 
-def test_annotate__of_no_text_finds_nothing() -> None:
+def test_annotate__of_no_text_returns_nothing() -> None:
     model = random_model()
 
     assert model.annotate([]) == []
     assert model.annotate(["", " \r\n\t"]) == [[], []]
 
 
-def test_annotate__leaves_the_model_in_training() -> None:
+def test_annotate__restores_training_mode() -> None:
     model = random_model().train()
 
     model.annotate(["Warfarin"])
@@ -216,7 +216,7 @@ def test_annotate__leaves_the_model_in_training() -> None:
     assert model.training
 
 
-def test_annotate__says_what_a_model_lacks() -> None:
+def test_annotate__names_missing_parts_of_the_model() -> None:
     bare = MslmModel.wrap(masked_lm(), labels=["Drug"])
     without = MslmModel.wrap(masked_lm("bert", vocab_size=1200), tokenizer=VOCAB)
 
@@ -228,9 +228,7 @@ def test_annotate__says_what_a_model_lacks() -> None:
         random_model().annotate(["a"], batch_size=0)
 
 
-def test_build__by_a_model_has_the_mentions_that_it_was_trained_on(
-    trained: Trained, tmp_path: Path
-) -> None:
+def test_build__with_a_model_has_its_training_mentions(trained: Trained, tmp_path: Path) -> None:
     trained.model.save_pretrained(tmp_path / "model")
     options = {"annotate.use": "model", "annotate.model": tmp_path / "model"}
 
@@ -275,7 +273,7 @@ def test_tagger__reads_tags_of_any_scheme_as_the_pipeline_does(
 
     assert found
     assert {mention.label for mention in found} <= {"X", "Y"}
-    if "E-X" in names:  # which the pipeline does not know
+    if "E-X" in names:  # unknown to the pipeline
         return
     model.save_pretrained(tmp_path)
     (tmp_path / "tokenizer.json").write_text(tokenizer.json)

@@ -53,7 +53,7 @@ def trainer(shards: Any, folder: Path, **options: Any) -> Any:
     )
 
 
-def test_loader__says_to_a_plain_trainer_what_takes_it(shards: Any, tmp_path: Path) -> None:
+def test_loader__error_in_a_plain_trainer_names_mslm_trainer(shards: Any, tmp_path: Path) -> None:
     rows = MaskedDataset(shards["train"], JOINT)
     ids = shards["train"].token_ids
     model = masked_lm(vocab_size=ids.size, pad_token_id=ids.pad, max_position_embeddings=512)
@@ -65,7 +65,7 @@ def test_loader__says_to_a_plain_trainer_what_takes_it(shards: Any, tmp_path: Pa
         plain.train()
 
 
-def test_trainer__computes_metrics_of_all_rows_of_a_loader(shards: Any, tmp_path: Path) -> None:
+def test_trainer__computes_metrics_over_all_rows_of_a_loader(shards: Any, tmp_path: Path) -> None:
     rows = MaskedDataset(shards["test"], JOINT, static=True)
     seen: list[int] = []
 
@@ -104,7 +104,7 @@ def test_trainer__refuses_metrics_of_a_loader_on_several_ranks(
         one.evaluation_loop(loader.for_trainer(), "Evaluation")
 
 
-def test_trainer__logs_parts_of_each_run_alone(shards: Any, tmp_path: Path) -> None:
+def test_trainer__logs_parts_of_each_run_separately(shards: Any, tmp_path: Path) -> None:
     one = trainer(shards, tmp_path)
 
     for _ in range(2):

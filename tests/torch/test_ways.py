@@ -29,12 +29,12 @@ REFUSED = {
     "Accelerate, rows by a seedable sampler",
     "Lightning, rows",
 }
-"""Ways in which nobody says which epoch begins."""
+"""Ways in which no trainer sets the epoch."""
 REFUSED_AFTER_A_RESUME = {
     "Accelerate, ShardSampler that is told beside the prepared loader": 0,
     "Lightning, ShardSampler": 1,
 }
-"""A way in which the wrong epoch would be said, or the right one too late -> from how many workers on."""
+"""Way that sets a wrong epoch after a resume, or sets it too late -> minimum number of workers."""
 
 DAILY = (
     "Trainer",
@@ -47,7 +47,7 @@ DAILY = (
     "Lightning, rows",
     "Lightning, loader",
 )
-"""Ways of each trainer in which the epoch is known, and in which it is not."""
+"""Ways of each trainer with a known epoch, and without one."""
 
 
 @pytest.fixture(scope="module")
@@ -77,14 +77,14 @@ def check_law(folder: Path, told: list[dict[str, Any]], *, resumed: bool, worker
             assert len(every) > 8
 
 
-def test_expected__masks_of_a_row_differ_from_epoch_to_epoch(folder: Path) -> None:
+def test_expected_masks__differ_between_epochs(folder: Path) -> None:
     first, *others = expected_masks(str(folder))
 
     for other in others:
         assert sum(first[key] == other[key] for key in first) < len(first) / 8
 
 
-def test_ways__in_one_process_that_resumed(
+def test_ways__in_one_resumed_process(
     folder: Path,
     tmp_path: Path,
     no_accelerator: None,  # noqa: F811

@@ -111,7 +111,7 @@ WRONG: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_calls__name_what_is_of_another_kind(what: str, model: Any, shards: Any) -> None:
+def test_calls__name_arguments_of_a_wrong_type(what: str, model: Any, shards: Any) -> None:
     call, message = WRONG[what]
 
     with pytest.raises(TypeError, match=message):
@@ -127,12 +127,12 @@ CLASSIFIERS = {
     "ModernBert": {"pad_token_id": 0},
     "Roberta": {},
 }
-"""Family -> options that its configuration needs besides those of all."""
+"""Family -> additional options of its configuration."""
 
 
 @pytest.mark.parametrize("family", CLASSIFIERS)
 @pytest.mark.parametrize("kind", ["Model", "ForTokenClassification"])
-def test_wrap__refuses_a_model_without_a_head_for_hidden_tokens(family: str, kind: str) -> None:
+def test_wrap__refuses_a_model_without_a_masked_lm_head(family: str, kind: str) -> None:
     config = getattr(transformers, f"{family}Config")(
         vocab_size=40,
         hidden_size=16,

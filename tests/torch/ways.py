@@ -37,7 +37,7 @@ SIZE = 8
 """Rows of each rank's batch."""
 
 WAYS: dict[str, Callable[[Run], None]] = {}
-"""A way by its name; registered below."""
+"""Name -> way. Filled by `way`."""
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Run:
         return model
 
     is_over_first_half: bool = True
-    """Whether the model is given batches of the run that is looked at, not those before a resume."""
+    """Whether to record batches; False before the resume."""
 
 
 class Tiny(nn.Module):
@@ -239,13 +239,13 @@ def _(run: Run) -> None:
     hugging_face(run, "Trainer", **of_datasets(run), callbacks=[MaskEpochCallback()])
 
 
-# Loops of one's own --------------------------------------------------------------------------------------------------
+# Custom loops --------------------------------------------------------------------------------------------------------
 
 
 def loop(run: Run, batches: Any, *, begin: Callable[[int], object], step: Any) -> None:
     """Train for all epochs; to resume, from the middle of the second.
 
-    torch's DataLoader cannot resume within an epoch: earlier steps are made and discarded.
+    torch's DataLoader cannot resume within an epoch, so earlier batches are computed and discarded.
     """
     first = 1 if run.resumed else 0
     for epoch in range(first, EPOCHS):

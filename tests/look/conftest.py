@@ -1,4 +1,4 @@
-"""Folders that the tests of the page share."""
+"""Built folders shared by the tests of the page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def chem(tmp_path_factory: pytest.TempPathFactory) -> Shards:
 
 @pytest.fixture(scope="session")
 def notes(tmp_path_factory: pytest.TempPathFactory) -> Shards:
-    """The same, as if it were patients' text."""
+    """The same corpus, marked as protected."""
     out = tmp_path_factory.mktemp("look") / "notes"
     options = {"about.protected": True}
     return md.build("blurb/bc5cdr-chem", sample=True, out=out, workers=1, options=options)
@@ -29,11 +29,11 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Shards:
 
 @pytest.fixture(scope="session")
 def evil(tmp_path_factory: pytest.TempPathFactory) -> Shards:
-    """A corpus whose words, label and ids are markup."""
+    """A corpus with markup in words, label and ids."""
     return md.load(hostile(tmp_path_factory.mktemp("look") / "evil"))
 
 
 @pytest.fixture(scope="session")
 def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for the browser."""
+    """A profile folder for the browser."""
     return tmp_path_factory.mktemp("chromium")

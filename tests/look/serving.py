@@ -1,4 +1,4 @@
-"""A server of the page in a thread of the test, and folders to show."""
+"""A server of the page in a thread of the test, and a folder to show."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EVIL_LABEL = "<img src=x onerror=alert(1)>"
 
 
 class Answer(NamedTuple):
-    """What a server answered."""
+    """An answer of the server."""
 
     status: int
     headers: Mapping[str, str]
@@ -37,7 +37,7 @@ class Answer(NamedTuple):
 
 @contextmanager
 def served(corpus: Corpus, state: State | None = None) -> Iterator[Server]:
-    """Serve a corpus for some time."""
+    """Serve a corpus within the context."""
     server = Server(corpus, state or State())
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -49,7 +49,7 @@ def served(corpus: Corpus, state: State | None = None) -> Iterator[Server]:
 
 
 def ask(address: str, *, method: str = "GET", headers: Mapping[str, str] | None = None) -> Answer:
-    """Ask for an address as a browser does, with further headers, which may replace its own."""
+    """Request an address with the headers of a browser; `headers` add to them or replace them."""
     parts = urlsplit(address)
     connection = http.client.HTTPConnection(parts.netloc)
     connection.putrequest(method, f"{parts.path}?{parts.query}", skip_host=True)
@@ -65,7 +65,7 @@ def ask(address: str, *, method: str = "GET", headers: Mapping[str, str] | None 
 
 
 def hostile(folder: Path) -> Path:
-    """Build a corpus whose words, label and documents' ids are markup."""
+    """Build a corpus with markup in words, label and document ids."""
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *EVIL]
     core = tokenizers.Tokenizer(
         models.WordLevel({word: id_ for id_, word in enumerate(words)}, unk_token="[UNK]")

@@ -1,4 +1,4 @@
-"""The view of batches: its numbers and drawings are those of the arrays of `md.Batches`."""
+"""The view of batches, against the arrays of `md.Batches`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def drawn(shards: md.Shards, **extra: str) -> str:
     [{}, {"rows": "5"}, {"rows": "3", "tokens": "100", "width": "40", "multiple_of": "8"}],
     ids=["usual", "few", "all"],
 )
-def test_view__numbers_are_those_of_the_arrays(shards: md.Shards, extra: dict[str, str]) -> None:
+def test_view__numbers_equal_the_arrays(shards: md.Shards, extra: dict[str, str]) -> None:
     html = drawn(shards, **extra)
 
     rows = dict(re.findall(r'<tr data-form="(.*?)">(.*?)</tr>', html, re.DOTALL))
@@ -99,7 +99,7 @@ def test_draw__is_to_scale(shape: BatchShape) -> None:
         assert all(bar.x + bar.width <= view._WIDTH + 0.01 for bar in bars)
         assert all(0 <= bar.y <= drawing.height - view._LINE for bar in bars)
 
-    # No two bars lie on each other.
+    # No two bars overlap.
     painted = np.zeros((drawing.height, view._WIDTH), np.int64)
     for bar in (*drawing.rows, *drawing.padding):
         painted[bar.y, round(bar.x) : round(bar.x + bar.width)] += 1
@@ -107,16 +107,16 @@ def test_draw__is_to_scale(shape: BatchShape) -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "x", "1.5", "9999999", "\u0661"])
-def test_read_sizes__refuses_what_is_no_size(value: str) -> None:
+def test_read_sizes__refuses_invalid_sizes(value: str) -> None:
     with pytest.raises(CallError, match=r"batches\.rows: expected a whole number from 1 to"):
         read_sizes(State(extra={"batches.rows": value}))
 
 
-def test_view__names_the_form_whose_rows_do_not_fit(shards: md.Shards) -> None:
+def test_view__names_the_shape_with_rows_that_are_too_long(shards: md.Shards) -> None:
     assert "packed: row_tokens: expected room for a row of" in drawn(shards, width="4")
 
 
-def test_view__keeps_what_was_typed(shards: md.Shards) -> None:
+def test_view__keeps_typed_values(shards: md.Shards) -> None:
     state = State(view="batches", extra={"batches.rows": "x<y"})
     html = str(render_view("batches", Corpus(shards), state, live=True)[0])
 

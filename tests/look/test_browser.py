@@ -1,4 +1,4 @@
-"""The live page in a real browser: what a person does, and what they then see."""
+"""The live page in a real browser: actions of a user, and the resulting view."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def live(chem: Shards, tab: Browser) -> Iterator[Server]:
-    """The sample, served and on the screen."""
+    """The sample, served and open in the browser."""
     tab.leave()
     with served(Corpus(chem, live=True)) as server:
         tab.open(server.address)
@@ -58,7 +58,7 @@ def show_view(tab: Browser, name: str) -> None:
 
 
 def counted(tab: Browser) -> dict[str, str]:
-    """Return the counts of the first strategy on the screen, once the split has been counted."""
+    """Wait until the split is counted, and return the counts of the first strategy."""
     tab.wait_for("document.querySelector('[data-strategy] [data-count=n_elm]')")
     script = "Object.fromEntries([...document.querySelector('[data-strategy]').querySelectorAll('[data-count]')].map(one => [one.dataset.count, one.innerText]))"
     found: dict[str, str] = tab.run(script)
@@ -66,9 +66,7 @@ def counted(tab: Browser) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("live")
-def test_slider__changes_counts_and_weights_to_those_of_mask_stats(
-    chem: Shards, tab: Browser
-) -> None:
+def test_slider__updates_counts_and_weights_as_mask_stats(chem: Shards, tab: Browser) -> None:
     tab.run("document.querySelector('[data-for=\"s1.elm\"]').value = '0.25'")
     tab.run(
         "document.querySelector('[data-for=\"s1.elm\"]').dispatchEvent(new Event('input', {bubbles: true}))"
@@ -103,7 +101,7 @@ def test_slider__changes_counts_and_weights_to_those_of_mask_stats(
 
 
 @pytest.mark.usefixtures("live")
-def test_take__the_command_gives_the_counts_of_the_page_and_the_address_restores_it(
+def test_take__command_and_address_reproduce_the_page(
     tab: Browser,
 ) -> None:
     tab.set("s1.elm", "0.3")
@@ -129,7 +127,7 @@ def test_take__the_command_gives_the_counts_of_the_page_and_the_address_restores
 
 
 @pytest.mark.usefixtures("live")
-def test_rates__a_cell_shows_the_rows_at_its_rates(chem: Shards, tab: Browser) -> None:
+def test_rates__a_cell_opens_the_rows_at_its_rates(chem: Shards, tab: Browser) -> None:
     show_view(tab, "rates")
     tab.wait_for("document.querySelectorAll('.heat td').length === 16")
     sweep = run("mask-stats", chem.folder, "--sweep", "--json").json["sweep"]
@@ -145,7 +143,7 @@ def test_rates__a_cell_shows_the_rows_at_its_rates(chem: Shards, tab: Browser) -
 
 
 @pytest.mark.usefixtures("live")
-def test_clips__a_note_leads_to_the_map_and_a_cell_to_rates_without_it(tab: Browser) -> None:
+def test_clips__note_and_map_lead_to_rates_without_clipping(tab: Browser) -> None:
     tab.set("s1.blm", "0")
     tab.wait_for("document.querySelector('#counts .note')?.innerText.includes('both clips')")
     tab.run("document.querySelector('#counts .note a').click()")
@@ -159,7 +157,7 @@ def test_clips__a_note_leads_to_the_map_and_a_cell_to_rates_without_it(tab: Brow
 
 
 @pytest.mark.usefixtures("live")
-def test_filters__and_strategies_change_what_is_shown(tab: Browser) -> None:
+def test_filters__and_strategies_change_the_rows(tab: Browser) -> None:
     tab.run("document.querySelector('[value=no-mention]').click()")
     tab.wait_for("location.search.includes('only=no-mention')")
     tab.wait_for("document.querySelectorAll('main .m').length === 1")  # the legend's
@@ -173,7 +171,7 @@ def test_filters__and_strategies_change_what_is_shown(tab: Browser) -> None:
 
 
 @pytest.mark.usefixtures("live")
-def test_keys__turn_pages_and_draw_anew(tab: Browser) -> None:
+def test_keys__turn_pages_and_redraw_masks(tab: Browser) -> None:
     tab.press("j")
     tab.wait_for(
         "location.search.includes('row=50') && document.querySelector('[name=row]').value === '50'"
@@ -193,8 +191,8 @@ def test_keys__turn_pages_and_draw_anew(tab: Browser) -> None:
 
 
 @pytest.mark.usefixtures("live")
-def test_page__is_heard_and_seen_without_colour(tab: Browser) -> None:
-    """A mention, its label and its mask are in the text; a mask has another mark than its colour."""
+def test_page__is_accessible_without_colour(tab: Browser) -> None:
+    """Mentions, labels and masks are in the text, and masks have a mark besides their colour."""
     heard = "getComputedStyle(document.querySelector('article SELECTOR'), '::before').content"
     mention = tab.run(heard.replace("SELECTOR", "u.m"))
     mask = tab.run(heard.replace("SELECTOR", "mark.e"))
@@ -227,14 +225,14 @@ def test_page__is_no_wider_than_the_window(
 
 
 @pytest.mark.usefixtures("live")
-def test_end__ends_the_server_and_says_so(tab: Browser) -> None:
+def test_end__stops_the_server_and_confirms(tab: Browser) -> None:
     tab.run("document.querySelector('[hx-post=end] button').click()")
 
     tab.wait_for("document.querySelector('h1').innerText === 'Ended'")
-    tab.messages.clear()  # what the page asks for now, such as its icon, nobody answers
+    tab.messages.clear()  # later requests of the page, such as its icon, have no answer
 
 
-def test_evil__nothing_of_a_corpus_runs(evil: Shards, tab: Browser) -> None:
+def test_page__runs_no_script_of_a_corpus(evil: Shards, tab: Browser) -> None:
     tab.leave()
     with served(Corpus(evil, live=True)) as server:
         for view in ("rows", "strategy", "rates", "take", "rows"):
@@ -250,8 +248,10 @@ def test_evil__nothing_of_a_corpus_runs(evil: Shards, tab: Browser) -> None:
         assert tab.run("document.querySelectorAll('main :is(script, img, iframe)').length") == 0
 
 
-def test_another_page__can_neither_read_nor_end(chem: Shards, tab: Browser, tmp_path: Path) -> None:
-    """A page from elsewhere that knows the address: its requests are refused, and a frame stays empty."""
+def test_page__refuses_requests_of_another_origin(
+    chem: Shards, tab: Browser, tmp_path: Path
+) -> None:
+    """A page of another origin that knows the address cannot send requests or embed the page."""
     with served(Corpus(chem, live=True)) as server:
         base = server.address.rpartition("/")[0]
         other = tmp_path / "other.html"
@@ -267,7 +267,7 @@ def test_another_page__can_neither_read_nor_end(chem: Shards, tab: Browser, tmp_
         assert not server._server.should_exit
 
 
-def test_large__counts_come_with_progress_and_the_next_change_cancels_them(
+def test_counts__show_progress_and_are_cancelled_by_the_next_change(
     chem: Shards, tab: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mslm_data.look.counts._QUICK_ROWS", 0)

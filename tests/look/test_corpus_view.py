@@ -1,4 +1,4 @@
-"""The view of the corpus: its numbers, and that it shows no text of patients."""
+"""The view of the corpus: its numbers, and no protected text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def numbers(html: str, name: str, value: str) -> dict[str, str]:
     return dict(re.findall(r'data-count="(\w+)">(.*?)<', row[0]))
 
 
-def test_view__numbers_are_those_of_the_functions(shards: md.Shards) -> None:
+def test_view__numbers_equal_the_functions(shards: md.Shards) -> None:
     html = drawn(shards, split="test")
 
     tokenizer = load_tokenizer(str(shards.tokenizer)).core
@@ -69,7 +69,7 @@ def test_view__numbers_are_those_of_the_functions(shards: md.Shards) -> None:
     Page(html)
 
 
-def test_view__says_what_was_lost_and_why(shards: md.Shards, tmp_path: Path) -> None:
+def test_view__shows_losses_with_reasons(shards: md.Shards, tmp_path: Path) -> None:
     assert isinstance(shards.folder, Path)
     shutil.copytree(shards.folder, tmp_path / "copy")
     manifest = json.loads((tmp_path / "copy" / "manifest.json").read_text())
@@ -88,7 +88,7 @@ def test_view__says_what_was_lost_and_why(shards: md.Shards, tmp_path: Path) -> 
     assert '<td>mention left out: overlaps &lt;another&gt;</td><td class="n">3</td>' in html
 
 
-def test_view__names_no_term_of_patients_unasked(shards: md.Shards, tmp_path: Path) -> None:
+def test_view__shows_no_protected_terms_by_default(shards: md.Shards, tmp_path: Path) -> None:
     protected = {"about.protected": True}
     notes = md.build(
         "blurb/ncbi-disease", sample=True, out=tmp_path / "out", workers=1, options=protected
@@ -109,14 +109,14 @@ def test_view__names_no_term_of_patients_unasked(shards: md.Shards, tmp_path: Pa
 
 
 @pytest.mark.parametrize("live", [False, True])
-def test_view__of_a_large_folder_says_that_it_is_a_sample(
+def test_view__marks_a_sample_of_a_large_folder(
     shards: md.Shards, live: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(view, "MANY_ROWS", 24)
     monkeypatch.setattr(view, "_SAMPLE", 24)
     monkeypatch.setattr("mslm_data.stats.corpus_counts._SAMPLE_CHUNK", 8)
     if live:
-        # The whole count is not there yet.
+        # The full count has not finished.
         monkeypatch.setattr("mslm_data.look.jobs.Job.is_ready", property(lambda self: False))
         monkeypatch.setattr(view, "_PATIENCE_S", 60)
 
@@ -128,7 +128,7 @@ def test_view__of_a_large_folder_says_that_it_is_a_sample(
     assert "mslm-data overlap</code> compares its splits" in html
 
 
-def test_view__text_of_a_corpus_is_inert(tmp_path: Path) -> None:
+def test_view__escapes_text_of_a_corpus(tmp_path: Path) -> None:
     rows = [
         {"id": str(n), "text": evil, "spans": [{"start": 0, "end": len(evil), "label": f"{n}{evil}"}]}
         for n, evil in enumerate(EVIL)

@@ -1,4 +1,4 @@
-"""Pages of rows that pass filters, against a look at each row."""
+"""Pages of rows that pass filters, against a check of each row."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def passes(shards: Shards, row: int, state: State) -> bool:
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_find_page__has_each_row_that_passes_once_in_order(
+def test_find_page__returns_passing_rows_once_in_order(
     chem: Shards, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(filters, "_FIRST_CHUNK", 4)
@@ -70,7 +70,7 @@ def test_find_page__has_each_row_that_passes_once_in_order(
     assert onward == backward == expected
 
 
-def test_find_page__finds_mentions_that_training_text_never_has(chem: Shards) -> None:
+def test_find_page__finds_mentions_absent_from_training(chem: Shards) -> None:
     test, corpus = chem["test"], Corpus(chem)
     seen = find_seen(corpus)
 
@@ -96,7 +96,7 @@ def test_find_page__finds_mentions_that_training_text_never_has(chem: Shards) ->
     )
 
 
-def test_find_page__knows_the_mentions_that_evaluation_knows(chem: Shards) -> None:
+def test_find_page__has_the_known_mentions_of_evaluate(chem: Shards) -> None:
     test, corpus = chem["test"], Corpus(chem)
     known = KnownMentions.from_rows(chem["train"], corpus.tokenizer)
     is_new = [
@@ -111,7 +111,7 @@ def test_find_page__knows_the_mentions_that_evaluation_knows(chem: Shards) -> No
     assert page.rows.tolist() == np.flatnonzero(is_new).tolist()
 
 
-def test_find_page__looks_through_a_bounded_number_of_rows(
+def test_find_page__scans_a_bounded_number_of_rows(
     chem: Shards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(filters, "MAX_SCANNED", 10)

@@ -1,4 +1,4 @@
-"""Weak mentions beside gold ones of the same text: what is found, missed and wrong."""
+"""Weak against gold mentions of the same text: found, missed and wrong mentions."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_align__matches_documents_in_other_sentences_windows_and_splits(
     assert counts == {"Chemical": (1, 5, 1), "Disease": (1, 1, 1)}
 
 
-def test_align__leaves_out_text_that_differs_and_labels_of_one_folder(build: Build) -> None:
+def test_align__skips_different_texts_and_labels_of_one_folder(build: Build) -> None:
     weak = build("weak", {"a": (TEXT, [(18, 25, "Lab")]), "b": (TEXT, WEAK), "c": (TEXT, WEAK)})
     gold = build("gold", {"a": (TEXT, GOLD[:1]), "b": (TEXT[:-1] + " daily.", GOLD)})
     corpus = Corpus(weak, gold=gold)
@@ -142,14 +142,14 @@ def test_align__prefers_the_document_of_the_same_split(build: Build) -> None:
     assert counted(corpus, "validation")["Chemical"] == (1, 2, 1)
 
 
-def test_align__compares_the_only_labels_whatever_their_names(build: Build) -> None:
+def test_align__compares_single_labels_regardless_of_names(build: Build) -> None:
     weak = build("weak", {"a": (TEXT, [(0, 10, "T109")])})
     gold = build("gold", {"a": (TEXT, [(0, 10, "Chemical")])})
 
     assert counted(Corpus(weak, gold=gold)) == {"T109": (1, 0, 0)}
 
 
-def test_corpus__refuses_folders_that_cannot_be_compared(build: Build) -> None:
+def test_corpus__refuses_incomparable_folders(build: Build) -> None:
     weak = build("weak", {"a": (TEXT, WEAK)})
     no_label = build("no_label", {"a": (TEXT, [(0, 10, "X"), (18, 25, "Y")])})
     other = build("other", {"a": (TEXT, GOLD)})
@@ -163,7 +163,7 @@ def test_corpus__refuses_folders_that_cannot_be_compared(build: Build) -> None:
 
 
 def sample(build: Build) -> tuple[Shards, Shards]:
-    """Return weak and gold mentions of 60 documents, of which some agree."""
+    """Build weak and gold mentions of 60 documents. Some of them agree."""
     words = ["lithium", "glucose", "proteinuria", "sodium", "olanzapine"]
     weak, gold = {}, {}
     for number in range(60):
@@ -178,7 +178,7 @@ def sample(build: Build) -> tuple[Shards, Shards]:
     return build("weak", weak), build("gold", gold)
 
 
-def test_filters__find_the_rows_that_sets_of_spans_say(build: Build) -> None:
+def test_filters__agree_with_sets_of_spans(build: Build) -> None:
     weak, gold = sample(build)
     corpus = Corpus(weak, gold=gold)
     references = References(gold=corpus.align_gold("train"))
@@ -277,7 +277,7 @@ def test_look__protected_gold_is_not_shown(build: Build) -> None:
 
 
 @needs_chromium
-def test_browser__a_filter_leaves_rows_that_miss_a_mention(build: Build, tmp_path: Path) -> None:
+def test_browser__filters_rows_with_missed_mentions(build: Build, tmp_path: Path) -> None:
     weak, gold = sample(build)
 
     with browser(tmp_path / "profile") as tab, served(Corpus(weak, gold=gold, live=True)) as server:

@@ -15,7 +15,7 @@ def endless(progress: Progress) -> None:
         progress(1, 4)
 
 
-def test_get__cancels_what_is_at_work_in_the_slot_alone() -> None:
+def test_get__cancels_the_running_job_of_its_slot_only() -> None:
     jobs = Jobs(in_background=True)
     go_on = threading.Event()
     other = jobs.get("rates", 1, lambda _: go_on.wait(600))
@@ -29,7 +29,7 @@ def test_get__cancels_what_is_at_work_in_the_slot_alone() -> None:
     assert (second.result, other.result) == ("two", True)
 
 
-def test_get__starts_a_cancelled_job_anew_and_keeps_a_result() -> None:
+def test_get__restarts_a_cancelled_job_and_keeps_results() -> None:
     jobs = Jobs(in_background=True)
     jobs.get("counts", 1, endless)
     jobs.get("counts", 2, lambda _: "two", patience=600)
@@ -40,7 +40,7 @@ def test_get__starts_a_cancelled_job_anew_and_keeps_a_result() -> None:
     assert (again.result, kept.result) == ("one", "two")
 
 
-def test_get__without_beginning_only_cancels() -> None:
+def test_get__without_begin_only_cancels() -> None:
     jobs = Jobs(in_background=True)
     first = jobs.get("counts", 1, endless)
 
@@ -50,7 +50,7 @@ def test_get__without_beginning_only_cancels() -> None:
     assert not second.is_ready
 
 
-def test_get__waits_where_there_is_no_background_and_raises_what_was_raised() -> None:
+def test_get__without_background_waits_and_raises_errors() -> None:
     jobs = Jobs(in_background=False)
 
     def fails(progress: Progress) -> None:
@@ -61,7 +61,7 @@ def test_get__waits_where_there_is_no_background_and_raises_what_was_raised() ->
         jobs.get("counts", 2, fails)
 
 
-def test_job__says_how_much_is_done() -> None:
+def test_job__reports_progress() -> None:
     job = Job(lambda progress: progress(1, 4))
 
     job.run()

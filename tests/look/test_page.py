@@ -1,4 +1,4 @@
-"""The page as a file: whole, on its own, and the same for the same input."""
+"""The page as a file: complete, self-contained and deterministic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATE = State(strategies=(Choice("joint"), Choice("span")))
 
 
 @pytest.mark.parametrize("folder", ["chem", "evil", "notes"])
-def test_page__needs_nothing_from_elsewhere_and_runs_nothing(
+def test_page__is_self_contained_and_has_no_script(
     folder: str, request: pytest.FixtureRequest
 ) -> None:
     html = draw_page(Corpus(request.getfixturevalue(folder)), STATE)
@@ -36,7 +36,7 @@ def test_page__needs_nothing_from_elsewhere_and_runs_nothing(
     assert not re.search(r"url\(|@import|https?:", style[1])
 
 
-def test_page__what_a_corpus_says_is_text(evil: Shards) -> None:
+def test_page__escapes_text_of_a_corpus(evil: Shards) -> None:
     html = draw_page(Corpus(evil), STATE)
 
     for word in [*EVIL, EVIL_LABEL]:
@@ -46,7 +46,7 @@ def test_page__what_a_corpus_says_is_text(evil: Shards) -> None:
     assert "\\u202eevil" in html
 
 
-def test_page__has_the_counts_of_mask_stats(chem: Shards) -> None:
+def test_page__shows_the_counts_of_mask_stats(chem: Shards) -> None:
     html = draw_page(Corpus(chem), STATE)
     train = chem["train"]
 
@@ -59,7 +59,7 @@ def test_page__has_the_counts_of_mask_stats(chem: Shards) -> None:
         assert counts["w_elm"] == f"{stats.weights.w_elm:.4f}"
 
 
-def test_page__is_the_same_for_the_same_input(chem: Shards) -> None:
+def test_page__is_deterministic(chem: Shards) -> None:
     first, second = (draw_page(Corpus(chem), STATE) for _ in range(2))
 
     assert first == second

@@ -1,4 +1,4 @@
-"""The view of rates: where both clips fire, at which rate they cease, and in which epoch."""
+"""The view of rates: rates with both clips, the rates without them, and the epoch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_view__counts_the_epoch_of_the_page(chem: Shards, epoch: int) -> None:
     assert f"joint in train, epoch {epoch}" in html
 
 
-def test_view__says_where_both_clips_fire_and_what_to_do(chem: Shards) -> None:
+def test_view__reports_both_clips_with_a_fix(chem: Shards) -> None:
     html = drawn(chem, State())
 
     fires = html.count("<small>both clips fire</small>")
@@ -42,14 +42,14 @@ def test_view__says_where_both_clips_fire_and_what_to_do(chem: Shards) -> None:
     assert "Choose a pair that is not hatched: a lower ELM or a higher BLM." in html
 
 
-def test_view__names_the_rate_at_which_the_clips_cease(chem: Shards) -> None:
+def test_view__names_the_rate_without_clipping(chem: Shards) -> None:
     points = rates.context(Corpus(chem), State())["lines"]
 
     for line in points:
         below = line[0]["clips_below"]
         assert below is not None
         elm = line[0]["point"].elm
-        # Rates are rounded up in each row, so a rate a little to the side is surely clear of it.
+        # Rates are rounded up in each row, so leave a margin around the named rate.
         for blm, fires in ((below * 0.6, True), (below * 1.5, False)):
             stats = mask_stats(
                 chem["train"].chunks, md.strategy("joint", elm=elm, blm=blm), labels=chem.labels
@@ -64,7 +64,7 @@ def test_view__marks_the_current_rates(chem: Shards) -> None:
     assert "aria-current" not in drawn(chem, State(strategies=(Choice("joint", {"elm": "0.3"}),)))
 
 
-def test_notes__lead_from_rows_and_strategy_to_the_rates(chem: Shards) -> None:
+def test_notes__of_rows_and_strategy_link_to_the_rates(chem: Shards) -> None:
     state = State(strategies=(Choice("joint", {"elm": "1", "blm": "0"}),))
 
     for view in ("rows", "strategy"):
@@ -75,5 +75,5 @@ def test_notes__lead_from_rows_and_strategy_to_the_rates(chem: Shards) -> None:
         assert '<a href="#rates">Rates</a> shows' in file
 
 
-def test_view__without_both_rates_says_what_to_choose(chem: Shards) -> None:
+def test_view__without_both_rates_names_a_strategy(chem: Shards) -> None:
     assert "Choose joint" in drawn(chem, State(strategies=(Choice("span"),)))

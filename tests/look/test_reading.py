@@ -1,4 +1,4 @@
-"""Columns of rows, and shards that are closed when they are out of view."""
+"""Columns of rows, and closing of shards out of view."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests import made
 
 @pytest.fixture
 def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> md.Shards:
-    """A folder of several shards, which are mapped as those of a large one."""
+    """A folder of several shards, mapped like a large folder."""
     monkeypatch.setattr("mslm_data.shard.split.IN_MEMORY", 0)
     made.built(tmp_path / "many", pipeline=made.pipeline_of(unit_bytes=1500))
     return md.load(tmp_path / "many")
@@ -27,7 +27,7 @@ def open_shards(split: md.Split) -> list[int]:
     return [number for number, shard in enumerate(split._shards) if shard.is_open]
 
 
-def test_close_other_shards__keeps_those_with_rows(shards: md.Shards) -> None:
+def test_close_other_shards__keeps_shards_with_rows(shards: md.Shards) -> None:
     split = shards["train"]
     firsts = np.cumsum([0, *split.shard_rows]).tolist()
     assert len(split.shard_rows) > 3
@@ -43,7 +43,7 @@ def test_close_other_shards__keeps_those_with_rows(shards: md.Shards) -> None:
         assert open_shards(split) == kept
 
 
-def test_rows__of_one_page_leave_no_other_shard_open(shards: md.Shards) -> None:
+def test_rows__of_a_page_leave_only_their_shards_open(shards: md.Shards) -> None:
     corpus = Corpus(shards)
     last = len(shards["train"]) - 1
     for row in (0, last // 2, last):
@@ -51,7 +51,7 @@ def test_rows__of_one_page_leave_no_other_shard_open(shards: md.Shards) -> None:
         with corpus.scroll("train") as split:
             assert len(open_shards(split)) == 1
 
-    # Counting and drawing leave none of the folder's own splits open.
+    # Counting and drawing close the splits of the folder.
     render_view("corpus", corpus, State(), live=False)
     render_view("rates", corpus, State(), live=False)
     assert open_shards(shards["train"]) == []

@@ -1,4 +1,4 @@
-"""The live page without a browser: whom it answers, what it says, and what it never says."""
+"""The live page without a browser: access, views, errors and protected text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("view", ["rows", "page.html", "static/style.css"])
-def test_server__refuses_requests_of_others(chem: Shards, name: str, view: str) -> None:
+def test_server__refuses_requests_of_other_origins(chem: Shards, name: str, view: str) -> None:
     with served(Corpus(chem, live=True)) as server:
         port = urlsplit(server.address).port
         headers = {header: value.format(port=port) for header, value in HOSTILE[name].items()}
@@ -71,7 +71,7 @@ def test_server__tokens_differ_and_are_long(chem: Shards) -> None:
     assert min(map(len, tokens)) >= 32
 
 
-def test_server__listens_on_this_machine_alone(chem: Shards) -> None:
+def test_server__listens_on_localhost_only(chem: Shards) -> None:
     with served(Corpus(chem, live=True)) as server:
         assert server._socket.getsockname()[0] == "127.0.0.1"
 
@@ -92,13 +92,13 @@ def test_server__every_answer_has_the_policy(chem: Shards, view: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-def test_server__only_the_end_is_posted(chem: Shards, method: str) -> None:
+def test_server__accepts_post_only_for_the_end(chem: Shards, method: str) -> None:
     with served(Corpus(chem, live=True)) as server:
         assert ask(at(server, "rows"), method=method).status == 405
         assert ask(at(server, "end")).status in (404, 405)
 
 
-def test_server__ends_when_told_so(chem: Shards) -> None:
+def test_server__stops_on_request(chem: Shards) -> None:
     with served(Corpus(chem, live=True)) as server:
         origin = "http://" + urlsplit(server.address).netloc
 
@@ -111,7 +111,7 @@ def test_server__ends_when_told_so(chem: Shards) -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_server__protected_text_is_in_no_view_nor_file(notes: Shards, view: str) -> None:
+def test_server__shows_no_protected_text_by_default(notes: Shards, view: str) -> None:
     words = re.compile("olanzapine|proteinuria|Doxorubicin")
     with served(Corpus(notes, live=True)) as server:
         page = ask(at(server, view)).text
@@ -121,7 +121,7 @@ def test_server__protected_text_is_in_no_view_nor_file(notes: Shards, view: str)
     assert not words.search(file)
 
 
-def test_server__shows_protected_text_when_asked_and_never_writes_it(notes: Shards) -> None:
+def test_server__shows_protected_text_on_request_but_never_writes_it(notes: Shards) -> None:
     with served(Corpus(notes, show_text=True, live=True)) as server:
         page = ask(at(server, "rows"))
         file = ask(at(server, "page.html"))
@@ -132,7 +132,7 @@ def test_server__shows_protected_text_when_asked_and_never_writes_it(notes: Shar
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_server__what_a_corpus_says_is_no_markup(evil: Shards, view: str) -> None:
+def test_server__escapes_text_of_a_corpus(evil: Shards, view: str) -> None:
     with served(Corpus(evil, live=True)) as server:
         text = ask(at(server, view, "s1=joint&s2=span")).text
         text += ask(at(server, "page.html")).text
@@ -145,7 +145,7 @@ def test_server__what_a_corpus_says_is_no_markup(evil: Shards, view: str) -> Non
     assert not re.search(r"<[^>]*\son\w+=", text)
 
 
-def test_server__what_an_address_says_is_no_markup(chem: Shards) -> None:
+def test_server__escapes_the_address(chem: Shards) -> None:
     with served(Corpus(chem, live=True)) as server:
         for query in (
             "s1=<script>1</script>",
@@ -167,9 +167,7 @@ def test_server__what_an_address_says_is_no_markup(chem: Shards) -> None:
 
 
 @pytest.mark.parametrize("name", ["os:system", "/etc/passwd.toml", "mask.toml", "../x"])
-def test_server__an_address_has_no_file_read_and_no_module_imported(
-    chem: Shards, name: str
-) -> None:
+def test_server__address_reads_no_file_and_imports_no_module(chem: Shards, name: str) -> None:
     with served(Corpus(chem, live=True)) as server:
         answer = fragment(server, "rows", f"s1={name}")
 
@@ -185,7 +183,7 @@ def test_server__has_a_form_for_each_strategy(chem: Shards, name: str) -> None:
     assert "Hide" in page or "Mask" in page
 
 
-def test_server__another_strategy_brings_another_form_and_drops_the_options_before(
+def test_server__changes_the_form_with_the_strategy(
     chem: Shards,
 ) -> None:
     with served(Corpus(chem, live=True)) as server:
@@ -196,7 +194,7 @@ def test_server__another_strategy_brings_another_form_and_drops_the_options_befo
     assert answer.headers["hx-push-url"].endswith("/rows?s1=span")
 
 
-def test_server__an_address_has_only_what_is_not_at_its_default(chem: Shards) -> None:
+def test_server__address_has_only_options_other_than_the_default(chem: Shards) -> None:
     query = "form.names=joint&s1=joint&s1.elm=0.3&s1.blm=0.15&s1.count=fixed&s2=&seed=0&label="
     with served(Corpus(chem, live=True)) as server:
         answer = fragment(server, "rows", query)
@@ -204,7 +202,7 @@ def test_server__an_address_has_only_what_is_not_at_its_default(chem: Shards) ->
     assert answer.headers["hx-replace-url"].endswith("/rows?s1=joint&s1.elm=0.3")
 
 
-def test_server__says_what_is_wrong_with_an_option(chem: Shards) -> None:
+def test_server__reports_a_wrong_option(chem: Shards) -> None:
     with served(Corpus(chem, live=True)) as server:
         answer = fragment(server, "rows", "s1=joint&s1.elm=1.5")
 
@@ -212,7 +210,7 @@ def test_server__says_what_is_wrong_with_an_option(chem: Shards) -> None:
     assert answer.status == 200
 
 
-def test_server__an_error_of_ours_says_no_text(
+def test_server__shows_no_text_in_internal_errors(
     chem: Shards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object, **__: object) -> None:
@@ -225,7 +223,7 @@ def test_server__an_error_of_ours_says_no_text(
     assert (answer.status, answer.text) == (500, "error: RuntimeError")
 
 
-def test_counts__that_come_late_keep_those_of_the_rows(
+def test_counts__that_arrive_late_keep_the_counts_of_the_rows(
     chem: Shards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mslm_data.look.counts._QUICK_ROWS", 0)
@@ -240,7 +238,7 @@ def test_counts__that_come_late_keep_those_of_the_rows(
     assert "<small>" not in other
 
 
-def test_take__says_which_epoch_the_command_counts(chem: Shards) -> None:
+def test_take__names_the_epoch_of_the_command(chem: Shards) -> None:
     with served(Corpus(chem, live=True)) as server:
         first, later = (ask(at(server, "take", query)).text for query in ("", "epoch=4"))
 
@@ -248,7 +246,7 @@ def test_take__says_which_epoch_the_command_counts(chem: Shards) -> None:
     assert "The command counts epoch 0, and this page and the Python code epoch 4." in later
 
 
-def test_form__has_filters_for_context_only_where_mentions_have_it(
+def test_form__has_context_filters_only_for_mentions_with_context(
     chem: Shards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with served(Corpus(chem, live=True)) as server:

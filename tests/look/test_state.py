@@ -1,4 +1,4 @@
-"""The state of the page: an address holds it whole."""
+"""The state of the page, and its address."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def test_address__restores_the_state(state: State) -> None:
 @pytest.mark.parametrize(
     "query", ["split=dev", "seed=-1", "row=x", "epoch=1.5", "least=٣", f"seed={2**63}"]
 )
-def test_read_state__refuses_what_is_not_there(query: str) -> None:
+def test_read_state__refuses_unknown_values(query: str) -> None:
     with pytest.raises(CallError, match=query.partition("=")[0]):
         read(query)

@@ -1,4 +1,4 @@
-"""Notes, the concepts that they hold, and builds of them."""
+"""Generated notes with concepts, and builds of them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_write__takes_exact_names_of_terms_in_use(
     assert says == "4 names of 2 concepts of the Disease Ontology and DrugBank"
 
 
-def test_write__invents_as_many_names_as_are_asked_for(
+def test_write__invents_the_requested_number_of_names(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("MSLM_DATA_REAL", str(tmp_path / "nowhere"))
@@ -82,7 +82,7 @@ def test_terms__are_single_names() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)  # compiles kernels where none are cached yet
+@pytest.mark.timeout(900)  # compiles kernels if none are cached
 def test_measure__makes_rows_of_equal_builds(tmp_path: Path) -> None:
     table = SAMPLE / "concepts.csv"
     notes.write(tmp_path / "NOTEEVENTS.csv", notes=60)
@@ -103,7 +103,7 @@ def test_measure__makes_rows_of_equal_builds(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_phrases__finds_what_spacy_finds(tmp_path: Path) -> None:
+def test_phrases__finds_the_same_phrases_as_spacy(tmp_path: Path) -> None:
     pytest.importorskip("spacy")
     notes.write(tmp_path / "NOTEEVENTS.csv", notes=12)
 

@@ -1,4 +1,4 @@
-"""What both sides of a comparison of loaders share."""
+"""Functions shared by both sides of a comparison of loaders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.batching import Endless, digest_rows, unpadded_rows
 
 
-def test_endless__goes_on_where_the_last_turn_ended() -> None:
+def test_endless__continues_after_the_last_turn() -> None:
     taken: list[tuple[int, int]] = []
 
     def epoch(number: int) -> list[int]:
@@ -21,13 +21,13 @@ def test_endless__goes_on_where_the_last_turn_ended() -> None:
     assert taken == [(0, 0), (1, 0)]
 
 
-def test_digest_pipeline__is_of_rows_and_not_of_their_order() -> None:
+def test_digest_pipeline__does_not_depend_on_the_order_of_rows() -> None:
     rows = [[1, 2], [3], [3]]
 
     assert digest_rows(rows) == digest_rows([np.array([3], np.int32), [1, 2], [3]])
 
 
-def test_digest_pipeline__tells_rows_that_were_lost_cut_or_given_twice() -> None:
+def test_digest_pipeline__changes_with_lost_cut_and_repeated_rows() -> None:
     rows = [[1, 2], [3], [4]]
 
     assert (
@@ -41,7 +41,7 @@ def test_digest_pipeline__tells_rows_that_were_lost_cut_or_given_twice() -> None
     )
 
 
-def test_rows_of__leaves_padding_out() -> None:
+def test_rows_of__excludes_padding() -> None:
     batch = {"input_ids": np.array([[1, 2], [3, 0]]), "attention_mask": np.array([[1, 1], [1, 0]])}
 
     rows = [row.tolist() for row in unpadded_rows([batch], lambda batch: batch["input_ids"])]

@@ -1,4 +1,4 @@
-"""Whole builds beside the script of a user: the same rows, or no times."""
+"""Whole builds beside a user's script. Times count only if the rows are equal."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ ENCODED = Encoded(lengths=np.array([2, 1]), ids=np.array([5, 6, 7]), tags=np.arr
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)  # compiles the kernels of a build where none is cached yet
-def test_measure__makes_rows_of_builds_and_scripts_that_made_the_same(tmp_path: Path) -> None:
+@pytest.mark.timeout(900)  # compiles the kernels of a build if none are cached
+def test_measure__makes_rows_of_equal_builds_and_scripts(tmp_path: Path) -> None:
     sentences = inputs.read(SAMPLE / "bc5cdr-chem" / "train.tsv")
     inputs.write(tmp_path / "train.tsv", sentences[:40])
     found = inputs.Inputs(tmp_path / "train.tsv", SAMPLE / "vocab.txt", "forty sentences")
@@ -56,7 +56,7 @@ def test_check__accepts_the_same_rows() -> None:
     build.check("ours", Encoded(*(column.copy() for column in ENCODED)), ENCODED)
 
 
-def test_label_names__has_what_continues_every_mention(tmp_path: Path) -> None:
+def test_label_names__has_b_and_i_of_every_label(tmp_path: Path) -> None:
     inputs.write(tmp_path / "train.tsv", [[("a", "B-X"), ("b", "O")], [("c", "B-Y")]])
 
     names = script.label_names(tmp_path / "train.tsv")
@@ -71,7 +71,7 @@ def test_label_names__has_what_continues_every_mention(tmp_path: Path) -> None:
     ]
 
 
-def test_read_sentences__reads_what_inputs_write(tmp_path: Path) -> None:
+def test_read_sentences__reads_files_of_inputs(tmp_path: Path) -> None:
     inputs.write(tmp_path / "train.tsv", [[("a", "B-X"), ("b", "O")], [("c", "O")]])
 
     rows = list(script.read_sentences(str(tmp_path / "train.tsv"), {"B-X": 0, "O": 1}))

@@ -1,4 +1,4 @@
-"""The comparison with peers' corruption: its statistic sees masks that do not follow the rate."""
+"""The comparison with peers' corruption: its statistic detects masks with another distribution."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks import diffusion, variance  # noqa: E402
 
 
 @pytest.mark.parametrize("corrupt", [diffusion.as_dllm, diffusion.as_automodel])
-def test_chi_square__tells_a_law_from_another(corrupt: diffusion.Corruption) -> None:
+def test_chi_square__separates_distributions(corrupt: diffusion.Corruption) -> None:
     torch.manual_seed(1)
     ids = torch.full((4000, 20), 7)
     maskable = torch.ones_like(ids, dtype=torch.bool)
@@ -29,8 +29,8 @@ def test_chi_square__tells_a_law_from_another(corrupt: diffusion.Corruption) -> 
     assert chance_of_others < 0.001
 
 
-def test_variances__are_those_of_draws() -> None:
-    """Rows whose k masked tokens cost what a table says, masked by the strategy itself."""
+def test_variances__equal_those_of_draws() -> None:
+    """The strategy masks rows. A table gives the loss of a row with k masked tokens."""
     size, rows, seeds = 5, 32, 3000
     cost = np.linspace(1.0, 3.0, size + 1) * np.arange(size + 1)
     losses = np.stack([np.stack([cost, cost[::-1]], axis=-1)] * 2, axis=1)

@@ -1,4 +1,4 @@
-"""Peers in another environment: how they are asked, and what happens where they are not there."""
+"""Peers in another environment: requests, answers, and missing environments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _instead(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     monkeypatch.setattr(elsewhere, "_command", lambda *_: [sys.executable, "-c", code])
 
 
-def test_write__says_that_there_is_no_environment(
+def test_write__reports_a_missing_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(elsewhere, "PYTHON", tmp_path / ".venv-peers" / "bin" / "python")
@@ -30,7 +30,7 @@ def test_write__says_that_there_is_no_environment(
         elsewhere.write("litdata", tmp_path)
 
 
-def test_write__says_why_a_peer_does_not_run(
+def test_write__reports_why_a_peer_does_not_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     _instead(monkeypatch, "raise SystemExit('no such package')")
@@ -46,7 +46,7 @@ def test_reading__answers_line_by_line(monkeypatch: pytest.MonkeyPatch, tmp_path
         assert [peer.ask("take 1"), peer.ask("digest")] == ["TAKE 1", "DIGEST"]
 
 
-def test_ask__says_what_a_peer_that_ended_said_last(
+def test_ask__reports_the_last_line_of_a_stopped_peer(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     _instead(monkeypatch, "input()\nraise SystemExit('out of rows')")

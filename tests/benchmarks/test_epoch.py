@@ -1,4 +1,4 @@
-"""Turns of training, on the sample; nothing is timed."""
+"""Training steps on the sample. Nothing is timed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of a graphics card, tiny and on the CPU: every step of it but the card."""
+"""The benchmark of a GPU, tiny and on the CPU: all of its steps."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def measured(out: Path, seconds: float = 60, **runs: Any) -> dict[str, Any]:
     return dict(json.loads(out.read_text()))
 
 
-def test_measure__goes_on_after_a_run_that_fails(
+def test_measure__continues_after_a_failed_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails() -> Any:
@@ -51,7 +51,7 @@ def test_measure__goes_on_after_a_run_that_fails(
     assert "/a/path" in capsys.readouterr().err
 
 
-def test_measure__begins_no_run_that_would_not_end_in_time(
+def test_measure__skips_runs_that_would_exceed_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
@@ -67,7 +67,7 @@ def test_measure__begins_no_run_that_would_not_end_in_time(
     assert found["goals"] == [{"goal": "more than 2", "reached": "not measured", "met": False}]
 
 
-def test_run_within__ends_a_program_with_what_it_started() -> None:
+def test_run_within__stops_a_program_and_its_children() -> None:
     script = "import subprocess, sys; print('begun', flush=True); subprocess.run(['sleep', '600'])"
 
     assert part.run_within([sys.executable, "-c", "print('x')"], 60) == (0, "x\n")
@@ -93,14 +93,14 @@ def test_run_within__ends_a_program_with_what_it_started() -> None:
         ),
     ],
 )
-def test_counted__reads_what_pytest_prints(output: str, expected: dict[str, Any]) -> None:
+def test_counted__reads_the_output_of_pytest(output: str, expected: dict[str, Any]) -> None:
     assert suite.counted(output, 1) == expected
 
 
 @pytest.mark.parametrize(
     ("code", "failing"), [(0, ""), (None, "stopped before its end"), (4, "exit code 4")]
 )
-def test_counted__takes_a_run_that_ends_badly_for_a_failure(code: int | None, failing: str) -> None:
+def test_counted__counts_a_crash_as_a_failure(code: int | None, failing: str) -> None:
     found = suite.counted("tests/gpu/test_a.py::test_x PASSED [ 5%]\n", code)
 
     assert found == {"passed": 1, "failed": int(bool(failing)), "skipped": 0, "failing": failing}
@@ -109,7 +109,7 @@ def test_counted__takes_a_run_that_ends_badly_for_a_failure(code: int | None, fa
 # Parts --------------------------------------------------------------------------------------------
 
 
-def test_lengths__are_those_of_the_corpus() -> None:
+def test_lengths__match_the_corpus() -> None:
     lengths = np.array(data.sentence_lengths(12_574))
 
     assert 39 < lengths.mean() < 42  # BC2GM: 40.5
@@ -125,7 +125,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_data__has_rows_of_the_lengths_that_were_asked_for(built: Path) -> None:
+def test_data__has_rows_of_the_requested_lengths(built: Path) -> None:
     split = data.open_built(built, "sentences")["train"]
 
     lengths = sorted(split.lengths(np.arange(len(split))).tolist())
@@ -183,7 +183,7 @@ for module in MODULES:
 
 
 @pytest.mark.long
-def test_modules__need_no_package_that_the_readme_does_not_name() -> None:
+def test_modules__need_only_packages_named_in_the_readme() -> None:
     absent = {
         "datasets",
         "lightning",
@@ -210,7 +210,7 @@ def test_modules__need_no_package_that_the_readme_does_not_name() -> None:
 
 
 @pytest.mark.long
-def test_main__writes_numbers_and_page_and_says_what_failed(
+def test_main__writes_numbers_and_page_and_reports_failures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     parts = ["--part", "tests", "--part", "loss", "--part", "sentences-bert"]
@@ -221,7 +221,7 @@ def test_main__writes_numbers_and_page_and_says_what_failed(
     text = (tmp_path / "gpu.md").read_text()
     assert [one["title"] for one in found["parts"]] == ["Tests", "Loss", "sentences-bert"]
     assert found["parts"][0]["rows"][0]["numbers"]["passed"] == 3
-    # Nothing was built for it to read.
+    # It had no built folder to read.
     assert found["parts"][2]["error"] == "ShardError"
     assert code == 1
     assert "failed: sentences-bert" in capsys.readouterr().err
@@ -251,7 +251,7 @@ def test_page__compares_rows_with_the_first() -> None:
     ) in text
 
 
-def test_main__refuses_a_machine_without_a_card(
+def test_main__refuses_a_machine_without_a_gpu(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(program, "_sees_card", lambda: False)
@@ -260,7 +260,7 @@ def test_main__refuses_a_machine_without_a_card(
     assert "card: expected one that torch sees, found none" in capsys.readouterr().err
 
 
-def test_main__names_packages_that_are_missing(
+def test_main__names_missing_packages(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(program, "_NEEDED", ("numpy", "package_that_nobody_installs"))
@@ -269,7 +269,7 @@ def test_main__names_packages_that_are_missing(
     assert "expected package_that_nobody_installs, found none" in capsys.readouterr().err
 
 
-def test_make_gpu__takes_the_python_that_is_there() -> None:
+def test_make_gpu__uses_the_available_python() -> None:
     done = subprocess.run(
         ["make", "--dry-run", "gpu", "PYTHON=the-python", "OUT=here"],
         check=True,

@@ -1,4 +1,4 @@
-"""How cost grows: the law that is fitted, and the page."""
+"""Growth of costs: the fitted law, and the page."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MEASURED = Measured(
         ({1: 10, 2: 11}, 10),  # nothing was divided
     ],
 )
-def test_undivided__is_what_the_law_leaves_with_any_number_of_workers(
+def test_undivided__fits_the_time_without_division(
     seconds: dict[int, float], expected: float
 ) -> None:
     assert growth.undivided(seconds) == pytest.approx(expected, abs=1e-9)
@@ -63,7 +63,7 @@ def test_page__has_builds_reading_and_serial_shares() -> None:
     assert "built once with each number of workers" in text
 
 
-def test_page__says_nothing_of_many_cores_where_one_number_of_workers_was_run() -> None:
+def test_page__omits_many_cores_with_one_number_of_workers() -> None:
     text = growth.page([MEASURED._replace(builds={2: figure(6)})], rounds=3)
 
     assert "Amdahl" not in text
@@ -71,7 +71,7 @@ def test_page__says_nothing_of_many_cores_where_one_number_of_workers_was_run() 
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)  # compiles kernels where none are cached yet
+@pytest.mark.timeout(900)  # compiles kernels if none are cached
 def test_main__measures_a_small_corpus(tmp_path: Path) -> None:
     out = tmp_path / "page.md"
 

@@ -1,4 +1,4 @@
-"""What the suite computes and writes; never how long anything takes."""
+"""Computations and pages of the suite. Nothing is timed."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def test_in_turn__warms_each_up_once() -> None:
     assert len(calls) == 4
 
 
-def test_rate__leaves_preparation_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rate__excludes_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count()
     monkeypatch.setattr(harness.time, "perf_counter", lambda: float(next(clock)))
 
     rate = Contestant(call=lambda _: None, prepare=lambda: next(clock), work=6, repeat=3).rate()
 
-    assert rate == 6.0  # 18 units in three seconds; what `prepare` took of the clock is not in them
+    assert rate == 6.0  # 18 units in three seconds, without the time of `prepare`
 
 
 def test_ratio__is_the_median_of_the_rounds_ratios() -> None:
     assert harness.ratio([2, 9, 8], [1, 1, 2]) == Ratio(median=4.0, low=2.0, high=9.0)
 
 
-def test_ratio__refuses_rounds_that_do_not_pair() -> None:
+def test_ratio__refuses_unpaired_rounds() -> None:
     with pytest.raises(ValueError, match="argument"):
         harness.ratio([1, 2], [1])
 
@@ -72,7 +72,7 @@ def test_row_of__judges_medians() -> None:
         (Goal(), 5.0, "-"),
     ],
 )
-def test_judge__wants_the_goal_reached(goal: Goal, peer: float | None, met: str) -> None:
+def test_judge__compares_with_the_goal(goal: Goal, peer: float | None, met: str) -> None:
     ratio = None if peer is None else Ratio(median=peer, low=0, high=99)
 
     assert goal.judge(ratio, None) == met
@@ -89,7 +89,7 @@ def test_judge__wants_the_goal_reached(goal: Goal, peer: float | None, met: str)
         (1.25e9, "1,250 M"),
     ],
 )
-def test_number__has_three_digits_that_mean_something(value: float, text: str) -> None:
+def test_number__has_three_significant_digits(value: float, text: str) -> None:
     assert harness.number(value) == text
 
 
@@ -129,7 +129,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_store__keeps_what_stored_returns(root: Path) -> None:
+def test_store__round_trips_results(root: Path) -> None:
     ratio = Ratio(median=6.61, low=5.7, high=8)
     results = Results(
         rows=[
@@ -143,11 +143,11 @@ def test_store__keeps_what_stored_returns(root: Path) -> None:
 
     kept = report.stored("reading", root=root)
     assert kept == results
-    assert kept.machine[-1] == "Commit: unknown"  # a folder that is no checkout
+    assert kept.machine[-1] == "Commit: unknown"  # the folder is not a checkout
     assert report.stored("encode", root=root) is None
 
 
-def test_page__has_a_section_for_each_topic_that_was_measured(root: Path) -> None:
+def test_page__has_a_section_for_each_measured_topic(root: Path) -> None:
     for name in ("loss", "reading"):
         row = Row(name=f"row of {name}", what="who", unit="s", ours=1)
         report.store(name, Results(rows=[row], inputs=[f"Input of {name}"]), root=root)
@@ -162,7 +162,7 @@ def test_page__has_a_section_for_each_topic_that_was_measured(root: Path) -> Non
     assert text.index("Input of reading") < text.index("## Loss") < text.index("Input of loss")
 
 
-def test_page__names_what_was_missed_and_no_path(root: Path) -> None:
+def test_page__names_missed_goals_and_no_path(root: Path) -> None:
     rows = [
         Row(name="a", what="who", unit="s", ours=1, met="no", why="Physics."),
         Row(name="b", what="who", unit="s", ours=1, met="yes", why="Said where it is missed."),
@@ -178,7 +178,7 @@ def test_page__names_what_was_missed_and_no_path(root: Path) -> None:
     assert not any(path in text for path in (str(root), str(Path.home()), "/tmp"))  # noqa: S108
 
 
-def test_page__points_to_what_masking_does_where_it_was_measured(tmp_path: Path) -> None:
+def test_page__links_to_evidence_if_it_exists(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
 
     without = report.page({}, root=tmp_path)
@@ -189,8 +189,8 @@ def test_page__points_to_what_masking_does_where_it_was_measured(tmp_path: Path)
     assert link in report.page({}, root=tmp_path)
 
 
-def test_results__are_those_of_the_page_in_the_checkout() -> None:
-    """A page that was edited by hand, or results that were stored without it, would tell lies."""
+def test_results__match_the_committed_page() -> None:
+    """Fails after an edit by hand, and after new results without a new page."""
     written = (inputs.ROOT / report.PAGE).read_text(encoding="utf-8")
 
     assert written == report.page(suite.TOPICS, root=inputs.ROOT)
@@ -206,7 +206,7 @@ def test_vary__makes_the_same_corpus_every_time() -> None:
     assert all(tag for sentence in made for _, tag in sentence)
 
 
-def test_enlarge__begins_with_the_sentences_and_alters_few_words_of_the_rest() -> None:
+def test_enlarge__keeps_the_sentences_and_alters_few_words_of_copies() -> None:
     sample = inputs.read(inputs.ROOT / "vocab" / "sample" / "bc2gm" / "train.tsv")
 
     made = inputs.enlarge(sample, 400)
@@ -234,9 +234,7 @@ def test_many__writes_sentences_of_the_samples_without_real_data(
     assert found.description.startswith("700 sentences in one file, ")
 
 
-def test_many__leaves_lines_that_begin_documents_out(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_many__excludes_document_headers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("MSLM_DATA_REAL", str(tmp_path / "real"))
     folder = tmp_path / "real" / "blurb" / "JNLPBA"
     folder.mkdir(parents=True)
@@ -247,7 +245,7 @@ def test_many__leaves_lines_that_begin_documents_out(
     assert all(len(sentence) == 2 for sentence in inputs.read(found.train))
 
 
-def test_read__reads_what_write_wrote(tmp_path: Path) -> None:
+def test_read__inverts_write(tmp_path: Path) -> None:
     sentences = [[("a", "O"), ("b", "B-X")], [("c", "O")]]
 
     inputs.write(tmp_path / "x.tsv", sentences)
@@ -261,7 +259,7 @@ def test_longer__joins_neighbours() -> None:
     assert [len(sentence) for sentence in inputs.longer([one] * 5, 2)] == [2, 2, 1]
 
 
-def test_unless_absent__returns_the_rows_that_were_measured() -> None:
+def test_unless_absent__returns_measured_rows() -> None:
     rows = [Row(name="a", what="…", unit="s", ours=1)]
 
     assert harness.unless_absent("a", lambda: rows) == rows
@@ -287,7 +285,7 @@ def test_unless_absent__gives_the_reason_without_a_path(error: Exception, met: s
     assert (row.name, row.ours, row.met) == ("a", None, met)
 
 
-def test_unless_absent__does_not_hide_a_mistake_of_ours() -> None:
+def test_unless_absent__raises_our_own_errors() -> None:
     def measure() -> list[Row]:
         raise ImportError("cannot import name 'a'", name="mslm_data.mask")
 
@@ -295,7 +293,7 @@ def test_unless_absent__does_not_hide_a_mistake_of_ours() -> None:
         harness.unless_absent("a", measure)
 
 
-def test_table__has_no_figures_in_a_row_that_was_left_out() -> None:
+def test_table__has_no_numbers_in_a_skipped_row() -> None:
     lines = report.table([harness.left_out("a", "not installed")])
 
     assert lines[2:] == ["| a | - | - | - | - | - | - | - | left out: not installed |"]

@@ -1,4 +1,4 @@
-"""Array jobs on Slurm: the recipe of the manual as a script, and a machine without Slurm."""
+"""Array jobs on Slurm: the manual's recipe as a script, and a machine without Slurm."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.slurm import Outcome, Recipe
 from mslm_data.cli.build import command
 
 
-def test_main__says_that_it_skips_where_slurm_is_missing(
+def test_main__reports_skipping_without_slurm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -44,7 +44,7 @@ def test_recipe__is_the_script_of_the_manual(tmp_path: Path) -> None:
     assert given["out"] == tmp_path / "out"
 
 
-def test_page__says_which_folder_differs() -> None:
+def test_page__names_the_folder_that_differs() -> None:
     sound = Outcome({"requeued": 3, "cancelled": 1}, 2, 0, True, [])
     other = Outcome({"all cancelled": 1}, 4, 1, False, ["error: x"])
 

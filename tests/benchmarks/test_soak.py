@@ -1,4 +1,4 @@
-"""The soak: what it takes for wrong, and one round of it."""
+"""The soak test: its checks, and one round."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def ended(code: int, *, out: str = "", err: str = "", **more: Any) -> Ended:
         (ended(0, left=("python worker",)), ["left behind: python worker"]),
     ],
 )
-def test_complaints__are_about_what_should_not_be(end: Ended, said: list[str]) -> None:
+def test_complaints__name_unexpected_ends(end: Ended, said: list[str]) -> None:
     assert list(complaints(end, 0, 1)) == said
 
 
-def test_running__is_ended_where_it_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running__is_stopped_if_it_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.soak.commands.PATIENCE_S", 0.01)
 
     end = Running(["--version"], tmp_path / "command").end()
@@ -56,7 +56,7 @@ def answers(kib: list[float], files: int = 9) -> list[dict[str, int]]:
     ]
 
 
-def test_growth__is_that_after_the_warm_up() -> None:
+def test_growth__excludes_the_warm_up() -> None:
     chance = random.Random(0)
     noise = [chance.uniform(-4096, 4096) for _ in range(400)]
     warm = [min(number, 80) * 2048 + 200_000 for number in range(400)]
@@ -71,14 +71,14 @@ def test_growth__is_that_after_the_warm_up() -> None:
     assert found.grown == pytest.approx(300 * 100 / 1024, rel=0.2)
 
 
-def test_memory_findings__are_growth_of_any_kind() -> None:
+def test_memory_findings__report_growth_of_any_kind() -> None:
     leaking = [200_000.0 + number * 500 for number in range(100)]
 
     assert memory_findings(answers([200_000.0] * 100, files=0)) == []
     assert [finding.kind for finding in memory_findings(answers(leaking))] == ["memory", "files"]
 
 
-def test_page__lists_what_was_found() -> None:
+def test_page__lists_findings() -> None:
     text = page.page(
         {"rounds": {"epochs": 2}, "events": {"commands": 3}},
         [Finding(7, "epochs", "other batches"), Finding(-1, "memory", "grew by 99 of 100 MiB")],
@@ -95,7 +95,7 @@ def test_page__lists_what_was_found() -> None:
     assert "grew by 0.0 MiB over 45 answers" in text.replace("\n", " ")
 
 
-def test_damage__leaves_another_folder(tmp_path: Path) -> None:
+def test_damage__changes_the_folder(tmp_path: Path) -> None:
     hows = set()
     for seed in range(60):
         folder = tmp_path / str(seed)
@@ -108,7 +108,7 @@ def test_damage__leaves_another_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", corpora.names()[:: corpora.VARIANTS])
-def test_make__gives_the_same_bytes_each_time(name: str, tmp_path: Path) -> None:
+def test_make__is_deterministic(name: str, tmp_path: Path) -> None:
     one = corpora.make(name, tmp_path / "one").inputs
     other = corpora.make(name, tmp_path / "other").inputs
 
@@ -118,10 +118,10 @@ def test_make__gives_the_same_bytes_each_time(name: str, tmp_path: Path) -> None
 
 
 @pytest.mark.long
-def test_rounds__find_a_build_that_gives_other_bytes(
+def test_rounds__find_a_build_with_other_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Two builds and a few epochs take seconds, but what was never run may find nothing.
+    # One round takes seconds, and shows that the checks can fail.
     monkeypatch.setattr(Soak, "corpus", lambda self, _: corpora.make("conll-0", self.scratch))
     with Reader(tmp_path / "err") as reader:
         soak = Soak(tmp_path, reader)

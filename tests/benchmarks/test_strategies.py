@@ -1,4 +1,4 @@
-"""The options by which the suite makes every registered strategy."""
+"""The suite's options of every registered strategy."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Shards:
     return folders.sentences(found, scratch, copies=1)
 
 
-@pytest.mark.timeout(900)  # compiles the kernels of all strategies where none is cached yet
-def test_options__make_every_strategy_plan_and_corrupt(shards: Shards) -> None:
+@pytest.mark.timeout(900)  # compiles the kernels of all strategies if none are cached
+def test_options__make_every_strategy(shards: Shards) -> None:
     examples = shards["train"].examples()
     options = strategies.prepare_options(shards, examples)
 
@@ -40,7 +40,7 @@ def test_options__are_of_registered_strategies(shards: Shards) -> None:
     assert {f"{name}.v1" for name in options} <= set(STRATEGIES.names())
 
 
-def test_same__finds_the_textbooks_places(shards: Shards) -> None:
+def test_same__finds_the_positions_of_the_textbook(shards: Shards) -> None:
     examples = shards["train"].examples()
     strategies.prepare_options(shards, examples)
     grams = strategies.read_ngrams(shards)

@@ -1,4 +1,4 @@
-"""The suite as a whole: its modules, peers that are not there, and topics that fail."""
+"""The whole suite: its modules, missing peers, and failing topics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INPUTS = inputs.Inputs(train=Path("train.tsv"), vocab=Path("vocab.txt"), descrip
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_modules__import_what_the_package_has(module: str) -> None:
+def test_modules__import_existing_names(module: str) -> None:
     try:
         importlib.import_module(module)
     except ImportError as error:
@@ -44,7 +44,7 @@ def test_topics__are_modules_that_run() -> None:
 
 
 def _topic(monkeypatch: pytest.MonkeyPatch, error: Exception) -> str:
-    """Make a topic that raises an error, and return its name."""
+    """Add a topic that raises an error, and return its name."""
 
     def run(*_: object) -> Results:
         raise error
@@ -55,7 +55,7 @@ def _topic(monkeypatch: pytest.MonkeyPatch, error: Exception) -> str:
     return "made_up"
 
 
-def test_measure__puts_the_reason_in_the_place_of_a_topic_whose_peer_is_not_installed(
+def test_measure__gives_the_reason_if_a_peer_is_not_installed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     absent = ModuleNotFoundError(f"No module named '{NOWHERE}'", name=NOWHERE)
@@ -67,7 +67,7 @@ def test_measure__puts_the_reason_in_the_place_of_a_topic_whose_peer_is_not_inst
     assert row.met == f"left out: No module named '{NOWHERE}'"
 
 
-def test_measure__takes_a_renamed_module_of_ours_for_a_mistake(
+def test_measure__raises_if_our_own_module_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     name = _topic(monkeypatch, ImportError("renamed", name="mslm_data.mask"))
@@ -76,7 +76,7 @@ def test_measure__takes_a_renamed_module_of_ours_for_a_mistake(
         suite.measure(name, INPUTS, tmp_path)
 
 
-def test_released__is_left_out_where_its_code_cannot_be_imported(
+def test_released__is_skipped_if_its_code_cannot_be_imported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pytest.importorskip("transformers")
@@ -93,7 +93,7 @@ def test_released__is_left_out_where_its_code_cannot_be_imported(
     assert row.met == f"left out: No module named '{NOWHERE}'"
 
 
-def test_released__is_left_out_without_a_checkout(
+def test_released__is_skipped_without_a_checkout(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pytest.importorskip("transformers")
@@ -106,7 +106,7 @@ def test_released__is_left_out_without_a_checkout(
     assert row.met == "left out: MSLM_RELEASED_CODE names no checkout of it"
 
 
-def test_released__refuses_a_folder_that_is_no_checkout(
+def test_released__refuses_a_folder_other_than_a_checkout(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pytest.importorskip("transformers")
@@ -118,7 +118,7 @@ def test_released__refuses_a_folder_that_is_no_checkout(
         released.run(INPUTS, tmp_path)
 
 
-def test_run_in_process__returns_nothing_of_a_topic_that_fails(
+def test_run_in_process__returns_none_for_a_failed_topic(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     found = suite.run_in_process("no_such_topic")
@@ -127,7 +127,7 @@ def test_run_in_process__returns_nothing_of_a_topic_that_fails(
     assert "benchmarks.no_such_topic" in capfd.readouterr().err
 
 
-def test_main__keeps_the_rows_of_others_where_a_topic_fails(
+def test_main__keeps_other_topics_if_one_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = {
@@ -158,7 +158,7 @@ def test_main__keeps_the_rows_of_others_where_a_topic_fails(
     )
 
 
-def test_main__keeps_nothing_of_a_try(
+def test_main__stores_nothing_of_a_try(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     row = Row(name="read words", what="who", unit="words", ours=2e6)
@@ -171,7 +171,7 @@ def test_main__keeps_nothing_of_a_try(
     assert not list((tmp_path / "benchmarks").iterdir())
 
 
-def test_main__ends_well_where_a_peer_is_absent(
+def test_main__succeeds_if_a_peer_is_absent(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     row = harness.left_out("count n-grams", f"No module named '{NOWHERE}'")
@@ -183,7 +183,7 @@ def test_main__ends_well_where_a_peer_is_absent(
     assert suite.main([], root=tmp_path) == 0
 
 
-def test_main__lists_the_topics_where_a_name_is_unknown(
+def test_main__lists_the_topics_if_a_name_is_unknown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert suite.main(["encod"]) == 2

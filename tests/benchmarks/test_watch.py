@@ -1,4 +1,4 @@
-"""Commands that are watched: what is counted, and what is said of those that fail."""
+"""Measurements of commands, and reports of failing commands."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _HOLD = "import time\nheld = b'x' * (64 << 20)\ntime.sleep(1)\n"
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux says this of its processes")
 
 
-def test_watched__returns_what_was_printed_and_takes_variables() -> None:
+def test_watched__returns_the_output_and_accepts_variables() -> None:
     figure = watched(["-c", "import os; print(os.environ['OF'])"], env={"OF": "theirs"})
 
     assert figure.printed == "theirs\n"
     assert figure.seconds > 0
 
 
-def test_watched__lets_python_keep_compiled_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watched__lets_python_cache_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
 
     figure = watched(["-c", "import sys; print(sys.dont_write_bytecode)"])
@@ -33,7 +33,7 @@ def test_watched__lets_python_keep_compiled_modules(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.long
 @pytest.mark.parametrize("code", [_BURN, pytest.param(_ORPHAN, marks=linux)])
-def test_watched__counts_the_cpu_time_of_the_command_and_its_orphans(code: str) -> None:
+def test_watched__counts_cpu_time_of_the_command_and_its_orphans(code: str) -> None:
     assert watched(["-c", code]).cpu >= 0.3
 
 
@@ -41,14 +41,14 @@ def test_watched__counts_the_cpu_time_of_the_command_and_its_orphans(code: str) 
 @pytest.mark.parametrize(
     ("forks", "least", "most"), [("", 64, 120), ("import os; os.fork()", 128, 190)]
 )
-def test_watched__adds_up_the_memory_of_all_processes(forks: str, least: int, most: int) -> None:
+def test_watched__sums_the_memory_of_all_processes(forks: str, least: int, most: int) -> None:
     figure = watched(["-c", f"{forks}\n{_HOLD}"])
 
     assert least <= figure.mib < most
 
 
 @linux
-def test_watched__counts_pages_that_processes_share_once() -> None:
+def test_watched__counts_shared_pages_once() -> None:
     code = _HOLD.replace("time.sleep", "import os; os.fork(); time.sleep")
 
     assert 64 <= watched(["-c", code]).mib < 120
@@ -63,7 +63,7 @@ def test_watched__counts_pages_that_processes_share_once() -> None:
         (f"import os; os.fork(); exec({_BURN!r})", False),
     ],
 )
-def test_watched__tells_processes_that_work_at_the_same_time(code: str, alone: bool) -> None:
+def test_watched__separates_parallel_from_sequential_processes(code: str, alone: bool) -> None:
     figure = watched(["-c", code.replace("0.3", "0.8")])
 
     assert (figure.alone == pytest.approx(figure.seconds)) == alone
@@ -77,7 +77,7 @@ def test_watched__tells_processes_that_work_at_the_same_time(code: str, alone: b
         (watch._Observed(cpu=0, runs=True, waits=False), 1, 0),
     ],
 )
-def test_looks__tell_waiting_for_the_disk_from_waiting_for_a_process(
+def test_sampler__separates_waiting_for_disk_from_waiting_for_a_process(
     first: watch._Observed, parallel: int, disk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     observed = {1: first, 2: watch._Observed(cpu=0, runs=True, waits=False)}
@@ -92,7 +92,7 @@ def test_looks__tell_waiting_for_the_disk_from_waiting_for_a_process(
     assert (sampler.parallel, sampler.disk) == (parallel, disk)
 
 
-def test_watched__says_the_last_lines_of_a_command_that_fails() -> None:
+def test_watched__reports_the_last_lines_of_a_failed_command() -> None:
     with pytest.raises(
         RuntimeError, match=r"expected it to succeed, got exit code 3:\nout of rows"
     ):

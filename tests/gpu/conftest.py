@@ -1,4 +1,4 @@
-"""What the tests on the card share."""
+"""Fixtures of the tests on a GPU."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if find_spec("torch"):
     import torch
 
     if not torch.cuda.is_available():
-        # Models here are tiny: threads wait for each other longer than they compute.
+        # With such tiny models, threads wait for each other longer than they compute.
         torch.set_num_threads(1)
 
 
 @pytest.fixture
 def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Kernels of a card; without one the slow twin of the kernel for rows of different lengths."""
+    """Use the kernel for rows of different lengths, or its slow twin without a GPU."""
     from mslm_data.torch.model import varlen
     from tests.reference.varlen import varlen_attn
 
@@ -32,10 +32,10 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave all but the first case of each test to the long suite, where there is no card.
+    """Without a GPU, mark all but the first case of each test as long.
 
-    They compare the CPU with a pretended card then, which is the CPU again; tests/torch has the same
-    cases on a CPU.
+    The cases then compare the CPU with a simulated device, which computes on the CPU, too, and
+    tests/torch has the same cases on a CPU.
     """
     if not find_spec("torch") or torch.cuda.is_available():
         return

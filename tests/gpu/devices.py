@@ -1,7 +1,7 @@
-"""The devices that tests of this folder run on: the graphics card, or what stands for it.
+"""Devices for the tests of this folder: a GPU, or its replacement.
 
-Where torch sees a card, as under `make gpu`, tests run on it. Elsewhere the same tests run on the CPU, or on a
-pretended device (tests/torch/second_device.py), and torch's kernel for rows of different lengths has a slow twin.
+If torch finds a GPU, for example with `make gpu`, tests run on it. Otherwise they run on the CPU or on a simulated
+device (tests/torch/second_device.py), with a slow twin of torch's kernel for rows of different lengths.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tests.torch.second_device import second_device
 HERE = torch.device("cpu")
 HAS_CARD = torch.cuda.is_available()
 CARD = torch.device("cuda", 0) if HAS_CARD else HERE
-"""The card, or the CPU in its place."""
+"""The GPU, or the CPU without one."""
 
 Compute = Callable[[torch.device], Any]
-"""Computes something on a device."""
+"""Computes tensors and numbers on a device."""
 
 
 def second_devices() -> Iterator[AbstractContextManager[torch.device]]:
-    """Yield the devices beside the CPU: the card, or a pretended one of NVIDIA and one of Apple."""
+    """Yield contexts of devices other than the CPU: the GPU, or simulated "cuda" and "mps"."""
     if HAS_CARD:
         yield nullcontext(CARD)
         return
@@ -33,10 +33,10 @@ def second_devices() -> Iterator[AbstractContextManager[torch.device]]:
 
 
 def equal_everywhere(compute: Compute) -> None:
-    """Check that the tensors and numbers that a function returns are the same on all devices."""
+    """Check that a function returns equal tensors and numbers on all devices."""
     here = plain(compute(HERE))
     assert here
-    # A pretended device computes as the CPU does; a card adds up in another order.
+    # A simulated device computes like the CPU. A GPU sums in another order.
     tolerance = {"rtol": 1e-4, "atol": 1e-5} if HAS_CARD else {}
     for second in second_devices():
         with second as device:
@@ -48,11 +48,11 @@ def equal_everywhere(compute: Compute) -> None:
 
 
 def plain(found: Any) -> list[Any]:
-    """Return what a function returned as a flat list, its tensors on the CPU."""
+    """Flatten a result to a list, with its tensors on the CPU."""
     leaves = torch.utils._pytree.tree_leaves(found)
     return [leaf.detach().cpu() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
 
 
 def on(device: Any, arrays: dict[str, Any]) -> dict[str, Any]:
-    """Move a batch."""
+    """Move a batch to a device."""
     return {name: tensor.to(device) for name, tensor in arrays.items()}

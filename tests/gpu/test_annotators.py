@@ -1,4 +1,4 @@
-"""Annotators and scores with `device = "cuda"` find on the card what they find on the CPU."""
+"""Annotators and scores with `device = "cuda"` give the same results as on the CPU."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TAGGERS = {
 
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> AbstractContextManager[Any]:
-    """The card, or a pretended one: within it, `cuda` is a device that torch sees."""
+    """A context in which torch has a device "cuda": the GPU, or a simulated one."""
     if HAS_CARD:
         return nullcontext()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -47,7 +47,7 @@ def card(monkeypatch: pytest.MonkeyPatch) -> AbstractContextManager[Any]:
 
 
 @pytest.mark.parametrize("tagger", TAGGERS)
-def test_annotator__finds_the_same_on_the_card(
+def test_annotator__finds_the_same_on_the_gpu(
     tagger: str, card: AbstractContextManager[Any], tmp_path: Path
 ) -> None:
     folder = TAGGERS[tagger](tmp_path)
@@ -65,7 +65,7 @@ def test_annotator__finds_the_same_on_the_card(
     assert [[span[:3] for span in found.spans] for found in there] == spans
 
 
-def test_scores__on_the_card_are_those_of_the_cpu(
+def test_scores__on_the_gpu_equal_the_cpu(
     card: AbstractContextManager[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made.built(tmp_path / "built")

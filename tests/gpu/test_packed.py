@@ -1,4 +1,4 @@
-"""Packed rows through encoders, heads and losses on the card: as if each were alone, and no row sees another."""
+"""Packed rows in encoders, heads and losses on a GPU: equal to single rows, and no row attends to another."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ pytestmark = pytest.mark.usefixtures("kernels")
 
 
 def collated(rows: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
-    """Return a batch of rows on the card, masked by one strategy and seed."""
+    """Return a batch of rows on the GPU, masked with a fixed strategy and seed."""
     collate = MaskingCollator(md.strategy("joint", elm=0.5, blm=0.3), IDS, **options, epoch=0)
     return on(CARD, collate(rows))
 
 
 def model_on_card(family: str, attention: str) -> Any:
-    """Return a model without dropout; the kernel of a card wants half precision."""
+    """Return a model without dropout, in half precision if a GPU's kernel requires it."""
     dtype = torch.bfloat16 if attention == VARLEN and HAS_CARD else torch.float32
     sizes = {"dim": 32, "n_heads": 2} if family == "distilbert" else WIDE
     return model_of(family, attention, **sizes).to(CARD, dtype)
 
 
 def assert_near(found: Any, expected: Any) -> None:
-    """Compare to the last digits of the precision; a card adds up in another order for each shape."""
+    """Compare up to rounding: a GPU sums in another order for each shape."""
     if found.dtype == torch.bfloat16:
         rtol = atol = 0.02
     elif HAS_CARD:
@@ -62,9 +62,7 @@ def assert_near(found: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("family", "attention"), ATTENTIONS)
-def test_packed__hidden_states_are_those_of_the_rows_alone(
-    family: str, attention: str, shape: str
-) -> None:
+def test_packed__hidden_states_equal_single_rows(family: str, attention: str, shape: str) -> None:
     rows = dictionaries()
     model = model_on_card(family, attention)
     encoder = model.base_model
@@ -72,7 +70,7 @@ def test_packed__hidden_states_are_those_of_the_rows_alone(
     with torch.no_grad():
         output = encoder(**encoder_inputs(packed, model))[0]
 
-    # A row alone needs no mask, so that it has the plainest attention.
+    # A single row needs no mask, so its attention is the simplest.
     model.set_attn_implementation("sdpa")
     alone = {}
     for row in rows:
@@ -110,7 +108,7 @@ def test_packed__changing_a_row_changes_no_other(family: str, attention: str, sh
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("attention", ["sdpa", VARLEN])
 @pytest.mark.parametrize("family", ["bert", "modernbert"])
-def test_packed__losses_and_gradients_are_those_of_the_rows_padded(
+def test_packed__losses_and_gradients_equal_padded_rows(
     family: str, attention: str, shape: str, two_views: bool
 ) -> None:
     rows = dictionaries()
@@ -125,7 +123,7 @@ def test_packed__losses_and_gradients_are_those_of_the_rows_padded(
     torch.testing.assert_close(packed, padded, rtol=0.02 if half else 1e-5, atol=1e-6)
     assert len(of_packed) == len(of_padded) > 10
     for ours, theirs in zip(of_packed, of_padded, strict=True):
-        if half:  # single numbers are sums of many that nearly cancel
+        if half:  # single values are sums of terms that nearly cancel
             assert (ours - theirs).norm() <= 0.05 * theirs.norm() + 1e-3
         else:
             torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=5e-6)

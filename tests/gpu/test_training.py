@@ -1,4 +1,4 @@
-"""Models, losses, measures and trainers compute on a GPU what they compute on a CPU."""
+"""Models, losses, metrics and trainers give the same results on a GPU as on a CPU."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def wrapped(
 
 
 @pytest.mark.parametrize("family", OF_FAMILY)
-@pytest.mark.filterwarnings("ignore")  # the head of mpnet is not known
+@pytest.mark.filterwarnings("ignore")  # mpnet's head is unknown to us
 def test_model__losses_gradients_and_mentions(family: str) -> None:
     def compute(device: Any) -> Any:
         model = wrapped(family, device)
@@ -85,13 +85,13 @@ def test_model__losses_gradients_and_mentions(family: str) -> None:
     equal_everywhere(compute)
 
 
-def test_wrap__puts_heads_where_the_model_is() -> None:
+def test_wrap__puts_heads_on_the_device_of_the_model() -> None:
     options: dict[str, Any] = {"labels": ["Drug", "Gene"], "dropout": 0.0}
     weights = MslmModel.wrap(masked_lm(), **options).state_dict()
 
     def compute(device: Any) -> Any:
         model = MslmModel.wrap(masked_lm().to(device), **options)
-        model.load_state_dict(weights)  # each device draws others
+        model.load_state_dict(weights)  # initial weights differ between devices
         return model(**on(device, batch())).loss
 
     equal_everywhere(compute)
@@ -103,7 +103,7 @@ def test_wrap__puts_heads_where_the_model_is() -> None:
     ("family", "attention"),
     [
         *itertools.product(["bert", "modernbert"], ["eager", "sdpa", BY_ROW]),
-        ("deberta-v2", "eager"),  # which is shown rows unpacked
+        ("deberta-v2", "eager"),  # `MslmModel` unpacks its rows
     ],
 )
 def test_model__packed_rows(family: str, attention: str, shape: str, two_views: bool) -> None:
@@ -205,7 +205,7 @@ def test_model__with_a_tokenizer_finds_mentions_of_texts_and_rows(tmp_path: Path
 
 @pytest.fixture
 def same_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw what is dropped on the CPU, as devices draw other numbers from the same seed."""
+    """Draw dropout on the CPU, because random numbers of a seed differ between devices."""
 
     def dropout(x: Any, p: float, training: bool, inplace: bool) -> Any:
         kept = torch.rand(x.shape) >= p
@@ -220,16 +220,16 @@ def test_general_knowledge__importance_loss_and_steps(
     family: str, scale: Any, same_dropout: None
 ) -> None:
     def compute(device: Any) -> Any:
-        # Attention draws within its kernel.
+        # Attention would draw its dropout within the kernel.
         model = wrapped(family, device, attention_probs_dropout_prob=0.0, attention_dropout=0.0)
         rows = on(device, batch())
         shown = rows["input_ids"], rows["attention_mask"]
         torch.manual_seed(0)
         importance = head_importance(model, [batch(), rows])
 
-        # Not Adam, which makes long steps of gradients that differ from 0 by rounding alone.
+        # Not Adam: it turns rounding errors of zero gradients into long steps.
         optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
-        with SoftMasks(model, importance.cpu(), scale):  # as one that was loaded
+        with SoftMasks(model, importance.cpu(), scale):  # a loaded importance is on the CPU
             for _ in range(2):
                 general_knowledge_loss(model, *shown, importance_KN=importance).backward()
                 optimiser.step()
@@ -255,7 +255,7 @@ def test_mslm_trainer__trains_and_evaluates(
         HERE,
         vocab_size=rows.split.token_ids.size,
         labels=["Disease"],
-        hidden_dropout_prob=0.0,  # devices draw other numbers from the same seed
+        hidden_dropout_prob=0.0,  # random numbers of a seed differ between devices
         attention_probs_dropout_prob=0.0,
     )
     if form == "loader":

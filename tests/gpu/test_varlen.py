@@ -1,6 +1,6 @@
-"""Attention by torch's kernel for rows of different lengths: what it is given, what comes back, and when it is used.
+"""Attention by torch's kernel for rows of different lengths: its arguments, its results, and the choice of the kernel.
 
-Without a card the kernel's slow twin checks what is passed; with one the kernel itself is compared with it.
+Without a GPU, the kernel's slow twin checks the arguments. With a GPU, the kernel is compared with the twin.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def states(seed: int = 0) -> list[Any]:
 
 
 def attended_row_by_row(given: list[Any], scaling: float | None, window: int | None) -> Any:
-    """Attend in each row by itself in float32, `[B, L, H, D]`."""
+    """Compute attention row by row in float32, `[B, L, H, D]`."""
     query, key, value = (x.float().transpose(1, 2).reshape(B * L, H, D) for x in given)
     rows = []
     for start, end in pairwise(BOUNDS):
@@ -55,7 +55,7 @@ def attended_row_by_row(given: list[Any], scaling: float | None, window: int | N
     return torch.cat(rows).view(B, L, H, D)
 
 
-def test_row_bounds__are_those_of_all_packed_rows_and_of_their_padding() -> None:
+def test_row_bounds__include_packed_rows_and_padding() -> None:
     bounds, longest = row_bounds(torch.tensor(SEQUENCES, device=CARD))
 
     assert bounds.tolist() == BOUNDS
@@ -67,7 +67,7 @@ def test_row_bounds__are_those_of_all_packed_rows_and_of_their_padding() -> None
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("scaling", [None, 0.3])
 @pytest.mark.parametrize("window", [None, 1, 3])
-def test_attention_by_bounds__is_that_of_each_row_alone(
+def test_attention_by_bounds__equals_attention_row_by_row(
     window: int | None, scaling: float | None
 ) -> None:
     given = states()
@@ -93,8 +93,8 @@ def test_attention_by_bounds__is_that_of_each_row_alone(
     torch.testing.assert_close(ours, theirs, **near)
 
 
-def test_attention_by_bounds__calls_the_kernel_as_torch_declares_it() -> None:
-    """Without memory, in which the kernel computes nothing and still checks its arguments' types."""
+def test_attention_by_bounds__call_matches_torchs_declaration() -> None:
+    """On the "meta" device, the kernel computes nothing but checks the types of its arguments."""
     given = [torch.empty(B, H, L, D, dtype=torch.bfloat16, device="meta") for _ in range(3)]
 
     found, _ = attention_by_bounds(
@@ -110,7 +110,7 @@ def test_attention_by_bounds__calls_the_kernel_as_torch_declares_it() -> None:
     assert found.shape == (B, L, H, D)
 
 
-def test_attention_by_bounds__refuses_to_drop_weights() -> None:
+def test_attention_by_bounds__refuses_dropout() -> None:
     with pytest.raises(ValueError, match="expected no dropout of attention weights, got"):
         attention_by_bounds(
             torch.nn.Identity(),
@@ -122,7 +122,7 @@ def test_attention_by_bounds__refuses_to_drop_weights() -> None:
         )
 
 
-def test_attention_by_bounds__of_rows_that_are_not_packed_is_that_of_sdpa() -> None:
+def test_attention_by_bounds__equals_sdpa_for_unpacked_rows() -> None:
     given = states()
     mask = torch.ones(B, 1, L, L, dtype=torch.bool, device=CARD).tril()
 
@@ -132,11 +132,11 @@ def test_attention_by_bounds__of_rows_that_are_not_packed_is_that_of_sdpa() -> N
     torch.testing.assert_close(found, expected)
 
 
-# When it is used ----------------------------------------------------------------------------------
+# Choice of the kernel -----------------------------------------------------------------------------
 
 
 def on_cuda(use: Callable[[Any], None]) -> None:
-    """Call a function with the card, or with a pretended one."""
+    """Call a function with the GPU, or with a simulated one."""
     if HAS_CARD:
         use(CARD)
         return
@@ -146,7 +146,7 @@ def on_cuda(use: Callable[[Any], None]) -> None:
 
 @pytest.fixture
 def calls(kernels: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The longest row of each call of the kernel."""
+    """Length of the longest row in each call of the kernel."""
     kernel = varlen.varlen_attn
     longest: list[int] = []
 
@@ -185,7 +185,7 @@ def test_mslm_model__uses_the_kernel_for_packed_rows_on_cuda(
     on_cuda(use)
 
     longest = max(len(row["input_ids"]) for row in dictionaries())
-    assert calls == [longest, longest]  # one for each layer
+    assert calls == [longest, longest]  # a call per layer
     assert model.masked_lm.config._attn_implementation == "sdpa"
 
 
@@ -197,7 +197,7 @@ def test_mslm_model__uses_the_kernel_for_packed_rows_on_cuda(
         pytest.param({}, {"flat": False}, id="padded rows"),
     ],
 )
-def test_mslm_model__leaves_other_batches_alone(
+def test_mslm_model__does_not_use_the_kernel_for_other_batches(
     model: dict[str, Any], shape: dict[str, Any], calls: list[int]
 ) -> None:
     batch = flat(**shape)
@@ -208,7 +208,7 @@ def test_mslm_model__leaves_other_batches_alone(
 
 
 @pytest.mark.parametrize(("dropout", "expected"), [(0.0, 2), (0.1, 0)])
-def test_mslm_model__attends_by_row_where_attention_weights_are_dropped(
+def test_mslm_model__attends_by_row_with_attention_dropout(
     dropout: float, expected: int, calls: list[int]
 ) -> None:
     model = mslm(attention_probs_dropout_prob=dropout).train()
@@ -253,7 +253,7 @@ def test_varlen__compiled_encoders_compute_the_same(family: str) -> None:
     )
 
 
-def test_set_attn_implementation__knows_its_name() -> None:
+def test_set_attn_implementation__accepts_its_name() -> None:
     model = masked_lm("bert")
 
     model.set_attn_implementation(VARLEN)

@@ -1,4 +1,4 @@
-"""What BIO tags mean."""
+"""BIO tags and mentions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.reference.mentions import mentions_of
 some_tags = st.lists(st.lists(st.integers(0, 6), max_size=8), max_size=4)
 
 
-def test_tag_names__are_numbered_as_tags() -> None:
+def test_tag_names__have_the_order_of_tags() -> None:
     labels = ["Gene", "Drug"]
 
     names = bio.tag_names(labels)
@@ -32,7 +32,7 @@ def test_tag_names__are_numbered_as_tags() -> None:
 
 
 @pytest.mark.parametrize("of", [np.array, torch.tensor], ids=["numpy", "torch"])
-def test_tags__say_the_same_to_numpy_and_torch(of: type) -> None:
+def test_tags__mean_the_same_in_numpy_and_torch(of: type) -> None:
     tags = of([0, 1, 2, 3, 4, 2 * 16_382 + 2])
 
     assert bio.tag_label(tags).tolist() == [-1, 0, 0, 1, 1, 16_382]
@@ -41,14 +41,14 @@ def test_tags__say_the_same_to_numpy_and_torch(of: type) -> None:
     assert bio.continued(tags).tolist() == [0, 2, 2, 4, 4, 2 * 16_382 + 2]
 
 
-def test_max_labels__are_all_that_an_int16_holds() -> None:
+def test_max_labels__fill_an_int16() -> None:
     most = np.iinfo(np.int16).max
 
     assert bio.count_tags(bio.MAX_LABELS) - 1 <= most < bio.count_tags(bio.MAX_LABELS + 1) - 1
 
 
 @given(random_examples(labels=3))
-def test_paint__gives_what_mentions_reads(examples: Examples) -> None:
+def test_paint__inverts_mentions(examples: Examples) -> None:
     spans = examples.span_starts, examples.span_ends, examples.span_labels
     offsets = examples.input_ids.offsets
 
@@ -72,7 +72,7 @@ def test_mentions__equals_its_twin(rows: list[list[int]]) -> None:
 
 
 @given(some_tags.filter(len))
-def test_mentions__equals_what_torch_decodes(rows: list[list[int]]) -> None:
+def test_mentions__equals_decode_spans(rows: list[list[int]]) -> None:
     longest = max(map(len, rows))
     padded = torch.tensor([row + [-100] * (longest - len(row)) for row in rows], dtype=torch.int64)
 
@@ -82,7 +82,7 @@ def test_mentions__equals_what_torch_decodes(rows: list[list[int]]) -> None:
         assert ours.tolist() == [[value for value in row if value >= 0] for row in theirs.tolist()]
 
 
-def test_mentions__end_where_there_is_no_tag() -> None:
+def test_mentions__end_at_the_last_tag() -> None:
     tags = Ragged.from_rows([[1, -100, 2, -1, 2, 2]], np.int16)
 
     starts, ends, labels = bio.mentions(tags)

@@ -1,4 +1,4 @@
-"""Documents in columns: the same as single documents, in any batch and any choice of it."""
+"""Documents in columns, against single documents, in any batch and selection."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from tests import made
 
 reasons = st.dictionaries(st.sampled_from(["late", "without offsets"]), st.integers(1, 3))
 any_text = st.text(st.characters(exclude_categories=[]), max_size=8)
-"""Lone surrogates too."""
+"""Any characters, including lone surrogates."""
 
 
 @st.composite
 def some_documents(draw: st.DrawFn) -> Document:
-    """Documents of words, of running text and of any characters, with all that one can have."""
+    """Documents of words, of running text and of any characters, with any optional fields."""
     of_any_text = any_text.map(lambda text: Document(id="", text=text))
     document = draw(st.one_of(made.documents_of_words(), made.documents_of_text(), of_any_text))
     cuts = sorted(draw(st.sets(st.integers(0, len(document.text)), max_size=6)))
@@ -55,7 +55,7 @@ def some_documents(draw: st.DrawFn) -> Document:
 
 @st.composite
 def mentions_in(draw: st.DrawFn, length: int) -> list[Span]:
-    """Mentions of a text in any order, which may overlap; some with concepts, some with scores."""
+    """Mentions of a text in any order, which may overlap. Some have concepts or scores."""
     places = st.tuples(st.integers(0, length), st.integers(0, length)).map(sorted)
     labels = st.sampled_from(["X", "Y", "Z"])
     concepts = draw(st.sampled_from([st.just(""), st.sampled_from(["", "C1", "C2"])]))
@@ -67,7 +67,7 @@ def mentions_in(draw: st.DrawFn, length: int) -> list[Span]:
 
 
 def plain(document: Document) -> tuple[Any, ...]:
-    """Return all that a document has, to compare; no sentence is as good as none said."""
+    """Return all fields of a document, to compare. An empty list of sentences equals None."""
     words = None if document.words is None else document.words.tolist()
     return (
         document.id,
@@ -86,7 +86,7 @@ several = st.lists(some_documents(), max_size=4)
 
 
 @given(several)
-def test_documents__are_those_that_they_were_made_of(given: list[Document]) -> None:
+def test_documents__round_trip(given: list[Document]) -> None:
     documents = Documents.from_documents(given)
 
     found = list(documents)
@@ -97,7 +97,7 @@ def test_documents__are_those_that_they_were_made_of(given: list[Document]) -> N
 
 
 @given(several)
-def test_documents__have_each_place_on_the_line(given: list[Document]) -> None:
+def test_documents__have_offsets_of_all_values(given: list[Document]) -> None:
     documents = Documents.from_documents(given)
 
     bounds = [*zip(documents.starts.tolist(), documents.ends.tolist(), strict=True)]
@@ -110,9 +110,7 @@ def test_documents__have_each_place_on_the_line(given: list[Document]) -> None:
 
 
 @given(several, st.data())
-def test_take__gives_the_documents_of_these_numbers(
-    given: list[Document], data: st.DataObject
-) -> None:
+def test_take__returns_the_documents_at_indices(given: list[Document], data: st.DataObject) -> None:
     kept = [number for number in range(len(given)) if data.draw(st.booleans())]
     documents = Documents.from_documents(given)
 
@@ -128,7 +126,7 @@ def test_take__gives_the_documents_of_these_numbers(
 
 
 @given(several)
-def test_one_by_one__gives_each_document_on_a_line_of_its_own(given: list[Document]) -> None:
+def test_one_by_one__returns_each_document_separately(given: list[Document]) -> None:
     singly = list(split_documents(Documents.from_documents(given)))
 
     assert [plain(document) for of_one in singly for document in of_one] == list(map(plain, given))
@@ -153,7 +151,7 @@ NOT_CHOSEN = NotChosen("another category")
 
 @pytest.mark.parametrize(("at_once", "characters"), [(1, 1000), (2, 1000), (100, 1), (100, 5)])
 @given(st.lists(st.one_of(some_documents(), st.sampled_from([ASIDE, NOT_CHOSEN])), max_size=6))
-def test_in_batches__gives_each_record_once(
+def test_in_batches__returns_each_record_once(
     at_once: int, characters: int, records: list[Document | SetAside | NotChosen]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -173,7 +171,7 @@ def test_in_batches__gives_each_record_once(
         assert sum(lengths[:-1]) < characters
 
 
-def test_in_batches__reads_no_further_than_it_gives() -> None:
+def test_in_batches__reads_lazily() -> None:
     def records() -> Any:
         yield Document(id="a", text="x" * module.CHARACTERS_AT_ONCE)
         raise OSError
@@ -189,13 +187,13 @@ rows_of_mentions = st.lists(mentions_in(20), max_size=4)
 
 
 def of_rows(rows: list[list[Span]]) -> tuple[Mentions, Ints]:
-    """Return mentions of documents of 20 characters, and where these begin."""
+    """Return mentions of documents of 20 characters, and the starts of the documents."""
     bases = 21 * np.arange(len(rows))
     return Mentions.from_rows(rows, bases), bases
 
 
 @given(rows_of_mentions)
-def test_mentions__are_those_that_they_were_made_of(rows: list[list[Span]]) -> None:
+def test_mentions__round_trip(rows: list[list[Span]]) -> None:
     mentions, bases = of_rows(rows)
 
     every = [span for of_one in rows for span in of_one]
@@ -232,7 +230,9 @@ def test_choose__keeps_mentions_of_each_document_in_any_order(
 
 
 @given(rows_of_mentions, st.data())
-def test_take__gives_the_mentions_of_documents(rows: list[list[Span]], data: st.DataObject) -> None:
+def test_take__returns_the_mentions_of_documents(
+    rows: list[list[Span]], data: st.DataObject
+) -> None:
     mentions, bases = of_rows(rows)
     kept = [number for number in range(len(rows)) if data.draw(st.booleans())]
 
@@ -241,7 +241,7 @@ def test_take__gives_the_mentions_of_documents(rows: list[list[Span]], data: st.
     assert some.spans(bases[kept]) == [rows[number] for number in kept]
 
 
-def test_used_labels__are_those_that_a_mention_has() -> None:
+def test_used_labels__exclude_unused_labels() -> None:
     mentions, _ = of_rows([[Span(0, 1, "X"), Span(1, 2, "Y")], [Span(0, 1, "Z")]])
 
     assert mentions.take(np.array([1])).used_labels() == ["Z"]
@@ -253,7 +253,7 @@ def test_used_labels__are_those_that_a_mention_has() -> None:
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=3), max_size=4))
-def test_ranges__are_places_on_the_line(rows: list[list[tuple[int, int]]]) -> None:
+def test_ranges__are_offsets_into_all_values(rows: list[list[tuple[int, int]]]) -> None:
     bases = 10 * np.arange(len(rows))
 
     ranges = Ranges.from_rows(rows, bases)
@@ -266,12 +266,12 @@ def test_ranges__are_places_on_the_line(rows: list[list[tuple[int, int]]]) -> No
     ]
 
 
-def test_ranges__of_documents_that_have_none() -> None:
+def test_ranges__of_documents_without_ranges() -> None:
     assert Ranges.none(2).counts.tolist() == [0, 0]
     assert Ranges.none(0).offsets.tolist() == [0]
 
 
-def test_counts__are_of_each_document_and_of_all() -> None:
+def test_counts__sum_over_documents() -> None:
     counts = spread_counts([{"a": 1}, {}, {"a": 2, "b": 3}])
 
     assert {reason: of.tolist() for reason, of in counts.items()} == {
@@ -282,8 +282,8 @@ def test_counts__are_of_each_document_and_of_all() -> None:
     assert count_by_reason({"a": np.zeros(2, np.int64)}) == {}
 
 
-def test_documents__in_a_worked_example() -> None:
-    """The batch that the module's docstring shows."""
+def test_documents__worked_example() -> None:
+    """The batch in the module's docstring."""
     first = made.of_words(["Aspirin", "helps", "."], [(0, 1)], label="Chemical")
     second = made.of_words(["It", "does", "."])
 

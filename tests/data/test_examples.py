@@ -78,14 +78,14 @@ def test_examples__cannot_be_written() -> None:
             array[0] = 0
 
 
-def test_examples__of_nothing() -> None:
+def test_examples__of_no_rows() -> None:
     made = md.examples([], keys=[])
 
     assert len(made) == 0
     assert columns_of(made) == [[]] * 7
 
 
-def test_examples__are_masked_by_key_and_not_by_company() -> None:
+def test_examples__masks_depend_on_the_key_and_not_on_other_rows() -> None:
     strategy = md.strategy("joint", elm=0.5, blm=0.25)
     rows = {"lengths": [40, 60], "keys": [5, 6], "spans": [[(0, 4), (9, 11)], [(50, 60)]]}
 
@@ -98,7 +98,7 @@ def test_examples__are_masked_by_key_and_not_by_company() -> None:
         assert strategy.plan(alone, seed=3).kinds.tolist() == [together.kinds.tolist()[row]]
 
 
-def test_examples__hold_what_take_and_concatenate_move() -> None:
+def test_examples__take_and_concatenate_move_all_columns() -> None:
     made = md.examples([4, 0, 2], keys=[7, 8, 9], spans=[[(1, 3)], [], [(0, 1)]])
 
     turned = concatenate([take(made, np.array([2])), take(made, np.array([0, 1]))])

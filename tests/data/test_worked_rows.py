@@ -34,7 +34,7 @@ def words(*bounds: tuple[int, int]) -> npt.NDArray[np.int32]:
     return np.array(bounds, np.int32)
 
 
-def test_documents__are_the_columns_shown() -> None:
+def test_documents__match_the_worked_columns() -> None:
     batch = Documents.from_documents(
         [
             Document(
@@ -56,7 +56,7 @@ def test_documents__are_the_columns_shown() -> None:
         assert "{:<12}offsets {}   starts {}   ends {}".format(name, *columns) in shown
 
 
-def test_layout__has_the_tokens_shown() -> None:
+def test_layout__matches_the_worked_tokens() -> None:
     document = Document(id="d", text=SENTENCE, sentences=(Sentence(0, len(SENTENCE)),))
     documents = Documents.from_documents([document])
 
@@ -67,7 +67,7 @@ def test_layout__has_the_tokens_shown() -> None:
         assert row == [int(column[token]) for column in columns]
 
 
-def test_word_table__has_the_pieces_shown() -> None:
+def test_word_table__matches_the_worked_pieces() -> None:
     known = WordTable(made.word_piece())
 
     known.rows("causes.", codes("causes."), np.array([[0, 7]]))
@@ -77,7 +77,7 @@ def test_word_table__has_the_pieces_shown() -> None:
     ]
 
 
-def test_find_text_words__finds_the_words_shown() -> None:
+def test_find_text_words__matches_the_worked_words() -> None:
     texts = find_text_words(codes("Heart failure."), np.array([0]))
 
     assert rows_below(Texts, "word  start  end  gap") == [
@@ -85,7 +85,7 @@ def test_find_text_words__finds_the_words_shown() -> None:
     ]
 
 
-def test_read_lines__describes_the_line_shown() -> None:
+def test_read_lines__matches_the_worked_line() -> None:
     text = "x" * 38 + "\n\n  2. Fluids"
 
     line = read_lines(text, word_lists(), capitals=False)[-1]
@@ -95,7 +95,7 @@ def test_read_lines__describes_the_line_shown() -> None:
     assert row == [str(value) for value in shown]
 
 
-def test_ragged__has_the_arrays_shown() -> None:
+def test_ragged__matches_the_worked_arrays() -> None:
     ragged = Ragged.from_rows([[7, 8], [], [9]], np.int64)
 
     for name, values in (("values", ragged.values), ("offsets", ragged.offsets)):
@@ -103,7 +103,7 @@ def test_ragged__has_the_arrays_shown() -> None:
         assert [int(value) for value in line.split()[1:]] == values.tolist()
 
 
-def test_examples__is_the_row_shown() -> None:
+def test_examples__matches_the_worked_row() -> None:
     spans = (Span(0, 8, "Chemical"), Span(16, 27, "Disease"))
     document = Document(
         id="d", text=SENTENCE, spans=spans, words=words((0, 8), (9, 15), (16, 27), (28, 29))

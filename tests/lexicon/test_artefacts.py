@@ -47,7 +47,7 @@ def find(folder: Path, name: str, kind: ArtefactKind = LEXICON) -> Path:
     return find_artefact(folder, name, kind, tokenizer=TOKENIZER)
 
 
-def test_find_artefact__looks_in_the_folder_before_the_path_itself(
+def test_find_artefact__prefers_the_folder_to_the_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -59,7 +59,7 @@ def test_find_artefact__looks_in_the_folder_before_the_path_itself(
     assert find(tmp_path / "built", "mine.arrow") == inside
 
 
-def test_find_artefact__of_a_score_column_its_folder(tmp_path: Path) -> None:
+def test_find_artefact__of_a_score_column_returns_its_folder(tmp_path: Path) -> None:
     inside = column(tmp_path / "vocab" / "attention")
 
     assert find(tmp_path, "attention", SCORE_COLUMN) == inside
@@ -67,7 +67,7 @@ def test_find_artefact__of_a_score_column_its_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_find_artefact__names_the_command_that_makes_what_is_missing(
+def test_find_artefact__names_the_command_that_makes_a_missing_file(
     name: str, tmp_path: Path
 ) -> None:
     kind = LEXICON if name.endswith(".arrow") else SCORE_COLUMN
@@ -82,9 +82,7 @@ def test_find_artefact__names_the_command_that_makes_what_is_missing(
 
 
 @pytest.mark.parametrize("name", ["mine", "mine.arrow"])
-def test_find_artefact__expects_the_kind_that_is_read_whatever_the_name(
-    name: str, tmp_path: Path
-) -> None:
+def test_find_artefact__expects_the_kind_regardless_of_the_name(name: str, tmp_path: Path) -> None:
     for kind in (LEXICON, SCORE_COLUMN):
         with pytest.raises(
             VocabularyError,
@@ -128,7 +126,7 @@ def test_find_artefact__another_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
-def test_makers__are_commands_of_the_program_with_all_they_require(maker: str) -> None:
+def test_makers__are_commands_with_all_required_options(maker: str) -> None:
     program, group, *words = shlex.split(maker)
     assert (program, group) == ("mslm-data", "vocab")
 

@@ -27,7 +27,7 @@ def measured(measure, rows, n, found=None):
 
 
 @given(few_words)
-def test_levine__is_the_least_over_every_split(rows) -> None:
+def test_levine__is_the_minimum_over_splits(rows) -> None:
     counts = {
         n: reference.count([[(word,) for word in row] for row in rows], n)
         for n in range(1, LONGEST + 1)
@@ -42,7 +42,7 @@ def test_levine__is_the_least_over_every_split(rows) -> None:
 
 
 @given(few_words)
-def test_squared__adds_the_log_of_the_grams_own_probability(rows) -> None:
+def test_squared__adds_the_log_probability_of_the_ngram(rows) -> None:
     counts = reference.count([[(word,) for word in row] for row in rows], 3)
     found = counted(rows)
     once = measured(levine, rows, 3, found)
@@ -53,18 +53,18 @@ def test_squared__adds_the_log_of_the_grams_own_probability(rows) -> None:
 
 
 def test_levine__a_strong_pair_with_anything_is_weak() -> None:
-    # "5 6" always together, 7 before them as often as before others; "8 9 5" only together
+    # 5 and 6 occur only together, 7 before them as often as before others, and 8 9 5 only together.
     rows = [[7, 5, 6], [7, 5, 6], [7, 7, 7], [5, 6, 7], [8, 9, 10], [8, 9, 10]]
 
     scores, naive = measured(levine, rows, 3), measured(plain, rows, 3)
 
     assert scores[8, 9, 10] > scores[7, 5, 6] + 1
     assert naive[7, 5, 6] > 1
-    # p(7 5 6) = 2/6; the best split is 7 | 5 6: p(7) = 6/18, p(5 6) = 3/12
+    # p(7 5 6) = 2/6. The best split is 7 | 5 6, with p(7) = 6/18 and p(5 6) = 3/12.
     assert scores[7, 5, 6] == pytest.approx(math.log2((2 / 6) / (6 / 18 * 3 / 12)))
 
 
-def test_plain__is_that_of_nltk() -> None:
+def test_plain__equals_nltk() -> None:
     # NLTK 3.10.4: QuadgramCollocationFinder.from_words("a b c d a b c d a e".split()).score_ngrams(pmi), and trigrams
     rows = [[5, 6, 7, 8, 5, 6, 7, 8, 5, 9]]
 
@@ -74,14 +74,14 @@ def test_plain__is_that_of_nltk() -> None:
 
 
 @pytest.mark.parametrize("measure", [levine, plain, squared])
-def test_measures__of_no_ngram(measure) -> None:
+def test_measures__without_ngrams(measure) -> None:
     stream = read_words([])
 
     assert measure(count_ngrams(stream, [1]), stream.positions, 2).tolist() == []
 
 
 def test_levine__equal_values_tie_to_the_last_bit() -> None:
-    # 2 * 6 = 3 * 4 occurrences of words, one of the pair
+    # 2 * 6 = 3 * 4 occurrences of words, and one of each pair.
     rows = [[5, 6], [5], *[[6]] * 5, [7, 8], *[[7]] * 2, *[[8]] * 3]
 
     scores = measured(levine, rows, 2)

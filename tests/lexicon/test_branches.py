@@ -114,7 +114,7 @@ def kept(path: Path, choice: BranchChoice) -> tuple[list[str], Counter[str]]:
         (choice_of(under="Y:1", subsets="of another"), "sign,fever,red fever,scarlet fever,colour,hue", {}),
     ],
 )  # fmt: skip
-def test_find_skipped_terms__leave_out_whole_branches(
+def test_find_skipped_terms__skips_whole_branches(
     ontology: Path, choice: BranchChoice, names: str, left_out: dict[str, int]
 ) -> None:
     found, counts = kept(ontology, choice)
@@ -143,9 +143,7 @@ def test_find_skipped_terms__leave_out_whole_branches(
         ),
     ],
 )  # fmt: skip
-def test_check__refuses_what_no_ontology_has(
-    ontology: Path, choice: BranchChoice, message: str
-) -> None:
+def test_check__refuses_unknown_terms(ontology: Path, choice: BranchChoice, message: str) -> None:
     with pytest.raises(AnnotateError, match=message):
         check(choice, {ontology: read_outline(ontology)})
 
@@ -155,7 +153,7 @@ def test_check__needs_an_ontology() -> None:
         check(choice_of(under="X:1"), {})
 
 
-def test_check__names_all_ontologies_and_takes_an_id_of_any(ontology: Path) -> None:
+def test_check__accepts_an_id_of_any_ontology(ontology: Path) -> None:
     other = ontology.with_name("y.obo")
     other.write_text("[Term]\nid: Y:1\nname: rash\n", encoding="utf-8")
     outlines = {path: read_outline(path) for path in (ontology, other)}
@@ -178,7 +176,7 @@ def test_check__shows_no_control_characters_of_a_file(ontology: Path) -> None:
         check(choice_of(subsets="z"), {ontology: read_outline(ontology)})
 
 
-def test_command__limits_the_ontology_that_has_the_term(ontology: Path) -> None:
+def test_command__limits_the_ontology_with_the_term(ontology: Path) -> None:
     pytest.importorskip("medcat")
     other = ontology.with_name("y.obo")
     other.write_text("[Term]\nid: Y:1\nname: rash of red\n", encoding="utf-8")
@@ -202,7 +200,7 @@ def test_command__limits_the_ontology_that_has_the_term(ontology: Path) -> None:
 
 
 def below(path: Path, root: str) -> set[str]:
-    """Walk `is_a` with plain code that shares nothing with the package."""
+    """Walk `is_a` with simple code, independent of the package."""
     parents: dict[str, set[str]] = {}
     for block in path.read_text(encoding="utf-8").split("\n\n"):
         lines = block.splitlines()
@@ -224,7 +222,7 @@ def below(path: Path, root: str) -> set[str]:
         ("symptom_ontology/symp.obo", "SYMP:0000514", "SYMP:0000614"),
     ],
 )
-def test_real_ontologies__have_the_branches_that_a_plain_walk_finds(
+def test_real_ontologies__have_the_branches_of_a_plain_walk(
     real: Path, file: str, root: str, without: str
 ) -> None:
     path = real / "concepts" / file
@@ -242,7 +240,7 @@ def names_of(*words: str) -> Iterable[Name]:
     return (Name("1", word, "A", ("T047",), "") for word in words)
 
 
-def test_common_words__are_told_or_left_out() -> None:
+def test_common_words__are_reported_or_excluded() -> None:
     pytest.importorskip("wordfreq")
     words = ("AS", "right", "Common word", "hepatosplenomegaly", "Water")
 
@@ -260,14 +258,14 @@ def test_common_words__are_told_or_left_out() -> None:
         assert looked_for.found() == ("as", "right", "water")
 
 
-def test_common_words__are_not_looked_for_where_nobody_asks() -> None:
+def test_common_words__are_not_searched_by_default() -> None:
     looked_for = CommonWords("keep")
 
     assert [name.name for name in looked_for.filter(names_of("water"), Counter())] == ["water"]
     assert looked_for.found() is None
 
 
-def test_common_words__without_wordfreq_says_so_once_or_refuses(
+def test_common_words__without_wordfreq_warns_once_or_raises(
     monkeypatch: pytest.MonkeyPatch, ontology: Path
 ) -> None:
     pytest.importorskip("medcat")

@@ -17,7 +17,7 @@ from tests.reference import ngrams as reference
 from tests.support.properties import fewer
 
 few_words = st.lists(st.lists(st.integers(5, 9), max_size=30), max_size=8)
-"""Rows of one-piece words, of five types, so that n-grams repeat."""
+"""Rows of words of one piece, with five types, so n-grams repeat."""
 
 
 def of_words(rows: Sequence[Sequence[int]]) -> Examples:
@@ -40,7 +40,7 @@ def counted(stream: WordStream, grams: Sequence[Grams], n: int) -> dict[referenc
     st.integers(1, 40),
     st.booleans(),
 )
-def test_count_ngrams__are_those_of_a_counter(rows, size, memory, places, across) -> None:
+def test_count_ngrams__equals_a_counter(rows, size, memory, places, across) -> None:
     chunks = [of_words(rows[start : start + size]) for start in range(0, len(rows), size)]
     words = [row for chunk in chunks for row in reference.rows_of(chunk)]
     sentences = [[word for row in words for word in row]] if across else words
@@ -49,7 +49,7 @@ def test_count_ngrams__are_those_of_a_counter(rows, size, memory, places, across
         stream = read_words(chunks, across=across)
         grams = count_ngrams(stream, [2, 2, 3, 1], memory=memory)
 
-    for n, least in ((2, 1), (3, 1), (4, 1), (5, 1)):  # as 5-grams need one occurrence only
+    for n, least in ((2, 1), (3, 1), (4, 1), (5, 1)):  # the minimum count of 5-grams is 1
         expected = {
             gram: count for gram, count in reference.count(sentences, n).items() if count >= least
         }
@@ -58,9 +58,7 @@ def test_count_ngrams__are_those_of_a_counter(rows, size, memory, places, across
 
 
 @given(few_words, st.integers(1, 4), st.integers(1, 4), st.sampled_from([0, 1 << 20]))
-def test_count_ngrams__infrequent_ones_and_those_of_other_words_are_left_out(
-    rows, pairs, triples, memory
-) -> None:
+def test_count_ngrams__excludes_rare_ngrams_and_unknown_words(rows, pairs, triples, memory) -> None:
     stream = read_words([of_words(rows)])
     kept = stream.words.tokens.values != 7
     usable = [row for row in rows if row]
@@ -93,7 +91,7 @@ def test_count_ngrams__streams_spell_the_rows(examples, memory) -> None:
 
 
 @given(few_words, st.sampled_from([0, 2000]), st.integers(0, 99), st.integers(1, 40))
-def test_count_ngrams__little_memory_changes_no_bit(rows, memory, stays, places) -> None:
+def test_count_ngrams__does_not_depend_on_memory(rows, memory, stays, places) -> None:
     stream = read_words([of_words(rows)])
     with patch.object(ngrams, "IN_MEMORY", stays), patch.object(ngrams, "_PLACES_AT_ONCE", places):
         little = count_ngrams(stream, [2] * 4, memory=memory)
@@ -103,16 +101,14 @@ def test_count_ngrams__little_memory_changes_no_bit(rows, memory, stays, places)
             assert np.array_equal(getattr(some, name), getattr(more, name))
 
 
-def test_count_pairs__goes_to_disk_when_memory_ends() -> None:
+def test_count_pairs__spills_to_disk() -> None:
     stream = np.tile(np.arange(100, dtype=np.int32), 3)
 
     with patch.object(ngrams, "merge_runs", wraps=merge_runs) as merging:
         pairs = count_pairs(stream, 3, memory=0)
 
     runs = merging.call_args.args[0]
-    assert (
-        len(runs) == 38
-    )  # 299 neighbours, less what the sieve leaves out, 8 by 8 as none of them repeats so soon
+    assert len(runs) == 38  # 299 neighbours, in pieces of 8, without those the sieve removes
     assert pairs.keys.tolist() == [left << 32 | left + 1 for left in range(99)]
     assert pairs.counts.tolist() == [3] * 99
     assert pairs.stream[[0, 98, 99, 100]].tolist() == [0, 98, -1, 0]

@@ -13,7 +13,7 @@ from tests import made
 from tests.lexicon.models import SIZE, config, plain, sample_vocab, saved, torch, transformers
 
 
-def test_load_encoder__computes_what_the_library_does(tmp_path):
+def test_load_encoder__equals_transformers(tmp_path):
     encoder = load_encoder(str(saved(tmp_path / "m")))
     rows = Ragged.from_rows([[2, 9, 8, 3], [2, 7, 3], [2, *range(20, 60), 3]], np.int32)
     model = plain(tmp_path / "m")
@@ -25,7 +25,7 @@ def test_load_encoder__computes_what_the_library_does(tmp_path):
             torch.testing.assert_close(row[: len(expected)], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_load_encoder__digest_tells_weights_apart(tmp_path):
+def test_load_encoder__digest_depends_on_the_weights(tmp_path):
     first, again = (load_encoder(str(saved(tmp_path / name))) for name in "ab")
     other = load_encoder(str(saved(tmp_path / "c", initializer_range=0.6)))
     with_tokenizer = load_encoder(str(saved(tmp_path / "d", vocab=sample_vocab())))
@@ -46,7 +46,7 @@ def test_load_encoder__pickled_weights_refused(tmp_path):
         load_encoder(str(folder))
 
 
-def test_load_encoder__code_of_its_own_refused(tmp_path):
+def test_load_encoder__custom_code_refused(tmp_path):
     folder = saved(tmp_path / "m")
     settings = json.loads((folder / "config.json").read_text())
     settings |= {
@@ -150,7 +150,7 @@ def test_shares_ids__with_a_tokenizer_piece_by_piece(tmp_path):
         other.check_shares_ids(made.word_piece())
 
 
-def test_cut__each_row_once_within_the_limits(monkeypatch):
+def test_cut__returns_each_row_once_within_limits(monkeypatch):
     monkeypatch.setattr(encoders, "TOKENS_AT_ONCE", 40)
     lengths = np.random.default_rng(0).integers(1, 60, 200)
 

@@ -34,7 +34,7 @@ from tests import made
         ("ÄÖ", "äö"),
     ],
 )
-def test_counted__letters_only_two_at_least_in_lower_case(text: str, word: str) -> None:
+def test_counted__words_have_two_letters_in_lower_case(text: str, word: str) -> None:
     assert normalise_word(text) == word
 
 
@@ -68,7 +68,7 @@ def test_of_words__names_the_other_folder_by_its_manifest(tmp_path: Path) -> Non
     }
 
 
-def test_of_file__adds_capitals_and_reads_over_what_is_no_word(tmp_path: Path) -> None:
+def test_of_file__merges_case_and_skips_other_lines(tmp_path: Path) -> None:
     path = tmp_path / "counts.tsv"
     path.write_bytes(
         "\ufeffthe\t23135851162\r\nThe\t2\np53\t9\na\t9\nnone\t0\nof\t13151942776".encode()

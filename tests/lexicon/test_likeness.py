@@ -38,7 +38,7 @@ def cosine(a, b):
 
 @pytest.mark.parametrize("combine", ["max", "mean", "min"])
 @pytest.mark.parametrize("embedding", ["pooler", "mean", "input"])
-def test_score__is_the_cosine_word_by_word(tmp_path, monkeypatch, embedding, combine):
+def test_score__equals_the_cosine_word_by_word(tmp_path, monkeypatch, embedding, combine):
     monkeypatch.setattr(module, "_WORDS_AT_ONCE", 3)
     folder, tokenizer = saved(tmp_path / "m"), made.word_piece()
     words, anchors = (
@@ -61,7 +61,7 @@ def test_score__is_the_cosine_word_by_word(tmp_path, monkeypatch, embedding, com
     assert done == [3, 3, 2]
 
 
-def test_score__an_anchor_is_like_itself(tmp_path):
+def test_score__of_an_anchor_is_1(tmp_path):
     tokenizer = made.word_piece()
     words = words_of(STRINGS, tokenizer)
 
@@ -74,7 +74,7 @@ def test_score__an_anchor_is_like_itself(tmp_path):
     assert int(np.argmax(scores)) == 2
 
 
-def test_score__another_tokenizer_goes_by_strings(tmp_path):
+def test_score__with_another_tokenizer_compares_strings(tmp_path):
     byte_level, sample = made.byte_level(), made.word_piece()
     encoder = load_encoder(str(saved(tmp_path / "m", vocab=sample_vocab())))
     strings = [*STRINGS, "Kinase", "☃"]
@@ -93,7 +93,7 @@ def test_score__another_tokenizer_goes_by_strings(tmp_path):
     np.testing.assert_allclose(scores, direct, atol=1e-5)
 
 
-def test_score__unknown_and_endless_words_left_out(tmp_path):
+def test_score__excludes_unknown_and_long_words(tmp_path):
     tokenizer = made.word_piece()
     encoder = load_encoder(str(saved(tmp_path / "m", max_position_embeddings=8)))
     words = Ragged.from_rows(
@@ -118,7 +118,7 @@ def test_score__no_words(tmp_path):
     assert len(numbers) == len(scores) == 0
 
 
-def test_score__no_anchor_it_knows(tmp_path):
+def test_score__without_a_known_anchor(tmp_path):
     tokenizer = made.word_piece()
     likeness = Likeness(encoder=load_encoder(str(saved(tmp_path / "m"))), tokenizer=tokenizer)
     unknown = Ragged.from_rows([[tokenizer.ids.unk]], np.int32)
@@ -127,7 +127,7 @@ def test_score__no_anchor_it_knows(tmp_path):
         likeness.score(unknown, unknown, lambda _: None)
 
 
-def test_score__embeddings_that_are_no_numbers(tmp_path):
+def test_score__refuses_nan_embeddings(tmp_path):
     tokenizer = made.word_piece()
     encoder = load_encoder(str(saved(tmp_path / "m")))
     encoder.model.embeddings.word_embeddings.weight.data[:] = float("nan")
@@ -154,7 +154,7 @@ def test_likeness__other_ids_without_a_tokenizer_refused(tmp_path):
         Likeness(encoder=encoder, tokenizer=made.word_piece())
 
 
-def test_by_likeness__likest_first_ties_in_order():
+def test_by_likeness__sorts_descending_with_ties_in_order():
     words = Ragged.from_rows([[7], [8, 9], [5], [6, 6, 6]], np.int32)
 
     lexicon = make_lexicon(words, np.array([0, 1, 3]), np.array([0.5, 0.9, 0.5]), {"size": 10})

@@ -29,7 +29,7 @@ def by_ids(examples, advance):
 
 
 def stopping_after(shards):
-    """Score like `by_ids`, and raise an interrupt in the shard after that many."""
+    """Score like `by_ids`, and raise KeyboardInterrupt after a number of shards."""
     calls = []
 
     def score(examples, advance):
@@ -45,7 +45,7 @@ def write(out, shards, score, **made):
     return write_column(out, dict(shards), about(shards.manifest, of="test", **made), score)
 
 
-def test_write_column__every_row_has_its_own(tmp_path, folder):
+def test_write_column__scores_every_row(tmp_path, folder):
     shards, seen = load(folder), []
 
     report = write_column(
@@ -76,7 +76,7 @@ def test_write_column__files_are_private(tmp_path, folder):
 
 
 @pytest.mark.parametrize("shards_done", [0, 1, 3])
-def test_write_column__goes_on_after_an_interruption(tmp_path, folder, shards_done):
+def test_write_column__resumes_after_an_interruption(tmp_path, folder, shards_done):
     shards, seen = load(folder), []
     write(tmp_path / "whole", shards, by_ids)
     with pytest.raises(KeyboardInterrupt):
@@ -121,7 +121,7 @@ def test_write_column__scores_of_another_build_refused(tmp_path, folder):
         write(tmp_path / "c", load(other), by_ids)
 
 
-def test_write_column__a_folder_that_cannot_be_made_is_found_before_work(tmp_path, folder):
+def test_write_column__checks_the_folder_before_work(tmp_path, folder):
     (tmp_path / "file").write_text("")
 
     with pytest.raises(OSError, match="exists"):
@@ -151,7 +151,7 @@ def test_write_column__damaged_file_refused(tmp_path, folder):
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_write_column__numbers_that_are_not_finite_refused(tmp_path, folder, number):
+def test_write_column__infinite_scores_refused(tmp_path, folder, number):
     def score(examples, advance):
         return np.full(len(examples.input_ids.values), number, np.float32)
 
@@ -161,9 +161,7 @@ def test_write_column__numbers_that_are_not_finite_refused(tmp_path, folder, num
     assert not list((tmp_path / "c").rglob("*.arrow"))
 
 
-def test_write_column__keeps_no_scores_of_a_shard_that_changed_meanwhile(
-    tmp_path, folder, monkeypatch
-):
+def test_write_column__drops_scores_of_a_changed_shard(tmp_path, folder, monkeypatch):
     monkeypatch.setattr(splits, "IN_MEMORY", 0)
     copy = shutil.copytree(folder, tmp_path / "d")
     shards = load(copy)

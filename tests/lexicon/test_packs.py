@@ -100,7 +100,7 @@ def test_obo__gives_names_and_synonyms(tmp_path: Path) -> None:
     assert left_out == {"obsolete term": 2}
 
 
-def test_obo__takes_a_cross_reference_for_the_id(tmp_path: Path) -> None:
+def test_obo__uses_a_cross_reference_as_id(tmp_path: Path) -> None:
     names = obo.read(
         write(tmp_path / "x.obo", OBO), ("T047",), NameChoice(xref="UMLS_CUI"), Counter()
     )
@@ -120,9 +120,7 @@ def test_obo__refuses_a_term_without_an_id(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["c.csv", "c.tsv"])
 @pytest.mark.parametrize("header", ["cui,name", "id,name"])
-def test_tables__refuse_a_quote_that_would_swallow_the_names_after_it(
-    tmp_path: Path, name: str, header: str
-) -> None:
+def test_tables__refuse_an_unclosed_quote(tmp_path: Path, name: str, header: str) -> None:
     text = f'{header}\nC1,"heart failure"\nC2,"asthma\nC3,cough\nC4,fever\n'
     path = write(tmp_path / name, text.replace(",", "\t") if name.endswith(".tsv") else text)
 
@@ -131,7 +129,7 @@ def test_tables__refuse_a_quote_that_would_swallow_the_names_after_it(
 
 
 @pytest.mark.parametrize("header", ["cui,name", "id,name"])
-def test_tables__leave_names_without_a_concept_out(tmp_path: Path, header: str) -> None:
+def test_tables__exclude_names_without_a_concept(tmp_path: Path, header: str) -> None:
     left_out: Counter[str] = Counter()
     path = write(tmp_path / "c.csv", f"{header}\n,heart failure\nC2,asthma\n")
 
@@ -152,7 +150,7 @@ def test_tables__count_rows_without_a_name(tmp_path: Path, header: str) -> None:
     assert +left_out == {"row without a name": 2}
 
 
-def test_obo__counts_what_is_not_as_the_format_has_it(tmp_path: Path) -> None:
+def test_obo__counts_malformed_lines(tmp_path: Path) -> None:
     left_out: Counter[str] = Counter()
     text = "[Term]\nid: X:1\nname: gout\nsynonym: podagra EXACT []\n\n[Term]\nid: X:2\n"
 
@@ -162,7 +160,7 @@ def test_obo__counts_what_is_not_as_the_format_has_it(tmp_path: Path) -> None:
     assert left_out == {"synonym without quotes": 1, "term without a name": 1}
 
 
-def test_rrf__takes_language_and_what_is_not_suppressed(tmp_path: Path) -> None:
+def test_rrf__reads_one_language_without_suppressed_rows(tmp_path: Path) -> None:
     left_out: Counter[str] = Counter()
 
     names = list(rrf.read(umls(tmp_path), (), NameChoice(), left_out))
@@ -178,7 +176,7 @@ def test_rrf__takes_language_and_what_is_not_suppressed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("default", [(), ("T047",), ("T184",)])
-def test_rrf__takes_the_type_that_is_given_for_concepts_without_one_alone(
+def test_rrf__uses_the_given_type_only_for_concepts_without_one(
     tmp_path: Path, default: tuple[str, ...]
 ) -> None:
     path = umls(tmp_path)
@@ -192,7 +190,7 @@ def test_rrf__takes_the_type_that_is_given_for_concepts_without_one_alone(
     assert sorted({name.concept for name in names}) == [
         *expected, *(["C9000009"] if default == ("T047",) else [])
     ]  # fmt: skip
-    # The molecule is of another type, whatever is said of concepts that the table lacks.
+    # The molecule has a type in the table, so the given type does not apply.
     assert left_out["other semantic type"] == (1 if default == ("T047",) else 2)
 
 
@@ -252,7 +250,7 @@ def test_tables__refuses_other_columns(tmp_path: Path) -> None:
         list(concept_tables.read(path, (), NameChoice(), Counter()))
 
 
-def test_distinct__gives_each_name_of_a_concept_once() -> None:
+def test_distinct__returns_each_name_of_a_concept_once() -> None:
     left_out: Counter[str] = Counter()
     names = [
         Name(c, n, "A", ("T047",), "")
@@ -271,12 +269,12 @@ def test_clean__drops_snomeds_tag_and_medcats_separator() -> None:
     assert clean("leukemia (acute)") == "leukemia (acute)"
 
 
-def test_parse_input__has_types_behind_the_last_equals_sign() -> None:
+def test_parse_input__reads_types_after_the_last_equals_sign() -> None:
     assert parse_input("a=b/x.obo=T047,T191") == ConceptFile(Path("a=b/x.obo"), ("T047", "T191"))
     assert parse_input("a=b/x.obo") == ConceptFile(Path("a=b/x.obo"))
 
 
-def test_parse_input__refuses_what_is_no_semantic_type(tmp_path: Path) -> None:
+def test_parse_input__refuses_unknown_semantic_types(tmp_path: Path) -> None:
     path = write(tmp_path / "c.csv", "cui,name\n")
 
     with pytest.raises(AnnotateError, match=r"--from: expected semantic types .* got 'T47'"):
@@ -322,7 +320,7 @@ def test_make_pack__keeps_chosen_types_and_sources(tmp_path: Path) -> None:
     ("types", "sources", "absent"),
     [({"T047", "T998"}, {"MSH"}, "T998"), ({"T047"}, {"MSH", "NOPE", "ALSO"}, "ALSO, NOPE")],
 )
-def test_make_pack__refuses_types_and_sources_of_no_name(
+def test_make_pack__refuses_unknown_types_and_sources(
     types: set[str], sources: set[str], absent: str, tmp_path: Path
 ) -> None:
     choice = NameChoice(types=frozenset(types), sources=frozenset(sources))
@@ -386,7 +384,7 @@ def test_make_pack__reads_gzipped_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_make_pack__gives_the_same_bytes_in_every_process(tmp_path: Path) -> None:
+def test_make_pack__is_deterministic_across_processes(tmp_path: Path) -> None:
     write(tmp_path / "x.obo", OBO)
     umls(tmp_path)
     words = [
@@ -410,7 +408,7 @@ def test_make_pack__gives_the_same_bytes_in_every_process(tmp_path: Path) -> Non
     assert medcat_pack.digest(tmp_path / "pack1") == medcat_pack.digest(tmp_path / "pack2")
 
 
-def test_make_pack__is_loaded_by_medcat_alone_and_holds_no_pickle(tmp_path: Path) -> None:
+def test_make_pack__loads_in_medcat_and_has_no_pickle(tmp_path: Path) -> None:
     make_pack(
         [ConceptFile(write(tmp_path / "x.obo", OBO), ("T047",))],
         tmp_path / "pack",
@@ -467,7 +465,7 @@ def test_command__prints_counts(tmp_path: Path) -> None:
     assert run("vocab", "concept").code == 2
 
 
-def test_disease_ontology__has_the_names_it_is_known_for(real: Path) -> None:
+def test_disease_ontology__has_well_known_names(real: Path) -> None:
     left_out: Counter[str] = Counter()
     path = real / "concepts" / "disease_ontology" / "doid_2016-03-04.obo"
 
@@ -479,7 +477,7 @@ def test_disease_ontology__has_the_names_it_is_known_for(real: Path) -> None:
     assert len(names) == 19_927
     assert len({name.concept for name in names}) == 6_874
     assert len({name.concept for name in names if name.status == "P"}) == 6_874
-    # 5,771 terms have a CUI; some share one.
+    # 5,771 terms have a CUI. Some share it.
     assert len([concept for concept in by_cui if concept.startswith("DOID:")]) == 6_874 - 5_771
 
 

@@ -66,7 +66,7 @@ def listed(rows: list[str], **choice: object) -> list[str]:
 ROWS = ["a b c", "a b c", "a b", "d e", "d e f", "d b"]
 
 
-def test_rank_ngrams__shorter_ones_first_then_by_score_then_by_words() -> None:
+def test_rank_ngrams__sorts_by_length_then_score_then_words() -> None:
     lexicon = ranked(["a b", "c d", "c d", "f e", "e f", "g g g"])
 
     texts = ngram_strings(lexicon, LETTERS.core)
@@ -89,14 +89,14 @@ def test_rank_ngrams__orders_of_use() -> None:
     assert longest == [by_length[-1], *by_length[:-1]]
 
 
-def test_rank_ngrams__least_counts_by_length() -> None:
+def test_rank_ngrams__minimum_counts_by_length() -> None:
     assert listed(ROWS, min_counts=(2,)) == ["d e", "a b", "b c", "a b c"]
     assert listed(ROWS, min_counts=(3, 2)) == ["a b", "a b c"]
     assert listed(ROWS, min_counts=(2, 3)) == ["d e", "a b", "b c"]
     assert listed(ROWS, min_counts=(2,), lengths=(3, 3)) == ["a b c"]
 
 
-def test_rank_ngrams__short_words_and_stop_words_are_left_out() -> None:
+def test_rank_ngrams__excludes_short_words_and_stop_words() -> None:
     rows = ["ab cd ef", "ab Of cd", "ab a cd", "of ab"]
 
     assert listed(rows, drop_short_words=True, lengths=(2, 2)) == [
@@ -113,7 +113,7 @@ def test_rank_ngrams__short_words_and_stop_words_are_left_out() -> None:
     ]
 
 
-def test_rank_ngrams__unknown_words_are_in_no_ngram_but_count_as_words() -> None:
+def test_rank_ngrams__unknown_words_count_but_form_no_ngram() -> None:
     known, unknown = ["a b", "a b c"], ["a b", "a b [UNK] c"]
 
     assert listed(unknown) == ["a b"]
@@ -173,7 +173,7 @@ def test_rank_ngrams__coverage_is_reached_and_counted(
     assert reached or len(lexicon) == len(every)
 
 
-def test_rank_ngrams__one_entry_less_covers_less() -> None:
+def test_rank_ngrams__covers_less_with_one_entry_less() -> None:
     rows = ["a b c d e", "a b c d e", "f g", "h i"]
     choice = replace(EASY, lengths=(2, 2), coverage=0.5)
 
@@ -195,7 +195,7 @@ def grams_of(lexicon: Lexicon) -> set[reference.Gram]:
 
 @fewer(0.5)  # of several rows each
 @given(st.lists(random_examples(max_rows=4), min_size=1, max_size=3), st.booleans())
-def test_rank_ngrams__overlap_with_mentions_is_that_of_the_twin(
+def test_rank_ngrams__overlap_with_mentions_equals_its_twin(
     chunks: list[Examples], across: bool
 ) -> None:
     rows = [row for chunk in chunks for row in reference.rows_of(chunk)]
@@ -253,7 +253,7 @@ def test_rank_ngrams__entries_of_several_pieces_know_where_words_begin() -> None
     assert lexicon.word_starts.tolist()[0] == [0, 2, 3]
 
 
-def test_rank_ngrams__nothing_frequent_says_what_to_lower() -> None:
+def test_rank_ngrams__without_frequent_ngrams_names_the_option() -> None:
     with pytest.raises(
         VocabularyError,
         match=r"2 to 3 words occur 9 times among 15 words; lower --min-count",
@@ -350,7 +350,7 @@ def test_read_stop_words__a_table_is_refused_at_its_line(tmp_path: Path) -> None
         read_stop_words(str(table))
 
 
-GOLD = {  # measured on the lists that the authors published, and on the paper's definition
+GOLD = {  # measured on the authors' published lists, and with the paper's definition
     "BC2GM-IOB": ((13273, 2194, 320), (14944, 7165, 2018), (9166, 3867, 933), (857, 3089, 5944)),
     "NCBI-disease-IOB": ((5583, 1098, 167), (5902, 2691, 838), (4250, 1812, 540), None),
     "BC5CDR-chem-IOB": ((10285, 2107, 338), (11001, 5516, 1936), None, None),
@@ -361,7 +361,7 @@ GOLD = {  # measured on the lists that the authors published, and on the paper's
 def corpus(
     request: pytest.FixtureRequest, real: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Shards]:
-    """Build a corpus with a tokenizer that has one token per word."""
+    """Build a corpus with a tokenizer of one token per word."""
     source = real / "blurb" / request.param
     lines = [
         line
@@ -384,7 +384,7 @@ def entries(
 
 
 @pytest.mark.long
-def test_rank_ngrams__the_released_lists_are_made_again(corpus: tuple[str, Shards]) -> None:
+def test_rank_ngrams__reproduces_the_released_lists(corpus: tuple[str, Shards]) -> None:
     name, shards = corpus
     released, _, _, overlap = GOLD[name]
     choice = replace(RECIPES["released"], stop_words=read_stop_words("english"))

@@ -72,7 +72,7 @@ def arrow(
 
 @quick
 @given(rows=some_rows, data=st.data())
-def test_of__rows_in_any_order_repeated_and_of_several_files(
+def test_of__accepts_rows_in_any_order_and_of_several_files(
     rows: Rows, data: st.DataObject, tmp_path: Path
 ) -> None:
     split_of = {key: data.draw(st.sampled_from(["train", "test"])) for key in rows}
@@ -90,7 +90,7 @@ def test_of__rows_in_any_order_repeated_and_of_several_files(
     assert (scores.values.dtype, scores.offsets.dtype) == (np.float32, np.int64)
 
 
-def test_of__offsets_are_those_of_the_rows(tmp_path: Path) -> None:
+def test_of__has_the_offsets_of_the_rows(tmp_path: Path) -> None:
     rows = examples([5, 3, 5], [4, 2, 4])
 
     scores = open_scores(write(tmp_path, {3: [1, 2], 5: [3, 4, 5, 6]})).gather(rows)
@@ -115,7 +115,7 @@ def test_of__rows_of_another_length(tmp_path: Path) -> None:
         column.gather(examples([3, 4], [2, 3]))
 
 
-def test_open_scores__of_no_rows_at_all_answers_no_rows(tmp_path: Path) -> None:
+def test_open_scores__accepts_files_without_rows(tmp_path: Path) -> None:
     column = open_scores(write(tmp_path, {}))
 
     assert column.gather(examples([], [])).tolist() == []
@@ -131,7 +131,7 @@ def test_open_scores__is_mapped_read_only_and_opened_once(tmp_path: Path) -> Non
     assert column.about == {**ABOUT, "format": FORMAT}
 
 
-def test_open_scores__sees_files_that_were_made_anew_or_added(tmp_path: Path) -> None:
+def test_open_scores__notices_changed_and_added_files(tmp_path: Path) -> None:
     before = open_scores(write(tmp_path, {3: [1, 2]}))
     write(tmp_path, {3: [5, 6]})
 
@@ -154,7 +154,7 @@ def test_open_scores__rows_of_one_key_must_be_equal(tmp_path: Path) -> None:
         open_scores(other)
 
 
-def test_open_scores__files_made_in_two_ways(tmp_path: Path) -> None:
+def test_open_scores__files_of_different_options_refused(tmp_path: Path) -> None:
     write(tmp_path, {3: [1, 2]})
     keys, scores = np.array([4], np.uint64), Ragged.from_rows([[1.0, 2.0]], np.float32)
     write_scores(
@@ -277,7 +277,7 @@ def test_open_scores__flipped_bytes_are_refused_or_answered(tmp_path: Path) -> N
     refused = 0
 
     for data in flipped(path.read_bytes(), 400):
-        path.unlink()  # the old bytes stay mapped as long as they are remembered
+        path.unlink()  # cached columns keep the old bytes mapped
         path.write_bytes(data)
         try:
             assert open_scores(tmp_path).gather(asked).lengths.tolist() == [3] * len(rows)

@@ -18,7 +18,7 @@ from tests.support.properties import fewer
 
 
 def made_up(ids: list[int]) -> float:
-    """Return some number in [0, 1] that depends only on the ids."""
+    """Return a number in [0, 1] that depends only on the ids."""
     return hashlib.sha256(bytes(ids)).digest()[0] / 255
 
 
@@ -29,7 +29,7 @@ def answers(rows: list[list[int]], keys: list[int]) -> list[float]:
 
 @fewer(0.5)  # of several rows each
 @given(random_examples(), st.sampled_from([0.0, 0.01, 0.3, 1.0]), st.sampled_from([1, 2, 256]))
-def test_confidence__above_0_just_where_the_slow_twin_says(examples: Examples, threshold, at_once):
+def test_confidence__is_above_0_exactly_as_in_its_twin(examples: Examples, threshold, at_once):
     score = Confidence(answers, threshold)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selective, "ROWS_AT_ONCE", at_once)
@@ -48,7 +48,7 @@ def test_confidence__above_0_just_where_the_slow_twin_says(examples: Examples, t
 
 
 def test_confidence__worked_example():
-    """One token decides: with it no other is needed, so all later tokens are important by the rule."""
+    """A single token decides. With it, no other token matters, so the rule marks all later tokens as important."""
     p_of = {(5, 6, 7): 0.9, (5,): 0.5, (5, 6): 0.895, (5, 7): 0.4}
     examples = examples_of([Row(key=9, ids=[CLS, 5, 6, 7, SEP], word_ids=[-1, 0, 1, 2, -1])])
     asked = []
@@ -59,13 +59,13 @@ def test_confidence__worked_example():
 
     scores = Confidence(p_true, 0.01)(examples, lambda _: None)
 
-    # 5 drops by 0.4 and stays; with 6 the drop is 0.005 < 0.01: important, taken out; 7 is tried after 5 alone
+    # The drop with 5 is 0.4, so 5 stays. With 6 it is 0.005 < 0.01: 6 is important, and 7 is tried after 5 only.
     np.testing.assert_allclose(scores, [0, 0.01 - 0.4, 0.01 - 0.005, 0.01 - 0.5, 0], atol=1e-7)
     assert [rows[0][1:-1] for rows, _ in asked] == [[5, 6, 7], [5], [5, 6], [5, 7]]
     assert {key for _, keys in asked for key in keys} == {9}
 
 
-def test_confidence__a_drop_of_just_the_threshold_is_not_important():
+def test_confidence__a_drop_equal_to_the_threshold_is_not_important():
     examples = examples_of([row_of([1])])
     answer = iter([[0.75], [0.5]])
 
@@ -74,7 +74,7 @@ def test_confidence__a_drop_of_just_the_threshold_is_not_important():
     assert scores.tolist() == [0, 0, 0]
 
 
-def test_confidence__nan_leaves_a_row_out():
+def test_confidence__nan_excludes_a_row():
     examples = examples_of([row_of([1, 2], key=1), row_of([1, 2], key=2)])
 
     def p_true(rows, keys):
@@ -88,7 +88,7 @@ def test_confidence__nan_leaves_a_row_out():
     assert (score.rows, score.left_out) == (1, 1)
 
 
-def test_confidence__one_call_a_step_for_all_rows():
+def test_confidence__makes_one_call_per_step():
     examples = examples_of([row_of([size], key=size) for size in range(1, 6)])
     sizes = []
 
@@ -104,7 +104,7 @@ def test_confidence__one_call_a_step_for_all_rows():
 
 
 @pytest.mark.parametrize("answer", [[0.5, 0.5], [], [1.5], [-0.1], [math.inf]])
-def test_confidence__answers_that_are_none(answer):
+def test_confidence__invalid_probabilities_refused(answer):
     examples = examples_of([row_of([1])])
 
     with pytest.raises(VocabularyError, match="--callable: expected 1 probabilities, got"):
@@ -112,7 +112,7 @@ def test_confidence__answers_that_are_none(answer):
 
 
 @pytest.mark.parametrize("answer", [None, 0.5, ["much"], [[0.1, 0.9]], [None]])
-def test_confidence__answers_that_are_not_numbers(answer):
+def test_confidence__other_answers_than_numbers_refused(answer):
     examples = examples_of([row_of([1])])
     kind = type(answer).__name__
 
@@ -120,7 +120,7 @@ def test_confidence__answers_that_are_not_numbers(answer):
         Confidence(lambda rows, keys: answer)(examples, lambda _: None)
 
 
-def test_confidence__a_callable_that_raises_is_named_without_its_words():
+def test_confidence__names_a_failing_callable_without_its_message():
     def p_true(rows, keys):
         raise RuntimeError("a secret of the row")
 
@@ -130,7 +130,7 @@ def test_confidence__a_callable_that_raises_is_named_without_its_words():
     assert "secret" not in str(told.value)
 
 
-def test_confidence__a_callable_may_change_the_lists_that_it_is_given():
+def test_confidence__a_callable_may_change_its_arguments():
     examples = examples_of([row_of([1, 2], key=3), row_of([1], key=4)])
 
     def padding(rows, keys):
@@ -146,7 +146,7 @@ def test_confidence__a_callable_may_change_the_lists_that_it_is_given():
 
 
 @pytest.mark.parametrize("threshold", [math.nan, -0.1, 2])
-def test_confidence__thresholds_that_are_none(threshold):
+def test_confidence__invalid_thresholds_refused(threshold):
     with pytest.raises(CallError, match=r"threshold: expected a number in \[0, 1\], got"):
         Confidence(answers, threshold)
 

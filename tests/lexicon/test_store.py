@@ -21,7 +21,7 @@ from tests.support.properties import with_fixtures
 
 ABOUT = {"tokenizer": "0" * 64, "size": 40, "made": {"command": "test"}}
 Entry = tuple[Sequence[int], Sequence[int], float]
-"""Tokens, where words begin, and the score."""
+"""Tokens, starts of words, and score."""
 quick = with_fixtures()
 
 
@@ -75,7 +75,7 @@ def columns_of(
 
 @quick
 @given(rows=st.lists(entries(), max_size=6))
-def test_read_lexicon__gives_back_what_was_written(rows: list[Entry], tmp_path: Path) -> None:
+def test_read_lexicon__inverts_write_lexicon(rows: list[Entry], tmp_path: Path) -> None:
     write_lexicon(tmp_path / "a.arrow", lexicon_of(rows))
 
     again = read_lexicon(tmp_path / "a.arrow")
@@ -89,7 +89,7 @@ def test_read_lexicon__gives_back_what_was_written(rows: list[Entry], tmp_path: 
     assert again.about == {**ABOUT, "format": FORMAT}
 
 
-def test_write_lexicon__equal_lexicons_are_equal_bytes_whatever_the_order_of_about(
+def test_write_lexicon__does_not_depend_on_the_order_of_about(
     tmp_path: Path,
 ) -> None:
     turned = lexicon_of(
@@ -103,7 +103,7 @@ def test_write_lexicon__equal_lexicons_are_equal_bytes_whatever_the_order_of_abo
     assert (tmp_path / "a.arrow").read_bytes() == (tmp_path / "b.arrow").read_bytes()
 
 
-def test_write_lexicon__what_was_read_is_the_same_bytes_and_of_this_format(tmp_path: Path) -> None:
+def test_write_lexicon__round_trips_bytes(tmp_path: Path) -> None:
     write_lexicon(tmp_path / "a.arrow", TWO)
     read = read_lexicon(tmp_path / "a.arrow")
     older = Lexicon(
@@ -150,7 +150,9 @@ WRONG: dict[str, tuple[list[Entry], str]] = {
 
 
 @pytest.mark.parametrize(("rows", "message"), WRONG.values(), ids=WRONG)
-def test_read_lexicon__refuses_wrong_ones(rows: list[Entry], message: str, tmp_path: Path) -> None:
+def test_read_lexicon__refuses_invalid_entries(
+    rows: list[Entry], message: str, tmp_path: Path
+) -> None:
     tokens, starts, scores = zip(*rows, strict=True)
     path = arrow(tmp_path / "a.arrow", columns_of(tokens, starts, scores))
 
@@ -158,7 +160,7 @@ def test_read_lexicon__refuses_wrong_ones(rows: list[Entry], message: str, tmp_p
         read_lexicon(path)
 
 
-def test_open_lexicon__another_file_of_the_same_size_and_time_is_read_anew(tmp_path: Path) -> None:
+def test_open_lexicon__reads_a_replaced_file_of_equal_size_and_time(tmp_path: Path) -> None:
     path = tmp_path / "names.arrow"
     write_lexicon(path, TWO)
     before = path.stat()
@@ -213,7 +215,7 @@ def test_read_lexicon__missing_newer_and_foreign_columns(tmp_path: Path) -> None
             read_lexicon(path)
 
 
-def test_read_lexicon__a_column_whose_name_is_no_text(tmp_path: Path) -> None:
+def test_read_lexicon__a_column_name_that_is_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / "a.arrow"
     write_lexicon(path, TWO)
     path.write_bytes(path.read_bytes().replace(b"word_starts", b"word_start\xff"))
@@ -240,7 +242,7 @@ def test_read_lexicon__nulls(columns: dict[str, pa.Array], tmp_path: Path) -> No
         read_lexicon(arrow(tmp_path / "a.arrow", columns))
 
 
-def test_read_lexicon__lists_that_begin_later_in_their_values(tmp_path: Path) -> None:
+def test_read_lexicon__accepts_lists_with_an_offset(tmp_path: Path) -> None:
     tokens = pa.ListArray.from_arrays(
         pa.array([2, 3], pa.int32()), pa.array([9, 9, 7, 9], pa.int32())
     )
@@ -295,7 +297,7 @@ def test_read_lexicon__flipped_bytes_are_refused_or_still_a_lexicon(tmp_path: Pa
         try:
             write_lexicon(
                 tmp_path / "b.arrow", read_lexicon(path)
-            )  # what is read obeys all that writing asks for
+            )  # an accepted lexicon satisfies the checks of writing
         except VocabularyError:
             refused += 1
 

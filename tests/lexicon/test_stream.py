@@ -12,7 +12,7 @@ from tests.generate import Row, examples_of
 
 
 @given(st.lists(st.lists(st.integers(-9, 9), max_size=5), max_size=5), st.integers(0, 99))
-def test_scratch__holds_what_was_added_in_memory_or_on_disk(parts, in_memory) -> None:
+def test_scratch__returns_added_arrays_from_memory_or_disk(parts, in_memory) -> None:
     scratch = Scratch(np.int32, in_memory=in_memory)
     for part in parts:
         scratch.append(np.array(part, np.int32))
@@ -24,7 +24,7 @@ def test_scratch__holds_what_was_added_in_memory_or_on_disk(parts, in_memory) ->
     assert array.flags.writeable == (4 * len(array) <= in_memory)
 
 
-def test_read_words__a_joined_row_is_as_its_sentences_are() -> None:
+def test_read_words__a_joined_row_equals_its_sentences() -> None:
     row = Row(
         key=0, ids=[2, 5, 6, 7, 5, 6, 3], word_ids=[-1, 0, 0, 1, 2, 3, -1], mentions=((4, 6, 0),)
     )

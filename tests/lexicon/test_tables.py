@@ -29,7 +29,7 @@ def ids_of(words, tokenizer=None):
     return core.encode(words, is_pretokenized=True, add_special_tokens=False).ids
 
 
-def test_read_table__words_as_rows_have_them(tmp_path):
+def test_read_table__splits_words_like_rows(tmp_path):
     lexicon, report = read(
         tmp_path, "kinase\t0.5\ncolorectal   nucleus\t-2\ninhibitors\t1e3\tmore\r\n"
     )
@@ -60,7 +60,7 @@ def test_read_table__byte_level_words_have_their_space(tmp_path):
     assert lexicon.tokens.tolist() == [ids_of([" kinase", " binds"], tokenizer)]
 
 
-def test_read_table__what_is_left_out_is_counted(tmp_path):
+def test_read_table__counts_excluded_lines(tmp_path):
     lines = ["word\tscore", "kinase\t1", "", "of\tmany", "the", "☃\t1", "the ☃\t2", "kinase\t3", "\t4", "nucleus\tnan",
              "nucleus\tinf", "protein\t5"]  # fmt: skip
 
@@ -93,7 +93,7 @@ def test_read_table__single_tokens(tmp_path, by):
 
 
 @pytest.mark.parametrize("entry", ["-1", "1.5", "x", "²"])
-def test_read_table__ids_that_are_none(tmp_path, entry):
+def test_read_table__invalid_ids_refused(tmp_path, entry):
     _, report = read(tmp_path, f"9\t1\n{entry}\t1\n", by="ids")
 
     assert report.left_out == {"unknown": 1}
@@ -122,7 +122,7 @@ def test_read_table__entries_survive_the_file(tmp_path):
     assert read_lexicon(tmp_path / "l.arrow").word_starts.tolist() == lexicon.word_starts.tolist()
 
 
-def test_read_table__nothing_to_use(tmp_path):
+def test_read_table__without_usable_lines(tmp_path):
     with pytest.raises(
         VocabularyError,
         match=r"t.tsv: no usable line; expected an entry, a tab and a number per line",
@@ -144,7 +144,7 @@ def test_read_table__not_utf8(tmp_path):
         read(tmp_path, b"caf\xe9\t1\n")
 
 
-def test_encode_words__empty_strings_have_none():
+def test_encode_words__empty_strings_have_no_ids():
     from mslm_data.encode.word_table import WordTable
 
     ids, numbers = encode_words(["", "kinase", "", "a/b"], WordTable(made.word_piece()))
@@ -153,7 +153,7 @@ def test_encode_words__empty_strings_have_none():
     assert numbers.tolist()[3] == [0, 1, 2]
 
 
-def test_count_ids__as_a_counter_has_it():
+def test_count_ids__equals_a_counter():
     examples = fixed_examples(40)
     counter = Counter(
         id_

@@ -41,7 +41,7 @@ ABOUT = {"tokenizer": "0" * 64, "size": 3 * len(FORMS)}
 
 
 def tokenizer() -> tokenizers.Tokenizer:
-    """Return a tokenizer whose ids 3f, 3f + 1, 3f + 2 are the form f, its first letter, and the rest of it."""
+    """Return a tokenizer with three ids per form f: 3f is the form, 3f + 1 its first letter, 3f + 2 the rest."""
     vocab: dict[str, int] = {}
     for number, form in enumerate(FORMS):
         for place, piece in enumerate((form, form[:1], f"##{form[1:]}")):
@@ -52,7 +52,7 @@ def tokenizer() -> tokenizers.Tokenizer:
 
 
 def words_of(forms: Sequence[tuple[str, int]]) -> WordTypes:
-    """Return word types of these forms, each one piece, with their counts."""
+    """Return word types of single pieces, from forms and counts."""
     core = tokenizer()
     tokens = Ragged.from_rows([[core.token_to_id(form)] for form, _ in forms], np.int32)
     return WordTypes(tokens, np.array([count for _, count in forms], np.int64))
@@ -84,7 +84,7 @@ some_counts = st.dictionaries(
     ),
     min_count=st.integers(1, 30),
 )
-def test_find_anchors__as_the_exact_formula_says(
+def test_find_anchors__equals_the_exact_formula(
     forms: list[tuple[str, int]], general: dict[str, int], smoothing: Fraction, min_count: int
 ) -> None:
     expected = reference.tf_icf(forms, general, smoothing=smoothing, min_count=min_count)
@@ -116,7 +116,7 @@ def test_find_anchors__worked_example() -> None:
     assert lexicon.about["counts"] == {"words": 20, "general_words": 100, "general_vocabulary": 3}
 
 
-def test_find_anchors__capitals_are_one_word_in_its_most_frequent_form() -> None:
+def test_find_anchors__merges_case_into_the_most_frequent_form() -> None:
     core = tokenizer()
 
     lexicon, anchors = ranked([("GENE", 4), ("Gene", 9), ("gene", 9)], {"the": 1})
@@ -124,7 +124,7 @@ def test_find_anchors__capitals_are_one_word_in_its_most_frequent_form() -> None
     assert [(anchor.word, anchor.count) for anchor in anchors] == [("gene", 22)]
     assert lexicon.tokens.tolist() == [
         [core.token_to_id("Gene")]
-    ]  # of equally frequent ones the first
+    ]  # equally frequent forms: the first
 
 
 def test_find_anchors__forms_of_several_pieces() -> None:
@@ -166,7 +166,7 @@ def test_find_anchors__floors_count_and_stop_words() -> None:
     assert [anchor.word for anchor in floor] == ["gene", "cell", "kinase"]
     assert [anchor.word for anchor in two] == ["gene", "cell"]
     assert [anchor.word for anchor in without] == ["cell", "kinase"]
-    assert without[0].score == two[1].score  # stop words are counted, they are only no anchors
+    assert without[0].score == two[1].score  # stop words count as words, but are not anchors
 
 
 def test_find_anchors__can_be_written_and_read(tmp_path: Path) -> None:

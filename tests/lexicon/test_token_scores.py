@@ -28,7 +28,7 @@ def examples(tmp_path_factory):
 
 
 @pytest.mark.parametrize("room", [1, 1 << 29])
-def test_attention__as_the_library_row_by_row(tmp_path, monkeypatch, examples, room):
+def test_attention__equals_transformers_row_by_row(tmp_path, monkeypatch, examples, room):
     monkeypatch.setattr(module, "_ATTENTION_BYTES", room)
     folder = saved(tmp_path / "m")
     done = []
@@ -60,7 +60,7 @@ def test_attention__rows_without_a_first_special_token(tmp_path, examples):
 
 
 @pytest.mark.parametrize("value", ["logit", "margin"])
-def test_class_logits__as_the_library_row_by_row(tmp_path, examples, value):
+def test_class_logits__equals_transformers_row_by_row(tmp_path, examples, value):
     folder = saved(tmp_path / "m", CLASSIFIER, **LABELS)
 
     scores = ClassLogits(

@@ -107,7 +107,7 @@ def test_matches__within_a_sentence_are_those_of_the_sentences_as_rows(examples,
         assert [tuple(match) for match in matches[at[i] : at[i + 1]]] == wanted
 
 
-def test_matches__of_equal_entries_the_first():
+def test_matches__prefers_the_first_of_equal_entries():
     assert found_in(Row(key=0, ids=[5, 6], word_ids=[0, 1]), [(6,), (5, 6), (5, 6)]) == [
         (0, 2, 1),
         (1, 2, 0),
@@ -126,8 +126,8 @@ def test_matches__empty_lexicon():
     ]
 
 
-def test_matches__more_than_there_is_room_for_at_first():
-    """In a row of equal tokens, as many matches begin at each position as there are entries."""
+def test_matches__grows_beyond_the_initial_room():
+    """In a row of equal tokens, every entry matches at each position."""
     row = Row(key=0, ids=[7] * 40, word_ids=range(40))
     found = found_in(row, [(7,) * length for length in range(1, 31)])
 
@@ -148,7 +148,7 @@ def test_matches__lexicon_of_another_tokenizer():
         trie.exact(examples, units.starts, units.ends, trie.table(np.zeros(1), 0))
 
 
-def test_open_trie__once_until_the_file_changes(tmp_path):
+def test_open_trie__caches_until_the_file_changes(tmp_path):
     path = tmp_path / "made.arrow"
     write_lexicon(path, lexicon_of([(5,)]))
     first = open_trie(path)

@@ -18,7 +18,7 @@ from tests.support.properties import fewer
 
 @fewer(0.5)  # of several rows each
 @given(random_examples(), st.integers(1, 4))
-def test_count_words__are_those_of_the_twin_whatever_the_chunks(examples, size) -> None:
+def test_count_words__equals_its_twin_for_any_chunks(examples, size) -> None:
     rows = rows_of(examples)
     chunks = [examples_of(rows[start : start + size]) for start in range(0, len(rows), size)]
     expected = Counter(word for row in reference.rows_of(examples) for word in row)
@@ -31,7 +31,7 @@ def test_count_words__are_those_of_the_twin_whatever_the_chunks(examples, size) 
 
 @fewer(0.5)  # of several rows each
 @given(random_examples())
-def test_word_numbers__rows_spell_what_they_held(examples) -> None:
+def test_word_numbers__spell_the_rows(examples) -> None:
     numbers = WordNumbers()
 
     rows = numbers.number(examples)
@@ -55,7 +55,7 @@ def test_count_words__the_table_grows() -> None:
 
 
 def test_count_words__a_tokenizer_that_grows() -> None:
-    """Ids beyond the tokenizer, as in damaged shards, are words like others, before and after it has them."""
+    """Ids outside the tokenizer, for example of damaged shards, are words, before and after the tokenizer has them."""
     rows = [row_of([1, 2, 1], fill=token) for token in (10, 30)]
     chunks = [examples_of(rows, replace(IDS, size=size)) for size in (5, 20, 40)]
 
@@ -65,7 +65,7 @@ def test_count_words__a_tokenizer_that_grows() -> None:
     assert words.counts.tolist() == [6, 3, 6, 3]
 
 
-def test_count_words__a_word_between_special_tokens_is_not_the_same_word_twice() -> None:
+def test_count_words__counts_equal_words_of_two_rows() -> None:
     row = row_of([1])
     examples = examples_of([row, row])
 
@@ -74,14 +74,14 @@ def test_count_words__a_word_between_special_tokens_is_not_the_same_word_twice()
     assert (words.tokens.tolist(), words.counts.tolist()) == ([[10]], [2])
 
 
-def test_count_words__of_nothing() -> None:
+def test_count_words__of_no_rows() -> None:
     words = count_words([])
 
     assert (len(words), words.tokens.tolist(), words.counts.tolist()) == (0, [], [])
 
 
 @pytest.mark.parametrize("name", made.TOKENIZERS)
-def test_word_strings__join_pieces_and_take_marks_out(name: str) -> None:
+def test_word_strings__join_pieces_without_marks(name: str) -> None:
     tokenizer = made.TOKENIZERS[name]()
     words = ["IL-2", "kinase", "do-not", "U.S.A.", "x", "p53", "##ing"][
         : None if name != "unigram" else 6
@@ -94,7 +94,7 @@ def test_word_strings__join_pieces_and_take_marks_out(name: str) -> None:
     assert word_strings(Ragged.from_rows(ids, np.int32), tokenizer.core) == words
 
 
-def test_word_strings__unknown_words_are_called_so() -> None:
+def test_word_strings__names_unknown_words() -> None:
     tokenizer = made.word_piece()
 
     assert word_strings(Ragged.from_rows([[tokenizer.ids.unk]], np.int32), tokenizer.core) == [

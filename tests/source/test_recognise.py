@@ -33,7 +33,7 @@ def sha256(data: bytes) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_recognise__takes_no_format_for_another(name: str, tmp_path: Path) -> None:
+def test_recognise__confuses_no_formats(name: str, tmp_path: Path) -> None:
     fixture = fixtures.fixture(name, tmp_path)
 
     try:
@@ -189,7 +189,7 @@ TAGGED = {"tokens": ["Gout", "hurts"], "ner_tags": ["B-Disease", "O"]}
     ],
 )
 @pytest.mark.parametrize("form", ["jsonl", "json", "parquet"])
-def test_recognise__finds_mentions_behind_documents_without(
+def test_recognise__finds_mentions_after_documents_without_mentions(
     rows: list[dict[str, Any]], expected: str, form: str, tmp_path: Path
 ) -> None:
     path = tmp_path / f"train.{form}"
@@ -206,7 +206,7 @@ def test_recognise__finds_mentions_behind_documents_without(
     assert found.why == f"{path.name}: its rows have {expected}"
 
 
-def test_recognise__takes_no_texts_without_mentions_for_a_corpus(tmp_path: Path) -> None:
+def test_recognise__refuses_texts_without_mentions(tmp_path: Path) -> None:
     rows = [BARE, {**BARE, "entities": []}, {**BARE, "id": 3}]
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
 
@@ -290,7 +290,7 @@ def test_find__raises_if_unusual_files_may_be_versions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("annotations", [".ann", ".a1", ".a2"])
-def test_recognise__asks_the_annotations_beside_a_text(annotations: str, tmp_path: Path) -> None:
+def test_recognise__reads_the_annotations_beside_a_text(annotations: str, tmp_path: Path) -> None:
     # Without its annotations, each text could be read as words and tags.
     folder = write(tmp_path, {f"{name}.txt": "Oslo I\nwins O\n" for name in "ab"})
     write(folder, {f"{name}{annotations}": "T1\tPlace 0 4\tOslo\n" for name in "ab"})
@@ -298,7 +298,7 @@ def test_recognise__asks_the_annotations_beside_a_text(annotations: str, tmp_pat
     assert recognise([folder]).what == "brat"
 
 
-def test_recognise__finds_mentions_behind_many_empty_files(tmp_path: Path) -> None:
+def test_recognise__finds_mentions_after_many_empty_files(tmp_path: Path) -> None:
     folder = write(tmp_path, {f"{n:02}.txt": "Oslo wins.\n" for n in range(40)})
     write(folder, {f"{n:02}.ann": "" for n in range(39)} | {"39.ann": "T1\tPlace 0 4\tOslo\n"})
 
@@ -368,7 +368,7 @@ def test_find__ignores_files_without_tags_beside_tagged_files(
     assert sorted(path.name for paths in found.values() for path in paths) == sorted(kept)
 
 
-def test_find__leaves_out_lists_of_names_beside_words_with_labels(tmp_path: Path) -> None:
+def test_find__skips_lists_of_names_beside_tagged_words(tmp_path: Path) -> None:
     words = "Budi\tPerson\nlives\tO\n" * 20
     names = "Budi Santoso\nRatu\nAnwar bin Sadat\n" * 20
     folder = write(tmp_path, {"gold.txt": words, "lists/person.txt": names})

@@ -66,7 +66,7 @@ def test_read__counts_annotations_without_label_or_location(tmp_path: Path) -> N
     )
 
 
-def test_read__an_empty_text_of_an_annotation_says_nothing(tmp_path: Path) -> None:
+def test_read__ignores_an_empty_text_of_an_annotation(tmp_path: Path) -> None:
     annotation = '<infon key="type">Disease</infon>' + GOUT.format(4).replace(">gout<", "><")
 
     (found,) = written(tmp_path, document(text="Had gout.", annotation=annotation))
@@ -103,7 +103,7 @@ def test_read__lays_passages_out_at_byte_offsets(tmp_path: Path) -> None:
     ("discontinuous", "spans", "unplaced"),
     [("hull", (Span(0, 13, "Sign"),), {}), ("set_aside", (), {Reason("discontinuous"): 1})],
 )
-def test_read__treats_several_locations_as_told(
+def test_read__treats_several_locations_by_option(
     tmp_path: Path, discontinuous: str, spans: tuple[Span, ...], unplaced: dict[Reason, int]
 ) -> None:
     locations = '<location offset="0" length="3"/><location offset="9" length="4"/>'
@@ -298,7 +298,7 @@ def test_read__json_agrees_with_the_library_on_mentions(real: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("shape", ["object", "list", "PubTator3"])
-def test_read__json_is_a_collection_or_a_list_of_some(tmp_path: Path, shape: str) -> None:
+def test_read__json_is_a_collection_or_a_list_of_collections(tmp_path: Path, shape: str) -> None:
     value: Any = {"source": "own", "documents": [in_json()]}
     if shape == "list":
         value = [value, {"documents": []}]

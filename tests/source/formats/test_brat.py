@@ -39,9 +39,7 @@ def test_read__keeps_line_ends_as_offsets_count_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("start", [3, 4])
-def test_read__leaves_the_byte_order_mark_out_whether_it_was_counted_or_not(
-    tmp_path: Path, start: int
-) -> None:
+def test_read__removes_the_byte_order_mark_counted_or_not(tmp_path: Path, start: int) -> None:
     document = written(tmp_path, b"\xef\xbb\xbfHe gout", f"T1\tDisease {start} {start + 4}\tgout\n")
 
     assert isinstance(document, Document)
@@ -62,7 +60,7 @@ def test_read__counts_characters_beyond_the_basic_plane_as_one(tmp_path: Path) -
         (Brat(discontinuous="set_aside"), (), {Reason("discontinuous"): 1}),
     ],
 )
-def test_read__treats_discontinuous_mentions_as_told(
+def test_read__treats_discontinuous_mentions_by_option(
     tmp_path: Path, source: Brat, spans: tuple[Span, ...], unplaced: dict[Reason, int]
 ) -> None:
     document = written(tmp_path, b"Red sore skin", "T1\tSign 0 3;9 13\tRed skin\n", source)

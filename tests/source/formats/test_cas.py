@@ -96,7 +96,7 @@ def custom() -> cassis.Cas:
 
 @pytest.mark.parametrize("name", ["webanno.custom.Symptom", "Symptom"])
 @pytest.mark.parametrize("form", ["xmi", "json"])
-def test_read__reads_a_layer_of_ones_own(tmp_path: Path, name: str, form: str) -> None:
+def test_read__reads_a_custom_layer(tmp_path: Path, name: str, form: str) -> None:
     if form == "xmi":
         path = xmi(tmp_path, custom())
     else:
@@ -172,7 +172,7 @@ def test_read__names_of_features_are_never_run(tmp_path: Path) -> None:
     assert document(path).spans == (Span(0, 3, "PER"),)
 
 
-def test_read__annotations_outside_the_view_are_not_its_own(tmp_path: Path) -> None:
+def test_read__ignores_annotations_outside_the_view(tmp_path: Path) -> None:
     fields = fields_of_json(custom())
     fields["%VIEWS"]["_InitialView"]["%MEMBERS"] = []
     (tmp_path / "a.json").write_text(json.dumps(fields), encoding="utf-8")

@@ -86,7 +86,7 @@ def test_read__finds_columns_in_any_dialect(tmp_path: Path, data: str) -> None:
         ["1 a _ _ _ _ _ _ _ _ O", "2 b _ _ _ _ _ _ _ _ B-X", "3 c _ _ _ _ _ _ _ _ I-X"],
     ],
 )
-def test_read__does_not_take_numbers_of_rows_for_words(tmp_path: Path, rows: list[str]) -> None:
+def test_read__does_not_read_row_numbers_as_words(tmp_path: Path, rows: list[str]) -> None:
     data = "".join("\n".join(rows) + "\n\n" for _ in range(3))
 
     records = read(tmp_path, data)
@@ -584,7 +584,7 @@ def test_read__raises_if_the_first_column_has_no_letters(
     assert mentions(found) == [[("Aspirin", "D")], [("pain", "D")]] * 10
 
 
-def test_read__takes_the_columns_it_is_told(tmp_path: Path) -> None:
+def test_read__takes_columns_from_the_options(tmp_path: Path) -> None:
     data = "1 B-NP alpha B-X NN\n2 I-NP beta O NN\n"
 
     (record,) = read(tmp_path, data, word_column=2, tag_column=3)

@@ -147,7 +147,7 @@ def test_read__widens_mentions_of_a_part_of_a_word(tmp_path: Path) -> None:
         ("auto", "(1-P(2-Q) 3) 1)", [("a-b", "Q"), ("a-b c d-e-f", "P")]),
     ],
 )
-def test_read__takes_the_value_of_a_range_whose_words_have_none(
+def test_read__takes_the_value_of_a_range_of_words_without_values(
     tmp_path: Path, scheme: str, values: str, expected: list[tuple[str, str]]
 ) -> None:
     first, second, third = (f"ner={value}" for value in values.split())
@@ -291,7 +291,7 @@ def test_read__reads_brackets(tmp_path: Path) -> None:
     assert record.unplaced == {standoff.ONE_END: 2, standoff.NO_OFFSETS: 1}
 
 
-def test_read__takes_the_column_it_is_told(tmp_path: Path) -> None:
+def test_read__takes_the_column_from_the_options(tmp_path: Path) -> None:
     data = row(1, "a", "NER=O|Mine=Drug") + row(2, "b", "NER=B-X|Mine=Drug") + row(3, "c", "NER=O")
 
     (record,) = read(tmp_path, data, tag_column="Mine", scheme="label")
@@ -382,7 +382,7 @@ def test_read__sets_documents_with_misnumbered_rows_aside(
     assert isinstance(good, Document)
 
 
-def test_read__sets_a_sentence_of_empty_nodes_alone_aside(tmp_path: Path) -> None:
+def test_read__sets_a_sentence_of_empty_nodes_aside(tmp_path: Path) -> None:
     aside, good = read(tmp_path, row("0.1", "secret") + row("0.2", "x") + "\n" + row(1, "b"))
 
     reason = "expected words in each sentence, got only empty nodes"

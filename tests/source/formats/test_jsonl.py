@@ -158,7 +158,7 @@ def test_read__rejected_rows_are_no_documents(tmp_path: Path) -> None:
     assert found == NotChosen("rejected by the annotator")
 
 
-def test_read__refuses_a_corpus_whose_mentions_it_would_not_read(tmp_path: Path) -> None:
+def test_read__refuses_mentions_in_an_unknown_form(tmp_path: Path) -> None:
     path = tmp_path / "own.jsonl"
     path.write_text('{"text": "A.", "marks": [[0, 1, "X"]]}\n')
 

@@ -46,7 +46,7 @@ def test_read__chooses_among_projects(
     assert read(tmp_path / "x.json", given, **options) == expected
 
 
-def test_read__labels_mentions_as_told(tmp_path: Path) -> None:
+def test_read__labels_mentions_by_option(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps(export([document(1, "Gout.", annotation(0, 4, "Gout", "C1"))])))
 

@@ -254,7 +254,7 @@ def test_categories__are_compared_without_white_space_and_case(
     }
 
 
-def test_sample__is_of_patients_and_knows_no_order(
+def test_sample__is_of_patients_in_any_order(
     table: Path, frame: pd.DataFrame, tmp_path: Path
 ) -> None:
     source = settled(Notes(patients=30), table)
@@ -277,7 +277,7 @@ def test_sample__is_of_patients_and_knows_no_order(
     assert texts(read(settled(Notes(patients=30, seed=1), table), [table])).keys() != chosen.keys()
 
 
-def test_sample__is_full_of_patients_with_a_note_of_the_categories(
+def test_sample__counts_only_patients_with_a_note_of_the_categories(
     table: Path, frame: pd.DataFrame
 ) -> None:
     source = settled(Notes(patients=10, categories=("ECG",)), table)
@@ -287,7 +287,7 @@ def test_sample__is_full_of_patients_with_a_note_of_the_categories(
     assert set(of.CATEGORY) == {"ECG"}
 
 
-def test_sample__takes_all_of_few_patients(table: Path) -> None:
+def test_sample__takes_all_if_patients_are_few(table: Path) -> None:
     assert texts(read(settled(Notes(patients=120), table), [table])) == texts(
         read(Notes(), [table])
     )
@@ -351,7 +351,7 @@ def test_cut__makes_parts_of_a_small_share_larger(table: Path) -> None:
     assert few < many / 4
 
 
-def test_of_split__leaves_a_source_of_whole_files_as_it_is() -> None:
+def test_of_split__does_not_change_a_source_of_whole_files() -> None:
     source = Notes()
     conll = SOURCES.make("conll", {})
 
@@ -454,7 +454,7 @@ def test_read__the_tables_of_mimic_iv_as_pandas_does(note_module: Path) -> None:
     assert {p.word for r in records for p in r.placeholders} == {"_"}
 
 
-def test_read__discharge_summaries_of_mimic_iv_alone(note_module: Path) -> None:
+def test_read__discharge_summaries_of_mimic_iv_only(note_module: Path) -> None:
     options = ["source.categories=['DS']"]
     source = stages.make_source(pipeline.read("mimic-iv", sets=options))
     found = source.find([note_module])

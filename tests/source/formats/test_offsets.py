@@ -287,7 +287,7 @@ def test_read__counts_mentions_without_matching_offsets(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("discontinuous", "expected"), [("hull", (Span(0, 13, "X"),)), ("set_aside", ())]
 )
-def test_read__treats_discontinuous_mentions_as_told(
+def test_read__treats_discontinuous_mentions_by_option(
     tmp_path: Path, discontinuous: str, expected: tuple[Span, ...]
 ) -> None:
     (found,) = written(

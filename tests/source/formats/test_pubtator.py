@@ -38,7 +38,7 @@ def test_read__keeps_the_text_exactly(tmp_path: Path) -> None:
     assert document.place == "own.txt:1"
 
 
-def test_read__has_no_sentence_without_characters(tmp_path: Path) -> None:
+def test_read__has_no_empty_sentence(tmp_path: Path) -> None:
     first, second = written(tmp_path, "1|t|\n1|a|Only this.\n\n2|t|Only that.\n")
 
     assert isinstance(first, Document)
@@ -47,7 +47,7 @@ def test_read__has_no_sentence_without_characters(tmp_path: Path) -> None:
     assert (second.text, second.sentences) == ("Only that.", (Sentence(0, 10),))
 
 
-def test_read__leaves_relations_of_four_and_five_columns_out(tmp_path: Path) -> None:
+def test_read__skips_relations_of_four_and_five_columns(tmp_path: Path) -> None:
     rows = "1\t0\t4\tGout\tDisease\n1\tCID\tD1\tD2\n1\tAssociation\tD1\tD2\tNovel\n"
 
     (document,) = written(tmp_path, f"1|t|Gout.\n1|a|\n{rows}")

@@ -110,7 +110,7 @@ def test_fetch__keeps_the_cache_private_in_the_configured_folder(
     assert stat.S_IMODE((tmp_path / "elsewhere" / "corpora").stat().st_mode) == 0o700
 
 
-def test_fetch__refuses_other_bytes_and_says_both_digests(site: Site, tmp_path: Path) -> None:
+def test_fetch__refuses_other_bytes_and_names_both_digests(site: Site, tmp_path: Path) -> None:
     wanted = "0" * 64
     url = site.add("/train.tsv", b"<html>Log in to this hotel's network</html>")
 
@@ -347,7 +347,7 @@ def test_fetch__reports_a_full_disk(
     assert [name for name in files_below(tmp_path) if "archives" not in name] == []
 
 
-def test_download__tells_how_far_it_is(site: Site, tmp_path: Path) -> None:
+def test_download__reports_progress(site: Site, tmp_path: Path) -> None:
     data = bytes(300_000)
     seen: list[tuple[str, int, int]] = []
 

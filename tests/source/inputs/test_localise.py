@@ -59,7 +59,7 @@ def make_zip(path: Path) -> Path:
     return path
 
 
-def test_localise__leaves_local_paths_alone(tmp_path: Path) -> None:
+def test_localise__does_not_change_local_paths(tmp_path: Path) -> None:
     file = tmp_path / "train.tsv"
     file.write_bytes(b"a\tO\n")
 
@@ -109,7 +109,7 @@ def test_localise__copies_only_changed_files_again(
     assert contents(changed)["train.tsv"] == b"changed\tO\n"
 
 
-def test_localise__leaves_no_half_copy(
+def test_localise__keeps_no_partial_copy(
     memory: fsspec.AbstractFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = type(memory).open
@@ -445,7 +445,7 @@ def test_localise__makes_a_harmed_copy_again(
 
 
 @pytest.mark.parametrize("record", [b"", b"[]", b"{}", b'{"train.tsv": 1}', b"\xff"])
-def test_localise__makes_a_copy_again_whose_record_is_harmed(
+def test_localise__copies_again_if_the_record_is_damaged(
     record: bytes, memory: fsspec.AbstractFileSystem, tmp_path: Path
 ) -> None:
     (path,) = localise(["memory://corpus/train.tsv"], cache=tmp_path)
@@ -498,7 +498,7 @@ def test_localise__restarts_if_a_folder_changes_during_copying(there: Path, tmp_
     assert contents(path) == {"test.tsv": b"a\tO\n"}
 
 
-def test_localise__gives_up_on_a_file_that_keeps_changing(there: Path, tmp_path: Path) -> None:
+def test_localise__fails_for_a_file_that_keeps_changing(there: Path, tmp_path: Path) -> None:
     def changing(data: bytes) -> bytes:
         (there / "train.tsv").write_bytes(data + b"b\tO\n")
         return data

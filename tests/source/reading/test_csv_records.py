@@ -103,7 +103,7 @@ def test_read__gives_equal_records_of_damaged_files_for_any_cut(
     ],
 )
 @pytest.mark.parametrize("at", [0, 1, 3])
-def test_damaged_record__costs_itself_alone(tmp_path: Path, broken: str, at: int) -> None:
+def test_damaged_record__loses_no_other_record(tmp_path: Path, broken: str, at: int) -> None:
     whole = [record(i, 'one,\n""two""\n') for i in (11, 12, 13)]
     path = written(tmp_path, *whole[:at], broken.encode(), *whole[at:])
 

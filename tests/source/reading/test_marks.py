@@ -61,5 +61,5 @@ def test_divide__follows_its_rule(data: str, documents: list[tuple[str, int]], l
     assert divide(data.encode(), first=1) == (documents, left.encode())
 
 
-def test_divide__of_nothing() -> None:
+def test_divide__of_an_empty_text() -> None:
     assert divide(b"", first=1) == ([], b"")

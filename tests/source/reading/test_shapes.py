@@ -173,7 +173,7 @@ def test_document__counts_mentions_that_do_not_match() -> None:
     ("discontinuous", "spans", "unplaced"),
     [("hull", (Span(0, 13, "Sign"),), {}), ("set_aside", (), {Reason("discontinuous"): 1})],
 )
-def test_document__treats_discontinuous_mentions_as_told(
+def test_document__treats_discontinuous_mentions_by_option(
     discontinuous: Discontinuous, spans: tuple[Span, ...], unplaced: dict[Reason, int]
 ) -> None:
     entity = {"type": "Sign", "text": ["Red", "skin"], "offsets": [[0, 3], [9, 13]]}
@@ -711,7 +711,7 @@ def test_document__reads_the_column_named() -> None:
         {"q.responses": [[]], "q.suggestion": [{"start": 4, "end": 8, "label": "A"}]},
     ],
 )
-def test_document__takes_no_other_column_for_mentions(row: dict[str, Any]) -> None:
+def test_document__reads_no_other_column_as_mentions(row: dict[str, Any]) -> None:
     assert document({"text": TEXT, **row}).spans == ()
 
 
@@ -796,7 +796,7 @@ def test_document__chooses_among_users_of_argilla() -> None:
     assert found.unplaced == {Reason("in another annotation of the document"): 1}
 
 
-def test_document__leaves_results_about_other_texts_out() -> None:
+def test_document__skips_results_about_other_texts() -> None:
     results = [{"to_name": name, "value": REGION} for name in ("text", "title")]
     row = {"data": {"text": TEXT, "title": "A"}, "annotations": [{"result": results}]}
 

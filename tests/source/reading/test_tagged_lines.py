@@ -36,7 +36,7 @@ def test_scan__gives_words_and_tags_in_arrays() -> None:
     )
 
 
-def test_scan__says_the_first_thing_wrong_with_each_sentence() -> None:
+def test_scan__reports_the_first_error_of_each_sentence() -> None:
     found = scan(b"a\tO\nsecret\nb\tNN\n\nc\tO\n\nd\tsecret\n", first=1, columns=COLUMNS)
 
     assert found.broken == {
@@ -47,7 +47,7 @@ def test_scan__says_the_first_thing_wrong_with_each_sentence() -> None:
 
 
 @pytest.mark.parametrize("count", [511, 512, 5000])
-def test_scan__makes_room_for_any_number_of_tags(count: int) -> None:
+def test_scan__grows_for_any_number_of_tags(count: int) -> None:
     text = "\n".join(f"w{number}\tB-T{number}" for number in [*range(count), 0])
 
     found = scan(text.encode(), first=1, columns=COLUMNS)
@@ -82,7 +82,7 @@ def test_clean__normalises_lines_for_parse(data: bytes, first: int, lines: str) 
     assert clean(data, first=first).decode("utf-8", "surrogatepass") == lines
 
 
-def test_head__gives_no_more_lines_than_decide(tmp_path: Path) -> None:
+def test_head__returns_only_the_deciding_lines(tmp_path: Path) -> None:
     path = tmp_path / "f.tsv"
     path.write_text("a\tO\n" * 2000)
 

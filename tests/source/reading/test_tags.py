@@ -105,7 +105,7 @@ def test_runs__joins_equal_neighbours() -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from(["N", "P", "I"]), max_size=5), max_size=4))
-def test_decode_sentences__makes_runs_of_labels_as_runs_does(sentences: list[list[str]]) -> None:
+def test_decode_sentences__equals_runs_for_labels(sentences: list[list[str]]) -> None:
     names = ["N", "P", "I"]
     numbers = np.array(
         [names.index(label) for sentence in sentences for label in sentence], np.int64

@@ -27,7 +27,7 @@ versions = st.lists(
 @pytest.mark.parametrize("annotator", ["", "a"])
 @pytest.mark.parametrize("of_several", ["first", "last", "all"])
 @given(given_versions=versions)
-def test_chosen__is_the_best_of_each_document(
+def test_chosen__is_the_best_version_of_each_document(
     annotator: str, of_several: str, given_versions: list[Version | None]
 ) -> None:
     options = VersionOptions(annotator=annotator, of_several=of_several)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
-"""Fuzzing: whatever bytes come, each reader and `verify` give an answer or one of our errors.
+"""Fuzzing: for any bytes, each reader and `verify` return a result or raise one of our errors.
 
-`targets.TARGETS` is the one table of what is fuzzed. `test_fuzz.py` tries a few mutations of each with hypothesis, many
-where FUZZ_EXAMPLES says how many; `python -m tests.fuzz TARGET` follows the code's branches with atheris. What either
-found stands in `test_findings.py`.
+`targets.TARGETS` is the table of targets. `test_fuzz.py` tries a few mutations of each with hypothesis, or
+FUZZ_EXAMPLES of them. `python -m tests.fuzz TARGET` is guided by coverage, with atheris. Findings of both are in
+`test_findings.py`.
 """

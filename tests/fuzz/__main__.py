@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing: `python -m tests.fuzz [TARGET ...] [--seconds N]`; needs `pip install .[fuzz]`.
 
-Each target runs in a process of its own, for a minute unless told otherwise. What it finds is written below
-`out/fuzz/`, and `python -m tests.fuzz TARGET FILE` tries that again.
+Each target runs in its own process, for a minute by default. Findings are written to `out/fuzz/`.
+`python -m tests.fuzz TARGET FILE` tries a finding again.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ OUT = Path("out") / "fuzz"
 
 
 def main() -> int:
-    """Fuzz the named targets one after the other, all without a name; return 1 if one found something."""
+    """Fuzz the named targets in order, or all; return 1 if there is a finding."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument(
         "targets",
         nargs="*",
         metavar="TARGET",
-        help="what to fuzz (all), or a target and files to try",
+        help="targets (default all), or a target and files to try",
     )
-    parser.add_argument("--seconds", type=int, default=60, help="for each target (60)")
+    parser.add_argument("--seconds", type=int, default=60, help="seconds per target (default 60)")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.here:  # before anything of ours is imported, so that it can be followed
+    if options.here:  # atheris must be set up before our modules are imported
         fuzz(options.targets[0], options.seconds)
     from tests.fuzz.targets import TARGETS
 
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def run(name: str, seconds: int) -> int:
-    """Fuzz one target in a process of its own and print what came of it; return 1 if that is a finding."""
+    """Fuzz one target in its own process, and print the result; return 1 if there is a finding."""
     command = [sys.executable, "-m", "tests.fuzz", name, "--here", "--seconds", str(seconds)]
     ended = subprocess.run(
         command,
@@ -66,7 +66,7 @@ def run(name: str, seconds: int) -> int:
 
 
 def again(name: str, file: Path) -> int:
-    """Try a file that was found; return 1, after the traceback, if it still is a finding."""
+    """Try a finding again; print the traceback and return 1 if it still fails."""
     import traceback
 
     from tests.fuzz.targets import TARGETS
@@ -77,7 +77,7 @@ def again(name: str, file: Path) -> int:
             click.echo(
                 f"{file}: {'read' if TARGETS[name].try_one(Path(temporary), file.read_bytes()) else 'refused'}"
             )
-        except Exception:  # noqa: BLE001 - whatever it is
+        except Exception:  # noqa: BLE001 - any error is a finding
             traceback.print_exc()
             return 1
     return 0
@@ -92,7 +92,7 @@ def fuzz(name: str, seconds: int) -> None:
         corpus, folder = Path(temporary) / "corpus", Path(temporary) / "folder"
         corpus.mkdir()
         folder.mkdir()
-        # What is imported in this block is followed, lazily or not, but for what numba compiles.
+        # Modules imported in this block are instrumented, except those that numba compiles.
         with atheris.instrument_imports(
             include=["mslm_data", "tomllib", "csv", "json"], exclude=kernels()
         ):

@@ -1,4 +1,4 @@
-"""Checks of what is no corpus: pipelines, strategies, lexicons, scores, tables of concepts and words, tokenizers."""
+"""Checks of other files than corpora: pipelines, strategies, lexicons, scores, tables, tokenizers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MERGES = b"#version: 0.2\na b\n"
 
 
 def read_lexicon(folder: Path) -> None:
-    """Read a lexicon; what is accepted can be used."""
+    """Read a lexicon. An accepted lexicon can be used."""
     path = folder / "x.arrow"
     read = lexicon.read_lexicon(path)
     assert checks.within(read.tokens.values, 0, read.about["size"])
@@ -51,7 +51,7 @@ def read_lexicon(folder: Path) -> None:
 
 
 def read_scores(folder: Path) -> None:
-    """Open scores; what is accepted can be used."""
+    """Open scores. Accepted scores can be used."""
     scores._open_cached.cache_clear()
     column = scores.open_scores(folder / "x")
     examples = fixed_examples(seeds.ROWS)
@@ -69,7 +69,7 @@ def read_pipeline(folder: Path) -> None:
 
 
 def read_strategy(folder: Path) -> None:
-    """Read a strategy; what is accepted masks."""
+    """Read a strategy. An accepted strategy can mask."""
     strategy = with_artefacts(make(str(folder / "x.toml"), {}), lambda name, _: name)
     examples = fixed_examples()
     strategy.corrupt(examples, strategy.plan(examples, seed=1, epoch=2, step=3), seed=1)
@@ -91,7 +91,7 @@ def concepts(file: str) -> Check:
 
 
 def read_terms(folder: Path) -> None:
-    """Read a table of terms; what is accepted finds mentions."""
+    """Read a table of terms. An accepted table can find mentions."""
     path = folder / "x.csv"
     for term in terms_of(path, "semantic_types.toml"):
         assert term.name
@@ -118,7 +118,7 @@ def read_weights(folder: Path) -> None:
 
 
 def read_counts(folder: Path) -> None:
-    """Read a table of words and how often they occur."""
+    """Read a table of words with their counts."""
     assert all(count > 0 for count in general_text.from_file(folder / "x.tsv").counts.values())
 
 
@@ -131,7 +131,7 @@ def build_notes(folder: Path) -> None:
 
 
 def tokenizers() -> list[bytes]:
-    """Return more tokenizers, small ones."""
+    """Return small tokenizers of several kinds."""
     kinds = [
         {"type": "WordLevel", "vocab": {"a": 0, "[UNK]": 1, "the": 2}, "unk_token": "[UNK]"},
         {"type": "WordPiece", "vocab": {"a": 0, "[UNK]": 1, "the": 2, "##s": 3}, "unk_token": "[UNK]",
@@ -148,7 +148,7 @@ def tokenizers() -> list[bytes]:
 
 
 def load_tokenizer(file: str) -> Check:
-    """Return a check that loads a tokenizer; what is accepted encodes."""
+    """Return a check that loads a tokenizer. An accepted tokenizer can encode."""
 
     def check(folder: Path) -> None:
         loaded = tokenizer.load_tokenizer(str(folder / file))

@@ -1,4 +1,4 @@
-"""What is done with a mutated file, and what must hold of the answer."""
+"""Checks that read a mutated file and test the result."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def source(
     file: str = "",
     count: Count | None = None,
 ) -> Check:
-    """Return a check that reads all of a source's files, in one part and in many.
+    """Return a check that reads all files of a source, whole and in parts.
 
     Args:
-        name: The source.
-        options: Of the source.
-        file: The one that `count` counts the records of.
-        count: How many records there are, told another way.
+        name: Name of the source.
+        options: Options of the source.
+        file: File for `count`.
+        count: Counts the records of the file independently of the source. Default: None.
     """
 
     def check(folder: Path) -> None:
@@ -71,7 +71,7 @@ def source(
 
 
 def packing(file: str, into: str, check: Check) -> Check:
-    """Return a check that packs a file by zlib first: nearly every change of packed bytes is refused by their sum."""
+    """Return a check that compresses a mutated file with zlib, as mutated compressed bytes fail their checksum."""
 
     def check_packed(folder: Path) -> object:
         (folder / into).write_bytes(zlib.compress((folder / file).read_bytes(), 1))
@@ -83,16 +83,16 @@ def packing(file: str, into: str, check: Check) -> Check:
 def outcome(
     source: Source, path: Path, target_bytes: int
 ) -> tuple[list[Record], tuple[type[Exception], str] | None]:
-    """Return a file's records up to the first error, and that.
+    """Return the records of a file before the first error, and the error.
 
-    The records of each kind are in order, as a source promises no more.
+    Records are sorted by kind, because sources guarantee the order only within a kind.
     """
     records: list[Record] = []
     problem = None
     try:
         for part in source.cut(Part(str(path)), target_bytes=target_bytes):
             for record in source.read(part):
-                records.append(Record(record))  # noqa: PERF401 - those before an error count
+                records.append(Record(record))  # noqa: PERF401 - keep the records before an error
     except MslmDataError as error:
         problem = type(error), str(error)
     records.sort(key=lambda record: type(record.of).__name__)
@@ -100,7 +100,7 @@ def outcome(
 
 
 class Record:
-    """A record that can be compared."""
+    """A record with equality."""
 
     def __init__(self, record: Document | SetAside | NotChosen) -> None:
         self.of = record
@@ -127,14 +127,14 @@ class Record:
 
 
 def sound(record: Record, names: set[str]) -> None:
-    """Assert what the later stages of a build rely on in a record that a source gave.
+    """Assert the properties of a source's record that later stages of a build rely on.
 
-    The ranges of a document lie within its text, text can be encoded, reasons hold no text of the corpus, and
-    the record's place names a file.
+    Ranges of a document lie within its text, the text can be encoded, reasons contain no text of the corpus, and the
+    place of the record names a file.
 
     Args:
-        record: The record.
-        names: The names of the files that were read.
+        record: Record.
+        names: Names of the files that were read.
     """
     of = record.of
     if isinstance(of, SetAside):
@@ -163,7 +163,7 @@ def rising(ranges: Sequence[Sequence[int]], length: int) -> None:
 
 
 def building(name: str, file: str, **pipeline: Any) -> Check:
-    """Return a check that builds a folder of a file, in which all is as it should be."""
+    """Return a check that builds a folder from a file, and verifies it."""
 
     def check(folder: Path) -> None:
         out = folder / "out"
@@ -187,7 +187,7 @@ def building(name: str, file: str, **pipeline: Any) -> Check:
 
 
 def verified(file: str) -> Check:
-    """Return a check that verifies a built folder, one file of which may be changed."""
+    """Return a check that verifies a built folder with one mutated file."""
 
     def check(at: Path) -> None:
         manifest, problems = verify(at)
@@ -208,7 +208,7 @@ def verified(file: str) -> Check:
 
 
 def blessed(at: Path) -> None:
-    """Read a shard whose size and digest the manifest agrees with, whatever is in it, and mask its rows."""
+    """Adapt the manifest to the size and digest of a mutated shard, then read and mask its rows."""
     data = (at / SHARD).read_bytes()
     value = json.loads(folder()["manifest.json"])
     value["splits"]["train"]["shards"][0] |= {
@@ -226,7 +226,7 @@ def blessed(at: Path) -> None:
 
 
 def read_rows(at: Path) -> None:
-    """Read and mask all rows of a built folder in every way there is, and see that no number leads elsewhere."""
+    """Read and mask all rows of a built folder in all ways, and check that all numbers are in range."""
     shards = load(at)
     size, labels = shards.manifest.token_ids.size, len(shards.labels)
     for split in shards.values():
@@ -248,5 +248,5 @@ def read_rows(at: Path) -> None:
 
 
 def within(values: Any, low: int, high: int) -> bool:
-    """Say whether all values are in `[low, high)`."""
+    """Return whether all values are in `[low, high)`."""
     return bool(np.all((values >= low) & (values < high)))

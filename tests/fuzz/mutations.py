@@ -1,4 +1,4 @@
-"""Changes to a file's bytes that leave most of its structure, each a plain tuple so that it can be drawn or shrunk."""
+"""Mutations of bytes that keep most of a file's structure, as plain tuples that hypothesis can draw and shrink."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 MOST_BYTES = 1 << 16
-"""A mutated file has at most so many."""
+"""Maximum size of a mutated file."""
 _NUMBERS = (
     0,
     1,
@@ -32,17 +32,17 @@ TOKENS = (
     b"\\ud800", b"\\u0000", b"\\", b"0", b"-1", b"007", b"2147483648", b"99999999999999999999", b"9" * 5000, b"1e999",
     b"NaN", b"-0.0", b"true", b"null", b"[" * 3000, b'{"a":' * 3000, b"[]", b"{}", b"..", b"../", b"/etc/passwd",
 )  # fmt: skip
-"""What has broken readers before; each target adds the words of its own format."""
+"""Tokens that have broken readers. Each target adds tokens of its format."""
 
 
 class Change(NamedTuple):
     """One change.
 
     Attributes:
-        kind: A name of `KINDS`.
-        at: Where, modulo what there is.
-        size: How much, modulo what the kind can take.
-        token: Which token, modulo their number; or another place.
+        kind: Name in `KINDS`.
+        at: Position, modulo the number of positions.
+        size: Size, modulo the maximum of the kind.
+        token: Index of a token, modulo the number of tokens; for some kinds, a second position or a count.
     """
 
     kind: str
@@ -52,7 +52,7 @@ class Change(NamedTuple):
 
 
 def mutate(data: bytes, changes: Sequence[Change], tokens: Sequence[bytes]) -> bytes:
-    """Apply changes one after the other."""
+    """Apply changes in order."""
     for change in changes:
         data = KINDS[change.kind](data, change, tokens)[:MOST_BYTES]
     return data
@@ -104,7 +104,7 @@ def _replace(data: bytes, change: Change, tokens: Sequence[bytes]) -> bytes:
 
 
 def _exchange(data: bytes, change: Change, tokens: Sequence[bytes]) -> bytes:
-    """Put one token in the place of another that the file has."""
+    """Replace a token in the file by another token."""
     here = [token for token in tokens if token in data]
     if not here:
         return _insert(data, change, tokens)
@@ -113,7 +113,7 @@ def _exchange(data: bytes, change: Change, tokens: Sequence[bytes]) -> bytes:
 
 
 def _number(data: bytes, change: Change, tokens: Sequence[bytes]) -> bytes:
-    """Put another number in the place of one that is written in digits."""
+    """Replace a decimal number by another number."""
     found = list(re.finditer(rb"-?\d+", data))
     if not found:
         return _integer(data, change, tokens)
@@ -124,7 +124,7 @@ def _number(data: bytes, change: Change, tokens: Sequence[bytes]) -> bytes:
 
 
 def _integer(data: bytes, change: Change, _: Sequence[bytes]) -> bytes:
-    """Write a number over four or eight bytes, such as a length in a binary file."""
+    """Overwrite four or eight bytes with an integer, for example a length in a binary file."""
     code, width = ("<q", 8) if change.size % 2 else ("<i", 4)
     i = change.at % max(len(data), 1) // 4 * 4
     number = _NUMBERS[change.token % len(_NUMBERS)] & (1 << 8 * width) - 1
@@ -132,7 +132,7 @@ def _integer(data: bytes, change: Change, _: Sequence[bytes]) -> bytes:
 
 
 def _line(data: bytes, change: Change, _: Sequence[bytes]) -> bytes:
-    """Leave a line out, double it, or put it elsewhere."""
+    """Delete, repeat or move a line."""
     lines = data.splitlines(keepends=True)
     if not lines:
         return data
@@ -144,7 +144,7 @@ def _line(data: bytes, change: Change, _: Sequence[bytes]) -> bytes:
 
 
 def _piece(data: bytes, change: Change) -> tuple[int, int]:
-    """Return a short piece more often than a long one."""
+    """Return the range of a piece. Short pieces are more frequent."""
     start = change.at % (len(data) + 1)
     return start, min(start + 1 + change.size % (1 << 1 + change.size % 11), len(data))
 
@@ -162,4 +162,4 @@ KINDS: dict[str, Callable[[bytes, Change, Sequence[bytes]], bytes]] = {
     "copy": _copy,
     "truncate": _truncate,
 }
-"""Kinds of change, those that shrink best first."""
+"""Kinds of changes. Kinds that shrink best come first."""

@@ -1,4 +1,4 @@
-"""Files to begin with: the shipped sample's first sentences in every format, with a word that no message may hold."""
+"""Seed files: the first sentences of the shipped sample in every format, with a canary that no message may contain."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests import made
 from tests.generate import IDS, fixed_examples
 
 CANARY = "Zqcanary"
-"""Stands in the text of each corpus."""
+"""Word in the text of each corpus."""
 LABELS = ("Disease",)
 ROWS = 12
 Tagged = list[tuple[str, str]]
@@ -32,7 +32,7 @@ Tagged = list[tuple[str, str]]
 
 @functools.cache
 def sentences(number: int = 5) -> list[Tagged]:
-    """Return the sample's first sentences as words with their tags, each with the canary and an odd character."""
+    """Return the first sentences of the sample as tagged words, with the canary and an unusual character in each."""
     text = (made.SAMPLE / "ncbi-disease" / "test.tsv").read_text(encoding="utf-8")
     found = [
         [tuple(line.split("\t")) for line in block.splitlines()]
@@ -46,7 +46,7 @@ def sentences(number: int = 5) -> list[Tagged]:
 
 @functools.cache
 def documents() -> list[tuple[str, list[tuple[int, int]]]]:
-    """Return the same as texts with their mentions in characters."""
+    """Return the sentences as texts, with mentions in characters."""
     found = []
     for sentence in sentences():
         ends = list(accumulate(len(word) + 1 for word, _ in sentence))
@@ -61,7 +61,7 @@ def documents() -> list[tuple[str, list[tuple[int, int]]]]:
 
 
 def conll(*, mark: str = "", separator: str = "\t", columns: int = 2) -> bytes:
-    """Return rows of words and tags; with a mark before each second sentence."""
+    """Return rows of words and tags, with a mark before every second sentence."""
     blocks = []
     for number, sentence in enumerate(sentences()):
         between = separator + "".join(f"_{separator}" for _ in range(columns - 2))
@@ -71,7 +71,7 @@ def conll(*, mark: str = "", separator: str = "\t", columns: int = 2) -> bytes:
 
 
 def pico() -> bytes:
-    """Return rows as EBM-NLP's scripts make them."""
+    """Return rows in the format of EBM-NLP's scripts."""
     rows = "\n".join(
         "".join(f"{word}\t{'N' if tag == 'O' else 'P'}\n" for word, tag in s) for s in sentences()
     )
@@ -95,7 +95,7 @@ def conllu(*, mark: bool = False) -> bytes:
 
 
 def token_table(separator: str) -> bytes:
-    """Return rows of a token, with the number of the sentence in its first one."""
+    """Return a row per token, with the number of the sentence in its first row."""
     rows = [
         separator.join([str(number) if not place else "", word.replace(",", ";"), tag])
         for number, sentence in enumerate(sentences())
@@ -111,7 +111,7 @@ def brackets() -> bytes:
 
 
 def plain() -> bytes:
-    """Return lines of text, with a blank line after each second one."""
+    """Return lines of text, with a blank line after every second line."""
     return "".join(
         f"{text}\n" + "\n" * (number % 2) for number, (text, _) in enumerate(documents())
     ).encode()
@@ -173,7 +173,7 @@ def offsets() -> tuple[bytes, bytes]:
 
 
 def i2b2() -> tuple[bytes, bytes]:
-    """Return a text whose lines are sentences, and its concepts."""
+    """Return a text with a sentence per line, and its concepts."""
     lines, rows = [], []
     for number, sentence in enumerate(sentences(), start=1):
         lines.append(" ".join(word for word, _ in sentence))
@@ -186,7 +186,7 @@ def i2b2() -> tuple[bytes, bytes]:
 
 
 def i2b2_tags() -> bytes:
-    """Return a text with tags that have offsets."""
+    """Return a text with offset tags."""
     text, mentions = documents()[0]
     tags = "".join(
         f'<DISEASE id="P{a}" start="{a}" end="{b}" text="{escape(text[a:b])}" TYPE="Disease" />\n'
@@ -206,7 +206,7 @@ def i2b2_records() -> bytes:
 
 @functools.cache
 def docbin(*, level: int) -> bytes:
-    """Return the sample's first sentences as spaCy packs them, entities as a group too."""
+    """Return the first sentences of the sample as a DocBin, with entities also as a span group."""
     import zlib
 
     import spacy
@@ -237,7 +237,7 @@ def cas(form: str) -> tuple[bytes, bytes]:
 
 
 def webanno() -> bytes:
-    """Return sentences as INCEpTION exports them, with a second layer and mentions of several tokens."""
+    """Return sentences in INCEpTION's export, with a second layer and mentions of several tokens."""
     out = (
         "#FORMAT=WebAnno TSV 3.3\n#T_SP=webanno.custom.Other|ROLE_a:b_c|d\n"
         "#T_SP=de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity|identifier|value\n\n"
@@ -272,7 +272,7 @@ def ebm() -> tuple[bytes, bytes]:
 
 
 def rows() -> list[dict[str, Any]]:
-    """Return documents as tables of them have them, in each shape that is known."""
+    """Return documents as rows of tables, one for each known shape."""
     found: list[dict[str, Any]] = []
     for number, (sentence, (text, mentions)) in enumerate(
         zip(sentences(), documents(), strict=True)
@@ -297,7 +297,7 @@ def json_lines() -> bytes:
 
 
 def prodigy() -> bytes:
-    """Return answers of two sessions, of which some accept."""
+    """Return answers of two sessions. Some accept."""
     lines = []
     for number, (text, mentions) in enumerate(documents()):
         spans = [
@@ -311,7 +311,7 @@ def prodigy() -> bytes:
 
 
 def label_studio() -> list[bytes]:
-    """Return tasks with several annotations, and the same as JSON-MIN."""
+    """Return tasks with several annotations, as JSON and as JSON-MIN."""
     tasks, least = [], []
     for number, (text, mentions) in enumerate(documents()):
         values = [
@@ -343,7 +343,7 @@ def doccano() -> bytes:
 
 
 def medcattrainer() -> bytes:
-    """Return an export of two projects with a document in common."""
+    """Return an export of two projects with a common document."""
     found = []
     for number, (text, mentions) in enumerate(documents()):
         annotations = [
@@ -363,7 +363,7 @@ def medcattrainer() -> bytes:
 
 
 def tool_rows() -> bytes:
-    """Return a row of each further shape that tools export."""
+    """Return a row for each other shape of tools' exports."""
     text, (a, b) = next((text, mentions[0]) for text, mentions in documents() if mentions)
     span = {"start": a, "end": b, "label": "Disease"}
     found: list[Any] = [
@@ -401,7 +401,7 @@ def bioc_json() -> bytes:
 
 
 def table() -> pa.Table:
-    """Return words with integer tags as `datasets` stores them."""
+    """Return words with integer tags in the format of `datasets`."""
     feature = {
         "feature": {"names": ["O", "B-Disease", "I-Disease"], "_type": "ClassLabel"},
         "_type": "List",
@@ -433,7 +433,7 @@ def parquet(table: pa.Table, **options: Any) -> bytes:
 
 
 def notes() -> bytes:
-    """Return a few rows of the shipped invented notes."""
+    """Return a few rows of the shipped synthetic notes."""
     text = (made.SAMPLE / "mimic" / "NOTEEVENTS.csv").read_text(encoding="utf-8")
     rows = text.split('"\n')[:4]
     return ('"\n'.join(row[:700] for row in rows) + f' {CANARY} ""said"" [**Name 7**]"\n').encode()
@@ -452,7 +452,7 @@ def notes_table() -> pa.Table:
 
 
 def saved(data: bytes) -> dict[str, bytes]:
-    """Return the folder that `save_to_disk` makes of an Arrow stream."""
+    """Return the files that `save_to_disk` writes for an Arrow stream."""
     state = {
         "_data_files": [{"filename": "data-00000-of-00001.arrow"}],
         "_split": "train",

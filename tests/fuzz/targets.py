@@ -1,4 +1,4 @@
-"""The table of what is fuzzed: a file, bytes to begin with, what lies beside it, and what is done with it."""
+"""Table of fuzzing targets: a file, its seeds, the files beside it, and a check."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tests.fuzz.seeds import CANARY, SHARD
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Something that reads a file.
+    """A reader of a file.
 
     Attributes:
-        file: The file that is mutated, below a folder of its own.
-        seeds: Its bytes to begin with.
-        check: Given the folder, reads it; anything but one of our errors is a finding.
+        file: Mutated file, relative to its own folder.
+        seeds: Returns the initial contents of the file.
+        check: Reads the folder. Any error other than ours is a finding.
         beside: Other files of the folder.
-        tokens: Words of the format.
-        private: Whether no message may hold the canary.
+        tokens: Tokens of the format.
+        private: Whether messages must not contain the canary.
     """
 
     file: str
@@ -39,12 +39,12 @@ class Target:
 
     @property
     def all_tokens(self) -> tuple[bytes, ...]:
-        """The words of the format, which count as often as all others together."""
+        """Tokens of all formats; those of this format make up half."""
         own = self.tokens or (CANARY.encode(),)
         return own * (1 + len(mutations.TOKENS) // len(own)) + mutations.TOKENS
 
     def lay_out(self, folder: Path) -> None:
-        """Write what lies beside the file."""
+        """Write the files beside the mutated file."""
         for name, data in self.beside().items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ class Target:
         (folder / self.file).parent.mkdir(parents=True, exist_ok=True)
 
     def try_one(self, folder: Path, data: bytes) -> bool:
-        """Try some bytes; return whether they were read, False where they were refused."""
+        """Check some bytes; return whether they were accepted rather than refused with one of our errors."""
         (folder / self.file).write_bytes(data)
         try:
             self.check(folder)
@@ -64,9 +64,9 @@ class Target:
 
 
 def _lines(data: bytes) -> int:
-    """Count the lines that are not blank, in UTF-8 or in an encoding that the file has a mark of."""
+    """Count the lines that are not blank, in UTF-8 or in the encoding of the byte order mark."""
     for mark, encoding in (
-        (codecs.BOM_UTF32_LE, "utf-32"),  # begins with the mark of UTF-16
+        (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is a prefix of this one
         (codecs.BOM_UTF32_BE, "utf-32"),
         (codecs.BOM_UTF16_LE, "utf-16"),
         (codecs.BOM_UTF16_BE, "utf-16"),
@@ -74,7 +74,7 @@ def _lines(data: bytes) -> int:
         if data.startswith(mark):
             data = data.decode(encoding, "replace").encode()
             break
-    # A file without LF has lines that end in CR.
+    # Lines end in CR if the file has no LF.
     end = b"\n" if b"\n" in data else b"\r"
     return sum(bool(line.strip()) for line in data.removeprefix(b"\xef\xbb\xbf").split(end))
 

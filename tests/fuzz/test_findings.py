@@ -1,4 +1,4 @@
-"""What fuzzing and reading found, each as the smallest file that shows it: a crash, a hang, another error, silence."""
+"""Findings of fuzzing and review, each with a minimal file: crashes, hangs, other errors than ours, silent mistakes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.fuzz.checks import outcome
 
 DEEP = b"[" * 5000
 ENDLESS = b"9" * 5000
-"""More digits than Python makes a number of."""
+"""More digits than Python converts to an integer."""
 
 
 def written(folder: Path, name: str, data: bytes) -> Path:
@@ -68,8 +68,8 @@ def streamed(column: pa.Array, name: str = "tokens") -> bytes:
     return seeds.arrow(pa.table({name: column}), stream=True)
 
 
-def test_arrow__offsets_that_lead_out_of_the_file(tmp_path: Path) -> None:
-    """Ended the process."""
+def test_arrow__offsets_outside_the_file(tmp_path: Path) -> None:
+    """The process crashed."""
     column = pa.array([["a", "b"], ["c"]])
     offsets = column.offsets.buffers()[1].to_pybytes()[:12]
     data = streamed(column)
@@ -82,8 +82,8 @@ def test_arrow__offsets_that_lead_out_of_the_file(tmp_path: Path) -> None:
         read("hub", path)
 
 
-def test_arrow__texts_of_one_row_that_are_not_utf8(tmp_path: Path) -> None:
-    """Stays a matter of that row, as offsets are looked at apart from texts."""
+def test_arrow__a_text_that_is_not_utf8(tmp_path: Path) -> None:
+    """Only that row is set aside, because offsets are checked apart from texts."""
     words = pa.array([["good"], ["baad"]])
     tags = pa.array([["O"], ["O"]])
     table = pa.table({"tokens": words, "tags": tags})
@@ -97,7 +97,7 @@ def test_arrow__texts_of_one_row_that_are_not_utf8(tmp_path: Path) -> None:
     assert bad == SetAside("train:1", "train.arrow:2", Reason("expected UTF-8, got other bytes"))
 
 
-def test_arrow__a_column_whose_name_is_no_text(tmp_path: Path) -> None:
+def test_arrow__a_column_name_that_is_not_utf8(tmp_path: Path) -> None:
     data = streamed(pa.array(["x"]), name="abcdefgh").replace(b"abcdefgh", b"abc\xff\xfffgh")
     with pytest.raises(SourceError, match=r"\(UnicodeDecodeError\)"):
         read("hub", written(tmp_path, "train.arrow", data))
@@ -113,8 +113,8 @@ def test_arrow__two_columns_of_one_name(tmp_path: Path) -> None:
             read("hub", written(tmp_path / name, name, data))
 
 
-def test_arrow__rows_that_no_byte_stands_for(tmp_path: Path) -> None:
-    """A table of nothing but nulls: a few hundred bytes that would be read for hours."""
+def test_arrow__rows_without_bytes(tmp_path: Path) -> None:
+    """A few hundred bytes, a table of nulls, would take hours to read."""
     batch = pa.record_batch({"x": pa.nulls(1 << 20)})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -153,7 +153,7 @@ def test_arrow__texts_in_every_layout(tmp_path: Path, layout: str) -> None:
 
 
 def test_rows__one_long_text_for_every_row(tmp_path: Path) -> None:
-    """A hundred kilobytes of parquet were a gigabyte of texts at once."""
+    """100 KB of parquet became 1 GB of texts in memory."""
     table = pa.table({"text": pa.array(["x" * (1 << 20)]).take(pa.array([0] * 150, pa.int8()))})
     path = written(tmp_path, "train.parquet", b"")
     pq.write_table(table, path, compression="zstd")
@@ -168,7 +168,7 @@ def test_rows__one_long_text_for_every_row(tmp_path: Path) -> None:
     assert most < 100 << 20
 
 
-def test_rows__a_file_with_fewer_rows_than_it_says(tmp_path: Path) -> None:
+def test_rows__a_file_with_fewer_rows_than_declared(tmp_path: Path) -> None:
     path = written(tmp_path, "train.parquet", seeds.parquet(pa.table({"text": ["a", "b"]})))
 
     with pytest.raises(SourceError, match="expected 5 rows, got 2"):
@@ -192,9 +192,7 @@ def test_rows__a_file_with_fewer_rows_than_it_says(tmp_path: Path) -> None:
         ("train/state.json", b'{"_split": 3}'),
     ],
 )
-def test_hub__a_saved_folder_that_names_something_else(
-    tmp_path: Path, name: str, data: bytes
-) -> None:
+def test_hub__a_saved_folder_with_wrong_names(tmp_path: Path, name: str, data: bytes) -> None:
     for file, of in seeds.saved(streamed(pa.array([["a"]]))).items():
         written(tmp_path / "set", file, of)
     written(tmp_path / "set", name, data)
@@ -204,13 +202,13 @@ def test_hub__a_saved_folder_that_names_something_else(
 
 
 def test_ebm__a_label_file_outside_the_corpus(tmp_path: Path) -> None:
-    """Looked for the corpus above it for ever."""
+    """The search for the corpus in the parent folders did not end."""
     with pytest.raises(SourceError, match=r"annotations/aggregated/starting_spans/ELEMENT/SPLIT/"):
         read("ebm", written(tmp_path, "11.AGGREGATED.ann", b"0\n1\n"))
 
 
 def test_bioc__passages_far_apart_again_and_again(tmp_path: Path) -> None:
-    """Each was filled up with a megabyte of spaces."""
+    """Each gap was filled with a megabyte of spaces."""
     passages = "".join(
         f"<passage><offset>{n << 19}</offset><text>x</text></passage>" for n in range(4)
     )
@@ -223,7 +221,7 @@ def test_bioc__passages_far_apart_again_and_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["UTF0", "hex", "gb18030", "idna", "undefined"])
-def test_bioc__an_encoding_that_there_is_not(tmp_path: Path, encoding: str) -> None:
+def test_bioc__an_unknown_encoding(tmp_path: Path, encoding: str) -> None:
     data = f'<?xml version="1.0" encoding="{encoding}"?><collection/>'.encode()
 
     with pytest.raises(
@@ -232,15 +230,15 @@ def test_bioc__an_encoding_that_there_is_not(tmp_path: Path, encoding: str) -> N
         read("bioc", written(tmp_path, "train.xml", data))
 
 
-def test_bioc__an_attribute_that_each_element_has(tmp_path: Path) -> None:
-    """A megabyte in the head of a file was one more in memory for every element."""
+def test_bioc__a_default_attribute_of_every_element(tmp_path: Path) -> None:
+    """A default value of 1 MB in the document type took 1 MB of memory for every element."""
     head = f'<!DOCTYPE collection [<!ATTLIST passage a CDATA "{"x" * 1000}">]>'
     with pytest.raises(SourceError, match=r"train\.xml:1: expected no entities but XML's own five"):
         read("bioc", written(tmp_path, "train.xml", f"{head}<collection/>".encode()))
 
 
 def test_brat__a_mention_that_repeats_the_text(tmp_path: Path) -> None:
-    """A file of some kilobytes made as many copies of the text as it had pieces."""
+    """A file of some kilobytes made a copy of the text for each of its fragments."""
     written(tmp_path, "a.txt", b"one two")
     written(tmp_path, "a.ann", b"T1\tX 0 7;0 7;0 7\tone two one two one two\n")
 
@@ -254,8 +252,8 @@ def test_brat__a_mention_that_repeats_the_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "header", [b"ROW_ID,SUBJECT_ID,A\rB,TEXT\n", b"ROW_ID,SUBJECT_ID,AB,TEXT\n1,2,a\rb,c\n"]
 )
-def test_notes__a_return_within_a_field(tmp_path: Path, header: bytes) -> None:
-    """`csv` refuses what every other reader takes."""
+def test_notes__a_carriage_return_in_a_field(tmp_path: Path, header: bytes) -> None:
+    """`csv` refused such a field. Other readers accept it."""
     path = written(tmp_path, "train.csv", header + b"7,8,x,some text\n")
 
     last = read("notes", path, category_column="", error_column="")[-1]
@@ -264,14 +262,14 @@ def test_notes__a_return_within_a_field(tmp_path: Path, header: bytes) -> None:
     assert (last.id, last.text) == ("7", "some text")
 
 
-def test_notes__more_columns_than_a_table_has(tmp_path: Path) -> None:
+def test_notes__too_many_columns(tmp_path: Path) -> None:
     header = b"ROW_ID,SUBJECT_ID,CATEGORY,ISERROR,TEXT" + b",x" * 5000
     with pytest.raises(SourceError, match=r"train\.csv:1: expected at most 1000 columns, got 5005"):
         read("notes", written(tmp_path, "train.csv", header + b"\n"))
 
 
 def test_notes__bytes_and_lists_in_a_typed_table(tmp_path: Path) -> None:
-    """Became `b'...'` and `['...']`."""
+    """They became the texts `b'...'` and `['...']`."""
     table = pa.table(
         {"SUBJECT_ID": [1, 2], "TEXT": pa.array([b"caf\xc3\xa9", b"\xff"], pa.binary())}
     )
@@ -290,13 +288,13 @@ def test_notes__bytes_and_lists_in_a_typed_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["a{99999999999}", "(" * 5000, "("])
-def test_notes__a_pattern_that_is_none(pattern: str) -> None:
+def test_notes__an_invalid_pattern(pattern: str) -> None:
     with pytest.raises(ValueError, match="expected patient_pattern to be a regular expression"):
         Notes(patient_pattern=pattern)
 
 
-def test_conll__a_mark_that_is_none_and_no_utf8(tmp_path: Path) -> None:
-    """Its bytes went on as half characters that nothing can encode."""
+def test_conll__a_broken_mark_that_is_not_utf8(tmp_path: Path) -> None:
+    """Its bytes became lone surrogates, which cannot be encoded."""
     path = written(tmp_path, "train.tsv", b"good\tO\nword\tO\n\n-DOCSTART-x\xff\tO\n")
 
     bad, good = read("conll", path)
@@ -320,7 +318,7 @@ def test_conll__a_mark_that_is_none_and_no_utf8(tmp_path: Path) -> None:
     ],
 )
 def test_cut__before_a_byte_order_mark(tmp_path: Path, name: str, file: str, record: bytes) -> None:
-    """The mark of a file's middle was text in one part and nothing in two."""
+    """A byte order mark within a file was text if read whole, and skipped if read in two parts."""
     written(tmp_path, "GENE.eval", b"")
     path = written(tmp_path, file, record + b"\xef\xbb\xbf" + record + record)
     source = SOURCES.make(name, {})
@@ -341,7 +339,7 @@ def test_opened__a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         file.read()
 
 
-def test_read_lexicon__refuses_what_is_compressed(tmp_path: Path) -> None:
+def test_read_lexicon__refuses_compressed_files(tmp_path: Path) -> None:
     path = written(tmp_path, "x.arrow", seeds.lexicon("zstd"))
 
     with pytest.raises(
@@ -369,7 +367,7 @@ def test_open_scores__a_link_to_nothing(tmp_path: Path) -> None:
     ],
     ids=["pipeline", "strategy", "types"],
 )
-def test_toml__that_python_cannot_read(
+def test_toml__values_that_python_cannot_read(
     tmp_path: Path, data: bytes, read: Callable[[Path], object], error: type[MslmDataError]
 ) -> None:
     with pytest.raises(error, match=r"expected|not TOML"):
@@ -398,9 +396,7 @@ def test_with_sets__a_value_that_python_cannot_read() -> None:
         ),
     ],
 )
-def test_concepts__files_that_are_damaged(
-    tmp_path: Path, name: str, data: bytes, message: str
-) -> None:
+def test_concepts__damaged_files(tmp_path: Path, name: str, data: bytes, message: str) -> None:
     written(tmp_path, "MRCONSO.RRF", seeds.MRCONSO)
     written(tmp_path, "MRSTY.RRF", seeds.MRSTY)
     written(tmp_path, name, data)
@@ -488,7 +484,7 @@ def core(**parts: object) -> bytes:
         (DEEP, "not a BERT vocabulary"),
     ],
 )
-def test_tokenizer__files_that_the_library_panics_at(
+def test_tokenizer__files_on_which_the_library_panics(
     tmp_path: Path, data: bytes, message: str
 ) -> None:
     with pytest.raises(TokenizerError, match=message):
@@ -514,6 +510,6 @@ def test_tokenizer__a_folder_with_a_damaged_file(
         tokenizer.load_tokenizer(str(tmp_path))
 
 
-def test_marks__a_part_that_is_gone(tmp_path: Path) -> None:
+def test_marks__a_missing_part(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"gone\.tsv: cannot be read"):
         list(SOURCES.make("conll", {}).read(Part(str(tmp_path / "gone.tsv"))))

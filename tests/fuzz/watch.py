@@ -1,4 +1,4 @@
-"""Limits of time and memory, so that what hangs or grows fails instead."""
+"""Limits of time and memory, which turn hangs and growth into failures."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from types import FrameType
 
 SECONDS = 20.0
 MEGABYTES = 600
-"""What one try may add to the most memory that the process has had."""
+"""Maximum increase of the process' peak memory in one try."""
 
 
 class TooMuchError(BaseException):
-    """No `except Exception` of what is tried may catch it."""
+    """A BaseException, so that no `except Exception` of the tried code catches it."""
 
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Fail what takes longer than `SECONDS`, or more than `MEGABYTES` beyond what was used before."""
+    """Fail if the block takes more than `SECONDS`, or more than `MEGABYTES` above the previous peak."""
 
     def stop(_: int, __: FrameType | None) -> None:
         raise TooMuchError(f"more than {SECONDS} seconds")

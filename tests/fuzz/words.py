@@ -1,4 +1,4 @@
-"""The words of each format, which mutations put in."""
+"""Tokens of each format, for mutations."""
 
 from __future__ import annotations
 

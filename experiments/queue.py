@@ -43,10 +43,10 @@ class Queue:
 
     def done(self) -> bool:
         """Return whether all runs have lines."""
-        starts = lines.starts(found := lines.read(self.results))
+        starts = lines.starts(finished := lines.read(self.results))
         return all(
             step.done(starts)
-            for step in plan(self.names, found, self.questions)
+            for step in plan(self.names, finished, self.questions)
             if self.wanted(step.run)
         )
 
@@ -70,7 +70,7 @@ class Queue:
         return None
 
     def _open(self) -> Iterator[Run]:
-        starts = lines.starts(found := lines.read(self.results))
-        for step in plan(self.names, found, self.questions):
+        starts = lines.starts(finished := lines.read(self.results))
+        for step in plan(self.names, finished, self.questions):
             if self.wanted(step.run):
                 yield from step.open_runs(starts, self.start)

@@ -19,8 +19,8 @@ REPEATS = Path(__file__).parent / "repeats.json"
 
 def main() -> int:
     """Write the file from the tasks in the folder `MSLM_DATA_REAL`."""
-    found = {name: repeated(inputs.real() / "tasks" / folder) for name, folder in TASKS.items()}
-    REPEATS.write_text(json.dumps(found) + "\n", encoding="utf-8")
+    indices = {name: repeated(inputs.real() / "tasks" / folder) for name, folder in TASKS.items()}
+    REPEATS.write_text(json.dumps(indices) + "\n", encoding="utf-8")
     return 0
 
 
@@ -33,8 +33,8 @@ def repeated(folder: Path) -> list[int]:
 
 def read() -> dict[str, list[int]]:
     """Return task -> indices of its repeated test rows."""
-    found: dict[str, list[int]] = json.loads(REPEATS.read_text(encoding="utf-8"))
-    return found
+    indices: dict[str, list[int]] = json.loads(REPEATS.read_text(encoding="utf-8"))
+    return indices
 
 
 def _texts(path: Path) -> list[str]:

@@ -184,8 +184,8 @@ def _name(options: argparse.Namespace) -> str:
 
 def _print_results(names: Sequence[str], questions: Questions, options: argparse.Namespace) -> None:
     """Print the tables of the user's corpus."""
-    found = current(lines.read(options.results), questions)
-    tables = page.corpus_tables(found, _name(options), names)
+    finished = current(lines.read(options.results), questions)
+    tables = page.corpus_tables(finished, _name(options), names)
     print("\n".join(["", *(tables or ["no two arms can be compared yet"])]), flush=True)
 
 
@@ -207,9 +207,9 @@ def _list(
     names: Sequence[str], questions: Questions, wanted: Callable[[Run], bool], folder: Path
 ) -> None:
     """Print each run of a plan once, with its state."""
-    found = lines.read(folder)
-    starts = lines.starts(found)
-    steps = {step.run.key: step for step in plan(names, found, questions) if wanted(step.run)}
+    finished = lines.read(folder)
+    starts = lines.starts(finished)
+    steps = {step.run.key: step for step in plan(names, finished, questions) if wanted(step.run)}
     done = {key for key, step in steps.items() if step.done(starts)}
     for key, step in steps.items():
         print("done" if key in done else "open", _describe(step.run))

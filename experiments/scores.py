@@ -90,11 +90,11 @@ def unseen_scores(
         blocks = batch.rows * GROUPS // len(split)
         np.add.at(groups[:, :3], blocks, _by_row(batch.gold, batch.tags, batch.words))
 
-        found = {tuple(mention) for mention in word_mentions(batch.tags, batch.words).tolist()}
+        predicted = {tuple(mention) for mention in word_mentions(batch.tags, batch.words).tolist()}
         gold = word_mentions(batch.gold, batch.words)
         classes = known.classify(_texts(batch.ids, batch.words, gold, decode))
         for mention in gold[classes == NEW].tolist():
-            groups[blocks[mention[0]], 3:] += (tuple(mention) in found, 1)
+            groups[blocks[mention[0]], 3:] += (tuple(mention) in predicted, 1)
 
     hits, new = groups[:, 3].tolist(), groups[:, 4].tolist()
     return _totals(groups[:, :3]) | {
@@ -170,8 +170,8 @@ def _by_row(gold: Counts, tags: Counts, words: Counts) -> Counts:
     """Return hits, gold and predicted mentions of each row, `[B, 3]`."""
     counts = np.zeros((len(gold), 3), np.int64)
     true = {tuple(mention) for mention in word_mentions(gold, words).tolist()}
-    found = {tuple(mention) for mention in word_mentions(tags, words).tolist()}
-    for column, mentions in enumerate((true & found, true, found)):
+    predicted = {tuple(mention) for mention in word_mentions(tags, words).tolist()}
+    for column, mentions in enumerate((true & predicted, true, predicted)):
         for row, *_ in mentions:
             counts[row, column] += 1
     return counts
@@ -214,16 +214,16 @@ def sensitivity(model: MslmModel, cache: Cache, *, confidence: bool = True) -> d
         "terms": (md.strategy("elm"), MaskKind.ENTITY),
         "others": (md.strategy("blm", blm=0.15, pool="generic_only"), MaskKind.BASE),
     }
-    found = {}
+    results = {}
     for corpus in HELD_OUT:
         test = cache.ner(corpus)["test"]
-        found[corpus] = {
+        results[corpus] = {
             name: _predicted(model, test, strategy, kind)
             for name, (strategy, kind) in fixed.items()
         }
         if confidence:
-            found[corpus]["mentions"] = _confidence(model, test)
-    return found
+            results[corpus]["mentions"] = _confidence(model, test)
+    return results
 
 
 def _predicted(
@@ -234,7 +234,7 @@ def _predicted(
     assert decoder is not None  # noqa: S101 # MiniLM is a BERT
     examples = split.examples()
     plan = strategy.plan(examples, seed=0, epoch=0)
-    seen = strategy.corrupt(examples, plan, seed=0, epoch=0)
+    corrupted = strategy.corrupt(examples, plan, seed=0, epoch=0)
 
     groups = np.zeros((GROUPS, 3))  # hits, tokens, sum of losses
     lengths = examples.input_ids.lengths
@@ -242,21 +242,21 @@ def _predicted(
         for places in batch_by_length(lengths, BATCH):
             true = padded(examples.input_ids.take(places), max(examples.ids.pad, 0))
             present = np.arange(true.shape[1]) < lengths[places, None]
-            asked = (padded(plan.kinds.take(places), 0) == int(kind)) & present
-            if not asked.any():
+            masked = (padded(plan.kinds.take(places), 0) == int(kind)) & present
+            if not masked.any():
                 continue
 
-            shown = torch.from_numpy(padded(seen.take(places), max(examples.ids.pad, 0)))
+            input_ids = torch.from_numpy(padded(corrupted.take(places), max(examples.ids.pad, 0)))
             hidden = model.encoder()(
-                input_ids=shown.to(device),
+                input_ids=input_ids.to(device),
                 attention_mask=torch.from_numpy(present.astype(np.int64)).to(device),
             )[0]
-            targets = torch.from_numpy(true[asked]).to(device)
-            logits = decoder(hidden[torch.from_numpy(asked).to(device)]).float()
+            targets = torch.from_numpy(true[masked]).to(device)
+            logits = decoder(hidden[torch.from_numpy(masked).to(device)]).float()
             losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
             hits = logits.argmax(-1) == targets
 
-            rows = places[np.nonzero(asked)[0]]
+            rows = places[np.nonzero(masked)[0]]
             columns = [hits.cpu().numpy(), np.ones(len(rows)), losses.cpu().numpy()]
             np.add.at(groups, rows % GROUPS, np.stack(columns, axis=1))
 
@@ -282,13 +282,13 @@ def _confidence(model: MslmModel, split: Split) -> dict[str, Any]:
     """
     examples = split.take(range(min(CONFIDENCE_ROWS, len(split))))
     with reading(model):
-        found = mention_confidence(model, examples, batch_size=BATCH).geometric_mean
+        confidence = mention_confidence(model, examples, batch_size=BATCH).geometric_mean
 
     groups = np.zeros((GROUPS, 2))
     rows = np.repeat(np.arange(len(examples)), examples.span_starts.lengths)
-    np.add.at(groups, rows % GROUPS, np.stack([found, np.ones(len(found))], axis=1))
+    np.add.at(groups, rows % GROUPS, np.stack([confidence, np.ones(len(confidence))], axis=1))
     return {
-        "confidence": float(found.mean()),
+        "confidence": float(confidence.mean()),
         "groups": {
             "confidence": groups[:, 0].round(5).tolist(),
             "mentions": groups[:, 1].astype(int).tolist(),

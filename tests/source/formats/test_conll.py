@@ -99,7 +99,7 @@ def test_read__does_not_read_row_numbers_as_words(tmp_path: Path, rows: list[str
     [
         (["1\tO", "2\tB-X", "3\tO"], "1 2 3"),  # nothing else could be the word
         (["7 x O", "9 x B-X", "8 x O"], "7 9 8"),
-        (["1 x O", "2 y B-X"], "1 2"),  # one row that goes on counting may be chance
+        (["1 x O", "2 y B-X"], "1 2"),  # two consecutive numbers may be chance
     ],
 )
 def test_read__reads_numbers_as_words(tmp_path: Path, rows: list[str], words: str) -> None:
@@ -700,7 +700,7 @@ def test_read__counts_only_other_prefixes_in_iob1(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_read__lets_the_beginning_of_a_file_say_whether_i_opens_mentions(tmp_path: Path) -> None:
-    """All parts of a file must agree, and a part in the middle does not show what the file's rule is."""
+    """All parts of a file must use the same rule, and a part in the middle does not show it."""
     data = "a\tB-X\n\n" * 200_000 + "b\tI-X\n\n" * 3
 
     last = read(tmp_path, data, target_bytes=len(data) - 20)[-3:]

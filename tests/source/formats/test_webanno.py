@@ -53,7 +53,7 @@ def utf16(text: str) -> int:
 def as_tsv(
     text: str, sentences: list[tuple[int, int]], mentions: list[tuple[int, int, str]]
 ) -> str:
-    """Write a document as INCEpTION does: tokens, and parts of tokens where a mention begins or ends inside one."""
+    """Write a document as INCEpTION does: tokens, and sub-tokens for mentions that begin or end inside a token."""
     out = f"#FORMAT=WebAnno TSV 3.3\n#T_SP={NAMED}|identifier|value\n\n"
     for number, (begin, end) in enumerate(sentences, start=1):
         out += f"\n#Text={text[begin:end]}\n"

@@ -358,7 +358,7 @@ def test_localise__keeps_no_body_shorter_than_announced(
 def test_localise__unpacks_no_bomb_on_its_way(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Servers may pack a file that they are asked for as it is: 3.8 MB became 1.5 GB."""
+    """Servers may compress a response although the request forbids it: 3.8 MB became 1.5 GB."""
     for name, size in (("text", 1 << 20), ("bomb", 5 << 20)):
         site.add(f"/{name}.txt", gzip.compress(bytes(size)))
         site.headers[f"/{name}.txt"] = {"Content-Encoding": "gzip"}
@@ -387,7 +387,7 @@ def test_localise__names_a_copy_by_the_received_version(site: Site, tmp_path: Pa
     site.asked["/train.tsv"] = b"old and longer\tO\n", {"ETag": '"old"'}
     assert localise([url], cache=tmp_path)[0].read_bytes() == b"new\tO\n"
 
-    # If the old file is back, the copy of the new one is not used for it.
+    # If the old file is restored, the copy of the new file is not used.
     site.files["/train.tsv"], site.headers["/train.tsv"] = site.asked.pop("/train.tsv")
     assert localise([url], cache=tmp_path)[0].read_bytes() == b"old and longer\tO\n"
 

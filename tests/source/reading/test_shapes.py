@@ -476,7 +476,7 @@ EXAMPLES: dict[str, list[Any]] = {
         {"data": TEXT, "label": [[4, 8, "Disease"]]},  # doccano's former exports
     ],
 }
-"""Shape -> rows of it, all of which say the same."""
+"""Shape -> its rows. All rows have the same content."""
 
 
 def test_shapes__have_examples_each() -> None:

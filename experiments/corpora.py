@@ -198,6 +198,7 @@ class Cache:
         table.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{table}.lock"):
             if not table.is_file():
+                # Only ChemProt marks entities.
                 terms = self._marked(name) or self._ngrams(name, files)
                 rows = ["name,label", *(f'"{term}",Term' for term in terms)]
                 table.write_text("\n".join(rows) + "\n", encoding="utf-8")
@@ -278,6 +279,7 @@ class Cache:
             with (data / "train.jsonl").open("w", encoding="utf-8") as file:
                 for number, text in enumerate(texts):
                     file.write(json.dumps({"id": str(number), "text": text}) + "\n")
+            # The build removes documents that overlap with these test sets.
             tests = [str(Path(str(self.ner(corpus).folder)) / "test") for corpus in HELD_OUT]
             pipeline = _OPEN_TEXT.format(name="open-text", decontaminate=tests, table=table)
             return self._built("open-text", ["--input", str(data)], pipeline)

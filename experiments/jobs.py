@@ -116,6 +116,7 @@ def _adaptation(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
         model = MslmModel.wrap(encoder.masked_lm(start, cache.device), w_elm=1.0, w_blm=1.0)
         return {"steps": 0, "tokens": 0, "scores": sensitivity(model, cache)}
 
+    # Always train: the line needs steps, tokens and loss, which a saved folder does not have.
     folder = _folder(run, cache, start)
     with FileLock(f"{folder}.lock"):
         result = _adapt(run, cache, start)
@@ -189,6 +190,7 @@ def _classification(run: Run, cache: Cache, start: Path) -> dict[str, Any]:
         )
         result = {**result, "adapted": adapted}
 
+    # All arms of a seed start from the same weights of the new layer.
     torch.manual_seed(run.seed)
     classifier = Classifier(model.encoder(), len(shards.doc_labels)).to(cache.device)
     trained = training.optimise(

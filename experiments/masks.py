@@ -178,7 +178,7 @@ def masks(
         stats = count_masked(strategy, shards, seed=seed)
         share = stats.realised_rate
         tried[abs(target - share)] = (strategy, stats)
-        if share == share_before:
+        if share == share_before:  # the rate no longer changes the share
             break
 
         # A line through the last two tries gives the next rate.

@@ -69,6 +69,7 @@ class Question(NamedTuple):
         """Exclude runs of other questions only, such as the same arm at another learning rate."""
         own = set(self.plans or QUESTIONS)
         others = {name: make for name, make in QUESTIONS.items() if name not in own}
+        # A run may belong to several questions, so exclude only runs that are not also ours.
         ours = {key_of(line) for line in current(results, {name: QUESTIONS[name] for name in own})}
         theirs = {key_of(line) for line in current(results, others)}
         return [line for line in results if key_of(line) not in theirs - ours]
@@ -106,6 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     every = lines.read(options.results)
     results = current(every)
+    # Remove figures of tables that no longer exist.
     options.figures.mkdir(exist_ok=True)
     for path in options.figures.glob("*.svg"):
         path.unlink()

@@ -112,6 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             time.sleep(WAIT_S)
             continue
         run, lock = taken
+        # Append the line before the lock ends, so that no other process repeats the run.
         with lock:
             result = jobs.do(run, cache)
             lines.append(run, {**result, "about": about(cache)}, options.results)

@@ -87,6 +87,7 @@ def unseen_scores(
 
     groups = np.zeros((GROUPS, 5), np.int64)  # hits, gold, predicted, new hits, new gold
     for batch in _predicted_tags(model, split):
+        # Batches have rows of similar length, so the block follows from the index in the split.
         blocks = batch.rows * GROUPS // len(split)
         np.add.at(groups[:, :3], blocks, _by_row(batch.gold, batch.tags, batch.words))
 
@@ -256,6 +257,7 @@ def _predicted(
             losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
             hits = logits.argmax(-1) == targets
 
+            # `logits` has one row per masked token; add each to the group of its sentence.
             rows = places[np.nonzero(masked)[0]]
             columns = [hits.cpu().numpy(), np.ones(len(rows)), losses.cpu().numpy()]
             np.add.at(groups, rows % GROUPS, np.stack(columns, axis=1))

@@ -5,6 +5,7 @@ The rates are those of Abaho et al. 2024, Tables 4 and 5.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,9 @@ ELMS = (0.25, 0.5, 0.75, 1.0)
 
 BLMS = (0.0, 0.075, 0.15, 0.225)
 """The paper's rates of BLM."""
+
+LIMIT_STEP = 0.0005
+"""Step between the rates of BLM that `find_clip_limits` tries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,3 +159,64 @@ def sweep(
             )
         )
     return points
+
+
+def find_clip_limits(
+    chunks: Callable[[], Iterable[Examples]],
+    strategy: Strategy,
+    points: Sequence[SweepPoint],
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+) -> dict[float, float]:
+    """Find the lowest rate of BLM without both clips of Eq. 3, for each rate of ELM.
+
+    The rates between two points of a sweep are bisected, and masked tokens are counted at each rate
+    tried. Interpolation would not do: budgets are rounded up in each row, so N_BLM does not grow
+    evenly with the rate.
+
+    Args:
+        chunks: Function that returns the split's rows in chunks of any size. Called once for each
+            bisection step, 8 times at the paper's rates.
+        strategy: The strategy of the sweep.
+        points: Points of the sweep, sorted by `elm`, then by `blm`. Its rates of BLM are multiples
+            of `LIMIT_STEP`.
+        seed: Seed of the training. Default: 0.
+        epoch: Epoch of the masks. Default: 0.
+
+    Returns:
+        Rate of ELM -> rate of BLM, a multiple of `LIMIT_STEP`. Both clips fire one step below.
+        Rates of ELM at which both clips fire at all points, or at none, are missing.
+    """
+    # Half-open search: both clips fire at `low`, and not at `high`. Rates are whole steps, so that
+    # the result is a rate that was counted.
+    brackets: dict[float, tuple[int, int]] = {}
+    for lower, higher in itertools.pairwise(points):
+        if lower.elm != higher.elm:
+            continue
+        if lower.weights.saturated and not higher.weights.saturated:
+            brackets[lower.elm] = round(lower.blm / LIMIT_STEP), round(higher.blm / LIMIT_STEP)
+
+    while any(high - low > 1 for low, high in brackets.values()):
+        middles = {
+            elm: (low + high) // 2 for elm, (low, high) in brackets.items() if high - low > 1
+        }
+        strategies = {
+            elm: varied(strategy, elm=elm, blm=_limit_rate(step)) for elm, step in middles.items()
+        }
+        counts = dict.fromkeys(middles, (0, 0))
+        for examples in chunks():
+            for elm, at_rates in strategies.items():
+                n_elm, n_blm = at_rates.plan(examples, seed=seed, epoch=epoch).counts()
+                counts[elm] = counts[elm][0] + n_elm, counts[elm][1] + n_blm
+
+        for elm, step in middles.items():
+            low, high = brackets[elm]
+            is_saturated = MaskSpecificWeights.from_counts(*counts[elm]).saturated
+            brackets[elm] = (step, high) if is_saturated else (low, step)
+    return {elm: _limit_rate(high) for elm, (_, high) in brackets.items()}
+
+
+def _limit_rate(step: int) -> float:
+    # Rounded, as 73 * 0.0005 is 0.036500000000000005.
+    return round(step * LIMIT_STEP, 6)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,7 @@ from mslm_data.look.render import render_view
 from mslm_data.look.state import Choice, State
 from mslm_data.look.views import rates
 from mslm_data.stats import mask_stats
+from tests.support.waiting import wait_for
 
 
 def drawn(shards: Shards, state: State, *, live: bool = False) -> str:
@@ -30,31 +34,123 @@ def test_view__counts_the_epoch_of_the_page(chem: Shards, epoch: int) -> None:
             plan = md.strategy("joint", elm=elm, blm=blm).plan(train, seed=0, epoch=epoch)
             expected.append("{:,} / {:,}".format(*plan.counts()))
     assert re.findall(r"N_BLM </span>(.*?)</small>", html) == expected
-    assert f"joint in train, epoch {epoch}" in html
+    assert f"train, epoch {epoch}, at the paper" in html
 
 
-def test_view__reports_both_clips_with_a_fix(chem: Shards) -> None:
+def test_view__says_where_both_clips_fire_and_where_they_cease(chem: Shards) -> None:
     html = drawn(chem, State())
 
     fires = html.count("<small>both clips fire</small>")
     assert 0 < fires < 16
-    assert f"Both clips of Eq. 3 fire at {fires} of 16 pairs of rates, the hatched ones." in html
-    assert "Choose a pair that is not hatched: a lower ELM or a higher BLM." in html
+    assert f"Both clips of Eq. 3 fire at {fires} of 16 pairs of rates, the ones" in html
+    limits = [float(limit) for limit in re.findall(r"clips cease from BLM ([\d.]+)<", html)]
+    assert len(limits) == 4
+    assert f"At every ELM of this table they cease from BLM {max(limits):g}." in html
 
 
-def test_view__names_the_rate_without_clipping(chem: Shards) -> None:
-    points = rates.context(Corpus(chem), State())["lines"]
+@pytest.mark.parametrize(("name", "seed"), [("joint", 0), ("joint-released", 3)])
+def test_limits__are_those_of_single_counts(chem: Shards, name: str, seed: int) -> None:
+    state = State(strategies=(Choice(name),), seed=seed)
+    (table,) = rates.context(Corpus(chem), state)["tables"]
 
-    for line in points:
-        below = line[0]["clips_below"]
-        assert below is not None
-        elm = line[0]["point"].elm
-        # Rates are rounded up in each row, so leave a margin around the named rate.
-        for blm, fires in ((below * 0.6, True), (below * 1.5, False)):
-            stats = mask_stats(
-                chem["train"].chunks, md.strategy("joint", elm=elm, blm=blm), labels=chem.labels
-            )
+    assert table["limits"]
+    for elm, limit in table["limits"].items():
+        for blm, fires in ((limit - 0.0005, True), (limit, False)):
+            strategy = md.strategy(name, elm=elm, blm=round(blm, 6))
+            stats = mask_stats(chem["train"].chunks, strategy, labels=chem.labels, seed=seed)
             assert stats.weights.saturated == fires
+
+
+def test_limits__come_after_the_map(chem: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end = threading.Event()
+
+    def find_late(*_: object, **__: object) -> dict[float, float]:
+        may_end.wait(60)
+        return {0.25: 0.01}
+
+    monkeypatch.setattr(rates, "find_clip_limits", find_late)
+    monkeypatch.setattr(rates, "_PATIENCE_S", 0)
+    corpus = Corpus(chem, live=True)
+
+    def view() -> str:
+        return str(render_view("rates", corpus, State(view="rates"), live=True)[0])
+
+    try:
+        wait_for(lambda: "<td" in view())
+        early = view()
+    finally:
+        may_end.set()
+    wait_for(lambda: "clips cease from BLM 0.01<" in view())
+
+    assert "cease from" not in early
+    assert 'hx-get="rows?' not in early
+    assert 'hx-get="rates?' in early
+    assert "hx-get" not in view()
+
+
+@pytest.mark.parametrize(
+    ("saturated", "limits", "expected"),
+    [
+        ("....", {}, ""),
+        ("xxxx", {}, "They fire at every pair of this table: lower ELM or raise BLM further"),
+        ("x.x.", {0.5: 0.02, 1.0: 0.03}, "At every ELM of this table they cease from BLM 0.03."),
+        ("..x.", {1.0: 0.03}, "At every ELM of this table they cease from BLM 0.03."),
+        (
+            "x.xx",
+            {0.5: 0.02},
+            "At ELM 0.5 they cease from BLM 0.02; at ELM 1 they fire at every BLM of this table.",
+        ),
+    ],
+)
+def test_advice__holds_in_the_table(
+    saturated: str, limits: dict[float, float], expected: str
+) -> None:
+    pairs = [(elm, blm) for elm in (0.5, 1.0) for blm in (0.0, 0.075)]
+    points: list[Any] = [
+        SimpleNamespace(elm=elm, blm=blm, weights=SimpleNamespace(saturated=mark == "x"))
+        for (elm, blm), mark in zip(pairs, saturated, strict=True)
+    ]
+
+    advice = rates._advice(points, limits)
+
+    assert advice.startswith(expected)
+    assert bool(advice) == bool(expected)
+
+
+@pytest.mark.parametrize(("elm", "blm"), [(0.25, 0.04), (0.75, 0.225), (1.0, 0.0)])
+def test_view__says_what_the_current_rates_give(chem: Shards, elm: float, blm: float) -> None:
+    options = {"elm": f"{elm}", "blm": f"{blm}"}
+    html = drawn(chem, State(strategies=(Choice("joint", options),)))
+
+    stats = mask_stats(
+        chem["train"].chunks, md.strategy("joint", elm=elm, blm=blm), labels=chem.labels
+    )
+    weights = stats.weights
+    line = html.partition("<p data-now>")[2].partition("</p>")[0]
+    assert line.startswith(
+        f"Now: ELM {elm}, BLM {blm}: N_ELM {stats.n_elm:,}, N_BLM {stats.n_blm:,}, "
+        f"w_ELM {weights.w_elm:.4f}, w_BLM {weights.w_blm:.4f}; "
+    )
+    assert ("<b>both clips fire</b>" in line) == weights.saturated
+
+
+def test_view__has_a_map_for_each_strategy_with_both_rates(chem: Shards) -> None:
+    choices = (
+        Choice("joint"),
+        Choice("span"),
+        Choice("joint", {"elm": "0.5", "count": "bernoulli"}),
+    )
+
+    state = State(strategies=choices)
+    maps = re.findall(r'<article data-strategy="(.*?)">(.*?)</article>', drawn(chem, state), re.S)
+
+    assert [name for name, _ in maps] == ["joint", "joint 2"]
+    for (name, html), choice in zip(maps, (choices[0], choices[2]), strict=True):
+        alone = drawn(chem, State(strategies=(choice,)))
+        assert f"<h3>{name}</h3>" in html
+        cells = re.findall(r"N_BLM </span>(.*?)</small>", html)
+        assert len(cells) == 16
+        assert cells == re.findall(r"N_BLM </span>(.*?)</small>", alone)
 
 
 def test_view__marks_the_current_rates(chem: Shards) -> None:

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 _Table = tuple[Sequence[str], Sequence[Sequence[Any]]]
 """The heading and the rows of a table."""
 
-_FAR_ABOVE = 1.1
-"""Ratio of masked share to rate above which an explanation is printed."""
-
 # Keys of the JSON object, equal to attributes of `MaskStats`, `MaskSpecificWeights` and
 # `LengthCounts`.
 _COUNTS = (
@@ -158,6 +155,8 @@ def mix_as_dicts(parts: Sequence[PartStats], batches: BatchStats | None) -> list
 
 def print_tables(report: Mapping[str, Any]) -> None:
     """Print the JSON object as tables."""
+    from mslm_data.stats.effective_rates import ROUNDED_UP, EffectiveRate
+
     rates = [rate for rate in report["rates"] if rate["asked"] is not None]
     listed = "".join(f"{rate['name']} {rate['asked']:g}, " for rate in rates)
     options = f"{listed}seed {report['seed']}, epochs {report['epochs']}"
@@ -171,11 +170,8 @@ def print_tables(report: Mapping[str, Any]) -> None:
     if report["rates"]:
         echo()
         echo(table(*_rates(report)))
-        if any(_is_far_above(rate) for rate in rates if rate["name"] != "rate"):
-            echo(
-                "each row's budget is rounded up, so rows with few mentions or tokens are masked "
-                "above the rate"
-            )
+        if any(EffectiveRate(**rate).is_rounded_up for rate in rates):
+            echo(ROUNDED_UP)
 
     tables = [
         _kinds(report),
@@ -212,11 +208,6 @@ def rate_cells(rate: Mapping[str, Any]) -> tuple[str, str, str, str]:
     name = rate["name"] if rate["name"] == "rate" else rate["name"].upper()
     asked = "varies" if rate["asked"] is None else f"{rate['asked']:.2%}"
     return name, asked, f"{rate['masked']:.2%}", f"of the {rate['of']}"
-
-
-def _is_far_above(rate: Mapping[str, Any]) -> bool:
-    """Return whether the masked share exceeds the rate by more than a tenth."""
-    return bool(0 < rate["asked"] * _FAR_ABOVE < rate["masked"])
 
 
 def _kinds(report: Mapping[str, Any]) -> _Table:

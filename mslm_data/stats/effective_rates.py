@@ -7,6 +7,13 @@ from typing import NamedTuple
 from mslm_data.mask.strategy import Strategy
 from mslm_data.stats.counts import MaskStats
 
+ROUNDED_UP = (
+    "each row's budget is rounded up, so rows with few mentions or tokens are masked above the rate"
+)
+"""Explanation for `EffectiveRate.is_rounded_up`."""
+_FAR_ABOVE = 1.1
+"""Minimum ratio of masked share to rate to explain."""
+
 
 class EffectiveRate(NamedTuple):
     """A rate of a strategy, and the share that is masked.
@@ -25,6 +32,13 @@ class EffectiveRate(NamedTuple):
     asked: float | None
     masked: float
     of: str
+
+    @property
+    def is_rounded_up(self) -> bool:
+        """Whether the masked share exceeds `elm` or `blm` by more than a tenth."""
+        if self.name == "rate" or self.asked is None:
+            return False
+        return 0 < self.asked * _FAR_ABOVE < self.masked
 
 
 def effective_rates(strategy: Strategy, stats: MaskStats) -> list[EffectiveRate]:

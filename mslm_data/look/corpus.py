@@ -37,6 +37,7 @@ class Corpus:
         shows_text: Whether rows may be shown: no folder is protected, or `--show-text` was passed.
         last_shown: Address of the rows that were drawn last, and name of each strategy -> counts
             of these rows.
+        last_view: View that a browser showed last, besides `take`; "" at first, and for a file.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Corpus:
         self.added: dict[str, Strategy] = dict(added or {})
         self.strategy = lru_cache(64)(self._strategy)
         self.last_shown: tuple[str, Mapping[str, MaskStats]] = ("", {})
+        self.last_view = ""
         self._scrolled: Split | None = None
         self._scroll_lock = threading.Lock()
 

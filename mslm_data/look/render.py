@@ -14,7 +14,7 @@ from mslm_data.draw import style_sheet
 from mslm_data.draw.environment import environment
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.state import State
-from mslm_data.look.views import load_view
+from mslm_data.look.views import VIEWS, load_view
 
 
 def render(template: str, **context: Any) -> Markup:
@@ -39,6 +39,8 @@ def render_view(
     """
     view = load_view(name)
     context = view.context(corpus, state, **options)
+    if live and name in VIEWS and name != "take":
+        corpus.last_view = name
     shown: State = context.get("state", state)
     context = {"corpus": corpus, "live": live, **context, "state": shown}
     return render(view.TEMPLATE, **context), shown

@@ -118,7 +118,7 @@ def test_take__command_and_address_reproduce_the_page(
     done = run(*command[1:], "--json").json
 
     assert (written(done["n_elm"]), written(done["n_blm"])) == (seen["n_elm"], seen["n_blm"])
-    assert again[-1].startswith("take?")
+    assert again[-1].startswith("rows?")
     address = tab.run("location.href").replace("/take?", "/rows?")
     tab.open(address)
     tab.wait_for("document.querySelector('#counts [data-count=n_elm]')")

@@ -7,12 +7,16 @@ from typing import Any
 
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.state import Choice, State
+from mslm_data.look.views import load_view
 from mslm_data.mask.strategy import Strategy
-from mslm_data.mask.toml import dump, inline
+from mslm_data.mask.toml import dump, inline, plain
 from mslm_data.pipeline import parse_value
+from mslm_data.stats.grid import has_both_rates
 
 TITLE = "Take it with you"
 TEMPLATE = "take.html"
+
+_RATES = ("elm", "blm")
 
 
 def context(corpus: Corpus, state: State) -> dict[str, Any]:
@@ -25,17 +29,25 @@ def context(corpus: Corpus, state: State) -> dict[str, Any]:
             "toml": _toml(choice, strategy),
             "python": _python(folder, state, choice),
             "command": _mask_stats(folder, state, choice),
+            "sweep": _sweep(folder, state, choice) if has_both_rates(strategy) else "",
         }
         for choice, strategy in zip(state.strategies, strategies, strict=True)
     ]
-    return {"taken": taken, "look": _look(corpus, state)}
+    view = corpus.last_view or state.view
+    return {"taken": taken, "view": load_view(view).TITLE, "look": _look(corpus, state, view)}
 
 
 def _toml(choice: Choice, strategy: Strategy) -> str:
     if strategy.origin is None or not _is_name(choice.name):
         return dump(strategy.table(), "mask")
+    # Rates are written even at their defaults, which differ between strategies.
+    rates = {
+        option: plain(value)
+        for option, value in strategy.origin.options.items()
+        if option in _RATES
+    }
     options = {option: parse_value(text) for option, text in choice.options.items()}
-    return dump({"use": choice.name, **options}, "mask")
+    return dump({"use": choice.name, **rates, **options}, "mask")
 
 
 def _python(folder: str, state: State, choice: Choice) -> str:
@@ -57,9 +69,15 @@ def _mask_stats(folder: str, state: State, choice: Choice) -> str:
     return shlex.join(words)
 
 
-def _look(corpus: Corpus, state: State) -> str:
+def _sweep(folder: str, state: State, choice: Choice) -> str:
+    # The sweep replaces the rates.
+    options = {option: text for option, text in choice.options.items() if option not in _RATES}
+    return f"{_mask_stats(folder, state, Choice(choice.name, options))} --sweep"
+
+
+def _look(corpus: Corpus, state: State, view: str) -> str:
     folders = [corpus.shards.folder, *([corpus.gold.shards.folder] if corpus.gold else [])]
-    at = ["--at", f"{state.view}?{state.address()}"]
+    at = ["--at", f"{view}?{state.address()}"]
     return shlex.join(["mslm-data", "look", *map(str, folders), *at])
 
 
@@ -70,7 +88,7 @@ def _words(state: State, choices: list[Choice]) -> list[str]:
         words += ["--strategy", choice.name]
         for option, text in choice.options.items():
             value = parse_value(text)
-            if option in ("elm", "blm") and isinstance(value, int | float):
+            if option in _RATES and isinstance(value, int | float):
                 words += [f"--{option}", text]
             else:
                 words += ["--set", f"{option}={inline(value)}"]

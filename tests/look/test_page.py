@@ -13,6 +13,7 @@ from mslm_data.api.loading import Shards
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.page import draw_page
 from mslm_data.look.state import Choice, State
+from mslm_data.look.views import VIEWS
 from mslm_data.stats import mask_stats
 from tests.cli.running import run
 from tests.look.serving import EVIL, EVIL_LABEL
@@ -63,6 +64,32 @@ def test_page__is_deterministic(chem: Shards) -> None:
     first, second = (draw_page(Corpus(chem), STATE) for _ in range(2))
 
     assert first == second
+
+
+def test_page__says_what_it_was_made_from(chem: Shards) -> None:
+    choices = (Choice("joint", {"elm": "0.3"}), Choice("span"))
+    html = draw_page(Corpus(chem), State(strategies=choices, split="test", seed=3))
+
+    header = html.partition("<header>")[2].partition("</header>")[0]
+    terms = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", header))
+    assert terms["folder"] == str(chem.folder)
+    assert terms["masks"] == "test, seed 3, epoch 0"
+    assert terms["joint"].startswith("elm 0.3, blm 0.15, count fixed, ")
+    assert terms["span"].startswith("rate 0.15, ")
+
+
+@pytest.mark.parametrize(
+    ("address", "first"), [("", "strategy"), ("batches?split=test", "batches")]
+)
+def test_look__begins_the_file_with_a_view_and_ends_it_with_rows(
+    chem: Shards, tmp_path: Path, address: str, first: str
+) -> None:
+    file = tmp_path / "page.html"
+    run("look", chem.folder, "--out", file, *(["--at", address] if address else []))
+
+    views = re.findall(r'<section id="(\w+)"', file.read_text(encoding="utf-8"))
+    assert sorted(views) == sorted(VIEWS)
+    assert [views[0], views[-1]] == [first, "rows"]
 
 
 def test_look__writes_a_file(chem: Shards, tmp_path: Path) -> None:

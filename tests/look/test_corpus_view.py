@@ -84,6 +84,8 @@ def test_view__shows_losses_with_reasons(shards: md.Shards, tmp_path: Path) -> N
 
     html = drawn(md.load(tmp_path / "copy"))
 
+    # The other splits are whole.
+    assert html.count("<td>nothing was lost</td>") == 2
     assert '<td>document set aside: no text in row …</td><td class="n">2</td>' in html
     assert '<td>mention left out: overlaps &lt;another&gt;</td><td class="n">3</td>' in html
 

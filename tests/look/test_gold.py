@@ -276,6 +276,60 @@ def test_look__protected_gold_is_not_shown(build: Build) -> None:
     assert "proteinuria" in asked
 
 
+def gold_terms(corpus: Corpus, split: str = "train") -> dict[str, list[tuple[str, str, str]]]:
+    """Return the title of each table of terms beside gold -> text, label and mentions."""
+    page = str(render_view("corpus", corpus, State(view="corpus", split=split), live=False)[0])
+    part = page.partition("<h3>Terms beside gold</h3>")[2].partition("</article>")[0]
+    row = r"<bdi>(.*?)</bdi></th><td>(.*?)</td><td class=\"n\">(.*?)</td>"
+    return {
+        title: re.findall(row, table)
+        for title, table in re.findall(r"<caption>(.*?)</caption>(.*?)</table>", part, re.DOTALL)
+    }
+
+
+@pytest.mark.parametrize("segmenter", ["whole", "clinical"])
+def test_corpus__counts_missed_and_wrong_terms(build: Build, segmenter: str) -> None:
+    more = "Lithium was raised. No lithium."
+    lithium = [(0, 7, "Chemical"), (23, 30, "Chemical")]
+    documents = {"a": (TEXT, WEAK), "b": (more, [(12, 18, "Disease")])}
+    weak = build("weak", documents, segmenter=segmenter)
+    gold = build("gold", {"a": (TEXT, GOLD), "b": (more, lithium)})
+
+    tables = gold_terms(Corpus(weak, gold=gold))
+
+    # "Lithium" is missed three times, in two spellings. "olanzapine" has another label.
+    assert [(text.lower(), *row) for text, *row in tables["Most often missed in train"]] == [
+        ("lithium", "Chemical", "3"),
+        ("olanzapine", "Chemical", "1"),
+    ]
+    assert sorted(tables["Most often wrong in train"]) == [
+        ("glucose", "Chemical", "1"),
+        ("olanzapine", "Disease", "1"),
+        ("raised", "Disease", "1"),
+    ]
+
+
+def test_corpus__says_where_nothing_differs_from_gold(build: Build) -> None:
+    folders = [build(name, {"a": (TEXT, GOLD)}) for name in ("weak", "gold")]
+    corpus = Corpus(folders[0], gold=folders[1])
+
+    page = str(render_view("corpus", corpus, State(view="corpus"), live=False)[0])
+
+    assert gold_terms(corpus) == {}
+    assert "No mention of train is missed or wrong." in page
+
+
+def test_corpus__names_no_term_of_protected_gold(build: Build) -> None:
+    weak = build("weak", {"a": (TEXT, WEAK)})
+    gold = build("gold", {"a": (TEXT, GOLD)}, options={"about.protected": True})
+
+    assert gold_terms(Corpus(weak, gold=gold)) == {}
+    assert gold_terms(Corpus(weak, gold=gold, show_text=True)).keys() == {
+        "Most often missed in train",
+        "Most often wrong in train",
+    }
+
+
 @needs_chromium
 def test_browser__filters_rows_with_missed_mentions(build: Build, tmp_path: Path) -> None:
     weak, gold = sample(build)

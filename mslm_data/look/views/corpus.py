@@ -6,21 +6,29 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from mslm_data.data.examples import Examples
 from mslm_data.draw.charts import Histogram, cut_tail, histogram, name_bins
 from mslm_data.look.corpus import Corpus
+from mslm_data.look.gold import Alignment
 from mslm_data.look.jobs import Job, Progress
-from mslm_data.look.reading import reopen
+from mslm_data.look.reading import close_other_shards, reopen
 from mslm_data.look.state import State
 from mslm_data.stats.corpus_counts import (
     LONGEST_MENTION,
     MAX_MENTIONS,
+    TOP,
     TRAINING,
     Losses,
     SplitCounts,
     TermCharacters,
     TermCount,
+    TermTable,
     count_corpus,
     count_losses,
+    term_hashes,
     term_texts,
 )
 from mslm_data.stats.overlap import WORDS, NormalWords, Overlap, overlap
@@ -46,6 +54,13 @@ class TermRow(NamedTuple):
     text: str
     label: str
     mentions: int
+
+
+class GoldTerms(NamedTuple):
+    """The terms of a split that differ most often from gold."""
+
+    missed: tuple[TermCount, ...]
+    wrong: tuple[TermCount, ...]
 
 
 class Pair(NamedTuple):
@@ -78,6 +93,7 @@ def context(corpus: Corpus, state: State) -> dict[str, Any]:
         "counts": counts,
         "charts": _charts(counts[state.split]) if counts else [],
         "tops": _tops(corpus, state.split, counts) if counts and corpus.shows_text else [],
+        "gold": _gold(corpus, state.split),
         "losses": _losses(corpus),
         "training": TRAINING,
         **_overlaps(corpus, is_large=is_large),
@@ -115,21 +131,101 @@ def _tops(
     corpus: Corpus, split: str, counts: Mapping[str, SplitCounts]
 ) -> list[tuple[str, list[TermRow]]]:
     """Return the title and rows of each table: the most frequent terms, and the unseen ones."""
-
-    def rows(name: str, terms: Sequence[TermCount]) -> list[TermRow]:
-        texts = term_texts(reopen(corpus.shards[name]), terms, corpus.tokenizer)
-        return [
-            TermRow(text, term.label + " and others" * term.is_ambiguous, term.mentions)
-            for text, term in zip(texts, terms, strict=True)
-        ]
-
-    tops = [(f"Most frequent in {split}", rows(split, counts[split].top))]
+    tops = [(f"Most frequent in {split}", _term_rows(corpus, split, counts[split].top))]
     tops += [
-        (f"In {name}, never seen in {TRAINING}", rows(name, split_counts.unseen.top))
+        (
+            f"In {name}, never seen in {TRAINING}",
+            _term_rows(corpus, name, split_counts.unseen.top),
+        )
         for name, split_counts in counts.items()
         if split_counts.unseen
     ]
     return [(title, terms) for title, terms in tops if terms]
+
+
+def _term_rows(corpus: Corpus, split: str, terms: Sequence[TermCount]) -> list[TermRow]:
+    """Return the rows of a table of terms."""
+    texts = term_texts(reopen(corpus.shards[split]), terms, corpus.tokenizer)
+    return [
+        TermRow(text, term.label + " and others" * term.is_ambiguous, term.mentions)
+        for text, term in zip(texts, terms, strict=True)
+    ]
+
+
+def _gold(corpus: Corpus, split: str) -> dict[str, Any] | None:
+    """Return the tables of missed and wrong terms; None without a gold folder."""
+    if corpus.gold is None:
+        return None
+    alignment = corpus.align_gold(split) if corpus.shows_text else None
+    result = {"is_aligned": alignment is not None, "rows": 0, "tops": [], "job": None}
+    if alignment is None:
+        return result
+
+    counting = _counting_gold(corpus, corpus.gold.labels, split, alignment)
+    job = corpus.jobs.get("gold-terms", split, counting, patience=_PATIENCE_S)
+    terms: GoldTerms | None = job.result
+    if terms is None:
+        return result | {"job": job}
+
+    tops = [
+        (f"Most often missed in {split}", _term_rows(corpus, split, terms.missed)),
+        (f"Most often wrong in {split}", _term_rows(corpus, split, terms.wrong)),
+    ]
+    return result | {
+        "rows": alignment.rows,
+        "tops": [(title, rows) for title, rows in tops if rows],
+    }
+
+
+def _counting_gold(
+    corpus: Corpus, gold_labels: Sequence[str], split_name: str, alignment: Alignment
+) -> Callable[[Progress], GoldTerms]:
+    """Return a job that counts the missed and wrong mentions of a split by term."""
+
+    def count(progress: Progress) -> GoldTerms:
+        characters = TermCharacters(corpus.tokenizer, corpus.shards.manifest.token_ids)
+        split = reopen(corpus.shards[split_name])
+        missed, wrong = TermTable(), TermTable()
+        start = 0
+        for examples in split.chunks():
+            progress(start, len(split))
+            stop = start + len(examples)
+            comparison = alignment.compare(examples, slice(start, stop))
+            # Gold mentions stand in the rows of this split, so their text is decoded from it.
+            _add_terms(missed, comparison.gold, ~comparison.is_found, start, characters)
+            _add_terms(wrong, examples, comparison.is_wrong, start, characters)
+            close_other_shards(split, start, stop)
+            start = stop
+        return GoldTerms(missed.top(TOP, gold_labels), wrong.top(TOP, split.labels))
+
+    return count
+
+
+def _add_terms(
+    table: TermTable,
+    examples: Examples,
+    chosen: npt.NDArray[np.bool_],
+    first: int,
+    characters: TermCharacters,
+) -> None:
+    """Count some mentions of rows by term.
+
+    Args:
+        table: The table to add to.
+        examples: The rows.
+        chosen: bool `[S]`, the mentions to count.
+        first: Index of the first row in the split.
+        characters: Characters of the tokenizer.
+    """
+    rows = np.repeat(np.arange(len(examples)), examples.span_starts.lengths) + first
+    columns = (
+        rows,
+        examples.span_starts.values,
+        examples.span_ends.values,
+        examples.span_labels.values,
+    )
+    mentions = np.stack(columns, axis=1).astype(np.int64)
+    table.add(term_hashes(examples, characters)[chosen], mentions[chosen])
 
 
 def _lengths(counts: SplitCounts) -> Histogram:

@@ -22,11 +22,12 @@ TEMPLATE = "strategy.html"
 def context(corpus: Corpus, state: State) -> dict[str, Any]:
     """Return the counts of the split, with weights, rates, warnings and charts."""
     counted = count_strategies(corpus, state)
+    ready = {counts.name: counts.split for counts in counted if counts.split is not None}
     results = []
     for counts in counted:
-        stats = counts.split
-        if stats is None:
+        if counts.name not in ready:
             continue
+        stats = ready[counts.name]
         rates = effective_rates(counts.strategy, stats)
         results.append(
             {
@@ -40,10 +41,10 @@ def context(corpus: Corpus, state: State) -> dict[str, Any]:
                 "warnings": list(find_warnings(counts.strategy, stats)),
             }
         )
-    waiting = [counts.job for counts in counted if counts.split is None]
+    waiting = [counts.job for counts in counted if counts.name not in ready]
     return {
         "results": results,
-        "charts": _charts({result["name"]: result["stats"] for result in results}),
+        "charts": _charts(ready),
         "job": waiting[0] if waiting else None,
     }
 

@@ -160,7 +160,19 @@ def test_view__marks_the_current_rates(chem: Shards) -> None:
     assert "aria-current" not in drawn(chem, State(strategies=(Choice("joint", {"elm": "0.3"}),)))
 
 
-def test_notes__of_rows_and_strategy_link_to_the_rates(chem: Shards) -> None:
+def test_cells__of_a_strategy_from_a_file_have_its_options(chem: Shards) -> None:
+    corpus = Corpus(chem)
+    choice = corpus.add("own.toml", md.strategy("joint", elm=0.3, pool="generic_only"))
+
+    html = str(render_view("rates", corpus, State(strategies=(choice,)), live=True)[0])
+
+    addresses = re.findall(r'<a href="rows\?(.*?)"', html)
+    assert addresses[1] == "s1=joint&amp;s1.pool=generic_only&amp;s1.elm=0.25&amp;s1.blm=0.075"
+    assert len(set(addresses)) == 16
+    assert "Now: ELM 0.3, BLM 0.15" in html
+
+
+def test_notes__lead_from_rows_and_strategy_to_the_rates(chem: Shards) -> None:
     state = State(strategies=(Choice("joint", {"elm": "1", "blm": "0"}),))
 
     for view in ("rows", "strategy"):

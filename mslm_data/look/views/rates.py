@@ -52,13 +52,18 @@ def _table(corpus: Corpus, state: State, place: int, counts: StrategyCounts) -> 
     made_with: Mapping[str, Any] = {} if strategy.origin is None else strategy.origin.options
     current = made_with["elm"], made_with["blm"]
 
+    choice = state.strategies[place]
+    if choice.name in corpus.added and strategy.origin is not None:
+        # An address cannot change the rates of a strategy from a file, so cells have the registered
+        # strategy with the same options.
+        name = strategy.origin.name
+        choice = corpus.add(name.rpartition(".v")[0] or name, strategy)
+
     # The rates of the strategy are replaced by those of each cell.
     options = {
-        option: text
-        for option, text in state.strategies[place].options.items()
-        if option not in ("elm", "blm")
+        option: text for option, text in choice.options.items() if option not in ("elm", "blm")
     }
-    choice = Choice(state.strategies[place].name, options)
+    choice = Choice(choice.name, options)
     key = (state.split, choice.key, state.seed, state.epoch)
     split = corpus.shards[state.split]
     swept = corpus.jobs.get(

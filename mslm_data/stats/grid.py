@@ -161,6 +161,23 @@ def sweep(
     return points
 
 
+def clip_brackets(points: Sequence[SweepPoint]) -> dict[float, tuple[float, float]]:
+    """Return the rates of BLM between which both clips of Eq. 3 cease to fire.
+
+    Args:
+        points: Points of a sweep, sorted by `elm`, then by `blm`.
+
+    Returns:
+        Rate of ELM -> neighbouring rates of BLM: both clips fire at the first, and not at the
+        second. Rates of ELM at which both clips fire at all points, or at none, are missing.
+    """
+    return {
+        lower.elm: (lower.blm, higher.blm)
+        for lower, higher in itertools.pairwise(points)
+        if lower.elm == higher.elm and lower.weights.saturated and not higher.weights.saturated
+    }
+
+
 def find_clip_limits(
     chunks: Callable[[], Iterable[Examples]],
     strategy: Strategy,
@@ -171,7 +188,7 @@ def find_clip_limits(
 ) -> dict[float, float]:
     """Find the lowest rate of BLM without both clips of Eq. 3, for each rate of ELM.
 
-    The rates between two points of a sweep are bisected, and masked tokens are counted at each rate
+    The rates between `clip_brackets` are bisected, and masked tokens are counted at each rate
     tried. Interpolation would not do: budgets are rounded up in each row, so N_BLM does not grow
     evenly with the rate.
 
@@ -186,17 +203,14 @@ def find_clip_limits(
 
     Returns:
         Rate of ELM -> rate of BLM, a multiple of `LIMIT_STEP`. Both clips fire one step below.
-        Rates of ELM at which both clips fire at all points, or at none, are missing.
+        Rates of ELM without a bracket are missing.
     """
     # Half-open search: both clips fire at `low`, and not at `high`. Rates are whole steps, so that
     # the result is a rate that was counted.
-    brackets: dict[float, tuple[int, int]] = {}
-    for lower, higher in itertools.pairwise(points):
-        if lower.elm != higher.elm:
-            continue
-        if lower.weights.saturated and not higher.weights.saturated:
-            brackets[lower.elm] = round(lower.blm / LIMIT_STEP), round(higher.blm / LIMIT_STEP)
-
+    brackets = {
+        elm: (round(low / LIMIT_STEP), round(high / LIMIT_STEP))
+        for elm, (low, high) in clip_brackets(points).items()
+    }
     while any(high - low > 1 for low, high in brackets.values()):
         middles = {
             elm: (low + high) // 2 for elm, (low, high) in brackets.items() if high - low > 1

@@ -82,10 +82,23 @@ def test_limits__come_after_the_map(chem: Shards, monkeypatch: pytest.MonkeyPatc
         may_end.set()
     wait_for(lambda: "clips cease from BLM 0.01<" in view())
 
-    assert "cease from" not in early
+    assert early.count("clips cease between BLM 0 and 0.075<") == 4
+    assert "clips cease from" not in early
+    assert "At every ELM of this table they cease from BLM 0.075." in early
     assert 'hx-get="rows?' not in early
     assert 'hx-get="rates?' in early
     assert "hx-get" not in view()
+
+
+def test_limits__of_a_large_split_are_brackets(
+    chem: Shards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rates, "_MAX_ROWS", len(chem["train"]) - 1)
+
+    html = drawn(chem, State())
+
+    assert html.count("clips cease between BLM 0 and 0.075<") == 4
+    assert "At every ELM of this table they cease from BLM 0.075." in html
 
 
 @pytest.mark.parametrize(

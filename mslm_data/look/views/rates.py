@@ -13,7 +13,7 @@ from mslm_data.look.reading import close_other_shards, reopen
 from mslm_data.look.state import Choice, State
 from mslm_data.mask.strategy import Strategy
 from mslm_data.shard.split import Split
-from mslm_data.stats.grid import SweepPoint, find_clip_limits, has_both_rates, sweep
+from mslm_data.stats.grid import SweepPoint, clip_brackets, find_clip_limits, has_both_rates, sweep
 
 TITLE = "Rates"
 TEMPLATE = "rates.html"
@@ -23,6 +23,8 @@ _LARGEST_GAIN = 0.2311
 """Maximum of `w_elm - 0.5` in Eq. 5: the softmax of 1 and 0, minus 0.5."""
 _BISECTION_STEPS = 8
 """Number of steps between two of the paper's rates of BLM, for the progress of a job."""
+_MAX_ROWS = 1_000_000
+"""Maximum number of rows of a split whose limits are counted."""
 _PATIENCE_S = 0.3
 
 Limits = Mapping[float, float]
@@ -71,9 +73,11 @@ def _table(corpus: Corpus, state: State, place: int, counts: StrategyCounts) -> 
     )
     points: list[SweepPoint] = swept.result or []
 
-    # The map is shown before the limits, which take twice as long.
+    # The map is shown before the limits, which take twice as long. Two minutes for ten million rows
+    # would hold up the counts of other rates, so brackets are enough there.
+    brackets = clip_brackets(points)
     limiting: Job | None = None
-    if points:
+    if brackets and len(split) <= _MAX_ROWS:
         limiting = corpus.jobs.get(
             f"limits-{place}",
             key,
@@ -81,13 +85,15 @@ def _table(corpus: Corpus, state: State, place: int, counts: StrategyCounts) -> 
             patience=_PATIENCE_S,
         )
     limits: Limits | None = None if limiting is None else limiting.result
+    ceases = {elm: high for elm, (_, high) in brackets.items()} if limits is None else limits
     return {
         "name": counts.name,
         "jobs": [job for job in (counts.job, swept, limiting) if job is not None],
         "lines": _lines(points, state, place, current, choice),
         "clipped": sum(point.weights.saturated for point in points),
-        "limits": limits,
-        "advice": _advice(points, limits),
+        "brackets": brackets,
+        "limits": limits or {},
+        "advice": _advice(points, ceases),
         "current": current,
         "stats": counts.split,
     }
@@ -168,19 +174,17 @@ def _lines(
     return list(lines.values())
 
 
-def _advice(points: list[SweepPoint], limits: Limits | None) -> str:
-    """Return a sentence on the rates at which both clips do not fire; "" without such a sentence.
+def _advice(points: list[SweepPoint], limits: Limits) -> str:
+    """Return a sentence on the rates at which both clips do not fire; "" if they fire nowhere.
 
     Args:
         points: The points of the sweep.
-        limits: Rate of ELM -> rate of BLM from which they do not fire; None while it is counted.
+        limits: Rate of ELM -> rate of BLM from which they do not fire.
     """
     if not any(point.weights.saturated for point in points):
         return ""
     if all(point.weights.saturated for point in points):
         return "They fire at every pair of this table: lower ELM or raise BLM further than it does."
-    if limits is None:
-        return ""
 
     # At the highest rate of BLM, they may still fire at some rates of ELM.
     last = max(point.blm for point in points)

@@ -281,3 +281,19 @@ def test_counts__show_progress_and_are_cancelled_by_the_next_change(
 
         assert first["n_elm"] == "81"
         wait_for(lambda: all(job.is_ready for job in corpus.jobs._running.values()))
+
+
+def test_ended__a_change_after_the_servers_end_says_so(chem: Shards, tab: Browser) -> None:
+    tab.leave()
+    with served(Corpus(chem, live=True)) as server:
+        tab.open(server.address)
+        tab.wait_for("window.htmx && document.querySelector('#counts [data-count=n_elm]')")
+    tab.set("s1.elm", "0.3")
+    tab.wait_for("document.querySelector('#ended[role=alert]')")
+
+    enabled = tab.run(
+        "document.querySelectorAll('#state :is(input, select, button):enabled').length"
+    )
+    assert "The server has ended" in tab.text("#ended")
+    assert enabled == 0
+    tab.messages.clear()  # the refused connection

@@ -28,4 +28,17 @@ document.addEventListener("keydown", (event) => {
   document.querySelector(`[data-key="${CSS.escape(event.key)}"]:is(button)`)?.click();
 });
 
+// Without a server, controls would change nothing, and the counts would look as if they were theirs.
+document.addEventListener("htmx:sendError", () => {
+  if (document.getElementById("ended")) return;
+  const bar = document.createElement("p");
+  bar.id = "ended";
+  bar.setAttribute("role", "alert");
+  bar.textContent = "The server has ended. What you see is from before.";
+  document.body.prepend(bar);
+  for (const control of document.querySelectorAll("input, select, button:not([data-copy])")) {
+    control.disabled = true;
+  }
+});
+
 if (innerWidth < 900) document.querySelector(".panel")?.removeAttribute("open");

@@ -8,7 +8,7 @@ import importlib.resources
 from functools import cache
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from mslm_data.draw import style_sheet
 from mslm_data.draw.environment import environment
@@ -19,7 +19,20 @@ from mslm_data.look.views import VIEWS, load_view
 
 def render(template: str, **context: Any) -> Markup:
     """Render a template of the page."""
-    return Markup(environment("mslm_data.look").get_template(template).render(**context))  # noqa: S704
+    templates = environment("mslm_data.look")
+    templates.filters["code"] = mark_code
+    return Markup(templates.get_template(template).render(**context))  # noqa: S704
+
+
+def mark_code(text: str) -> Markup:
+    """Escape a text, and set what stands between backticks as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # a backtick without its other
+        return escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 else part
+        for place, part in enumerate(parts)
+    )
 
 
 def render_view(

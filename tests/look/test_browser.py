@@ -297,3 +297,15 @@ def test_ended__a_change_after_the_servers_end_says_so(chem: Shards, tab: Browse
     assert "The server has ended" in tab.text("#ended")
     assert enabled == 0
     tab.messages.clear()  # the refused connection
+
+
+@pytest.mark.usefixtures("live")
+@pytest.mark.parametrize("option", ["elm", "count"])
+def test_help__has_the_width_of_its_field(tab: Browser, option: str) -> None:
+    help_ = f"document.getElementById('s1.{option}-help')"
+    tab.run(f"{help_}.closest('details').querySelector('summary').click()")
+
+    wide = tab.run(f"{help_}.offsetWidth / {help_}.closest('.field').offsetWidth")
+
+    assert wide == 1
+    assert tab.run(f"{help_}.innerText.includes('`')") is False

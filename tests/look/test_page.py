@@ -12,6 +12,7 @@ import pytest
 from mslm_data.api.loading import Shards
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.page import draw_page
+from mslm_data.look.render import mark_code
 from mslm_data.look.state import Choice, State
 from mslm_data.look.views import VIEWS
 from mslm_data.stats import mask_stats
@@ -131,3 +132,15 @@ def test_look__refuses_a_wrong_call(
 
     assert done.code == 2
     assert said in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("`fixed` or <b>", "<code>fixed</code> or &lt;b&gt;"),
+        ("`<i>`", "<code>&lt;i&gt;</code>"),
+        ("a ` alone", "a ` alone"),
+    ],
+)
+def test_mark_code__escapes_all_else(text: str, expected: str) -> None:
+    assert mark_code(text) == expected

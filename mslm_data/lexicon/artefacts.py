@@ -16,6 +16,7 @@ looks first.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -86,11 +87,16 @@ def how_to_make(path: Path) -> str:
     """Return advice for error messages: the command that makes an artefact.
 
     Args:
-        path: A lexicon, or the folder or a file of a score column. For other names the advice is
-            `mslm-data vocab`, which lists all commands.
+        path: A lexicon, or the folder or a file of a score column. The command names the built
+            folder if the path is in its `vocab/`. For other names the advice is `mslm-data vocab`,
+            which lists all commands.
     """
     column = path.parent.parent.name  # COLUMN/SPLIT/SHARD.arrow
-    return f"make it with `{MAKERS.get(path.name) or MAKERS.get(column, 'mslm-data vocab')}`"
+    command = MAKERS.get(path.name) or MAKERS.get(column, "mslm-data vocab")
+    folders = [parent.parent for parent in path.parents if parent.name == "vocab"]
+    if folders:
+        command = command.replace("DIR", shlex.quote(str(folders[0])))
+    return f"make it with `{command}`"
 
 
 def _format_columns(columns: Iterable[tuple[str, pa.DataType]]) -> str:

@@ -76,8 +76,9 @@ def test_find_artefact__names_the_command_that_makes_a_missing_file(
         find(tmp_path / "built", name, kind)
 
     path = tmp_path / "built" / "vocab" / name
+    command = MAKERS[name].replace("DIR", str(tmp_path / "built"))
     assert str(caught.value) == (
-        f"{path}: expected {kind.name}, found none; make it with `{MAKERS[name]}`"
+        f"{path}: expected {kind.name}, found none; make it with `{command}`"
     )
 
 
@@ -92,9 +93,10 @@ def test_find_artefact__expects_the_kind_regardless_of_the_name(name: str, tmp_p
 
 
 def test_how_to_make__knows_the_files_of_a_score_column() -> None:
-    known = how_to_make(Path("DIR/vocab/logits/train/data-00000-of-00001.arrow"))
+    known = how_to_make(Path("my data/vocab/logits/train/data-00000-of-00001.arrow"))
 
-    assert known == f"make it with `{MAKERS['logits']}`"
+    command = MAKERS["logits"].replace("DIR", "'my data'")
+    assert known == f"make it with `{command}`"
 
 
 def test_find_artefact__of_the_other_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +115,7 @@ def test_find_artefact__of_another_tokenizer(tmp_path: Path) -> None:
 
     with pytest.raises(
         VocabularyError,
-        match=r"made with another tokenizer than that of .*; make it with `mslm-data vocab pmi DIR`",
+        match=r"made with another tokenizer than that of .*; make it with `mslm-data vocab pmi .*`",
     ):
         find(tmp_path, "pmi.arrow")
 

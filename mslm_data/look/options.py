@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from mslm_data.mask.table import STRATEGIES
+from mslm_data.errors import MslmDataError
+from mslm_data.mask.artefacts import iter_artefacts
+from mslm_data.mask.table import STRATEGIES, make
 from mslm_data.mask.toml import inline, plain
 from mslm_data.pipeline import parse_value
 from mslm_data.registry import REQUIRED, Option, declared_options
 
 _WITHOUT_FORM = frozenset({"picks", "parts"})
 """Options with strategies or picks as values, which need a file."""
+_DECIMAL_COMMA = re.compile(r"^\s*(\d*),(\d+)\s*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,15 @@ def strategy_names() -> list[str]:
     )
 
 
+@cache
+def needs_file(name: str) -> bool:
+    """Return whether a strategy reads a lexicon or a score column by default."""
+    try:
+        return any(iter_artefacts(make(name, {})))
+    except MslmDataError:  # a strategy with a required option
+        return False
+
+
 def declared(name: str) -> list[Option]:
     """Return the options of a registered strategy.
 
@@ -79,18 +93,41 @@ def fields(name: str, given: Mapping[str, str]) -> Iterator[Field]:
         yield Field(option.name, kind, words, given.get(option.name, default), default, option.help)
 
 
-def drop_defaults(name: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Remove options with their default values.
+def clean_options(name: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Remove options with their default values, and write rates with a decimal point.
 
     Raises:
         PipelineError: Unknown strategy.
     """
-    defaults = {option.name: plain(option.default) for option in declared(name)}
-    return {
-        option: text
-        for option, text in given.items()
-        if option not in defaults or parse_value(text) != defaults[option]
-    }
+    options = {option.name: option for option in declared(name)}
+    cleaned = {}
+    for option, text in given.items():
+        declaration = options.get(option)
+        if declaration is not None and _kind(declaration)[0] == "rate":
+            cleaned[option] = _DECIMAL_COMMA.sub(r"\1.\2", text)
+        else:
+            cleaned[option] = text
+        if declaration and parse_value(cleaned[option]) == plain(declaration.default):
+            del cleaned[option]
+    return cleaned
+
+
+def describe_error(name: str, option: str, text: str, error: Exception) -> str:
+    """Return the message for a wrong value of an option, to show beside its field.
+
+    Args:
+        name: A registered strategy.
+        option: Name of the option.
+        text: The value.
+        error: The error of the strategy.
+    """
+    kinds = {field.name: field.kind for field in fields(name, {})}
+    value = parse_value(text)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    # A table is a rate that changes during training, and its error names the part.
+    if kinds.get(option) != "rate" or isinstance(value, dict) or (is_number and 0 <= value <= 1):
+        return str(error)
+    return f"{option}: expected a rate from 0 to 1, such as 0.3, got {text}"
 
 
 def to_text(value: Any) -> str:

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from mslm_data.draw import style_sheet
 from mslm_data.draw.environment import environment
+from mslm_data.log import plain
 from mslm_data.look.corpus import Corpus
 from mslm_data.look.state import State
 from mslm_data.look.views import VIEWS, load_view
@@ -26,6 +27,7 @@ def render(template: str, **context: Any) -> Markup:
 
 def mark_code(text: str) -> Markup:
     """Escape a text, and set what stands between backticks as code."""
+    text = plain(text, keep="\n\t")
     parts = text.split("`")
     if len(parts) % 2 == 0:  # a backtick without its other
         return escape(text)

@@ -10,16 +10,18 @@ import importlib.resources
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
 from mslm_data._optional import load
 from mslm_data._version import __version__
 from mslm_data.data.context import FLAGS
-from mslm_data.errors import MslmDataError
+from mslm_data.errors import MslmDataError, VocabularyError
 from mslm_data.look.corpus import Corpus
-from mslm_data.look.options import drop_defaults, fields, strategy_names
+from mslm_data.look.options import clean_options, describe_error, fields, needs_file, strategy_names
 from mslm_data.look.page import draw_page
 from mslm_data.look.render import render, render_view, style
 from mslm_data.look.state import GOLD_FILTERS, MAX_STRATEGIES, ONLY, Choice, State, read_state
@@ -46,11 +48,27 @@ _HEADERS = {
     # Pages may show patients' text, so browsers and proxies must not store them.
     "Cache-Control": "no-store",
 }
+_WITHOUT_STRATEGY = frozenset({"corpus", "batches"})
+"""Views that need no strategy."""
 _STATIC = {
     "htmx.min.js": "text/javascript",
     "icon.svg": "image/svg+xml",
     "page.js": "text/javascript",
 }
+
+
+class Problem(NamedTuple):
+    """A message for the user.
+
+    Attributes:
+        message: What to mend.
+        field: Id of the form's field; "" for none.
+        is_value: A value is wrong, so the last good view stays. Default: something is missing.
+    """
+
+    message: str
+    field: str = ""
+    is_value: bool = False
 
 
 class Server:
@@ -178,7 +196,9 @@ class Server:
 
     def _file(self, request: Request) -> Response:
         """Return the page as a file, without the text of protected folders."""
-        state = self._state(request, self._start.view)
+        state, problems = self._set_aside(self._state(request, self._start.view))
+        if not state.strategies:
+            return PlainTextResponse(problems[0].message, 400)
         return HTMLResponse(
             draw_page(self._corpus.without_text(), state),
             headers={"Content-Disposition": 'attachment; filename="page.html"'},
@@ -198,18 +218,26 @@ class Server:
         target = request.headers.get("hx-target", "") if "hx-request" in request.headers else None
         headers: dict[str, str] = {}
         state = self._start.change(view=view)
+        html = Markup()
+        problems: list[Problem] = []
         try:
             state = self._state(request, view)
             # Another strategy has other options, so the form must change too.
             if self._is_other_form(request, state) and target == "main":
                 target = "page"
                 headers = {"HX-Retarget": "#page", "HX-Reswap": "innerHTML"}
-            if target == "counts":
-                return HTMLResponse(render_view(view, self._corpus, state, live=True)[0])
-            html, state = render_view(view, self._corpus, state, live=True)
-            error = ""
-        except (MslmDataError, ValueError) as problem:
-            html, error = Markup(), str(problem)
+            state, problems = self._set_aside(state)
+            if state.strategies or view in _WITHOUT_STRATEGY:
+                html, state = render_view(view, self._corpus, state, live=True)
+        except (MslmDataError, ValueError) as error:
+            problems.append(Problem(str(error), getattr(error, "field", "")))
+        if target == "counts":
+            return HTMLResponse(html)
+
+        # The last good view stays until a wrong value is mended.
+        if target == "main" and (not html or any(problem.is_value for problem in problems)):
+            headers = {"HX-Retarget": "#problem", "HX-Reswap": "innerHTML"}
+            return HTMLResponse(render("problem.html", problems=problems), headers=headers)
 
         # The address restores the view. Only another view is a new entry of the browser's history.
         address = f"/{self._token}/{view}?{state.address()}"
@@ -224,7 +252,7 @@ class Server:
             "live": True,
             "title_of_view": load_view(view).TITLE,
             "html": html,
-            "error": error,
+            "problems": problems,
         }
         if target is not None and target != "page":
             return HTMLResponse(render("main.html", **context), headers=headers)
@@ -232,7 +260,7 @@ class Server:
             "title": f"{self._corpus.shards.manifest.name}: {context['title_of_view']}",
             "views": [{"name": name, "title": load_view(name).TITLE} for name in VIEWS],
             "forms": self._forms(state),
-            "names": sorted({*strategy_names(), *self._corpus.added}),
+            "names": self._names(),
             "filters": _filters(self._corpus),
             "version": __version__,
         }
@@ -243,7 +271,7 @@ class Server:
         """Read the state from a request.
 
         Raises:
-            MslmDataError: An unknown split or strategy, or a number out of range.
+            MslmDataError: An unknown split, a number out of range, or too many strategies.
         """
         pairs = request.query_params.multi_items()
         splits = self._corpus.shards.splits
@@ -256,21 +284,66 @@ class Server:
             is_other = before != [""] and before[place : place + 1] != [choice.name]
             options = {} if is_other else choice.options
             if choice.name not in self._corpus.added:
-                options = drop_defaults(choice.name, options)
+                with suppress(MslmDataError):  # an unknown strategy, see `_set_aside`
+                    options = clean_options(choice.name, options)
             choices.append(Choice(choice.name, options))
         extra = {name: value for name, value in state.extra.items() if name != "form.names"}
         return state.change(strategies=tuple(choices), extra=extra)
 
+    def _set_aside(self, state: State) -> tuple[State, list[Problem]]:
+        """Return the state without strategies that cannot be made, and a problem for each."""
+        usable: list[Choice] = []
+        unusable: dict[int, Choice] = {}
+        problems = []
+        for place, choice in enumerate(state.choices, 1):
+            error = self._try(choice)
+            if error is None:
+                usable.append(choice)
+            else:
+                unusable[place] = choice
+                problems.append(self._find_field(place, choice, error))
+        return state.change(strategies=tuple(usable), unusable=unusable), problems
+
+    def _try(self, choice: Choice) -> Exception | None:
+        """Make a strategy, and return its error."""
+        try:
+            self._corpus.strategies([choice])
+        except (MslmDataError, ValueError) as error:
+            return error
+        return None
+
+    def _find_field(self, place: int, choice: Choice, error: Exception) -> Problem:
+        """Return the problem with a strategy, at the option without which it can be made."""
+        for option, text in choice.options.items():
+            others = {name: value for name, value in choice.options.items() if name != option}
+            if self._try(Choice(choice.name, others)) is None:
+                message = describe_error(choice.name, option, text, error)
+                return Problem(message, f"s{place}.{option}", is_value=True)
+        is_value = not isinstance(error, VocabularyError)
+        message = str(error) if is_value else f"{choice.name}: {error}"
+        return Problem(message, f"s{place}", is_value=is_value)
+
+    def _names(self) -> dict[str, list[str]]:
+        """Return the strategies to choose from: those ready, and those that lack a file."""
+        names = strategy_names()
+        # A remote folder would be asked for each file.
+        is_local = isinstance(self._corpus.shards.place, Path)
+        lacking = [
+            name for name in names if is_local and needs_file(name) and self._try(Choice(name))
+        ]
+        ready = sorted({*names, *self._corpus.added}.difference(lacking))
+        return {"ready": ready, "needs a file": lacking} if lacking else {"ready": ready}
+
     def _is_other_form(self, request: Request, state: State) -> bool:
         """Return whether the form was made for other strategies."""
         before = request.query_params.get("form.names")
-        names = " ".join(choice.name for choice in state.strategies)
+        names = " ".join(choice.name for choice in state.choices)
         return before is not None and before != names
 
     def _forms(self, state: State) -> list[tuple[int, Choice | None, list[Any], str]]:
         """Return the place, choice, inputs and description of each strategy, and of one to add."""
         forms: list[tuple[int, Choice | None, list[Any], str]] = []
-        for place, choice in enumerate(state.strategies, 1):
+        for place, choice in enumerate(state.choices, 1):
             if choice.name in self._corpus.added:
                 forms.append((place, choice, [], "given by the command"))
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -31,6 +32,22 @@ GOLD_FILTERS = {
 _LARGEST = 2**63 - 1
 
 
+_TITLES = {"row": "first row", "least": "tokens, at least", "most": "tokens, at most"}
+"""Parameter -> its name on the page, where they differ."""
+
+
+class FieldError(CallError):
+    """A field of the form, or a parameter of the address, has a wrong value.
+
+    Attributes:
+        field: Id of the field.
+    """
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A strategy and its options that were set, as text."""
@@ -52,7 +69,9 @@ class State:
         view: Name of the view.
         split: Name of the split.
         row: First row to scan.
-        strategies: One to three strategies.
+        strategies: One to three strategies; fewer if some are `unusable`.
+        unusable: Place, counted from 1 -> a strategy that cannot be made, such as one without its
+            lexicon. The form and the address keep it, views do not show it.
         seed: Seed of the masks.
         epoch: Epoch of the masks.
         label: Show rows with a mention of this label. Default: any.
@@ -67,6 +86,7 @@ class State:
     split: str = "train"
     row: int = 0
     strategies: tuple[Choice, ...] = (Choice("joint"),)
+    unusable: Mapping[int, Choice] = field(default_factory=dict)
     seed: int = 0
     epoch: int = 0
     label: str = ""
@@ -75,6 +95,13 @@ class State:
     most: int | None = None
     only: tuple[str, ...] = ()
     extra: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def choices(self) -> list[Choice]:
+        """All chosen strategies by place, usable or not."""
+        usable = iter(self.strategies)
+        places = range(1, len(self.strategies) + len(self.unusable) + 1)
+        return [self.unusable.get(place) or next(usable) for place in places]
 
     def change(self, **changes: Any) -> State:
         """Return a copy with some changes."""
@@ -88,7 +115,7 @@ class State:
             if getattr(state, name) != default:
                 pairs.append((name, getattr(state, name)))
 
-        for number, choice in enumerate(state.strategies, 1):
+        for number, choice in enumerate(state.choices, 1):
             pairs.append((f"s{number}", choice.name))
             pairs += [(f"s{number}.{name}", value) for name, value in choice.options.items()]
 
@@ -112,7 +139,7 @@ def read_state(
         start: Default values.
 
     Raises:
-        CallError: An unknown split, or a number out of range.
+        CallError: An unknown split, a number out of range, or too many strategies.
     """
     given: dict[str, Any] = {"view": view}
     names: dict[str, str] = {}
@@ -134,11 +161,15 @@ def read_state(
             names[name] = value
         elif dot and whose in _CHOICES:
             options.setdefault(whose, {})[option] = value
+        elif re.fullmatch(r"s[0-9]+", whose):
+            raise CallError(f"{name}: expected at most {MAX_STRATEGIES} strategies, {_PLACES}")
         elif dot:
             extra[name] = value
 
     if "split" in given and given["split"] not in splits:
-        raise CallError(f"split: no '{given['split']}'{did_you_mean(given['split'], splits)}")
+        raise FieldError(
+            "split", f"split: no '{given['split']}'{did_you_mean(given['split'], splits)}"
+        )
     if names:
         given["strategies"] = tuple(
             Choice(names[place], options.get(place, {})) for place in _CHOICES if place in names
@@ -147,15 +178,16 @@ def read_state(
 
 
 _CHOICES = tuple(f"s{number}" for number in range(1, MAX_STRATEGIES + 1))
+_PLACES = f"{_CHOICES[0]} to {_CHOICES[-1]}"
 
 
 def _number(name: str, value: str) -> int:
     """Parse a whole number of 0 or more.
 
     Raises:
-        CallError: Not such a number, or too large.
+        FieldError: Not such a number, or too large.
     """
     number = int(value) if value.isascii() and value.isdecimal() and len(value) < 20 else -1
     if not 0 <= number <= _LARGEST:
-        raise CallError(f"{name}: expected a whole number of 0 or more")
+        raise FieldError(name, f"{_TITLES.get(name, name)}: expected a whole number of 0 or more")
     return number

@@ -309,3 +309,17 @@ def test_help__has_the_width_of_its_field(tab: Browser, option: str) -> None:
 
     assert wide == 1
     assert tab.run(f"{help_}.innerText.includes('`')") is False
+
+
+@pytest.mark.usefixtures("live")
+def test_wrong_value__keeps_the_view_and_says_so_at_its_field(tab: Browser) -> None:
+    tab.set("s1.elm", "1.5")
+    tab.wait_for("document.getElementById('s1.elm').ariaInvalid === 'true'")
+    message = tab.text("#state .note[role=alert]")
+    rows = tab.run("document.querySelectorAll('article.row').length")
+    tab.set("s1.elm", "0,25")
+    tab.wait_for("location.search.includes('s1.elm=0.25')")
+    tab.wait_for("!document.querySelector('[aria-invalid], #state .note')")
+
+    assert message == "elm: expected a rate from 0 to 1, such as 0.3, got 1.5"
+    assert rows > 0

@@ -206,8 +206,68 @@ def test_server__reports_a_wrong_option(chem: Shards) -> None:
     with served(Corpus(chem, live=True)) as server:
         answer = fragment(server, "rows", "s1=joint&s1.elm=1.5")
 
-    assert "expected a rate in [0, 1], got 1.5" in answer.text
-    assert answer.status == 200
+    assert "elm: expected a rate from 0 to 1, such as 0.3, got 1.5" in answer.text
+    assert 'data-field="s1.elm"' in answer.text
+    assert (answer.status, answer.headers["hx-retarget"]) == (200, "#problem")
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "words"),
+    [
+        ("s1=joint&s1.elm=abc", "s1.elm", "elm: expected a rate from 0 to 1"),
+        ("s1=joint&s2=span&s2.rate=2", "s2.rate", "rate: expected a rate from 0 to 1"),
+        ("s1=joint&s1.count=x", "s1.count", "expected one of fixed, bernoulli"),
+        ("s1=joint&least=zz", "least", "tokens, at least: expected a whole number"),
+        ("s1=joint&seed=-1", "seed", "seed: expected a whole number"),
+        ("split=dev", "split", "no &#39;dev&#39;"),
+    ],
+)
+def test_server__names_the_field_of_a_wrong_value(
+    chem: Shards, query: str, field: str, words: str
+) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        answer = fragment(server, "rows", query)
+
+    assert f'data-field="{field}"' in answer.text
+    assert words in answer.text
+
+
+def test_server__takes_a_decimal_comma(chem: Shards) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        answer = fragment(server, "rows", "s1=joint&s1.elm=0,3")
+
+    assert answer.headers["hx-replace-url"].endswith("/rows?s1=joint&s1.elm=0.3")
+
+
+def test_server__refuses_a_fourth_strategy(chem: Shards) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        answer = ask(at(server, "rows", "s1=joint&s2=span&s3=bert&s4=elm"))
+
+    assert "s4: expected at most 3 strategies" in answer.text
+
+
+def test_server__shows_the_others_beside_a_strategy_that_lacks_its_file(chem: Shards) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        page = ask(at(server, "rows", "s1=keywords&s2=span")).text
+        file = ask(at(server, "page.html", "s1=keywords&s2=span")).text
+        alone = ask(at(server, "rows", "s1=keywords")).text
+
+    assert 'data-field="s1"' in page
+    assert f"vocab scores table {chem.folder} --from" in page
+    assert '<tr data-strategy="span">' in page
+    assert "s1=keywords&amp;s2=span" in page  # links keep it
+    assert '<tr data-strategy="span">' in file
+    assert ("data-view" in alone, 'data-field="s1"' in alone) == (False, True)
+
+
+def test_form__marks_strategies_that_lack_a_file(chem: Shards) -> None:
+    with served(Corpus(chem, live=True)) as server:
+        page = ask(server.address).text
+
+    ready, _, lacking = page.partition('<optgroup label="needs a file">')
+    assert "<option>keywords</option>" not in ready
+    assert "<option>span</option>" in ready
+    assert "<option>keywords</option>" in lacking.partition("</optgroup>")[0]
 
 
 def test_server__shows_no_text_in_internal_errors(

@@ -42,6 +42,19 @@ def test_address__restores_the_state(state: State) -> None:
 @pytest.mark.parametrize(
     "query", ["split=dev", "seed=-1", "row=x", "epoch=1.5", "least=٣", f"seed={2**63}"]
 )
-def test_read_state__refuses_unknown_values(query: str) -> None:
-    with pytest.raises(CallError, match=query.partition("=")[0]):
+def test_read_state__refuses_what_is_not_there(query: str) -> None:
+    name = query.partition("=")[0]
+    with pytest.raises(CallError, match={"row": "first row", "least": "tokens"}.get(name, name)):
         read(query)
+
+
+@pytest.mark.parametrize("query", ["s4=joint", "s1=joint&s4.elm=0.3"])
+def test_read_state__refuses_a_fourth_strategy(query: str) -> None:
+    with pytest.raises(CallError, match="at most 3"):
+        read(query)
+
+
+def test_address__keeps_strategies_that_cannot_be_used_in_their_places() -> None:
+    state = State(strategies=(Choice("span"),), unusable={1: Choice("pmi", {"rate": "0.2"})})
+
+    assert state.address() == "s1=pmi&s1.rate=0.2&s2=span"

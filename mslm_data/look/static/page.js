@@ -28,6 +28,28 @@ document.addEventListener("keydown", (event) => {
   document.querySelector(`[data-key="${CSS.escape(event.key)}"]:is(button)`)?.click();
 });
 
+// The server names the field that an error is about, and the message goes there.
+function placeProblems() {
+  for (const field of document.querySelectorAll("[aria-invalid]")) {
+    field.removeAttribute("aria-invalid");
+    field.removeAttribute("aria-errormessage");
+  }
+  for (const note of document.querySelectorAll("#state .note")) note.remove();
+  for (const note of document.querySelectorAll("#problem [data-field]")) {
+    const field = document.getElementById(note.dataset.field);
+    if (!field) continue;
+    field.setAttribute("aria-invalid", "true");
+    field.setAttribute("aria-errormessage", note.id);
+    // A closed panel would hide the message.
+    const place = field.closest(".field");
+    if (place?.checkVisibility()) place.append(note);
+  }
+}
+document.addEventListener("htmx:afterSwap", (event) => {
+  if (["main", "page", "problem"].includes(event.detail.target.id)) placeProblems();
+});
+placeProblems();
+
 // Without a server, controls would change nothing, and the counts would look as if they were theirs.
 document.addEventListener("htmx:sendError", () => {
   if (document.getElementById("ended")) return;
